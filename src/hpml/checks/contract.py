@@ -1,0 +1,101 @@
+"""What a check is: the one description of an exercise that serves notebook, terminal and grader.
+
+A check file (`checks/m06_torch_distributed/ddp.py`, say) defines `CHECK = Check(...)`.
+
+- `inputs(seed, world_size)` makes fresh inputs: a list with one item per rank. Only plain values,
+  numpy arrays and tensors.
+- `drive(answer, inputs)` runs on each rank, with the answer as a module and that rank's item of the
+  inputs. What it returns (None, bool, int, float, str, bytes, lists, tuples, dicts with str keys,
+  tensors, numpy arrays) becomes `evidence.ranks[r].value`. It is sent to the ranks by value, with
+  the globals it uses, so that `hpml.checks` is never imported where an answer runs.
+- `expect(inputs, world_size)` is single-process mathematics, in the parent.
+- each claim's `judge(run)` compares, in the parent, and returns None or a Problem.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from hpml.ranks.evidence import Evidence
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a claim does not hold: what was seen (a sentence with figures), and which hint helps."""
+
+    message: str
+    hint: str  # a key of Check.hints
+
+
+@dataclass(frozen=True)
+class Run:
+    """One play of an answer at one world size: what went in, what should and what did come out.
+
+    `evidence` is that of the last stage, `stages` has all of them by name.
+    """
+
+    world_size: int
+    seed: int
+    inputs: Any
+    expected: Any
+    evidence: Evidence
+    stages: Mapping[str, Evidence]
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """What the last stage's drive returned, by rank."""
+        return self.evidence.values
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One thing an answer must fulfil, at every world size, for its points."""
+
+    name: str  # reads as a sentence: "every rank starts from rank 0's weights"
+    points: int
+    judge: Callable[[Run], Problem | None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One launch of a play. All stages of a play run in the same scratch folder, in order.
+
+    `world` maps the play's world size to this launch's (to resume on another number of ranks).
+    Where `dies` is true, ranks that do not return are part of the play, and no fault.
+    """
+
+    name: str
+    drive: Callable[[ModuleType, Any], Any]
+    world: Callable[[int], int] = lambda world_size: world_size
+    dies: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """An exercise's check. With several `stages`, `inputs` returns a dict of lists by stage name.
+
+    `hints` has a text for every key that a judge names, and "start", what `./hpml hint` says first.
+    The keys "hang", "mismatch", "raised", "exited", "killed", "limit" are used when a launch ends
+    with such a diagnosis; where one is absent, a general text stands in.
+    `environment` gives each rank's extra environment variables, (inputs, rank, world_size) -> dict.
+    """
+
+    id: str
+    title: str
+    claims: tuple[Claim, ...]
+    hints: Mapping[str, str]
+    inputs: Callable[[int, int], Any]
+    expect: Callable[[Any, int], Any]
+    drive: Callable[[ModuleType, Any], Any] | None = None
+    stages: tuple[Stage, ...] = ()
+    worlds: tuple[int, ...] = (1, 2, 3, 4)
+    process_group: bool = True  # the engine makes the default group before the drive runs
+    timeout: float = 20.0  # seconds, per launch
+    names: tuple[str, ...] = ()  # what the answer must define, checked before anything runs
+    environment: Callable[[Any, int, int], Mapping[str, str]] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def points(self) -> int:
+        return sum(claim.points for claim in self.claims)

@@ -1,0 +1,50 @@
+"""The outcome of a check: claims with points, told apart from faults that are ours."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """One claim, judged. `message` and `hint` are empty where it holds."""
+
+    name: str
+    passed: bool
+    points: int  # that the claim is worth
+    message: str = ""
+    hint: str = ""  # the text for the learner
+    hint_key: str = ""  # which of the check's hints it is
+    world_size: int | None = None  # the smallest world size at which it did not hold
+
+    @property
+    def earned(self) -> int:
+        return self.points if self.passed else 0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `check` says of one answer. "not gradable" is our fault and is never 0 points."""
+
+    exercise: str
+    title: str
+    status: Literal["passed", "failed", "not gradable"]
+    claims: tuple[ClaimResult, ...]
+    headline: str  # one sentence: why, leading with the cause
+    seed: int
+    stacks: dict[str, str] = field(default_factory=dict)  # "rank 1 of 4" -> text, for who asks
+
+    @property
+    def points(self) -> int:
+        return sum(claim.points for claim in self.claims)
+
+    @property
+    def earned(self) -> int:
+        return sum(claim.earned for claim in self.claims)
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
+    def record(self) -> dict[str, Any]:
+        """The verdict as JSON-ready plain data."""
+        return {**asdict(self), "points": self.points, "earned": self.earned}

@@ -1,0 +1,106 @@
+"""What is known about a launch once it has ended: the only thing a judge may look at.
+
+Everything here is plain data, rebuilt in the parent from a typed encoding. Nothing of it was ever
+an object of the rank's process.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Call:
+    """One collective or point-to-point call that a rank made, as its ledger has it.
+
+    `index` counts the rank's calls from 1 over all groups, `sequence` from 1 within `group`.
+    Times are seconds on one clock that all ranks of a launch share (CLOCK_MONOTONIC), counted from
+    the start of the launch. `waited` is when the rank began to wait for the call to complete (for a
+    blocking call, right after `issued`), `finished` when that wait returned; both are None if it
+    never waited, and `finished` is None if it never came back.
+    """
+
+    index: int
+    operation: str  # as torch.distributed names it: "all_reduce", "broadcast", "send", ...
+    group: tuple[int, ...]  # global ranks that take part
+    sequence: int
+    dtype: str  # "float32", ...; "" where nothing is carried (barrier)
+    shape: tuple[int, ...]  # of the first tensor
+    nbytes: int  # of all tensors this rank put in
+    detail: str  # "sum", "from 0", "to 1", ...
+    line: int | None  # line of the answer cell that led here
+    issued: float
+    waited: float | None = None
+    finished: float | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment that a drive named with `hpml.ranks.mark(name)`; same clock as `Call`."""
+
+    name: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception that left the drive on one rank. Text only."""
+
+    kind: str  # class name, "RuntimeError"
+    message: str
+    line: int | None  # innermost line of the answer cell in the traceback
+    traceback: str
+
+
+@dataclass(frozen=True)
+class RankEvidence:
+    """What one rank left behind.
+
+    `end` is "returned" (then `value` is what the drive returned), "raised" (then `raised` is set),
+    "exited" (the process left by itself, `exit_code`), "killed" (by a signal that was not ours,
+    `signal`), or "ended" (it was still at work when the launch was ended; see the diagnosis).
+    """
+
+    rank: int
+    end: Literal["returned", "raised", "exited", "killed", "ended"]
+    value: Any = None
+    raised: Raised | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    stdout: str = ""
+    stdout_cut: bool = False
+    calls: tuple[Call, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    seconds: float = 0.0  # from the launch's start to this rank's end
+    peak_bytes: int = 0  # peak resident memory of the rank beyond what it was forked with
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why ranks did not all return: one sentence, then the stacks for who wants them.
+
+    `kind` is "hang" (nothing moves and never will), "mismatch" (ranks in different collectives, or
+    in one with different shapes, dtypes, roots), "raised", "exited", "killed", "limit" (still at
+    work when the time was up), or "refused" (a returned value that cannot be sent).
+    `ranks` are the ranks that caused it, as far as that can be told.
+    """
+
+    kind: Literal["hang", "mismatch", "raised", "exited", "killed", "limit", "refused"]
+    sentence: str
+    ranks: tuple[int, ...] = ()
+    stacks: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A launch, seen from outside."""
+
+    world_size: int
+    ranks: tuple[RankEvidence, ...]
+    seconds: float
+    diagnosis: Diagnosis | None = None  # None exactly when every rank returned
+
+    @property
+    def values(self) -> Sequence[Any]:
+        """What each rank's drive returned, by rank."""
+        return tuple(rank.value for rank in self.ranks)
