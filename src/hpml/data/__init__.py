@@ -1,0 +1,12 @@
+"""CIFAR-10: find it, check it, map it, and make batches of it.
+
+data = load()                       # or load("DIR"); data.describe() says what it is
+order = torch.randperm(len(data.train)).numpy()
+for images, labels in batches(data.train, order, batch_size=512):
+    pixels = normalize(augment(images, generator), channels_last=True)
+"""
+
+from hpml.data.batches import augment, batches, normalize
+from hpml.data.cifar10 import CLASSES, Data, Split, load
+
+__all__ = ["CLASSES", "Data", "Split", "augment", "batches", "load", "normalize"]

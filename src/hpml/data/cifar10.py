@@ -1,0 +1,189 @@
+"""CIFAR-10 on disk: what it looks like, where it is, and whether it is whole.
+
+The binary layout (https://www.cs.toronto.edu/~kriz/cifar.html): five files `data_batch_1.bin` to
+`data_batch_5.bin` and `test_batch.bin` of 10,000 records each. A record is one label byte and 3072
+pixel bytes: the red, the green and the blue plane of a 32×32 image, row by row.
+`batches.meta.txt` has the ten class names, one to a line. The training files hold 5,000 images of
+each class between them, the test file 1,000.
+"""
+
+import difflib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hpml.data.mapped import RECORD, MappedImages
+from hpml.home import home
+from hpml.problem import UserError
+
+CLASSES = (
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
+BINARY, PYTHON = "cifar-10-batches-bin", "cifar-10-batches-py"
+TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+TEST = ("test_batch.bin",)
+NAMES = "batches.meta.txt"
+SYNTHETIC = "SYNTHETIC"
+RECORDS_PER_FILE = 10_000
+
+
+@dataclass(frozen=True)
+class Split:
+    """The training or the test images: `images` uint8 [N, 3, 32, 32], `labels` int64 [N]."""
+
+    images: MappedImages
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Data:
+    """A whole data set, and what it really is.
+
+    `folder` holds the files that are mapped; `source` is where they came from (another folder when
+    the python layout was converted), `layout` that source's layout, "binary" or "python".
+    `synthetic` is true for generated images; whoever shows a number made from `Data` shows
+    `describe()` with it.
+    """
+
+    train: Split
+    test: Split
+    classes: tuple[str, ...]
+    folder: Path
+    source: Path
+    layout: str
+    synthetic: bool
+
+    def describe(self) -> str:
+        """What the images are and where they are, for people."""
+        if self.synthetic:
+            return f"SYNTHETIC images (generated, not CIFAR-10), from {self.source}"
+        return f"real CIFAR-10, {self.layout} layout, from {self.source}"
+
+
+def load(path: str | os.PathLike[str] | None = None) -> Data:
+    """CIFAR-10 from `path`, `HPML_DATA` or `HPML_HOME/data`; else the synthetic set.
+
+    `path` is the folder with the files, or the one above it. Files are checked for size, labels and
+    class names on the way (0.1 s), and mapped, not read.
+
+    Raises UserError, in one line with the remedy, when `path` or `HPML_DATA` is given and has no
+    data, and wherever data is found that is not whole. With nothing given and nothing found, the
+    synthetic set is returned, and generated first if need be: see `Data.synthetic`.
+    """
+    folder = find(path)
+    return load_binary(folder)
+
+
+def find(path: str | os.PathLike[str] | None = None) -> Path | None:
+    """The folder that holds the data files, without opening them; None where there is none.
+
+    Raises UserError when `path` or `HPML_DATA` is given and has no data.
+    """
+    for asked, where in (("--data", path), ("HPML_DATA", os.environ.get("HPML_DATA"))):
+        if where:
+            found = _look_in(Path(where).expanduser().resolve())
+            if found is None:
+                raise UserError(_nothing_in(Path(where).expanduser(), asked))
+            return found
+    return _look_in(home() / "data")
+
+
+def load_binary(folder: Path) -> Data:
+    """Map the binary layout in `folder`. Raises UserError when a file is not whole."""
+    synthetic = (folder / SYNTHETIC).exists()
+    for name in (*TRAIN, *TEST):
+        check_size(folder / name)
+    classes = read_classes(folder)
+    if not synthetic and classes != CLASSES:
+        raise UserError(
+            f"cifar10: {folder / NAMES} names {' '.join(classes)}, "
+            f"expected {' '.join(CLASSES)}: this is not CIFAR-10; see ./hpml data"
+        )
+    train, test = _split(folder, TRAIN), _split(folder, TEST)
+    return Data(train, test, classes, folder, folder, "binary", synthetic)
+
+
+def check_size(path: Path) -> None:
+    """Raise UserError when a record file is missing, misnamed, truncated or oversized."""
+    expected = RECORDS_PER_FILE * RECORD
+    if not path.is_file():
+        near = difflib.get_close_matches(path.name, _names(path.parent), n=1, cutoff=0.7)
+        near = [name for name in near if name not in (*TRAIN, *TEST)]
+        remedy = (
+            f"rename {near[0]} if that is it, or run ./hpml data" if near else "run ./hpml data"
+        )
+        raise UserError(f"cifar10: {path.name} is missing from {path.parent}: {remedy}")
+    size = path.stat().st_size
+    if size != expected:
+        raise UserError(
+            f"cifar10: {path} is {size} bytes, expected {expected}: delete it and run ./hpml data"
+        )
+
+
+def read_classes(folder: Path) -> tuple[str, ...]:
+    """The ten class names of `batches.meta.txt`. Raises UserError when it does not hold ten."""
+    path = folder / NAMES
+    try:
+        lines = path.read_text(encoding="utf-8").split()
+    except FileNotFoundError:
+        raise UserError(f"cifar10: {NAMES} is missing from {folder}: run ./hpml data") from None
+    except UnicodeDecodeError:
+        lines = []
+    if len(lines) != 10:
+        raise UserError(
+            f"cifar10: {path} holds {len(lines)} class names, expected 10: "
+            "delete it and run ./hpml data"
+        )
+    return tuple(lines)
+
+
+def _split(folder: Path, files: Iterable[str]) -> Split:
+    files = tuple(files)
+    images = MappedImages([folder / name for name in files])
+    labels = images.labels()
+    if labels.max() > 9:
+        row = int(np.argmax(labels > 9))
+        path = folder / files[row // RECORDS_PER_FILE]
+        raise UserError(
+            f"cifar10: {path} has label {labels[row]} in record {row % RECORDS_PER_FILE}, "
+            "expected 0 to 9: delete it and run ./hpml data"
+        )
+    count, expected = np.bincount(labels, minlength=10), len(labels) // 10
+    if (count != expected).any():
+        odd = int(np.argmax(count != expected))
+        where = folder / (files[0] if len(files) == 1 else "data_batch_*.bin")
+        raise UserError(
+            f"cifar10: {where} has {count[odd]} images of class {odd}, expected {expected}: "
+            "delete it and run ./hpml data"
+        )
+    return Split(images, labels.astype(np.int64))
+
+
+def _look_in(folder: Path) -> Path | None:
+    for candidate in (folder, folder / BINARY, folder / PYTHON):
+        names = _names(candidate)
+        if names & {*TRAIN, *TEST, NAMES, "data_batch_1", "test_batch", "batches.meta"}:
+            return candidate
+    return None
+
+
+def _names(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+
+
+def _nothing_in(folder: Path, asked: str) -> str:
+    finding = (
+        "does not exist" if not folder.exists()
+        else "is not a folder" if not folder.is_dir()
+        else "has no CIFAR-10 files"
+    )  # fmt: skip
+    return (
+        f"cifar10: {asked} {folder} {finding}: name the folder with {BINARY} or {PYTHON} in it, "
+        f"or leave {asked} out to use what ./hpml data downloads"
+    )

@@ -1,0 +1,76 @@
+"""Several record files, seen as one array of images that stays on disk."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+SHAPE = (3, 32, 32)
+RECORD = 1 + 3 * 32 * 32
+
+
+class MappedImages:
+    """The images of CIFAR-10 record files, uint8 [N, 3, 32, 32], read from memory maps on demand.
+
+    Behaves like a read-only array where it matters: `len`, `shape`, `dtype`, an index, a slice or
+    an array of indices (the batch is gathered in one go per file and copied out), and
+    `numpy.asarray` (copies everything). Ranks on one machine share the pages of the maps.
+    """
+
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, files: Sequence[Path]):
+        records = [np.memmap(path, np.uint8, mode="r").reshape(-1, RECORD) for path in files]
+        self._labels = [part[:, 0] for part in records]
+        # The record is 3073 bytes, so this reshape is a view with strides, not a copy.
+        self._parts = [part[:, 1:].reshape(-1, *SHAPE).view(np.ndarray) for part in records]
+        self._starts = np.cumsum([0, *map(len, self._parts)])
+        self.shape = (int(self._starts[-1]), *SHAPE)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def labels(self) -> np.ndarray:
+        """The label byte of every record, uint8 [N]."""
+        return np.concatenate(self._labels)
+
+    def __getitem__(self, index: int | slice | np.ndarray | Sequence[int]) -> np.ndarray:
+        """One image [3, 32, 32], or a batch [n, 3, 32, 32]: a copy, in the order of the indices.
+
+        Raises IndexError for an index outside [-N, N).
+        """
+        if isinstance(index, slice):
+            return self._gather(np.arange(len(self))[index])
+        index = np.asarray(index)
+        if index.dtype == bool:
+            if index.shape != (len(self),):
+                raise IndexError(f"a mask for {len(self)} images has shape {index.shape}")
+            index = np.flatnonzero(index)
+        if index.size == 0:
+            index = index.astype(np.int64)
+        if not np.issubdtype(index.dtype, np.integer):
+            raise IndexError(f"images are indexed by integers, not by {index.dtype}")
+        if index.ndim > 1:
+            raise IndexError(f"images are indexed by a list of integers, not by {index.ndim} axes")
+        picked = self._gather(np.atleast_1d(index).astype(np.int64))
+        return picked if index.ndim else picked[0]
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("mapped images become an array only by a copy")
+        everything = np.concatenate(self._parts)
+        return everything if dtype is None else everything.astype(dtype, copy=False)
+
+    def _gather(self, index: np.ndarray) -> np.ndarray:
+        if index.size and not (-len(self) <= index.min() and index.max() < len(self)):
+            raise IndexError(
+                f"image {index.max() if index.max() >= len(self) else index.min()} "
+                f"asked for, there are {len(self)}"
+            )
+        index = np.where(index < 0, index + len(self), index)
+        out = np.empty((len(index), *SHAPE), np.uint8)
+        part_of = np.searchsorted(self._starts, index, side="right") - 1
+        for number, part in enumerate(self._parts):
+            here = np.flatnonzero(part_of == number)
+            out[here] = part[index[here] - self._starts[number]]
+        return out
