@@ -1,4 +1,4 @@
-"""From images on disk to batches for the network: gather, flip, shift and normalise a whole batch."""
+"""From images on disk to batches for the network: gather, mirror, shift, normalise."""
 
 from collections.abc import Iterator
 
@@ -50,18 +50,25 @@ def augment(
     a CPU generator. Crop and flip are those of He et al. 2016, Deep Residual Learning, section 4.2
     (there with zeros and pad 4).
     """
-    count, _, height, width = images.shape
-    draws = torch.randint(0, 2 * pad + 1, (2, count), generator=generator)
-    coin = torch.randint(0, 2, (count, 1, 1, 1), generator=generator).bool()
-    top, left = draws.to(images.device)
-    if pad:
-        padded = _pad(images, pad, mode)
-        # A view with every crop there is: [B, C, 2·pad + 1, 2·pad + 1, H, W].
-        crops = padded.unfold(2, height, 1).unfold(3, width, 1)
-        images = crops[torch.arange(count, device=images.device), :, top, left]
+    count, channels, height, width = images.shape
+    shift = torch.randint(-pad, pad + 1, (2, count, 1), generator=generator).to(images.device)
+    coin = torch.randint(0, 2, (count, 1), generator=generator).to(images.device)
+    rows = shift[0] + torch.arange(height, device=images.device)
+    columns = shift[1] + torch.arange(width, device=images.device)
     if flip:
-        images = torch.where(coin.to(images.device), images.flip(3), images)
-    return images
+        columns = torch.where(coin.bool(), width - 1 - columns, columns)
+    if mode == "zero":
+        images = torch.nn.functional.pad(images, (pad, pad, pad, pad))
+        rows, columns = rows + pad, columns + pad
+    elif mode == "reflect":
+        rows, columns = _reflect(rows, height), _reflect(columns, width)
+    else:
+        raise ValueError(f"mode is {mode!r}, expected 'reflect' or 'zero'")
+    # One gather does it all. Padding, cropping and mirroring one after the other are many small
+    # parallel loops, which crawl when another program has one of the cores.
+    where = rows[:, :, None] * images.shape[3] + columns[:, None, :]
+    where = where.flatten(1)[:, None].expand(-1, channels, -1)
+    return images.flatten(2).gather(2, where).unflatten(2, (height, width))
 
 
 def normalize(
@@ -82,15 +89,6 @@ def normalize(
     return pixels.to(dtype=dtype).contiguous(memory_format=layout)
 
 
-def _pad(images: torch.Tensor, pad: int, mode: str) -> torch.Tensor:
-    if mode == "zero":
-        return torch.nn.functional.pad(images, (pad, pad, pad, pad))
-    if mode != "reflect":
-        raise ValueError(f"mode is {mode!r}, expected 'reflect' or 'zero'")
-    # By index, because reflection padding is not written for uint8 on every device.
-    for axis in (2, 3):
-        size = images.shape[axis]
-        index = torch.arange(-pad, size + pad, device=images.device).abs()
-        index = torch.where(index < size, index, 2 * (size - 1) - index)
-        images = images.index_select(axis, index)
-    return images
+def _reflect(index: torch.Tensor, size: int) -> torch.Tensor:
+    """Fold an index outside [0, size) back in: -1 to 1, size to size - 2."""
+    return size - 1 - (size - 1 - index.abs()).abs()
