@@ -1,0 +1,115 @@
+"""What a learner has done so far, kept in HPML_HOME/progress.json.
+
+One entry per exercise that was ever checked or asked a hint for: the best points, whether it was
+passed, the hints that the last check called for, and the hints already read. A pass stays a pass
+when a later try fails.
+"""
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypedDict
+
+from hpml.checks.verdict import Verdict
+from hpml.home import home
+
+
+class Entry(TypedDict):
+    """One exercise's state; hints by their keys."""
+
+    earned: int  # the most points of any try
+    points: int
+    passed: bool
+    failed_hints: list[str]  # of the last try, in the order of its claims
+    read_hints: list[str]
+
+
+def read() -> dict[str, Entry]:
+    """Progress by exercise id; empty at the beginning."""
+    return _load(_path())
+
+
+def record(verdict: Verdict) -> None:
+    """Keep a verdict. One that is not gradable says nothing about the learner, and changes nothing.
+
+    Safe against another process that records at the same moment.
+    """
+    if verdict.status == "not gradable":
+        return
+    with _changing() as progress:
+        entry = progress.setdefault(verdict.exercise, _fresh())
+        entry["earned"] = max(entry["earned"], verdict.earned)
+        entry["points"] = verdict.points
+        entry["passed"] = entry["passed"] or verdict.passed
+        keys = [claim.hint_key for claim in verdict.claims if not claim.passed and claim.hint_key]
+        entry["failed_hints"] = list(dict.fromkeys(keys))
+
+
+def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
+    """The key of the next hint to read, and how many are left after it; None after the last.
+
+    `known` are the check's hints by key. "start" comes first, then those that the last check called
+    for. After the last one they begin again.
+    """
+    with _changing() as progress:
+        entry = progress.setdefault(exercise, _fresh())
+        queue = list(dict.fromkeys(["start", *entry["failed_hints"]]))
+        unread = [key for key in queue if key in known and key not in entry["read_hints"]]
+        if not unread:
+            entry["read_hints"] = []
+            return None
+        entry["read_hints"].append(unread[0])
+        return unread[0], len(unread) - 1
+
+
+def _fresh() -> Entry:
+    return Entry(earned=0, points=0, passed=False, failed_hints=[], read_hints=[])
+
+
+def _path() -> Path:
+    return home() / "progress.json"
+
+
+def _load(path: Path) -> dict[str, Entry]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return {str(name): _entry(kept) for name, kept in content["exercises"].items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # Progress is worth less than the next check: put the unreadable file aside and start anew.
+        if path.is_file():
+            path.replace(path.with_name("progress.unreadable.json"))
+        return {}
+
+
+def _entry(kept: dict[str, Any]) -> Entry:
+    return Entry(
+        earned=int(kept["earned"]),
+        points=int(kept["points"]),
+        passed=bool(kept["passed"]),
+        failed_hints=[str(key) for key in kept["failed_hints"]],
+        read_hints=[str(key) for key in kept["read_hints"]],
+    )
+
+
+@contextmanager
+def _changing() -> Iterator[dict[str, Entry]]:
+    path = _path()
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        progress = _load(path)
+        yield progress
+        text = json.dumps({"version": 1, "exercises": progress}, indent=1, sort_keys=True)
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix="progress.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+            os.replace(partial, path)
+        except BaseException:
+            os.unlink(partial)
+            raise

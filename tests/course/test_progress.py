@@ -1,0 +1,79 @@
+"""Progress survives: another process at the same moment, a broken file, a worse try."""
+
+import json
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from hpml.checks.verdict import ClaimResult, Verdict
+from hpml.course import progress
+
+HINTS = {"start": "s", "sum": "a", "order": "b", "unused": "c"}
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HPML_HOME", str(tmp_path))
+    return tmp_path
+
+
+def verdict(exercise: str = "ring", status: str = "failed", *failed: str) -> Verdict:
+    good = ClaimResult("it runs", True, 2)
+    bad = tuple(ClaimResult(f"not {key}", False, 3, "m", "h", key) for key in failed)
+    return Verdict(exercise, exercise.title(), status, (good, *bad), "", 0)
+
+
+def test_nothing_done_is_empty() -> None:
+    assert progress.read() == {}
+
+
+def test_the_best_try_counts() -> None:
+    progress.record(verdict("ring", "failed", "sum"))
+    assert progress.read()["ring"]["passed"] is False
+    progress.record(verdict("ring", "passed"))
+    progress.record(verdict("ring", "failed", "sum", "order", "sum"))
+    entry = progress.read()["ring"]
+    assert (entry["passed"], entry["earned"], entry["points"]) == (True, 2, 11)
+    assert entry["failed_hints"] == ["sum", "order"]
+
+
+def test_our_own_fault_is_not_held_against_anybody() -> None:
+    progress.record(verdict("ring", "not gradable", "sum"))
+    assert progress.read() == {}
+
+
+def test_hints_start_with_the_start_and_go_on_with_what_failed() -> None:
+    progress.record(verdict("ring", "failed", "sum", "order"))
+    keys = [progress.next_hint("ring", HINTS) for _ in range(5)]
+    assert keys == [("start", 2), ("sum", 1), ("order", 0), None, ("start", 2)]
+
+
+def test_hints_before_any_check_are_the_start_only() -> None:
+    assert [progress.next_hint("ring", HINTS) for _ in range(2)] == [("start", 0), None]
+
+
+def test_a_hint_that_no_longer_exists_is_passed_over() -> None:
+    progress.record(verdict("ring", "failed", "removed"))
+    assert [progress.next_hint("ring", HINTS) for _ in range(2)] == [("start", 0), None]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"exercises": {"ring": 3}}', "\x00"])
+def test_an_unreadable_file_is_put_aside(own_home: Path, content: str) -> None:
+    (own_home / "progress.json").write_text(content)
+    progress.record(verdict("ring", "passed"))
+    assert progress.read()["ring"]["passed"]
+    assert (own_home / "progress.unreadable.json").read_text() == content
+
+
+def record_one(name: str) -> None:
+    progress.record(verdict(name, "passed"))
+
+
+def test_processes_that_record_at_once_lose_nothing(own_home: Path) -> None:
+    names = [f"exercise_{number}" for number in range(24)]
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        pool.map_async(record_one, names, chunksize=1).get(timeout=60)
+    assert sorted(progress.read()) == sorted(names)
+    assert json.loads((own_home / "progress.json").read_text())["version"] == 1
+    assert sorted(path.name for path in own_home.iterdir()) == ["progress.json", "progress.lock"]
