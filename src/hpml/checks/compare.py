@@ -1,0 +1,58 @@
+"""How a value that came back differs from the one that should have, in words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+
+def difference(got: Any, expected: torch.Tensor, tolerance: float = 0.0) -> str | None:
+    """How `got` differs from the tensor `expected`, as the end of a sentence that names it.
+
+    None where type, dtype and shape are the same and every element is within `tolerance` times the
+    largest magnitude in `expected` (or times 1, if that is larger). NaN is equal to nothing.
+    """
+    if not isinstance(got, torch.Tensor):
+        return f"is {described(got)}, not a tensor"
+    if got.dtype != expected.dtype:
+        return f"is {named(got.dtype)}, not {named(expected.dtype)}"
+    if got.shape != expected.shape:
+        return f"has shape {tuple(got.shape)}, not {tuple(expected.shape)}"
+    if not expected.numel() or torch.equal(got, expected):
+        return None
+    if got.is_floating_point() and not torch.isfinite(got).all():
+        return "has elements that are not finite"
+    gap = (got.double() - expected.double()).abs().max().item()
+    if gap <= tolerance * max(1.0, expected.double().abs().max().item()):
+        return None
+    return f"differs by up to {gap:.2g}"
+
+
+def state_difference(
+    got: Any, expected: Mapping[str, torch.Tensor], tolerance: float = 0.0
+) -> str | None:
+    """The first difference of `got` from `expected`, a dict of tensors by name, or None."""
+    if not isinstance(got, dict):
+        return f"it is {described(got)}, not a dict of tensors"
+    if missing := [name for name in expected if name not in got]:
+        return f"{missing[0]} is missing"
+    if more := [name for name in got if name not in expected]:
+        return f"{more[0]} should not be there"
+    for name, tensor in expected.items():
+        if found := difference(got[name], tensor, tolerance):
+            return f"{name} {found}"
+    return None
+
+
+def described(value: Any) -> str:
+    """A value in a few words, for a sentence: None, 3, 'a str', 'a list of 4'."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    article = "an" if type(value).__name__[0] in "aeiou" else "a"
+    kind = f"{article} {type(value).__name__}"
+    return f"{kind} of {len(value)}" if isinstance(value, list | tuple | dict) else kind
+
+
+def named(dtype: torch.dtype) -> str:
+    """A dtype as PyTorch's users write it: float32."""
+    return str(dtype).removeprefix("torch.")

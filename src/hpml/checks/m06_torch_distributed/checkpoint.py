@@ -1,0 +1,328 @@
+"""Exercise checkpoint: stop in the middle of an epoch, carry on with another number of ranks."""
+
+import itertools
+import resource
+import signal
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+
+from hpml.checks.compare import state_difference
+from hpml.checks.contract import Check, Claim, Problem, Run, Stage
+from hpml.ranks.evidence import Evidence
+
+LENGTH, BATCH, EPOCHS = 72, 12, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly
+PER_EPOCH = LENGTH // BATCH
+FEATURES, HIDDEN, CLASSES = 20, 500, 10  # 122 kB of float64 weights, and as much momentum
+DECAY = 0.9  # of the learning rate, in every step
+TOLERANCE = 1e-9  # the model is float64, so that only the order of additions may differ
+CUT = 2**16  # bytes after which the process that writes a file is killed
+
+
+class Net(nn.Module):
+    """A perceptron, float64 (N, 20) -> (N, 10), which takes `slow` seconds to give its state."""
+
+    def __init__(self, slow: float = 0.0) -> None:
+        super().__init__()
+        self.inner = nn.Linear(FEATURES, HIDDEN)
+        self.outer = nn.Linear(HIDDEN, CLASSES)
+        self.slow = slow
+        self.double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.outer(torch.relu(self.inner(x)))
+
+    def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        time.sleep(self.slow)
+        return super().state_dict(*arguments, **options)
+
+
+def new_net(seed: int, slow: float = 0.0) -> Net:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Net(slow)
+
+
+def new_optimizer(net: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(net.parameters(), lr=0.2, momentum=0.9)
+
+
+def state_of(net: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in nn.Module.state_dict(net).items()}
+
+
+def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
+    """By stage, for each rank: the data, the seeds, after how many steps to save or to stop."""
+    draw = torch.Generator().manual_seed(seed)
+    data = {
+        "x": torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64),
+        "y": torch.randint(0, CLASSES, (LENGTH,), generator=draw),
+        "seed": seed,
+        # In the middle of the second epoch
+        "steps": PER_EPOCH + 1 + seed % (PER_EPOCH - 1),
+    }
+    return {
+        stage.name: [
+            data | {"net": seed + 10 * place + rank} for rank in range(stage.world(world_size))
+        ]
+        for place, stage in enumerate(STAGES, 1)
+    }
+
+
+def take_steps(
+    net: nn.Module, optimizer: torch.optim.Optimizer, sampler: Any, data: dict[str, Any], most: int
+) -> list[list[int]]:
+    """Train to the end of the last epoch, or `most` steps; the samples this rank took, by step."""
+    taken: list[list[int]] = []
+    while sampler.epoch < EPOCHS and len(taken) < most:
+        before = sampler.epoch, len(taken)
+        for samples in sampler:
+            samples = [int(sample) for sample in samples]
+            optimizer.zero_grad()
+            x, y = data["x"][samples], data["y"][samples]
+            (functional.cross_entropy(net(x), y, reduction="sum") / BATCH).backward()
+            for parameter in net.parameters():
+                dist.all_reduce(parameter.grad)
+            optimizer.step()
+            optimizer.param_groups[0]["lr"] *= DECAY
+            taken.append(samples)
+            if len(taken) == most:
+                return taken
+        if before == (sampler.epoch, len(taken)):
+            break  # It has nothing to give and does not move on.
+    return taken
+
+
+def fresh(answer: ModuleType, inputs: dict[str, Any], slow: float = 0.0) -> tuple[Any, Any, Any]:
+    """A net, an optimizer and a sampler as a program has them when it starts."""
+    net = new_net(inputs["net"], slow)
+    return net, new_optimizer(net), answer.ResumableSampler(LENGTH, BATCH, inputs["seed"])
+
+
+def train_and_stop(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Each rank has a folder of its own, as on nodes that share no disk; rank 0 is slow to write."""
+    rank = dist.get_rank()
+    folder = Path(f"rank{rank}")
+    folder.mkdir(exist_ok=True)
+    net, optimizer, sampler = fresh(answer, inputs, slow=0.0 if rank else 0.1)
+    net.load_state_dict(state_of(new_net(inputs["seed"])))
+    taken = take_steps(net, optimizer, sampler, inputs, inputs["steps"])
+    dist.barrier()
+    answer.save(str(folder / "checkpoint.pt"), net, optimizer, sampler)
+    there = Path("rank0/checkpoint.pt").exists()
+    dist.barrier()
+    files = sorted(path.name for path in folder.iterdir())
+    return {"taken": taken, "there": there, "files": files, "saved": state_of(net)}
+
+
+def resume(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Load, and train to the end of the last epoch."""
+    net, optimizer, sampler = fresh(answer, inputs)
+    answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
+    loaded = state_of(net)
+    taken = take_steps(net, optimizer, sampler, inputs, 2 * EPOCHS * PER_EPOCH)
+    return {"loaded": loaded, "taken": taken, "final": state_of(net)}
+
+
+def killed_while_writing(answer: ModuleType, inputs: dict[str, Any]) -> None:
+    """Load, take two steps, and save, with whoever writes killed half-way through the file."""
+    net, optimizer, sampler = fresh(answer, inputs)
+    answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
+    take_steps(net, optimizer, sampler, inputs, 2)
+    dist.barrier()
+    # Beyond the limit, the kernel sends SIGXFSZ, which Python ignores unless told otherwise.
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (CUT, CUT))
+    answer.save("rank0/checkpoint.pt", net, optimizer, sampler)
+
+
+def after_the_kill(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """What is left: its state, or why it cannot be loaded."""
+    net, optimizer, sampler = fresh(answer, inputs)
+    try:
+        answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
+    except Exception as error:
+        return {"failed": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+    return {"loaded": state_of(net)}
+
+
+def another(world_size: int) -> int:
+    return world_size % 4 + 1
+
+
+STAGES = (
+    Stage("train and stop", train_and_stop),
+    Stage("resume", resume, world=another),
+    Stage("killed while writing", killed_while_writing, dies=True),
+    Stage("after the kill", after_the_kill, world=lambda _: 1),
+)
+
+
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
+    """What a single process that never stops does: samples by step, states saved and at the end."""
+    data = inputs["train and stop"][0]
+    net = new_net(data["seed"])
+    optimizer = new_optimizer(net)
+    batches: list[list[int]] = []
+    for epoch in range(EPOCHS):
+        draw = torch.Generator().manual_seed(data["seed"] + epoch)
+        batches += [batch.tolist() for batch in torch.randperm(LENGTH, generator=draw).split(BATCH)]
+    saved = {}
+    for step, batch in enumerate(batches, 1):
+        optimizer.zero_grad()
+        functional.cross_entropy(net(data["x"][batch]), data["y"][batch]).backward()
+        optimizer.step()
+        optimizer.param_groups[0]["lr"] *= DECAY
+        if step == data["steps"]:
+            saved = state_of(net)
+    return {"batches": batches, "steps": data["steps"], "saved": saved, "final": state_of(net)}
+
+
+def one_writer(run: Run) -> Problem | None:
+    files = [value["files"] for value in run.stages["train and stop"].values]
+    if "checkpoint.pt" not in files[0]:
+        return Problem("save has returned, and there is no file at `path` on rank 0", "no_file")
+    if writers := [rank for rank, names in enumerate(files) if rank and names]:
+        return Problem(f"besides rank 0, rank {writers[0]} wrote {files[writers[0]][0]}", "writers")
+    return None
+
+
+def written_when_it_returns(run: Run) -> Problem | None:
+    there = [value["there"] for value in run.stages["train and stop"].values]
+    if not all(there):
+        return Problem(
+            f"save had returned on rank {there.index(False)}, and there was no file at `path` yet",
+            "early",
+        )
+    return None
+
+
+def samples_of_steps(evidence: Evidence) -> list[list[int]]:
+    """What all ranks of a launch took together, sorted, by step."""
+    steps = itertools.zip_longest(*(value["taken"] for value in evidence.values), fillvalue=())
+    return [sorted(itertools.chain(*shares)) for shares in steps]
+
+
+def takes_what_is_left(run: Run) -> Problem | None:
+    steps = run.expected["steps"]
+    batches = [sorted(batch) for batch in run.expected["batches"]]
+    first = samples_of_steps(run.stages["train and stop"])
+    for step, (got, batch) in enumerate(itertools.zip_longest(first, batches[:steps]), 1):
+        if got != batch:
+            return Problem(
+                f"before any stop, the ranks' samples of step {step} are not together the next "
+                f"{BATCH} of the epoch's order",
+                "order",
+            )
+    resumed = samples_of_steps(run.stages["resume"])
+    if resumed == batches[steps:]:
+        return None
+    epoch, done = divmod(steps, PER_EPOCH)
+    stopped = (
+        f"stopped on {run.world_size} ranks after {done * BATCH} samples of epoch {epoch}, "
+        f"resumed on {run.stages['resume'].world_size}"
+    )
+    if not resumed:
+        return Problem(f"{stopped}: no samples were taken at all", "position")
+    if resumed[0] not in batches:
+        return Problem(f"{stopped}: the first samples are not a batch of any epoch", "local")
+    at_epoch, at = divmod(batches.index(resumed[0]), PER_EPOCH)
+    seen = f"{stopped}: went on after {at * BATCH} samples of epoch {at_epoch}"
+    if at_epoch != epoch:
+        return Problem(seen, "epoch")
+    if at == done - 1:
+        return Problem(seen, "twice")
+    if at != done:
+        return Problem(seen, "local" if at else "position")
+    return Problem(f"{seen}, as it should, but some batch after that one is wrong", "order")
+
+
+def as_never_stopped(run: Run) -> Problem | None:
+    for rank, value in enumerate(run.stages["resume"].values):
+        if found := state_difference(value["loaded"], run.expected["saved"], TOLERANCE):
+            return Problem(
+                f"after load, rank {rank} does not have the weights that were saved: {found}",
+                "weights",
+            )
+    if problem := takes_what_is_left(run):
+        return problem
+    for rank, value in enumerate(run.stages["resume"].values):
+        if found := state_difference(value["final"], run.expected["final"], TOLERANCE):
+            return Problem(
+                "resumed with the right weights and the right samples, "
+                f"rank {rank} ends elsewhere than a run that never stopped: {found}",
+                "optimizer",
+            )
+    return None
+
+
+def old_one_is_left(run: Run) -> Problem | None:
+    ends = [rank.end for rank in run.stages["killed while writing"].ranks]
+    if "killed" not in ends:
+        return Problem(
+            f"save wrote no file of more than {CUT // 1024} KiB (this model and its momentum need "
+            "four times that), so that nothing could be killed while writing",
+            "incomplete",
+        )
+    (after,) = run.stages["after the kill"].values
+    if "failed" in after:
+        return Problem(
+            f"killed while writing, and the next load fails: {after['failed']}", "in_place"
+        )
+    if found := state_difference(after["loaded"], run.expected["saved"], TOLERANCE):
+        return Problem(f"what is left after the kill is not what was saved before: {found}", "torn")
+    return None
+
+
+CHECK = Check(
+    id="checkpoint",
+    title="Stop and carry on",
+    names=("ResumableSampler", "save", "load"),
+    inputs=inputs,
+    expect=expect,
+    stages=STAGES,
+    claims=(
+        Claim("one rank writes", 3, one_writer),
+        Claim("save returns, on every rank, when the file is there", 2, written_when_it_returns),
+        Claim("resumed on other ranks, it takes the samples that are left", 4, takes_what_is_left),
+        Claim("it ends with the weights of a run that never stopped", 3, as_never_stopped),
+        Claim("killed while writing, it leaves the old checkpoint", 3, old_one_is_left),
+    ),
+    hints={
+        "start": "List what decides the next step: weights, what the optimizer remembers, the "
+        "learning rate, which samples come next. All of it has to be in the file, and none of it "
+        "may depend on how many ranks there were.",
+        "no_file": "`path` is the finished file's name. If you write under another name first, "
+        "something has to give it its own in the end.",
+        "writers": "All ranks hold the same weights. What do several writers of one file win, and "
+        "what do they risk?",
+        "early": "A rank that comes back from save may load the file, or end the job. What does it "
+        "have to know about rank 0 first?",
+        "order": "One epoch has one order, the same on all ranks; a global batch is its next "
+        "batch_size samples. Only then each rank takes its share.",
+        "position": "Which samples of this epoch are done is part of the state, like the weights. "
+        "Otherwise a job that is stopped once per epoch sees the same samples over and over.",
+        "epoch": "The order depends on the epoch, so a position means nothing without it.",
+        "twice": "When save is called from inside the loop, your generator stands still at its "
+        "yield, and the batch that it gave out has been trained on.",
+        "local": "How many samples one rank has taken says nothing to another number of ranks. "
+        "What would be the same for all of them?",
+        "weights": "Every rank needs the state, not only the one that wrote it.",
+        "optimizer": "The weights are right and the steps are not: the optimizer carries something "
+        "from step to step. SGD has momentum, and a learning rate that was changed on the way.",
+        "incomplete": "Look at the size of your file. Weights alone would be 122 kB here, momentum "
+        "as much again.",
+        "in_place": "Opening a file for writing empties it. From then until the last byte there is "
+        "no checkpoint at all, unless the new one has another name until it is complete.",
+        "torn": "A checkpoint is either the old one or the new one, as a whole, at every moment.",
+        "hang": "save and load are called by all ranks. If one waits for the others, does each of "
+        "them come to that place?",
+    },
+)
