@@ -1,0 +1,267 @@
+"""From what the ranks' ledgers say to one sentence about what went wrong.
+
+Pure functions of the logs. The launch asks `mismatch` whenever a call comes in, `hang` when nothing
+has moved for a while, `fault` once a rank has ended without returning, `limit` when time is up.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from hpml.ranks.evidence import Call, Diagnosis
+from hpml.ranks.ledger import RankLog
+
+# What a member of a group may bring that differs from the others', by operation
+_SHAPES_MAY_DIFFER = {"barrier", "init_process_group", "all_to_all", "all_to_all_single", "scatter"}
+_POINT_TO_POINT = {"send", "recv"}
+# Errors with which Gloo says that somebody else is gone
+_CONSEQUENCES = ("connection closed by peer", "connection reset", "broken pipe", "gloo", "timed out")
+
+
+def mismatch(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
+    """Ranks of one group whose k-th calls are not the same collective on the same kind of data."""
+    by_place: dict[tuple, dict[int, Call]] = defaultdict(dict)
+    for log in logs:
+        for call in log.calls:
+            if not _is_point_to_point(call) and call.operation != "init_process_group":
+                by_place[call.group, call.sequence][log.rank] = call
+    for (group, _), calls in sorted(by_place.items(), key=lambda item: item[0][1]):
+        if len(calls) < 2 or any(rank not in group for rank in calls):
+            continue
+        operations = {call.operation for call in calls.values()}
+        if len(operations) > 1:
+            sentence = "ranks are in different collectives: " + _listing(
+                calls, lambda call: f"in {_name(call, of)}"
+            )
+            return Diagnosis("mismatch", sentence, _odd_ones(calls, lambda c: c.operation))
+        operation = operations.pop()
+        for what, key in (
+            ("shapes", lambda c: c.shape),
+            ("dtypes", lambda c: c.dtype),
+            ("operations or roots", lambda c: c.detail),
+        ):
+            if what != "operations or roots" and operation in _SHAPES_MAY_DIFFER:
+                continue
+            if len({key(call) for call in calls.values()}) > 1:
+                sentence = f"ranks bring different {what} to {operation}: " + _listing(
+                    calls, lambda call: f"{_brings(call)} ({_place(call, of)})"
+                )
+                return Diagnosis("mismatch", sentence, _odd_ones(calls, key))
+    return None
+
+
+def can_complete(log: RankLog, logs: Sequence[RankLog]) -> bool:
+    """Whether the call that `log`'s rank waits for has all it needs: then it is the network's turn."""
+    call = log.pending
+    if call is None:
+        return False
+    by_rank = {other.rank: other for other in logs}
+    if _is_point_to_point(call):
+        wanted = "recv" if call.operation == "send" else "send"
+        peers = [int(call.detail.split()[1].rstrip(","))] if "anyone" not in call.detail else []
+        tag = call.detail.partition(", ")[2]
+        for peer in peers or by_rank:
+            answers = [
+                c
+                for c in by_rank[peer].calls
+                if c.operation.startswith(wanted)
+                and (f" {log.rank}" in c.detail.partition(",")[0] or "anyone" in c.detail)
+                and c.detail.partition(", ")[2] == tag
+            ]
+            if len(answers) >= call.sequence:
+                return True
+        return False
+    return all(
+        any(
+            c.sequence == call.sequence and c.group == call.group and c.operation == call.operation
+            for c in by_rank[rank].calls
+        )
+        for rank in call.group
+        if rank in by_rank
+    )
+
+
+def hang(logs: Sequence[RankLog], of: str) -> Diagnosis:
+    """Nothing moves: who waits for what, and who will never come. `log.line` is where a rank that is
+    in no collective was seen."""
+    waiting = [log for log in logs if log.end is None and log.waiting is not None]
+    elsewhere = [log for log in logs if log.end is None and log.waiting is None]
+    left = [log for log in logs if log.end is not None]
+    parts = [*_waits(waiting, of), *_elsewhere(elsewhere, of), *_left(left, waiting, of)]
+    if _groups_differ(logs):
+        for group, ranks in _by([log for log in logs if log.calls], lambda r: r.calls[-1].group):
+            members = _ranks(group) if len(group) < len(logs) else "all ranks"
+            parts.append(f"the group of {_ranks(ranks)}'s last call is {members}")
+    causes = [log.rank for log in (*elsewhere, *left)]
+    sends = {log.pending.operation for log in waiting}
+    if not causes and sends == {"send"}:
+        parts.append("everybody sends and nobody receives")
+    elif not causes and sends and sends <= {"recv", "recv_anysource"}:
+        parts.append("everybody receives and nobody sends")
+    return Diagnosis("hang", "; ".join(parts), tuple(causes) or tuple(r.rank for r in waiting))
+
+
+def endless_loop(logs: Sequence[RankLog], looping: Sequence[RankLog], of: str) -> Diagnosis:
+    """Ranks found in a loop in which nothing changes."""
+    parts = []
+    for line, ranks in _by(looping, lambda log: log.line):
+        parts.append(
+            f"{_ranks(ranks)} {_s(ranks, 'loops', 'loop')} for ever at line {line} {of}, "
+            "where nothing changes any more"
+        )
+    others = [log for log in logs if log.end is None and log not in looping]
+    parts += _waits([log for log in others if log.waiting is not None], of)
+    return Diagnosis("hang", "; ".join(parts), tuple(log.rank for log in looping))
+
+
+def limit(logs: Sequence[RankLog], of: str, seconds: float) -> Diagnosis:
+    """The time is up and ranks are still at work."""
+    waiting = [log for log in logs if log.end is None and log.waiting is not None]
+    working = [log for log in logs if log.end is None and log.waiting is None]
+    parts = []
+    for (line, call), ranks in _by(working, lambda log: (log.line, log.open)):
+        where = f" at line {line} {of}" if line else ""
+        still = f", its {_name(call, of)} not complete" if call else ""
+        parts.append(f"{_ranks(ranks)} {_s(ranks, 'was', 'were')} still at work{where}{still}")
+    parts += _waits(waiting, of)
+    parts += _left([log for log in logs if log.end is not None], waiting, of)
+    causes = tuple(log.rank for log in (working or waiting))
+    return Diagnosis("limit", f"not done after {seconds:g} s: " + "; ".join(parts), causes)
+
+
+def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
+    """What the ranks that ended without returning say, the cause first; None if all returned."""
+    ended = [log for log in logs if log.end not in (None, "returned")]
+    if not ended:
+        return None
+    causes = [log for log in ended if log.end in ("exited", "killed")]
+    causes = causes or [log for log in ended if not _is_consequence(log)] or ended
+    first = min(causes, key=lambda log: log.ended_at or 0.0)
+    same = [log for log in causes if _how(log, of) == _how(first, of)]
+    parts = [f"{_ranks([log.rank for log in same])} {_how(first, of)}"]
+    for how, ranks in _by([log for log in causes if log not in same], lambda log: _how(log, of)):
+        parts.append(f"{_ranks(ranks)} {how}")
+    still = [log for log in logs if log.end is None]
+    parts += _waits([log for log in still if log.waiting is not None], of)
+    victims = [log for log in ended if log not in causes]
+    for call, ranks in _by(victims, lambda log: _last_call(log, of)):
+        parts.append(f"{_ranks(ranks)} lost the connection in {call}")
+    kind = {"exited": "exited", "killed": "killed"}.get(first.end or "", "raised")
+    if first.refused is not None:
+        kind = "refused"
+    return Diagnosis(kind, "; ".join(parts), tuple(log.rank for log in same))
+
+
+def _is_point_to_point(call: Call) -> bool:
+    return call.operation in _POINT_TO_POINT or call.operation == "recv_anysource"
+
+
+def _is_consequence(log: RankLog) -> bool:
+    text = log.raised.message.lower() if log.raised else ""
+    return any(sign in text for sign in _CONSEQUENCES)
+
+
+def _how(log: RankLog, of: str) -> str:
+    if log.end == "killed":
+        return f"was killed by {log.signal}" + _out_of_memory(log)
+    if log.end == "exited":
+        at = f" at line {log.line} {of}" if log.line else ""
+        return f"left with exit code {log.exit_code}{at} instead of returning"
+    assert log.raised is not None
+    if log.refused is not None:
+        return f"returned something that cannot be sent: {log.refused}"
+    at = f" (line {log.raised.line} {of})" if log.raised.line else ""
+    message = log.raised.message.strip().split("\n")[0][:300]
+    return f"raised {log.raised.kind}{': ' + message if message else ''}{at}"
+
+
+def _out_of_memory(log: RankLog) -> str:
+    return " (the system may have run out of memory)" if log.signal == "SIGKILL" else ""
+
+
+def _waits(logs: Sequence[RankLog], of: str) -> list[str]:
+    return [
+        f"{_ranks(ranks)} {_s(ranks, 'waits', 'wait')} in {call}"
+        for call, ranks in _by(logs, lambda log: _name(log.pending, of))
+    ]
+
+
+def _elsewhere(logs: Sequence[RankLog], of: str) -> list[str]:
+    return [
+        f"{_ranks(ranks)} {_s(ranks, 'is', 'are')} stuck"
+        + (f" at line {line} {of}" if line else "")
+        + ", in no collective"
+        for line, ranks in _by(logs, lambda log: log.line)
+    ]
+
+
+def _left(logs: Sequence[RankLog], waiting: Sequence[RankLog], of: str) -> list[str]:
+    parts = []
+    for (end, last), ranks in _by(logs, lambda log: (log.end, _last_call(log, of))):
+        how = "returned" if end == "returned" else "ended"
+        came = f"left through {last}" if last else "made no call at all"
+        has = _s(ranks, "has", "have")
+        sentence = f"{_ranks(ranks)} {has} {came if waiting else how}"
+        parts.append(sentence + (f" and {how}" if waiting else ""))
+    return parts
+
+
+def _last_call(log: RankLog, of: str) -> str:
+    calls = [call for call in log.calls if call.index > 0]
+    return _name(calls[-1], of) if calls else ""
+
+
+def _name(call: Call, of: str) -> str:
+    peer = f" {call.detail}" if _is_point_to_point(call) else ""
+    if call.operation == "init_process_group":
+        return "init_process_group" + (f" (line {call.line} {of})" if call.line else "")
+    return f"{call.operation}{peer} ({_place(call, of)})"
+
+
+def _place(call: Call, of: str) -> str:
+    return f"call {call.index}" + (f", line {call.line} {of}" if call.line else "")
+
+
+def _groups_differ(logs: Sequence[RankLog]) -> bool:
+    return len({log.calls[-1].group for log in logs if log.calls}) > 1
+
+
+def _brings(call: Call) -> str:
+    what = f"{call.dtype} {list(call.shape)}" if call.dtype else "nothing"
+    return what + (f" {call.detail}" if call.detail else "")
+
+
+def _listing(calls: dict[int, Call], describe) -> str:
+    groups: dict[str, list[int]] = defaultdict(list)
+    for rank in sorted(calls):
+        groups[describe(calls[rank])].append(rank)
+    return ", ".join(f"{_ranks(ranks)} {text}" for text, ranks in groups.items())
+
+
+def _odd_ones(calls: dict[int, Call], key) -> tuple[int, ...]:
+    """The ranks that differ from most of the others; all of them where there is no majority."""
+    groups: dict[object, list[int]] = defaultdict(list)
+    for rank, call in calls.items():
+        groups[key(call)].append(rank)
+    largest = max(groups.values(), key=len)
+    if sum(len(ranks) == len(largest) for ranks in groups.values()) > 1:
+        return tuple(sorted(calls))
+    return tuple(sorted(rank for ranks in groups.values() if ranks is not largest for rank in ranks))
+
+
+def _by(logs: Iterable[RankLog], key) -> list[tuple]:
+    groups: dict[object, list[int]] = {}
+    for log in logs:
+        groups.setdefault(key(log), []).append(log.rank)
+    return list(groups.items())
+
+
+def _s(ranks: Sequence[int], one: str, many: str) -> str:
+    return one if len(ranks) == 1 else many
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    """"rank 1", "ranks 0 and 2", "ranks 0, 1 and 3"."""
+    names = [str(rank) for rank in sorted(ranks)]
+    if len(names) == 1:
+        return f"rank {names[0]}"
+    return f"ranks {', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,173 @@
+"""A launch as a picture: which rank was in which call, when."""
+
+from collections.abc import Iterable
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from hpml.ranks.evidence import Call, Evidence, RankEvidence
+
+# Okabe and Ito, Color Universal Design (2008): told apart also by colour-blind readers. In a print
+# without colour the hatches do it.
+PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00", "#999999")
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo", "---")
+IN_FLIGHT = 0.3  # opacity of a call that its rank does not wait for
+
+
+def timeline(
+    evidence: Evidence, *, title: str = "", since: str | None = None, until: str | None = None
+) -> Figure:
+    """One row per rank, one bar per call from its issue to its completion, on one clock.
+
+    The pale part of a bar is a call in flight while its rank did other work, the full part is the
+    rank waiting for it. Calls in flight at one time lie in lanes below each other. A call that
+    never completed is drawn to the right edge with a dashed outline. Marks are dotted lines.
+
+    `since` and `until` are names of marks: each rank's row then holds only what it did between its
+    first mark of these names. Time 0 is the earliest moment drawn, over all ranks. The call that
+    makes the process group is left out.
+
+    Raises ValueError when a rank has no mark of a name given, or no rank made a call.
+    """
+    spans = [_span(rank, since, until) for rank in evidence.ranks]
+    rows = [_calls(rank, *span) for rank, span in zip(evidence.ranks, spans, strict=True)]
+    if not any(rows):
+        raise ValueError("no rank made a call here, so there is nothing to draw")
+    moments = [call.issued for row in rows for call in row]
+    moments += [span[0] for span in spans if since is not None]
+    moments += [call.finished for row in rows for call in row if call.finished is not None]
+    moments += [span[1] for span in spans if until is not None]
+    start, end = min(moments), max(moments)
+    unit, scale = ("ms", 1e3) if end - start < 2 else ("s", 1.0)
+    width = max((end - start) * scale, 1e-3)
+
+    operations = list(dict.fromkeys(call.operation for row in rows for call in row))
+    figure = Figure(figsize=(9, 1.2 + 0.75 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    axes.set_xlim(-0.01 * width, 1.02 * width)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    for rank, row, span in zip(evidence.ranks, rows, spans, strict=True):
+        lanes = _lanes(row)
+        height = 0.8 / (max(lanes, default=0) + 1)
+        for call, number in zip(row, lanes, strict=True):
+            lane = (rank.rank - 0.4 + number * height, height)
+            _bar(axes, call, operations.index(call.operation), lane, start, scale)
+        _marks(axes, rank, span, start, scale)
+    axes.set_yticks(range(len(rows)), [f"rank {rank.rank}" for rank in evidence.ranks])
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "left", "right"]].set_visible(False)
+    axes.set_xlabel(f"time ({unit})")
+    axes.set_title(title, loc="left", pad=18)
+    figure.legend(handles=_legend(operations), loc="outside right upper", frameon=False)
+    return figure
+
+
+def _legend(operations: list[str]) -> list[Patch]:
+    kinds = [
+        Patch(facecolor=_colour(k), hatch=_hatch(k), edgecolor="black", label=name)
+        for k, name in enumerate(operations)
+    ]
+    states = [
+        Patch(facecolor=("#555555", alpha), edgecolor="black", label=label)
+        for alpha, label in ((IN_FLIGHT, "pale: in flight"), (1.0, "full: rank waits"))
+    ]
+    return kinds + states
+
+
+def _span(rank: RankEvidence, since: str | None, until: str | None) -> tuple[float, float]:
+    return (
+        float("-inf") if since is None else _moment(rank, since),
+        float("inf") if until is None else _moment(rank, until),
+    )
+
+
+def _moment(rank: RankEvidence, name: str) -> float:
+    for mark in rank.marks:
+        if mark.name == name:
+            return mark.at
+    raise ValueError(f"rank {rank.rank} has no mark {name!r}")
+
+
+def _calls(rank: RankEvidence, since: float, until: float) -> list[Call]:
+    return [
+        call
+        for call in rank.calls
+        if call.operation != "init_process_group" and since <= call.issued <= until
+    ]
+
+
+def _lanes(calls: Iterable[Call]) -> list[int]:
+    """For each call the first lane that is free when it is issued."""
+    ends: list[float] = []
+    chosen = []
+    for call in calls:
+        end = float("inf") if call.finished is None else call.finished
+        lane = next((k for k, until in enumerate(ends) if until <= call.issued), len(ends))
+        ends[lane : lane + 1] = [end]
+        chosen.append(lane)
+    return chosen
+
+
+def _bar(
+    axes: Axes, call: Call, kind: int, lane: tuple[float, float], start: float, scale: float
+) -> None:
+    """One call, in the lane (top, height). One too short to be seen is drawn a hair wide."""
+    top, height = lane
+    edge = axes.get_xlim()[1]
+    lost = call.finished is None
+    left = (call.issued - start) * scale
+    right = edge if lost else max((call.finished - start) * scale, left + 0.002 * edge)
+    waits = right if call.waited is None else min((call.waited - start) * scale, right)
+    for begin, end, alpha in ((left, waits, IN_FLIGHT), (waits, right, 1.0)):
+        if end > begin:
+            axes.barh(
+                top,
+                end - begin,
+                left=begin,
+                height=height * 0.9,
+                align="edge",
+                facecolor=(_colour(kind), alpha),
+                hatch=_hatch(kind),
+                edgecolor="black",
+                linewidth=0.6,
+                linestyle="--" if lost else "-",
+            )
+    if lost:
+        axes.text(
+            right,
+            top + height * 0.45,
+            f"{call.operation}: never came back",
+            ha="right",
+            va="center",
+            fontsize="small",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+        )
+
+
+def _marks(
+    axes: Axes, rank: RankEvidence, span: tuple[float, float], start: float, scale: float
+) -> None:
+    for mark in rank.marks:
+        if span[0] <= mark.at <= span[1] and mark.at >= start:
+            at = (mark.at - start) * scale
+            axes.vlines(at, rank.rank - 0.46, rank.rank + 0.46, colors="black", linestyles=":")
+            if rank.rank == 0:
+                axes.annotate(
+                    mark.name,
+                    (at, -0.5),
+                    xytext=(0, 2),
+                    textcoords="offset points",
+                    fontsize="small",
+                    ha="center",
+                    va="bottom",
+                    annotation_clip=False,
+                )
+
+
+def _colour(kind: int) -> str:
+    return PALETTE[kind % len(PALETTE)]
+
+
+def _hatch(kind: int) -> str:
+    return HATCHES[kind % len(HATCHES)]

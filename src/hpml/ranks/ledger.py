@@ -1,0 +1,164 @@
+"""In the parent: a rank's events, checked and gathered into its part of the evidence."""
+
+from dataclasses import dataclass, field, replace
+from signal import Signals
+from typing import Any
+
+from hpml.ranks import encoding
+from hpml.ranks.evidence import Call, Mark, Raised, RankEvidence
+
+MAX_CALLS = 200_000
+MAX_OUTPUT = 2**20  # bytes of stdout and stderr kept of each rank
+
+
+@dataclass
+class RankLog:
+    """What is known of one rank so far. Times are seconds since the launch began."""
+
+    rank: int
+    started: float  # time.monotonic() at the launch's start
+    calls: list[Call] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    waiting: int | None = None  # place in `calls` of the one that the rank waits for
+    end: str | None = None  # as RankEvidence.end, None while at work
+    value: Any = None
+    raised: Raised | None = None
+    refused: str | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    line: int | None = None  # where it was last seen outside a collective
+    ended_at: float | None = None
+    peak_bytes: int = 0
+    samples: list[tuple[float, int | None, int]] = field(default_factory=list)
+    output: bytearray = field(default_factory=bytearray)
+    output_cut: bool = False
+
+    def take(self, event: list[Any], now: float) -> None:
+        """Take in one event of the rank. Raises ValueError where it is not well formed."""
+        try:
+            self._take(event, now)
+        except (IndexError, TypeError, KeyError, OverflowError) as error:
+            raise ValueError(f"malformed event {str(event)[:80]}: {error}") from None
+
+    def _take(self, event: list[Any], now: float) -> None:
+        kind, *rest = event
+        if self.end is not None:
+            return  # what comes after the end is no evidence
+        if kind == "call":
+            self._call(*rest)
+        elif kind == "wait":
+            index, at = rest
+            place = self._place(index)
+            call = self.calls[place]
+            if call.waited is None and call.finished is None:
+                self.calls[place] = replace(call, waited=at - self.started)
+                self.waiting = place
+        elif kind == "done":
+            index, at = rest
+            place = self._place(index)
+            if self.calls[place].finished is None:
+                self.calls[place] = replace(self.calls[place], finished=at - self.started)
+            if self.waiting == place:
+                self.waiting = None
+        elif kind == "mark":
+            self.marks.append(Mark(str(rest[0])[:200], rest[1] - self.started))
+        elif kind == "sample":
+            self.samples.append((now, rest[0], int(rest[1])))
+        elif kind == "peak":
+            self.peak_bytes = int(rest[0])
+        elif kind == "value":
+            self.value = encoding.decode(rest[0])
+            self._ended("returned", now)
+        elif kind == "refused":
+            self.refused = str(rest[0])
+            self._ended("raised", now)
+            self.raised = Raised("TypeError", self.refused, None, self.refused)
+        elif kind == "raised":
+            name, message, line, text = rest
+            self.raised = Raised(str(name), str(message), _line(line), str(text))
+            self._ended("raised", now)
+        elif kind == "exit":
+            self.exit_code, self.line = int(rest[0]), _line(rest[1])
+            self._ended("exited", now)
+        elif kind != "begin":
+            raise ValueError(f"unknown event {kind[:40]!r}")
+
+    @property
+    def pending(self) -> Call | None:
+        """The call that the rank waits for."""
+        return None if self.waiting is None else self.calls[self.waiting]
+
+    @property
+    def open(self) -> Call | None:
+        """The first call that was begun and is not known to be complete."""
+        return next((call for call in self.calls if call.finished is None), None)
+
+    def wait_for_what_is_open(self) -> None:
+        """Where nothing moves, an open call is what the rank waits for, though not by `wait`: C++
+        (DistributedDataParallel's reducer) waits out of the recorder's sight."""
+        if self.waiting is None and self.open is not None:
+            self.waiting = self.calls.index(self.open)
+
+    def _place(self, index: int) -> int:
+        place = index - self.calls[0].index
+        if not 0 <= place < len(self.calls):
+            raise ValueError(f"call {index} was never made")
+        return place
+
+    def _call(self, index, operation, group, sequence, dtype, shape, nbytes, detail, line, at):
+        if self.calls and index != self.calls[-1].index + 1 or not 0 <= index <= MAX_CALLS:
+            raise ValueError(f"call {index} after {len(self.calls)} calls")
+        self.calls.append(
+            Call(
+                index=index,
+                operation=str(operation),
+                group=tuple(int(r) for r in group),
+                sequence=int(sequence),
+                dtype=str(dtype),
+                shape=tuple(int(n) for n in shape),
+                nbytes=int(nbytes),
+                detail=str(detail),
+                line=_line(line),
+                issued=at - self.started,
+            )
+        )
+
+    def _ended(self, end: str, now: float) -> None:
+        self.end, self.ended_at, self.waiting = end, now, None
+
+    def process_ended(self, status: int, now: float) -> None:
+        """The rank's process is gone by itself: `status` as `os.waitstatus_to_exitcode` gives it."""
+        if self.end is not None:
+            return
+        if status < 0:
+            self.signal = Signals(-status).name
+            self._ended("killed", now)
+        else:
+            self.exit_code = status
+            self._ended("exited", now)
+
+    def print(self, data: bytes) -> None:
+        room = MAX_OUTPUT - len(self.output)
+        self.output += data[:room]
+        self.output_cut = self.output_cut or len(data) > room
+
+    def evidence(self, now: float) -> RankEvidence:
+        """The rank's part of the evidence, once the launch has ended."""
+        return RankEvidence(
+            rank=self.rank,
+            end=self.end or "ended",
+            value=self.value,
+            raised=self.raised,
+            exit_code=self.exit_code,
+            signal=self.signal,
+            stdout=self.output.decode("utf-8", "replace"),
+            stdout_cut=self.output_cut,
+            calls=tuple(call for call in self.calls if call.index > 0),
+            marks=tuple(self.marks),
+            seconds=self.ended_at if self.ended_at is not None else now,
+            peak_bytes=self.peak_bytes,
+        )
+
+
+def _line(value: Any) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,156 @@
+"""What a rank does from its fork to its end: become itself, run the drive, tell how it went."""
+
+import faulthandler
+import linecache
+import os
+import pickle
+import random
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from hpml.ranks import encoding, recorder, stationary
+from hpml.ranks.channel import EventSender, receive_job
+
+# Signals that neither training scripts nor schedulers use for themselves
+STACK_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
+SAMPLE_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGWINCH
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that one rank needs to know. Made and pickled by the parent."""
+
+    drive: bytes  # cloudpickle of the function
+    inputs: bytes | None  # cloudpickle of this rank's inputs
+    answer: str | None  # source of the answer cell
+    filename: str  # under which its lines are reported
+    rank: int
+    world_size: int
+    store: str  # file of the rendezvous
+    scratch: str  # private to the launch, not the working directory
+    cwd: str
+    environment: dict[str, str] = field(default_factory=dict)
+    process_group: bool = True
+    timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
+    threads: int = 1
+
+
+def stack_file(scratch: str, rank: int) -> str:
+    """Where faulthandler writes a rank's stacks when it gets STACK_SIGNAL."""
+    return os.path.join(scratch, f"rank-{rank}.stack")
+
+
+def answer_module(source: str, filename: str) -> ModuleType:
+    """The answer as a module, executed. Line numbers are those of its notebook cell.
+
+    The name is not `__main__`, so that an answer which is also a script does not start its main.
+    """
+    module = ModuleType("answer")
+    module.__file__ = filename
+    sys.modules["answer"] = module  # dataclasses and pickling look a class's module up there
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
+    return module
+
+
+def run(sock: socket.socket, output: int) -> None:
+    """Run the job that arrives on `sock`, with stdout and stderr to the pipe `output`.
+
+    Does not return: once all is told the process waits to be ended by its supervisor, since leaving
+    would close connections that other ranks may still be using.
+    """
+    null = os.open(os.devnull, os.O_RDONLY)
+    for target, source in ((0, null), (1, output), (2, output)):
+        os.dup2(source, target)
+    sys.stdout.reconfigure(line_buffering=True)
+    sys.stderr.reconfigure(line_buffering=True)
+    job: Job = pickle.loads(receive_job(sock))
+    send = EventSender(sock)
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        _prepare(job, send)
+        event = _play(job)
+    except BaseException as error:
+        event = _raised(error, job.filename)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # closed by the answer: nothing left to flush
+            continue
+    peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - rss) * 1024
+    send(["peak", max(peak, 0)])
+    send(event)
+    while True:
+        signal.pause()
+
+
+def _prepare(job: Job, send: EventSender) -> None:
+    stacks = open(stack_file(job.scratch, job.rank), "w")  # noqa: SIM115 (kept for the handler)
+    faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
+    signal.signal(SAMPLE_SIGNAL, stationary.sampler(send, job.filename))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.update(job.environment)
+    os.chdir(job.cwd)
+    torch.set_num_threads(job.threads)
+    # As in processes of their own: torch starts alike everywhere, the others do not.
+    random.seed()
+    np.random.seed()
+    first = 0 if job.process_group else 1
+    recorder.install(recorder.Recorder(send, job.filename, first))
+    send(["begin", time.monotonic()])
+
+
+def _play(job: Job) -> list[Any]:
+    drive = pickle.loads(job.drive)
+    arguments = []
+    if job.answer is not None:
+        arguments.append(answer_module(job.answer, job.filename))
+    if job.inputs is not None:
+        arguments.append(pickle.loads(job.inputs))
+    if job.process_group:
+        dist.init_process_group(
+            "gloo",
+            store=dist.FileStore(job.store, job.world_size),
+            rank=job.rank,
+            world_size=job.world_size,
+            timeout=timedelta(seconds=job.timeout + 30),
+        )
+    value = drive(*arguments)
+    try:
+        return ["value", encoding.encode(value)]
+    except encoding.NotPlain as error:
+        return ["refused", str(error)]
+
+
+def _raised(error: BaseException, filename: str) -> list[Any]:
+    line = None
+    for entry, number in traceback.walk_tb(error.__traceback__):
+        if entry.f_code.co_filename == filename:
+            line = number
+    if isinstance(error, SyntaxError) and error.filename == filename:
+        line = error.lineno
+    # The engine's own frames say nothing to a learner
+    shown = error.__traceback__
+    while shown is not None and shown.tb_frame.f_code.co_filename == __file__:
+        shown = shown.tb_next
+    text = "".join(traceback.format_exception(type(error), error, shown))
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        return ["exit", code, line]
+    try:
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:  # an exception whose __str__ raises
+        message = ""
+    return ["raised", type(error).__name__, message[:2000], line, text[-8000:]]

@@ -1,0 +1,220 @@
+"""The warm server: a process that has imported torch once, and forks ranks from there.
+
+    parent ── control socket ──► server ── fork ──► supervisor (one per launch) ── fork ──► ranks
+
+The supervisor reaps its ranks, tells the parent how each ended, and ends them all when the parent
+says so or is gone. It is a subreaper: whatever a rank starts, in a session of its own or not, comes
+back to it and is killed with the rest. Should the supervisor itself be killed, the server, which is
+a subreaper too, does the same.
+"""
+
+import ctypes
+import gc
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+
+import psutil
+
+MAX_RANKS = 64  # two descriptors per rank travel in one message, which carries 253 at most
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    _import_what_ranks_use()
+    _become_subreaper()
+    # What is there now is never collected again: the ranks then share its pages for good.
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    wake_in, wake_out = os.pipe()
+    os.set_blocking(wake_in, False)
+    os.set_blocking(wake_out, False)
+    signal.set_wakeup_fd(wake_out)
+    control.sendall(b"ready\n")
+    supervisors: set[int] = set()
+    while True:
+        readable, _, _ = select.select([control, wake_in], [], [])
+        if wake_in in readable:
+            _drain(wake_in)
+            _reap_supervisors(supervisors)
+        if control in readable:
+            message, fds, _, _ = socket.recv_fds(control, 1, 2 * MAX_RANKS + 1)
+            if not message:
+                break
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                for fd in (control.fileno(), wake_in, wake_out):
+                    os.close(fd)
+                control.detach()
+                _supervise(socket.socket(fileno=fds[0]), fds[1:])
+            supervisors.add(pid)
+            for fd in fds:
+                os.close(fd)
+    _wait_then_kill(supervisors)
+
+
+def _import_what_ranks_use() -> None:
+    """Everything a rank would otherwise import after its fork, lazily imported parts included."""
+    import torch._dynamo  # optimizers and DistributedDataParallel import it at first use
+    import torch.distributed.nn
+    import torch.nn.functional
+    import torch.nn.parallel
+    import torch.optim
+    import torch.utils.data
+    import torch.utils.data.distributed
+
+    import hpml.ranks.rank
+
+    assert hpml.ranks.rank and torch
+
+
+def _become_subreaper() -> None:
+    if sys.platform == "linux":
+        pr_set_child_subreaper = 36
+        ctypes.CDLL(None, use_errno=True).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, int(signal.SIGKILL), 0, 0, 0)
+
+
+def _drain(fd: int) -> None:
+    try:
+        while os.read(fd, 4096):
+            pass
+    except BlockingIOError:
+        return
+
+
+def _reap_supervisors(supervisors: set[int]) -> None:
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            break
+        supervisors.discard(pid)
+    # Children that are no supervisors are orphans of one that was killed.
+    for child in psutil.Process().children():
+        if child.pid not in supervisors:
+            _kill(child)
+
+
+def _wait_then_kill(supervisors: set[int]) -> None:
+    """The parent is gone: supervisors notice by themselves; what is still there later is killed."""
+    deadline = time.monotonic() + 5
+    while supervisors and time.monotonic() < deadline:
+        _reap_supervisors(supervisors)
+        time.sleep(0.01)
+    kill_descendants()
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        process.kill()
+    except psutil.NoSuchProcess:
+        return
+
+
+def kill_descendants(limit: float = 5.0) -> bool:
+    """Kill and reap every descendant of this process, those in other sessions too.
+
+    Returns whether all were gone within `limit` seconds.
+    """
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        children = psutil.Process().children(recursive=True)
+        for child in children:
+            _kill(child)
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return True
+        time.sleep(0.002)
+    return False
+
+
+def _supervise(control: socket.socket, fds: list[int]) -> None:
+    """Fork the ranks, report their ends, end them. Never returns."""
+    try:
+        os.setsid()
+        _become_subreaper()
+        _die_with_parent()
+        lines = control.makefile("r")
+        header = json.loads(lines.readline() or "{}")
+        wake_in, wake_out = os.pipe()
+        os.set_blocking(wake_in, False)
+        os.set_blocking(wake_out, False)
+        signal.set_wakeup_fd(wake_out)
+        pids = {}
+        for rank, (channel, output) in enumerate(zip(fds[::2], fds[1::2], strict=True)):
+            pid = os.fork()
+            if pid == 0:
+                _become_rank(channel, output, keep_out=[*fds, control.fileno(), wake_in, wake_out])
+            pids[pid] = rank
+        for fd in fds:
+            os.close(fd)
+        _tell(control, {"pids": list(pids)})
+        while True:
+            readable, _, _ = select.select([control, wake_in], [], [])
+            if wake_in in readable:
+                _drain(wake_in)
+                _report_ends(control, pids)
+            if control in readable:  # a word from the parent, or its end: both mean stop
+                break
+        gone = kill_descendants()
+        shutil.rmtree(header.get("scratch", ""), ignore_errors=True)
+        _tell(control, {"gone": gone})
+    finally:
+        os._exit(0)
+
+
+def _report_ends(control: socket.socket, pids: dict[int, int]) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        if pid in pids:
+            _tell(control, {"rank": pids[pid], "status": os.waitstatus_to_exitcode(status)})
+
+
+def _tell(control: socket.socket, message: dict) -> None:
+    try:
+        control.sendall(json.dumps(message).encode() + b"\n")
+    except OSError:  # the parent is gone; ending is all that is left to do
+        return
+
+
+def _become_rank(channel: int, output: int, keep_out: list[int]) -> None:
+    """The forked rank. Never returns."""
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _die_with_parent()
+        for fd in keep_out:
+            if fd not in (channel, output):
+                os.close(fd)
+        from hpml.ranks import rank
+
+        rank.run(socket.socket(fileno=channel), output)
+    finally:
+        os._exit(70)
+
+
+if __name__ == "__main__":
+    main()
