@@ -7,6 +7,7 @@ for images, labels in batches(data.train, order, batch_size=512):
 """
 
 from hpml.data.batches import augment, batches, normalize
-from hpml.data.cifar10 import CLASSES, Data, Split, load
+from hpml.data.cifar10 import CLASSES, Data, Split
+from hpml.data.sources import find, load
 
-__all__ = ["CLASSES", "Data", "Split", "augment", "batches", "load", "normalize"]
+__all__ = ["CLASSES", "Data", "Split", "augment", "batches", "find", "load", "normalize"]

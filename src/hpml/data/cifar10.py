@@ -8,7 +8,6 @@ each class between them, the test file 1,000.
 """
 
 import difflib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,36 +65,11 @@ class Data:
         return f"real CIFAR-10, {self.layout} layout, from {self.source}"
 
 
-def load(path: str | os.PathLike[str] | None = None) -> Data:
-    """CIFAR-10 from `path`, `HPML_DATA` or `HPML_HOME/data`; else the synthetic set.
+def open_binary(folder: Path) -> Data:
+    """Map the binary layout in `folder`, and check it: sizes, labels, counts and class names (10 ms).
 
-    `path` is the folder with the files, or the one above it. Files are checked for size, labels and
-    class names on the way (0.1 s), and mapped, not read.
-
-    Raises UserError, in one line with the remedy, when `path` or `HPML_DATA` is given and has no
-    data, and wherever data is found that is not whole. With nothing given and nothing found, the
-    synthetic set is returned, and generated first if need be: see `Data.synthetic`.
+    Raises UserError, in one line with the file, the finding and the remedy, when it is not whole.
     """
-    folder = find(path)
-    return load_binary(folder)
-
-
-def find(path: str | os.PathLike[str] | None = None) -> Path | None:
-    """The folder that holds the data files, without opening them; None where there is none.
-
-    Raises UserError when `path` or `HPML_DATA` is given and has no data.
-    """
-    for asked, where in (("--data", path), ("HPML_DATA", os.environ.get("HPML_DATA"))):
-        if where:
-            found = _look_in(Path(where).expanduser().resolve())
-            if found is None:
-                raise UserError(_nothing_in(Path(where).expanduser(), asked))
-            return found
-    return _look_in(home() / "data")
-
-
-def load_binary(folder: Path) -> Data:
-    """Map the binary layout in `folder`. Raises UserError when a file is not whole."""
     synthetic = (folder / SYNTHETIC).exists()
     for name in (*TRAIN, *TEST):
         check_size(folder / name)
@@ -165,25 +139,5 @@ def _split(folder: Path, files: Iterable[str]) -> Split:
     return Split(images, labels.astype(np.int64))
 
 
-def _look_in(folder: Path) -> Path | None:
-    for candidate in (folder, folder / BINARY, folder / PYTHON):
-        names = _names(candidate)
-        if names & {*TRAIN, *TEST, NAMES, "data_batch_1", "test_batch", "batches.meta"}:
-            return candidate
-    return None
-
-
 def _names(folder: Path) -> set[str]:
     return {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
-
-
-def _nothing_in(folder: Path, asked: str) -> str:
-    finding = (
-        "does not exist" if not folder.exists()
-        else "is not a folder" if not folder.is_dir()
-        else "has no CIFAR-10 files"
-    )  # fmt: skip
-    return (
-        f"cifar10: {asked} {folder} {finding}: name the folder with {BINARY} or {PYTHON} in it, "
-        f"or leave {asked} out to use what ./hpml data downloads"
-    )

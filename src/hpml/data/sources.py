@@ -1,0 +1,74 @@
+"""Which images this machine uses: those asked for, those downloaded, or generated ones."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from hpml.data import python_layout, synthetic
+from hpml.data.cifar10 import BINARY, NAMES, PYTHON, TEST, TRAIN, Data, open_binary
+from hpml.home import home
+from hpml.problem import UserError
+
+
+def load(path: str | os.PathLike[str] | None = None) -> Data:
+    """CIFAR-10 from `path`, else `HPML_DATA`, else `HPML_HOME/data`; else the synthetic set.
+
+    `path` is the folder with the files, in the binary or the python layout, or the folder above it.
+    Files are checked for size, labels and class names on the way, and mapped, not read. The python
+    layout is converted once, into `HPML_HOME`.
+
+    Raises UserError, in one line with the remedy, when `path` or `HPML_DATA` is given and has no
+    data, and when data is found anywhere that is not whole. With nothing given and nothing found,
+    the synthetic set is returned, generated first if need be (4 s): `Data.synthetic` says so.
+    """
+    folder = find(path)
+    if folder is None:
+        return open_binary(synthetic.ensure())
+    if _is_binary(folder):
+        return open_binary(folder)
+    data = open_binary(python_layout.convert(folder))
+    return replace(data, source=folder, layout="python")
+
+
+def find(path: str | os.PathLike[str] | None = None) -> Path | None:
+    """The folder that holds the data files, which are not opened; None where there is none.
+
+    Raises UserError when `path` or `HPML_DATA` is given and has no data.
+    """
+    for asked, where in (("--data", path), ("HPML_DATA", os.environ.get("HPML_DATA"))):
+        if where:
+            folder = Path(where).expanduser().resolve()
+            found = look_in(folder)
+            if found is None:
+                raise UserError(_nothing_in(folder, asked))
+            return found
+    return look_in(home() / "data")
+
+
+def look_in(folder: Path) -> Path | None:
+    """`folder`, or the official folder inside it, when it has at least one file of a layout."""
+    for candidate in (folder, folder / BINARY, folder / PYTHON):
+        if _is_binary(candidate) or _has(candidate, python_layout.FILES):
+            return candidate
+    return None
+
+
+def _is_binary(folder: Path) -> bool:
+    return _has(folder, (*TRAIN, *TEST, NAMES))
+
+
+def _has(folder: Path, names: tuple[str, ...]) -> bool:
+    return any((folder / name).is_file() for name in names)
+
+
+def _nothing_in(folder: Path, asked: str) -> str:
+    if not folder.exists():
+        finding = "does not exist"
+    elif not folder.is_dir():
+        finding = "is not a folder"
+    else:
+        finding = "has no CIFAR-10 files"
+    return (
+        f"cifar10: {asked} {folder} {finding}: name the folder with {BINARY} or {PYTHON} in it, "
+        f"or leave {asked} out to use what ./hpml data downloads"
+    )

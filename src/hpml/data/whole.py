@@ -1,0 +1,29 @@
+"""A folder that appears with everything in it, or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A temporary folder beside `target` to write in; renamed to `target` when the block ends well.
+
+    When `target` has appeared in the meantime (another rank was faster), that one stays. When the
+    block raises, nothing stays.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
+    try:
+        yield made
+        made.chmod(0o755)
+        try:
+            os.rename(made, target)
+        except OSError:
+            if not target.is_dir():
+                raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
