@@ -1,0 +1,107 @@
+"""The command line. What a command needs is imported when that command runs, and not before."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+import typer
+
+from hpml.problem import USAGE, UserError
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+@dataclass(frozen=True)
+class Command:
+    """Where a command lives in this folder. `function` may be a typer application: a group.
+
+    With `passes_on`, options it does not know are no error, but go to its list of arguments.
+    """
+
+    module: str
+    function: str
+    help: str
+    panel: str
+    passes_on: bool = False
+
+
+COMMANDS = {
+    "run": Command(
+        "run_command", "run", "The day on this machine, with a report to read.", "The day"
+    ),
+    "lab": Command("run_command", "lab", "Open the course in JupyterLab.", "The day"),
+    "doctor": Command(
+        "doctor_command", "doctor", "What this machine has, and what each lack costs.", "The day"
+    ),
+    "data": Command("data_command", "data", "Get CIFAR-10, or check what is there.", "The day"),
+    "list": Command("learn_command", "list_", "Modules, exercises and your progress.", "Exercises"),
+    "check": Command("learn_command", "check", "Check the answers in files.", "Exercises"),
+    "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),
+    "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
+    "train": Command("train_command", "train", "Train the network on CIFAR-10.", "Measuring"),
+    "bench": Command("bench_command", "app", "Benchmarks, as ratios.", "Measuring"),
+    "test": Command("test_command", "test", "Run every test.", "Making the course", passes_on=True),
+    "build": Command(
+        "author_command", "build", "Make the exercises from the solutions.", "Making the course"
+    ),
+    "course": Command(
+        "author_command", "course_app", "Prove the course's checks.", "Making the course"
+    ),
+}
+
+
+def application(wanted: str | None) -> typer.Typer:
+    """All commands, of which only `wanted` is imported; the others are there for --help."""
+    app = typer.Typer(
+        help="High Performance Machine Learning, day 2: parallel and distributed deep learning.",
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(lambda: None)  # a group, however few commands there are
+    for name, command in COMMANDS.items():
+        function = _placeholder
+        if name == wanted:
+            function = getattr(import_module(f"{__name__}.{command.module}"), command.function)
+        if isinstance(function, typer.Typer):
+            app.add_typer(function, name=name, help=command.help, rich_help_panel=command.panel)
+        else:
+            app.command(
+                name,
+                short_help=command.help,
+                rich_help_panel=command.panel,
+                context_settings={"ignore_unknown_options": command.passes_on},
+            )(function)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command that `arguments` (default: the process's) name, and exit as it says.
+
+    A command returns None or 0 when all is well, and else one of the codes in `hpml.problem`.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    wanted = arguments[0] if arguments[0] in COMMANDS else None
+    try:
+        code = application(wanted)(arguments, prog_name="./hpml", standalone_mode=False)
+    except UserError as error:
+        code = _complain(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        print("hpml: interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what all of typer's usage errors have
+            raise
+        command = f"./hpml {wanted}" if wanted else "./hpml"
+        code = _complain(f"{error.format_message().rstrip('.')}: {command} --help says more")
+    sys.exit(code if type(code) is int else 0)
+
+
+def _placeholder() -> None:
+    """Stands in for a command that is not wanted."""
+
+
+def _complain(message: str) -> int:
+    print(f"hpml: {' '.join(message.split())}", file=sys.stderr)
+    return USAGE

@@ -1,0 +1,244 @@
+"""What this machine has, and what each lack costs. Plain facts for doctor, report and notebook."""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.measure import cgroup, namespaces
+
+GIB = 2**30
+MEMORY_NEEDED = 4 * GIB  # four ranks that train the course's network, a kernel and a browser
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing about this machine. What it costs to lack it is empty where nothing is lacking.
+
+    Where a fact is `needed` and not `ok`, the course cannot run here.
+    """
+
+    name: str
+    value: str
+    ok: bool
+    cost_of_lack: str = ""
+    remedy: str = ""
+    needed: bool = False
+
+
+def facts() -> tuple[Fact, ...]:
+    """All facts, in the order in which they are read. About 2 s, most of it to import torch."""
+    return tuple(look() for look in _LOOKS)
+
+
+def can_run(known: Sequence[Fact]) -> bool:
+    """Whether the course runs on the machine that has these facts."""
+    return all(fact.ok for fact in known if fact.needed)
+
+
+def usable_cores() -> float:
+    """Cores that this process may use: fewer than the machine has under SLURM or in a container."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(allowed or 1, cgroup.cpu_limit() or float("inf"))
+
+
+def usable_memory() -> int:
+    """Bytes of memory that this process may use, the machine's or its control group's."""
+    import psutil
+
+    return min(psutil.virtual_memory().total, cgroup.memory_limit() or sys.maxsize)
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 itself (AVX512-BF16, AMX or Arm's BF16)."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        return False
+    return not {"avx512_bf16", "amx_bf16", "bf16"}.isdisjoint(flags)
+
+
+def _fact(
+    name: str, value: str | None, cost_of_lack: str, remedy: str, needed: bool = False
+) -> Fact:
+    """A fact from a value that is None or empty where the thing is lacking."""
+    if value:
+        return Fact(name, value, True, needed=needed)
+    return Fact(name, "none", False, cost_of_lack, remedy, needed)
+
+
+def _python() -> Fact:
+    ok = (3, 10) <= sys.version_info[:2] <= (3, 12)
+    value = f"{platform.python_version()} in {sys.prefix}"
+    if ok:
+        return Fact("Python", value, True, needed=True)
+    remedy = "deactivate this environment and run ./hpml again: it finds Python 3.10 to 3.12"
+    return Fact("Python", value, False, "the pinned packages are not made for it", remedy, True)
+
+
+def _torch() -> Fact:
+    try:
+        import torch
+    except Exception as error:  # a broken installation raises anything
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        remedy = "remove .venv and run ./hpml again"
+        return Fact("torch", reason, False, "nothing runs without it", remedy, True)
+    back_ends = [
+        name
+        for name in ("gloo", "nccl", "mpi")
+        if torch.distributed.is_available() and getattr(torch.distributed, f"is_{name}_available")()
+    ]
+    value = f"{torch.__version__}, back ends {', '.join(back_ends)}"
+    if "gloo" in back_ends:
+        return Fact("torch", value, True, needed=True)
+    return Fact(
+        "torch", value, False, "ranks cannot talk to each other", "install torch by pip", True
+    )
+
+
+def _cores() -> Fact:
+    import psutil
+
+    usable = usable_cores()
+    physical, logical = psutil.cpu_count(logical=False), psutil.cpu_count()
+    value = f"{usable:g} usable ({physical or '?'} physical, {logical} logical)"
+    if usable >= 2:
+        return Fact("cores", value, True)
+    cost = "ranks take turns, so that no speed-up can be seen; answers are checked all the same"
+    return Fact("cores", value, False, cost, "use a machine, or ask for a job, with 2 cores")
+
+
+def _memory() -> Fact:
+    memory = usable_memory()
+    value = f"{memory / GIB:.1f} GiB"
+    if memory >= MEMORY_NEEDED:
+        return Fact("memory", value, True)
+    cost = "four ranks that train at once may be ended by the kernel"
+    return Fact("memory", value, False, cost, f"{MEMORY_NEEDED // GIB} GiB are comfortable")
+
+
+def _gpus() -> Fact:
+    try:
+        import torch
+
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    except Exception:  # a driver that does not match raises what it likes
+        names = []
+    counts = {name: names.count(name) for name in names}
+    value = ", ".join(f"{count} × {name}" for name, count in counts.items())
+    cost = "training is slower, on the processor and over gloo; no exercise needs a GPU"
+    return _fact("GPUs", value, cost, "submit the scripts in slurm/ where there are some")
+
+
+def _bfloat16() -> Fact:
+    cost = "training in bfloat16 saves no time here, so it runs in float32"
+    value = "the processor multiplies it" if has_bfloat16() else None
+    return _fact("bfloat16", value, cost, "a processor with AVX512-BF16, AMX or Arm BF16")
+
+
+def _compiler() -> Fact:
+    value = next(filter(None, map(_version, ("c++", "g++", "clang++"))), None)
+    cost = "torch.compile does not work"
+    return _fact("C++ compiler", value, cost, "apt install g++, or conda install gxx")
+
+
+def _mpi() -> Fact:
+    cost = "mpirun examples can be read but not run; ranks use gloo"
+    return _fact("MPI", _version("mpirun"), cost, "apt install openmpi-bin, or environment.yml")
+
+
+def _slurm() -> Fact:
+    cost = "job scripts can be read but not submitted"
+    return _fact("SLURM", _version("srun"), cost, "log in to a cluster, or apt install slurm-wlm")
+
+
+def _user_namespaces() -> Fact:
+    return _namespaces("user namespaces", "user")
+
+
+def _network_namespaces() -> Fact:
+    return _namespaces("network namespaces", "user", "net")
+
+
+def _namespaces(name: str, *kinds: str) -> Fact:
+    refusal = namespaces.refusal(*kinds)
+    if refusal is None:
+        return Fact(name, "can be made", True)
+    cost = (
+        "no slow links between ranks"
+        if "net" in kinds
+        else "no sandbox for other people's answers, no links between ranks"
+    )
+    remedy = (
+        "ask the administrator: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
+        "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu)"
+    )
+    return Fact(name, f"refused: {refusal}", False, cost, remedy)
+
+
+def _bubblewrap() -> Fact:
+    cost = "no sandbox for other people's answers; your own need none"
+    return _fact("bubblewrap", _version("bwrap"), cost, "apt install bubblewrap")
+
+
+def _data() -> Fact:
+    from hpml.data import cifar10
+    from hpml.problem import UserError
+
+    cost = "the course runs on a SYNTHETIC set, so accuracies say nothing about CIFAR-10"
+    remedy = "./hpml data downloads CIFAR-10 (170 MB); --data DIR or HPML_DATA uses a copy"
+    try:
+        folder = cifar10.find()
+    except UserError as error:
+        return Fact("data", str(error), False, cost, remedy)
+    if folder is None:
+        return _fact("data", None, cost, remedy)
+    if (folder / cifar10.SYNTHETIC).exists():
+        return Fact("data", f"SYNTHETIC, in {folder}", False, cost, remedy)
+    return Fact("data", f"CIFAR-10, in {folder}", True)
+
+
+def _browser() -> Fact:
+    known = ("firefox", "chromium", "google-chrome", "chromium-browser", "brave", "safari")
+    value = next(filter(None, map(shutil.which, known)), None)
+    if value is None and sys.platform == "darwin":
+        value = "the system's"
+    cost = "JupyterLab and the report cannot be opened on this machine"
+    remedy = "open them from your own: ssh -L 8888:localhost:8888 (JupyterLab), or copy the report"
+    return _fact("browser", value, cost, remedy)
+
+
+def _version(program: str) -> str | None:
+    """The first line of `program --version`; its path where it does not say; None if not there."""
+    path = shutil.which(program)
+    if path is None:
+        return None
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if said.returncode != 0:
+        return None
+    return next((line.strip() for line in said.stdout.splitlines() if line.strip()), path)
+
+
+_LOOKS: tuple[Callable[[], Fact], ...] = (
+    _python,
+    _torch,
+    _cores,
+    _memory,
+    _gpus,
+    _bfloat16,
+    _compiler,
+    _mpi,
+    _slurm,
+    _user_namespaces,
+    _network_namespaces,
+    _bubblewrap,
+    _data,
+    _browser,
+)

@@ -1,0 +1,34 @@
+"""Whether an ordinary process may make namespaces of its own (man 7 namespaces).
+
+Asked by trying: what the kernel is built with, what sysctl and AppArmor forbid and what a container
+takes away all give the same answer only then.
+"""
+
+import subprocess
+import sys
+
+FLAGS = {"user": 0x10000000, "net": 0x40000000}  # CLONE_NEWUSER, CLONE_NEWNET of sched.h
+
+_TRY = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.unshare(int(sys.argv[1])) != 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+"""
+
+
+def refusal(*kinds: str, timeout: float = 10.0) -> str | None:
+    """Why namespaces of `kinds` ("user", "net") cannot be made together; None where they can.
+
+    A child process tries, so that this one stays where it is.
+    """
+    flags = sum(FLAGS[kind] for kind in kinds)
+    command = [sys.executable, "-I", "-S", "-c", _TRY, str(flags)]
+    try:
+        tried = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if tried.returncode == 0:
+        return None
+    last = tried.stderr.strip().splitlines()[-1:]
+    return last[0] if last else f"ended with {tried.returncode}"
