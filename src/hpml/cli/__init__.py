@@ -41,7 +41,9 @@ COMMANDS = {
     "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
     "train": Command("train_command", "train", "Train the network on CIFAR-10.", "Measuring"),
     "bench": Command("bench_command", "app", "Benchmarks, as ratios.", "Measuring"),
-    "test": Command("test_command", "test", "Run every test.", "Making the course", passes_on=True),
+    "test": Command(
+        "test_command", "run_tests", "Run every test.", "Making the course", passes_on=True
+    ),
     "build": Command(
         "author_command", "build", "Make the exercises from the solutions.", "Making the course"
     ),

@@ -15,7 +15,7 @@ PYTEST = {0: DONE, 1: FAILED, 2: FAILED, 3: NOT_GRADABLE, 4: USAGE, 5: USAGE}
 WORKERS = 2  # more would only make ranks of different tests compete for the cores
 
 
-def test(
+def run_tests(
     pytest_arguments: Annotated[
         list[str] | None,
         typer.Argument(help="For pytest: tests/data -k truncated, -n 0 --pdb, ..."),

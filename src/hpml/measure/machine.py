@@ -186,13 +186,13 @@ def _bubblewrap() -> Fact:
 
 
 def _data() -> Fact:
-    from hpml.data import cifar10
+    from hpml.data import cifar10, find
     from hpml.problem import UserError
 
     cost = "the course runs on a SYNTHETIC set, so accuracies say nothing about CIFAR-10"
     remedy = "./hpml data downloads CIFAR-10 (170 MB); --data DIR or HPML_DATA uses a copy"
     try:
-        folder = cifar10.find()
+        folder = find()
     except UserError as error:
         return Fact("data", str(error), False, cost, remedy)
     if folder is None:
