@@ -1,0 +1,316 @@
+"""Exercise ddp_train: a serial training script, made data parallel with PyTorch's own DDP."""
+
+import contextlib
+import io
+import itertools
+import os
+import re
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
+
+from hpml.checks.compare import described, state_difference
+from hpml.checks.contract import Check, Claim, Problem, Run, Stage
+from hpml.ranks.evidence import Evidence
+
+LENGTH, BATCH, EPOCHS = 96, 24, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly
+LEARNING_RATE = 0.05
+TOLERANCE = 1e-4  # float32; the usual mistakes move weights by more than ten times that
+LINE = re.compile(r"epoch (\d+): loss (\S+)")
+
+
+class Images(Dataset):
+    """Images and labels, float32 (n, 3, 8, 8) and int64 (n,); remembers what was `taken`."""
+
+    def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        self.images, self.labels = images, labels
+        self.taken: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        self.taken.append(int(index))
+        return self.images[index], self.labels[index]
+
+
+def new_model(seed: int) -> nn.Module:
+    """A small convolutional network, float32 (n, 3, 8, 8) -> (n, 10)."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Conv2d(3, 8, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.AvgPool2d(4),
+            nn.Flatten(),
+            nn.Linear(32, 10),
+        )
+
+
+def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
+    """For each stage and rank: the images of ten noisy classes, and a start of its own."""
+    draw = torch.Generator().manual_seed(seed)
+    classes = torch.randn(10, 3, 8, 8, generator=draw)
+    labels = torch.randint(0, 10, (LENGTH,), generator=draw)
+    images = classes[labels] + torch.randn(LENGTH, 3, 8, 8, generator=draw)
+    ranks = [
+        {"images": images, "labels": labels, "seed": seed, "model": seed + rank}
+        for rank in range(world_size)
+    ]
+    return {stage.name: ranks for stage in STAGES}
+
+
+def state_of(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+
+def under_torchrun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Train in the environment that torchrun makes."""
+    model = new_model(inputs["model"])
+    dataset = Images(inputs["images"], inputs["labels"])
+    losses = answer.train(model, dataset, EPOCHS, BATCH, LEARNING_RATE, inputs["seed"])
+    return {"state": state_of(model.cpu()), "taken": dataset.taken, "losses": losses}
+
+
+def under_srun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Train in the environment that srun makes; the job script has exported MASTER_*."""
+    os.environ["SLURM_PROCID"] = os.environ.pop("RANK")
+    os.environ["SLURM_NTASKS"] = os.environ.pop("WORLD_SIZE")
+    os.environ["SLURM_LOCALID"] = os.environ.pop("LOCAL_RANK")
+    os.environ["SLURM_NTASKS_PER_NODE"] = os.environ.pop("LOCAL_WORLD_SIZE")
+    os.environ["SLURM_NODEID"] = os.environ.pop("GROUP_RANK", "0")
+    os.environ |= {"SLURM_JOB_ID": "4711", "SLURM_JOB_NUM_NODES": "1", "SLURM_NNODES": "1"}
+    return under_torchrun(answer, inputs)
+
+
+STAGES = (Stage("torchrun", under_torchrun), Stage("srun", under_srun))
+
+
+def serial(
+    model: nn.Module,
+    dataset: Dataset,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+) -> list[float]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
+    losses = []
+    for epoch in range(epochs):
+        draw = torch.Generator().manual_seed(seed + epoch)
+        order = torch.randperm(len(dataset), generator=draw).tolist()
+        total = 0.0
+        for images, labels in DataLoader(dataset, batch_size, sampler=order):
+            loss = functional.cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.item() * len(labels)
+        losses.append(total / len(dataset))
+        print(f"epoch {epoch}: loss {losses[-1]:.4f}")
+    return losses
+
+
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
+    """Where the serial script ends, from rank 0's start, and where with two usual mistakes."""
+    data = inputs["torchrun"][0]
+
+    def end(batch_size: int, learning_rate: float) -> dict[str, Any]:
+        model, dataset = new_model(data["model"]), Images(data["images"], data["labels"])
+        with contextlib.redirect_stdout(io.StringIO()):
+            losses = serial(model, dataset, EPOCHS, batch_size, learning_rate, data["seed"])
+        return {"state": state_of(model), "losses": losses, "taken": dataset.taken}
+
+    return {
+        **end(BATCH, LEARNING_RATE),
+        "scaled": end(BATCH, LEARNING_RATE * world_size)["state"],
+        "undivided": end(BATCH * world_size, LEARNING_RATE)["state"],
+    }
+
+
+def wrong_samples(evidence: Evidence, taken: Sequence[int]) -> Problem | None:
+    """Whether the ranks together take, epoch by epoch, the samples in the order `taken`."""
+    ranks = [value["taken"] for value in evidence.values]
+    world_size = evidence.world_size
+    share = LENGTH // world_size
+    for rank, own in enumerate(ranks):
+        if not own:
+            return Problem(
+                f"rank {rank} took no samples from the dataset it was given", "no_samples"
+            )
+        if world_size > 1 and len(own) == LENGTH * EPOCHS:
+            return Problem(
+                f"rank {rank} took all {LENGTH} samples in every epoch; its share is {share}",
+                "no_sampler",
+            )
+        if len(own) != share * EPOCHS:
+            return Problem(
+                f"rank {rank} took {len(own)} samples in {EPOCHS} epochs, not {share * EPOCHS}",
+                "samples",
+            )
+    for epoch in range(EPOCHS):
+        # Sample i of the epoch's order is for rank i % world_size.
+        shares = (own[epoch * share : (epoch + 1) * share] for own in ranks)
+        got = list(itertools.chain(*zip(*shares, strict=True)))
+        if sorted(got) != list(range(LENGTH)):
+            return Problem(
+                f"in epoch {epoch}, the ranks together took {len(set(got))} different samples of "
+                f"{LENGTH}",
+                "samples",
+            )
+        if epoch and got == taken[:LENGTH]:
+            return Problem(f"epoch {epoch} has the samples in epoch 0's order", "set_epoch")
+        if got != list(taken[epoch * LENGTH : (epoch + 1) * LENGTH]):
+            return Problem(f"epoch {epoch} has another order than the serial script", "order")
+    return None
+
+
+def shares_samples(run: Run) -> Problem | None:
+    return wrong_samples(run.stages["torchrun"], run.expected["taken"])
+
+
+def ends_elsewhere(run: Run, stage: str) -> Problem | None:
+    evidence = run.stages[stage]
+    if problem := wrong_samples(evidence, run.expected["taken"]):
+        return problem
+    states = [value["state"] for value in evidence.values]
+    for rank, state in enumerate(states):
+        found = state_difference(state, run.expected["state"], TOLERANCE)
+        if found is None:
+            continue
+        if not state_difference(state, run.expected["scaled"], TOLERANCE):
+            return Problem(
+                f"rank {rank}'s weights are those of a learning rate {run.world_size} times as "
+                "large",
+                "scaled",
+            )
+        if not state_difference(state, run.expected["undivided"], TOLERANCE):
+            return Problem(
+                f"rank {rank}'s weights are those of batches {run.world_size} times as large",
+                "undivided",
+            )
+        if rank == 0 and (others := [s for s in states if state_difference(s, state, TOLERANCE)]):
+            return Problem(
+                f"{len(others)} of {run.world_size} ranks have other weights than rank 0",
+                "not_wrapped",
+            )
+        return Problem(
+            f"under {stage}, rank {rank}'s weights are not those of the serial script: {found}",
+            "weights",
+        )
+    return None
+
+
+def trains_under_torchrun(run: Run) -> Problem | None:
+    return ends_elsewhere(run, "torchrun")
+
+
+def trains_under_srun(run: Run) -> Problem | None:
+    return ends_elsewhere(run, "srun")
+
+
+def returns_global_losses(run: Run) -> Problem | None:
+    expected = run.expected["losses"]
+    for rank, value in enumerate(run.stages["torchrun"].values):
+        losses = value["losses"]
+        if not isinstance(losses, list) or len(losses) != EPOCHS:
+            return Problem(
+                f"train returned {described(losses)} on rank {rank}, not one loss per epoch, "
+                f"which is a list of {EPOCHS}",
+                "losses",
+            )
+        for epoch, (loss, right) in enumerate(zip(losses, expected, strict=True)):
+            if not isinstance(loss, float):
+                return Problem(
+                    f"rank {rank}'s loss of epoch {epoch} is {described(loss)}, not a float",
+                    "losses",
+                )
+            if not abs(loss - right) <= TOLERANCE * max(1.0, right):
+                return Problem(
+                    f"rank {rank}'s loss of epoch {epoch} is {loss:.4f}; the mean over all "
+                    f"{LENGTH} samples is {right:.4f}",
+                    "own_loss",
+                )
+    return None
+
+
+def prints_once(run: Run) -> Problem | None:
+    printed = [LINE.findall(rank.stdout) for rank in run.stages["torchrun"].ranks]
+    for rank, lines in enumerate(printed):
+        if rank and lines:
+            return Problem(f"rank {rank} printed losses too", "everyone_prints")
+    if [epoch for epoch, _ in printed[0]] != [str(epoch) for epoch in range(EPOCHS)]:
+        return Problem(
+            f"rank 0 printed {len(printed[0])} lines like 'epoch 0: loss 2.3026'; there are "
+            f"{EPOCHS} epochs",
+            "prints",
+        )
+    for (epoch, text), loss in zip(printed[0], run.expected["losses"], strict=True):
+        if text != f"{loss:.4f}" and not close(text, loss):
+            return Problem(
+                f"rank 0 printed {text} for epoch {epoch}; the mean over all samples is {loss:.4f}",
+                "own_loss",
+            )
+    return None
+
+
+def close(text: str, loss: float) -> bool:
+    """Whether `text` is a number near `loss`, as far as four digits can tell."""
+    try:
+        return abs(float(text) - loss) <= 10 * TOLERANCE
+    except ValueError:
+        return False
+
+
+CHECK = Check(
+    id="ddp_train",
+    title="A serial script on all ranks",
+    names=("train",),
+    process_group=False,
+    inputs=inputs,
+    expect=expect,
+    stages=STAGES,
+    claims=(
+        Claim("the ranks share every epoch's samples, in a new order each", 2, shares_samples),
+        Claim("under torchrun, it ends with the serial weights", 5, trains_under_torchrun),
+        Claim("under srun, it does so too", 3, trains_under_srun),
+        Claim("the loss is the mean over all samples, on every rank", 3, returns_global_losses),
+        Claim("rank 0 prints it, the others nothing", 2, prints_once),
+    ),
+    hints={
+        "start": "Go through the serial script line by line and ask of each: the same on every "
+        "rank, a share on every rank, or on rank 0 alone? Few lines change.",
+        "no_sampler": "Ranks that all see all samples do the same work several times. Who tells "
+        "the loader which samples are this rank's?",
+        "samples": "The shares of all ranks together are the data set, each sample once.",
+        "no_samples": "The check looks at what is taken from the data set in this process. Leave "
+        "the loader's num_workers at 0.",
+        "set_epoch": "A sampler that is not told the epoch shuffles alike each time. It cannot "
+        "know on its own that a new one begins.",
+        "order": "The serial script's order comes from seed + epoch. A DistributedSampler can be "
+        "given both.",
+        "scaled": "When does a learning rate have to grow with the ranks? Compare how many samples "
+        "one step had before and has now.",
+        "undivided": "batch_size is that of a whole step. What a loader is given is for one rank.",
+        "not_wrapped": "Backward only averages gradients of a forward pass that went through "
+        "DistributedDataParallel. Which object do you call?",
+        "weights": "Same samples, other weights: look at the optimizer's settings, and at what "
+        "every rank does between two steps.",
+        "losses": "train returns a list with one Python float per epoch, as the serial script "
+        "does.",
+        "own_loss": "What a rank adds up is the loss of its own share. Whoever reads the log "
+        "wants that of all samples: DDP averages gradients, and nothing else.",
+        "prints": "Somebody reads the log: one line per epoch, as the serial script has it.",
+        "everyone_prints": "256 ranks that print give 256 lines per epoch. Who is the one to do "
+        "it?",
+        "raised": "torchrun and srun name the same things differently: RANK and SLURM_PROCID, "
+        "WORLD_SIZE and SLURM_NTASKS, LOCAL_RANK and SLURM_LOCALID.",
+        "hang": "init_process_group, every step of DDP and every all_reduce need all ranks. Is one "
+        "of them behind an `if rank == 0`?",
+    },
+)
