@@ -1,0 +1,9 @@
+"""The exercises' checks, one file per exercise: `find("ddp")`, `judge("ddp", source)`.
+
+A room that ranks never enter: what a drive needs is sent to them by value.
+"""
+
+from hpml.checks.play import judge
+from hpml.checks.registry import find, ids
+
+__all__ = ["find", "ids", "judge"]

@@ -11,6 +11,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,15 @@ GRACE = 0.15  # seconds in which the others may still end, once one rank has end
 LOOKS_AT_A_LOOP = 10  # equal looks that prove a loop endless
 
 
+@dataclass(frozen=True)
+class Watched:
+    """The code whose lines a diagnosis names: what a learner has before their eyes."""
+
+    filename: str
+    source: str | None = None
+    words: str = "of the code"
+
+
 def launch(
     drive: Callable[..., Any],
     world_size: int,
@@ -42,6 +52,7 @@ def launch(
     cwd: str | os.PathLike | None = None,
     timeout: float = 60.0,
     threads: int = 1,
+    watched: Watched | None = None,
     on_output: Callable[[int, str], None] | None = None,
 ) -> Evidence:
     """Run `drive` on `world_size` ranks forked from the warm server; return when all have ended.
@@ -55,7 +66,8 @@ def launch(
     MASTER_PORT in its environment, as under torchrun; `environment(rank)` adds to it.
 
     Ranks run in `cwd` (default: an empty folder that goes when they do), each with `threads`
-    threads. `on_output(rank, text)` sees their stdout and stderr as it comes.
+    threads. `on_output(rank, text)` sees their stdout and stderr as it comes. `watched` is the code
+    whose lines are reported (default: the answer, or else the file of the drive).
 
     Nothing outlives the launch. A rank that raises, exits or is killed, ranks in different
     collectives or with different shapes, ranks that wait for what cannot come: each ends the launch
@@ -71,8 +83,7 @@ def launch(
     try:
         folder = Path(cwd) if cwd is not None else Path(scratch, "work")
         folder.mkdir(exist_ok=True)
-        filename = _watched_file(drive, answer, answer_name)
-        of = "of your answer" if answer is not None else "of the code"
+        watched = watched or _watched(drive, answer, answer_name)
         drive_bytes = cloudpickle.dumps(drive)
         port = _free_port()
         jobs = [
@@ -80,7 +91,7 @@ def launch(
                 drive=drive_bytes,
                 inputs=None if inputs is None else cloudpickle.dumps(inputs[rank]),
                 answer=answer,
-                filename=filename,
+                filename=watched.filename,
                 rank=rank,
                 world_size=world_size,
                 store=os.path.join(scratch, "store"),
@@ -102,7 +113,7 @@ def launch(
             )
             for rank in range(world_size)
         ]
-        running = _Launch(jobs, of, timeout, on_output)
+        running = _Launch(jobs, watched, timeout, on_output)
         try:
             return running.run()
         finally:
@@ -111,12 +122,11 @@ def launch(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _watched_file(drive: Callable, answer: str | None, name: str) -> str:
-    """The file name whose lines a reader of the diagnosis knows."""
+def _watched(drive: Callable, answer: str | None, name: str) -> Watched:
     if answer is not None:
-        return f"<{name}>"
+        return Watched(f"<{name}>", answer, "of your answer")
     code = getattr(drive, "__code__", None)
-    return getattr(drive, "watched", None) or (code.co_filename if code else "<drive>")
+    return Watched(code.co_filename if code else "<drive>")
 
 
 def _free_port() -> int:
@@ -131,11 +141,12 @@ class _Launch:
     def __init__(
         self,
         jobs: Sequence[Job],
-        of: str,
+        watched: Watched,
         timeout: float,
         on_output: Callable[[int, str], None] | None,
     ) -> None:
-        self.jobs, self.of, self.timeout, self.on_output = jobs, of, timeout, on_output
+        self.jobs, self.watched, self.of = jobs, watched, watched.words
+        self.timeout, self.on_output = timeout, on_output
         self.started = time.monotonic()
         self.logs = [RankLog(job.rank, self.started) for job in jobs]
         self.readers = [EventReader() for _ in jobs]
@@ -357,7 +368,7 @@ class _Launch:
         """Ranks outside any collective that several looks found in a loop where nothing changes."""
         found = []
         for log in self._unfinished():
-            source = self.jobs[log.rank].answer
+            source = self.watched.source
             if source is None or log.waiting is not None or now - self.last_movement_of(log) < 0.3:
                 log.samples.clear()
                 continue
@@ -406,7 +417,7 @@ class _Launch:
     def _locate_workers(self) -> None:
         """Set `line` of the ranks that are in no collective, from their stacks."""
         workers = [log for log in self._unfinished() if log.waiting is None]
-        watched = re.escape(self.jobs[0].filename)
+        watched = re.escape(self.watched.filename)
         for rank, text in (self._stacks(workers) if workers else {}).items():
             lines = re.findall(rf'File "{watched}", line (\d+)', text)
             self.logs[rank].line = int(lines[-1]) if lines else None

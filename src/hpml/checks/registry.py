@@ -1,0 +1,45 @@
+"""Which checks there are: the files in `checks/mNN_*/` that define CHECK, found by their names."""
+
+import difflib
+import importlib
+from functools import cache
+from pathlib import Path
+
+import cloudpickle
+
+from hpml.checks.contract import Check
+from hpml.problem import UserError
+
+
+@cache
+def _files() -> dict[str, str]:
+    """Module name by exercise id. A file starting with an underscore is no check."""
+    here = Path(__file__).parent
+    found: dict[str, str] = {}
+    for file in sorted(here.glob("m[0-9][0-9]_*/*.py")):
+        if file.stem.startswith("_"):
+            continue
+        if file.stem in found:
+            raise UserError(f"two checks have the id {file.stem}: rename one of the files")
+        found[file.stem] = f"hpml.checks.{file.parent.name}.{file.stem}"
+    return found
+
+
+def ids() -> tuple[str, ...]:
+    """The ids of all exercises, in the order of the modules."""
+    return tuple(_files())
+
+
+@cache
+def find(exercise: str) -> Check:
+    """The check of an exercise. Raises UserError for an id that is none, with the nearest one."""
+    files = _files()
+    if exercise not in files:
+        near = difflib.get_close_matches(exercise, files, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(files)}"
+        raise UserError(f"no exercise has the id {exercise!r}: {meant}")
+    cloudpickle.register_pickle_by_value(importlib.import_module("hpml.checks"))
+    check = importlib.import_module(files[exercise]).CHECK
+    if check.id != exercise:
+        raise UserError(f"{files[exercise]} defines the check {check.id!r}: name file and id alike")
+    return check

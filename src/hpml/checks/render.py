@@ -1,0 +1,105 @@
+"""A verdict as people read it: text for a terminal, HTML for a notebook. Both escape everything."""
+
+import textwrap
+from html import escape
+
+from hpml.checks.verdict import ClaimResult, Verdict
+
+WIDTH = 96
+_MARKS = {"passed": "✓", "failed": "✗", "not gradable": "?"}
+
+
+def _plain(text: str) -> str:
+    """`text` without characters that could redraw a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _told_once(claims: tuple[ClaimResult, ...]) -> list[tuple[ClaimResult, str, str]]:
+    """Each claim with its message and hint, left out where the one before said the same."""
+    rows, message, hint = [], "", ""
+    for claim in claims:
+        rows.append(
+            (
+                claim,
+                claim.message if claim.message != message else "",
+                claim.hint if claim.hint != hint else "",
+            )
+        )
+        if not claim.passed:
+            message, hint = claim.message, claim.hint
+    return rows
+
+
+def _at(claim: ClaimResult, message: str) -> str:
+    if claim.world_size is None or not message or message.startswith("not judged"):
+        return message
+    return f"with {claim.world_size} rank{'s' if claim.world_size > 1 else ''}: {message}"
+
+
+def as_text(verdict: Verdict, stacks: bool = False) -> str:
+    """The verdict as a compact table for a terminal, at most 96 columns wide, no colour.
+
+    With `stacks`, where each rank stood follows.
+    """
+    score = f"{verdict.earned} of {verdict.points} points"
+    title = f"{_MARKS[verdict.status]} {verdict.exercise}: {verdict.title}"
+    lines = [f"{title:<{WIDTH - len(score) - 1}} {score}"]
+    if verdict.status != "passed":
+        lines += textwrap.wrap(_plain(verdict.headline), WIDTH - 2, initial_indent="  ",
+                               subsequent_indent="  ")
+    for claim, message, hint in _told_once(verdict.claims):
+        points = f"{claim.earned}/{claim.points}"
+        mark = "✓" if claim.passed else "?" if verdict.status == "not gradable" else "✗"
+        lines.append(f"  {mark} {claim.name:<{WIDTH - 5 - len(points)}} {points}")
+        for label, text in (("", _at(claim, message)), ("hint: ", hint)):
+            if text:
+                lines += textwrap.wrap(label + _plain(text), WIDTH - 6, initial_indent=" " * 6,
+                                       subsequent_indent=" " * (6 + len(label)))
+    if stacks:
+        for rank, text in verdict.stacks.items():
+            lines += ["", f"  {rank}:", textwrap.indent(_plain(text).rstrip(), "    ")]
+    return "\n".join(lines)
+
+
+_STYLE = """<style scoped>
+.hpml-verdict{max-width:52rem;margin:.4rem 0;font-size:13px;line-height:1.45;
+ border-left:4px solid var(--hpml-tone);padding:.1rem 0 .1rem .8rem}
+.hpml-verdict table{border-collapse:collapse;width:100%;margin:.3rem 0}
+.hpml-verdict td{padding:.15rem .5rem;text-align:left;vertical-align:top;border:0;white-space:normal}
+.hpml-verdict td.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+.hpml-verdict .m{color:var(--jp-ui-font-color2,#555)}
+.hpml-verdict summary{cursor:pointer}
+</style>"""
+_TONES = {"passed": "#1a7f37", "failed": "#b35900", "not gradable": "#6e40c9"}
+
+
+def as_html(verdict: Verdict) -> str:
+    """The verdict as an HTML table; stacks, if there are any, behind a fold."""
+    tone = _TONES[verdict.status]
+    rows = []
+    for claim, message, hint in _told_once(verdict.claims):
+        mark = "✓" if claim.passed else "?" if verdict.status == "not gradable" else "✗"
+        notes = "".join(
+            f'<div class="m">{label}{escape(_plain(text))}</div>'
+            for label, text in (("", _at(claim, message)), ("<b>Hint.</b> ", hint))
+            if text
+        )
+        rows.append(
+            f'<tr><td style="color:{_TONES["passed"] if claim.passed else tone}">{mark}</td>'
+            f"<td>{escape(claim.name)}{notes}</td>"
+            f'<td class="n">{claim.earned} / {claim.points}</td></tr>'
+        )
+    headline = ""
+    if verdict.status != "passed":
+        headline = f"<div>{escape(_plain(verdict.headline))}</div>"
+    stacks = "".join(
+        f"<details><summary>where {escape(rank)} stood</summary>"
+        f"<pre>{escape(_plain(text))}</pre></details>"
+        for rank, text in verdict.stacks.items()
+    )
+    return (
+        f'{_STYLE}<div class="hpml-verdict" style="--hpml-tone:{tone}">'
+        f"<div><b>{_MARKS[verdict.status]} {escape(verdict.exercise)}</b> · "
+        f"{escape(verdict.title)} · <b>{verdict.earned} of {verdict.points} points</b></div>"
+        f"{headline}<table>{''.join(rows)}</table>{stacks}</div>"
+    )
