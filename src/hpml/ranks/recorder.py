@@ -183,6 +183,9 @@ class _RecordedWork(Work):
     _source_rank = source_rank
 
 
+_kept: list[dist.Backend] = []
+
+
 class RecordedGroup(ProcessGroup):
     """A process group that records, and hands on to Gloo."""
 
@@ -191,6 +194,9 @@ class RecordedGroup(ProcessGroup):
         self._gloo = dist.ProcessGroupGloo(
             options.store, options.group_rank, options.group_size, options.timeout
         )
+        # Never destroyed: its destructor waits for Gloo's threads with the interpreter's lock held,
+        # while one of them may need that lock for a `get_future` callback.
+        _kept.append(self._gloo)
         self._ranks = tuple(options.global_ranks_in_group) or tuple(range(options.group_size))
         # FSDP, DTensor and P2P batches ask a group for its backend on a device
         self._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, self._gloo)
