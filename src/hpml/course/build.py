@@ -1,0 +1,237 @@
+"""Make what is committed of a module's notebooks, and find what is not as it would be made.
+
+notebooks/NN_name.py and solutions/NN_name.py are the sources. From each comes its executed .ipynb,
+and from the solution the exercise notebook in both forms.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from hpml.course import paired
+from hpml.course.committed import faults
+from hpml.course.day import Day, Module
+from hpml.course.execute import CellRun, NotebookRun, execute
+from hpml.course.graded import add_grading, student_version
+from hpml.problem import UserError
+
+CELL_TIMEOUT = 1200.0  # seconds; the longest cells train a network
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A file that is not right, relative to the day's root, and why."""
+
+    file: Path
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.what}"
+
+
+def build(
+    day: Day,
+    modules: Iterable[Module],
+    *,
+    keep_outputs: bool = False,
+    timeout: float = CELL_TIMEOUT,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Finding]:
+    """Make every file of these modules; the findings are those that could not be made.
+
+    With `keep_outputs`, a notebook whose code cells are those of the committed one is not executed
+    again. A notebook with a failing cell stays as it was.
+    """
+    found: list[Finding] = []
+    for module in modules:
+        for path in (module.notebook, module.solution):
+            try:
+                _make_executed(day, module, path, keep_outputs, timeout, say)
+            except (UserError, _CellFailed) as error:
+                found.append(Finding(path, str(error)))
+        try:
+            for path, text in exercise_files(day, module).items():
+                written = paired.write(day.root / path, text)
+                say(f"{path}: {'written' if written else 'unchanged'}")
+        except UserError as error:
+            found.append(Finding(module.exercise_notebook, str(error)))
+    return [*found, *(f for f in check(day, modules) if f.file not in {g.file for g in found})]
+
+
+def check(day: Day, modules: Iterable[Module]) -> list[Finding]:
+    """Every file that is not what `build` would make, without executing anything."""
+    modules = tuple(modules)
+    found: list[Finding] = []
+    for module in modules:
+        for path in (module.notebook, module.solution):
+            found += _check_executed(day, module, path)
+        try:
+            made = exercise_files(day, module)
+        except UserError as error:
+            found.append(Finding(module.exercise_notebook, str(error)))
+            continue
+        for path, text in made.items():
+            if not (day.root / path).is_file():
+                found.append(Finding(path, "missing: run ./hpml build"))
+            elif (day.root / path).read_text(encoding="utf-8") != text:
+                source = module.solution.with_suffix(".py")
+                found.append(Finding(path, f"not what {source} generates: run ./hpml build"))
+    return [*found, *_strangers(day)]
+
+
+def source_notebook(day: Day, module: Module, path: Path) -> NotebookNode:
+    """The notebook that a source script stands for, with grading metadata, without outputs."""
+    script = path.with_suffix(".py")
+    notebook = paired.read_script(day.root / script)
+    if path == module.solution:
+        add_grading(notebook, module, str(script))
+    return notebook
+
+
+def exercise_files(day: Day, module: Module) -> dict[Path, str]:
+    """The exercise notebook in both forms, by path."""
+    solution = source_notebook(day, module, module.solution)
+    student = student_version(solution, str(module.solution.with_suffix(".py")))
+    path = module.exercise_notebook
+    return {path: paired.text_of(student), path.with_suffix(".py"): paired.script_of(student)}
+
+
+def _make_executed(
+    day: Day,
+    module: Module,
+    path: Path,
+    keep_outputs: bool,
+    timeout: float,
+    say: Callable[[str], None],
+) -> None:
+    notebook = source_notebook(day, module, path)
+    if not (keep_outputs and _take_outputs(notebook, day.root / path)):
+        _execute(day, path, notebook, timeout, say)
+    paired.tidy(notebook)
+    written = paired.write(day.root / path, paired.text_of(notebook))
+    say(f"{path}: {'written' if written else 'unchanged'}")
+
+
+class _CellFailed(Exception):
+    """Which cell of a notebook failed and why, in one line."""
+
+
+@dataclass(frozen=True)
+class _Progress:
+    """A progress line for each cell that has ended."""
+
+    path: Path
+    say: Callable[[str], None]
+
+    def started(self, run: NotebookRun, cell: CellRun, number: int) -> None:
+        pass
+
+    def ended(self, run: NotebookRun, cell: CellRun, number: int) -> None:
+        self.say(f"{self.path} {number}/{len(run.cells)}  {cell.seconds:6.1f} s  {cell.title}")
+
+
+def _execute(
+    day: Day, path: Path, notebook: NotebookNode, timeout: float, say: Callable[[str], None]
+) -> None:
+    cells = [
+        CellRun(index, paired.first_line(cell.source))
+        for index, cell in enumerate(notebook.cells)
+        if cell.cell_type == "code" and cell.source.strip()
+    ]
+    run = NotebookRun(day.root / path, notebook, cells)
+    home = day.root / "build" / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    log = day.root / "build" / "logs" / f"{path.parent.name}_{path.stem}.log"
+    environment = kernel_environment(os.environ, home)
+    execute(run, environment, _Progress(path, say), log=log, cell_timeout=timeout)
+    if run.failed:
+        number = run.cells.index(run.failed) + 1
+        raise _CellFailed(
+            f"code cell {number} of {len(run.cells)} ({run.failed.title}): {run.failed.error}"
+        )
+    if run.error:
+        raise _CellFailed(run.error)
+
+
+def kernel_environment(outer: Mapping[str, str], home: Path) -> dict[str, str]:
+    """The environment in which a notebook's outputs come out the same, with a home of their own.
+
+    `home` keeps what the cells store (progress, IPython's settings) away from the author's.
+    """
+    # With MPLBACKEND set the kernel draws no figures; the others change tables.
+    unwanted = ("MPLBACKEND", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR")
+    kept = {name: value for name, value in outer.items() if name not in unwanted}
+    own = {"HPML_HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "PYTHONHASHSEED": "0"}
+    return kept | own | {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+
+
+def _take_outputs(notebook: NotebookNode, committed: Path) -> bool:
+    """Take over the outputs of a committed notebook with the same code cells; True if there is one
+    that was executed whole."""
+    old = _read(committed)
+    if old is None or faults(old):
+        return False
+    new_cells, old_cells = _code(notebook), _code(old)
+    if [cell.source for cell in new_cells] != [cell.source for cell in old_cells]:
+        return False
+    for new, made in zip(new_cells, old_cells, strict=True):
+        new.outputs, new.execution_count = made.outputs, made.execution_count
+    return True
+
+
+def _check_executed(day: Day, module: Module, path: Path) -> Iterator[Finding]:
+    try:
+        made = source_notebook(day, module, path)
+    except UserError as error:
+        yield Finding(path.with_suffix(".py"), str(error))
+        return
+    committed = _read(day.root / path)
+    if committed is None:
+        missing = not (day.root / path).is_file()
+        yield Finding(path, "missing: run ./hpml build" if missing else "not a Jupyter notebook")
+        return
+    script = path.with_suffix(".py").name
+    difference = _difference(made, paired.without_outputs(committed))
+    if difference:
+        yield Finding(path, f"not a pair with {script}: {difference}: run ./hpml build")
+    for fault in faults(committed):
+        yield Finding(path, fault)
+
+
+def _difference(made: NotebookNode, committed: NotebookNode) -> str:
+    for number, (new, old) in enumerate(zip(made.cells, committed.cells, strict=False), 1):
+        for part in ("cell_type", "source", "metadata", "id"):
+            if new.get(part) != old.get(part):
+                return f"the {part.replace('_', ' ')} of cell {number} differs"
+    if len(made.cells) != len(committed.cells):
+        return f"{len(made.cells)} cells there, {len(committed.cells)} here"
+    return "" if made == committed else "the notebook's metadata differ"
+
+
+def _strangers(day: Day) -> Iterator[Finding]:
+    known = {
+        path.with_suffix(suffix)
+        for module in day.modules
+        for path in (module.notebook, module.solution, module.exercise_notebook)
+        for suffix in (".ipynb", ".py")
+    }
+    for folder in sorted({path.parent for path in known}):
+        for path in sorted((day.root / folder).glob("*")):
+            relative = path.relative_to(day.root)
+            if path.suffix in (".ipynb", ".py") and relative not in known:
+                yield Finding(relative, "belongs to no module of course.toml")
+
+
+def _read(path: Path) -> NotebookNode | None:
+    try:
+        return nbformat.read(os.fspath(path), as_version=nbformat.NO_CONVERT)
+    except Exception:  # nbformat raises whatever the broken structure makes it run into
+        return None
+
+
+def _code(notebook: NotebookNode) -> Sequence[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]

@@ -1,0 +1,125 @@
+"""A solution notebook's grading metadata, and the exercise notebook that nbgrader makes of it.
+
+An answer cell (`%%answer ID`) becomes a solution cell, its check cell (`check("ID")`) a graded one
+with the points of course.toml. Both are found by their text, so that nobody types metadata.
+"""
+
+import copy
+import re
+
+from nbformat import NotebookNode
+
+from hpml.course.day import Module
+from hpml.problem import UserError
+
+ANSWER = re.compile(r"%%answer[ \t]+(\S+)[ \t]*$", re.MULTILINE)
+CHECK = re.compile(r"""check\(["'](\w+)["']\)""")
+SETUP = re.compile(r"%load_ext[ \t]+hpml\b", re.MULTILINE)
+STUB = '# YOUR CODE HERE\nraise NotImplementedError("replace this line with your code")'
+
+
+def add_grading(notebook: NotebookNode, module: Module, name: str) -> None:
+    """Mark answer and check cells for nbgrader, in place, and lock what only explains.
+
+    Markdown and the set-up cell are locked; other code cells are the learner's to try things in.
+    UserError, naming the file `name`, where cells and course.toml do not agree.
+    """
+    points = {exercise.id: exercise.points for exercise in module.exercises}
+    answered: list[str] = []
+    checked: list[str] = []
+    for number, cell in enumerate(notebook.cells, 1):
+        where = f"{name}, cell {number}"
+        answer = ANSWER.match(cell.source) if cell.cell_type == "code" else None
+        check = CHECK.fullmatch(cell.source.strip()) if cell.cell_type == "code" else None
+        if answer:
+            exercise = answer[1]
+            _listed(exercise, points, module, where)
+            _complete(cell.source, where)
+            answered.append(exercise)
+            _mark(cell, f"answer-{exercise}", solution=True)
+        elif check:
+            exercise = check[1]
+            _listed(exercise, points, module, where)
+            if exercise not in answered:
+                raise UserError(f"{where}: check({exercise!r}) comes before %%answer {exercise}")
+            checked.append(exercise)
+            _mark(cell, f"check-{exercise}", grade=True, locked=True, points=points[exercise])
+        elif cell.cell_type == "markdown" or SETUP.search(cell.source):
+            _mark(cell, cell.id, locked=True)
+    for exercise in points:
+        for found, what in ((answered, f"%%answer {exercise}"), (checked, f'check("{exercise}")')):
+            if found.count(exercise) != 1:
+                raise UserError(f"{name}: {found.count(exercise)} cells are {what}, expected one")
+
+
+def student_version(solution: NotebookNode, name: str) -> NotebookNode:
+    """What `nbgrader generate_assignment` makes of a solution notebook with grading metadata.
+
+    Its preprocessors in its order, without IncludeHeaderFooter (there is none), InstantiateTests
+    (tests are `check`, not autotests.yml), and SaveCells with the checksums made for it alone (it
+    writes to an instructor's gradebook, which a checkout does not have).
+    """
+    from nbgrader.preprocessors import (
+        CheckCellMetadata,
+        ClearHiddenTests,
+        ClearMarkScheme,
+        ClearOutput,
+        ClearSolutions,
+        ComputeChecksums,
+        LockCells,
+    )
+
+    steps = (
+        LockCells(),
+        ClearSolutions(code_stub={"python": STUB}),
+        ClearOutput(),
+        CheckCellMetadata(),
+        ClearHiddenTests(),
+        ClearMarkScheme(),
+        ComputeChecksums(),
+        CheckCellMetadata(),
+    )
+    notebook, resources = copy.deepcopy(solution), {}
+    try:
+        for step in steps:
+            notebook, resources = step.preprocess(notebook, resources)
+    except RuntimeError as error:
+        raise UserError(f"{name}: nbgrader: {' '.join(str(error).split())}") from None
+    for number, cell in enumerate(notebook.cells, 1):
+        if ANSWER.match(cell.source):
+            _compiles(cell.source, f"{name}, cell {number}")
+    return notebook
+
+
+def _mark(cell: NotebookNode, grade_id: str, **fields: object) -> None:
+    cell.id = grade_id
+    flags = {"grade": False, "locked": False, "solution": False, "task": False}
+    cell.metadata["nbgrader"] = NotebookNode(
+        {"schema_version": 3, "grade_id": grade_id, **flags, **fields}
+    )
+
+
+def _listed(exercise: str, points: dict[str, int], module: Module, where: str) -> None:
+    if exercise not in points:
+        raise UserError(
+            f"{where}: exercise {exercise!r} is not in course.toml under module {module.id}"
+        )
+
+
+def _complete(source: str, where: str) -> None:
+    begins, ends = source.count("### BEGIN SOLUTION"), source.count("### END SOLUTION")
+    if begins < 1 or begins != ends:
+        raise UserError(
+            f"{where}: {begins} BEGIN and {ends} END SOLUTION marks: an answer has at least one "
+            "pair, or its stub would be empty"
+        )
+
+
+def _compiles(source: str, where: str) -> None:
+    body = source.partition("\n")[2]
+    try:
+        compile(body, where, "exec")
+    except SyntaxError as error:
+        raise UserError(
+            f"{where}: the stub is not valid Python at line {(error.lineno or 0) + 1}: {error.msg}"
+        ) from None

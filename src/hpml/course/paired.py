@@ -1,0 +1,115 @@
+"""Notebooks in two forms: the percent script that is edited, the .ipynb that is read and run.
+
+The script is the source. A notebook made from it is always the same bytes: cell ids come from the
+cells' text, metadata is fixed, and nothing of the machine or the moment is kept.
+"""
+
+import hashlib
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import jupytext
+import nbformat
+from jupytext.config import load_jupytext_configuration_file
+from nbformat import NotebookNode
+
+from hpml.home import CHECKOUT
+from hpml.problem import UserError
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {
+        "file_extension": ".py",
+        "mimetype": "text/x-python",
+        "name": "python",
+        "pygments_lexer": "ipython3",
+    },
+}
+WIDGETS = ("application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json")
+
+
+def read_script(path: Path) -> NotebookNode:
+    """A percent script as a notebook without outputs, with lasting cell ids and tags only."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path.name} is missing: expected at {path}") from None
+    notebook = jupytext.reads(text, fmt="py:percent")
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags")
+        cell.metadata = NotebookNode({"tags": tags} if tags else {})
+    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    _name_cells(notebook)
+    return notebook
+
+
+def script_of(notebook: NotebookNode) -> str:
+    """The percent script of a notebook, under the options of the checkout's jupytext.toml."""
+    config = load_jupytext_configuration_file(str(CHECKOUT / "jupytext.toml"))
+    return jupytext.writes(notebook, fmt="py:percent", config=config)
+
+
+def text_of(notebook: NotebookNode) -> str:
+    """The .ipynb file's content."""
+    nbformat.validate(notebook)
+    return nbformat.writes(notebook) + "\n"
+
+
+def tidy(notebook: NotebookNode) -> None:
+    """Take out of an executed notebook what is the kernel's or the moment's own, in place."""
+    notebook.metadata = nbformat.from_dict(METADATA)
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type != "code":
+            continue
+        for output in cell.outputs:
+            output.pop("transient", None)
+            for kind in WIDGETS:
+                output.get("data", {}).pop(kind, None)
+        cell.outputs = [o for o in cell.outputs if "data" not in o or o.data]
+
+
+def without_outputs(notebook: NotebookNode) -> NotebookNode:
+    """A copy with inputs and metadata only."""
+    bare = nbformat.from_dict(notebook)
+    for cell in bare.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return bare
+
+
+def write(path: Path, text: str) -> bool:
+    """Write a file whole or not at all; False, and untouched, where it has this text already."""
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(partial, 0o644)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+    return True
+
+
+def _name_cells(notebook: NotebookNode) -> None:
+    # From the text rather than the position, so that a cell put in between renames no other.
+    taken: dict[str, int] = {}
+    for cell in notebook.cells:
+        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
+        taken[digest] = taken.get(digest, 0) + 1
+        again = f"-{taken[digest]}" if taken[digest] > 1 else ""
+        cell.id = f"{cell.cell_type}-{digest}{again}"
+
+
+def first_line(source: str) -> str:
+    """What a cell is called in a progress line: its first line of code."""
+    lines = [line.strip() for line in source.splitlines()]
+    code = [line for line in lines if line and not re.match(r"#(?!#)|from |import ", line)]
+    return (code or [line for line in lines if line] or ["(empty)"])[0][:60]
