@@ -1,0 +1,121 @@
+"""./hpml run: the day on this machine. ./hpml lab: the course in JupyterLab."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hpml.problem import DONE, FAILED
+
+if TYPE_CHECKING:
+    from hpml.course.execute import CellRun, NotebookRun
+    from hpml.course.run import DayRun
+
+INTERRUPTED = 130
+_DATA_HELP = "Folder with CIFAR-10 (binary or python layout)."
+
+
+def run(
+    modules: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODULE]…", help="06, torch_distributed, …")
+    ] = None,
+    data: Annotated[str | None, typer.Option(metavar="DIR", help=_DATA_HELP)] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where the report goes: build/report.")
+    ] = None,
+    cell_timeout: Annotated[float, typer.Option(min=1.0, help="Seconds one cell may take.")] = 1200,
+) -> int:
+    """Execute the lecture and the solution notebook of each module, and write a report.
+
+    Exit code 0 when every cell ran, 1 when one failed, 2 when it could not begin. Ctrl-C ends it
+    with a report of what was done.
+    """
+    from rich.console import Console
+
+    from hpml import data as images
+    from hpml.course import day, report
+    from hpml.course.run import DataUsed, plan, prepare, run_day
+    from hpml.home import CHECKOUT
+    from hpml.measure import machine
+
+    console = Console(highlight=False, soft_wrap=True)
+    folder = Path(out).expanduser() if out else CHECKOUT / "build" / "report"
+    the_day = day.load()
+    the_day.select(modules or ())  # a wrong name is said before the data is looked at
+    used = images.load(data)
+    planned = plan(the_day, modules or (), DataUsed(used.folder, used.describe(), used.synthetic))
+    prepare(folder)
+    console.print(f"Data: {used.describe()}", markup=False)
+    facts = machine.facts()
+    run_day(planned, folder, _Progress(console, planned), cell_timeout=cell_timeout)
+    front = report.write(planned, facts, folder)
+    found = report.collect(planned)
+    for failure in found.failures:
+        title = f", {failure.cell.title!r}" if failure.cell else ""
+        console.print(f"failed: {failure.place.words}{title}: {failure.error}", markup=False)
+    console.print(report.summary(planned, found), markup=False)
+    console.print(f"Report: {front}", markup=False)
+    if planned.interrupted:
+        return INTERRUPTED
+    return DONE if planned.all_well else FAILED
+
+
+def lab(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[-- ARGUMENT]…", help="Handed on to JupyterLab."),
+    ] = None,
+    data: Annotated[str | None, typer.Option(metavar="DIR", help=_DATA_HELP)] = None,
+) -> int:
+    """Open the course in JupyterLab, at its front page. Ctrl-C ends it.
+
+    ./hpml lab -- --no-browser --port 8889
+    """
+    from hpml.course import lab as jupyter
+    from hpml.data.cifar10 import find
+    from hpml.home import CHECKOUT, home
+
+    command = jupyter.command(arguments or ())
+    environment = jupyter.environment(os.environ, home(), find(data) if data else None)
+    os.chdir(CHECKOUT)
+    sys.stdout.flush()
+    os.execve(command[0], command, environment)  # signals reach JupyterLab itself
+
+
+class _Progress:
+    """One line per cell; on a terminal, the cell that runs shows with its seconds ticking."""
+
+    def __init__(self, console: Any, run: "DayRun") -> None:
+        self.console, self.live = console, None
+        self.names = {
+            id(notebook): f"{module.module.id} {kind}"
+            for module in run.modules
+            for kind, notebook in module.notebooks.items()
+        }
+
+    def started(self, run: "NotebookRun", cell: "CellRun", number: int) -> None:
+        if self.console.is_terminal:
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = (
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                TimeElapsedColumn(),
+            )
+            self.live = Progress(*columns, console=self.console, transient=True)
+            self.live.add_task(self._words(run, cell, number))
+            self.live.start()
+
+    def ended(self, run: "NotebookRun", cell: "CellRun", number: int) -> None:
+        if self.live:
+            self.live.stop()
+            self.live = None
+        marks = {"ran": "", "failed": "  FAILED", "not run": "  interrupted"}
+        line = f"{self._words(run, cell, number)} {cell.seconds:7.1f} s{marks[cell.status]}"
+        self.console.print(line, markup=False, style="red" if cell.status == "failed" else None)
+
+    def _words(self, run: "NotebookRun", cell: "CellRun", number: int) -> str:
+        total = str(len(run.cells))
+        return f"{self.names[id(run)]:<11} {number:>{len(total)}} of {total}  {cell.title:<44}"

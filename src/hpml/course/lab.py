@@ -1,0 +1,43 @@
+"""JupyterLab for the course: its settings, and the command that starts it.
+
+It asks nobody on the internet for anything: no news, no update check, no extension catalogue.
+"""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+SETTINGS = Path(__file__).with_name("lab_settings")
+FRONT_PAGE = "README.md"  # shown as a page, not as text: see lab_settings/labconfig
+
+
+def command(extra: Sequence[str] = ()) -> list[str]:
+    """What starts JupyterLab on the course's front page; `extra` arguments come last and win."""
+    root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return [
+        sys.executable, "-m", "jupyterlab",
+        f"--LabApp.default_url=/lab/tree/{FRONT_PAGE}",
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        "--LabApp.extension_manager=readonly",
+        "--ServerApp.answer_yes=True",  # one Ctrl-C is enough
+        *root,
+        *extra,
+    ]  # fmt: skip
+
+
+def environment(outer: Mapping[str, str], home: Path, data: Path | None) -> dict[str, str]:
+    """The process environment for JupyterLab and all kernels below it.
+
+    `home` becomes HPML_HOME and `data`, where given, HPML_DATA. The course's settings come before
+    the person's own; the kernel is this environment's, whatever is installed for the user.
+    """
+    given = outer.get("JUPYTER_CONFIG_PATH")
+    return {
+        **outer,
+        "HPML_HOME": str(home),
+        **({"HPML_DATA": str(data)} if data else {}),
+        "JUPYTER_CONFIG_PATH": os.pathsep.join([str(SETTINGS), *([given] if given else [])]),
+        "JUPYTER_PREFER_ENV_PATH": "1",
+    }

@@ -1,0 +1,226 @@
+"""One executed notebook as parts of a page: HTML that is whole, safe and needs nothing else.
+
+Whatever a cell put out is shown as what it is and never runs: HTML passes an allow list, SVG is
+shown as an image, text is escaped. TeX becomes MathML here, which browsers draw without help.
+Images are part of the page; one from another machine is left out.
+"""
+
+import base64
+import mimetypes
+import os
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+import nh3
+from IPython.lib.lexers import IPython3Lexer
+from latex2mathml.converter import convert as tex_to_mathml
+from markupsafe import Markup, escape
+from mistune import HTMLRenderer
+from nbconvert.filters import ansi2html
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import NotebookNode
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import BashLexer
+
+from hpml.course.execute import CellRun, NotebookRun
+from hpml.measure.publish import SKIP, VERDICT
+
+_ATTRIBUTES = {
+    **{f"h{level}": {"id"} for level in range(1, 7)},
+    **{cell: {"align", "colspan", "rowspan", "scope", "style"} for cell in ("td", "th")},
+    **{tag: {"style"} for tag in ("div", "span", "p", "table", "tr", "pre")},
+    "a": {"href", "title"},
+    "img": {"src", "alt", "title", "width", "height"},
+    "details": {"open"},
+    "ol": {"start"},
+}
+_TAGS = {
+    *_ATTRIBUTES,
+    "abbr", "b", "blockquote", "br", "caption", "code", "col", "colgroup", "dd", "del", "dl", "dt",
+    "em", "hr", "i", "ins", "kbd", "li", "mark", "s", "samp", "small", "strong", "sub", "summary",
+    "sup", "tbody", "tfoot", "thead", "u", "ul", "var",
+}  # fmt: skip
+_STYLES = {"text-align", "font-weight", "font-style", "white-space", "width", "vertical-align"}
+_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_FORMATTER = HtmlFormatter(nowrap=True)
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a cell, ready to be shown. `kind` says how the template frames it."""
+
+    kind: str  # "html", "picture", "text", "stderr", "error", "verdict", "skip"
+    body: Markup | None = None
+    record: dict[str, Any] | None = None  # of a verdict or a skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell, ready to be shown: prose, or code with its outputs and what became of it."""
+
+    index: int
+    prose: Markup | None = None
+    code: Markup | None = None
+    outputs: tuple[Output, ...] = ()
+    run: CellRun | None = None
+
+
+def cells(run: NotebookRun, link: Callable[[str], str]) -> list[Cell]:
+    """All cells of an executed notebook. `link` turns the target of a relative link into another.
+
+    A link's target comes with its fragment; an address with a scheme is not asked about.
+    """
+    runs = {cell.index: cell for cell in run.cells}
+    shown = []
+    for index, cell in enumerate(run.notebook.cells):
+        if cell.cell_type == "markdown":
+            prose = _markdown(cell.source, run.path.parent, link, cell.get("attachments", {}))
+            shown.append(Cell(index, prose=prose))
+        elif index in runs:
+            outputs = tuple(
+                output
+                for raw in cell.outputs
+                if (output := _output(raw, run.path.parent, link)) is not None
+            )
+            shown.append(Cell(index, code=_code(cell.source), outputs=outputs, run=runs[index]))
+    return shown
+
+
+def sanitized(html: str) -> Markup:
+    """HTML of unknown origin with what could run, load or cover the page taken out."""
+    return Markup(
+        nh3.clean(
+            html,
+            tags=_TAGS,
+            clean_content_tags={"script", "style", "iframe", "object", "template", "noscript"},
+            attributes=_ATTRIBUTES,
+            attribute_filter=_only_local,
+            filter_style_properties=_STYLES,
+            url_schemes={"http", "https", "mailto", "data"},
+            link_rel="noreferrer",
+        )
+    )
+
+
+def _only_local(tag: str, attribute: str, value: str) -> str | None:
+    is_picture = value.startswith(tuple(f"data:{kind};" for kind in (*_PICTURES, "image/svg+xml")))
+    if attribute == "src":
+        return value if is_picture else None
+    if attribute == "href":
+        return None if value.strip().lower().startswith("data:") else value
+    return value
+
+
+def _output(raw: NotebookNode, folder: Path, link: Callable[[str], str]) -> Output | None:
+    if raw.output_type == "stream":
+        kind = "stderr" if raw.name == "stderr" else "text"
+        return Output(kind, Markup(ansi2html(raw.text)))
+    if raw.output_type == "error":
+        text = "\n".join(raw.traceback) or f"{raw.ename}: {raw.evalue}"
+        return Output("error", Markup(ansi2html(text)))
+    data = raw.data
+    if VERDICT in data:
+        return Output("verdict", record=data[VERDICT])
+    if SKIP in data:
+        return Output("skip", record=data[SKIP])
+    text = "".join(data.get("text/plain", ""))
+    if "image/svg+xml" in data:
+        encoded = base64.b64encode("".join(data["image/svg+xml"]).encode()).decode()
+        return Output("picture", _picture(f"data:image/svg+xml;base64,{encoded}", text))
+    for kind in _PICTURES:
+        if kind in data:
+            encoded = re.sub(r"\s", "", "".join(data[kind]))
+            return Output("picture", _picture(f"data:{kind};base64,{encoded}", text))
+    if "text/html" in data:
+        return Output("html", sanitized("".join(data["text/html"])))
+    if "text/markdown" in data:
+        return Output("html", _markdown("".join(data["text/markdown"]), folder, link, {}))
+    if "text/latex" in data:
+        return Output("html", _markdown("".join(data["text/latex"]), folder, link, {}))
+    return Output("text", Markup(ansi2html(text))) if text else None
+
+
+def _picture(source: str, text: str) -> Markup:
+    alternative = "" if text.startswith("<") else text  # "<Figure size 640x480 …>" tells nothing
+    return Markup('<img src="{}" alt="{}">').format(source, alternative or "Figure")
+
+
+def _code(source: str) -> Markup:
+    """Highlighted code. The lexer of IPython takes a cell below an unknown magic for plain text."""
+    first, _, rest = source.partition("\n")
+    if not first.startswith("%%"):
+        return Markup(highlight(source, IPython3Lexer(), _FORMATTER).rstrip("\n"))
+    lexer = BashLexer() if re.match(r"%%(bash|sh)\b", first) else IPython3Lexer()
+    body = highlight(rest, lexer, _FORMATTER).rstrip("\n") if rest.strip() else ""
+    return Markup('<span class="magic">{}</span>\n{}').format(first, Markup(body))
+
+
+def _markdown(
+    source: str, folder: Path, link: Callable[[str], str], attachments: dict[str, Any]
+) -> Markup:
+    renderer = _Renderer(folder, link, attachments)
+    html = str(sanitized(MarkdownWithMath(renderer=renderer).render(source)))
+    # Formulas join after the cleaning, which knows no MathML; they were made here, and escaped.
+    for token, formula in renderer.formulas.items():
+        html = html.replace(token, formula)
+    return Markup(html)
+
+
+class _Renderer(IPythonRenderer):
+    """Markdown to HTML with formulas set aside, pictures embedded and links followed."""
+
+    def __init__(
+        self, folder: Path, link: Callable[[str], str], attachments: dict[str, Any]
+    ) -> None:
+        super().__init__(escape=False, exclude_anchor_links=True, attachments=attachments)
+        self.folder, self.follow = folder, link
+        self.formulas: dict[str, str] = {}
+        self.secret = secrets.token_hex(8)
+
+    def _formula(self, tex: str, display: str) -> str:
+        token = f"formula{self.secret}x{len(self.formulas)}x"
+        try:
+            self.formulas[token] = tex_to_mathml(tex.strip(), display=display)
+        except Exception:  # many kinds; TeX that it cannot read is still readable as it stands
+            self.formulas[token] = str(Markup("<code>{}</code>").format(tex.strip()))
+        return token
+
+    def block_math(self, body: str) -> str:
+        return self._formula(body, "block")
+
+    def inline_math(self, body: str) -> str:
+        return self._formula(body, "inline")
+
+    def latex_environment(self, name: str, body: str) -> str:
+        return self._formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
+
+    def heading(self, text: str, level: int, **attributes: Any) -> str:
+        """With the id that Jupyter's own links use: the text, spaces as hyphens."""
+        anchor = re.sub(r"<[^>]+>", "", text).strip().replace(" ", "-")
+        return f'<h{level} id="{escape(anchor)}">{text}</h{level}>\n'
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        parts = urlsplit(url)
+        target = url if parts.scheme or parts.netloc or not parts.path else self.follow(url)
+        return HTMLRenderer.link(self, text, target, title)
+
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        if url.startswith("attachment:"):
+            return super().image(text, url, title)
+        path = self.folder / unquote(urlsplit(url).path)
+        if urlsplit(url).scheme or not path.is_file():
+            return f"<em>{escape(text)}</em>"
+        kind = mimetypes.guess_type(path.name)[0] or "image/png"
+        encoded = base64.b64encode(path.read_bytes()).decode()
+        return str(Markup('<img src="data:{};base64,{}" alt="{}">').format(kind, encoded, text))
+
+
+def relative_link(target: Path, page_folder: Path) -> str:
+    """A link from a page in `page_folder` to a file of this machine, as a relative address."""
+    return quote(os.path.relpath(target, page_folder))

@@ -1,0 +1,243 @@
+"""The report of a day: a front page and a page for every executed notebook.
+
+Plain files that open from a disk, without internet and without scripts. The front page has what the
+notebooks published (`hpml.measure.publish`), and nothing that was not measured in this run.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import jinja2
+from markupsafe import Markup
+
+from hpml.course import page
+from hpml.course.day import Exercise, Module
+from hpml.course.execute import CellRun, NotebookRun
+from hpml.course.run import KINDS, DayRun, Kind, ModuleRun, page_name
+from hpml.measure.machine import Fact
+from hpml.measure.publish import RESULT, SKIP, VERDICT, rounded
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the report something stands: a page, and on it a cell."""
+
+    module: Module
+    kind: Kind
+    index: int
+
+    @property
+    def page(self) -> str:
+        return f"{page_name(self.module, self.kind)}.html"
+
+    @property
+    def address(self) -> str:
+        return f"{self.page}#cell-{self.index}"
+
+    @property
+    def words(self) -> str:
+        return f"module {self.module.id}, {self.kind} notebook"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A published result: a figure (`picture`, base64 PNG), one value, or several by label."""
+
+    name: str
+    value: Any
+    unit: str
+    caption: str
+    picture: str
+    place: Place
+
+
+@dataclass(frozen=True)
+class Skip:
+    what: str
+    why: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that failed, or a notebook whose kernel never came up (`cell` is None)."""
+
+    place: Place
+    cell: CellRun | None
+    error: str
+    not_run: int  # cells after it
+    kernel_log: str
+
+
+@dataclass
+class Collected:
+    """What the notebooks of a run put out for others to read."""
+
+    results: list[Result] = field(default_factory=list)
+    skips: list[Skip] = field(default_factory=list)
+    verdicts: dict[str, tuple[dict[str, Any], Place]] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+
+def collect(run: DayRun) -> Collected:
+    """Everything published, skipped, judged and failed, in the order of the day.
+
+    Verdicts are those of the solution notebooks: a lecture may show a wrong answer on purpose.
+    """
+    found = Collected()
+    for module in run.modules:
+        for kind, notebook in module.notebooks.items():
+            results: dict[str, Result] = {}
+            for index, cell in enumerate(notebook.notebook.cells):
+                place = Place(module.module, kind, index)
+                for data in (output.get("data", {}) for output in cell.get("outputs", [])):
+                    if RESULT in data:
+                        results[data[RESULT]["name"]] = _result(data, place)
+                    if SKIP in data:
+                        found.skips.append(Skip(data[SKIP]["what"], data[SKIP]["why"], place))
+                    if VERDICT in data and kind == "solution":
+                        found.verdicts[data[VERDICT]["exercise"]] = (data[VERDICT], place)
+            found.results += results.values()
+            if notebook.status == "failed":
+                found.failures.append(_failure(notebook, module.module, kind))
+    ran = {module.module.id for module in run.modules}
+    found.skips += [
+        Skip(f"Module {module.id}, {module.title}", "not asked for in this run")
+        for module in run.day.modules
+        if module.id not in ran
+    ]
+    return found
+
+
+def write(run: DayRun, facts: Iterable[Fact], out: Path) -> Path:
+    """Write the report of `run`, as far as it came, into `out`; returns the front page."""
+    out.mkdir(parents=True, exist_ok=True)
+    found = collect(run)
+    templates = _templates()
+    for module in run.modules:
+        for kind, notebook in module.notebooks.items():
+            shown = templates.get_template("notebook.html.j2").render(
+                run=run,
+                module=module.module,
+                kind=kind,
+                notebook=notebook,
+                cells=page.cells(notebook, _links(run, notebook, out)),
+                pages=_pages(run),
+                here=f"{page_name(module.module, kind)}.html",
+            )
+            _write(out / f"{page_name(module.module, kind)}.html", shown)
+    front = out / "index.html"
+    by_id = {module.module.id: module for module in run.modules}
+    shown = templates.get_template("index.html.j2").render(
+        run=run,
+        found=found,
+        facts=list(facts),
+        schedule=[(module, by_id.get(module.id)) for module in run.day.modules],
+        exercises=_exercises(run, found),
+        summary=summary(run, found),
+    )
+    _write(front, shown)
+    return front
+
+
+def summary(run: DayRun, found: Collected) -> str:
+    """One or two sentences: how much ran, how much of it held, how long it took."""
+    ran = sum(cell.status == "ran" for notebook in run.notebooks for cell in notebook.cells)
+    cells = sum(len(notebook.cells) for notebook in run.notebooks)
+    parts = [f"{ran} of {cells} cells ran" if ran < cells else f"All {cells} cells ran"]
+    exercises = _exercises(run, found)
+    if exercises:
+        passed = sum(bool(record) and record["status"] == "passed" for *_, record, _ in exercises)
+        parts.append(f"{passed} of {len(exercises)} exercises passed")
+    words = ", ".join(parts) + f", in {duration(run.seconds)}."
+    return words + (" The run was interrupted." if run.interrupted else "")
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: 0.4 s, 38 s, 7 min 12 s, 1 h 03 min."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def _exercises(
+    run: DayRun, found: Collected
+) -> list[tuple[Module, Exercise, dict[str, Any] | None, Place | None]]:
+    return [
+        (module.module, exercise, *found.verdicts.get(exercise.id, (None, None)))
+        for module in run.modules
+        for exercise in module.module.exercises
+    ]
+
+
+def _result(data: dict[str, Any], place: Place) -> Result:
+    record = data[RESULT]
+    picture = "".join(data.get("image/png", "")).replace("\n", "")
+    unit, caption = record.get("unit", ""), record.get("caption", "")
+    return Result(record["name"], record.get("value"), unit, caption, picture, place)
+
+
+def _failure(notebook: NotebookRun, module: Module, kind: Kind) -> Failure:
+    cell = notebook.failed
+    not_run = sum(other.status == "not run" for other in notebook.cells)
+    error = cell.error if cell else notebook.error
+    place = Place(module, kind, cell.index if cell else 0)
+    return Failure(place, cell, error, not_run, notebook.kernel_log)
+
+
+def _pages(run: DayRun) -> list[tuple[str, str]]:
+    """Address and name of every page, in the order of the day."""
+    return [
+        (f"{page_name(module.module, kind)}.html", f"{module.module.id} {kind}")
+        for module in run.modules
+        for kind in KINDS
+    ]
+
+
+def _links(run: DayRun, notebook: NotebookRun, out: Path) -> Callable[[str], str]:
+    """Links between notebooks become links between pages; other files are linked where they are."""
+    pages: dict[Path, str] = {}
+    for module in run.modules:
+        for kind, other in module.notebooks.items():
+            pages[other.path.resolve()] = f"{page_name(module.module, kind)}.html"
+
+    def follow(url: str) -> str:
+        parts = urlsplit(url)
+        target = (notebook.path.parent / unquote(parts.path)).resolve()
+        address = pages.get(target) or page.relative_link(target, out.resolve())
+        return f"{address}#{parts.fragment}" if parts.fragment else address
+
+    return follow
+
+
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("hpml.course"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = Path(__file__).with_name("templates") / "style.css"
+    environment.globals["style"] = Markup(style.read_text(encoding="utf-8"))
+    environment.filters.update(duration=duration, rounded=rounded)
+    return environment
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: a report that is open in a browser is never half of one."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
+
+
+__all__ = ["Collected", "ModuleRun", "collect", "duration", "summary", "write"]

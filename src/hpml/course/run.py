@@ -1,0 +1,157 @@
+"""The day on this machine: every module's lecture and solution notebook, executed in order.
+
+A solution notebook is what a learner who answers right would have run. The committed notebooks are
+read and never written; executed copies, the kernels' logs and whatever the notebooks keep for
+themselves go below the output folder. The learner's own progress is not touched.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+import nbformat
+
+from hpml.course.day import Day, Module
+from hpml.course.execute import Listener, NotebookRun, execute, open_notebook
+from hpml.problem import UserError
+
+Kind = Literal["lecture", "solution"]
+KINDS: tuple[Kind, ...] = ("lecture", "solution")
+_MARKER = ".hpml-report"  # in a folder that a report was written to
+
+
+@dataclass(frozen=True)
+class DataUsed:
+    """What the notebooks trained on: `folder` is handed to them as HPML_DATA."""
+
+    folder: Path
+    description: str  # in words, for people
+    synthetic: bool
+
+
+@dataclass
+class ModuleRun:
+    """A module's two notebooks."""
+
+    module: Module
+    notebooks: dict[Kind, NotebookRun]
+
+    @property
+    def seconds(self) -> float:
+        return sum(run.seconds for run in self.notebooks.values())
+
+
+@dataclass
+class DayRun:
+    """The modules that were asked for, and how far they came."""
+
+    day: Day
+    modules: list[ModuleRun]
+    data: DataUsed
+    began: datetime = field(default_factory=lambda: datetime.now().astimezone())
+    seconds: float = 0.0
+    interrupted: bool = False
+
+    @property
+    def notebooks(self) -> list[NotebookRun]:
+        return [run for module in self.modules for run in module.notebooks.values()]
+
+    @property
+    def all_well(self) -> bool:
+        return all(run.status == "ran" for run in self.notebooks)
+
+
+def plan(day: Day, names: Sequence[str], data: DataUsed) -> DayRun:
+    """The named modules, or all of them, with nothing run yet.
+
+    Raises UserError for a module that is not in course.toml or whose notebooks cannot be read.
+    """
+    modules = [
+        ModuleRun(
+            module,
+            {
+                "lecture": _open(day.root, module.notebook),
+                "solution": _open(day.root, module.solution),
+            },
+        )
+        for module in day.select(names)
+    ]
+    return DayRun(day, modules, data)
+
+
+def prepare(out: Path) -> None:
+    """Make the output folder, or clear away the report of an earlier run that is in it.
+
+    Raises UserError where it holds anything else, since that is not ours to clear away.
+    """
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {out} is a file: name a folder")
+    try:
+        if out.is_dir() and any(out.iterdir()) and not (out / _MARKER).exists():
+            raise UserError(f"--out {out} has files in it but no report: name a new folder")
+        out.mkdir(parents=True, exist_ok=True)
+        (out / _MARKER).touch()
+    except OSError as error:
+        wanted = "name a folder that can be written to"
+        raise UserError(f"--out {out}: {error.strerror}: {wanted}") from None
+    for made in ("home", "logs", "notebooks"):
+        shutil.rmtree(out / made, ignore_errors=True)
+    for page in out.glob("*.html"):
+        page.unlink()
+
+
+def run_day(run: DayRun, out: Path, listener: Listener, *, cell_timeout: float = 1200.0) -> None:
+    """Execute all notebooks of `run` and save executed copies below `out`.
+
+    A notebook that fails does not stop the ones after it. Ctrl-C does, and is not passed on:
+    `run.interrupted` says so, and what was done is in `run`.
+    """
+    began = time.monotonic()
+    try:
+        for module in run.modules:
+            for kind, notebook in module.notebooks.items():
+                stem = page_name(module.module, kind)
+                environment = _environment(os.environ, run.data, out)
+                log = out / "logs" / f"{stem}.log"
+                try:
+                    execute(notebook, environment, listener, log=log, cell_timeout=cell_timeout)
+                finally:
+                    copy = out / "notebooks" / f"{stem}.ipynb"
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    nbformat.write(notebook.notebook, copy)
+                    run.seconds = time.monotonic() - began
+    except KeyboardInterrupt:
+        run.interrupted = True
+
+
+def page_name(module: Module, kind: Kind) -> str:
+    """What a module's notebook is called in the output folder, without an ending."""
+    return f"{module.id}_{module.name}_{kind}"
+
+
+def _open(root: Path, path: Path) -> NotebookRun:
+    try:
+        return open_notebook(root / path)
+    except FileNotFoundError:
+        remedy = "restore it from the repository, or run ./hpml build"
+        raise UserError(f"{path} is missing: {remedy}") from None
+    except (nbformat.reader.NotJSONError, nbformat.ValidationError, UnicodeDecodeError) as error:
+        first = str(error).strip().splitlines()[0][:120]
+        raise UserError(f"{path} is not a notebook: {first}") from None
+
+
+def _environment(outer: Mapping[str, str], data: DataUsed, out: Path) -> dict[str, str]:
+    return {
+        **outer,
+        "HPML_DATA": str(data.folder.resolve()),
+        # Answers and progress of this run are not the learner's.
+        "HPML_HOME": str((out / "home").resolve()),
+        # A backend from the terminal's environment would leave the notebooks without figures.
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }

@@ -1,0 +1,107 @@
+"""Results that a notebook hands to whoever reads it after it was executed.
+
+A published result is an ordinary cell output with one more representation, of a type that only the
+report reads. A person at the notebook sees the picture or one line of text; `./hpml run` collects
+the same outputs from the executed notebooks onto the report's front page. So a figure on the front
+page is always one that stands in a notebook, made in this very run.
+
+| type     | content                                                                    |
+|----------|----------------------------------------------------------------------------|
+| `RESULT` | {"name", "value", "unit", "caption"}; a figure has no value, and image/png  |
+| `SKIP`   | {"what", "why"}: what this machine could not show                          |
+| `VERDICT`| `hpml.checks.verdict.Verdict.record()`, put there by a notebook's `check`  |
+
+Within one notebook a later result of the same name replaces the earlier one.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RESULT = "application/vnd.hpml.result+json"
+SKIP = "application/vnd.hpml.skip+json"
+VERDICT = "application/vnd.hpml.verdict+json"
+
+Number = int | float
+
+
+def publish(
+    name: str, value: Number | str | Mapping[str, Number], *, unit: str = "", caption: str = ""
+) -> None:
+    """Show a result: one number or text, or several numbers to be compared, by label.
+
+    `name` is a short title ("images per second"), `unit` that of every number, `caption` the
+    sentence that says what the numbers mean. Numbers are rounded where they are shown.
+
+    publish("images per second", {"1 rank": 812.0, "2 ranks": 1534.0}, unit="images/s",
+            caption="Two ranks of one thread each, against one.")
+
+    Raises TypeError where a value is neither a number nor text: a tensor is the caller's to reduce;
+    ValueError where a number is not finite.
+    """
+    plain = dict(value) if isinstance(value, Mapping) else value
+    numbers = list(plain.values()) if isinstance(plain, dict) else [plain]
+    allowed = (int, float) if isinstance(plain, dict) else (int, float, str)
+    for number in numbers:
+        if isinstance(number, bool) or not isinstance(number, allowed):
+            raise TypeError(
+                f"publish {name!r}: {number!r} is a {type(number).__name__}, not a number"
+            )
+        if isinstance(number, float) and not math.isfinite(number):
+            raise ValueError(f"publish {name!r}: {number} is not finite")
+    if isinstance(plain, dict):
+        shown = ", ".join(f"{label}: {rounded(number)}" for label, number in plain.items())
+    else:
+        shown = rounded(plain)
+    text = f"{name}: {shown} {unit}".rstrip()
+    record = {"name": name, "value": plain, "unit": unit, "caption": caption}
+    _display({"text/plain": text, RESULT: record})
+
+
+def publish_figure(name: str, figure: Figure, caption: str) -> None:
+    """Show a matplotlib figure, once, and close it. `caption` says in words what it shows.
+
+    The caption is also the text for whoever cannot see the picture.
+    """
+    import matplotlib.pyplot as plt
+
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=160, bbox_inches="tight", facecolor="white")
+    plt.close(figure)  # else the notebook shows it a second time at the end of the cell
+    record = {"name": name, "unit": "", "caption": caption}
+    encoded = base64.b64encode(image.getvalue()).decode("ascii")
+    _display({"text/plain": f"[{name}] {caption}", "image/png": encoded, RESULT: record})
+
+
+def skip(what: str, why: str) -> None:
+    """Say what was not shown on this machine, and why: "two nodes", "there is no SLURM here"."""
+    _display({"text/plain": f"Skipped: {what}: {why}", SKIP: {"what": what, "why": why}})
+
+
+def rounded(value: Number | str) -> str:
+    """A number with three significant digits and its thousands apart; text as it is.
+
+    1534.2 -> "1,534"; 0.91234 -> "0.912"; 7 -> "7".
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def _display(bundle: dict[str, Any]) -> None:
+    from IPython import get_ipython
+    from IPython.display import display
+
+    if get_ipython() is None:  # a plain script: there is nobody to read more than the text
+        print(bundle["text/plain"])
+    else:
+        display(bundle, raw=True)
