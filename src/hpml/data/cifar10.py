@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from hpml.data.mapped import RECORD, MappedImages
-from hpml.home import home
 from hpml.problem import UserError
 
 CLASSES = (
@@ -25,7 +24,8 @@ BINARY, PYTHON = "cifar-10-batches-bin", "cifar-10-batches-py"
 TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST = ("test_batch.bin",)
 NAMES = "batches.meta.txt"
-SYNTHETIC = "SYNTHETIC"
+SYNTHETIC = "SYNTHETIC"  # a file that marks generated images
+CONVERTED = "CONVERTED"  # a file that marks a copy of the python layout
 RECORDS_PER_FILE = 10_000
 
 
@@ -66,7 +66,7 @@ class Data:
 
 
 def open_binary(folder: Path) -> Data:
-    """Map the binary layout in `folder`, and check it: sizes, labels, counts and class names (10 ms).
+    """Map the binary layout in `folder`; check sizes, labels, counts and class names (10 ms).
 
     Raises UserError, in one line with the file, the finding and the remedy, when it is not whole.
     """
@@ -87,16 +87,14 @@ def check_size(path: Path) -> None:
     """Raise UserError when a record file is missing, misnamed, truncated or oversized."""
     expected = RECORDS_PER_FILE * RECORD
     if not path.is_file():
-        near = difflib.get_close_matches(path.name, _names(path.parent), n=1, cutoff=0.7)
-        near = [name for name in near if name not in (*TRAIN, *TEST)]
-        remedy = (
-            f"rename {near[0]} if that is it, or run ./hpml data" if near else "run ./hpml data"
-        )
-        raise UserError(f"cifar10: {path.name} is missing from {path.parent}: {remedy}")
+        others = _names(path.parent) - {*TRAIN, *TEST}
+        near = difflib.get_close_matches(path.name, others, n=1, cutoff=0.7)
+        mend = f"rename {near[0]} if that is it, or run ./hpml data" if near else "run ./hpml data"
+        raise UserError(f"cifar10: {path.name} is missing from {path.parent}: {mend}")
     size = path.stat().st_size
     if size != expected:
         raise UserError(
-            f"cifar10: {path} is {size} bytes, expected {expected}: delete it and run ./hpml data"
+            f"cifar10: {path} is {size} bytes, expected {expected}: {remedy(path.parent)}"
         )
 
 
@@ -111,8 +109,7 @@ def read_classes(folder: Path) -> tuple[str, ...]:
         lines = []
     if len(lines) != 10:
         raise UserError(
-            f"cifar10: {path} holds {len(lines)} class names, expected 10: "
-            "delete it and run ./hpml data"
+            f"cifar10: {path} holds {len(lines)} class names, expected 10: {remedy(folder)}"
         )
     return tuple(lines)
 
@@ -126,7 +123,7 @@ def _split(folder: Path, files: Iterable[str]) -> Split:
         path = folder / files[row // RECORDS_PER_FILE]
         raise UserError(
             f"cifar10: {path} has label {labels[row]} in record {row % RECORDS_PER_FILE}, "
-            "expected 0 to 9: delete it and run ./hpml data"
+            f"expected 0 to 9: {remedy(folder)}"
         )
     count, expected = np.bincount(labels, minlength=10), len(labels) // 10
     if (count != expected).any():
@@ -134,9 +131,17 @@ def _split(folder: Path, files: Iterable[str]) -> Split:
         where = folder / (files[0] if len(files) == 1 else "data_batch_*.bin")
         raise UserError(
             f"cifar10: {where} has {count[odd]} images of class {odd}, expected {expected}: "
-            "delete it and run ./hpml data"
+            f"{remedy(folder)}"
         )
     return Split(images, labels.astype(np.int64))
+
+
+def remedy(folder: Path, culprit: str = "it") -> str:
+    """How to mend a damaged file in `folder`."""
+    for mark in (SYNTHETIC, CONVERTED):
+        if (folder / mark).is_file():
+            return f"delete {folder}, it is made again when needed"
+    return f"delete {culprit} and run ./hpml data"
 
 
 def _names(folder: Path) -> set[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hpml.data.cifar10 import BINARY, NAMES, RECORDS_PER_FILE, TEST, TRAIN
+from hpml.data.cifar10 import BINARY, CONVERTED, NAMES, RECORDS_PER_FILE, TEST, TRAIN, open_binary
 from hpml.data.mapped import RECORD
 from hpml.data.whole import whole_folder
 from hpml.home import home
@@ -26,9 +26,9 @@ REMEDY = "delete it and run ./hpml data --layout python"
 
 
 def convert(folder: Path) -> Path:
-    """The same images in the binary layout, in `HPML_HOME`; written once for each state of `folder`.
+    """The same images in the binary layout, in `HPML_HOME`; written once while `folder` stays.
 
-    Raises UserError, in one line with the remedy, when a file is missing or is not what it should be.
+    Raises UserError, in one line with the remedy, when a file is missing or damaged.
     """
     state = [str(folder)]
     for name in FILES:
@@ -45,6 +45,15 @@ def convert(folder: Path) -> Path:
             for name in BATCHES:
                 read_batch(folder / name).tofile(made / f"{name}.bin")
             (made / NAMES).write_text("\n".join(_class_names(folder / META)) + "\n")
+            (made / CONVERTED).write_text(f"The binary layout of the images in {folder}.\n")
+            try:
+                open_binary(made)
+            except UserError as error:
+                finding = str(error).replace(f"{made}/", "").removeprefix("cifar10: ")
+                raise UserError(
+                    f"cifar10: {folder}, converted: {finding.split(': ')[0]}: "
+                    "delete it and run ./hpml data --layout python"
+                ) from None
     return target
 
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpml.data import python_layout, synthetic
-from hpml.data.cifar10 import BINARY, NAMES, PYTHON, TEST, TRAIN, Data, open_binary
+from hpml.data.checksum import check_sums
+from hpml.data.cifar10 import BINARY, NAMES, PYTHON, TEST, TRAIN, Data, open_binary, remedy
 from hpml.home import home
 from hpml.problem import UserError
 
@@ -24,10 +25,25 @@ def load(path: str | os.PathLike[str] | None = None) -> Data:
     folder = find(path)
     if folder is None:
         return open_binary(synthetic.ensure())
-    if _is_binary(folder):
+    if is_binary(folder):
         return open_binary(folder)
     data = open_binary(python_layout.convert(folder))
     return replace(data, source=folder, layout="python")
+
+
+def verify(folder: Path) -> bool:
+    """Check all that can be known of the files in `folder`, which `find` found.
+
+    Sizes, labels, counts and class names; and every byte, where `MD5SUMS` from the download is
+    there: returns whether it was. Raises UserError, in one line, for the first thing that is wrong.
+    """
+    if is_binary(folder):
+        summed = check_sums(folder, remedy(folder))
+        open_binary(folder)
+    else:
+        summed = check_sums(folder, python_layout.REMEDY)
+        python_layout.convert(folder)
+    return summed
 
 
 def find(path: str | os.PathLike[str] | None = None) -> Path | None:
@@ -45,15 +61,25 @@ def find(path: str | os.PathLike[str] | None = None) -> Path | None:
     return look_in(home() / "data")
 
 
-def look_in(folder: Path) -> Path | None:
-    """`folder`, or the official folder inside it, when it has at least one file of a layout."""
+def look_in(folder: Path, layout: str | None = None) -> Path | None:
+    """`folder` or the official folder in it: the first with a file of `layout`, or of either."""
     for candidate in (folder, folder / BINARY, folder / PYTHON):
-        if _is_binary(candidate) or _has(candidate, python_layout.FILES):
+        if layout != "python" and is_binary(candidate):
+            return candidate
+        if layout != "binary" and _has(candidate, python_layout.FILES):
             return candidate
     return None
 
 
-def _is_binary(folder: Path) -> bool:
+def download_folder(path: Path | None = None) -> Path:
+    """Where a download goes: `path`, else `HPML_DATA`, else `HPML_HOME/data`."""
+    asked = path or os.environ.get("HPML_DATA") or home() / "data"
+    folder = Path(asked).expanduser().resolve()
+    return folder.parent if folder.name in (BINARY, PYTHON) else folder
+
+
+def is_binary(folder: Path) -> bool:
+    """Whether at least one file of the binary layout is in `folder`."""
     return _has(folder, (*TRAIN, *TEST, NAMES))
 
 

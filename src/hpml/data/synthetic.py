@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hpml.data.checksum import write_sums
 from hpml.data.cifar10 import BINARY, NAMES, RECORDS_PER_FILE, SYNTHETIC, TEST, TRAIN
 from hpml.data.mapped import RECORD
 from hpml.data.whole import whole_folder
@@ -101,6 +102,7 @@ def write(folder: Path, seed: int = SEED) -> None:
         records(np.random.default_rng((seed, number)), RECORDS_PER_FILE).tofile(folder / name)
     (folder / NAMES).write_text("\n".join(SHAPES) + "\n")
     (folder / SYNTHETIC).write_text(NOTE)
+    write_sums(folder, (*TRAIN, *TEST, NAMES))
 
 
 def records(generator: np.random.Generator, count: int) -> np.ndarray:
