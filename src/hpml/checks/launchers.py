@@ -1,9 +1,9 @@
 """What torchrun and SLURM tell a process about itself: recorded environments, made fresh.
 
 `launcher_environments.json` holds recordings: every task's environment as torchrun (torch 2.13) and
-srun (SLURM 22.05) set it, less what has no bearing (PATH, umask, process ids). What each rank should
-conclude is not read from the variables but from where the tasks ran: `hosts`, in the order of the
-step, and `node_of_rank`. To replace the recordings, replace that file.
+srun (SLURM 22.05) set it, less what has no bearing (PATH, umask, process ids). What each rank
+should conclude is not read from the variables but from where the tasks ran: `hosts`, in the order
+of the step, and `node_of_rank`. To replace the recordings, replace that file.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Exercise process_group: from torchrun's or SLURM's environment to rank, meeting point and device."""
+"""Exercise process_group: rank, meeting point and device from torchrun's or SLURM's environment."""
 
 import os
 import random
@@ -119,7 +119,7 @@ def unusable(case: Case, got: Any, keys: tuple[str, ...], hint: str) -> Problem 
 def differing(
     case: Case, got: Mapping[str, Any], keys: tuple[str, ...], hint: str
 ) -> Problem | None:
-    """A Problem for the first of the keys that is not what the case says."""
+    """A Problem for the first of the keys that is not as the case has it."""
     for key in keys:
         expected = case.port if key == "master_port" else getattr(case, key)
         if got[key] != expected:

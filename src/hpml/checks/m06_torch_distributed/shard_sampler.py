@@ -1,0 +1,296 @@
+"""Exercise shard_sampler: which samples on which rank in which epoch."""
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from hpml.checks.contract import Check, Claim, Problem, Run
+
+EPOCHS = 3
+
+
+def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
+    """Lengths (most do not divide by the number of ranks) and a seed for each, the same on all ranks.
+
+    `noise` is the rank's own: it seeds the global generators before the sampler is asked, as
+    augmentation or dropout would leave them.
+    """
+    rng = random.Random(seed)
+    many = rng.randrange(20, 60) * world_size
+    lengths = [many, many + 1, many + world_size - 1, many + rng.randrange(world_size), 1]
+    lengths += [rng.randrange(1, world_size + 1), 0]
+    samplers = [[length, rng.randrange(10**6)] for length in lengths]
+    epochs = [0, *rng.sample(range(1, 50), EPOCHS - 1)]
+    return [
+        {
+            "samplers": samplers,
+            "rank": rank,
+            "world_size": world_size,
+            "epochs": epochs,
+            "noise": rng.randrange(2**31),
+        }
+        for rank in range(world_size)
+    ]
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """For each sampler its order in each epoch, then in the same epochs asked of a new one.
+
+    An order is a list of ints; anything else that was yielded is replaced by the name of its type.
+    """
+
+    def plain(value: Any) -> Any:
+        return value if type(value) is int else type(value).__name__
+
+    def order(sampler: Any, length: int) -> list[Any]:
+        limit = 2 * (length + inputs["world_size"])  # an iterator without end is cut there
+        return [plain(value) for value in itertools.islice(iter(sampler), limit)]
+
+    def state() -> tuple[Any, ...]:
+        kind, keys, *rest = np.random.get_state()
+        torch_state = torch.random.get_rng_state().numpy().tobytes()
+        return torch_state, random.getstate(), kind, keys.tobytes(), *rest
+
+    def make(length: int, seed: int) -> Any:
+        return answer.ShardSampler(length, inputs["rank"], inputs["world_size"], seed)
+
+    for generator in (random.seed, np.random.seed, torch.manual_seed):
+        generator(inputs["noise"])
+    before = state()
+    seen = []
+    for length, seed in inputs["samplers"]:
+        sampler = make(length, seed)
+        orders = [order(sampler, length)]  # before set_epoch it is epoch 0
+        for epoch in inputs["epochs"][1:]:
+            sampler.set_epoch(epoch)
+            orders.append(order(sampler, length))
+        again = order(sampler, length)
+        # Resumed: another object, sent straight to an epoch; the others' draws must not matter.
+        resumed = make(length, seed)
+        resumed.set_epoch(inputs["epochs"][1])
+        seen.append(
+            {
+                "orders": orders,
+                "again": again,
+                "resumed": order(resumed, length),
+                "other seed": order(make(length, seed + 12345), length),
+                "len": plain(len(sampler)),
+            }
+        )
+    return {"samplers": seen, "untouched": state() == before}
+
+
+def expect(inputs: list[dict[str, Any]], world_size: int) -> list[int]:
+    """How many samples each rank takes in an epoch, by sampler: ceil(length / world size)."""
+    return [-(-length // world_size) for length, _ in inputs[0]["samplers"]]
+
+
+def well_formed(judge: Callable[[Run], Problem | None]) -> Callable[[Run], Problem | None]:
+    """Let a judge see only runs in which every rank brought back all its orders."""
+
+    def whole(value: Any, run: Run) -> bool:
+        return (
+            isinstance(value, dict)
+            and isinstance(value.get("samplers"), list)
+            and len(value["samplers"]) == len(run.expected)
+            and all(
+                isinstance(said, dict)
+                and all(isinstance(said.get(k), list) for k in ("again", "resumed", "other seed"))
+                and isinstance(said.get("orders"), list)
+                and len(said["orders"]) == EPOCHS
+                and all(isinstance(order, list) for order in said["orders"])
+                for said in value["samplers"]
+            )
+        )
+
+    def guarded(run: Run) -> Problem | None:
+        for rank, value in enumerate(run.values):
+            if not whole(value, run):
+                return Problem(f"rank {rank} brought back no orders", "start")
+        return judge(run)
+
+    return guarded
+
+
+def shards(run: Run) -> Iterator[tuple[int, int, list[Any]]]:
+    """Each sampler's length, how many samples a rank should take, and what the ranks said of it."""
+    for index, (length, _) in enumerate(run.inputs[0]["samplers"]):
+        yield (
+            length,
+            run.expected[index],
+            [value["samplers"][index] for value in run.values],
+        )
+
+
+def not_indices(order: list[Any], length: int) -> Problem | None:
+    for value in order:
+        if type(value) is not int:
+            return Problem(f"the sampler yields {value}, not int", "types")
+        if not 0 <= value < length:
+            return Problem(f"the sampler of {length} samples yields index {value}", "range")
+    return None
+
+
+def judge_cover(run: Run) -> Problem | None:
+    for length, share, ranks in shards(run):
+        for epoch, orders in zip(
+            run.inputs[0]["epochs"],
+            zip(*(rank["orders"] for rank in ranks), strict=True),
+            strict=True,
+        ):
+            for order in orders:
+                if problem := not_indices(order, length):
+                    return problem
+            counts = Counter(itertools.chain(*orders))
+            of = f"{length} samples on {run.world_size} ranks, epoch {epoch}"
+            missing = length - len(counts)
+            twice = sum(count - 1 for count in counts.values())
+            padding = share * run.world_size - length
+            if missing and twice > padding:
+                hint = "own_order" if ranks_differ(run) else "blocks"
+                return Problem(f"{of}: {missing} never come up and others come up again", hint)
+            if missing:
+                return Problem(f"{of}: {missing} never come up", "tail")
+            if twice > padding:
+                message = f"{of}: {twice} are repeated, where padding needs {padding}"
+                return Problem(message, "own_order" if ranks_differ(run) else "padding")
+            if counts and max(counts.values()) > -(-share * run.world_size // length):
+                value, count = counts.most_common(1)[0]
+                return Problem(f"{of}: index {value} comes up {count} times", "padding")
+    return None
+
+
+def ranks_differ(run: Run) -> bool:
+    """Whether ranks overlap even where nothing needs padding: each has an order of its own."""
+    for length, _, ranks in shards(run):
+        if length and length % run.world_size == 0:
+            return len(set(itertools.chain(*(rank["orders"][0] for rank in ranks)))) < length
+    return False
+
+
+def judge_share(run: Run) -> Problem | None:
+    for length, share, ranks in shards(run):
+        took = [len(rank["orders"][0]) for rank in ranks]
+        of = f"{length} samples on {run.world_size} ranks"
+        if len(set(took)) > 1:
+            return Problem(f"{of}: the ranks take {took} samples", "uneven")
+        for rank, said in enumerate(ranks):
+            if said.get("len") != took[rank]:
+                message = f"{of}: rank {rank} yields {took[rank]}, and len() is {said['len']}"
+                return Problem(message, "len")
+        if took[0] != share:
+            return Problem(f"{of}: every rank takes {took[0]}, expected {share}", "tail")
+    return None
+
+
+def stepwise(order: list[Any]) -> bool:
+    """Whether most neighbours differ by one and the same step, as in no shuffled order."""
+    steps = Counter(b - a for a, b in itertools.pairwise(order))
+    return steps.most_common(1)[0][1] > len(order) / 2
+
+
+def judge_epochs(run: Run) -> Problem | None:
+    epochs = run.inputs[0]["epochs"]
+    for length, _, ranks in shards(run):
+        if length < 20:  # too few for two random orders to be surely different
+            continue
+        for rank, said in enumerate(ranks):
+            for order in said["orders"]:
+                if problem := not_indices(order, length):
+                    return problem
+                if len(order) < 10:
+                    return Problem(f"{length} samples: rank {rank} takes {len(order)}", "tail")
+            first, *later = said["orders"]
+            if any(stepwise(order) for order in said["orders"]):
+                return Problem(f"rank {rank} takes samples {first[:4]}... in order", "shuffle")
+            for epoch, order in zip(epochs[1:], later, strict=True):
+                if order == first:
+                    return Problem(f"rank {rank} has epoch 0's order in epoch {epoch}", "set_epoch")
+                if run.world_size > 1 and set(order) == set(first):
+                    message = f"rank {rank} has the same samples in epochs 0 and {epoch}"
+                    return Problem(message, "own_block")
+            if later[0] == later[1]:
+                message = f"rank {rank} has the same order in epochs {epochs[1]} and {epochs[2]}"
+                return Problem(message, "set_epoch")
+    return None
+
+
+def judge_repeatable(run: Run) -> Problem | None:
+    epochs = run.inputs[0]["epochs"]
+    for length, _, ranks in shards(run):
+        for rank, said in enumerate(ranks):
+            if said["again"] != said["orders"][-1]:
+                message = f"rank {rank}, epoch {epochs[-1]}: iterating twice gives two orders"
+                return Problem(message, "own_generator")
+            if said["resumed"] != said["orders"][1]:
+                message = f"rank {rank}: a new sampler has another order for epoch {epochs[1]}"
+                return Problem(message, "own_generator")
+            if length >= 20 and said["other seed"] == said["orders"][0]:
+                return Problem(f"rank {rank}: two seeds give one order", "seed")
+    for rank, value in enumerate(run.values):
+        if value.get("untouched") is not True:
+            message = f"rank {rank}: the sampler draws from, or seeds, a global generator"
+            return Problem(message, "own_generator")
+    return None
+
+
+HINTS = {
+    "start": "One order for all ranks, drawn from seed and epoch; padded to a multiple of the "
+    "number of ranks; then each rank takes its share of it. Try 7 samples on 3 ranks on paper.",
+    "own_order": "The ranks must share out ONE order. If each shuffles for itself, with a generator "
+    "or a seed of its own, some samples are taken twice and others never. The rank says which "
+    "part of the order to take, not which order.",
+    "padding": "Padding repeats the order from its start, and again from its start if there are "
+    "fewer samples than ranks, until all ranks have ceil(n / W). No sample is repeated more often "
+    "than another by more than one.",
+    "blocks": "Where one rank's block ends, the next must begin. If blocks are ceil(n / W) long, they "
+    "also start at multiples of ceil(n / W).",
+    "tail": "Rounding down loses up to W - 1 samples in each epoch. Round up, and fill the gap.",
+    "uneven": "A rank with one sample more takes one step more, and waits in all_reduce for ranks "
+    "that have finished. All must have the same number.",
+    "len": "A loader and a progress bar ask len() before they iterate. It is this rank's number of "
+    "samples, not the data set's.",
+    "shuffle": "Neighbours in the data set often resemble each other (CIFAR-10 is in batches, many "
+    "sets are sorted by class). Draw a random permutation; to rotate or stride is not to shuffle.",
+    "set_epoch": "The epoch must take part in what seeds the order. Without it every epoch brings "
+    "the same batches in the same order: the mistake of leaving out `sampler.set_epoch(epoch)`.",
+    "own_block": "A rank that shuffles only within its own part never sees the rest of the data, "
+    "and batches always mix the same samples. Shuffle everything, then deal out.",
+    "own_generator": "Random numbers drawn elsewhere (augmentation, dropout, another sampler) must "
+    "not change the order, nor the order them. Give the permutation a torch.Generator of its own, "
+    "made anew from seed and epoch each time.",
+    "seed": "Two runs with two seeds should not see the data in the same order.",
+    "types": "A data set is indexed by plain ints: .tolist() makes them of a tensor.",
+    "range": "Indices run from 0 to the number of samples less one.",
+    "hang": "A sampler needs no communication: all ranks compute the same order from seed and epoch.",
+}
+
+CHECK = Check(
+    id="shard_sampler",
+    title="Which samples, on which rank, in which epoch",
+    claims=(
+        Claim(
+            "every sample comes up, and is repeated only as padding needs",
+            3,
+            well_formed(judge_cover),
+        ),
+        Claim("all ranks take ceil(n / W) samples, and len() says so", 2, well_formed(judge_share)),
+        Claim(
+            "each epoch has a new order, and brings each rank other samples",
+            3,
+            well_formed(judge_epochs),
+        ),
+        Claim("seed and epoch alone decide the order", 2, well_formed(judge_repeatable)),
+    ),
+    hints=HINTS,
+    inputs=inputs,
+    drive=drive,
+    expect=expect,
+    names=("ShardSampler",),
+)
