@@ -62,13 +62,20 @@ class Stage:
     """One launch of a play. All stages of a play run in the same scratch folder, in order.
 
     `world` maps the play's world size to this launch's (to resume on another number of ranks).
-    Where `dies` is true, ranks that do not return are part of the play, and no fault.
+    Where `dies` is true, ranks that do not return are part of the play, and no fault: other claims
+    are still judged, and those that need this stage look at `fault`.
     """
 
     name: str
     drive: Callable[[ModuleType, Any], Any]
     world: Callable[[int], int] = lambda world_size: world_size
     dies: bool = False
+
+
+def fault(evidence: Evidence) -> Problem | None:
+    """The diagnosis of a stage that `dies`, as the Problem of the claims that need it; or None."""
+    diagnosis = evidence.diagnosis
+    return None if diagnosis is None else Problem(diagnosis.sentence, diagnosis.kind)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,9 @@ def _without_magic(source: str) -> str:
     return f"# {first.strip()}\n{rest}" if first.lstrip().startswith("%%") else source
 
 
-def _play_patiently(check: Check, source: str, world: int, seed: int) -> tuple[Run, Evidence | None]:
+def _play_patiently(
+    check: Check, source: str, world: int, seed: int
+) -> tuple[Run, Evidence | None]:
     """`_play`, once more if the warm server went away: that was not the answer's doing, at first."""
     try:
         return _play(check, source, world, seed)
@@ -159,7 +161,9 @@ def _faulty(check: Check, world: int, evidence: Evidence, seed: int) -> Verdict:
                 seed,
             )
         if raised.kind == "_MissingName":
-            return _unwritten(check, f"{check.id}: your answer does not define {raised.message}", seed)
+            return _unwritten(
+                check, f"{check.id}: your answer does not define {raised.message}", seed
+            )
     ranks = f"{evidence.world_size} rank{'s' if evidence.world_size > 1 else ''}"
     headline = f"with {ranks}: {diagnosis.sentence}"
     problem = Problem("not judged: the ranks did not all return", diagnosis.kind)
@@ -177,7 +181,8 @@ def _unwritten(check: Check, headline: str, seed: int) -> Verdict:
 def _not_gradable(check: Check, why: str, seed: int) -> Verdict:
     problem = Problem("could not be judged", "start")
     claims = tuple(
-        replace(_failed(check, claim, problem, None), hint="", hint_key="") for claim in check.claims
+        replace(_failed(check, claim, problem, None), hint="", hint_key="")
+        for claim in check.claims
     )
     headline = f"{check.id} could not be graded, which is not your answer's fault: {why}"
     return Verdict(check.id, check.title, "not gradable", claims, headline, seed)

@@ -45,16 +45,21 @@ def as_text(verdict: Verdict, stacks: bool = False) -> str:
     title = f"{_MARKS[verdict.status]} {verdict.exercise}: {verdict.title}"
     lines = [f"{title:<{WIDTH - len(score) - 1}} {score}"]
     if verdict.status != "passed":
-        lines += textwrap.wrap(_plain(verdict.headline), WIDTH - 2, initial_indent="  ",
-                               subsequent_indent="  ")
+        lines += textwrap.wrap(
+            _plain(verdict.headline), WIDTH - 2, initial_indent="  ", subsequent_indent="  "
+        )
     for claim, message, hint in _told_once(verdict.claims):
         points = f"{claim.earned}/{claim.points}"
         mark = "✓" if claim.passed else "?" if verdict.status == "not gradable" else "✗"
         lines.append(f"  {mark} {claim.name:<{WIDTH - 5 - len(points)}} {points}")
         for label, text in (("", _at(claim, message)), ("hint: ", hint)):
             if text:
-                lines += textwrap.wrap(label + _plain(text), WIDTH - 6, initial_indent=" " * 6,
-                                       subsequent_indent=" " * (6 + len(label)))
+                lines += textwrap.wrap(
+                    label + _plain(text),
+                    WIDTH - 6,
+                    initial_indent=" " * 6,
+                    subsequent_indent=" " * (6 + len(label)),
+                )
     if stacks:
         for rank, text in verdict.stacks.items():
             lines += ["", f"  {rank}:", textwrap.indent(_plain(text).rstrip(), "    ")]

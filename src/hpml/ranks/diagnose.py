@@ -14,7 +14,13 @@ from hpml.ranks.ledger import RankLog
 _SHAPES_MAY_DIFFER = {"barrier", "init_process_group", "all_to_all", "all_to_all_single", "scatter"}
 _POINT_TO_POINT = {"send", "recv"}
 # Errors with which Gloo says that somebody else is gone
-_CONSEQUENCES = ("connection closed by peer", "connection reset", "broken pipe", "gloo", "timed out")
+_CONSEQUENCES = (
+    "connection closed by peer",
+    "connection reset",
+    "broken pipe",
+    "gloo",
+    "timed out",
+)
 
 
 def mismatch(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
@@ -245,7 +251,9 @@ def _odd_ones(calls: dict[int, Call], key) -> tuple[int, ...]:
     largest = max(groups.values(), key=len)
     if sum(len(ranks) == len(largest) for ranks in groups.values()) > 1:
         return tuple(sorted(calls))
-    return tuple(sorted(rank for ranks in groups.values() if ranks is not largest for rank in ranks))
+    return tuple(
+        sorted(rank for ranks in groups.values() if ranks is not largest for rank in ranks)
+    )
 
 
 def _by(logs: Iterable[RankLog], key) -> list[tuple]:
@@ -260,7 +268,7 @@ def _s(ranks: Sequence[int], one: str, many: str) -> str:
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    """"rank 1", "ranks 0 and 2", "ranks 0, 1 and 3"."""
+    """ "rank 1", "ranks 0 and 2", "ranks 0, 1 and 3"."""
     names = [str(rank) for rank in sorted(ranks)]
     if len(names) == 1:
         return f"rank {names[0]}"

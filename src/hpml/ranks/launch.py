@@ -194,7 +194,8 @@ class _Launch:
         next_look = self.started + LOOK_EVERY
         while diagnosis is None and not self._all_ended():
             called = self._turn(max(0.0, next_look - time.monotonic()))
-            if called:
+            if called and diagnose.mismatch(self.logs, self.of):
+                self._let_the_others_come()
                 diagnosis = diagnose.mismatch(self.logs, self.of)
             now = time.monotonic()
             if self.gone and not self._all_ended():
@@ -235,6 +236,14 @@ class _Launch:
                 if mask & selectors.EVENT_READ:
                     called = self._read_events(key.fileobj, rank) or called
         return called
+
+    def _let_the_others_come(self) -> None:
+        """Take in what the ranks do until each has ended or waits: who is odd shows among all."""
+        deadline = time.monotonic() + QUIET
+        while time.monotonic() < deadline and any(
+            log.end is None and log.waiting is None for log in self.logs
+        ):
+            self._turn(deadline - time.monotonic())
 
     def _send_job(self, channel: socket.socket, rank: int) -> None:
         try:
@@ -461,5 +470,6 @@ def _most_recent_call_last(text: str) -> str:
     """A faulthandler dump of the main thread, in the order of a traceback."""
     threads = re.split(r"\n(?=(?:Current thread|Thread) )", text.strip())
     main = threads[-1].splitlines()  # faulthandler lists the main thread last
-    return "\n".join([main[0].replace("most recent call first", "most recent call last")]
-                     + main[:0:-1])
+    return "\n".join(
+        [main[0].replace("most recent call first", "most recent call last")] + main[:0:-1]
+    )

@@ -160,5 +160,3 @@ class _Marked:
             # A progress bar redraws its line: only what it showed last is worth a line here.
             print(f"[{rank}] {line.rstrip(chr(13)).rsplit(chr(13), 1)[-1]}", flush=True)
         sys.stdout.flush()
-
-

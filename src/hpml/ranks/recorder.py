@@ -246,7 +246,9 @@ def _detail(group: RecordedGroup, method: str, args: tuple, kwargs: dict) -> tup
         return "from anyone", -1
     options = args[-1] if args else None
     parts = []
-    reduce_op = options if isinstance(options, dist.ReduceOp) else getattr(options, "reduceOp", None)
+    reduce_op = (
+        options if isinstance(options, dist.ReduceOp) else getattr(options, "reduceOp", None)
+    )
     if reduce_op is not None:
         parts.append(str(getattr(reduce_op, "op", reduce_op)).rsplit(".", 1)[-1].lower())
     root = getattr(options, "rootRank", None)

@@ -52,9 +52,7 @@ def _fingerprint(value: Any, depth: int) -> Any:
         if isinstance(value, list | tuple) and len(value) <= _ITEMS:
             return tuple(_fingerprint(item, depth + 1) for item in value)
         if isinstance(value, dict) and len(value) <= _ITEMS:
-            return tuple(
-                (str(key), _fingerprint(item, depth + 1)) for key, item in value.items()
-            )
+            return tuple((str(key), _fingerprint(item, depth + 1)) for key, item in value.items())
     return next(_unknown)
 
 

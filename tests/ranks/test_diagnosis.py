@@ -1,0 +1,186 @@
+"""Ranks that do not come to an end: found, ended, and told in a sentence with ranks and lines."""
+
+import pytest
+
+from hpml.ranks import launch
+
+IMPORTS = "import os, queue, sys, time, torch, torch.distributed as dist\n"
+
+
+def diagnose(body: str, world_size: int = 2, **options):
+    """The evidence of `def go():` with this body; its first line is line 3 of the answer."""
+    indented = "".join(f"    {line}\n" for line in body.strip("\n").split("\n"))
+    answer = f"{IMPORTS}def go():\n{indented}"
+    return launch(lambda answer: answer.go(), world_size, answer=answer, **options)
+
+
+CASES = {
+    "a rank that never enters": (
+        "if dist.get_rank() == 1:\n    dist.all_reduce(torch.ones(3))",
+        "hang",
+        (0,),
+        "rank 1 waits in all_reduce (call 1, line 4 of your answer); "
+        "rank 0 has made no call at all and returned",
+    ),
+    "a rank that left through another call": (
+        "dist.barrier()\nif dist.get_rank() == 1:\n    dist.all_reduce(torch.ones(3))",
+        "hang",
+        (0,),
+        "rank 1 waits in all_reduce (call 2, line 5 of your answer); "
+        "rank 0 has left through barrier (call 1, line 3 of your answer) and returned",
+    ),
+    "different collectives": (
+        "if dist.get_rank() == 1:\n    dist.all_reduce(torch.ones(3))\nelse:\n    dist.barrier()",
+        "mismatch",
+        (0, 1),
+        "ranks are in different collectives: rank 0 in barrier (call 1, line 6 of your answer), "
+        "rank 1 in all_reduce (call 1, line 4 of your answer)",
+    ),
+    "different shapes": (
+        "dist.all_reduce(torch.ones(3 + dist.get_rank()))",
+        "mismatch",
+        (0, 1),
+        "ranks bring different shapes to all_reduce: rank 0 float32 [3] sum (call 1, line 3 of "
+        "your answer), rank 1 float32 [4] sum (call 1, line 3 of your answer)",
+    ),
+    "different dtypes": (
+        "dist.all_reduce(torch.ones(3).to([torch.float32, torch.float64][dist.get_rank()]))",
+        "mismatch",
+        (0, 1),
+        "ranks bring different dtypes to all_reduce: rank 0 float32 [3]",
+    ),
+    "different roots": (
+        "dist.broadcast(torch.ones(3), src=dist.get_rank())",
+        "mismatch",
+        (0, 1),
+        "ranks bring different operations or roots to broadcast: rank 0 float32 [3] from 0",
+    ),
+    "one rank raises": (
+        "if dist.get_rank() == 1:\n    raise ValueError('no')\ndist.all_reduce(torch.ones(3))",
+        "raised",
+        (1,),
+        "rank 1 raised ValueError: no (line 4 of your answer); "
+        "rank 0 waits in all_reduce (call 1, line 5 of your answer)",
+    ),
+    "all ranks raise": (
+        "raise NotImplementedError",
+        "raised",
+        (0, 1),
+        "ranks 0 and 1 raised NotImplementedError (line 3 of your answer)",
+    ),
+    "os._exit": (
+        "if dist.get_rank() == 1:\n    os._exit(0)\ndist.all_reduce(torch.ones(3))",
+        "exited",
+        (1,),
+        "rank 1 left with exit code 0 instead of returning",
+    ),
+    "sys.exit": (
+        "if dist.get_rank() == 1:\n    sys.exit(3)\ndist.all_reduce(torch.ones(3))",
+        "exited",
+        (1,),
+        "rank 1 left with exit code 3 at line 4 of your answer instead of returning",
+    ),
+    "a crash in native code": (
+        "if dist.get_rank() == 1:\n    os.kill(os.getpid(), 11)\ndist.all_reduce(torch.ones(3))",
+        "killed",
+        (1,),
+        "rank 1 was killed by SIGSEGV",
+    ),
+    "a loop in which nothing changes": (
+        "done = False\nwhile not done:\n    pass",
+        "hang",
+        (0, 1),
+        "ranks 0 and 1 loop for ever at line ",
+    ),
+    "everybody sends first": (
+        "other = 1 - dist.get_rank()\ndist.send(torch.ones(9), other)\ndist.recv(torch.ones(9), other)",
+        "hang",
+        (0, 1),
+        "everybody sends and nobody receives",
+    ),
+    "stuck outside any collective": (
+        "if dist.get_rank() == 0:\n    queue.Queue().get()\ndist.all_reduce(torch.ones(3))",
+        "hang",
+        (0,),
+        "rank 0 is stuck at line 4 of your answer, in no collective",
+    ),
+    "ddp with fewer steps on one rank": (
+        "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 3))\n"
+        "for _ in range(3 - dist.get_rank()):\n    model(torch.ones(2, 3)).sum().backward()",
+        "hang",
+        (1,),
+        "rank 0 waits in all_reduce (call",
+    ),
+    "a value that cannot be sent": (
+        "return object()",
+        "refused",
+        (0, 1),
+        "returned something that cannot be sent: value is of type object",
+    ),
+    "a syntax error": (
+        "x = = 1",
+        "raised",
+        (0, 1),
+        "ranks 0 and 1 raised SyntaxError: invalid syntax (line 3 of your answer)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_way_to_go_wrong_has_its_sentence(name):
+    body, kind, causes, says = CASES[name]
+    # A timeout far beyond what a diagnosis takes: reaching it would be kind "limit".
+    diagnosis = diagnose(body, timeout=60).diagnosis
+    assert diagnosis is not None
+    assert diagnosis.kind == kind
+    assert says in diagnosis.sentence
+    assert diagnosis.ranks == causes
+
+
+def test_the_odd_rank_among_four_is_the_cause():
+    body = "dist.all_reduce(torch.ones(4 if dist.get_rank() == 2 else 3))"
+    diagnosis = diagnose(body, 4).diagnosis
+    assert diagnosis.ranks == (2,)
+    assert "ranks 0, 1 and 3 float32 [3] sum" in diagnosis.sentence
+
+
+def test_slow_work_is_told_apart_from_a_hang():
+    body = (
+        "if dist.get_rank() == 0:\n    time.sleep(1.8)\n"
+        "dist.all_reduce(torch.ones(3))\n"
+        "end = time.time() + 1.8\n"
+        "while dist.get_rank() == 1 and time.time() < end:\n    pass\n"
+        "dist.all_reduce(torch.ones(3))"
+    )
+    assert diagnose(body).diagnosis is None
+
+
+def test_a_loop_that_changes_something_may_be_work_and_ends_at_the_limit():
+    diagnosis = diagnose("x = 0\nwhile True:\n    x += 1", timeout=2).diagnosis
+    assert diagnosis.kind == "limit"
+    assert "not done after 2 s: ranks 0 and 1 were still at work at line" in diagnosis.sentence
+
+
+def test_stacks_are_there_for_who_asks():
+    evidence = diagnose("if dist.get_rank() == 1:\n    dist.barrier()")
+    text = evidence.diagnosis.stacks[1]
+    assert 'File "<answer>", line 4 in go' in text
+
+
+def test_what_the_other_ranks_did_is_still_evidence():
+    evidence = diagnose("dist.barrier()\nif dist.get_rank() == 1:\n    raise ValueError('x')")
+    assert [rank.end for rank in evidence.ranks] == ["returned", "raised"]
+    assert evidence.ranks[1].raised.kind == "ValueError"
+    assert evidence.ranks[0].calls[0].operation == "barrier"
+
+
+def test_an_exception_whose_str_raises_is_still_told():
+    body = "class E(Exception):\n    def __str__(self): raise RuntimeError\nraise E"
+    assert diagnose(body).diagnosis.sentence.startswith("ranks 0 and 1 raised E (line 5")
+
+
+def test_a_rank_that_never_joins_the_group_is_named():
+    body = "if dist.get_rank.__name__ and os.environ['RANK'] == '0':\n    dist.init_process_group('gloo')"
+    diagnosis = diagnose(body, process_group=False).diagnosis
+    assert diagnosis.kind == "hang"
+    assert "rank 0 waits in init_process_group (line 4 of your answer)" in diagnosis.sentence
