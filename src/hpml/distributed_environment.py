@@ -1,0 +1,122 @@
+"""Which rank am I, of how many, and where do we meet? Asked of torchrun's or SLURM's environment.
+
+torchrun: https://docs.pytorch.org/docs/stable/elastic/run.html, "Environment Variables";
+srun: https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES".
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hpml.problem import UserError
+
+FIRST_PORT, PORTS = 20_000, 12_000  # below the range that Linux hands out by itself (32768 up)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One process among `world_size`: `rank` over all nodes, `local_rank` on its own node.
+
+    `address` and `port` are where rank 0 listens; `launcher` is "torchrun", "srun" or "none".
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    address: str = "127.0.0.1"
+    port: int = 0
+    launcher: str = "none"
+
+
+def read(environment: Mapping[str, str] | None = None) -> Place:
+    """The place that the environment (default: this process's) gives to this process.
+
+    torchrun's variables win over SLURM's, because torchrun is also started inside SLURM jobs.
+    SLURM's are believed only in a job step: a plain `python` in a batch script is one process,
+    though the job around it has SLURM_NTASKS. With neither, a single process.
+
+    Raises UserError when a variable is missing or is not what it should be.
+    """
+    environment = os.environ if environment is None else environment
+    if "RANK" in environment and "WORLD_SIZE" in environment:
+        place = Place(
+            rank=_number(environment, "RANK"),
+            world_size=_number(environment, "WORLD_SIZE"),
+            local_rank=_number(environment, "LOCAL_RANK"),
+            address=_text(environment, "MASTER_ADDR"),
+            port=_number(environment, "MASTER_PORT"),
+            launcher="torchrun",
+        )
+    elif "SLURM_PROCID" in environment and "SLURM_STEP_ID" in environment:
+        hosts = "SLURM_STEP_NODELIST" if "SLURM_STEP_NODELIST" in environment else ""
+        tasks = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environment else ""
+        place = Place(
+            rank=_number(environment, "SLURM_PROCID"),
+            world_size=_number(environment, tasks or "SLURM_NTASKS"),
+            local_rank=_number(environment, "SLURM_LOCALID"),
+            address=environment.get("MASTER_ADDR")
+            or expand_hosts(_text(environment, hosts or "SLURM_JOB_NODELIST"))[0],
+            port=_number(environment, "MASTER_PORT")
+            if environment.get("MASTER_PORT")
+            else job_port(
+                _number(environment, "SLURM_JOB_ID"), _number(environment, "SLURM_STEP_ID")
+            ),
+            launcher="srun",
+        )
+    else:
+        return Place()
+    if place.rank >= place.world_size:
+        raise UserError(
+            f"{place.launcher}: rank {place.rank} of {place.world_size} ranks cannot be: "
+            "ranks count from 0; unset what is left over in the environment"
+        )
+    return place
+
+
+def job_port(job: int, step: int = 0) -> int:
+    """A port that every task of a job step works out alike, and that jobs on one node differ in."""
+    return FIRST_PORT + (job * 61 + step) % PORTS
+
+
+def expand_hosts(hosts: str) -> list[str]:
+    """SLURM's compressed host list in full: "n[01-02,7],gpu3" is n01, n02, n7, gpu3.
+
+    Several brackets in one name multiply, as in "rack[1-2]n[1-2]". Raises UserError when brackets
+    or ranges do not add up.
+    """
+    # Split at the commas that are outside of brackets.
+    names = re.findall(r"(?:[^,\[\]]|\[[^\[\]]*\])+", hosts)
+    if not names or ",".join(names) != hosts:
+        raise UserError(f"host list {hosts!r} is not one: expected a form like node[01-04,07],gpu3")
+    return [host for name in names for host in _expand_name(name, hosts)]
+
+
+def _expand_name(name: str, hosts: str) -> list[str]:
+    head, bracket, rest = name.partition("[")
+    if not bracket:
+        return [name]
+    ranges, _, tail = rest.partition("]")
+    tails = _expand_name(tail, hosts)
+    numbers: list[str] = []
+    for part in ranges.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if not match or (match[2] and int(match[2]) < int(match[1])):
+            raise UserError(f"host list {hosts!r}: {part!r} is not a range: expected 3 or 01-04")
+        first, last = match[1], match[2] or match[1]
+        # Zeros in front are part of the name: node[08-10] is node08, node09, node10.
+        numbers += [f"{i:0{len(first)}d}" for i in range(int(first), int(last) + 1)]
+    return [f"{head}{number}{tail}" for number in numbers for tail in tails]
+
+
+def _text(environment: Mapping[str, str], name: str) -> str:
+    if not environment.get(name):
+        raise UserError(f"{name} is not set, though other variables of the launcher are: set it")
+    return environment[name]
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    text = _text(environment, name)
+    if not text.isdecimal():
+        raise UserError(f"{name} is {text!r}, expected a whole number from 0 up")
+    return int(text)

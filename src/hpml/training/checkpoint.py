@@ -1,0 +1,50 @@
+"""A checkpoint is either the old one or the new one, never half of one."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hpml.problem import UserError
+
+NAME = "checkpoint.pt"
+
+
+def save(folder: str | os.PathLike[str], state: dict[str, Any]) -> Path:
+    """Write `state` (tensors and plain values) to `folder`/checkpoint.pt. One rank calls this.
+
+    Written beside it under another name, forced to disk, and renamed over the old one, which POSIX
+    does at once or not at all: whoever is killed on the way leaves the old checkpoint.
+    """
+    path = Path(folder) / NAME
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    with open(unfinished, "wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(unfinished, path)
+    # The new name is in the folder, and the folder is on disk only when it is told to be.
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+    return path
+
+
+def load(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """The state in `folder`, on the CPU; None where there is no checkpoint yet.
+
+    Raises UserError when the file is not one. Only tensors and plain values are unpickled.
+    """
+    path = Path(folder) / NAME
+    if not path.exists():
+        return None
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise UserError(
+            f"{path} is not a checkpoint of this program: delete it or name another folder"
+        ) from error
