@@ -86,7 +86,7 @@ def ensure() -> Path:
     """The folder with the generated files; they are written (4 s) when they are not there yet.
 
     60,000 images in `HPML_HOME/data/synthetic/cifar-10-batches-bin`, with a file named SYNTHETIC
-    that marks them. The bytes are the same on every machine. Ranks may call it at the same time:
+    that marks them. The draws are the same on every machine. Ranks may call it at the same time:
     each sees a whole folder or none.
     """
     target = home() / "data" / "synthetic" / BINARY

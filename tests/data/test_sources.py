@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+
+from hpml.data import CLASSES, find, load
+from hpml.data.cifar10 import BINARY
+from hpml.problem import UserError
+
+
+def one_line(error: pytest.ExceptionInfo) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+def test_real_images_are_mapped_in_file_order(binary, records):
+    data = load(binary)
+    assert data.describe() == f"real CIFAR-10, binary layout, from {binary}"
+    assert not data.synthetic
+    assert data.classes == CLASSES
+    assert data.train.images.shape == (50_000, 3, 32, 32)
+    assert data.test.images.shape == (10_000, 3, 32, 32)
+    third = records["data_batch_3.bin"]
+    assert np.array_equal(data.train.images[20_007], third[7, 1:].reshape(3, 32, 32))
+    assert np.array_equal(data.train.labels[20_000:30_000], third[:, 0])
+    assert np.array_equal(data.test.labels, records["test_batch.bin"][:, 0])
+
+
+def test_asked_for_comes_before_the_environment_and_that_before_home(
+    binary, whole, own_home, monkeypatch
+):
+    assert find() is None
+    (own_home / "data").mkdir()
+    (own_home / "data" / BINARY).symlink_to(whole)
+    assert find() == own_home / "data" / BINARY
+    monkeypatch.setenv("HPML_DATA", str(whole))
+    assert find() == whole
+    assert find(binary.parent) == binary
+    assert load(str(binary.parent)).folder == binary
+
+
+def test_nothing_anywhere_gives_the_synthetic_set_and_says_so(own_home):
+    data = load()
+    assert data.synthetic
+    assert data.describe().startswith("SYNTHETIC")
+    again = load(own_home / "data" / "synthetic")
+    assert again.synthetic
+    assert again.describe().startswith("SYNTHETIC")
+
+
+@pytest.mark.parametrize("asked", ["--data", "HPML_DATA"])
+def test_a_folder_asked_for_must_have_the_images(asked, tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    for name, finding in {
+        "gone": "does not exist",
+        "empty": "has no CIFAR-10 files",
+        "file": "is not a folder",
+    }.items():
+        path = tmp_path / name
+        monkeypatch.setenv("HPML_DATA", str(path))
+        with pytest.raises(UserError) as error:
+            load(path if asked == "--data" else None)
+        assert one_line(error).startswith(f"cifar10: {asked} {path} {finding}: ")
+
+
+@pytest.mark.parametrize(("change", "size"), [(-1, 30_729_999), (1, 30_730_001)])
+def test_a_truncated_or_oversized_file_is_named_with_both_sizes(
+    binary, records, replace, change, size
+):
+    content = records["data_batch_3.bin"].tobytes()
+    replace(binary / "data_batch_3.bin", content[:-1] if change < 0 else content + b"x")
+    with pytest.raises(UserError) as error:
+        load(binary)
+    assert one_line(error) == (
+        f"cifar10: {binary}/data_batch_3.bin is {size} bytes, expected 30730000: "
+        "delete it and run ./hpml data"
+    )
+
+
+def test_a_misnamed_file_is_found_out(binary):
+    (binary / "data_batch_4.bin").rename(binary / "data_batch_4 (1).bin")
+    with pytest.raises(UserError) as error:
+        load(binary)
+    assert one_line(error) == (
+        f"cifar10: data_batch_4.bin is missing from {binary}: "
+        "rename data_batch_4 (1).bin if that is it, or run ./hpml data"
+    )
+
+
+def test_a_label_that_no_class_has_is_found(binary, records, replace):
+    content = records["data_batch_2.bin"].copy()
+    content[123, 0] = 10
+    replace(binary / "data_batch_2.bin", content.tobytes())
+    with pytest.raises(
+        UserError, match=r"data_batch_2\.bin has label 10 in record 123, expected 0"
+    ):
+        load(binary)
+
+
+@pytest.mark.parametrize("name", ["data_batch_5.bin", "test_batch.bin"])
+def test_a_hole_of_zeros_is_found_by_the_counts(binary, records, replace, name):
+    content = records[name].copy()
+    content[5000:6000] = 0
+    replace(binary / name, content.tobytes())
+    with pytest.raises(UserError, match=r"images of class 0, expected [15]000: delete it"):
+        load(binary)
+
+
+@pytest.mark.parametrize(
+    ("names", "finding"),
+    [
+        (None, "batches.meta.txt is missing from"),
+        ("cat dog", "holds 2 class names, expected 10"),
+        ("\xff", "holds 0 class names"),
+        ("a b c d e f g h i j", "names a b c d e f g h i j, expected airplane"),
+    ],
+)
+def test_class_names_are_checked(binary, replace, names, finding):
+    (binary / "batches.meta.txt").unlink()
+    if names is not None:
+        replace(binary / "batches.meta.txt", names.encode("latin1"))
+    with pytest.raises(UserError) as error:
+        load(binary)
+    assert finding in one_line(error)
+
+
+def test_damaged_images_in_home_are_not_passed_over_for_synthetic_ones(binary, own_home):
+    (binary / "test_batch.bin").unlink()
+    own_home.mkdir()
+    binary.parent.rename(own_home / "data")
+    with pytest.raises(UserError, match=r"test_batch\.bin is missing"):
+        load()
