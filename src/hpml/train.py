@@ -211,7 +211,8 @@ class Run:
         self.network.eval()
         totals = Totals(self.device)
         with torch.inference_mode():
-            share = shards.evaluation_shard(len(self.data.test), self.rank, self.world_size)
+            count = min(self.config.test_samples or len(self.data.test), len(self.data.test))
+            share = shards.evaluation_shard(count, self.rank, self.world_size)
             for index in share.split(TEST_BATCH):
                 images, labels = self.batch(self.data.test, index)
                 totals.add(self.forward(self.network, images), labels)

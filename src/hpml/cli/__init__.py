@@ -16,7 +16,8 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 class Command:
     """Where a command lives in this folder. `function` may be a typer application: a group.
 
-    With `passes_on`, options it does not know are no error, but go to its list of arguments.
+    With `passes_on`, options it does not know are no error, but go to its list of arguments; with
+    `own_help`, so does --help.
     """
 
     module: str
@@ -24,6 +25,7 @@ class Command:
     help: str
     panel: str
     passes_on: bool = False
+    own_help: bool = False
 
 
 COMMANDS = {
@@ -39,7 +41,14 @@ COMMANDS = {
     "check": Command("learn_command", "check", "Check the answers in files.", "Exercises"),
     "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),
     "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
-    "train": Command("train_command", "train", "Train the network on CIFAR-10.", "Measuring"),
+    "train": Command(
+        "train_command",
+        "train",
+        "Train the network on CIFAR-10.",
+        "Measuring",
+        passes_on=True,
+        own_help=True,
+    ),
     "bench": Command("bench_command", "app", "Benchmarks, as ratios.", "Measuring"),
     "test": Command(
         "test_command", "run_tests", "Run every test.", "Making the course", passes_on=True
@@ -73,7 +82,10 @@ def application(wanted: str | None) -> typer.Typer:
                 name,
                 short_help=command.help,
                 rich_help_panel=command.panel,
-                context_settings={"ignore_unknown_options": command.passes_on},
+                context_settings={
+                    "ignore_unknown_options": command.passes_on,
+                    "help_option_names": [] if command.own_help else ["--help"],
+                },
             )(function)
     return app
 

@@ -24,6 +24,7 @@ class TrainConfig:
 
     data: str | None = _option(None, "folder with CIFAR-10; default: HPML_DATA, else ./hpml data's")
     samples: int | None = _option(None, "train on the first N images only", least=1)
+    test_samples: int | None = _option(None, "test on the first N images only", least=1)
     epochs: int = _option(8, "passes over the training images", least=1)
     batch_size: int = _option(500, "images per step on each rank", least=1)
     lr: float = _option(0.73, "learning rate of one rank, at its highest", least=0)

@@ -1,0 +1,125 @@
+"""What every benchmark leaves: a table of ratios, the conditions it was taken under, and JSON."""
+
+import json
+import os
+import platform
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+from rich.table import Table as RichTable
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing measured: `values` in `unit`, one for each round.
+
+    `base` names the row it is compared with; the rounds of both were taken side by side. `target`
+    is what the ratio (or, without a base, the value) is meant to be, in words.
+    """
+
+    name: str
+    values: Sequence[float]
+    unit: str
+    base: str | None = None
+    target: str = ""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of measurements, and what they were taken on and with."""
+
+    title: str
+    rows: Sequence[Row]
+    conditions: Mapping[str, str]
+
+    def ratios(self, row: Row) -> list[float]:
+        """Row over its base, round by round; empty where it has no base.
+
+        Of one round each, because what else the machine does changes between rounds.
+        """
+        base = next((other for other in self.rows if other.name == row.base), None)
+        if base is None:
+            return []
+        return [value / other for value, other in zip(row.values, base.values, strict=True)]
+
+    def show(self, console: Console | None = None) -> None:
+        """Print it: medians over the rounds, lowest and highest ratio behind them."""
+        console = console or Console()
+        table = RichTable(title=self.title, title_justify="left")
+        table.add_column("measured")
+        table.add_column("median", justify="right")
+        table.add_column("ratio", justify="right")
+        table.add_column("lowest to highest", justify="right")
+        table.add_column("compared with")
+        table.add_column("target")
+        for row in self.rows:
+            ratios = self.ratios(row)
+            spread = ratios or list(row.values)
+            digits = 2 if ratios else _digits(row.median)
+            table.add_row(
+                row.name,
+                f"{row.median:.{_digits(row.median)}f} {row.unit}",
+                f"{statistics.median(ratios):.2f} ×" if ratios else "",
+                f"{min(spread):.{digits}f} to {max(spread):.{digits}f}" if len(spread) > 1 else "",
+                row.base or "",
+                row.target,
+            )
+        console.print(table)
+        for name, value in self.conditions.items():
+            console.print(f"{name}: {value}", highlight=False, soft_wrap=True)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """The same as JSON, with every round's value."""
+        rows: list[dict[str, Any]] = []
+        for row in self.rows:
+            ratios = self.ratios(row)
+            rows.append(
+                {
+                    "name": row.name,
+                    "unit": row.unit,
+                    "values": list(row.values),
+                    "median": row.median,
+                    "base": row.base,
+                    "ratios": ratios,
+                    "ratio": statistics.median(ratios) if ratios else None,
+                    "target": row.target,
+                }
+            )
+        content = {"title": self.title, "conditions": dict(self.conditions), "rows": rows}
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(json.dumps(content, indent=2) + "\n")
+
+
+def machine_conditions() -> dict[str, str]:
+    """The machine and its software, and how busy it was with other work when asked."""
+    import torch
+
+    return {
+        "machine": f"{_processor()}, {len(os.sched_getaffinity(0))} cores, "
+        f"{psutil.virtual_memory().total / 2**30:.0f} GiB, {platform.system()} "
+        f"{platform.release()}",
+        "software": f"Python {platform.python_version()}, torch {torch.__version__}",
+        "load before": f"{os.getloadavg()[0]:.1f} processes running on average in the last minute",
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _digits(value: float) -> int:
+    return 0 if abs(value) >= 100 else 2

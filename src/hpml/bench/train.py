@@ -1,0 +1,115 @@
+"""How fast and how well the one training script trains on this machine.
+
+A full run, for time and test accuracy; and images/s of short runs at 1 rank × 1 thread, 1 × 2 and
+2 × 1, taken in turn in each round, so that what else goes on hits all three alike.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hpml.bench.table import Row, Table, machine_conditions
+from hpml.data import load
+from hpml.problem import UserError
+from hpml.training.history import History, read_history
+
+LAYOUTS = ((1, 1), (1, 2), (2, 1))  # ranks, threads of each
+BASE = "1 rank × 1 thread"
+SHORT_RUN = ("--epochs", "2", "--samples", "4000", "--test-samples", "100", "--lr-rule", "none")
+LIMIT = 3600.0
+
+
+def run(ranks: int, options: Sequence[str], limit: float = LIMIT) -> History:
+    """The training script with `options` in processes of its own: `ranks` of them, by torchrun.
+
+    Raises UserError with the last line it said when it fails or takes longer than `limit` seconds.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "history.json"
+        launcher = ["-m", "hpml.train"]
+        if ranks > 1:
+            launcher = ["-m", "torch.distributed.run", "--standalone"]
+            launcher += [f"--nproc-per-node={ranks}", "-m", "hpml.train"]
+        command = [sys.executable, *launcher, *options, "--no-progress", "--out", str(out)]
+        try:
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        except subprocess.TimeoutExpired:
+            raise UserError(
+                f"bench train: {ranks} ranks were not done after {limit:.0f} s: "
+                "is the machine busy with something else?"
+            ) from None
+        if ended.returncode or not out.exists():
+            said = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
+            raise UserError(f"bench train: {said[-1]}")
+        return read_history(out)
+
+
+def bench(
+    data: str | None,
+    rounds: int = 3,
+    seeds: Sequence[int] = (0,),
+    threads: int = 2,
+    say: Callable[[str], None] = print,
+) -> Table:
+    """Measure; `say` hears about each run as it ends. No full run when `seeds` is empty."""
+    conditions = machine_conditions()
+    where = [] if data is None else ["--data", data]
+    conditions["data"] = load(data).describe()
+    histories: dict[str, list[History]] = {}
+    for number in range(rounds):
+        for ranks, layout_threads in LAYOUTS:
+            name = _name(ranks, layout_threads)
+            history = run(ranks, [*where, *SHORT_RUN, "--threads", str(layout_threads)])
+            histories.setdefault(name, []).append(history)
+            say(f"round {number + 1} of {rounds}, {name}: {_speed(history):.0f} images/s")
+    rows = [
+        Row(
+            name,
+            [_speed(history) for history in histories[name]],
+            "images/s",
+            base=None if name == BASE else BASE,
+            target="at least 1.8" if name == _name(2, 1) else "",
+        )
+        for name in histories
+    ]
+    full = []
+    for seed in seeds:
+        history = run(1, [*where, "--threads", str(threads), "--seed", str(seed)])
+        full.append(history)
+        say(f"full run, seed {seed}: {history.test_accuracy:.2%} in {history.seconds:.0f} s")
+    if full:
+        rows += [
+            Row(
+                "full run: test accuracy",
+                [100 * history.test_accuracy for history in full],
+                "%",
+                target="at least 90 %",
+            ),
+            Row(
+                "full run: training",
+                [history.seconds / 60 for history in full],
+                "min",
+                target="at most 9 min",
+            ),
+        ]
+        conditions["full run"] = (
+            f"{len(full[0].epochs)} epochs, 1 rank × {threads} threads, {full[0].precision}, "
+            f"seeds {', '.join(map(str, seeds))}; no test-time augmentation; "
+            "time without the test after each epoch"
+        )
+    conditions["images/s"] = (
+        f"loading included, of the last of two epochs of 4000 images, {rounds} rounds interleaved"
+    )
+    return Table("bench train", rows, conditions)
+
+
+def _name(ranks: int, threads: int) -> str:
+    plural = "s" if ranks > 1 else "", "s" if threads > 1 else ""
+    return f"{ranks} rank{plural[0]} × {threads} thread{plural[1]}"
+
+
+def _speed(history: History) -> float:
+    # The first epoch has what only happens once: kernels chosen, pages touched.
+    return history.epochs[-1].images_per_second

@@ -1,0 +1,35 @@
+"""`./hpml bench NAME`: measure, print a table of ratios with their conditions, write it as JSON."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True)
+
+JSON = Annotated[Path | None, typer.Option("--json", help="Also write the table to this file.")]
+
+
+@app.callback()
+def bench() -> None:
+    """Benchmarks, as ratios measured side by side."""
+
+
+@app.command("train")
+def bench_train(
+    data: Annotated[
+        str | None, typer.Option(help="Folder with CIFAR-10; default: what ./hpml train takes.")
+    ] = None,
+    json: JSON = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of short runs.")] = 3,
+    seeds: Annotated[
+        int, typer.Option(min=0, help="Full runs, each with a seed of its own; 0 leaves them out.")
+    ] = 1,
+) -> None:
+    """Time and accuracy of a full training run; images/s by ranks and threads."""
+    from hpml.bench.train import bench as measure
+
+    table = measure(data, rounds=rounds, seeds=range(seeds))
+    table.show()
+    if json:
+        table.write(json)
