@@ -1,4 +1,4 @@
-"""pyproject.toml says what is needed, requirements.lock which versions, environment.yml where from."""
+"""pyproject.toml, requirements.lock and environment.yml say the same."""
 
 import sys
 from importlib import metadata

@@ -8,22 +8,25 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from hpml.home import CHECKOUT
 
 STAND_IN = r"""#!/usr/bin/env bash
-# Python 3.11 as far as ./hpml can tell; `version` and `broken` beside it say otherwise.
+# Python 3.11 as far as ./hpml can tell; files `too_old` and `no_venv` beside it say otherwise.
 here=$(dirname "$0")
-echo "$(basename "$0") $*" >>"$LOG"
+echo "$0 $*" >>"$LOG"
 case "$1 ${2:-}" in
   "--version ") echo "Python 3.11.9" ;;
   "-c "*version_info*) [[ ! -e $here/too_old ]] ;;
-  "-c "*) [[ ! -e $here/no_venv ]] ;;
+  "-c "*ensurepip*) [[ ! -e $here/no_venv ]] ;;
   "-m venv") mkdir -p "$3/bin" "$3/lib/python3.11/site-packages"; cp "$0" "$3/bin/python" ;;
   "-m pip")
+    echo "pip talks"
     site=$(dirname "$here")/lib/python3.11/site-packages
     if [[ $3 == install && $* == *requirements.lock* ]]; then
       ls "$site" >>"$LOG.site"
@@ -32,7 +35,7 @@ case "$1 ${2:-}" in
       [[ ! -e $LOG.fail ]] || { rm "$LOG.fail"; exit 1; }
       : >"$site/half.dist-info/INSTALLER"
     fi ;;
-  "-m hpml") shift 2; echo "ran with: $*"; exit "${CODE:-0}" ;;
+  "-m hpml") shift 2; printf '<%s>' "$@"; exit "${CODE:-0}" ;;
 esac
 """
 # What the script calls besides Python; a PATH with just these has no Python at all.
@@ -118,14 +121,26 @@ def wait_for(path: Path) -> None:
     for _ in range(3000):
         if path.exists():
             return
-        subprocess.run(["sleep", "0.01"], check=True)
+        time.sleep(0.01)
     pytest.fail(f"{path.name} did not come")
+
+
+def wait_until_blocked(script: subprocess.Popen) -> None:
+    """Wait until the script stands in flock, and so is waiting for another one."""
+    for _ in range(3000):
+        if any(child.name() == "flock" for child in psutil.Process(script.pid).children()):
+            break
+        assert script.poll() is None, "the script did not wait"
+        time.sleep(0.01)
+    else:
+        pytest.fail("the script did not wait")
+    assert "waiting" in script.stderr.readline()
 
 
 def test_first_run_makes_an_environment_and_installs_then_runs_the_command(with_python):
     done = with_python.run("check", "my answers.py")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "ran with: check my answers.py\n"  # set-up speaks on stderr
+    assert done.stdout == "<check><my answers.py>"  # set-up speaks on stderr
     log = with_python.log.read_text()
     assert f"-m venv {with_python.root}/.venv" in log
     lock, package = (line for line in log.splitlines() if "pip install" in line)
@@ -138,9 +153,11 @@ def test_first_run_makes_an_environment_and_installs_then_runs_the_command(with_
 def test_with_nothing_to_do_set_up_is_silent(with_python):
     with_python.run()
     with_python.installs()
+    shutil.rmtree(with_python.root / ".hpml")
     done = with_python.run("list")
-    assert (done.stdout, done.stderr) == ("ran with: list\n", "")
-    assert with_python.log.read_text() == "python -m hpml list\n"
+    assert (done.stdout, done.stderr) == ("<list>", "")
+    assert with_python.log.read_text() == f"{with_python.root}/.venv/bin/python -m hpml list\n"
+    assert not (with_python.root / ".hpml").exists()
 
 
 def test_the_exit_code_is_the_commands(with_python):
@@ -174,7 +191,7 @@ def test_a_failed_install_stops_with_one_line_and_is_repeated(with_python):
     assert done.stdout == ""
     assert "pip stopped" in done.stderr.splitlines()[-1]
     done = with_python.run("list")
-    assert done.stdout == "ran with: list\n"
+    assert done.stdout == "<list>"
     assert with_python.installs() == 2
 
 
@@ -188,7 +205,7 @@ def test_an_interrupted_set_up_is_repeated_and_half_installed_packages_are_forgo
     assert out == ""
     assert "interrupted" in err.splitlines()[-1]
 
-    assert with_python.run("list").stdout == "ran with: list\n"
+    assert with_python.run("list").stdout == "<list>"
     first, second = with_python.mark("site").read_text().count("half"), with_python.installs()
     assert (first, second) == (0, 2)  # pip never met the half-installed package
 
@@ -200,30 +217,28 @@ def test_a_killed_set_up_is_repeated(with_python):
     os.killpg(running.pid, signal.SIGKILL)
     running.communicate(timeout=60)
     done = with_python.run("list")
-    assert done.stdout == "ran with: list\n"
+    assert done.stdout == "<list>"
     assert with_python.installs() == 2
 
 
-def test_two_set_ups_at_once_install_once(with_python):
-    if not shutil.which("flock"):
-        pytest.skip("flock is not installed")
+def test_two_set_ups_at_once_install_once(with_python, needs):
+    needs("flock")
     with_python.mark("hang").touch()
     first = with_python.start("list")
     wait_for(with_python.mark("hanging"))
     second = with_python.start("hint")
-    assert "waiting" in second.stderr.readline()
+    wait_until_blocked(second)
     assert with_python.installs() == 1
     # The first one is killed; the second takes over.
     os.killpg(first.pid, signal.SIGKILL)
     first.communicate(timeout=60)
     out, _ = second.communicate(timeout=60)
-    assert out == "ran with: hint\n"
+    assert out == "<hint>"
     assert with_python.installs() == 1
 
 
-def test_a_finished_set_up_is_not_done_again_by_the_one_that_waited(with_python):
-    if not shutil.which("flock"):
-        pytest.skip("flock is not installed")
+def test_a_finished_set_up_is_not_done_again_by_the_one_that_waited(with_python, needs):
+    needs("flock")
     (with_python.root / ".hpml").mkdir()
     lock = with_python.root / ".hpml" / "setup.lock"
     flag = with_python.root.parent / "go"
@@ -232,7 +247,7 @@ def test_a_finished_set_up_is_not_done_again_by_the_one_that_waited(with_python)
     )
     wait_for(flag)
     waiting = with_python.start("list")
-    assert "waiting" in waiting.stderr.readline()
+    wait_until_blocked(waiting)
     # Meanwhile the other one finishes.
     site = with_python.root / ".venv" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
@@ -242,7 +257,7 @@ def test_a_finished_set_up_is_not_done_again_by_the_one_that_waited(with_python)
     (site / "hpml.stamp").write_text("\n".join(stamp) + "\n")
     holder.communicate(b"\n", timeout=60)
     out, _ = waiting.communicate(timeout=60)
-    assert out == "ran with: list\n"
+    assert out == "<list>"
     assert with_python.installs() == 0
 
 
@@ -250,7 +265,7 @@ def test_a_finished_set_up_is_not_done_again_by_the_one_that_waited(with_python)
 def test_the_active_environment_is_used(machine, variable):
     active = machine.add_environment("mine")
     done = machine.run("list", **{variable: str(active)})
-    assert done.stdout == "ran with: list\n", done.stderr
+    assert done.stdout == "<list>", done.stderr
     assert machine.installs() == 1
     assert not (machine.root / ".venv").exists()
     machine.run("list", **{variable: str(active)})
@@ -286,7 +301,7 @@ def test_an_environment_whose_python_is_gone_is_made_anew(with_python):
     python.unlink()
     python.symlink_to("/nowhere/python3.11")
     with_python.installs()
-    assert with_python.run("list").stdout == "ran with: list\n"
+    assert with_python.run("list").stdout == "<list>"
     assert with_python.installs() == 1
 
 
@@ -321,14 +336,14 @@ def test_a_python_that_does_not_run_or_is_too_old_is_passed_over(machine):
     done = machine.run(PATH=f"{shims}:{machine.bin}")
     assert done.returncode == 0, done.stderr
     assert "pyenv" not in done.stderr
-    assert old != good
-    assert "python3 -m venv" in machine.log.read_text()
+    assert f"{good} -m venv" in machine.log.read_text()
+    assert f"{old} -m venv" not in machine.log.read_text()
 
 
 def test_a_lacking_compiler_is_said_and_does_not_stop(with_python):
     (with_python.bin / "c++").unlink(missing_ok=True)
     done = with_python.run("list")
-    assert done.stdout == "ran with: list\n"
+    assert done.stdout == "<list>"
     assert "no C++ compiler" in done.stderr
     assert "apt install g++" in done.stderr
 

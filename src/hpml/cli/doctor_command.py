@@ -50,6 +50,6 @@ def _print_table(facts: "Sequence[Fact]", runs: bool) -> None:
     lacking = sum(not fact.ok for fact in facts)
     console.print()
     if runs:
-        console.print(f"The course runs here; {lacking or 'nothing'} lacking.")
+        console.print(f"The course runs here. Things lacking: {lacking}.")
     else:
         console.print("The course cannot run here: see what is red above.")
