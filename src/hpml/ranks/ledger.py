@@ -29,7 +29,7 @@ class RankLog:
     line: int | None = None  # where it was last seen outside a collective
     ended_at: float | None = None
     peak_bytes: int = 0
-    samples: list[tuple[float, int | None, int]] = field(default_factory=list)
+    samples: list[tuple[int | None, int]] = field(default_factory=list)
     output: bytearray = field(default_factory=bytearray)
     output_cut: bool = False
 
@@ -63,7 +63,7 @@ class RankLog:
         elif kind == "mark":
             self.marks.append(Mark(str(rest[0])[:200], rest[1] - self.started))
         elif kind == "sample":
-            self.samples.append((now, rest[0], int(rest[1])))
+            self.samples.append((_line(rest[0]), int(rest[1])))
         elif kind == "peak":
             self.peak_bytes = int(rest[0])
         elif kind == "value":
@@ -106,7 +106,7 @@ class RankLog:
         return place
 
     def _call(self, index, operation, group, sequence, dtype, shape, nbytes, detail, line, at):
-        if self.calls and index != self.calls[-1].index + 1 or not 0 <= index <= MAX_CALLS:
+        if (self.calls and index != self.calls[-1].index + 1) or not 0 <= index <= MAX_CALLS:
             raise ValueError(f"call {index} after {len(self.calls)} calls")
         self.calls.append(
             Call(

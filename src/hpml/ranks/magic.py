@@ -13,7 +13,8 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from hpml.problem import UserError
 from hpml.ranks.evidence import Evidence
-from hpml.ranks.launch import Watched, launch
+from hpml.ranks.launch import launch
+from hpml.ranks.watch import Watched
 
 _CELL = "<cell>"
 

@@ -73,7 +73,8 @@ def _import_what_ranks_use() -> None:
 
     import hpml.ranks.rank
 
-    assert hpml.ranks.rank and torch
+    assert hpml.ranks.rank
+    assert torch
 
 
 def _become_subreaper() -> None:
@@ -134,16 +135,25 @@ def kill_descendants(limit: float = 5.0) -> bool:
     """
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
-        children = psutil.Process().children(recursive=True)
-        for child in children:
+        for child in psutil.Process().children(recursive=True):
             _kill(child)
+        if _all_reaped(deadline=time.monotonic() + 0.01):
+            return True
+    return False
+
+
+def _all_reaped(deadline: float) -> bool:
+    """Reap what has ended; whether no child is left by then. Orphans of a child that ended count:
+    the kernel hands them over before its end can be seen."""
+    while True:
         try:
-            while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                pass
+            pid, _ = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return True
-        time.sleep(0.002)
-    return False
+        if pid == 0:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.0005)
 
 
 def _supervise(control: socket.socket, fds: list[int]) -> None:
@@ -158,7 +168,7 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         os.set_blocking(wake_in, False)
         os.set_blocking(wake_out, False)
         signal.set_wakeup_fd(wake_out)
-        pids = {}
+        pids: dict[int, int] = {}  # of ranks not yet reaped
         for rank, (channel, output) in enumerate(zip(fds[::2], fds[1::2], strict=True)):
             pid = os.fork()
             if pid == 0:
@@ -174,7 +184,9 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
                 _report_ends(control, pids)
             if control in readable:  # a word from the parent, or its end: both mean stop
                 break
-        gone = kill_descendants()
+        for pid in pids:  # the usual case: nothing but the ranks themselves
+            os.kill(pid, signal.SIGKILL)
+        gone = _all_reaped(deadline=time.monotonic() + 0.05) or kill_descendants()
         shutil.rmtree(header.get("scratch", ""), ignore_errors=True)
         _tell(control, {"gone": gone})
     finally:
@@ -190,7 +202,8 @@ def _report_ends(control: socket.socket, pids: dict[int, int]) -> None:
         if pid == 0:
             return
         if pid in pids:
-            _tell(control, {"rank": pids[pid], "status": os.waitstatus_to_exitcode(status)})
+            rank = pids.pop(pid)
+            _tell(control, {"rank": rank, "status": os.waitstatus_to_exitcode(status)})
 
 
 def _tell(control: socket.socket, message: dict) -> None:

@@ -1,0 +1,240 @@
+"""One launch from the parent's side: its sockets, and the loop that takes in what comes."""
+
+import contextlib
+import json
+import os
+import pickle
+import selectors
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hpml.ranks import diagnose, warm
+from hpml.ranks.channel import EventReader, frame
+from hpml.ranks.evidence import Diagnosis, Evidence
+from hpml.ranks.ledger import RankLog
+from hpml.ranks.rank import Job
+from hpml.ranks.watch import LOOK_EVERY, QUIET, Watch, Watched
+
+END_LIMIT = 10.0  # seconds for the supervisor to end everything
+
+
+class Running:
+    """Ranks at work on `jobs`. A context: when it is left, nothing of them is there any more."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        watched: Watched,
+        timeout: float,
+        on_output: Callable[[int, str], None] | None,
+    ) -> None:
+        self._world_size, self._scratch = len(jobs), jobs[0].scratch
+        self._words = watched.words
+        self._on_output = on_output
+        self._unsent = [memoryview(frame(pickle.dumps(job))) for job in jobs]
+        self._readers = [EventReader() for _ in jobs]
+        self._selector = selectors.DefaultSelector()
+        self._control_text = b""
+        self._supervisor_gone = False
+        self._open()
+        # The server may have taken seconds to start; that is not the launch's time.
+        self._started = time.monotonic()
+        self._logs = [RankLog(job.rank, self._started) for job in jobs]
+        self._watch = Watch(self._logs, watched, timeout, self._scratch, self._started)
+
+    def __enter__(self) -> "Running":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._end()
+
+    def until_ended(self) -> Evidence:
+        """Take in what the ranks tell until all have ended or the launch cannot go on."""
+        diagnosis: Diagnosis | None = None
+        next_look = self._started + LOOK_EVERY
+        while diagnosis is None and not self._all_ended():
+            called = self._turn(max(0.0, next_look - time.monotonic()))
+            if called and diagnose.mismatch(self._logs, self._words):
+                self._let_the_others_come()
+                diagnosis = diagnose.mismatch(self._logs, self._words)
+            if self._supervisor_gone and not self._all_ended():
+                raise warm.ServerDied("the launch's supervisor went away before its ranks ended")
+            now = time.monotonic()
+            if diagnosis is None and now >= next_look:
+                diagnosis = self._watch.look(now)
+                next_look = now + LOOK_EVERY
+        seconds = time.monotonic() - self._started
+        diagnosis = diagnosis or diagnose.fault(self._logs, self._words)
+        if diagnosis is not None:
+            tracebacks = {log.rank: log.raised.traceback for log in self._logs if log.raised}
+            diagnosis = replace(diagnosis, stacks=tracebacks | self._watch.stacks())
+        self._end()
+        return Evidence(
+            world_size=self._world_size,
+            ranks=tuple(log.evidence(seconds) for log in self._logs),
+            seconds=seconds,
+            diagnosis=diagnosis,
+        )
+
+    def _open(self) -> None:
+        """Make a channel and an output pipe per rank, and hand their far ends to a supervisor."""
+        with contextlib.ExitStack() as far_ends:
+            self._control, theirs = socket.socketpair()
+            far_ends.enter_context(theirs)
+            self._selector.register(self._control, selectors.EVENT_READ, ("control", -1))
+            fds: list[int] = []
+            for rank in range(self._world_size):
+                channel, far = socket.socketpair()
+                far_ends.enter_context(far)
+                read_end, write_end = os.pipe()
+                far_ends.callback(os.close, write_end)
+                channel.setblocking(False)
+                os.set_blocking(read_end, False)
+                both = selectors.EVENT_READ | selectors.EVENT_WRITE
+                self._selector.register(channel, both, ("channel", rank))
+                self._selector.register(read_end, selectors.EVENT_READ, ("output", rank))
+                fds += [far.fileno(), write_end]
+            try:
+                warm.server().fork_supervisor(theirs, fds)
+                self._control.sendall(json.dumps({"scratch": self._scratch}).encode() + b"\n")
+            except BaseException:
+                self._close()
+                raise
+
+    def _all_ended(self) -> bool:
+        return all(log.end is not None for log in self._logs)
+
+    def _turn(self, patience: float) -> bool:
+        """Wait for what comes and take it in; returns whether a collective was entered."""
+        called = False
+        for key, mask in self._selector.select(patience):
+            kind, rank = key.data
+            if kind == "control":
+                self._hear_supervisor()
+            elif kind == "output":
+                self._read_output(key.fd, rank)
+            else:
+                if mask & selectors.EVENT_WRITE:
+                    self._send_job(key.fileobj, rank)
+                if mask & selectors.EVENT_READ:
+                    called = self._read_events(key.fileobj, rank) or called
+        return called
+
+    def _let_the_others_come(self) -> None:
+        """Take in what the ranks do until each has ended or waits: who is odd shows among all."""
+        deadline = time.monotonic() + QUIET
+        while time.monotonic() < deadline and any(
+            log.end is None and log.waiting is None for log in self._logs
+        ):
+            self._turn(deadline - time.monotonic())
+
+    def _send_job(self, channel: socket.socket, rank: int) -> None:
+        try:
+            self._unsent[rank] = self._unsent[rank][channel.send(self._unsent[rank]) :]
+        except BlockingIOError:
+            return
+        except OSError:  # the rank died before it had read everything; its end is told elsewhere
+            self._unsent[rank] = memoryview(b"")
+        if not self._unsent[rank]:
+            self._selector.modify(channel, selectors.EVENT_READ, ("channel", rank))
+
+    def _read_events(self, channel: socket.socket, rank: int) -> bool:
+        try:
+            data = channel.recv(2**20)
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self._selector.unregister(channel)
+            channel.close()
+            return False
+        now = time.monotonic()
+        log, called = self._logs[rank], False
+        try:
+            for event in self._readers[rank].feed(data):
+                log.take(event, now - self._started)
+                called = called or event[0] == "call"
+                if event[0] != "sample":  # those are our own doing
+                    self._watch.last_movement = now
+        except ValueError as error:
+            log.take(["refused", str(error)], now - self._started)
+        return called
+
+    def _read_output(self, fd: int, rank: int) -> None:
+        try:
+            data = os.read(fd, 2**16)
+        except BlockingIOError:
+            return
+        if not data:
+            self._selector.unregister(fd)
+            os.close(fd)
+            return
+        log = self._logs[rank]
+        if self._on_output is not None and not log.output_cut:
+            self._on_output(rank, data.decode("utf-8", "replace"))
+        log.print(data)
+
+    def _hear_supervisor(self) -> None:
+        try:
+            data = self._control.recv(2**16)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self._supervisor_gone = True
+            self._selector.unregister(self._control)
+            return
+        *lines, self._control_text = (self._control_text + data).split(b"\n")
+        for message in map(json.loads, lines):
+            if "pids" in message:
+                self._watch.pids = message["pids"]
+            elif "rank" in message:
+                self._rank_gone(message["rank"], message["status"])
+
+    def _rank_gone(self, rank: int, status: int) -> None:
+        # Events that it sent before it died may still be on their way through the socket.
+        for key in list(self._selector.get_map().values()):
+            if key.data == ("channel", rank):
+                while key.fileobj.fileno() >= 0 and _has_data(key.fileobj):
+                    self._read_events(key.fileobj, rank)
+        self._watch.last_movement = time.monotonic()
+        self._logs[rank].process_ended(status, self._watch.last_movement - self._started)
+
+    def _end(self) -> None:
+        """End every process of the launch, and wait until the supervisor says that all are gone."""
+        if self._selector.get_map() is None:
+            return
+        with contextlib.suppress(OSError):  # the supervisor is gone already
+            self._control.sendall(b"end\n")
+        deadline = time.monotonic() + END_LIMIT
+        while time.monotonic() < deadline and self._something_left():
+            for key, _ in self._selector.select(0.5):
+                kind, rank = key.data
+                if kind == "control":
+                    self._hear_supervisor()
+                elif kind == "output":
+                    self._read_output(key.fd, rank)
+                else:  # whatever a rank still had to say is not evidence any more
+                    self._selector.unregister(key.fileobj)
+                    key.fileobj.close()
+        self._close()
+
+    def _something_left(self) -> bool:
+        outputs = any(key.data[0] == "output" for key in self._selector.get_map().values())
+        return outputs or not self._supervisor_gone
+
+    def _close(self) -> None:
+        for key in list(self._selector.get_map().values()):
+            os.close(key.fd) if isinstance(key.fileobj, int) else key.fileobj.close()
+        self._control.close()
+        self._selector.close()
+
+
+def _has_data(channel: socket.socket) -> bool:
+    try:
+        return bool(channel.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False

@@ -1,0 +1,151 @@
+"""Whether the ranks of a launch still get anywhere, and where they stand when they do not."""
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.ranks import diagnose, movement, stationary
+from hpml.ranks.evidence import Diagnosis
+from hpml.ranks.ledger import RankLog
+from hpml.ranks.rank import SAMPLE_SIGNAL, STACK_SIGNAL, stack_file
+
+LOOK_EVERY = 0.1  # seconds between two looks at what moves
+QUIET = 1.0  # seconds without movement after which a launch that cannot go on is ended
+WORKING = 0.03  # seconds of processor time within those that count as movement
+GRACE = 0.15  # seconds in which the others may still end, once one rank has ended badly
+BEFORE_LOOPS = 0.3  # seconds without a call after which a rank is looked at for an endless loop
+EQUAL_LOOKS = 10  # that prove a loop endless
+STACK_LIMIT = 0.3  # seconds for a rank to write its stack
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The code whose lines a diagnosis names: what a learner has before their eyes."""
+
+    filename: str
+    source: str | None = None
+    words: str = "of the code"
+
+
+class Watch:
+    """Looks at the ranks' logs, processes and stacks. Times are those of `time.monotonic`.
+
+    `pids` (by rank) and `last_movement` are set by who hears from the ranks.
+    """
+
+    def __init__(
+        self,
+        logs: Sequence[RankLog],
+        watched: Watched,
+        timeout: float,
+        scratch: str,
+        started: float,
+    ) -> None:
+        self.pids: list[int] = []
+        self.last_movement = started
+        self._logs, self._watched, self._timeout = logs, watched, timeout
+        self._scratch, self._started = scratch, started
+        self._processor: dict[int, float] = {}
+        self._first_fault: float | None = None
+
+    def look(self, now: float) -> Diagnosis | None:
+        """Why the launch is to be ended now, or None."""
+        words = self._watched.words
+        if any(log.end not in (None, "returned") for log in self._logs):
+            self._first_fault = self._first_fault or now
+            if now - self._first_fault >= GRACE:
+                return diagnose.fault(self._logs, words)
+        if now - self._started > self._timeout:
+            self._locate_workers()
+            return diagnose.limit(self._logs, words, self._timeout)
+        if not self.pids:
+            return None
+        looping = [log for log in self._unfinished() if self._loops(log, now)]
+        if looping:
+            return diagnose.endless_loop(self._logs, looping, words)
+        if now - self.last_movement < QUIET or self._moves(now):
+            return None
+        for log in self._unfinished():
+            log.wait_for_what_is_open()
+        self._locate_workers()
+        return diagnose.hang(self._logs, words)
+
+    def stacks(self, only: Sequence[RankLog] | None = None) -> dict[int, str]:
+        """The Python stacks of the ranks that are still there, as faulthandler writes them."""
+        logs = [log for log in (self._unfinished() if only is None else only) if self.pids]
+        files = {log.rank: Path(stack_file(self._scratch, log.rank)) for log in logs}
+        # Where the file is not there yet, neither is the handler: the signal would kill the rank.
+        before = {rank: file.stat().st_size for rank, file in files.items() if file.exists()}
+        for rank in before:
+            self._signal(rank, STACK_SIGNAL)
+        deadline = time.monotonic() + STACK_LIMIT
+        stacks: dict[int, str] = {}
+        while len(stacks) < len(before) and time.monotonic() < deadline:
+            time.sleep(0.002)
+            for rank, size in before.items():
+                if files[rank].stat().st_size > size:
+                    stacks[rank] = _as_traceback(files[rank].read_text(errors="replace")[size:])
+        return stacks
+
+    def _unfinished(self) -> list[RankLog]:
+        return [log for log in self._logs if log.end is None]
+
+    def _moves(self, now: float) -> bool:
+        """Whether any rank gets anywhere, though no event has come for a while."""
+        return any(self._rank_moves(log, now) for log in self._unfinished())
+
+    def _rank_moves(self, log: RankLog, now: float) -> bool:
+        if log.waiting is not None:
+            # Polling for the others is no movement, whatever processor time it takes.
+            return diagnose.can_complete(log, self._logs)
+        pid = self.pids[log.rank]
+        used = movement.processor_seconds(pid, with_children=True)
+        worked = used - self._processor.get(log.rank, 0.0) > WORKING
+        self._processor[log.rank] = used
+        if worked or movement.is_busy(pid):
+            self.last_movement = now
+            return True
+        return False
+
+    def _loops(self, log: RankLog, now: float) -> bool:
+        """Whether several looks found the rank in a loop in which nothing changes."""
+        source = self._watched.source
+        last = log.calls[-1:] and max(log.calls[-1].issued, log.calls[-1].finished or 0.0)
+        quiet = now - self._started - (last or 0.0)
+        if source is None or log.waiting is not None or quiet < BEFORE_LOOPS:
+            log.samples.clear()
+            return False
+        recent = log.samples[-EQUAL_LOOKS:]
+        if (
+            len(recent) == EQUAL_LOOKS
+            and len({fingerprint for _, fingerprint in recent}) == 1
+            and all(line and stationary.never_ends(source, line) for line, _ in recent)
+        ):
+            log.line = min(line for line, _ in recent)
+            return True
+        self._signal(log.rank, SAMPLE_SIGNAL)
+        return False
+
+    def _signal(self, rank: int, number: int) -> None:
+        try:
+            os.kill(self.pids[rank], number)
+        except ProcessLookupError:
+            return
+
+    def _locate_workers(self) -> None:
+        """Set `line` of the ranks that are in no collective, from their stacks."""
+        workers = [log for log in self._unfinished() if log.waiting is None]
+        watched = re.escape(self._watched.filename)
+        for rank, text in self.stacks(workers).items():
+            lines = re.findall(rf'File "{watched}", line (\d+)', text)
+            self._logs[rank].line = int(lines[-1]) if lines else None
+
+
+def _as_traceback(text: str) -> str:
+    """A faulthandler dump's main thread, in the order of a traceback: most recent call last."""
+    threads = re.split(r"\n(?=(?:Current thread|Thread) )", text.strip())
+    head, *frames = threads[-1].splitlines()  # faulthandler lists the main thread last
+    return "\n".join([head.replace("recent call first", "recent call last"), *reversed(frames)])
