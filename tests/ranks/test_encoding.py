@@ -1,5 +1,7 @@
 """What crosses from a rank to the parent: exactly what went in, or a refusal that says where."""
 
+import contextlib
+
 import msgpack
 import numpy as np
 import pytest
@@ -105,7 +107,5 @@ def test_bytes_that_are_no_encoding_are_a_value_error(data):
 
 @given(st.binary(max_size=200))
 def test_no_bytes_at_all_do_anything_but_decode_or_fail(data):
-    try:
-        decode(data)
-    except ValueError as error:
-        assert "not a value" in str(error)
+    with contextlib.suppress(ValueError):
+        assert encode(decode(data))

@@ -40,7 +40,11 @@ def test_every_rank_gets_its_inputs_and_returns_its_value(world_size):
 
 
 def test_the_ledger_has_operation_bytes_group_line_and_times():
-    answer = "import torch, torch.distributed as dist\ndef go():\n    dist.all_reduce(torch.ones(3, 5))\n"
+    answer = (
+        "import torch, torch.distributed as dist\n"
+        "def go():\n"
+        "    dist.all_reduce(torch.ones(3, 5))\n"
+    )
     evidence = launch(lambda answer: answer.go(), 2, answer=answer)
     for rank in evidence.ranks:
         (call,) = rank.calls

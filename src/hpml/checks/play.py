@@ -81,7 +81,7 @@ def _without_magic(source: str) -> str:
 def _play_patiently(
     check: Check, source: str, world: int, seed: int
 ) -> tuple[Run, Evidence | None]:
-    """`_play`, once more if the warm server went away: that was not the answer's doing, at first."""
+    """`_play`, and once more if the warm server went away: at first, no fault of the answer's."""
     try:
         return _play(check, source, world, seed)
     except ServerDied:

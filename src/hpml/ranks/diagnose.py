@@ -56,7 +56,7 @@ def mismatch(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
 
 
 def can_complete(log: RankLog, logs: Sequence[RankLog]) -> bool:
-    """Whether the call that `log`'s rank waits for has all it needs: then it is the network's turn."""
+    """Whether the call that `log`'s rank waits for has all it needs: it is the network's turn."""
     call = log.pending
     if call is None:
         return False
@@ -87,8 +87,10 @@ def can_complete(log: RankLog, logs: Sequence[RankLog]) -> bool:
 
 
 def hang(logs: Sequence[RankLog], of: str) -> Diagnosis:
-    """Nothing moves: who waits for what, and who will never come. `log.line` is where a rank that is
-    in no collective was seen."""
+    """Nothing moves: who waits for what, and who will never come.
+
+    `log.line` is where a rank that is in no collective was seen.
+    """
     waiting = [log for log in logs if log.end is None and log.waiting is not None]
     elsewhere = [log for log in logs if log.end is None and log.waiting is None]
     left = [log for log in logs if log.end is not None]

@@ -127,7 +127,7 @@ class RankLog:
         self.end, self.ended_at, self.waiting = end, now, None
 
     def process_ended(self, status: int, now: float) -> None:
-        """The rank's process is gone by itself: `status` as `os.waitstatus_to_exitcode` gives it."""
+        """The rank's process left by itself: `status` as `os.waitstatus_to_exitcode` has it."""
         if self.end is not None:
             return
         if status < 0:
