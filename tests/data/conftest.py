@@ -1,4 +1,4 @@
-"""Data sets small in effort, whole in form: right sizes, labels and counts, with noise for pixels."""
+"""Data sets small in effort, whole in form: right sizes, labels and counts; pixels mostly 0."""
 
 import http.server
 import os
@@ -26,11 +26,12 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def records() -> dict[str, np.ndarray]:
     """By file name: records uint8 [10000, 3073], 1000 of each class in every file."""
     generator = np.random.default_rng(0)
-    noise = generator.integers(0, 256, (64, 3073), np.uint8)
     made = {}
-    for number, name in enumerate((*TRAIN, *TEST)):
-        made[name] = np.tile(noise + np.uint8(number), (157, 1))[:10_000]
+    for name in (*TRAIN, *TEST):
+        made[name] = np.zeros((10_000, 3073), np.uint8)
         made[name][:, 0] = generator.permutation(np.arange(10_000) % 10)
+        for ends in (slice(1, 9), slice(-8, None)):  # tells images apart, and packs well
+            made[name][:, ends] = generator.integers(0, 256, (10_000, 8))
     return made
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from hpml.data import CLASSES, find, load
+from hpml.data import CLASSES, find, load, synthetic
 from hpml.data.cifar10 import BINARY
 from hpml.problem import UserError
 
@@ -130,3 +130,21 @@ def test_damaged_images_in_home_are_not_passed_over_for_synthetic_ones(binary, o
     binary.parent.rename(own_home / "data")
     with pytest.raises(UserError, match=r"test_batch\.bin is missing"):
         load()
+
+
+def test_a_home_that_cannot_be_written_is_named(own_home):
+    own_home.mkdir()
+    (own_home / "data").write_text("in the way")
+    with pytest.raises(UserError, match=r"synthetic.* cannot be written .*HPML_HOME"):
+        load()
+    (own_home / "data").unlink()
+
+
+def test_what_breaks_half_way_leaves_no_half_folder(own_home, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(synthetic, "write_sums", full)
+    with pytest.raises(UserError, match=r"\(No space left on device\): make room"):
+        load()
+    assert list((own_home / "data" / "synthetic").iterdir()) == []

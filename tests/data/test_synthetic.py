@@ -27,7 +27,7 @@ def pixels_and_labels(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor
 
 @pytest.fixture(scope="module")
 def train():
-    return pixels_and_labels(1, 6000)
+    return pixels_and_labels(1, 5000)
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,11 @@ def test_a_small_convolutional_network_passes_90_percent(train, test):
         nn.Flatten(),
         nn.Linear(64, 10),
     ).to(memory_format=torch.channels_last)
-    steps = 3 * 60
+    steps = 4 * 50
     optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, nesterov=True, weight_decay=5e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
     pixels, labels = train
-    for _ in range(3):
+    for _ in range(4):
         for index in torch.randperm(len(labels)).split(100):
             optimizer.zero_grad()
             cross_entropy(model(pixels[index]), labels[index]).backward()
@@ -70,24 +70,24 @@ def test_a_small_convolutional_network_passes_90_percent(train, test):
     assert accuracy(model, *test) > 0.93
 
 
-@pytest.mark.parametrize("decay", [1e-2, 1])
-def test_a_linear_classifier_stays_under_60_percent(train, test, decay):
+def test_a_linear_classifier_stays_under_60_percent(train, test):
+    pixels, labels = (part[:3000] for part in train)
     model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
-    weight = model[1].weight
+    weight = nn.init.zeros_(model[1].weight)
     optimizer = torch.optim.LBFGS(
         model.parameters(), max_iter=100, tolerance_grad=1e-4, line_search_fn="strong_wolfe"
     )
 
     def loss() -> torch.Tensor:
         optimizer.zero_grad()
-        value = cross_entropy(model(train[0]), train[1]) + decay / 2 * weight.square().sum()
+        value = cross_entropy(model(pixels), labels) + 0.05 * weight.square().sum()
         value.backward()
         return value
 
-    optimizer.step(loss)
+    optimizer.step(loss)  # every step sees all images
     loss()
     assert weight.grad.norm() < 0.01, "the linear classifier is not trained to its end"
-    assert accuracy(model, *train) > 0.2
+    assert accuracy(model, pixels, labels) > 0.2
     assert accuracy(model, *test) < 0.6
 
 

@@ -1,6 +1,7 @@
 """Fetch CIFAR-10 from its official address: resumable, verified, and all or nothing."""
 
 import errno
+import gzip
 import http.client
 import os
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 from hpml.data.checksum import SUMS, md5, write_sums
 from hpml.data.cifar10 import BINARY, NAMES, PYTHON, TEST, TRAIN
 from hpml.data.python_layout import FILES as PYTHON_FILES
+from hpml.data.whole import unwritable
 from hpml.problem import UserError
 
 ADDRESS = "https://www.cs.toronto.edu/~kriz"
@@ -69,7 +71,10 @@ def download(
     Raises UserError, in one line with the remedy, when the address cannot be reached, the transfer
     breaks off, or what arrived is not the official archive.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from None
     packed = folder / archive.name
     if not packed.exists():
         part = packed.with_name(packed.name + ".part")
@@ -88,7 +93,10 @@ def download(
             "delete it and run ./hpml data"
         )
     target = into or folder / archive.folder
-    unpack(packed, archive, target)
+    try:
+        unpack(packed, archive, target)
+    except OSError as error:
+        raise unwritable(target, error) from None
     return target
 
 
@@ -120,10 +128,7 @@ def fetch(url: str, part: Path, progress: Progress | None = None) -> None:
         ) from None
     except (OSError, http.client.HTTPException) as error:
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
-            raise UserError(
-                f"cifar10: {part} cannot be written ({os.strerror(error.errno)}): "
-                "make room there, or name another folder by HPML_HOME"
-            ) from None
+            raise unwritable(part, error) from None
         if have:
             raise UserError(_broken_off(url, have)) from None
         reason = getattr(error, "reason", None) or error
@@ -150,7 +155,7 @@ def unpack(packed: Path, archive: Archive, target: Path) -> None:
                     if folder == archive.folder and name in archive.files and member.isfile():
                         with tar.extractfile(member) as source, (fresh / name).open("wb") as out:
                             shutil.copyfileobj(source, out, CHUNK)
-        except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise UserError(
                 f"cifar10: {packed} cannot be unpacked ({error}): delete it and run ./hpml data"
             ) from None

@@ -7,16 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from hpml.problem import UserError
+
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
     """A temporary folder beside `target` to write in; renamed to `target` when the block ends well.
 
     When `target` has appeared in the meantime (another rank was faster), that one stays. When the
-    block raises, nothing stays.
+    block raises, nothing stays. Raises UserError where there is no room or no right to write.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".making-", dir=target.parent))
+    except OSError as error:
+        raise unwritable(target, error) from None
     try:
         yield made
         made.chmod(0o755)
@@ -25,5 +30,15 @@ def whole_folder(target: Path) -> Iterator[Path]:
         except OSError:
             if not target.is_dir():
                 raise
+    except OSError as error:
+        raise unwritable(target, error) from None
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def unwritable(path: Path, error: OSError) -> UserError:
+    """What to say when `path` cannot be written."""
+    return UserError(
+        f"data: {path} cannot be written ({error.strerror or error}): "
+        "make room there, or name another folder by HPML_HOME"
+    )
