@@ -1,0 +1,293 @@
+"""The job scripts: said in full, free of any site, and right as far as that shows without SLURM."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpml.training.config import TrainConfig
+
+SLURM = Path(__file__).parents[1] / "slurm"
+JOBS = sorted(SLURM.glob("*.slurm"))
+TRAINING = [job for job in JOBS if "hpml.train" in job.read_text()]
+DIRECTIVE = re.compile(r"#SBATCH (--[a-z-]+)(?:=(\S+))?(?: +# (.+))?")
+# What describes the work. What describes the cluster (--account, --partition, --constraint, --qos,
+# --reservation, --mail-user, --chdir, ...) is for slurm/site.sh and the command line.
+OPTIONS = {
+    "--job-name",
+    "--output",
+    "--open-mode",
+    "--nodes",
+    "--ntasks-per-node",
+    "--cpus-per-task",
+    "--gpus-per-node",
+    "--mem-per-cpu",
+    "--time",
+    "--signal",
+    "--requeue",
+}
+
+each_job = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+each_training = pytest.mark.parametrize("job", TRAINING, ids=lambda job: job.name)
+
+
+def directives(job: Path) -> dict[str, tuple[str | None, str | None]]:
+    """Value and comment of each #SBATCH line, by option."""
+    found = {}
+    for line in job.read_text().splitlines():
+        if line.startswith("#SBATCH"):
+            match = DIRECTIVE.fullmatch(line)
+            assert match, f"not an option with a comment: {line}"
+            assert match[1] not in found, f"given twice: {line}"
+            found[match[1]] = (match[2], match[3])
+    return found
+
+
+def commands(job: Path) -> str:
+    """The script without comments, and with its continued lines joined."""
+    text = job.read_text().replace("\\\n", " ")
+    return "\n".join(line for line in text.splitlines() if not line.startswith("#"))
+
+
+def test_there_are_jobs():
+    assert JOBS
+    assert len(TRAINING) == 3
+
+
+def test_scripts_are_clean_to_shellcheck(needs):
+    scripts = [path.relative_to(SLURM.parent) for path in (*JOBS, SLURM / "site.sh")]
+    told = subprocess.run(
+        [needs("shellcheck"), "--external-sources", *scripts],
+        cwd=SLURM.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert told.stdout == ""
+    assert told.returncode == 0
+
+
+@each_job
+def test_every_sbatch_line_has_a_comment_and_describes_the_work_only(job):
+    for option, (_, comment) in directives(job).items():
+        assert comment, option
+        assert option in OPTIONS, option
+
+
+@each_job
+def test_sbatch_reads_every_sbatch_line(job):
+    # sbatch stops reading them at the first command.
+    before, _, _ = job.read_text().partition("\nset -e")
+    assert before.count("\n#SBATCH") == job.read_text().count("\n#SBATCH") > 0
+
+
+@each_job
+def test_a_script_is_a_page(job):
+    lines = job.read_text().splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 100
+
+
+@each_job
+def test_a_script_names_no_path_outside_the_project(job):
+    text = re.sub(r"^#!/bin/bash", "", job.read_text())
+    assert not re.search(r"(?<![\w./$}])~?/\w", text)
+
+
+@each_job
+def test_site_matters_come_from_site_sh_before_anything_runs(job):
+    text = commands(job)
+    assert text.index("source slurm/site.sh") < text.index("srun")
+    assert "module load" not in text
+
+
+@each_job
+def test_srun_is_told_the_cores_and_the_container(job):
+    (line,) = [line for line in commands(job).splitlines() if line.startswith("srun")]
+    assert '--cpus-per-task="$SLURM_CPUS_PER_TASK"' in line
+    assert '"${container[@]}" ' in line
+
+
+@each_job
+def test_gpus_are_asked_for_in_gpu_jobs_only(job):
+    wants = [option for option in directives(job) if "gpu" in option or "gres" in option]
+    assert wants == (["--gpus-per-node"] if job.stem.endswith("_gpu") else [])
+
+
+def test_a_gpu_job_has_as_many_ranks_as_gpus():
+    (job,) = [job for job in JOBS if job.stem.endswith("_gpu")]
+    said = directives(job)
+    assert said["--gpus-per-node"][0] == said["--ntasks-per-node"][0]
+
+
+@each_training
+def test_the_training_script_has_the_options_it_is_given(job):
+    given = re.findall(r"--[a-z-]+", commands(job).partition("hpml.train")[2])
+    known = {"--" + name.replace("_", "-") for name in TrainConfig.__dataclass_fields__}
+    assert {option.replace("--no-", "--") for option in given} <= known
+    assert {"--checkpoint", "--resume"} <= set(given)
+
+
+@each_training
+def test_a_job_that_is_requeued_keeps_its_log_and_is_warned_in_time(job):
+    said = directives(job)
+    assert "--requeue" in said
+    assert said["--open-mode"][0] == "append"
+    signal, _, seconds = said["--signal"][0].partition("@")
+    # Without "B:" the ranks get it, and SIGTERM is what makes them save and stop.
+    assert signal == "TERM"
+    assert int(seconds) >= 60
+
+
+STUBS = {
+    "srun": 'echo "srun $*" >>"$TOLD"; exit "$SRUN_EXITS"',
+    "scontrol": 'echo "scontrol $*" >>"$TOLD"',
+    "sbatch": 'echo "sbatch $* $(env | grep ^SBATCH_ | sort | tr "\\n" " ")" >>"$TOLD"',
+    "apptainer": "exit 1",
+}
+
+
+@pytest.fixture
+def bash(tmp_path):
+    """Runs bash in a project folder of its own, with stand-ins for SLURM's commands.
+
+    Returns exit code, what the stand-ins were told, and stderr.
+    """
+    (tmp_path / "slurm").mkdir()
+    for file in SLURM.iterdir():
+        if file.is_file():
+            (tmp_path / "slurm" / file.name).write_bytes(file.read_bytes())
+    stubs = tmp_path / "bin"
+    stubs.mkdir()
+    for name, body in {**STUBS, "python": 'exit "${PYTHON_EXITS:-0}"'}.items():
+        (stubs / name).write_text(f"#!/bin/bash\n{body}\n")
+        (stubs / name).chmod(0o755)
+
+    def run(script: str, srun_exits: int = 0, **environment: str):
+        told = tmp_path / "told"
+        told.write_text("")
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={
+                "PATH": f"{stubs}:{os.defpath}",
+                "TOLD": str(told),
+                "SRUN_EXITS": str(srun_exits),
+                **environment,
+            },
+        )
+        return done.returncode, told.read_text(), done.stderr
+
+    run.site = tmp_path / "slurm" / "site.sh"
+    return run
+
+
+IN_A_JOB = {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4"}
+
+
+@each_job
+def test_a_job_runs_with_site_sh_as_it_stands(bash, job):
+    code, told, error = bash(f"bash slurm/{job.name} --epochs 3", **IN_A_JOB)
+    assert (code, error) == (0, "")
+    assert told.startswith("srun --cpus-per-task=4 ")
+    assert told.count("\n") == 1
+    if job in TRAINING:
+        assert told.rstrip().endswith("--epochs 3")
+
+
+@each_training
+def test_a_run_that_was_stopped_goes_back_into_the_queue(bash, job):
+    code, told, _ = bash(f"bash slurm/{job.name}", srun_exits=143, **IN_A_JOB)
+    assert code == 143
+    assert told.splitlines()[1:] == ["scontrol requeue 7"]
+
+
+@each_training
+def test_a_run_that_failed_does_not_go_back_into_the_queue(bash, job):
+    code, told, _ = bash(f"bash slurm/{job.name}", srun_exits=1, **IN_A_JOB)
+    assert code == 1
+    assert "requeue" not in told
+
+
+def test_a_job_without_python_says_what_to_do(bash):
+    code, told, error = bash("bash slurm/00_hello.slurm", PYTHON_EXITS="1", **IN_A_JOB)
+    assert code == 2
+    assert told == ""
+    assert error.startswith("slurm/site.sh: no python with torch")
+    assert error.count("\n") == 1
+
+
+def settings(bash, **values: str) -> None:
+    """Fill in lines of site.sh, as a site does."""
+    text = bash.site.read_text()
+    for name, value in values.items():
+        text, count = re.subn(rf"(?m)^{name}=(\(\)|\S*)", f"{name}={value}", text, count=1)
+        assert count == 1, name
+    bash.site.write_text(text)
+
+
+def test_submit_adds_nothing_where_nothing_is_filled_in(bash):
+    _, told, _ = bash("source slurm/site.sh && submit slurm/06_one_node.slurm --epochs 3")
+    assert told.split() == ["sbatch", "slurm/06_one_node.slurm", "--epochs", "3"]
+
+
+def test_submit_tells_sbatch_what_the_site_wants_for_each_kind_of_job(bash):
+    settings(
+        bash, account="abc", cpu_partition="batch", gpu_partition="accel", gpu_constraint="big"
+    )
+    _, told, _ = bash("source slurm/site.sh; submit slurm/00_hello.slurm")
+    assert told.split()[2:] == ["SBATCH_ACCOUNT=abc", "SBATCH_PARTITION=batch"]
+    _, told, _ = bash("source slurm/site.sh; submit slurm/06_several_nodes_gpu.slurm")
+    assert told.split()[2:] == [
+        "SBATCH_ACCOUNT=abc",
+        "SBATCH_CONSTRAINT=big",
+        "SBATCH_PARTITION=accel",
+    ]
+
+
+def test_a_container_goes_between_srun_and_python(bash):
+    settings(bash, software="container", container_image="course.sif")
+    _, told, _ = bash("bash slurm/06_one_node.slurm", **IN_A_JOB)
+    assert re.search(r"apptainer exec --nv .* course\.sif python -m hpml\.train", told)
+
+
+def test_conda_activates_the_environment(bash):
+    settings(bash, software="conda", conda_environment="day2")
+    # Stands in for the function that `conda shell.bash hook` defines.
+    hook = 'conda() { [[ $1 == shell.bash ]] || echo "conda $*" >>"$TOLD"; }; export -f conda; '
+    code, told, _ = bash(f"{hook} bash slurm/00_hello.slurm", **IN_A_JOB)
+    assert code == 0
+    assert told.splitlines()[0] == "conda activate day2"
+
+
+def test_modules_are_loaded_first(bash):
+    settings(bash, modules="(python/3.11 cuda/12)")
+    hook = 'module() { echo "module $*" >>"$TOLD"; }; export -f module; '
+    _, told, _ = bash(f"{hook} bash slurm/00_hello.slurm", **IN_A_JOB)
+    assert told.splitlines()[:2] == ["module purge", "module load python/3.11 cuda/12"]
+
+
+def test_network_and_data_of_the_site_reach_the_ranks(bash):
+    settings(bash, network_interface="ib0", data="cifar")
+    script = "source slurm/site.sh; echo $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME $HPML_DATA >$TOLD"
+    assert bash(script, **IN_A_JOB)[1].split() == ["ib0", "ib0", "cifar"]
+
+
+def test_a_kind_of_software_that_there_is_not_is_refused(bash):
+    settings(bash, software="spack")
+    code, told, error = bash("bash slurm/00_hello.slurm", **IN_A_JOB)
+    assert code == 2
+    assert told == ""
+    assert error == "slurm/site.sh: software is 'spack', expected venv, conda or container\n"
+
+
+def test_the_day_lists_exactly_these_jobs():
+    from hpml.course.day import load
+
+    listed = [path for module in load().modules for path in module.jobs]
+    assert sorted(listed) == [job.relative_to(SLURM.parent) for job in JOBS]
