@@ -59,7 +59,7 @@ def run(
     console.print(f"Report: {front}", markup=False)
     if planned.interrupted:
         return INTERRUPTED
-    return DONE if planned.all_well else FAILED
+    return DONE if report.all_well(planned, found) else FAILED
 
 
 def lab(
@@ -74,7 +74,7 @@ def lab(
     ./hpml lab -- --no-browser --port 8889
     """
     from hpml.course import lab as jupyter
-    from hpml.data.cifar10 import find
+    from hpml.data import find
     from hpml.home import CHECKOUT, home
 
     command = jupyter.command(arguments or ())

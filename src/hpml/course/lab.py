@@ -22,6 +22,8 @@ def command(extra: Sequence[str] = ()) -> list[str]:
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
         "--ServerApp.answer_yes=True",  # one Ctrl-C is enough
+        "--ServerApp.log_level=WARN",  # the address, and what goes wrong
+        "--LabApp.log_level=WARN",
         *root,
         *extra,
     ]  # fmt: skip

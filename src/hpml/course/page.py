@@ -12,13 +12,15 @@ import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
+from xml.etree import ElementTree
 
 import nh3
 from IPython.lib.lexers import IPython3Lexer
-from latex2mathml.converter import convert as tex_to_mathml
+from latex2mathml.converter import convert_to_element
 from markupsafe import Markup, escape
 from mistune import HTMLRenderer
 from nbconvert.filters import ansi2html
@@ -29,12 +31,13 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import BashLexer
 
 from hpml.course.execute import CellRun, NotebookRun
-from hpml.measure.publish import SKIP, VERDICT
+from hpml.measure.publish import RESULT, SKIP, VERDICT
 
 _ATTRIBUTES = {
     **{f"h{level}": {"id"} for level in range(1, 7)},
     **{cell: {"align", "colspan", "rowspan", "scope", "style"} for cell in ("td", "th")},
-    **{tag: {"style"} for tag in ("div", "span", "p", "table", "tr", "pre")},
+    **{tag: {"style"} for tag in ("div", "p", "table", "tr", "pre")},
+    "span": {"style", "class"},
     "a": {"href", "title"},
     "img": {"src", "alt", "title", "width", "height"},
     "details": {"open"},
@@ -55,9 +58,9 @@ _FORMATTER = HtmlFormatter(nowrap=True)
 class Output:
     """One output of a cell, ready to be shown. `kind` says how the template frames it."""
 
-    kind: str  # "html", "picture", "text", "stderr", "error", "verdict", "skip"
+    kind: str  # "html", "picture", "text", "stderr", "error", "verdict", "result", "skip"
     body: Markup | None = None
-    record: dict[str, Any] | None = None  # of a verdict or a skip
+    record: dict[str, Any] | None = None  # of a verdict, a result or a skip
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,10 @@ def _only_local(tag: str, attribute: str, value: str) -> str | None:
     is_picture = value.startswith(tuple(f"data:{kind};" for kind in (*_PICTURES, "image/svg+xml")))
     if attribute == "src":
         return value if is_picture else None
+    if attribute == "class":
+        return (
+            value if re.fullmatch(r"[a-z]{1,2}\d?", value) else None
+        )  # a token of highlighted code
     if attribute == "href":
         return None if value.strip().lower().startswith("data:") else value
     return value
@@ -129,6 +136,8 @@ def _output(raw: NotebookNode, folder: Path, link: Callable[[str], str]) -> Outp
         return Output("verdict", record=data[VERDICT])
     if SKIP in data:
         return Output("skip", record=data[SKIP])
+    if "value" in data.get(RESULT, {}):
+        return Output("result", record={"unit": "", "caption": "", **data[RESULT]})
     text = "".join(data.get("text/plain", ""))
     if "image/svg+xml" in data:
         encoded = base64.b64encode("".join(data["image/svg+xml"]).encode()).decode()
@@ -172,6 +181,17 @@ def _markdown(
     return Markup(html)
 
 
+def _mathml(tex: str, display: str) -> str:
+    """A formula as MathML, escaped, which the library's own text form is not."""
+    formula = convert_to_element(tex, display=display)
+    for element in formula.iter():
+        if element.text:
+            element.text = unescape(element.text)  # the library writes "&#x02212;" for a minus
+        for attribute in {"href", "style"} & set(element.attrib):
+            del element.attrib[attribute]
+    return ElementTree.tostring(formula, encoding="unicode")
+
+
 class _Renderer(IPythonRenderer):
     """Markdown to HTML with formulas set aside, pictures embedded and links followed."""
 
@@ -186,8 +206,8 @@ class _Renderer(IPythonRenderer):
     def _formula(self, tex: str, display: str) -> str:
         token = f"formula{self.secret}x{len(self.formulas)}x"
         try:
-            self.formulas[token] = tex_to_mathml(tex.strip(), display=display)
-        except Exception:  # many kinds; TeX that it cannot read is still readable as it stands
+            self.formulas[token] = _mathml(tex.strip(), display)
+        except Exception:  # of many kinds; TeX that it cannot read is still readable as it stands
             self.formulas[token] = str(Markup("<code>{}</code>").format(tex.strip()))
         return token
 

@@ -7,6 +7,7 @@ notebooks published (`hpml.measure.publish`), and nothing that was not measured 
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -17,7 +18,7 @@ from markupsafe import Markup
 from hpml.course import page
 from hpml.course.day import Exercise, Module
 from hpml.course.execute import CellRun, NotebookRun
-from hpml.course.run import KINDS, DayRun, Kind, ModuleRun, page_name
+from hpml.course.run import KINDS, DayRun, Kind, page_name
 from hpml.measure.machine import Fact
 from hpml.measure.publish import RESULT, SKIP, VERDICT, rounded
 
@@ -144,6 +145,13 @@ def write(run: DayRun, facts: Iterable[Fact], out: Path) -> Path:
     return front
 
 
+def all_well(run: DayRun, found: Collected) -> bool:
+    """Whether every cell ran and every exercise of the run was checked and passed."""
+    verdicts = [record for *_, record, _ in _exercises(run, found)]
+    passed = all(record is not None and record["status"] == "passed" for record in verdicts)
+    return passed and all(notebook.status == "ran" for notebook in run.notebooks)
+
+
 def summary(run: DayRun, found: Collected) -> str:
     """One or two sentences: how much ran, how much of it held, how long it took."""
     ran = sum(cell.status == "ran" for notebook in run.notebooks for cell in notebook.cells)
@@ -219,6 +227,7 @@ def _links(run: DayRun, notebook: NotebookRun, out: Path) -> Callable[[str], str
     return follow
 
 
+@cache
 def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("hpml.course"),
@@ -229,8 +238,12 @@ def _templates() -> jinja2.Environment:
     )
     style = Path(__file__).with_name("templates") / "style.css"
     environment.globals["style"] = Markup(style.read_text(encoding="utf-8"))
-    environment.filters.update(duration=duration, rounded=rounded)
+    environment.filters.update(duration=_unbroken_duration, rounded=rounded)
     return environment
+
+
+def _unbroken_duration(seconds: float) -> str:
+    return duration(seconds).replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -238,6 +251,3 @@ def _write(path: Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, path)
-
-
-__all__ = ["Collected", "ModuleRun", "collect", "duration", "summary", "write"]

@@ -41,10 +41,6 @@ class ModuleRun:
     module: Module
     notebooks: dict[Kind, NotebookRun]
 
-    @property
-    def seconds(self) -> float:
-        return sum(run.seconds for run in self.notebooks.values())
-
 
 @dataclass
 class DayRun:
@@ -60,10 +56,6 @@ class DayRun:
     @property
     def notebooks(self) -> list[NotebookRun]:
         return [run for module in self.modules for run in module.notebooks.values()]
-
-    @property
-    def all_well(self) -> bool:
-        return all(run.status == "ran" for run in self.notebooks)
 
 
 def plan(day: Day, names: Sequence[str], data: DataUsed) -> DayRun:

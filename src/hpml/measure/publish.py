@@ -43,16 +43,18 @@ def publish(
     publish("images per second", {"1 rank": 812.0, "2 ranks": 1534.0}, unit="images/s",
             caption="Two ranks of one thread each, against one.")
 
-    Raises TypeError where a value is neither a number nor text: a tensor is the caller's to reduce;
-    ValueError where a number is not finite.
+    Raises TypeError where a value is neither a plain number nor text (a tensor is the caller's to
+    reduce), ValueError where a number is not finite or there is none.
     """
     plain = dict(value) if isinstance(value, Mapping) else value
     numbers = list(plain.values()) if isinstance(plain, dict) else [plain]
+    if not numbers:
+        raise ValueError(f"publish {name!r}: no numbers given")
     allowed = (int, float) if isinstance(plain, dict) else (int, float, str)
     for number in numbers:
         if isinstance(number, bool) or not isinstance(number, allowed):
             raise TypeError(
-                f"publish {name!r}: {number!r} is a {type(number).__name__}, not a number"
+                f"publish {name!r}: {number!r} is a {type(number).__name__}: give int or float"
             )
         if isinstance(number, float) and not math.isfinite(number):
             raise ValueError(f"publish {name!r}: {number} is not finite")

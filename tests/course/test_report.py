@@ -1,0 +1,370 @@
+"""The report: whole, safe to open, and complete, whatever the notebooks put out."""
+
+import base64
+import html.parser
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from hpml.checks.verdict import ClaimResult, Verdict
+from hpml.course import day, report
+from hpml.course.page import sanitized
+from hpml.course.run import DataUsed, DayRun, plan
+from hpml.measure.machine import Fact
+from hpml.measure.publish import RESULT, SKIP, VERDICT
+
+COURSE = """
+title = "A day of rings"
+subtitle = "All <hands> on"
+[[module]]
+id = "03"
+name = "rings"
+title = "Rings & trees"
+slot = "09:00"
+asks = "Who adds up?"
+notebook = "notebooks/03_rings.ipynb"
+solution = "solutions/03_rings.ipynb"
+exercise_notebook = "exercises/03_rings.ipynb"
+exercises = [{ id = "ring", points = 4 }, { id = "tree", points = 3 }]
+jobs = []
+[[module]]
+id = "04"
+name = "meshes"
+title = "Meshes"
+slot = "10:00"
+asks = "Which axis?"
+notebook = "notebooks/04_meshes.ipynb"
+solution = "solutions/04_meshes.ipynb"
+exercise_notebook = "exercises/04_meshes.ipynb"
+exercises = []
+jobs = []
+"""
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n not much of a picture").decode()
+FACTS = (
+    Fact("cores", "2 usable", True),
+    Fact("SLURM", "none", False, "job scripts are read, not run", "log in to a cluster"),
+)
+
+
+class Elements(html.parser.HTMLParser):
+    """All elements of a page with their attributes, and its text without style sheets."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.words: list[str] = []
+        self.inside: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, {name: value or "" for name, value in attributes}))
+        self.inside.append(tag)
+
+    def handle_endtag(self, tag):
+        while self.inside and self.inside.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if "style" not in self.inside:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def shown(data: dict, cell: str = "show()"):
+    return new_code_cell(cell, outputs=[new_output("display_data", data=data)])
+
+
+def verdict(exercise: str, passed: bool) -> dict:
+    claims = (
+        ClaimResult("sums are right", True, 1),
+        ClaimResult("no <more> than needed", passed, 2, "sent 9 bytes", "Send less.", "less", 3),
+    )
+    status = "passed" if passed else "failed"
+    return Verdict(exercise, f"The {exercise}", status, claims, "1 of 2 claims hold", 7).record()
+
+
+@pytest.fixture
+def made(tmp_path: Path):
+    """`made(lecture=[cells], solution=[cells])` writes a report; returns run, front page, pages."""
+
+    def make(
+        lecture=(), solution=(), modules=("03",), synthetic=False, change=lambda run: None
+    ) -> tuple[DayRun, Elements, dict[str, str]]:
+        for folder, cells in (("notebooks", lecture), ("solutions", solution)):
+            (tmp_path / folder).mkdir()
+            for name in ("03_rings", "04_meshes"):
+                mine = cells if name == "03_rings" else []
+                nbformat.write(new_notebook(cells=list(mine)), tmp_path / folder / f"{name}.ipynb")
+        (tmp_path / "course.toml").write_text(COURSE)
+        words = "SYNTHETIC images (generated)" if synthetic else "real CIFAR-10, from /data"
+        data = DataUsed(tmp_path, words, synthetic)
+        run = plan(day.load(tmp_path / "course.toml"), modules, data)
+        for module in run.modules:
+            for kind, notebook in module.notebooks.items():
+                notebook.seconds = 75.0
+                for cell in notebook.cells:
+                    cell.status, cell.seconds = "ran", 2.0
+                    given = lecture if kind == "lecture" else solution
+                    if module.module.id == "03":
+                        notebook.notebook.cells[cell.index].outputs = given[cell.index].outputs
+        change(run)
+        out = tmp_path / "out"
+        front = report.write(run, FACTS, out)
+        pages = {path.name: path.read_text() for path in out.glob("*.html")}
+        assert front == out / "index.html"
+        return run, Elements(pages["index.html"]), pages
+
+    return make
+
+
+FIGURE = shown(
+    {"image/png": PIXEL, RESULT: {"name": "Training curve", "unit": "", "caption": "It <learns>."}}
+)
+RATES = {"1 rank": 812.4, "2 ranks": 1534.2}
+NUMBERS = shown(
+    {
+        "text/plain": "x",
+        RESULT: {"name": "Speed", "value": RATES, "unit": "images/s", "caption": ""},
+    }
+)
+HOSTILE = [
+    {"text/html": "<script>steal()</script><b onclick='steal()'>bold</b>"},
+    {"text/html": "<img src='https://evil.example/x.png' onerror='steal()'>"},
+    {"text/html": "<iframe src='https://evil.example'></iframe><svg onload='steal()'></svg>"},
+    {"text/html": "<a href='javascript:steal()'>x</a><a href='data:text/html,steal()'>y</a>"},
+    {"text/html": "<style>@import 'https://evil.example/x.css'; body{display:none}</style>"},
+    {"text/html": "<p style='background:url(https://evil.example/x.png)'>x</p>"},
+    {"text/html": "<link rel=stylesheet href='https://evil.example/x.css'><base href='//evil'>"},
+    {"text/markdown": "<script>steal()</script> ![x](https://evil.example/x.png)"},
+    {"image/svg+xml": "<svg xmlns='http://www.w3.org/2000/svg'><script>steal()</script></svg>"},
+    {"image/png": "\"><script>steal()</script>"},
+    {"text/plain": "</pre><script>steal()</script>"},
+    {"text/latex": "$\\text{<script>steal()</script>}$"},
+    {"text/latex": "$\\href{javascript:steal()}{x} a<b$"},
+    {"application/javascript": "steal()"},
+    {RESULT: {"name": "<script>steal()</script>", "value": "<script>", "unit": "<b>"}},
+    {SKIP: {"what": "<script>steal()</script>", "why": "<script>"}},
+]  # fmt: skip
+_RUNS = {"script", "iframe", "object", "embed", "link", "base", "form", "svg", "meta"}
+
+
+def assert_whole_and_inert(page: str) -> None:
+    elements = Elements(page).elements
+    for tag, attributes in elements:
+        if tag == "meta":
+            assert attributes.get("http-equiv", "Content-Security-Policy").startswith("Content")
+            continue
+        assert tag not in _RUNS, tag
+        assert not [name for name in attributes if name.startswith("on")], attributes
+        assert attributes.get("src", "data:image/").startswith("data:image/"), attributes
+        assert not re.match(r"\s*(javascript|data):", attributes.get("href", ""), re.IGNORECASE)
+        assert "url(" not in attributes.get("style", "")
+    styles = "".join(re.findall(r"<style>(.*?)</style>", page, re.DOTALL))
+    assert styles
+    assert "url(" not in styles
+    assert "@import" not in styles
+
+
+def test_the_front_page_lists_everything(made):
+    skipped = shown({SKIP: {"what": "Two nodes", "why": "no SLURM here"}})
+    _, front, _ = made(
+        lecture=[FIGURE, NUMBERS, skipped],
+        solution=[shown({VERDICT: verdict("ring", True)}), shown({VERDICT: verdict("tree", True)})],
+    )
+    for words in (
+        "A day of rings", "All <hands> on", "real CIFAR-10, from /data",  # what it is
+        "All 5 cells ran, 2 of 2 exercises passed", "09:00", "03 Rings & trees", "Who adds up?",
+        "04 Meshes", "1 min 15 s", "✓︎ ran", "7",  # the day and its times
+        "Training curve.", "It <learns>.", "Speed in images/s", "812", "1,534",  # the figures
+        "The ring", "The tree", "✓︎ passed", "3 of 3",  # the verdicts
+        "Two nodes: no SLURM here", "Module 04, Meshes: not asked for in this run",  # the skips
+        "2 usable", "Costs: job scripts are read, not run. Remedy: log in to a cluster.",
+    ):  # fmt: skip
+        assert words in front.text.replace("\N{NO-BREAK SPACE}", " "), words
+    pictures = [attributes for tag, attributes in front.elements if tag == "img"]
+    expected = {"src": f"data:image/png;base64,{PIXEL}", "alt": "It <learns>."}
+    assert pictures == [expected]
+
+
+def test_real_data_is_said_and_synthetic_data_is_unmistakable_on_every_page(made):
+    _, _, pages = made(lecture=[NUMBERS], synthetic=True)
+    assert len(pages) == 3
+    for page in pages.values():
+        assert "<strong>SYNTHETIC data.</strong>" in page
+    assert "trained on SYNTHETIC images" in Elements(pages["index.html"]).text
+
+
+def test_real_data_is_not_called_synthetic(made):
+    _, _, pages = made(lecture=[NUMBERS])
+    assert all("SYNTHETIC" not in page and "real CIFAR-10" in page for page in pages.values())
+
+
+def test_a_failure_is_on_the_front_page_with_its_error_and_a_link_to_its_cell(made):
+    def fail(run: DayRun) -> None:
+        cells = run.modules[0].notebooks["lecture"].cells
+        cells[0].status, cells[0].error = "failed", "ValueError: <bad>"
+        cells[1].status = "not run"
+
+    run, front, pages = made(lecture=[NUMBERS, new_code_cell("2")], change=fail)
+    assert "“show()”" in front.text
+    assert "ValueError: <bad>" in front.text
+    assert "1 cell after it not run" in front.text
+    links = [attributes.get("href") for tag, attributes in front.elements if tag == "a"]
+    assert "03_rings_lecture.html#cell-0" in links
+    assert 'id="cell-0"' in pages["03_rings_lecture.html"]
+    assert ">not run</p>" in pages["03_rings_lecture.html"]
+    assert not report.all_well(run, report.collect(run))
+
+
+def test_a_kernel_that_never_came_up_is_reported_with_its_last_words(made):
+    def fail(run: DayRun) -> None:
+        notebook = run.modules[0].notebooks["lecture"]
+        notebook.error, notebook.kernel_log = "the kernel did not start", "no module <x>"
+        notebook.cells[0].status = "not run"
+
+    _, front, _ = made(lecture=[NUMBERS], change=fail)
+    assert "the kernel did not start" in front.text
+    assert "no module <x>" in front.text
+
+
+def test_an_interrupted_run_says_so(made):
+    def interrupt(run: DayRun) -> None:
+        run.interrupted = True
+        run.modules[0].notebooks["solution"].cells[0].status = "not run"
+        run.modules[0].notebooks["solution"].seconds = 0.0
+
+    run, front, _ = made(
+        lecture=[NUMBERS], solution=[shown({VERDICT: verdict("ring", True)})], change=interrupt
+    )
+    assert "The run was interrupted." in front.text
+    assert "1 of 2 cells ran" in front.text
+    assert run.modules[0].notebooks["solution"].status == "not run"
+
+
+@pytest.mark.parametrize("tree", [None, False])
+def test_all_is_well_only_when_every_exercise_passed(made, tree):
+    cells = [shown({VERDICT: verdict("ring", True)})]
+    if tree is not None:
+        cells.append(shown({VERDICT: verdict("tree", tree)}))
+    run, front, _ = made(solution=cells)
+    assert not report.all_well(run, report.collect(run))
+    assert "1 of 2 exercises passed" in front.text
+    said = "not checked in this run" if tree is None else "1 of 2 claims hold"
+    assert said in front.text
+
+
+def test_all_is_well_when_all_ran_and_passed(made):
+    run, _, _ = made(solution=[shown({VERDICT: verdict(name, True)}) for name in ("ring", "tree")])
+    assert report.all_well(run, report.collect(run))
+
+
+def test_verdicts_of_a_lecture_do_not_count(made):
+    run, _, _ = made(lecture=[shown({VERDICT: verdict("ring", False)})])
+    assert report.collect(run).verdicts == {}
+
+
+def test_a_failed_verdict_shows_its_message_and_hint_on_the_page(made):
+    _, _, pages = made(solution=[shown({VERDICT: verdict("ring", False)})])
+    text = Elements(pages["03_rings_solution.html"]).text
+    assert "With 3 ranks: sent 9 bytes" in text
+    assert "Hint: Send less." in text
+    assert "no <more> than needed" in text
+
+
+def test_a_result_published_again_replaces_the_earlier_one(made):
+    later = shown({RESULT: {"name": "Speed", "value": 9, "unit": "", "caption": ""}})
+    run, _, _ = made(lecture=[NUMBERS, later])
+    assert [result.value for result in report.collect(run).results] == [9]
+
+
+@pytest.mark.parametrize("data", HOSTILE, ids=lambda data: f"{data}"[:60])
+def test_hostile_outputs_neither_run_nor_load(made, data):
+    _, _, pages = made(lecture=[shown(data)], solution=[shown(data)])
+    assert len(pages) == 3
+    for page in pages.values():
+        assert_whole_and_inert(page)
+        assert "default-src 'none'" in page
+
+
+def test_hostile_streams_errors_titles_and_prose_are_text(made):
+    bad = "</pre><script>steal()</script>\x1b[31m<img src=x onerror=steal()>"
+    cell = new_code_cell(
+        bad,
+        outputs=[
+            new_output("stream", name="stderr", text=bad),
+            new_output("error", ename=bad, evalue=bad, traceback=[bad]),
+        ],
+    )
+
+    def fail(run: DayRun) -> None:
+        failed = run.modules[0].notebooks["lecture"].cells[0]
+        failed.status, failed.error = "failed", bad
+
+    _, _, pages = made(lecture=[cell, new_markdown_cell(bad)], change=fail)
+    for page in pages.values():
+        assert_whole_and_inert(page)
+
+
+def test_the_allow_list_keeps_tables_and_safe_links():
+    table = '<table><tbody><tr><td style="text-align:right">1</td></tr></tbody></table>'
+    assert sanitized(table) == table
+    kept = sanitized('<a href="https://pytorch.org">docs</a>')
+    assert 'href="https://pytorch.org"' in kept
+
+
+def test_formulas_are_mathml_and_unreadable_ones_stay_as_text(made):
+    prose = "With $p$ ranks: $$\\frac{p-1}{p}$$ and $\\begin{oops}$."
+    _, _, pages = made(lecture=[new_markdown_cell(prose), new_code_cell("1")])
+    page = pages["03_rings_lecture.html"]
+    assert (
+        "<mfrac><mrow><mi>p</mi><mo>−</mo><mn>1</mn></mrow><mrow><mi>p</mi></mrow></mfrac>" in page
+    )
+    assert "\\frac" not in page
+    assert "\\begin{oops}" in Elements(page).text
+
+
+def test_links_between_notebooks_lead_to_pages_and_others_to_files(made):
+    prose = (
+        "[a](../solutions/03_rings.ipynb#Why) [b](../slurm/x%20y.slurm) "
+        "[c](https://pytorch.org) [d](#Here)"
+    )
+    _, _, pages = made(lecture=[new_markdown_cell(prose), new_code_cell("1")])
+    page = Elements(pages["03_rings_lecture.html"])
+    links = [attributes.get("href") for tag, attributes in page.elements if tag == "a"]
+    assert "03_rings_solution.html#Why" in links
+    assert "../slurm/x%20y.slurm" in links
+    assert "https://pytorch.org" in links
+    assert "#Here" in links
+
+
+def test_pictures_beside_a_notebook_become_part_of_the_page(made, tmp_path: Path):
+    (tmp_path / "ring.png").write_bytes(b"picture")
+    prose = "![a ring](../ring.png) ![gone](../gone.png)"
+    _, _, pages = made(lecture=[new_markdown_cell(prose), new_code_cell("1")])
+    page = Elements(pages["03_rings_lecture.html"])
+    pictures = [attributes for tag, attributes in page.elements if tag == "img"]
+    encoded = base64.b64encode(b"picture").decode()
+    assert pictures == [{"src": f"data:image/png;base64,{encoded}", "alt": "a ring"}]
+    assert "gone" in page.text
+
+
+def test_code_below_a_magic_is_highlighted(made):
+    _, _, pages = made(lecture=[new_code_cell("%%answer ddp\nimport <torch>")])
+    page = pages["03_rings_lecture.html"]
+    assert '<span class="magic">%%answer ddp</span>\n<span class="kn">import</span>' in page
+    assert "&lt;" in page
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.6, "1 min 00 s"), (432, "7 min 12 s"),
+     (3599.7, "1 h 00 min"), (3780, "1 h 03 min")],
+)  # fmt: skip
+def test_durations_are_said_as_people_say_them(seconds, words):
+    assert report.duration(seconds) == words
