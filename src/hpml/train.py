@@ -104,6 +104,7 @@ class Run:
                 gradient_as_bucket_view=True,
             )
         self.position = Position()
+        self.steps = 0  # of this process, over epochs: with many ranks an epoch is a few steps
         self.resume()
 
     def train(self, asked: requests.Requests) -> History:
@@ -131,12 +132,13 @@ class Run:
         totals = Totals(self.device, position.sums if self.rank == 0 else None)
         started = time.perf_counter() - position.seconds
         self.network.train()
-        for step, index in enumerate(shard.split(config.batch_size), 1):
+        for index in shard.split(config.batch_size):
             lr = self.step(index, totals)
+            self.steps += 1
             seen = min(len(index) * world_size, self.images - position.consumed)
             position.consumed += seen
             scalars.step(seen)
-            if request := asked.agreed(step, self.device):
+            if request := asked.agreed(self.steps, self.device):
                 position.seconds = time.perf_counter() - started
                 self.save(totals.over_ranks())
                 if request == requests.SAVE_AND_STOP:
