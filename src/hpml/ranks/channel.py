@@ -48,6 +48,14 @@ class EventSender:
         with self._lock:
             self._sock.sendall(data)
 
+    def offer(self, event: list[Any]) -> None:
+        """Send, unless a send is under way: for a signal handler, which may have interrupted it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sock.sendall(msgpack.packb(event, use_bin_type=True))
+            finally:
+                self._lock.release()
+
 
 class EventReader:
     """In the parent: turns whatever bytes arrive into well-formed events, and refuses the rest.

@@ -99,7 +99,7 @@ def run(sock: socket.socket, output: int) -> None:
 def _prepare(job: Job, send: EventSender) -> None:
     stacks = open(stack_file(job.scratch, job.rank), "w")  # noqa: SIM115 (kept for the handler)
     faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
-    signal.signal(SAMPLE_SIGNAL, stationary.sampler(send, job.filename))
+    signal.signal(SAMPLE_SIGNAL, stationary.sampler(send.offer, job.filename))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(job.environment)
     os.chdir(job.cwd)
