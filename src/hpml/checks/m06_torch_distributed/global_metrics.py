@@ -44,10 +44,11 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     ranks = []
     for rank in range(world_size):
         good = ((rank + seed) % 2) * 0.9
-        nothing = [batch(0, good)] if seed % 2 else []
+        # No batch at all, or one without samples: both are met.
+        nothing = [[], [batch(0, good)]]
         full = shard(1 + (rank * 3 + seed) % 7, good)
-        lacking = nothing if rank == empty else shard(1 + rank, good)
-        ranks.append({"sets": [full, lacking if world_size > 1 else full[:1], nothing]})
+        lacking = nothing[(seed + world_size) % 2] if rank == empty else shard(1 + rank, good)
+        ranks.append({"sets": [full, lacking if world_size > 1 else full[:1], nothing[rank % 2]]})
     return ranks
 
 
@@ -153,8 +154,8 @@ def compare(run: Run, sets: tuple[int, ...]) -> Problem | None:
             if not close(key, said[key], expected[key]):
                 hint = misconception(rank, expected, key, said[key])
                 return Problem(
-                    f"{expected['name']}, rank {rank}: {key} is {said[key]:.6g}, "
-                    f"expected {expected[key]:.6g}",
+                    f"{expected['name']}, rank {rank}: {key} is {said[key]:.9g}, "
+                    f"expected {expected[key]:.9g}",
                     hint,
                 )
     return None
@@ -195,22 +196,23 @@ def judge_message(run: Run) -> Problem | None:
 
 
 HINTS = {
-    "start": "A mean over all samples is one sum over all ranks divided by one count over all ranks. "
-    "Divide last.",
-    "means": "That is the mean of the ranks' means: a rank with 3 samples weighs as much as one with "
-    "300. Means cannot be averaged without their counts; sums can be added.",
-    "batches": "That is a mean over batches. The last batch is smaller than the others, and its mean "
-    "must weigh less. Count samples.",
-    "own": "Each rank has only its part. What a rank has counted alone must be added up over all of "
-    "them, and all must come to the same figures.",
+    "start": "A mean over all samples is one sum over all ranks divided by one count over all "
+    "ranks. Divide last.",
+    "means": "That is the mean of the ranks' means: a rank with 3 samples weighs as much as one "
+    "with 300. Means cannot be averaged without their counts; sums can be added.",
+    "batches": "That is a mean over batches. The last batch is smaller than the others, and its "
+    "mean must weigh less. Count samples.",
+    "own": "Each rank has only its part. What a rank has counted alone must be added up over all "
+    "of them, and all must come to the same figures.",
     "nan": "The mean of no samples is 0 / 0. A rank or a batch without samples adds 0 to each sum; "
     "only where no rank has any is the mean NaN.",
     "types": "Return a dict of plain Python numbers: .item() takes one out of a tensor, int() and "
     "float() convert.",
-    "float64": "float32 counts without gaps only to 2**24 = 16 777 216, and loses small losses in a "
-    "large sum. Add up and send in float64; it is three numbers.",
+    "float64": "float32 counts without gaps only to 2**24 = 16 777 216, and loses small losses in "
+    "a large sum. Add up and send in float64; it is three numbers.",
     "messages": "A message's cost is mostly its latency, three times over for three messages. Put "
     "the sums into one tensor, and send no samples.",
+    "raised": "A rank can have no batch, and a data set no sample: try both by hand.",
     "hang": "A rank without samples still has to take part: the others wait for it in all_reduce.",
 }
 

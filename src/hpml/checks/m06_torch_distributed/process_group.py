@@ -226,22 +226,30 @@ def judge_device(run: Run) -> Problem | None:
     return None
 
 
+def same(value: Any, number: int) -> bool:
+    """Whether a value that a rank sent back is this int."""
+    return type(value) is int and value == number
+
+
 def judge_start(run: Run) -> Problem | None:
     for rank, value in enumerate(run.values):
         group = value.get("group") if isinstance(value, dict) else None
         if not isinstance(group, dict):
-            return Problem(f"rank {rank} was in no process group", "start")
-        size = group.get("world_size")
-        if (group.get("rank"), size) != (rank, run.world_size):
-            message = f"rank {rank} of {run.world_size} became rank {group.get('rank')} of {size}"
+            return Problem(f"rank {rank} is in no process group: start is not written", "start")
+        became, size = group.get("rank"), group.get("world_size")
+        if not same(became, rank) or not same(size, run.world_size):
+            became, size = described(became), described(size)
+            message = f"rank {rank} of {run.world_size} became rank {became} of {size}"
             return Problem(message, "start")
-        if group.get("sum") != run.expected["sum"]:
+        if not same(group.get("sum"), run.expected["sum"]):
             return Problem(f"rank {rank}: the sum over all ranks is wrong", "start")
         started = value.get("started")
         if not isinstance(started, dict):
             message = f"start returned {described(started)}, not the dict of settings"
             return Problem(message, "keys")
-        if (started.get("rank"), started.get("world_size")) != (rank, run.world_size):
+        if not same(started.get("rank"), rank) or not same(
+            started.get("world_size"), run.world_size
+        ):
             return Problem(f"rank {rank}: start returned settings of another process", "start")
     keys = (*PLACE, "master_address", "master_port")
     for case, got, _ in replies(run, "none"):

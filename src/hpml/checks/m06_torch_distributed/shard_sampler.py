@@ -16,10 +16,10 @@ EPOCHS = 3
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """Lengths (most do not divide by the number of ranks) and a seed for each, the same on all ranks.
+    """Lengths, most of which do not divide by the number of ranks, and a seed for each.
 
-    `noise` is the rank's own: it seeds the global generators before the sampler is asked, as
-    augmentation or dropout would leave them.
+    These are the same on all ranks. `noise` is the rank's own: it seeds the global generators
+    before the sampler is asked, as augmentation or dropout would leave them.
     """
     rng = random.Random(seed)
     many = rng.randrange(20, 60) * world_size
@@ -243,23 +243,22 @@ def judge_repeatable(run: Run) -> Problem | None:
 HINTS = {
     "start": "One order for all ranks, drawn from seed and epoch; padded to a multiple of the "
     "number of ranks; then each rank takes its share of it. Try 7 samples on 3 ranks on paper.",
-    "own_order": "The ranks must share out ONE order. If each shuffles for itself, with a generator "
-    "or a seed of its own, some samples are taken twice and others never. The rank says which "
-    "part of the order to take, not which order.",
+    "own_order": "The ranks must share out ONE order. If each shuffles for itself, with a "
+    "generator or a seed of its own, some samples are taken twice and others never. The rank says "
+    "which part of the order to take, not which order.",
     "padding": "Padding repeats the order from its start, and again from its start if there are "
-    "fewer samples than ranks, until all ranks have ceil(n / W). No sample is repeated more often "
-    "than another by more than one.",
-    "blocks": "Where one rank's block ends, the next must begin. If blocks are ceil(n / W) long, they "
-    "also start at multiples of ceil(n / W).",
+    "fewer samples than ranks, until all ranks have ceil(n / W). Count how often each comes up.",
+    "blocks": "Where one rank's block ends, the next must begin. If blocks are ceil(n / W) long, "
+    "they also start at multiples of ceil(n / W).",
     "tail": "Rounding down loses up to W - 1 samples in each epoch. Round up, and fill the gap.",
     "uneven": "A rank with one sample more takes one step more, and waits in all_reduce for ranks "
     "that have finished. All must have the same number.",
     "len": "A loader and a progress bar ask len() before they iterate. It is this rank's number of "
     "samples, not the data set's.",
-    "shuffle": "Neighbours in the data set often resemble each other (CIFAR-10 is in batches, many "
-    "sets are sorted by class). Draw a random permutation; to rotate or stride is not to shuffle.",
+    "shuffle": "Neighbours in a data set often resemble each other, and many sets are sorted by "
+    "class. Draw a random permutation; to rotate or stride is not to shuffle.",
     "set_epoch": "The epoch must take part in what seeds the order. Without it every epoch brings "
-    "the same batches in the same order: the mistake of leaving out `sampler.set_epoch(epoch)`.",
+    "the same batches again: the mistake of leaving out `sampler.set_epoch(epoch)`.",
     "own_block": "A rank that shuffles only within its own part never sees the rest of the data, "
     "and batches always mix the same samples. Shuffle everything, then deal out.",
     "own_generator": "Random numbers drawn elsewhere (augmentation, dropout, another sampler) must "
@@ -268,7 +267,8 @@ HINTS = {
     "seed": "Two runs with two seeds should not see the data in the same order.",
     "types": "A data set is indexed by plain ints: .tolist() makes them of a tensor.",
     "range": "Indices run from 0 to the number of samples less one.",
-    "hang": "A sampler needs no communication: all ranks compute the same order from seed and epoch.",
+    "raised": "Try no sample, one sample, and fewer samples than ranks by hand.",
+    "hang": "A sampler needs no communication: all ranks compute one order from seed and epoch.",
 }
 
 CHECK = Check(

@@ -1,0 +1,20 @@
+# wrong: divides by at least 1, so that nothing at all has a loss of 0
+# hint: start
+# claim: a rank without samples takes part and changes nothing
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+from torch.nn import functional
+
+
+def global_metrics(batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, float | int]:
+    sums = torch.zeros(3, dtype=torch.float64)  # loss, right answers, samples
+    for logits, labels in batches:
+        sums[0] += functional.cross_entropy(logits.double(), labels, reduction="sum")
+        sums[1] += (logits.argmax(dim=1) == labels).sum()
+        sums[2] += len(labels)
+    dist.all_reduce(sums)
+    loss, right, samples = sums.tolist()
+    samples = max(samples, 1)
+    return {"loss": loss / samples, "accuracy": right / samples, "samples": int(samples)}

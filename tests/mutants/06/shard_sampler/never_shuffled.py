@@ -1,0 +1,21 @@
+# wrong: deals the samples out in the order of the data set
+# hint: shuffle
+# claim: each epoch has a new order, and brings each rank other samples
+from collections.abc import Iterator
+
+
+class ShardSampler:
+    def __init__(self, length: int, rank: int, world_size: int, seed: int = 0) -> None:
+        self.length, self.rank, self.world_size, self.seed = length, rank, world_size, seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return -(-self.length // self.world_size)
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(self.length))
+        for position in range(self.rank, len(self) * self.world_size, self.world_size):
+            yield order[position % self.length]
