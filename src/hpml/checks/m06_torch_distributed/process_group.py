@@ -193,13 +193,13 @@ def judge_master(run: Run) -> Problem | None:
 
 def judge_port(run: Run) -> Problem | None:
     ports: dict[int, int] = {}
+    ignored = None
     for case, got, _ in replies(run, "srun"):
         if problem := unusable(case, got, ("master_port",), "port"):
             return problem
         port = got["master_port"]
         if case.job is None:
-            if problem := differing(case, got, ("master_port",), "exported"):
-                return problem
+            ignored = ignored or differing(case, got, ("master_port",), "exported")
             continue
         if port not in PORTS:
             message = f"job {case.job} meets on port {port}, which is not in 1024 to 32767"
@@ -210,7 +210,7 @@ def judge_port(run: Run) -> Problem | None:
     for one, other in combinations(sorted(ports), 2):
         if other - one < 1000 and ports[one] == ports[other]:
             return Problem(f"jobs {one} and {other} both meet on port {ports[one]}", "port")
-    return None
+    return ignored
 
 
 def judge_device(run: Run) -> Problem | None:
@@ -305,6 +305,9 @@ HINTS = {
     "which lets the kernel choose.",
     "batch": "A batch script has SLURM variables too, with SLURM_NTASKS for the steps to come, but "
     "it is one process. Only a task that srun started has SLURM_STEP_ID.",
+    "raised": "What is missing, and which launcher did you take it for? A MASTER_ADDR alone does "
+    "not mean torchrun, and torch's own env:// wants RANK and WORLD_SIZE, which srun does not set. "
+    "An address already in use means that two processes take themselves for rank 0.",
     "hang": "All ranks must name the same master address, the same port and the same world size, "
     "and each another rank. Whoever differs is waited for without end.",
 }

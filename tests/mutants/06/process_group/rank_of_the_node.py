@@ -1,5 +1,5 @@
 # wrong: enters the group with the number of the node
-# hint: hang
+# hint: raised
 import os
 import re
 from collections.abc import Mapping

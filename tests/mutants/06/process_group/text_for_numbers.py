@@ -1,4 +1,4 @@
-# wrong: leaves the ranks as text
+# wrong: leaves a number as text
 # hint: types
 # claim: torchrun's variables place every rank
 import os
@@ -12,11 +12,11 @@ import torch.distributed as dist
 def settings(environment: Mapping[str, str], gpus: int) -> dict[str, int | str]:
     if "RANK" in environment:
         found = {
-            "rank": environment["RANK"],
+            "rank": int(environment["RANK"]),
             "world_size": int(environment["WORLD_SIZE"]),
             "local_rank": int(environment["LOCAL_RANK"]),
             "local_world_size": int(environment["LOCAL_WORLD_SIZE"]),
-            "node_rank": int(environment.get("GROUP_RANK", 0)),
+            "node_rank": environment.get("GROUP_RANK", "0"),
             "master_address": environment["MASTER_ADDR"],
             "master_port": int(environment["MASTER_PORT"]),
         }

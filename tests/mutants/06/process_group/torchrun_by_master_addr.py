@@ -1,6 +1,5 @@
 # wrong: takes MASTER_ADDR for a sign of torchrun
-# hint: srun
-# claim: srun's variables place every rank, however tasks are spread
+# hint: raised
 import os
 import re
 from collections.abc import Mapping
