@@ -22,14 +22,14 @@ def settings(environment: Mapping[str, str], gpus: int) -> dict[str, int | str]:
         }
     elif "SLURM_STEP_ID" in environment:
         node = int(environment["SLURM_NODEID"])
+        given = tasks_per_node(environment["SLURM_STEP_TASKS_PER_NODE"])[node]
         master = environment.get("MASTER_ADDR") or first_host(environment["SLURM_STEP_NODELIST"])
         port = environment.get("MASTER_PORT") or 10_000 + int(environment["SLURM_JOB_ID"]) % 20_000
         found = {
             "rank": int(environment["SLURM_PROCID"]),
             "world_size": int(environment["SLURM_STEP_NUM_TASKS"]),
             "local_rank": int(environment["SLURM_LOCALID"]),
-            "local_world_size": int(environment.get("SLURM_NTASKS_PER_NODE", 0))
-            or tasks_per_node(environment["SLURM_STEP_TASKS_PER_NODE"])[node],
+            "local_world_size": int(environment.get("SLURM_NTASKS_PER_NODE", given)),
             "node_rank": node,
             "master_address": master,
             "master_port": int(port),

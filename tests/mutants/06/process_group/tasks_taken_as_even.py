@@ -22,14 +22,14 @@ def settings(environment: Mapping[str, str], gpus: int) -> dict[str, int | str]:
         }
     elif "SLURM_STEP_ID" in environment:
         node = int(environment["SLURM_NODEID"])
+        ranks = int(environment["SLURM_STEP_NUM_TASKS"])
         master = environment.get("MASTER_ADDR") or first_host(environment["SLURM_STEP_NODELIST"])
         port = environment.get("MASTER_PORT") or 10_000 + int(environment["SLURM_JOB_ID"]) % 20_000
         found = {
             "rank": int(environment["SLURM_PROCID"]),
-            "world_size": int(environment["SLURM_STEP_NUM_TASKS"]),
+            "world_size": ranks,
             "local_rank": int(environment["SLURM_LOCALID"]),
-            "local_world_size": int(environment["SLURM_STEP_NUM_TASKS"])
-            // int(environment["SLURM_STEP_NUM_NODES"]),
+            "local_world_size": ranks // int(environment["SLURM_NNODES"]),
             "node_rank": node,
             "master_address": master,
             "master_port": int(port),

@@ -20,7 +20,6 @@ class ShardSampler:
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed + self.epoch)
         order = torch.randperm(self.length, generator=generator).tolist()
-        for position in range(
-            self.rank, -(-self.length // self.world_size) * self.world_size, self.world_size
-        ):
+        total = -(-self.length // self.world_size) * self.world_size
+        for position in range(self.rank, total, self.world_size):
             yield order[position % self.length]
