@@ -102,13 +102,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UserError as error:
         code = _complain(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        print("hpml: interrupted", file=sys.stderr)
         code = INTERRUPTED
     except Exception as error:
         if not hasattr(error, "format_message"):  # what all of typer's usage errors have
             raise
         command = f"./hpml {wanted}" if wanted else "./hpml"
         code = _complain(f"{error.format_message().rstrip('.')}: {command} --help says more")
+    if code == INTERRUPTED:  # some versions of typer return it, others raise
+        print("hpml: interrupted", file=sys.stderr)
     sys.exit(code if type(code) is int else 0)
 
 

@@ -1,0 +1,188 @@
+"""The command line as a whole: help, exit codes, errors in one line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from hpml import cli
+from hpml.problem import NOT_GRADABLE, UserError
+
+
+def hpml(*arguments: str, code: str = "from hpml.cli import main; main()"):
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "COLUMNS": "200", "TERM": "dumb", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def the_command(monkeypatch):
+    """Make `./hpml list` be the given function."""
+
+    def is_(function) -> None:
+        module = type(sys)("hpml.cli.learn_command")
+        module.list_ = function
+        monkeypatch.setitem(sys.modules, "hpml.cli.learn_command", module)
+
+    return is_
+
+
+def code_of(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(arguments)
+    return exit_.value.code
+
+
+def test_help_names_every_command_with_what_it_does():
+    said = hpml("--help")
+    assert said.returncode == 0
+    for name, command in cli.COMMANDS.items():
+        line = next(line for line in said.stdout.splitlines() if f"│ {name} " in line)
+        assert command.help in line
+
+
+def test_no_arguments_is_a_call_for_help():
+    assert hpml().stdout == hpml("--help").stdout
+
+
+def test_help_imports_nothing_slow():
+    code = (
+        "import sys\nfrom hpml.cli import main\ntry: main()\n"
+        "finally: print({'torch', 'numpy', 'jupyterlab', 'matplotlib'} & sys.modules.keys())"
+    )
+    assert hpml("--help", code=code).stdout.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_is_there_and_explains_itself(name):
+    said = hpml(name, "--help")
+    assert said.returncode == 0, said.stderr
+    assert f"Usage: ./hpml {name} " in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["nope"], "'nope'"), (["--nope"], "--nope"), (["doctor", "--nope"], "./hpml doctor --help")],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments, words):
+    said = hpml(*arguments)
+    assert said.returncode == 2
+    assert said.stdout == ""
+    (line,) = said.stderr.splitlines()
+    assert line.startswith("hpml: ")
+    assert words in line
+    assert "--help" in line
+
+
+def test_a_user_error_is_one_line_and_exit_code_2(the_command, capsys):
+    def command() -> None:
+        raise UserError("answers.py has no %%answer cell:\n  add one")
+
+    the_command(command)
+    assert code_of("list") == 2
+    assert capsys.readouterr().err == "hpml: answers.py has no %%answer cell: add one\n"
+
+
+@pytest.mark.parametrize(
+    ("returned", "code"), [(None, 0), (0, 0), (1, 1), (NOT_GRADABLE, 3), (True, 0), ("text", 0)]
+)
+def test_what_a_command_returns_is_the_exit_code(the_command, returned, code):
+    the_command(lambda: returned)
+    assert code_of("list") == code
+
+
+def test_a_command_may_also_raise_its_exit_code(the_command):
+    def command() -> None:
+        raise typer.Exit(1)
+
+    the_command(command)
+    assert code_of("list") == 1
+
+
+def test_a_fault_of_ours_keeps_its_traceback(the_command):
+    def command() -> None:
+        raise ZeroDivisionError("ours")
+
+    the_command(command)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["list"])
+
+
+def test_an_interrupt_is_one_line_and_exit_code_130():
+    code = (
+        "import sys, time, types\nfrom hpml.cli import main\n"
+        "module = types.ModuleType('hpml.cli.learn_command')\n"
+        "module.list_ = lambda: print('here', flush=True) or time.sleep(60)\n"
+        "sys.modules[module.__name__] = module\nmain()"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-c", code, "list"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout.readline() == "here\n"
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert err.strip() == "hpml: interrupted"
+
+
+def test_doctor_as_json_is_the_machines_facts():
+    said = hpml("doctor", "--json")
+    assert said.returncode == 0, said.stderr
+    told = json.loads(said.stdout)
+    assert told["can_run"] is True
+    facts = {fact["name"]: fact for fact in told["facts"]}
+    assert facts["Python"]["value"].startswith(".".join(map(str, sys.version_info[:3])))
+    assert facts["torch"]["ok"]
+
+
+def test_doctor_tells_cost_and_remedy_of_each_lack_and_of_nothing_else(monkeypatch, capsys):
+    from hpml.measure import machine
+
+    facts = (
+        machine.Fact("here", "3 of them", True, needed=True),
+        machine.Fact("gone", "none", False, "no [fun]", "buy one"),
+    )
+    monkeypatch.setattr(machine, "facts", lambda: facts)
+    monkeypatch.setenv("COLUMNS", "100")
+    assert code_of("doctor") == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[:4] == ["here  3 of them", "gone  none", "costs: no [fun]", "remedy: buy one"]
+
+
+def test_doctor_says_so_when_the_course_cannot_run(monkeypatch, capsys):
+    from hpml.measure import machine
+
+    facts = (machine.Fact("torch", "none", False, "nothing runs", "install it", needed=True),)
+    monkeypatch.setattr(machine, "facts", lambda: facts)
+    assert code_of("doctor") == 2
+    assert "cannot run" in capsys.readouterr().out
+
+
+def test_test_runs_pytest_with_what_it_is_given_and_maps_its_exit_code(tmp_path):
+    (tmp_path / "test_it.py").write_text("def test_good(): pass\ndef test_bad(): assert 0\n")
+    options = [
+        "-p",
+        "xdist",
+        "-n0",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        f"--rootdir={tmp_path}",
+        str(tmp_path),
+    ]
+    good = hpml("test", *options, "-k", "good")
+    assert (good.returncode, "1 passed" in good.stdout) == (0, True), good.stdout
+    bad = hpml("test", *options)
+    assert (bad.returncode, "1 failed, 1 passed" in bad.stdout) == (1, True), bad.stdout
+    assert "slowest" in bad.stdout

@@ -1,0 +1,130 @@
+"""Facts about this machine, and about machines that lack things."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hpml.data import cifar10
+from hpml.measure import cgroup, machine, namespaces
+
+FACTS = {
+    "C++ compiler": machine._compiler,
+    "MPI": machine._mpi,
+    "SLURM": machine._slurm,
+    "bubblewrap": machine._bubblewrap,
+    "browser": machine._browser,
+    "memory": machine._memory,
+    "cores": machine._cores,
+    "data": machine._data,
+}
+
+
+def fact(name: str) -> machine.Fact:
+    """One fact, without looking for all the others."""
+    return FACTS[name]()
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """`programs(name=script)`: a PATH with these shell scripts and nothing else."""
+
+    def only(**scripts: str) -> None:
+        for name, script in scripts.items():
+            path = tmp_path / name.replace("cxx", "c++")
+            path.write_text(f"#!/bin/sh\n{script}\n")
+            path.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path))
+
+    return only
+
+
+def test_a_lack_always_has_a_cost_and_a_remedy_and_nothing_else_has():
+    facts = machine.facts()
+    assert len({known.name for known in facts}) == len(facts)
+    assert {known.name for known in facts} >= FACTS.keys()
+    assert machine.can_run(facts)  # the course runs where its tests run
+    for known in facts:
+        assert known.value
+        assert bool(known.cost_of_lack) == bool(known.remedy) == (not known.ok), known
+
+
+def test_the_course_cannot_run_without_what_is_needed():
+    here = machine.Fact("torch", "2", True, needed=True)
+    gone = machine.Fact("torch", "none", False, "all", "get it", needed=True)
+    luxury = machine.Fact("GPUs", "none", False, "speed", "buy", needed=False)
+    assert machine.can_run([here, luxury])
+    assert not machine.can_run([here, luxury, gone])
+
+
+def test_a_machine_with_no_programs_lacks_them_by_name(programs):
+    programs()
+    for name in ("C++ compiler", "MPI", "SLURM", "bubblewrap", "browser"):
+        assert not fact(name).ok, name
+
+
+def test_a_program_is_told_with_the_first_line_it_says_of_itself(programs):
+    programs(mpirun="printf '\\nmpirun (Open MPI) 4.1.4\\nReport bugs\\n'", cxx="exit 1", bwrap=":")
+    assert fact("MPI").value == "mpirun (Open MPI) 4.1.4"
+    assert fact("bubblewrap").value.endswith("/bwrap")  # says nothing: then where it is
+    assert not fact("C++ compiler").ok  # is there, but does not run
+
+
+def test_limits_of_control_groups_count_not_the_machine(monkeypatch):
+    monkeypatch.setattr(cgroup, "memory_limit", lambda: 2**30)
+    monkeypatch.setattr(cgroup, "cpu_limit", lambda: 0.5)
+    assert (fact("memory").value, fact("memory").ok) == ("1.0 GiB", False)
+    assert fact("cores").value.startswith("0.5 usable")
+    assert not fact("cores").ok
+
+
+def test_usable_cores_are_those_that_this_process_is_bound_to(monkeypatch):
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("processes cannot be bound to a processor by this system")
+    code = (
+        "import os; from hpml.measure.machine import usable_cores\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); print(usable_cores() <= 1)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert said.stdout == "True\n", said.stderr
+
+
+def test_a_refusal_of_the_kernel_is_said_in_its_words():
+    # A kind of namespace that no kernel has: refused everywhere, and by the kernel itself.
+    namespaces.FLAGS["none such"] = 0x1
+    try:
+        assert namespaces.refusal("none such") == os.strerror(22)
+    finally:
+        del namespaces.FLAGS["none such"]
+
+
+def test_trying_a_namespace_leaves_this_process_where_it_is():
+    before = os.readlink("/proc/self/ns/user")
+    namespaces.refusal("user", "net")
+    assert os.readlink("/proc/self/ns/user") == before
+
+
+def test_a_trial_that_hangs_is_a_refusal(monkeypatch):
+    monkeypatch.setattr(namespaces, "_TRY", "import time; time.sleep(60)")
+    assert "timed out" in namespaces.refusal("user", timeout=0.2)
+
+
+def test_data_is_told_by_what_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("HPML_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("HPML_DATA", raising=False)
+    assert fact("data").value == "none"
+
+    for name in (*cifar10.TRAIN, *cifar10.TEST, cifar10.NAMES):
+        (tmp_path / name).touch()
+    monkeypatch.setenv("HPML_DATA", str(tmp_path))
+    assert fact("data").ok
+    assert fact("data").value == f"CIFAR-10, in {tmp_path}"
+
+    (tmp_path / cifar10.SYNTHETIC).touch()
+    assert not fact("data").ok
+    assert fact("data").value == f"SYNTHETIC, in {tmp_path}"
+
+    monkeypatch.setenv("HPML_DATA", str(tmp_path / "nowhere"))
+    assert not fact("data").ok
+    assert "nowhere" in fact("data").value
