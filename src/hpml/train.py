@@ -133,7 +133,7 @@ class Run:
         started = time.perf_counter() - position.seconds
         self.network.train()
         for index in shard.split(config.batch_size):
-            lr = self.step(index, totals)
+            self.step(index, totals)
             self.steps += 1
             seen = min(len(index) * world_size, self.images - position.consumed)
             position.consumed += seen
@@ -154,7 +154,7 @@ class Run:
             train_accuracy=train_accuracy,
             test_loss=test_loss,
             test_accuracy=test_accuracy,
-            lr=lr,
+            lr=self.lr * self.schedule(),
             seconds=seconds,
             images_per_second=float(sums[2]) / seconds,
         )
@@ -163,23 +163,25 @@ class Run:
         self.save(torch.zeros(3, dtype=torch.float64))
         return False
 
-    def step(self, index: Tensor, totals: Totals) -> float:
-        """One step on the training images `index` (int64 [B]); returns its learning rate."""
-        config, position = self.config, self.position
+    def step(self, index: Tensor, totals: Totals) -> None:
+        """One step on the training images `index`, int64 [B]; they are added to `totals`."""
         images, labels = self.batch(self.data.train, index)
-        progress = (position.epoch + position.consumed / self.images) / config.epochs
-        factor = learning_rate.shape(progress, config.warmup)
         for group in self.optimizer.param_groups:
-            group["lr"] = group["peak"] * factor
+            group["lr"] = group["peak"] * self.schedule()
         logits = self.forward(self.parallel, self.augment(images, index))
         losses = F.cross_entropy(
-            logits, labels, reduction="none", label_smoothing=config.label_smoothing
+            logits, labels, reduction="none", label_smoothing=self.config.label_smoothing
         )
         self.optimizer.zero_grad()
         losses.mean().backward()
         self.optimizer.step()
         totals.add(logits.detach(), labels, losses.detach())
-        return self.lr * factor
+
+    def schedule(self) -> float:
+        """The share of the highest learning rate that is due now."""
+        position, config = self.position, self.config
+        progress = (position.epoch + position.consumed / self.images) / config.epochs
+        return learning_rate.shape(progress, config.warmup)
 
     def batch(self, split: Split, index: Tensor) -> tuple[Tensor, Tensor]:
         """Images uint8 [B, 3, 32, 32] and labels int64 [B] on the device."""
@@ -215,7 +217,7 @@ class Run:
         with torch.inference_mode():
             count = min(self.config.test_samples or len(self.data.test), len(self.data.test))
             share = shards.evaluation_shard(count, self.rank, self.world_size)
-            for index in share.split(TEST_BATCH):
+            for index in shards.split(share, TEST_BATCH):
                 images, labels = self.batch(self.data.test, index)
                 totals.add(self.forward(self.network, images), labels)
             return means(totals.over_ranks())

@@ -13,7 +13,7 @@ class Epoch:
     """One pass. Losses are means per image, accuracies in [0, 1], over all ranks.
 
     `seconds` are those of training: loading, augmentation, steps; not of the test. So are
-    `images_per_second`, of all ranks together. `lr` is the learning rate of its last step.
+    `images_per_second`, of all ranks together. `lr` is the learning rate at its end.
     """
 
     epoch: int  # from 1

@@ -32,4 +32,9 @@ def training_shard(order: Tensor, rank: int, world_size: int, consumed: int = 0)
 
 def evaluation_shard(count: int, rank: int, world_size: int) -> Tensor:
     """Rank's indices of range(count): each index on exactly one rank, so shards may be uneven."""
-    return torch.arange(rank, count, world_size)
+    return torch.arange(count)[rank::world_size]
+
+
+def split(shard: Tensor, batch_size: int) -> tuple[Tensor, ...]:
+    """Batches of `batch_size` indices, the last of what is left; none of an empty shard."""
+    return shard.split(batch_size) if len(shard) else ()
