@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from hpml.checks.compare import state_difference
-from hpml.checks.contract import Check, Claim, Problem, Run, Stage
+from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
 from hpml.ranks.evidence import Evidence
 
 LENGTH, BATCH, EPOCHS = 72, 12, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly
@@ -106,19 +106,35 @@ def fresh(answer: ModuleType, inputs: dict[str, Any], slow: float = 0.0) -> tupl
 
 
 def train_and_stop(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Save, each rank to a folder of its own as on nodes that share no disk, rank 0 slowly."""
+    """Save, each rank to a folder of its own as on nodes that share no disk, rank 0 slowly.
+
+    It saves at the start and where it stops. A second name for the first file shows whether that
+    was written over or replaced.
+    """
     rank = dist.get_rank()
     folder = Path(f"rank{rank}")
-    folder.mkdir(exist_ok=True)
-    net, optimizer, sampler = fresh(answer, inputs, slow=0.1 if rank == 0 and dist.get_world_size() > 1 else 0.0)
+    folder.mkdir()
+    path, first = folder / "checkpoint.pt", Path("first.pt")
+    others_wait = rank == 0 and dist.get_world_size() > 1
+    net, optimizer, sampler = fresh(answer, inputs, slow=0.1 if others_wait else 0.0)
     net.load_state_dict(state_of(new_net(inputs["seed"])))
-    taken = take_steps(net, optimizer, sampler, inputs, inputs["steps"])
     dist.barrier()
-    answer.save(str(folder / "checkpoint.pt"), net, optimizer, sampler)
+    answer.save(str(path), net, optimizer, sampler)
     there = Path("rank0/checkpoint.pt").exists()
     dist.barrier()
-    files = sorted(path.name for path in folder.iterdir())
-    return {"taken": taken, "there": there, "files": files, "saved": state_of(net)}
+    if rank == 0 and there:
+        first.hardlink_to(path)
+        before = first.read_bytes()
+    taken = take_steps(net, optimizer, sampler, inputs, inputs["steps"])
+    answer.save(str(path), net, optimizer, sampler)
+    dist.barrier()
+    return {
+        "taken": taken,
+        "there": there,
+        "files": sorted(file.name for file in folder.iterdir()),
+        "replaced": first.read_bytes() == before if rank == 0 and there else None,
+        "saved": state_of(net),
+    }
 
 
 def resume(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -159,14 +175,14 @@ def another(world_size: int) -> int:
 
 STAGES = (
     Stage("train and stop", train_and_stop),
-    Stage("resume", resume, world=another),
+    Stage("resume", resume, world=another, dies=True),
     Stage("killed while writing", killed_while_writing, dies=True),
-    Stage("after the kill", after_the_kill, world=lambda _: 1),
+    Stage("after the kill", after_the_kill, world=lambda _: 1, dies=True),
 )
 
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
-    """What a single process that never stops does: samples by step, states saved and at the end."""
+    """What a process that never stops does: the samples of each step, the state at the end."""
     data = inputs["train and stop"][0]
     net = new_net(data["seed"])
     optimizer = new_optimizer(net)
@@ -174,15 +190,12 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
     for epoch in range(EPOCHS):
         draw = torch.Generator().manual_seed(data["seed"] + epoch)
         batches += [batch.tolist() for batch in torch.randperm(LENGTH, generator=draw).split(BATCH)]
-    saved = {}
-    for step, batch in enumerate(batches, 1):
+    for batch in batches:
         optimizer.zero_grad()
         functional.cross_entropy(net(data["x"][batch]), data["y"][batch]).backward()
         optimizer.step()
         optimizer.param_groups[0]["lr"] *= DECAY
-        if step == data["steps"]:
-            saved = state_of(net)
-    return {"batches": batches, "steps": data["steps"], "saved": saved, "final": state_of(net)}
+    return {"batches": batches, "steps": data["steps"], "final": state_of(net)}
 
 
 def one_writer(run: Run) -> Problem | None:
@@ -221,32 +234,50 @@ def takes_what_is_left(run: Run) -> Problem | None:
                 f"{BATCH} of the epoch's order",
                 "order",
             )
+    if problem := fault(run.stages["resume"]):
+        return problem
     resumed = samples_of_steps(run.stages["resume"])
     if resumed == batches[steps:]:
         return None
-    epoch, done = divmod(steps, PER_EPOCH)
+    epoch, done = divmod(steps * BATCH, LENGTH)
     stopped = (
-        f"stopped on {run.world_size} ranks after {done * BATCH} samples of epoch {epoch}, "
+        f"stopped on {run.world_size} ranks after {done} samples of epoch {epoch}, "
         f"resumed on {run.stages['resume'].world_size}"
     )
     if not resumed:
         return Problem(f"{stopped}: no samples were taken at all", "position")
-    if resumed[0] not in batches:
-        return Problem(f"{stopped}: the first samples are not a batch of any epoch", "local")
-    at_epoch, at = divmod(batches.index(resumed[0]), PER_EPOCH)
-    seen = f"{stopped}: went on after {at * BATCH} samples of epoch {at_epoch}"
-    if at_epoch != epoch:
-        return Problem(seen, "epoch")
-    if at == done - 1:
-        return Problem(seen, "twice")
-    if at != done:
-        return Problem(seen, "local" if at else "position")
-    return Problem(f"{seen}, as it should, but some batch after that one is wrong", "order")
+    place = place_of(resumed[0], list(itertools.chain(*run.expected["batches"])))
+    if place is None:
+        return Problem(
+            f"{stopped}: the ranks' first samples are not together the next {BATCH} of any "
+            "epoch's order",
+            "order",
+        )
+    seen = f"{stopped}: went on after {place[1]} samples of epoch {place[0]}"
+    if place == (epoch, done):
+        return Problem(f"{seen}, as it should, but a later batch is wrong", "order")
+    hints = {(epoch, 0): "position", (epoch, done - BATCH): "twice"}
+    return Problem(seen, hints.get(place, "local" if place[0] == epoch else "epoch"))
+
+
+def place_of(batch: list[int], order: list[int]) -> tuple[int, int] | None:
+    """The epoch, and the samples of it before this sorted batch, in the `order` of all epochs."""
+    for start in range(len(order) - BATCH + 1):
+        if sorted(order[start : start + BATCH]) == batch:
+            return divmod(start, LENGTH)
+    return None
+
+
+def saved(run: Run) -> dict[str, torch.Tensor]:
+    """The weights that rank 0 had when it saved and stopped."""
+    return run.stages["train and stop"].values[0]["saved"]
 
 
 def as_never_stopped(run: Run) -> Problem | None:
+    if problem := fault(run.stages["resume"]):
+        return problem
     for rank, value in enumerate(run.stages["resume"].values):
-        if found := state_difference(value["loaded"], run.expected["saved"], TOLERANCE):
+        if found := state_difference(value["loaded"], saved(run)):
             return Problem(
                 f"after load, rank {rank} does not have the weights that were saved: {found}",
                 "weights",
@@ -264,19 +295,29 @@ def as_never_stopped(run: Run) -> Problem | None:
 
 
 def old_one_is_left(run: Run) -> Problem | None:
-    ends = [rank.end for rank in run.stages["killed while writing"].ranks]
-    if "killed" not in ends:
+    writing = run.stages["killed while writing"]
+    if not any(rank.end == "killed" for rank in writing.ranks):
+        if problem := fault(writing):
+            return problem
         return Problem(
             f"save wrote no file of more than {CUT // 1024} KiB (this model and its momentum need "
             "four times that), so that nothing could be killed while writing",
             "incomplete",
+        )
+    if problem := fault(run.stages["after the kill"]):
+        return problem
+    if run.stages["train and stop"].values[0]["replaced"] is False:
+        return Problem(
+            "the second save changed the first file's content instead of putting a new file in its "
+            "place",
+            "in_place",
         )
     (after,) = run.stages["after the kill"].values
     if "failed" in after:
         return Problem(
             f"killed while writing, and the next load fails: {after['failed']}", "in_place"
         )
-    if found := state_difference(after["loaded"], run.expected["saved"], TOLERANCE):
+    if found := state_difference(after["loaded"], saved(run)):
         return Problem(f"what is left after the kill is not what was saved before: {found}", "torn")
     return None
 
@@ -288,6 +329,7 @@ CHECK = Check(
     inputs=inputs,
     expect=expect,
     stages=STAGES,
+    timeout=60.0,
     claims=(
         Claim("one rank writes", 3, one_writer),
         Claim("save returns, on every rank, when the file is there", 2, written_when_it_returns),
@@ -321,7 +363,7 @@ CHECK = Check(
         "as much again.",
         "in_place": "Opening a file for writing empties it. From then until the last byte there is "
         "no checkpoint at all, unless the new one has another name until it is complete.",
-        "torn": "A checkpoint is either the old one or the new one, as a whole, at every moment.",
+        "torn": "At every moment, what is at `path` is the old one or the new one, as a whole.",
         "hang": "save and load are called by all ranks. If one waits for the others, does each of "
         "them come to that place?",
     },

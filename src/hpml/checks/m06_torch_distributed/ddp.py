@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from hpml.checks.compare import state_difference
-from hpml.checks.contract import Check, Claim, Problem, Run, Stage
+from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
 from hpml.ranks import mark
 from hpml.ranks.evidence import Call, RankEvidence
 
@@ -212,25 +212,25 @@ def equals_big_batch(run: Run) -> Problem | None:
 
 
 def unused_counts_as_zero(run: Run) -> Problem | None:
-    return parity(run, "two branches", "unused")
+    return fault(run.stages["two branches"]) or parity(run, "two branches", "unused")
 
 
-def steps_of(rank: RankEvidence) -> list[tuple[float, list[Call]]]:
+def steps_of(rank: RankEvidence) -> list[tuple[float | None, list[Call]]]:
     """For each step, when its last gradient was ready, and the calls that carried gradients."""
-    at = {
-        name: [mark.at for mark in rank.marks if mark.name == name]
+    begins, lasts, ends = (
+        [mark.at for mark in rank.marks if mark.name == name]
         for name in ("step", "last gradient", "synchronized")
-    }
+    )
     return [
         (
-            last,
+            next((last for last in lasts if begin <= last <= end), None),
             [
                 call
                 for call in rank.calls
                 if begin <= call.issued <= end and call.operation not in ("broadcast", "barrier")
             ],
         )
-        for begin, last, end in zip(*at.values(), strict=True)
+        for begin, end in zip(begins, ends, strict=True)
     ]
 
 
@@ -253,7 +253,7 @@ def travels_once(run: Run) -> Problem | None:
                 f"parameters that are trained, each once, are {sum(sizes)} bytes"
             )
             if more < 0:
-                return Problem(seen, "alone")
+                return Problem(seen, "bytes")
             if 0 <= more - tied <= slack:
                 return Problem(f"{seen}, and the tied weight's are {tied} of them", "tied")
             if 0 <= more - frozen <= slack:
@@ -292,6 +292,12 @@ def few_messages(run: Run) -> Problem | None:
 def overlaps(run: Run) -> Problem | None:
     for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
         for step, (last, calls) in enumerate(steps_of(rank), 1):
+            if last is None:
+                return Problem(
+                    f"in step {step}, rank {rank.rank}'s module, the one you were given, got no "
+                    "gradients",
+                    "unchanged",
+                )
             early = [call for call in calls if call.issued < last]
             if not early:
                 return Problem(
@@ -314,7 +320,8 @@ CHECK = Check(
     names=("DataParallel",),
     inputs=inputs,
     expect=expect,
-    stages=(Stage("one model", drive), Stage("two branches", drive)),
+    stages=(Stage("one model", drive), Stage("two branches", drive, dies=True)),
+    timeout=60.0,
     claims=(
         Claim("every rank starts from rank 0's parameters", 3, starts_from_rank_0),
         Claim("every rank starts with rank 0's buffers", 2, starts_with_buffers),

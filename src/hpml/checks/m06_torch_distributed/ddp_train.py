@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 from hpml.checks.compare import described, state_difference
-from hpml.checks.contract import Check, Claim, Problem, Run, Stage
+from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
 from hpml.ranks.evidence import Evidence
 
 LENGTH, BATCH, EPOCHS = 96, 24, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly
@@ -79,16 +79,28 @@ def under_torchrun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]
 
 def under_srun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Train in the environment that srun makes; the job script has exported MASTER_*."""
-    os.environ["SLURM_PROCID"] = os.environ.pop("RANK")
-    os.environ["SLURM_NTASKS"] = os.environ.pop("WORLD_SIZE")
-    os.environ["SLURM_LOCALID"] = os.environ.pop("LOCAL_RANK")
-    os.environ["SLURM_NTASKS_PER_NODE"] = os.environ.pop("LOCAL_WORLD_SIZE")
-    os.environ["SLURM_NODEID"] = os.environ.pop("GROUP_RANK", "0")
-    os.environ |= {"SLURM_JOB_ID": "4711", "SLURM_JOB_NUM_NODES": "1", "SLURM_NNODES": "1"}
+    torchrun = {
+        name: os.environ.pop(name)
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+    }
+    os.environ |= {
+        "SLURM_PROCID": torchrun["RANK"],
+        "SLURM_LOCALID": torchrun["LOCAL_RANK"],
+        "SLURM_NODEID": "0",
+        "SLURM_JOB_ID": str(inputs["seed"] % 10**6),
+        "SLURM_STEP_ID": "0",
+        **dict.fromkeys(
+            ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), torchrun["WORLD_SIZE"]
+        ),
+        **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES"), "1"),
+        **dict.fromkeys(
+            ("SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"), "localhost"
+        ),
+    }
     return under_torchrun(answer, inputs)
 
 
-STAGES = (Stage("torchrun", under_torchrun), Stage("srun", under_srun))
+STAGES = (Stage("torchrun", under_torchrun), Stage("srun", under_srun, dies=True))
 
 
 def serial(
@@ -211,7 +223,7 @@ def trains_under_torchrun(run: Run) -> Problem | None:
 
 
 def trains_under_srun(run: Run) -> Problem | None:
-    return ends_elsewhere(run, "srun")
+    return fault(run.stages["srun"]) or ends_elsewhere(run, "srun")
 
 
 def returns_global_losses(run: Run) -> Problem | None:
@@ -275,6 +287,7 @@ CHECK = Check(
     inputs=inputs,
     expect=expect,
     stages=STAGES,
+    timeout=60.0,
     claims=(
         Claim("the ranks share every epoch's samples, in a new order each", 2, shares_samples),
         Claim("under torchrun, it ends with the serial weights", 5, trains_under_torchrun),

@@ -1,0 +1,65 @@
+# wrong: all ranks print
+# hint: everyone_prints
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorDataset
+
+
+def train(
+    model: nn.Module,
+    dataset: Dataset,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+) -> list[float]:
+    """Train `model` in place, on all ranks of the job, to where the serial script would take it.
+
+    The ranks and their rendezvous come from the environment, torchrun's or srun's. `batch_size`
+    counts the samples of one step on all ranks together, and is a multiple of their number.
+    Returns the mean loss over all samples of each epoch, the same on every rank.
+    """
+    environ = os.environ
+    rank = int(environ.get("RANK") or environ["SLURM_PROCID"])
+    world_size = int(environ.get("WORLD_SIZE") or environ["SLURM_NTASKS"])
+    local_rank = int(environ.get("LOCAL_RANK") or environ["SLURM_LOCALID"])
+    if torch.cuda.is_available():
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+        backend = "nccl"
+    else:
+        device, backend = torch.device("cpu"), "gloo"
+    dist.init_process_group(backend, rank=rank, world_size=world_size)
+
+    parallel = DistributedDataParallel(model.to(device))
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=learning_rate, momentum=0.9)
+    sampler = DistributedSampler(dataset, shuffle=True, seed=seed)
+    losses = []
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        total = torch.zeros((), dtype=torch.float64, device=device)
+        for images, labels in DataLoader(dataset, batch_size // world_size, sampler=sampler):
+            images, labels = images.to(device), labels.to(device)
+            loss = functional.cross_entropy(parallel(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.detach() * len(labels)
+        dist.all_reduce(total)
+        losses.append(total.item() / len(dataset))
+        print(f"epoch {epoch}: loss {losses[-1]:.4f}")
+    dist.destroy_process_group()
+    return losses
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    labels = torch.randint(0, 10, (960,))
+    images = torch.randn(10, 3, 8, 8)[labels] + torch.randn(960, 3, 8, 8)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 10))
+    train(model, TensorDataset(images, labels), 3, batch_size=48, learning_rate=0.05, seed=0)
