@@ -33,3 +33,17 @@ def bench_train(
     table.show()
     if json:
         table.write(json)
+
+
+@app.command("check")
+def bench_check(
+    json: JSON = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds that count.")] = 5,
+) -> None:
+    """How long a verdict takes, beside the same ranks under torchrun."""
+    from hpml.bench.check import bench as measure
+
+    table = measure(rounds)
+    table.show()
+    if json:
+        table.write(json)

@@ -20,6 +20,7 @@ class RankLog:
     calls: list[Call] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     waiting: int | None = None  # place in `calls` of the one that the rank waits for
+    begun: bool = False  # the fork is behind it, and its job is there
     end: str | None = None  # as RankEvidence.end, None while at work
     value: Any = None
     raised: Raised | None = None
@@ -80,7 +81,9 @@ class RankLog:
         elif kind == "exit":
             self.exit_code, self.line = int(rest[0]), _line(rest[1])
             self._ended("exited", now)
-        elif kind != "begin":
+        elif kind == "begin":
+            self.begun = True
+        else:
             raise ValueError(f"unknown event {kind[:40]!r}")
 
     @property

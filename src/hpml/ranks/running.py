@@ -159,7 +159,7 @@ class Running:
                 log.take(event, now - self._started)
                 called = called or event[0] == "call"
                 if event[0] != "sample":  # those are our own doing
-                    self._watch.last_movement = now
+                    self._watch.moved = True
         except ValueError as error:
             log.take(["refused", str(error)], now - self._started)
         return called
@@ -200,8 +200,8 @@ class Running:
             if key.data == ("channel", rank):
                 while key.fileobj.fileno() >= 0 and _has_data(key.fileobj):
                     self._read_events(key.fileobj, rank)
-        self._watch.last_movement = time.monotonic()
-        self._logs[rank].process_ended(status, self._watch.last_movement - self._started)
+        self._watch.moved = True
+        self._logs[rank].process_ended(status, time.monotonic() - self._started)
 
     def _end(self) -> None:
         """End every process of the launch, and wait until the supervisor says that all are gone."""

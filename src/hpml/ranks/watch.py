@@ -33,7 +33,7 @@ class Watched:
 class Watch:
     """Looks at the ranks' logs, processes and stacks. Times are those of `time.monotonic`.
 
-    `pids` (by rank) and `last_movement` are set by who hears from the ranks.
+    `pids` (by rank) and `moved` are set by who hears from the ranks.
     """
 
     def __init__(
@@ -45,9 +45,11 @@ class Watch:
         started: float,
     ) -> None:
         self.pids: list[int] = []
-        self.last_movement = started
+        self.moved = True  # something was heard since the last look
         self._logs, self._watched, self._timeout = logs, watched, timeout
         self._scratch, self._started = scratch, started
+        self._quiet = 0.0  # seconds, up to the last look
+        self._last_look = started
         self._processor: dict[int, float] = {}
         self._first_fault: float | None = None
 
@@ -63,10 +65,17 @@ class Watch:
             return diagnose.limit(self._logs, words, self._timeout)
         if not self.pids:
             return None
-        looping = [log for log in self._unfinished() if self._loops(log, now)]
+        moving = [log for log in self._unfinished() if self._moves(log)]
+        looping = [log for log in moving if self._loops(log, now)]
         if looping:
             return diagnose.endless_loop(self._logs, looping, words)
-        if now - self.last_movement < QUIET or self._moves(now):
+        # A look that comes late saw nothing of the time before it: on a busy machine it is we who
+        # stood still.
+        self._quiet += min(now - self._last_look, 2 * LOOK_EVERY)
+        self._last_look = now
+        if self.moved or moving:
+            self.moved, self._quiet = False, 0.0
+        if self._quiet < QUIET:
             return None
         for log in self._unfinished():
             log.wait_for_what_is_open()
@@ -93,29 +102,27 @@ class Watch:
     def _unfinished(self) -> list[RankLog]:
         return [log for log in self._logs if log.end is None]
 
-    def _moves(self, now: float) -> bool:
-        """Whether any rank gets anywhere, though no event has come for a while."""
-        return any(self._rank_moves(log, now) for log in self._unfinished())
-
-    def _rank_moves(self, log: RankLog, now: float) -> bool:
+    def _moves(self, log: RankLog) -> bool:
+        """Whether the rank gets anywhere, or will by itself."""
+        if not log.begun:
+            return True  # still being forked
         if log.waiting is not None:
             # Polling for the others is no movement, whatever processor time it takes.
             return diagnose.can_complete(log, self._logs)
         pid = self.pids[log.rank]
-        used = movement.processor_seconds(pid, with_children=True)
-        worked = used - self._processor.get(log.rank, 0.0) > WORKING
-        self._processor[log.rank] = used
-        if worked or movement.is_busy(pid):
-            self.last_movement = now
+        used = movement.processor_seconds(pid, with_children=self._quiet > QUIET / 2)
+        if used - self._processor.get(log.rank, 0.0) > WORKING:
+            self._processor[log.rank] = used
             return True
-        return False
+        return movement.is_busy(pid)
 
     def _loops(self, log: RankLog, now: float) -> bool:
         """Whether several looks found the rank in a loop in which nothing changes."""
         source = self._watched.source
         last = log.calls[-1:] and max(log.calls[-1].issued, log.calls[-1].finished or 0.0)
         quiet = now - self._started - (last or 0.0)
-        if source is None or log.waiting is not None or quiet < BEFORE_LOOPS:
+        # A rank that has not begun has no handler for the signal yet, and would be killed by it.
+        if source is None or not log.begun or log.waiting is not None or quiet < BEFORE_LOOPS:
             log.samples.clear()
             return False
         recent = log.samples[-EQUAL_LOOKS:]

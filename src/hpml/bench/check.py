@@ -1,0 +1,118 @@
+"""How long a learner waits for a verdict, beside what the same ranks cost under torchrun.
+
+One all_reduce on four ranks: as a script under torchrun, and as a launch from the warm server. Then
+the checks themselves, on the course's own solutions, once with four ranks and once as a learner
+gets them, at every world size. All are taken in turn in each round.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from hpml.bench.table import Row, Table, machine_conditions
+from hpml.checks import find, judge
+from hpml.checks.answers import read_answers
+from hpml.course import day
+from hpml.home import CHECKOUT
+from hpml.problem import UserError
+from hpml.ranks import launch
+
+WORLD_SIZE = 4
+LIMIT = 120.0
+UNDER_TORCHRUN = "torchrun: one all_reduce, 4 ranks"
+TARGET = "under 0.3 s"
+SCRIPT = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(4)
+dist.all_reduce(total)
+assert total[0] == dist.get_world_size()
+dist.destroy_process_group()
+"""
+
+
+def bench(rounds: int = 5, say: Callable[[str], None] = print) -> Table:
+    """Measure in `rounds` rounds; `say` hears when each is over. Raises UserError on a failure."""
+    conditions = machine_conditions()
+    conditions["rounds"] = f"{rounds}, after one that is not counted"
+    answers = _solutions()
+    measured: dict[str, list[float]] = {}
+    for number in range(rounds + 1):
+        for name, seconds in _round(answers):
+            if number:  # the first one warms everything up
+                measured.setdefault(name, []).append(seconds)
+        say(f"round {number} of {rounds}" if number else "warmed up")
+    rows = [
+        Row(
+            name,
+            values,
+            "s",
+            base=None if name == UNDER_TORCHRUN else UNDER_TORCHRUN,
+            target=TARGET if name.endswith("with four ranks") else "",
+        )
+        for name, values in measured.items()
+    ]
+    return Table("How long ranks and verdicts take", rows, conditions)
+
+
+def _solutions() -> dict[str, str]:
+    """The solution of every exercise that runs on ranks, by exercise id."""
+    found = {}
+    for module in day.load().modules:
+        for answer in read_answers(CHECKOUT / module.solution):
+            if WORLD_SIZE in find(answer.exercise).worlds:
+                found[answer.exercise] = answer.source
+    return found
+
+
+def _round(answers: dict[str, str]) -> list[tuple[str, float]]:
+    taken = [
+        (UNDER_TORCHRUN, _seconds(_torchrun)),
+        ("launch: one all_reduce, 4 ranks", _seconds(_launch)),
+    ]
+    for exercise, source in answers.items():
+        for words, worlds in (("with four ranks", (WORLD_SIZE,)), ("with 1 to 4 ranks", None)):
+            name = f"check {exercise} {words}"
+            taken.append((name, _seconds(lambda e=exercise, s=source, w=worlds: _check(e, s, w))))
+    return taken
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _torchrun() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "one_all_reduce.py")
+        script.write_text(SCRIPT)
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command = [*torchrun, f"--nproc-per-node={WORLD_SIZE}", str(script)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    if ended.returncode:
+        raise UserError(f"bench check: torchrun failed: {ended.stderr.strip().splitlines()[-1]}")
+
+
+def _one_all_reduce() -> float:
+    total = torch.ones(4)
+    dist.all_reduce(total)
+    return total[0].item()
+
+
+def _launch() -> None:
+    evidence = launch(_one_all_reduce, WORLD_SIZE)
+    if list(evidence.values) != [WORLD_SIZE] * WORLD_SIZE:
+        raise UserError(f"bench check: the launch failed: {evidence.diagnosis}")
+
+
+def _check(exercise: str, source: str, worlds: tuple[int, ...] | None) -> None:
+    verdict = judge(exercise, source, worlds=worlds)
+    if not verdict.passed:
+        raise UserError(f"bench check: the solution of {exercise} fails: {verdict.headline}")

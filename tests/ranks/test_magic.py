@@ -1,0 +1,136 @@
+"""The notebook's magics, in a real IPython shell."""
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from hpml import notebook
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("HPML_HOME", str(tmp_path_factory.mktemp("home")))
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "hpml")
+    yield shell
+    InteractiveShell.clear_instance()
+    patch.undo()
+
+
+@pytest.fixture
+def run(shell, capsys):
+    """Run a cell; gives what it printed and the exception it ended with, if any."""
+
+    def run(cell):
+        capsys.readouterr()
+        result = shell.run_cell(cell)
+        return capsys.readouterr().out, result.error_in_exec or result.error_before_exec
+
+    return run
+
+
+def test_each_ranks_output_and_last_expression_are_marked(run):
+    out, error = run("%%ranks 2\nprint('I am', rank)\nworld_size * 10")
+    assert error is None
+    assert out == "[0] I am 0\n[0] 20\n[1] I am 1\n[1] 20\n"
+
+
+def test_a_cell_sees_the_notebooks_names_and_functions(run, shell):
+    run("factor = 3\ndef times(x):\n    return factor * x")
+    out, _ = run("%%ranks 2\ntimes(rank + 1)")
+    assert out == "[0] 3\n[1] 6\n"
+
+
+def test_out_brings_variables_back_by_rank_and_changes_no_others(run, shell):
+    run("mine = 'here'")
+    _, error = run("%%ranks 3 --out square\nmine = 'there'\nsquare = rank ** 2")
+    assert error is None
+    assert shell.user_ns["square"] == [0, 1, 4]
+    assert shell.user_ns["mine"] == "here"
+
+
+def test_collectives_are_there_and_evidence_is_kept(run, shell):
+    run("%%ranks 2 --evidence seen\nimport torch.distributed as dist\ndist.barrier()")
+    calls = [(call.operation, call.line) for call in shell.user_ns["seen"].ranks[1].calls]
+    assert calls == [("barrier", 3)]
+
+
+def test_a_hang_is_one_sentence_with_the_cells_lines(run):
+    _, error = run("%%ranks 2\nimport torch.distributed as dist\nif rank:\n    dist.barrier()")
+    assert str(error) == (
+        "rank 1 waits in barrier (call 1, line 4 of the cell); "
+        "rank 0 has made no call at all and returned"
+    )
+    assert error._render_traceback_() == [str(error)]
+
+
+def test_a_syntax_error_names_its_line(run):
+    _, error = run("%%ranks 2\nx = = 1")
+    assert str(error) == "ranks 0 and 1 raised SyntaxError: invalid syntax (line 2 of the cell)"
+
+
+def test_live_output_comes_in_whole_lines(run):
+    out, _ = run("%%ranks 1 --live\nimport sys\nsys.stdout.write('a')\nprint('b')")
+    assert out == "[0] ab\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("%%ranks", "required: world_size"),
+        ("%%ranks four", "invalid int value: 'four'"),
+        ("%%ranks 0", "world size 0"),
+        ("%%answer", "name the exercise"),
+        ("%%answer dpp", "did you mean ddp?"),
+    ],
+)
+def test_wrong_usage_is_one_line(run, shell, capsys, line, says):
+    shell.run_cell(f"{line}\n1")
+    assert says in capsys.readouterr().err
+
+
+def test_what_cannot_be_sent_is_named(run, shell, capsys):
+    run("import threading\nlock = threading.Lock()")
+    shell.run_cell("%%ranks 1\nlock")
+    assert "lock is a lock, which cannot be sent" in capsys.readouterr().err
+
+
+def test_out_of_a_name_that_is_not_set_is_told(run):
+    _, error = run("%%ranks 1 --out missing\n1")
+    assert "--out names missing" in str(error)
+
+
+def test_check_before_the_answer_says_which_cell_to_run(run):
+    notebook._answers.clear()
+    _, error = run("check('global_metrics')")
+    assert str(error) == (
+        "global_metrics: this kernel has no answer yet: run the cell that begins with "
+        "%%answer global_metrics, then this one"
+    )
+
+
+def test_the_answer_run_last_counts_and_its_names_are_there(run, shell):
+    run("%%answer hello_ranks\nfirst = 1")
+    run("%%answer hello_ranks\nsecond = 2\ndef inner():\n    return second")
+    assert shell.user_ns["second"] == 2
+    assert shell.user_ns["inner"]() == 2
+    assert "second" in notebook._answers["hello_ranks"]
+
+
+def test_an_answer_runs_as_a_module_so_its_main_does_not_start(run):
+    out, _ = run("%%answer hello_ranks\nif __name__ == '__main__':\n    print('started')")
+    assert out == ""
+
+
+def test_an_answer_with_a_syntax_error_is_taken_and_the_verdict_says_where(run):
+    run("%%answer hello_ranks\ndef broken(:")
+    out, error = run("check('hello_ranks')")
+    assert "SyntaxError" in out
+    assert "line 2 of your answer" in out
+    assert isinstance(error, notebook.NotYet)
+
+
+def test_a_failed_check_tells_how_to_repeat_it(run):
+    run("%%answer hello_ranks\ndef nothing():\n    pass")
+    _, error = run("check('hello_ranks', seed=5)")
+    assert 'check("hello_ranks", seed=5)' in str(error)
