@@ -132,7 +132,7 @@ class Run:
         totals = Totals(self.device, position.sums if self.rank == 0 else None)
         started = time.perf_counter() - position.seconds
         self.network.train()
-        for index in shard.split(config.batch_size):
+        for index in shards.split(shard, config.batch_size):
             self.step(index, totals)
             self.steps += 1
             seen = min(len(index) * world_size, self.images - position.consumed)
