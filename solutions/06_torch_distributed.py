@@ -213,6 +213,116 @@ check("shard_sampler")
 
 # %% [markdown]
 # ## `ddp`: the same gradient everywhere
+#
+# Every rank holds the whole model and computes the gradient of its share of the batch. If all ranks
+# start from the same weights and apply the same mean gradient, they stay alike for ever, and N ranks
+# are one process with a batch N times as large. What `torch.nn.parallel.DistributedDataParallel`
+# does for that fits on a page (Li et al., *PyTorch Distributed*, VLDB 2020, section 3). Write it:
+#
+# - **Alike at the start.** Each rank may have drawn its weights itself. After construction, all have
+#   rank 0's parameters, trained or frozen, and rank 0's buffers.
+# - **Buckets.** A message costs its latency however small it is. Gradients travel together, in
+#   buckets of at most `bucket_bytes`. Backward reaches the last layer first, so the first bucket
+#   holds the last parameters.
+# - **Overlap.** As soon as a bucket's gradients are all there, it leaves, with an asynchronous
+#   `all_reduce` from a hook (`Tensor.register_post_accumulate_grad_hook`), and backward goes on.
+#   Waiting is for `synchronize()`, which the training loop calls between `backward()` and
+#   `optimizer.step()`.
+# - **Unused parameters.** A branch that this rank did not take in this step leaves `p.grad` at
+#   `None`, and no hook fires. Other ranks may have taken it.
+# - A **tied** weight (one tensor under two names) is one parameter; a **frozen** one
+#   (`requires_grad=False`) has no gradient to send.
+#
+# The model may be of any floating dtype, the same for all its trained parameters. The ranks' shares
+# of a batch are equally large.
+#
+# *Before you start: rank 0 took the left branch in this step and rank 1 the right one. On which rank
+# is the first bucket complete first, and what happens if each rank sends its buckets in the order in
+# which they became complete?*
+
+# %%
+# %%answer ddp
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+class DataParallel(nn.Module):
+    """Keep one model per rank, all alike, by averaging their gradients.
+
+    `module` is wrapped, not copied. Once this is constructed, its parameters and buffers are rank
+    0's on every rank. Its trained parameters are dealt to buckets, last parameter first, each
+    once: a bucket takes parameters as long as they fit into `bucket_bytes`; one that is larger
+    than that has a bucket of its own.
+    """
+
+    def __init__(self, module: nn.Module, bucket_bytes: int = 2**20) -> None:
+        super().__init__()
+        self.module = module
+        ### BEGIN SOLUTION
+        for tensor in [*module.parameters(), *module.buffers()]:
+            dist.broadcast(tensor.detach(), src=0)
+
+        self.buckets: list[list[nn.Parameter]] = []
+        self.bucket_of: dict[nn.Parameter, int] = {}
+        room = 0
+        # parameters() lists a tied weight once.
+        for parameter in reversed(list(module.parameters())):
+            if not parameter.requires_grad:
+                continue
+            size = parameter.numel() * parameter.element_size()
+            if not self.buckets or size > room:
+                self.buckets.append([])
+                room = bucket_bytes
+            self.buckets[-1].append(parameter)
+            room -= size
+            self.bucket_of[parameter] = len(self.buckets) - 1
+            parameter.register_post_accumulate_grad_hook(self.gradient_ready)
+        self.prepare()
+        ### END SOLUTION
+
+    def forward(self, *inputs, **options):
+        """What `module` makes of it."""
+        ### BEGIN SOLUTION
+        return self.module(*inputs, **options)
+        ### END SOLUTION
+
+    def synchronize(self) -> None:
+        """Call after backward(), before the optimizer: returns when every p.grad is the mean.
+
+        A parameter that got no gradient on this rank counts as zero in the mean.
+        """
+        ### BEGIN SOLUTION
+        while len(self.sent) < len(self.buckets):
+            self.send()
+        for bucket, (flat, work) in zip(self.buckets, self.sent, strict=True):
+            work.wait()
+            means = flat.split([parameter.numel() for parameter in bucket])
+            for parameter, mean in zip(bucket, means, strict=True):
+                parameter.grad = mean.view_as(parameter)
+        self.prepare()
+
+    def prepare(self) -> None:
+        self.sent = []
+        self.missing = [len(bucket) for bucket in self.buckets]
+
+    def gradient_ready(self, parameter: nn.Parameter) -> None:
+        self.missing[self.bucket_of[parameter]] -= 1
+        # Buckets leave in the same order on every rank, even if a later one is complete earlier.
+        while len(self.sent) < len(self.buckets) and not self.missing[len(self.sent)]:
+            self.send()
+
+    def send(self) -> None:
+        bucket = self.buckets[len(self.sent)]
+        flat = torch.cat(
+            [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in bucket]
+        )
+        flat /= dist.get_world_size()
+        self.sent.append((flat, dist.all_reduce(flat, async_op=True)))
+        ### END SOLUTION
+
+# %%
+check("ddp")
 
 # %% [markdown]
 # ## `global_metrics`: accuracy and loss of the whole test set
@@ -266,6 +376,250 @@ check("global_metrics")
 
 # %% [markdown]
 # ## `checkpoint`: stopped, and carried on as if nothing had happened
+#
+# A job on a cluster ends when its time is up, not when its epoch is. Whatever it does not write down
+# is lost, and the next job may get another number of nodes. Training that is stopped and resumed
+# should end with the weights of a run that never stopped. The loop is this:
+#
+# ```python
+# while sampler.epoch < epochs:
+#     for samples in sampler:
+#         ...                                  # forward, backward, mean gradient, optimizer.step()
+#         if time_is_up():
+#             save(path, model, optimizer, sampler)
+#             return
+# ```
+#
+# and a job that starts again calls `load(path, model, optimizer, sampler)` first.
+#
+# - **`ResumableSampler`** gives this rank's part of each global batch, as a list of ints, from where
+#   it stands to the end of the epoch. The global batch stays the same size whatever the number of
+#   ranks, so that the same step takes the same samples. `length` is a multiple of `batch_size`, and
+#   that of the number of ranks. `state_dict()` may hold what you like, as long as another number of
+#   ranks can read it.
+# - **`save`** is called by all ranks at the same step, and rank 0 writes. The file at `path` is
+#   complete as soon as `save` has returned on any rank. A process that is killed at any moment leaves
+#   the old file or the new one, never a part of one.
+# - **`load`** is called by all ranks. All of them can read `path`.
+#
+# *Before you start: `save` is called from inside the `for` loop. Where does the generator behind
+# `for samples in sampler` stand at that moment, and has the batch that it gave out last been
+# trained on?*
+
+# %%
+# %%answer checkpoint
+import os
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+
+
+class ResumableSampler:
+    """This rank's share of every global batch, from where the last run stopped.
+
+    In epoch e the order of all samples is torch.randperm(length, generator=g), with g a
+    torch.Generator seeded with seed + e. A global batch is the next `batch_size` samples of it,
+    and rank r of w takes batch[r::w]. `length` is a multiple of `batch_size`, and that of w.
+
+    `epoch` is the attribute that says which epoch the next batch is from, 0 at first.
+    """
+
+    def __init__(self, length: int, batch_size: int, seed: int = 0) -> None:
+        self.length, self.batch_size, self.seed = length, batch_size, seed
+        self.epoch = 0
+        ### BEGIN SOLUTION
+        self.position = 0  # in the epoch's order, so the same for any number of ranks
+        ### END SOLUTION
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The batches that are left of this epoch; when they are used up, `epoch` grows by one."""
+        ### BEGIN SOLUTION
+        draw = torch.Generator().manual_seed(self.seed + self.epoch)
+        order = torch.randperm(self.length, generator=draw).tolist()
+        while self.position < self.length:
+            batch = order[self.position : self.position + self.batch_size]
+            # Before the yield: whoever saves inside the loop has trained on this batch.
+            self.position += self.batch_size
+            yield batch[dist.get_rank() :: dist.get_world_size()]
+        self.epoch, self.position = self.epoch + 1, 0
+        ### END SOLUTION
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the sampler stands, a batch that was given out counted as done."""
+        ### BEGIN SOLUTION
+        return {"epoch": self.epoch, "position": self.position}
+        ### END SOLUTION
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go to where another sampler stood, on whatever number of ranks that was."""
+        ### BEGIN SOLUTION
+        self.epoch, self.position = state["epoch"], state["position"]
+        ### END SOLUTION
+
+
+def save(path: str, model, optimizer, sampler) -> None:
+    """Write the state of all three to the file `path`. Called by all ranks, written by rank 0.
+
+    When it returns, on any rank, the file is complete. Killed at any moment, it leaves a complete
+    file at `path`: the one that was there before, or the new one.
+    """
+    ### BEGIN SOLUTION
+    if dist.get_rank() == 0:
+        state = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "sampler": sampler.state_dict(),
+        }
+        unfinished = f"{path}.unfinished"
+        with open(unfinished, "wb") as file:
+            torch.save(state, file)
+            # On the disk before it gets its name, should the power fail between the two
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    dist.barrier()
+    ### END SOLUTION
+
+
+def load(path: str, model, optimizer, sampler) -> None:
+    """Put the state that `save` wrote to `path` back into all three, on every rank."""
+    ### BEGIN SOLUTION
+    state = torch.load(path, map_location="cpu")
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    sampler.load_state_dict(state["sampler"])
+    ### END SOLUTION
+
+# %%
+check("checkpoint")
 
 # %% [markdown]
 # ## `ddp_train`: from a serial script to all ranks
+#
+# You know now what happens inside; from here on PyTorch's own `DistributedDataParallel` and
+# `DistributedSampler` do it. This is a serial training script:
+#
+# ```python
+# def train(
+#     model: nn.Module,
+#     dataset: Dataset,
+#     epochs: int,
+#     batch_size: int,
+#     learning_rate: float,
+#     seed: int,
+# ) -> list[float]:
+#     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
+#     losses = []
+#     for epoch in range(epochs):
+#         draw = torch.Generator().manual_seed(seed + epoch)
+#         order = torch.randperm(len(dataset), generator=draw).tolist()
+#         total = 0.0
+#         for images, labels in DataLoader(dataset, batch_size, sampler=order):
+#             loss = functional.cross_entropy(model(images), labels)
+#             optimizer.zero_grad()
+#             loss.backward()
+#             optimizer.step()
+#             total += loss.item() * len(labels)
+#         losses.append(total / len(dataset))
+#         print(f"epoch {epoch}: loss {losses[-1]:.4f}")
+#     return losses
+# ```
+#
+# Make it one that runs on all ranks of a job, started by `torchrun` or by `srun`, and that ends with
+# the same weights:
+#
+# - The arguments mean what they meant. `batch_size` is the number of samples in a step, on all ranks
+#   together, and divides evenly.
+# - `model` arrives with other weights on each rank; rank 0's count. It is trained in place, on this
+#   rank's GPU if there is one.
+# - Each sample is used once per epoch, in the serial script's order. `DistributedSampler` draws its
+#   order from its `seed` plus the epoch in just this way, and deals it out in turn. Leave the
+#   loader's `num_workers` at 0.
+# - The losses that it returns, on every rank, and that rank 0 prints are means over all samples.
+#
+# Under torchrun, `RANK`, `WORLD_SIZE` and `LOCAL_RANK` say who this rank is; under srun,
+# `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` and `SLURM_LOCALID`. `MASTER_ADDR` and `MASTER_PORT` are
+# there in both: torchrun sets them, the job script exports them.
+#
+# The cell is a script as well: saved to a file, `torchrun --nproc-per-node 2 ddp_train.py` trains a
+# small model.
+#
+# *Before you start: with 4 ranks and the same `batch_size`, should the learning rate change? And if
+# each rank took `batch_size` samples instead?*
+
+# %%
+# %%answer ddp_train
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorDataset
+
+
+def train(
+    model: nn.Module,
+    dataset: Dataset,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+) -> list[float]:
+    """Train `model` in place, on all ranks of the job, to where the serial script would take it.
+
+    Who this rank is comes from the environment, torchrun's or srun's; MASTER_ADDR and MASTER_PORT
+    are there in both. `batch_size` counts the samples of a step on all ranks together. It is a
+    multiple of the number of ranks, and `len(dataset)` is a multiple of it.
+
+    Returns for each epoch the mean loss over all samples, as a float, the same on every rank.
+    Rank 0 prints it as the serial script does; the others print nothing.
+    """
+    ### BEGIN SOLUTION
+    if "RANK" in os.environ:
+        names = "RANK", "WORLD_SIZE", "LOCAL_RANK"
+    else:
+        names = "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"
+    rank, world_size, local_rank = (int(os.environ[name]) for name in names)
+    if torch.cuda.is_available():
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+        backend = "nccl"
+    else:
+        device, backend = torch.device("cpu"), "gloo"
+    dist.init_process_group(backend, rank=rank, world_size=world_size)
+
+    parallel = DistributedDataParallel(model.to(device))
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=learning_rate, momentum=0.9)
+    sampler = DistributedSampler(dataset, shuffle=True, seed=seed)
+    losses = []
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        total = torch.zeros((), dtype=torch.float64, device=device)
+        for images, labels in DataLoader(dataset, batch_size // world_size, sampler=sampler):
+            images, labels = images.to(device), labels.to(device)
+            loss = functional.cross_entropy(parallel(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += loss.detach() * len(labels)
+        dist.all_reduce(total)
+        losses.append(total.item() / len(dataset))
+        if rank == 0:
+            print(f"epoch {epoch}: loss {losses[-1]:.4f}")
+    dist.destroy_process_group()
+    return losses
+    ### END SOLUTION
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    labels = torch.randint(0, 10, (960,))
+    images = torch.randn(10, 3, 8, 8)[labels] + torch.randn(960, 3, 8, 8)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 10))
+    train(model, TensorDataset(images, labels), 3, batch_size=48, learning_rate=0.05, seed=0)
+
+# %%
+check("ddp_train")
