@@ -83,19 +83,17 @@ def under_srun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         name: os.environ.pop(name)
         for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
     }
+    tasks, nodes, host = torchrun["WORLD_SIZE"], "1", "localhost"
     os.environ |= {
+        "SLURM_JOB_ID": str(inputs["seed"] % 10**6),
+        "SLURM_STEP_ID": "0",
         "SLURM_PROCID": torchrun["RANK"],
         "SLURM_LOCALID": torchrun["LOCAL_RANK"],
         "SLURM_NODEID": "0",
-        "SLURM_JOB_ID": str(inputs["seed"] % 10**6),
-        "SLURM_STEP_ID": "0",
-        **dict.fromkeys(
-            ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), torchrun["WORLD_SIZE"]
-        ),
-        **dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES"), "1"),
-        **dict.fromkeys(
-            ("SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"), "localhost"
-        ),
+        **dict.fromkeys(("SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"), tasks),
+        **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), tasks),
+        **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES"), nodes),
+        **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"), host),
     }
     return under_torchrun(answer, inputs)
 
@@ -322,7 +320,7 @@ CHECK = Check(
         "everyone_prints": "256 ranks that print give 256 lines per epoch. Who is the one to do "
         "it?",
         "raised": "torchrun and srun name the same things differently: RANK and SLURM_PROCID, "
-        "WORLD_SIZE and SLURM_NTASKS, LOCAL_RANK and SLURM_LOCALID.",
+        "WORLD_SIZE and SLURM_STEP_NUM_TASKS, LOCAL_RANK and SLURM_LOCALID.",
         "hang": "init_process_group, every step of DDP and every all_reduce need all ranks. Is one "
         "of them behind an `if rank == 0`?",
     },

@@ -20,14 +20,17 @@ def train(
 ) -> list[float]:
     """Train `model` in place, on all ranks of the job, to where the serial script would take it.
 
-    The ranks and their rendezvous come from the environment, torchrun's or srun's. `batch_size`
-    counts the samples of one step on all ranks together, and is a multiple of their number.
-    Returns the mean loss over all samples of each epoch, the same on every rank.
+    Who this rank is comes from the environment, torchrun's or srun's; MASTER_ADDR and MASTER_PORT
+    are there in both. `batch_size` counts the samples of a step on all ranks together. It is a
+    multiple of the number of ranks, and `len(dataset)` is a multiple of it.
+
+    Returns for each epoch the mean loss over all samples, as a float, the same on every rank.
+    Rank 0 prints it as the serial script does; the others print nothing.
     """
-    environ = os.environ
-    rank = int(environ.get("RANK", 0))
-    world_size = int(environ.get("WORLD_SIZE", 1))
-    local_rank = int(environ.get("LOCAL_RANK", 0))
+    names = "RANK", "WORLD_SIZE", "LOCAL_RANK"
+    rank, world_size, local_rank = (
+        int(os.environ.get(name, name == "WORLD_SIZE")) for name in names
+    )
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
