@@ -79,7 +79,7 @@ def test_an_exercise_has_stubs_where_the_solution_has_answers(course: Day) -> No
     assert differing == ["answer-ring", "answer-tree"]
     assert source(exercise["answer-tree"]) == (
         "%%answer tree\nimport math\n\n\ndef tree(values: list[int]) -> int:\n    start = 1\n"
-        '    # YOUR CODE HERE\n    raise NotImplementedError("replace this line with your code")'
+        "    # YOUR CODE HERE\n    raise NotImplementedError()"
     )
 
 

@@ -5,6 +5,7 @@ Nothing is executed or imported.
 """
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,30 @@ class Answer:
         """The place in words: `ring.ipynb, cell 4`, or `ring.py, line 31`."""
         place = f"cell {self.cell}" if self.first_line is None else f"line {self.first_line}"
         return f"{self.file.name}, {place}"
+
+    def syntax_error(self) -> str:
+        """What keeps Python from reading the answer, with its line; empty if nothing does.
+
+        The line is the file's in a .py, and the cell's in a notebook, as the learner sees it.
+        """
+        body = "#" + self.source  # the magic line as a comment, so that lines keep their numbers
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(body, self.file.name, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            line = error.lineno or 1
+            if self.first_line is not None:
+                return f"{self.file.name}, line {self.first_line + line - 1}: {error.msg}"
+            return f"{self.where}, line {line} of the cell: {error.msg}"
+        except (ValueError, RecursionError, MemoryError) as error:
+            return f"{self.where}: {error}"
+        return ""
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether the line that an answer is to replace still stands there."""
+        return re.search(r"^\s*raise NotImplementedError\(\)\s*$", self.source, re.M) is not None
 
 
 def read(path: Path) -> tuple[Answer, ...]:

@@ -15,7 +15,6 @@ from hpml.problem import UserError
 ANSWER = re.compile(r"%%answer[ \t]+(\S+)[ \t]*$", re.MULTILINE)
 CHECK = re.compile(r"""check\(["'](\w+)["']\)""")
 SETUP = re.compile(r"%load_ext[ \t]+hpml\b", re.MULTILINE)
-STUB = '# YOUR CODE HERE\nraise NotImplementedError("replace this line with your code")'
 
 
 def add_grading(notebook: NotebookNode, module: Module, name: str) -> None:
@@ -71,7 +70,7 @@ def student_version(solution: NotebookNode, name: str) -> NotebookNode:
 
     steps = (
         LockCells(),
-        ClearSolutions(code_stub={"python": STUB}),
+        ClearSolutions(),
         ClearOutput(),
         CheckCellMetadata(),
         ClearHiddenTests(),

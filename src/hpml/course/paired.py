@@ -35,7 +35,9 @@ def read_script(path: Path) -> NotebookNode:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise UserError(f"{path.name} is missing: expected at {path}") from None
+        raise UserError(
+            f"{path.parent.name}/{path.name} is missing: write it, or restore it"
+        ) from None
     notebook = jupytext.reads(text, fmt="py:percent")
     for cell in notebook.cells:
         tags = cell.metadata.get("tags")

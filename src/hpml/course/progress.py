@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from hpml.checks.verdict import Verdict
+from hpml.course.day import Day, Module
 from hpml.home import home
 
 
@@ -64,6 +65,21 @@ def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
             return None
         entry["read_hints"].append(unread[0])
         return unread[0], len(unread) - 1
+
+
+def milestone(day: Day, exercise: str) -> str:
+    """What passing `exercise` has brought to an end, in a sentence; empty while more is to do."""
+    progress = read()
+
+    def done(module: Module) -> bool:
+        return all(progress.get(entry.id, _fresh())["passed"] for entry in module.exercises)
+
+    module = day.module_of(exercise)
+    if all(done(module) for module in day.modules):
+        return f"Every exercise of the day is done: {day.points} points."
+    if done(module):
+        return f"Module {module.id}, {module.title}, is done: {module.points} points."
+    return ""
 
 
 def _fresh() -> Entry:

@@ -1,0 +1,131 @@
+"""./hpml build and ./hpml course check: make the exercises, and prove them."""
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hpml.problem import DONE, FAILED
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hpml.course.prove import Row
+
+course_app = typer.Typer(add_completion=False, no_args_is_help=True)
+
+
+@course_app.callback()
+def course() -> None:
+    """Prove the course's checks."""
+
+
+def build(
+    modules: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODULE]…", help="06, torch_distributed, …")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Make nothing; name what is not as it would be made.")
+    ] = False,
+    keep_outputs: Annotated[
+        bool,
+        typer.Option("--keep-outputs", help="Execute a notebook only if its code cells changed."),
+    ] = False,
+    cell_timeout: Annotated[float, typer.Option(min=1.0, help="Seconds one cell may take.")] = 1200,
+) -> int:
+    """Execute notebooks/ and solutions/ from their .py files, and make exercises/ of the latter.
+
+    Exit code 1 when a cell fails, or when --check finds a file that is not what would be made.
+    """
+    from hpml.course import build as building
+    from hpml.course import day
+
+    course = day.load()
+    chosen = course.select(modules or ())
+    if check:
+        found = building.check(course, chosen)
+    else:
+        found = building.build(
+            course, chosen, keep_outputs=keep_outputs, timeout=cell_timeout, say=typer.echo
+        )
+    for finding in found:
+        typer.echo(f"✗ {finding}")
+    if not found:
+        typer.echo("Everything is as it would be made." if check else "Everything is made.")
+    return FAILED if found else DONE
+
+
+@course_app.command("check")
+def course_check(
+    exercises: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]…", help="Exercises; default: all.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The rows as JSON.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Answers judged at a time.")] = 2,
+) -> int:
+    """Prove each exercise: its stub fails, its solution passes, and each wrong answer is caught.
+
+    Exit code 1 when a row is not good.
+    """
+    from rich.console import Console
+
+    from hpml.checks import find, ids, judge
+    from hpml.course import day
+    from hpml.course.prove import prove, record
+    from hpml.home import CHECKOUT
+
+    console = Console(highlight=False)
+    rows = prove(
+        day.load(),
+        exercises or (),
+        find=find,
+        judge=judge,
+        mutants=CHECKOUT / "tests" / "mutants",
+        ids=ids(),
+        workers=workers,
+        on_row=(lambda row: None) if as_json or not console.is_terminal else _progress(console),
+    )
+    if as_json:
+        typer.echo(json.dumps(record(rows), indent=1))
+    else:
+        _print(console, rows)
+    return DONE if all(row.good for row in rows) else FAILED
+
+
+def _progress(console: "Console"):
+    status = console.status("")
+    status.start()
+
+    def show(row: "Row") -> None:
+        status.update(f"{row.exercise}: {row.part} {row.name}")
+
+    return show
+
+
+def _print(console: "Console", rows: "list[Row]") -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("", "exercise", "part", "name", "seen"):
+        table.add_column(title)
+    above = ""
+    for row in rows:
+        style = "" if row.good else "red"
+        if row.exercise != above:
+            table.add_section()
+        shown = [row.exercise if row.exercise != above else "", row.part, row.name]
+        above = row.exercise
+        seen = row.shows if row.good else f"{row.reason}"
+        table.add_row(
+            Text("✓" if row.good else "✗", style or "green"),
+            *(Text(text, style) for text in (*shown, seen)),
+        )
+    console.print(table)
+    bad = sum(not row.good for row in rows)
+    exercises = len({row.exercise for row in rows})
+    seconds = sum(row.seconds for row in rows)
+    console.print(
+        f"\n{len(rows)} rows, {exercises} exercises, {seconds:.0f} s of judging: "
+        + ("all good" if not bad else f"{bad} not good")
+    )

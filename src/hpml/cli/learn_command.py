@@ -1,0 +1,205 @@
+"""./hpml list, check, hint, watch: the exercises, for a learner who prefers the terminal."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hpml.problem import DONE, FAILED, NOT_GRADABLE, UserError
+
+if TYPE_CHECKING:
+    from hpml.checks.answers import Answer
+    from hpml.checks.verdict import Verdict
+
+WIDTH = 96  # of a verdict, see hpml.checks.render
+CODES = {"passed": DONE, "failed": FAILED, "not gradable": NOT_GRADABLE}
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Notebooks or .py scripts.")]
+
+
+def list_() -> None:
+    """Modules and their exercises, what they are worth, and which of them you have done."""
+    from hpml.course import day, progress
+
+    course, done = day.load(), progress.read()
+    typer.echo(f"{course.title}\n")
+    earned = 0
+    for module in course.modules:
+        typer.echo(f"{module.id}  {module.title} ({module.slot})")
+        if module.exercises:
+            typer.echo(f"    {module.exercise_notebook}")
+        for exercise in module.exercises:
+            entry = done.get(exercise.id)
+            mark = "✓" if entry and entry["passed"] else "·" if entry and entry["points"] else " "
+            points = min(entry["earned"], exercise.points) if entry else 0
+            earned += points
+            typer.echo(f"    {mark} {exercise.id:<24} {points:>3} of {exercise.points} points")
+        typer.echo("")
+    typer.echo(f"{earned} of {course.points} points. ✓ is done, · was tried.")
+
+
+def check(
+    files: Files,
+    exercise: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="This exercise only.")
+    ] = None,
+    stacks: Annotated[
+        bool, typer.Option("--stacks", help="Where each rank stood, if they did not return.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The inputs of an earlier verdict again.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Verdicts as JSON.")] = False,
+) -> int:
+    """Check every answer in the files: cells, or parts of a script, that begin with %%answer ID.
+
+    With --id, a script without such a line is the answer as a whole. Exit code 0 when every answer
+    passes, 1 when one does not, 3 when one could not be graded.
+    """
+    from hpml.checks import find, judge
+    from hpml.checks.answers import read_all
+    from hpml.course import progress
+
+    if exercise is not None:
+        find(exercise)
+    answers = read_all(files, exercise)
+    for answer in answers:
+        _known(answer)
+    if as_json:
+        verdicts = [judge(answer.exercise, answer.source, seed=seed) for answer in answers]
+        for verdict in verdicts:
+            progress.record(verdict)
+        records = [
+            {**verdict.record(), "file": str(answer.file), "where": answer.where}
+            for verdict, answer in zip(verdicts, answers, strict=True)
+        ]
+        typer.echo(json.dumps(records, indent=1))
+        return max(CODES[verdict.status] for verdict in verdicts)
+    return _check_and_tell(answers, stacks, seed)
+
+
+def hint(
+    exercise: Annotated[str, typer.Argument(metavar="ID", help="The exercise, as in ./hpml list.")],
+) -> None:
+    """A hint: first how to start, then, call by call, what helps with what failed last time."""
+    from hpml.checks import find
+    from hpml.checks.play import GENERAL_HINTS
+    from hpml.course import progress
+
+    known = {**GENERAL_HINTS, **find(exercise).hints}
+    following = progress.next_hint(exercise, known)
+    again = f"./hpml hint {exercise}"
+    if following is None:
+        typer.echo(
+            "That was the last one. Check your answer again: what then fails has its own hints.\n"
+            f"From the first hint on: {again}"
+        )
+        return
+    key, left = following
+    typer.echo(_wrapped(known[key]))
+    if left:
+        typer.echo(f"\n{left} more: {again}")
+
+
+def watch(files: Files) -> int:
+    """Check the answers in the files now, and whenever you save one of them. Ctrl-C ends it."""
+    import watchfiles
+
+    from hpml.checks.answers import read_all
+
+    paths = {path.resolve() for path in files}
+    answers = read_all(files)
+    for answer in answers:
+        _known(answer)
+    last = {answer.exercise: answer.source for answer in answers}
+    try:
+        _check_and_tell(answers)
+        _waiting(paths)
+        # Folders, because many editors save by putting a new file in the place of the old.
+        changes = watchfiles.watch(
+            *{path.parent for path in paths},
+            watch_filter=lambda change, name: Path(name).resolve() in paths,
+            recursive=False,
+            debounce=200,
+        )
+        for _ in changes:
+            try:
+                answers = read_all(files)
+                changed = [a for a in answers if last.get(a.exercise) != a.source]
+                for answer in changed:
+                    _known(answer)
+            except UserError as error:  # half written, perhaps; the next save tells
+                typer.echo(f"✗ {error}")
+                continue
+            last = {answer.exercise: answer.source for answer in answers}
+            if changed:
+                _check_and_tell(changed)
+                _waiting(paths)
+    except KeyboardInterrupt:
+        typer.echo("\nNo longer watching.")
+    return DONE
+
+
+def _waiting(paths: Iterable[Path]) -> None:
+    names = ", ".join(sorted(path.name for path in paths))
+    typer.echo(f"Waiting for {names} to be saved; Ctrl-C ends it.\n")
+
+
+def _known(answer: "Answer") -> None:
+    from hpml.checks import find
+
+    try:
+        find(answer.exercise)
+    except UserError as error:
+        raise UserError(f"{answer.where}: {error}") from None
+
+
+def _check_and_tell(
+    answers: Iterable["Answer"], stacks: bool = False, seed: int | None = None
+) -> int:
+    """Judge answers and print what came out. The stubs among several get one line each."""
+    from hpml.checks import judge
+    from hpml.course import day, progress
+
+    answers, course, code = tuple(answers), day.load(), DONE
+    for answer in answers:
+        if len(answers) > 1 and answer.is_stub:
+            typer.echo(f"· {answer.exercise}: not written yet ({answer.where})")
+            code = max(code, FAILED)
+            continue
+        error = answer.syntax_error()
+        if error:
+            typer.echo(f"✗ {answer.exercise}: not valid Python: {error}")
+            code = max(code, FAILED)
+            continue
+        verdict = judge(answer.exercise, answer.source, seed=seed)
+        progress.record(verdict)
+        typer.echo(_shown(answer, verdict, stacks))
+        code = max(code, CODES[verdict.status])
+        if verdict.passed and (said := progress.milestone(course, answer.exercise)):
+            typer.echo(said)
+    return code
+
+
+def _shown(answer: "Answer", verdict: "Verdict", stacks: bool) -> str:
+    from hpml.checks.render import as_text
+
+    lines = [as_text(verdict, stacks)]
+    if not verdict.passed:
+        if answer.first_line is not None:
+            lines.append(
+                f"  Line 1 of your answer is {answer.file.name}, line {answer.first_line}."
+            )
+        again = f"./hpml check {answer.file} --id {answer.exercise} --seed {verdict.seed}"
+        lines.append(f"  The same inputs again: {again}")
+        if verdict.stacks and not stacks:
+            lines.append("  Where each rank stood: the same with --stacks")
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    import textwrap
+
+    return "\n".join(textwrap.wrap(text, WIDTH))

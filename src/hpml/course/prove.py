@@ -1,0 +1,267 @@
+"""Prove an exercise before it is handed out: its stub, its solution, and the wrong answers.
+
+A check that passes a wrong answer, or fails the right one, is worse than none. So for each exercise
+the stub must fail and say what to do, the solution must have full points at every world size, and
+each wrong answer must fail with the hint that was meant for it.
+
+Wrong answers are files, `tests/mutants/<module id>/<exercise id>/<name>.py`. Each begins with
+comment lines: `# hint: KEY` names the hint that the first claim to fail must give, `# claim: NAME`,
+if there, that claim; the rest say what people do there. The whole file is the answer, and line
+numbers in its verdict are the file's plus one, for the `%%answer` line that is put before it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from hpml.checks.answers import read
+from hpml.checks.contract import Check
+from hpml.checks.play import GENERAL_HINTS
+from hpml.checks.verdict import Verdict
+from hpml.course.day import Day, Exercise, Module
+from hpml.problem import UserError
+
+WORLDS = (1, 2, 3, 4)
+FEWEST = 4  # wrong answers per exercise
+
+Find = Callable[[str], Check]
+Judge = Callable[[Check, str], Verdict]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing proved of an exercise. `reason` is empty where it holds."""
+
+    exercise: str
+    part: Literal["check", "stub", "solution", "wrong answer"]
+    name: str
+    shows: str  # what was seen, in a few words
+    reason: str = ""
+    seconds: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        return not self.reason
+
+
+def prove(
+    day: Day,
+    exercises: Iterable[str] = (),
+    *,
+    find: Find,
+    judge: Judge,
+    mutants: Path,
+    ids: Iterable[str] = (),
+    workers: int = 2,
+    on_row: Callable[[Row], None] = lambda row: None,
+) -> list[Row]:
+    """A row for each thing to prove of the exercises (default: all of the day), in order.
+
+    `find` gives a check by id, `judge` a verdict on an answer's source. `ids` are those of all
+    checks there are: one that course.toml lacks, and a folder of wrong answers without an exercise,
+    are bad rows of their own when the whole day is proved. Answers are judged `workers` at a time;
+    `on_row` is told each row as soon as those before it are there.
+    """
+    wanted = list(exercises)
+    chosen = [
+        (module, exercise)
+        for module in day.modules
+        for exercise in module.exercises
+        if not wanted or exercise.id in wanted
+    ]
+    for name in wanted:
+        day.exercise(name)  # says which ids there are
+    rows: list[Row] = []
+    with ThreadPoolExecutor(workers) as pool:
+        tasks = [task for pair in chosen for task in _tasks(day, *pair, find, judge, mutants)]
+        if not wanted:
+            tasks += [lambda row=row: row for row in _strays(day, ids, mutants)]
+        try:
+            for row in pool.map(_timed, tasks):
+                rows.append(row)
+                on_row(row)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return rows
+
+
+Task = Callable[[], Row]
+
+
+def _tasks(
+    day: Day, module: Module, exercise: Exercise, find: Find, judge: Judge, mutants: Path
+) -> list[Task]:
+    folder = mutants / module.id / exercise.id
+    wrong = sorted(folder.glob("*.py"))
+    try:
+        check = find(exercise.id)
+    except Exception as error:
+        broken = Row(exercise.id, "check", exercise.id, "", f"no check: {_line(error)}")
+        return [lambda: broken]
+    return [
+        lambda: _prove_check(check, exercise, len(wrong), folder),
+        lambda: _prove_stub(day, module, check, judge),
+        lambda: _prove_solution(day, module, check, judge),
+        *(lambda path=path: _prove_wrong(path, check, judge) for path in wrong),
+    ]
+
+
+def _strays(day: Day, ids: Iterable[str], mutants: Path) -> list[Row]:
+    listed = {(module.id, exercise.id) for module in day.modules for exercise in module.exercises}
+    checks = sorted(set(ids) - {exercise for _, exercise in listed})
+    folders = sorted(folder for folder in mutants.glob("*/*") if any(folder.glob("*.py")))
+    return [
+        *(Row(name, "check", name, "", "course.toml does not list it") for name in checks),
+        *(
+            Row(folder.name, "wrong answer", "*", "", f"module {folder.parent.name} has no such id")
+            for folder in folders
+            if (folder.parent.name, folder.name) not in listed
+        ),
+    ]
+
+
+def _prove_check(check: Check, exercise: Exercise, wrong: int, folder: Path) -> Row:
+    names = [claim.name for claim in check.claims]
+    played_right = check.worlds == WORLDS or (check.worlds == (1,) and not check.process_group)
+    faults = [
+        (check.id != exercise.id, f"its id is {check.id!r}, course.toml has {exercise.id!r}"),
+        (not names, "it has no claims"),
+        (len(set(names)) < len(names), "two of its claims have one name"),
+        (any(claim.points < 1 for claim in check.claims), "a claim is worth no points"),
+        (
+            check.points != exercise.points,
+            f"its claims are worth {check.points} points, course.toml has {exercise.points}",
+        ),
+        (not check.hints.get("start", "").strip(), 'it has no hint "start"'),
+        (any(not text.strip() for text in check.hints.values()), "a hint is empty"),
+        (
+            not played_right,
+            f"it is played at world sizes {check.worlds}, expected {WORLDS}, or (1,) without ranks",
+        ),
+        (
+            wrong < FEWEST,
+            f"{'/'.join(folder.parts[-4:])} has {wrong} wrong answers, expected at least {FEWEST}",
+        ),
+    ]
+    reason = next((text for faulty, text in faults if faulty), "")
+    shows = f"{check.points} points, {len(check.hints)} hints, {wrong} wrong answers"
+    return Row(exercise.id, "check", check.title, shows, reason)
+
+
+def _prove_stub(day: Day, module: Module, check: Check, judge: Judge) -> Row:
+    row = Row(check.id, "stub", module.exercise_notebook.name, "")
+    verdict, row = _judged(row, check, judge, lambda: _answer(day, module, "stub", check.id))
+    if verdict is None:
+        return row
+    # What a stub's verdict must lead to is the first step, not some consequence of missing code.
+    hint = verdict.claims[0].hint_key if verdict.claims else ""
+    if verdict.status != "failed":
+        reason = f"it is {verdict.status}, expected to fail: {verdict.headline}"
+    elif verdict.earned:
+        reason = f"it earns {verdict.earned} points"
+    elif hint != "start" or "not written yet" not in verdict.headline:
+        reason = f"it does not say what to do (hint {hint or 'none'}): {verdict.headline}"
+    else:
+        reason = ""
+    return replace(row, shows=f"{verdict.status}, hint {hint}", reason=reason)
+
+
+def _prove_solution(day: Day, module: Module, check: Check, judge: Judge) -> Row:
+    row = Row(check.id, "solution", module.solution.name, "")
+    verdict, row = _judged(row, check, judge, lambda: _answer(day, module, "solution", check.id))
+    if verdict is None:
+        return row
+    worlds = ", ".join(str(world) for world in check.worlds)
+    shows = f"{verdict.earned} of {verdict.points} points at world sizes {worlds}"
+    if verdict.passed and verdict.earned == check.points:
+        return replace(row, shows=shows)
+    missed = next((claim for claim in verdict.claims if not claim.passed), None)
+    what = f"{missed.name}: {missed.message}" if missed else verdict.headline
+    at = f" at world size {missed.world_size}" if missed and missed.world_size else ""
+    cause = "" if verdict.headline.endswith("claims hold") else f"{verdict.headline}; "
+    return replace(row, shows=shows, reason=f"{verdict.status}{at}: {cause}{what}")
+
+
+def _prove_wrong(path: Path, check: Check, judge: Judge) -> Row:
+    row = Row(check.id, "wrong answer", path.stem, "")
+    text = path.read_text(encoding="utf-8")
+    wants = header(text)
+    if "hint" not in wants:
+        return replace(row, reason="it has no line `# hint: KEY` at its beginning")
+    if wants["hint"] not in {*check.hints, *GENERAL_HINTS}:
+        known = ", ".join(check.hints)
+        return replace(row, reason=f"it names the hint {wants['hint']!r}, the check has {known}")
+    verdict, row = _judged(row, check, judge, lambda: f"%%answer {check.id}\n{text}")
+    if verdict is None:
+        return row
+    failed = [claim for claim in verdict.claims if not claim.passed]
+    seen = failed[0].hint_key if failed else ""
+    shows = f"{verdict.status}, hint {seen}" if failed else verdict.status
+    if verdict.status != "failed" or not failed:
+        reason = f"it is {verdict.status}: the check does not see what is wrong"
+        if verdict.status == "not gradable":
+            reason = verdict.headline
+    elif seen != wants["hint"]:
+        reason = f"its hint is {seen!r}, meant was {wants['hint']!r}: {failed[0].message}"
+        if verdict.headline and not verdict.headline.endswith("claims hold"):
+            reason += f" ({verdict.headline})"
+    elif wants.get("claim", failed[0].name) != failed[0].name:
+        reason = f"the first claim to fail is {failed[0].name!r}, meant was {wants['claim']!r}"
+    else:
+        reason = ""
+    return replace(row, shows=shows, reason=reason)
+
+
+def header(text: str) -> dict[str, str]:
+    """The `# key: value` lines among the comments that a wrong answer begins with."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        key, colon, value = line.lstrip("# ").partition(":")
+        if colon and key in ("hint", "claim", "wrong"):
+            found.setdefault(key, value.strip())
+    return found
+
+
+def _answer(day: Day, module: Module, kind: Literal["stub", "solution"], exercise: str) -> str:
+    """An answer's source in the script that it is edited in, or in the one generated from it."""
+    path = module.solution if kind == "solution" else module.exercise_notebook
+    found = {answer.exercise: answer for answer in read(day.root / path.with_suffix(".py"))}
+    if exercise not in found:
+        raise UserError(f"{path.with_suffix('.py')} has no %%answer {exercise}")
+    return found[exercise].source
+
+
+def _judged(
+    row: Row, check: Check, judge: Judge, source: Callable[[], str]
+) -> tuple[Verdict | None, Row]:
+    """The verdict; where there is none, None and the row with the reason."""
+    try:
+        return judge(check, source()), row
+    except UserError as error:
+        return None, replace(row, reason=_line(error))
+    except Exception as error:  # a fault of the check, which is what this is here to find
+        return None, replace(row, reason=f"judging it failed: {_line(error)}")
+
+
+def _timed(task: Task) -> Row:
+    began = time.monotonic()
+    return replace(task(), seconds=time.monotonic() - began)
+
+
+def _line(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}"
+
+
+def record(rows: Sequence[Row]) -> dict[str, Any]:
+    """The table as JSON-ready plain data."""
+    return {
+        "good": all(row.good for row in rows),
+        "rows": [{**row.__dict__, "good": row.good} for row in rows],
+    }
