@@ -1,0 +1,80 @@
+"""hello_ranks: the first collective. Every rank puts in a number, every rank gets the sum.
+
+`hello(number: int) -> int`, called once on each rank with a number of that rank's own.
+"""
+
+import random
+from types import ModuleType
+
+from hpml.checks.contract import Check, Claim, Problem, Run
+
+
+def inputs(seed: int, world_size: int) -> list[int]:
+    """One number per rank. No two are equal, and none is 0 or 1, which sums and products hide."""
+    return random.Random(seed).sample(range(2, 1000), world_size)
+
+
+def drive(answer: ModuleType, number: int) -> int:
+    return answer.hello(number)
+
+
+def expect(numbers: list[int], world_size: int) -> int:
+    return sum(numbers)
+
+
+def _wrong(run: Run, rank: int) -> Problem | None:
+    value, number = run.values[rank], run.inputs[rank]
+    if isinstance(value, bool) or not isinstance(value, int):
+        kind = "None" if value is None else f"a {type(value).__name__}"
+        return Problem(f"rank {rank} returned {kind}, expected an int", "type")
+    if value == run.expected:
+        return None
+    numbers = " + ".join(str(number) for number in run.inputs)
+    seen = f"rank {rank} returned {value}, expected {numbers} = {run.expected}"
+    if value == number:
+        return Problem(f"{seen}: that is its own number", "alone")
+    if run.values[0] == run.expected:
+        return Problem(f"{seen}, as rank 0 did", "everyone")
+    return Problem(seen, "sum")
+
+
+def root_has_the_sum(run: Run) -> Problem | None:
+    return _wrong(run, 0)
+
+
+def every_rank_has_the_sum(run: Run) -> Problem | None:
+    problems = (_wrong(run, rank) for rank in range(run.world_size))
+    return next((problem for problem in problems if problem), None)
+
+
+CHECK = Check(
+    id="hello_ranks",
+    title="Every rank says a number, every rank hears the sum",
+    names=("hello",),
+    inputs=inputs,
+    drive=drive,
+    expect=expect,
+    claims=(
+        Claim("rank 0 returns the sum over all ranks", 1, root_has_the_sum),
+        Claim("every rank returns the sum over all ranks", 1, every_rank_has_the_sum),
+    ),
+    hints={
+        "start": "Put the number into a tensor, torch.tensor(number), and call dist.all_reduce on "
+        "it: afterwards the same tensor holds the sum, on every rank.",
+        "alone": "The number came back as it went in. Each rank sees only its own; they meet in "
+        "dist.all_reduce(tensor), which writes the sum into the tensor it is given and returns "
+        "nothing.",
+        "everyone": "One rank knows the sum and the others do not. dist.reduce leaves the result "
+        "with one rank; dist.all_reduce leaves it with all.",
+        "sum": "Ranks talked, but the result is not the sum. all_reduce adds unless told otherwise "
+        "(op=dist.ReduceOp.SUM), and wants one call from each rank, however many there are.",
+        "type": "Return a plain int: tensor.item() takes the number out of a tensor of one "
+        "element.",
+        "raised": "Look at the line that is named. Every rank runs this function; a rank number "
+        "or a tensor that only some of them have fails on the others.",
+        "hang": "A collective is complete once every rank has called it. Take the call out of the "
+        "`if rank == ...`: all ranks call all_reduce, also those that only listen.",
+        "mismatch": "All ranks must call the same collectives in the same order, with tensors of "
+        "one shape and dtype. An `if` on the rank around one of them is the usual cause.",
+    },
+)

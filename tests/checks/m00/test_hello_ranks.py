@@ -1,0 +1,80 @@
+"""The check of hello_ranks: what its claims say of values that ranks may return."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpml.checks import judge
+from hpml.checks.contract import Run
+from hpml.checks.m00_your_machine.hello_ranks import CHECK, expect, inputs
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+
+def run_of(values: list, numbers: list[int]) -> Run:
+    ranks = tuple(RankEvidence(rank, "returned", value=value) for rank, value in enumerate(values))
+    evidence = Evidence(len(values), ranks, 0.1)
+    return Run(len(values), 0, numbers, expect(numbers, len(values)), evidence, {"play": evidence})
+
+
+def hints(values: list, numbers: list[int]) -> list[str]:
+    """The hint of each claim; empty where it holds."""
+    problems = [claim.judge(run_of(values, numbers)) for claim in CHECK.claims]
+    return [problem.hint if problem else "" for problem in problems]
+
+
+def test_the_sum_on_every_rank_passes():
+    assert hints([60, 60, 60], [10, 20, 30]) == ["", ""]
+
+
+def test_the_sum_on_rank_0_only_is_half_of_it():
+    assert hints([60, 20, 0], [10, 20, 30]) == ["", "alone"]
+    assert hints([60, 50, 0], [10, 20, 30]) == ["", "everyone"]
+
+
+@pytest.mark.parametrize("value", [None, 60.0, True, "60", torch.tensor(60)])
+def test_only_an_int_is_a_number_here(value):
+    assert hints([value, value, value], [10, 20, 30]) == ["type", "type"]
+
+
+def test_what_was_seen_is_said_in_figures():
+    problem = CHECK.claims[0].judge(run_of([30, 30, 30], [10, 20, 30]))
+    assert problem.message == "rank 0 returned 30, expected 10 + 20 + 30 = 60"
+    assert problem.hint == "sum"
+
+
+@given(st.integers(0, 2**31 - 1), st.integers(2, 4))
+def test_inputs_tell_a_sum_from_what_is_taken_for_it(seed, world_size):
+    numbers = inputs(seed, world_size)
+    total = expect(numbers, world_size)
+    product = 1
+    for number in numbers:
+        product *= number
+    assert len(set(numbers)) == world_size
+    assert total not in (*numbers, product, max(numbers), total // world_size)
+
+
+ANSWER = """\
+%%answer hello_ranks
+import torch
+import torch.distributed as dist
+
+def hello(number):
+    total = torch.tensor(number)
+    dist.all_reduce(total)
+    return total.item()
+"""
+
+
+def test_a_right_answer_has_full_points_at_every_world_size():
+    verdict = judge("hello_ranks", ANSWER, worlds=(1, 2, 3, 4))
+    assert verdict.passed, verdict.headline
+    assert (verdict.earned, verdict.points) == (2, 2)
+
+
+def test_a_rank_that_stays_away_is_said_in_a_sentence():
+    lonely = ANSWER.replace("    dist.all", "    if dist.get_rank() == 0:\n        dist.all")
+    verdict = judge("hello_ranks", lonely)
+    assert verdict.earned == 0
+    assert "rank 0 waits in all_reduce (call 1, line 8 of your answer)" in verdict.headline
+    assert {claim.hint_key for claim in verdict.claims} == {"hang"}

@@ -1,0 +1,7 @@
+# wrong: forgets that all_reduce has to be called at all
+# hint: alone
+import torch
+
+
+def hello(number):
+    return torch.tensor(number).item()
