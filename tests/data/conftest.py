@@ -1,4 +1,4 @@
-"""Data sets small in effort, whole in form: right sizes, labels and counts; pixels mostly 0."""
+"""CIFAR-10 in small: files of 100 records, otherwise as the official ones."""
 
 import http.server
 import os
@@ -11,7 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hpml.data import cifar10, python_layout, synthetic
 from hpml.data.cifar10 import BINARY, CLASSES, NAMES, PYTHON, TEST, TRAIN
+
+SMALL = 100
+OFFICIAL = cifar10.RECORDS_PER_FILE * cifar10.RECORD  # taken before `small` changes it
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small() -> Iterator[None]:
+    """Files have 100 records: tests write them by the dozen, and 180 MB each time is slow."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (cifar10, python_layout, synthetic):
+            patch.setattr(module, "RECORDS_PER_FILE", SMALL)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -24,14 +37,12 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def records() -> dict[str, np.ndarray]:
-    """By file name: records uint8 [10000, 3073], 1000 of each class in every file."""
+    """By file name: records uint8 [100, 3073], 10 of each class in every file."""
     generator = np.random.default_rng(0)
     made = {}
     for name in (*TRAIN, *TEST):
-        made[name] = np.zeros((10_000, 3073), np.uint8)
-        made[name][:, 0] = generator.permutation(np.arange(10_000) % 10)
-        for ends in (slice(1, 9), slice(-8, None)):  # tells images apart, and packs well
-            made[name][:, ends] = generator.integers(0, 256, (10_000, 8))
+        made[name] = generator.integers(0, 256, (SMALL, 3073), np.uint8)
+        made[name][:, 0] = generator.permutation(np.arange(SMALL) % 10)
     return made
 
 
@@ -57,7 +68,7 @@ def whole_python(records: dict[str, np.ndarray], tmp_path_factory: pytest.TempPa
     folder.mkdir()
     for name, content in records.items():
         (folder / name.removesuffix(".bin")).write_bytes(python2_batch(content))
-    names = {"num_cases_per_batch": 10000, "label_names": [name.encode() for name in CLASSES]}
+    names = {"num_cases_per_batch": SMALL, "label_names": [name.encode() for name in CLASSES]}
     (folder / "batches.meta").write_bytes(pickle.dumps(names, protocol=2))
     return folder
 

@@ -9,7 +9,7 @@ from hpml.data.batches import MEAN, STD
 
 
 @pytest.fixture(scope="module")
-def data(whole):
+def data(small, whole):
     return load(whole)
 
 
@@ -19,7 +19,7 @@ def some_images(count: int = 300) -> torch.Tensor:
     )
 
 
-@given(st.lists(st.integers(-50_000, 49_999), max_size=40), st.integers(1, 9), st.booleans())
+@given(st.lists(st.integers(-500, 499), max_size=40), st.integers(1, 9), st.booleans())
 def test_batches_are_the_images_asked_for_in_order(data, order, size, drop_last):
     made = list(batches(data.train, order, size, drop_last=drop_last))
     kept = len(order) // size * size if drop_last else len(order)
@@ -36,13 +36,13 @@ def test_batches_are_the_images_asked_for_in_order(data, order, size, drop_last)
 
 def test_a_slice_a_mask_and_the_whole_agree_with_the_list(data):
     everything = np.asarray(data.test.images)
-    assert everything.shape == (10_000, 3, 32, 32)
+    assert everything.shape == (100, 3, 32, 32)
     assert np.array_equal(data.test.images[-3:], everything[-3:])
     mask = data.test.labels == 7
     assert np.array_equal(data.test.images[mask], everything[mask])
 
 
-@pytest.mark.parametrize("index", [10_000, -10_001, [0, 10_000], 0.5, [[1]]])
+@pytest.mark.parametrize("index", [100, -101, [0, 100], 0.5, [[1]]])
 def test_an_index_that_names_no_image_is_refused(data, index):
     with pytest.raises(IndexError):
         data.test.images[index]

@@ -5,6 +5,8 @@ from hpml.data import CLASSES, find, load, synthetic
 from hpml.data.cifar10 import BINARY
 from hpml.problem import UserError
 
+from .conftest import OFFICIAL
+
 
 def one_line(error: pytest.ExceptionInfo) -> str:
     text = str(error.value)
@@ -17,11 +19,11 @@ def test_real_images_are_mapped_in_file_order(binary, records):
     assert data.describe() == f"real CIFAR-10, binary layout, from {binary}"
     assert not data.synthetic
     assert data.classes == CLASSES
-    assert data.train.images.shape == (50_000, 3, 32, 32)
-    assert data.test.images.shape == (10_000, 3, 32, 32)
+    assert data.train.images.shape == (500, 3, 32, 32)
+    assert data.test.images.shape == (100, 3, 32, 32)
     third = records["data_batch_3.bin"]
-    assert np.array_equal(data.train.images[20_007], third[7, 1:].reshape(3, 32, 32))
-    assert np.array_equal(data.train.labels[20_000:30_000], third[:, 0])
+    assert np.array_equal(data.train.images[207], third[7, 1:].reshape(3, 32, 32))
+    assert np.array_equal(data.train.labels[200:300], third[:, 0])
     assert np.array_equal(data.test.labels, records["test_batch.bin"][:, 0])
 
 
@@ -63,7 +65,7 @@ def test_a_folder_asked_for_must_have_the_images(asked, tmp_path, monkeypatch):
         assert one_line(error).startswith(f"cifar10: {asked} {path} {finding}: ")
 
 
-@pytest.mark.parametrize(("change", "size"), [(-1, 30_729_999), (1, 30_730_001)])
+@pytest.mark.parametrize(("change", "size"), [(-1, 307_299), (1, 307_301)])
 def test_a_truncated_or_oversized_file_is_named_with_both_sizes(
     binary, records, replace, change, size
 ):
@@ -72,7 +74,7 @@ def test_a_truncated_or_oversized_file_is_named_with_both_sizes(
     with pytest.raises(UserError) as error:
         load(binary)
     assert one_line(error) == (
-        f"cifar10: {binary}/data_batch_3.bin is {size} bytes, expected 30730000: "
+        f"cifar10: {binary}/data_batch_3.bin is {size} bytes, expected 307300: "
         "delete it and run ./hpml data"
     )
 
@@ -89,20 +91,18 @@ def test_a_misnamed_file_is_found_out(binary):
 
 def test_a_label_that_no_class_has_is_found(binary, records, replace):
     content = records["data_batch_2.bin"].copy()
-    content[123, 0] = 10
+    content[23, 0] = 10
     replace(binary / "data_batch_2.bin", content.tobytes())
-    with pytest.raises(
-        UserError, match=r"data_batch_2\.bin has label 10 in record 123, expected 0"
-    ):
+    with pytest.raises(UserError, match=r"data_batch_2\.bin has label 10 in record 23, expected 0"):
         load(binary)
 
 
 @pytest.mark.parametrize("name", ["data_batch_5.bin", "test_batch.bin"])
 def test_a_hole_of_zeros_is_found_by_the_counts(binary, records, replace, name):
     content = records[name].copy()
-    content[5000:6000] = 0
+    content[50:60] = 0
     replace(binary / name, content.tobytes())
-    with pytest.raises(UserError, match=r"images of class 0, expected [15]000: delete it"):
+    with pytest.raises(UserError, match=r"images of class 0, expected [15]0: delete it"):
         load(binary)
 
 
@@ -148,3 +148,7 @@ def test_what_breaks_half_way_leaves_no_half_folder(own_home, monkeypatch):
     with pytest.raises(UserError, match=r"\(No space left on device\): make room"):
         load()
     assert list((own_home / "data" / "synthetic").iterdir()) == []
+
+
+def test_outside_these_tests_a_file_has_its_official_size():
+    assert OFFICIAL == 30_730_000
