@@ -1,0 +1,156 @@
+"""From an answer to a verdict, on a small exercise of this file's own."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from hpml.checks import find, judge, play
+from hpml.checks.contract import Check, Claim, Problem, Stage
+from hpml.problem import UserError
+from hpml.ranks.warm import ServerDied
+
+RIGHT = """%%answer total
+import torch, torch.distributed as dist
+
+def total(value):
+    result = torch.tensor([value])
+    dist.all_reduce(result)
+    return result
+"""
+
+
+def _sum_is_right(run):
+    for rank, value in enumerate(run.values):
+        if value != run.expected:
+            return Problem(f"rank {rank} has {value}, the sum is {run.expected}", "wrong")
+    return None
+
+
+def _inputs(seed, world_size):
+    return torch.randint(100, (world_size,), generator=torch.manual_seed(seed)).tolist()
+
+
+CHECK = Check(
+    id="total",
+    title="The sum over ranks",
+    claims=(Claim("every rank has the sum", 3, _sum_is_right), Claim("it ran", 1, lambda run: None)),
+    hints={"start": "Use a collective.", "wrong": "Which collective adds?", "hang": "Who is late?"},
+    inputs=_inputs,
+    expect=lambda inputs, world_size: sum(inputs),
+    drive=lambda answer, value: answer.total(value).item(),
+    names=("total",),
+)
+
+
+def test_a_right_answer_gets_every_point():
+    verdict = judge(CHECK, RIGHT)
+    assert verdict.status == "passed"
+    assert (verdict.earned, verdict.points) == (4, 4)
+
+
+def test_a_claim_that_fails_has_message_hint_and_the_smallest_world_size():
+    wrong = RIGHT.replace("dist.all_reduce(result)", "pass")
+    verdict = judge(CHECK, wrong, seed=1)
+    failed, held = verdict.claims
+    assert (verdict.status, verdict.earned) == ("failed", 1)
+    assert (failed.hint_key, failed.hint, failed.world_size) == ("wrong", "Which collective adds?", 2)
+    assert "the sum is" in failed.message
+    assert held.passed
+
+
+def test_the_same_seed_gives_the_same_verdict_and_another_seed_other_inputs():
+    wrong = RIGHT.replace("dist.all_reduce(result)", "pass")
+    assert judge(CHECK, wrong, seed=7) == judge(CHECK, wrong, seed=7)
+    assert judge(CHECK, wrong, seed=7).claims != judge(CHECK, wrong, seed=8).claims
+
+
+@pytest.mark.parametrize(
+    ("source", "headline", "hint"),
+    [
+        ("", "total: the answer is empty", "start"),
+        ("%%answer total\n\n", "total: your answer does not define total", "start"),
+        (
+            RIGHT.replace("    result = torch.tensor([value])\n", "    raise NotImplementedError()\n"),
+            "total is not written yet: put your code where `raise NotImplementedError()` stands, "
+            "line 5 of your answer",
+            "start",
+        ),
+        (
+            RIGHT.replace("def total(value):", "def total(value:"),
+            "with 1 rank: rank 0 raised SyntaxError: '(' was never closed (line 4 of your answer)",
+            "raised",
+        ),
+        (
+            RIGHT.replace("dist.all_reduce(result)", "dist.get_rank() or dist.barrier()"),
+            "with 2 ranks: rank 0 waits in barrier (call 1, line 6 of your answer); "
+            "rank 1 has made no call at all and returned",
+            "hang",
+        ),
+    ],
+)
+def test_an_answer_that_cannot_be_judged_gets_a_sentence_and_no_points(source, headline, hint):
+    verdict = judge(CHECK, source)
+    assert verdict.status == "failed"
+    assert verdict.earned == 0
+    assert verdict.headline == headline
+    assert {claim.hint_key for claim in verdict.claims} == {hint}
+
+
+def test_a_fault_of_the_check_is_not_the_answers():
+    def broken(run):
+        raise KeyError("ours")
+
+    check = dataclasses.replace(CHECK, claims=(Claim("broken", 2, broken),))
+    verdict = judge(check, RIGHT)
+    assert verdict.status == "not gradable"
+    assert "not your answer's fault: KeyError: 'ours'" in verdict.headline
+
+
+def test_a_server_that_goes_away_once_costs_the_answer_nothing(monkeypatch):
+    launches = []
+
+    def flaky(*args, **kwargs):
+        launches.append(args)
+        if len(launches) == 1:
+            raise ServerDied("gone")
+        return original(*args, **kwargs)
+
+    original = play.launch
+    monkeypatch.setattr(play, "launch", flaky)
+    assert judge(CHECK, RIGHT).passed
+    monkeypatch.setattr(play, "launch", lambda *a, **k: (_ for _ in ()).throw(ServerDied("gone")))
+    assert judge(CHECK, RIGHT).status == "not gradable"
+
+
+def test_stages_share_a_folder_and_one_may_die():
+    def write_and_die(answer, name):
+        with open(name, "w") as file:
+            file.write("kept")
+        raise SystemExit(3)
+
+    def read(answer, name):
+        with open(name) as file:
+            return file.read()
+
+    check = dataclasses.replace(
+        CHECK,
+        drive=None,
+        stages=(
+            Stage("dies", write_and_die, dies=True),
+            Stage("reads", read, world=lambda world_size: world_size + 1),
+        ),
+        inputs=lambda seed, world: {
+            "dies": [f"file {r}" for r in range(world)],
+            "reads": ["file 0"] * (world + 1),
+        },
+        expect=lambda inputs, world: "kept",
+        worlds=(1, 2),
+    )
+    verdict = judge(check, RIGHT)
+    assert verdict.passed, verdict.headline
+
+
+def test_an_unknown_exercise_is_one_line_with_the_nearest():
+    with pytest.raises(UserError, match="no exercise has the id 'dpp': did you mean ddp"):
+        find("dpp")
