@@ -1,0 +1,40 @@
+"""The part of README.md that is made from course.toml: the day as a table."""
+
+from pathlib import Path
+
+from hpml.course.day import Day
+from hpml.problem import UserError
+
+BEGIN, END = "<!-- the day, from course.toml -->", "<!-- end of the day -->"
+
+
+def schedule(day: Day) -> str:
+    """The day as a Markdown table: when, module, the question it asks, its exercises, its jobs."""
+    lines = [
+        "| when | module | it asks | exercises | points |",
+        "|---|---|---|---|---|",
+    ]
+    for module in day.modules:
+        exercises = ", ".join(f"`{exercise.id}`" for exercise in module.exercises)
+        title = f"[{module.id} {module.title}]({module.notebook.as_posix()})"
+        lines.append(
+            f"| {module.slot} | {title} | {module.asks} | {exercises} | {module.points} |"
+        )
+    return "\n".join(lines)
+
+
+def with_schedule(text: str, day: Day) -> str:
+    """A README's text with the day's table as course.toml has it now.
+
+    Raises UserError where the marks around the table are missing.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise UserError(f"README.md: the marks {BEGIN} and {END} are missing: restore them")
+    return f"{before}{BEGIN}\n{schedule(day)}\n{END}{after}"
+
+
+def path(day: Day) -> Path:
+    """Where the README is."""
+    return day.root / "README.md"
