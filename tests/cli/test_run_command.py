@@ -19,6 +19,8 @@ from nbformat.v4 import new_code_cell, new_notebook
 from hpml import data
 from hpml.cli import main
 from hpml.course import day
+from hpml.measure import machine
+from hpml.measure.machine import Fact
 
 COURSE = """
 title = "A day"
@@ -53,8 +55,15 @@ def small_day(tmp_path: Path, monkeypatch):
             folder=tmp_path, synthetic=True, describe=lambda: "SYNTHETIC images, from here"
         )
         monkeypatch.setattr(data, "load", lambda path: found)
+        monkeypatch.setenv("HPML_DATA", "/elsewhere")
+        facts = (Fact("cores", "2 usable", True),)
+        monkeypatch.setattr(machine, "facts", lambda: (*facts, _data_fact()))
 
     return make
+
+
+def _data_fact() -> Fact:
+    return Fact("data", f"looked for in {os.environ['HPML_DATA']}", True)
 
 
 def hpml(*arguments: str) -> int:
@@ -72,7 +81,10 @@ def test_a_run_prints_a_line_per_cell_and_writes_a_report(small_day, tmp_path: P
     assert re.fullmatch(r"03 solution 1 of 1  2 +\d+\.\d s", lines[2])
     assert lines[3].startswith("All 2 cells ran, in ")
     assert lines[4] == f"Report: {tmp_path / 'out' / 'index.html'}"
-    assert "SYNTHETIC" in (tmp_path / "out" / "index.html").read_text()
+    front = (tmp_path / "out" / "index.html").read_text()
+    assert "SYNTHETIC" in front
+    assert "2 usable" in front
+    assert f"looked for in {tmp_path}<" in front
 
 
 def test_a_failed_cell_is_named_and_the_exit_code_is_1(small_day, tmp_path: Path, capsys):

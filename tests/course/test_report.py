@@ -219,7 +219,18 @@ def test_a_failure_is_on_the_front_page_with_its_error_and_a_link_to_its_cell(ma
     assert "03_rings_lecture.html#cell-0" in links
     assert 'id="cell-0"' in pages["03_rings_lecture.html"]
     assert ">not run</p>" in pages["03_rings_lecture.html"]
+    assert "The cells after it were not run." in pages["03_rings_lecture.html"]
     assert not report.all_well(run, report.collect(run))
+
+
+def test_where_the_last_cell_failed_nothing_is_said_of_cells_after_it(made):
+    def fail(run: DayRun) -> None:
+        cell = run.modules[0].notebooks["lecture"].cells[0]
+        cell.status, cell.error = "failed", "ValueError: bad"
+
+    _, front, pages = made(lecture=[NUMBERS], change=fail)
+    assert "ValueError: bad" in pages["03_rings_lecture.html"]
+    assert "after it" not in pages["03_rings_lecture.html"] + front.text
 
 
 def test_a_kernel_that_never_came_up_is_reported_with_its_last_words(made):

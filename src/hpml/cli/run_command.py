@@ -48,6 +48,7 @@ def run(
     planned = plan(the_day, modules or (), DataUsed(used.folder, used.describe(), used.synthetic))
     prepare(folder)
     console.print(f"Data: {used.describe()}", markup=False)
+    os.environ["HPML_DATA"] = str(used.folder)  # what the facts say of data is of this data
     facts = machine.facts()
     run_day(planned, folder, _Progress(console, planned), cell_timeout=cell_timeout)
     front = report.write(planned, facts, folder)
