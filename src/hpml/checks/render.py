@@ -69,10 +69,10 @@ def as_text(verdict: Verdict, stacks: bool = False) -> str:
 _STYLE = """<style scoped>
 .hpml-verdict{max-width:52rem;margin:.4rem 0;font-size:13px;line-height:1.45;
  border-left:4px solid var(--hpml-tone);padding:.1rem 0 .1rem .8rem}
-.hpml-verdict table{border-collapse:collapse;width:100%;margin:.3rem 0}
-.hpml-verdict td{padding:.15rem .5rem;text-align:left;vertical-align:top;border:0;
+.hpml-verdict table{border-collapse:collapse;width:100%;margin:.3rem 0;table-layout:auto}
+.hpml-verdict td{padding:.15rem .5rem;text-align:left!important;vertical-align:top;border:0;
  white-space:normal}
-.hpml-verdict td.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+.hpml-verdict td.n{text-align:right!important;white-space:nowrap;font-variant-numeric:tabular-nums}
 .hpml-verdict .m{color:var(--jp-ui-font-color2,#555)}
 .hpml-verdict summary{cursor:pointer}
 </style>"""
