@@ -207,7 +207,7 @@ RIGHT = SOLUTION.partition("%%answer total\n")[2]
         (solution("tensor.item()", "str(tensor.item())"), "solution", "'.*' is no int"),
         (solution("dist.all_reduce(tensor)", "1 / 0"), "solution", "ZeroDivisionError"),
         (solution("%%answer total", "%%answer other"), "solution", "has no %%answer total"),
-        (stub("raise NotImplementedError()", "return number"), "stub", "does not say what to do"),
+        (stub("raise NotImplementedError()", "return number"), "stub", "it earns 1 points"),
         (stub("    raise NotImplementedError()\n", SUM), "stub", "it is passed"),
         (stub("raise NotImplementedError()", "raise ValueError()"), "stub", "hint raised"),
         (stub("# %%answer total", "# nothing"), "stub", "has no %%answer total"),
