@@ -135,7 +135,7 @@ def misconception(rank: int, expected: dict[str, Any], key: str, got: float) -> 
                 return hint
     if close(key, got, expected["own"][rank][key], 1e-6):
         return "own"
-    return "start"
+    return "own" if rank else "start"  # ranks are compared in turn: rank 0 had it right
 
 
 def judge_exact(run: Run) -> Problem | None:

@@ -1,6 +1,6 @@
 # wrong: every rank reports its own shard
 # hint: own
-# claim: all ranks return the same
+# claim: loss and accuracy are those of one process with all samples
 import math
 from collections.abc import Iterable
 

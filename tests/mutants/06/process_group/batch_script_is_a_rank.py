@@ -22,7 +22,8 @@ def settings(environment: Mapping[str, str], gpus: int) -> dict[str, int | str]:
         }
     elif "SLURM_PROCID" in environment:
         node = int(environment["SLURM_NODEID"])
-        master = environment.get("MASTER_ADDR") or first_host(environment["SLURM_JOB_NODELIST"])
+        nodes = environment.get("SLURM_STEP_NODELIST") or environment["SLURM_JOB_NODELIST"]
+        master = environment.get("MASTER_ADDR") or first_host(nodes)
         port = environment.get("MASTER_PORT") or 10_000 + int(environment["SLURM_JOB_ID"]) % 20_000
         found = {
             "rank": int(environment["SLURM_PROCID"]),
