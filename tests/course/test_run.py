@@ -158,6 +158,13 @@ def test_a_dead_kernel_is_noticed_and_named(tmp_path: Path, death: str, said: st
     assert run.notebooks[2].status == "ran"
 
 
+def test_what_a_dead_kernel_had_started_does_not_outlive_it(tmp_path: Path):
+    start = "import os, subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
+    run, _ = execute_day(tmp_path, lecture_01=[start, "os._exit(3)"])
+    assert run.notebooks[0].failed.error.startswith("the kernel died")
+    assert gone(int(text_of(run, 0, 0)))
+
+
 def test_a_hanging_cell_is_interrupted_and_shows_where_it_was(tmp_path: Path):
     hang = "import time\nwhile True:\n    time.sleep(0.1)"
     run, _ = execute_day(tmp_path, lecture_01=[hang, "2"], cell_timeout=2)
