@@ -92,6 +92,8 @@ class Machine:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # Whatever runs these tests in the background may have told them to ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def mark(self, what: str) -> Path:

@@ -36,6 +36,7 @@ def test_the_tightest_limit_on_the_way_up_holds(kernel):
         "a/b/c/memory.max": "200\n",
         "a/cpu.max": "max 100000\n",
         "a/b/cpu.max": "400000 100000\n",
+        "a/b/c/cpu.max": "800000 100000\n",
     }
     assert kernel("0::/a/b/c\n", files) == (100, 4.0)
 
