@@ -1,0 +1,163 @@
+"""./hpml list, check, hint, watch and build as typed in a terminal."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+RIGHT = """\
+# %%
+# %%answer hello_ranks
+import torch
+import torch.distributed as dist
+
+
+def hello(number):
+    total = torch.tensor(number)
+    dist.all_reduce(total)
+    return total.item()
+"""
+ALONE = "# %%\n# %%answer hello_ranks\ndef hello(number):\n    return number\n"
+LIMIT = 300  # seconds; far more than any of these takes
+
+
+@pytest.fixture
+def hpml(tmp_path: Path):
+    environment = {**os.environ, "HPML_HOME": str(tmp_path / "home"), "COLUMNS": "120"}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "hpml", *arguments]
+        return subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT
+        )
+
+    run.environment = environment
+    return run
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_a_right_answer_is_told_recorded_and_listed(hpml, tmp_path: Path) -> None:
+    write(tmp_path / "mine.py", RIGHT)
+    checked = hpml("check", "mine.py")
+    assert checked.returncode == 0, checked.stderr
+    assert "✓ hello_ranks" in checked.stdout
+    assert "2 of 2 points" in checked.stdout
+    assert "Module 00, Your machine, is done: 2 points." in checked.stdout
+    listed = hpml("list").stdout
+    (line,) = [line for line in listed.splitlines() if "hello_ranks" in line]
+    assert line.split() == ["✓", "hello_ranks", "2", "of", "2", "points"]
+    assert "\n2 of 77 points" in listed
+
+
+def test_a_wrong_answer_fails_and_the_hints_follow_it(hpml, tmp_path: Path) -> None:
+    write(tmp_path / "mine.py", ALONE)
+    checked = hpml("check", "mine.py", "--seed", "7")
+    assert checked.returncode == 1
+    assert "Line 1 of your answer is mine.py, line 2." in checked.stdout
+    assert "./hpml check mine.py --id hello_ranks --seed 7" in checked.stdout
+    hints = [hpml("hint", "hello_ranks").stdout for _ in range(3)]
+    assert hints[0].startswith("Put the number into a tensor")
+    assert "1 more: ./hpml hint hello_ranks" in hints[0]
+    assert hints[1].startswith("The number came back as it went in.")
+    assert hints[2].startswith("That was the last one.")
+
+
+def test_verdicts_as_json(hpml, tmp_path: Path) -> None:
+    write(tmp_path / "mine.py", ALONE)
+    checked = hpml("check", "mine.py", "--json", "--seed", "7")
+    (verdict,) = json.loads(checked.stdout)
+    assert checked.returncode == 1
+    assert (verdict["status"], verdict["seed"], verdict["earned"]) == ("failed", 7, 0)
+    assert verdict["where"] == "mine.py, line 2"
+
+
+def test_what_cannot_be_judged_is_said_in_one_line(hpml, tmp_path: Path) -> None:
+    write(tmp_path / "broken.py", "# %%\n# %%answer hello_ranks\n\ndef hello(n):\n  return (1\n")
+    checked = hpml("check", "broken.py")
+    assert checked.returncode == 1
+    assert checked.stdout.strip() == (
+        "✗ hello_ranks: not valid Python: broken.py, line 5: '(' was never closed"
+    )
+    write(tmp_path / "other.py", "# %%\n# %%answer hello_rank\n")
+    for arguments, says in (
+        (["other.py"], "other.py, line 2: no exercise has the id 'hello_rank'"),
+        (["gone.py"], "gone.py: no such file"),
+        (["broken.py", "--id", "nothing"], "no exercise has the id 'nothing'"),
+        (["broken.py", "--id", "ddp"], "broken.py: no cell starts with %%answer ddp"),
+    ):
+        refused = hpml("check", *arguments)
+        assert refused.returncode == 2
+        assert says in refused.stderr
+        assert refused.stderr.count("\n") == 1
+
+
+def test_stubs_beside_an_answer_take_one_line_each(hpml, tmp_path: Path) -> None:
+    stub = "# %%\n# %%answer ddp\ndef x():\n    # YOUR CODE HERE\n    raise NotImplementedError()\n"
+    write(tmp_path / "mine.py", f"{RIGHT}\n{stub}")
+    checked = hpml("check", "mine.py")
+    assert checked.returncode == 1
+    assert "✓ hello_ranks" in checked.stdout
+    assert "· ddp: not written yet (mine.py, line 13)" in checked.stdout.splitlines()
+
+
+def test_watching_checks_what_was_saved_and_ends_with_ctrl_c(hpml, tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.py", ALONE)
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "hpml", "watch", "mine.py"],
+        env=hpml.environment, cwd=tmp_path, text=True, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    lines: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=lambda: [lines.put(x) for x in process.stdout], daemon=True).start()
+
+    def wait_for(text: str) -> None:
+        deadline, seen = time.monotonic() + LIMIT, []
+        while time.monotonic() < deadline:
+            try:
+                seen.append(lines.get(timeout=1))
+            except queue.Empty:
+                continue
+            if text in seen[-1]:
+                return
+        pytest.fail(f"{text!r} did not come, but {''.join(seen)}")
+
+    try:
+        wait_for("✗ hello_ranks")
+        wait_for("Waiting for mine.py")
+        time.sleep(1)  # the watch begins after the line that says so
+        path.write_text(ALONE.replace("return number", "return (number"))
+        wait_for("not valid Python: mine.py, line 4: '(' was never closed")
+        wait_for("Waiting for mine.py")
+        write(tmp_path / "new", RIGHT).replace(path)  # as editors do
+        wait_for("✓ hello_ranks")
+        wait_for("Waiting for mine.py")
+        process.send_signal(signal.SIGINT)
+        wait_for("No longer watching.")
+        assert process.wait(timeout=LIMIT) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_build_check_names_files_and_says_so_with_its_exit_code(hpml) -> None:
+    unknown = hpml("build", "--check", "99")
+    assert unknown.returncode == 2
+    assert "no module '99'" in unknown.stderr
+
+
+def test_course_check_proves_one_exercise(hpml) -> None:
+    proved = hpml("course", "check", "hello_ranks", "--json")
+    rows = json.loads(proved.stdout)["rows"]
+    assert [row["part"] for row in rows][:3] == ["check", "stub", "solution"]
+    assert all(row["good"] for row in rows), [row for row in rows if not row["good"]]
+    assert proved.returncode == 0
