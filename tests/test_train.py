@@ -48,6 +48,7 @@ def small_config(**changes) -> TrainConfig:
         "widths": (8, 16),
         "precision": "fp32",
         "progress": False,
+        "early_share": 0.0,
     }
     return TrainConfig(**(defaults | changes))
 
@@ -274,6 +275,18 @@ def test_every_image_is_mirrored_in_every_other_epoch():
     assert torch.equal(mirrored[0], ~mirrored[1])
     assert torch.equal(mirrored[0], mirrored[2])
     assert 0 < mirrored[0].sum() < 16
+
+
+def test_images_are_small_early_and_whole_late():
+    run = Run(small_config(early_size=16, early_share=0.5), small_data(), CPU)
+    sides = []
+    run.network.stem.register_forward_pre_hook(
+        lambda module, inputs: sides.append((module.training, inputs[0].shape[-1]))
+    )
+    run.train(requests.Requests())
+    trained = [side for training, side in sides if training]
+    assert trained == [16] * 6 + [32] * 6
+    assert {side for training, side in sides if not training} == {32}
 
 
 def run_script(*options: str, launcher: list[str] | None = None, **environment: str):

@@ -168,7 +168,11 @@ class Run:
         images, labels = self.batch(self.data.train, index)
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * self.schedule()
-        logits = self.forward(self.parallel, self.augment(images, index))
+        # Small images first: they teach the coarse features at half the cost (progressive
+        # resizing; Howard et al. 2018, https://www.fast.ai/posts/2018-08-10-fastai-diu-imagenet.html).
+        early = self.progress() < self.config.early_share
+        size = self.config.early_size if early else None
+        logits = self.forward(self.parallel, self.augment(images, index), size)
         losses = F.cross_entropy(
             logits, labels, reduction="none", label_smoothing=self.config.label_smoothing
         )
@@ -177,11 +181,14 @@ class Run:
         self.optimizer.step()
         totals.add(logits.detach(), labels, losses.detach())
 
+    def progress(self) -> float:
+        """The share of the whole training that is done, in [0, 1]."""
+        position = self.position
+        return (position.epoch + position.consumed / self.images) / self.config.epochs
+
     def schedule(self) -> float:
         """The share of the highest learning rate that is due now."""
-        position, config = self.position, self.config
-        progress = (position.epoch + position.consumed / self.images) / config.epochs
-        return learning_rate.shape(progress, config.warmup)
+        return learning_rate.shape(self.progress(), self.config.warmup)
 
     def batch(self, split: Split, index: Tensor) -> tuple[Tensor, Tensor]:
         """Images uint8 [B, 3, 32, 32] and labels int64 [B] on the device."""
@@ -202,11 +209,14 @@ class Run:
         images = torch.where(mirrored.view(-1, 1, 1, 1).to(images.device), images.flip(3), images)
         return augment(images, generator, pad=2, flip=False)
 
-    def forward(self, network: nn.Module, images: Tensor) -> Tensor:
-        """Logits, float32 [B, 10], of images uint8 [B, 3, 32, 32]."""
+    def forward(self, network: nn.Module, images: Tensor, size: int | None = None) -> Tensor:
+        """Logits, float32 [B, 10], of images uint8 [B, 3, 32, 32], shrunk to `size` if asked."""
+        pixels = normalize(images, channels_last=True)
+        if size is not None and size != pixels.shape[-1]:
+            pixels = F.interpolate(pixels, size=(size, size), mode="bilinear")
         mixed = self.precision != torch.float32
         with torch.autocast(self.device.type, self.precision, enabled=mixed):
-            logits = network(normalize(images, channels_last=True))
+            logits = network(pixels)
         return logits.float()
 
     def test(self) -> tuple[float, float]:
@@ -277,7 +287,7 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """What must be the same before and after a stop for the whole to be one run."""
         config = dataclasses.asdict(self.config)
-        names = ("epochs", "batch_size", "lr", "seed", "widths")
+        names = ("epochs", "batch_size", "lr", "seed", "widths", "early_size", "early_share")
         return {"images": self.images} | {name: config[name] for name in names}
 
     def history(self, stopped: bool) -> History:
