@@ -8,9 +8,9 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
+from hpml.measure.publish import VERDICT
 from hpml.problem import UserError
 
-VERDICT_MIME = "application/vnd.hpml.verdict+json"
 _answers: dict[str, str] = {}
 
 
@@ -79,7 +79,7 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
         {
             "text/plain": as_text(verdict, stacks),
             "text/html": as_html(verdict),
-            VERDICT_MIME: record,
+            VERDICT: record,
         },
         raw=True,
     )
