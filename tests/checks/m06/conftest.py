@@ -13,7 +13,7 @@ from hpml.ranks.evidence import Call, Evidence, RankEvidence
 SOLUTION = Path(__file__).parents[3] / "solutions" / "06_torch_distributed.py"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def solution() -> Callable[[str], str]:
     """`solution("ddp")` is the source of the right answer, as the solution notebook has it."""
 

@@ -256,7 +256,11 @@ def takes_what_is_left(run: Run) -> Problem | None:
     seen = f"{stopped}: went on after {place[1]} samples of epoch {place[0]}"
     if place == (epoch, done):
         return Problem(f"{seen}, as it should, but a later batch is wrong", "order")
-    hints = {(epoch, 0): "position", (epoch, done - BATCH): "twice"}
+    hints = {
+        (epoch, 0): "position",
+        (epoch, done - BATCH): "twice",
+        (epoch + 1, 0): "local",  # it took the position for the epoch's end
+    }
     return Problem(seen, hints.get(place, "local" if place[0] == epoch else "epoch"))
 
 
@@ -322,6 +326,11 @@ def old_one_is_left(run: Run) -> Problem | None:
     return None
 
 
+ALL_RANKS = (
+    "save and load are called by all ranks. If one waits for the others, does each of them come to "
+    "that place?"
+)
+
 CHECK = Check(
     id="checkpoint",
     title="Stop and carry on",
@@ -364,7 +373,7 @@ CHECK = Check(
         "in_place": "Opening a file for writing empties it. From then until the last byte there is "
         "no checkpoint at all, unless the new one has another name until it is complete.",
         "torn": "At every moment, what is at `path` is the old one or the new one, as a whole.",
-        "hang": "save and load are called by all ranks. If one waits for the others, does each of "
-        "them come to that place?",
+        "hang": ALL_RANKS,
+        "mismatch": ALL_RANKS,
     },
 )

@@ -244,9 +244,15 @@ def returns_global_losses(run: Run) -> Problem | None:
                 return Problem(
                     f"rank {rank}'s loss of epoch {epoch} is {loss:.4f}; the mean over all "
                     f"{LENGTH} samples is {right:.4f}",
-                    "own_loss",
+                    hint_for_losses(run),
                 )
     return None
+
+
+def hint_for_losses(run: Run) -> str:
+    """Losses are wrong where weights are; only with right weights are they the mistake."""
+    problem = trains_under_torchrun(run)
+    return problem.hint if problem else "own_loss"
 
 
 def prints_once(run: Run) -> Problem | None:
@@ -264,7 +270,7 @@ def prints_once(run: Run) -> Problem | None:
         if text != f"{loss:.4f}" and not close(text, loss):
             return Problem(
                 f"rank 0 printed {text} for epoch {epoch}; the mean over all samples is {loss:.4f}",
-                "own_loss",
+                hint_for_losses(run),
             )
     return None
 
@@ -276,6 +282,11 @@ def close(text: str, loss: float) -> bool:
     except ValueError:
         return False
 
+
+ALL_RANKS = (
+    "init_process_group, every step of DDP and every all_reduce need all ranks. Is one of them "
+    "behind an `if rank == 0`?"
+)
 
 CHECK = Check(
     id="ddp_train",
@@ -321,7 +332,7 @@ CHECK = Check(
         "it?",
         "raised": "torchrun and srun name the same things differently: RANK and SLURM_PROCID, "
         "WORLD_SIZE and SLURM_STEP_NUM_TASKS, LOCAL_RANK and SLURM_LOCALID.",
-        "hang": "init_process_group, every step of DDP and every all_reduce need all ranks. Is one "
-        "of them behind an `if rank == 0`?",
+        "hang": ALL_RANKS,
+        "mismatch": ALL_RANKS,
     },
 )

@@ -1,5 +1,5 @@
 # wrong: only rank 0 comes to the barrier
-# hint: hang
+# hint: mismatch
 import os
 from collections.abc import Iterator
 

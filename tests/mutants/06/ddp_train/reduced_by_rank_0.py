@@ -1,5 +1,5 @@
 # wrong: only rank 0 calls all_reduce
-# hint: hang
+# hint: mismatch
 import os
 
 import torch

@@ -1,0 +1,154 @@
+"""Exercise checkpoint: what its judges say of a good run, and of one with one thing changed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hpml.checks import judge
+from hpml.checks.m06_torch_distributed.checkpoint import BATCH, CHECK, LENGTH, place_of
+from hpml.checks.play import _play
+from hpml.ranks.evidence import Diagnosis
+
+ONE_WRITER, WRITTEN, SAMPLES, SAME, KILLED = (claim.judge for claim in CHECK.claims)
+
+
+@pytest.fixture(scope="module")
+def good(solution):
+    source = solution("checkpoint").replace("%%answer", "#", 1)
+    run, fault = _play(CHECK, source, world=2, seed=5)
+    assert fault is None
+    return run
+
+
+def with_values(run, stage, change, rank=0):
+    """The run with `change(value)` merged into what one rank returned in a stage."""
+    evidence = run.stages[stage]
+    ranks = list(evidence.ranks)
+    ranks[rank] = replace(ranks[rank], value=ranks[rank].value | change(ranks[rank].value))
+    return replace(run, stages={**run.stages, stage: replace(evidence, ranks=tuple(ranks))})
+
+
+def resumed_with(run, batches):
+    """The run whose resumed ranks took these global batches, dealt out in turn."""
+    evidence = run.stages["resume"]
+    w = evidence.world_size
+    ranks = tuple(
+        replace(rank, value=rank.value | {"taken": [batch[rank.rank :: w] for batch in batches]})
+        for rank in evidence.ranks
+    )
+    return replace(run, stages={**run.stages, "resume": replace(evidence, ranks=ranks)})
+
+
+@pytest.mark.parametrize("seed", [1, 20_000])
+def test_the_solution_holds_at_every_world_size(solution, seed):
+    verdict = judge("checkpoint", solution("checkpoint"), seed=seed)
+    assert verdict.passed, verdict
+
+
+def test_a_good_run_has_no_problems_and_a_kill(good):
+    assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
+    killed = good.stages["killed while writing"].ranks[0]
+    assert (killed.end, killed.signal) == ("killed", "SIGXFSZ")
+
+
+def test_it_resumes_on_another_number_of_ranks():
+    (resume,) = (stage for stage in CHECK.stages if stage.name == "resume")
+    assert [resume.world(world) for world in CHECK.worlds] == [2, 3, 4, 1]
+
+
+def test_it_stops_where_no_mistake_looks_like_another():
+    for seed in range(20):
+        steps = CHECK.inputs(seed, 1)["train and stop"][0]["steps"]
+        epoch, done = divmod(steps * BATCH, LENGTH)
+        assert epoch == 1
+        assert done > 2 * BATCH
+        # what one rank has taken is neither everything nor everything but a batch
+        assert all(done / world not in (done, done - BATCH) for world in (2, 3, 4))
+
+
+def test_files_of_other_ranks_and_none_at_all_are_said(good):
+    other = with_values(good, "train and stop", lambda _: {"files": ["checkpoint.pt.tmp"]}, rank=1)
+    assert ONE_WRITER(other).hint == "writers"
+    none = with_values(good, "train and stop", lambda _: {"files": ["checkpoint.pt.0"]})
+    assert ONE_WRITER(none).hint == "no_file"
+
+
+def test_a_rank_that_comes_back_early_is_named(good):
+    early = with_values(good, "train and stop", lambda _: {"there": False}, rank=1)
+    assert "rank 1" in WRITTEN(early).message
+    assert WRITTEN(early).hint == "early"
+
+
+def test_where_a_run_resumed_is_told_from_the_samples(good):
+    batches, steps = good.expected["batches"], good.expected["steps"]
+    order = [sample for batch in batches for sample in batch]
+    per_epoch = LENGTH // BATCH
+
+    def from_sample(start):
+        rest = order[start:]
+        return [rest[at : at + BATCH] for at in range(0, len(rest), BATCH)]
+
+    cases = {
+        "position": batches[per_epoch:],
+        "epoch": batches[steps - per_epoch :],
+        "twice": batches[steps - 1 :],
+        "local": from_sample(LENGTH + (steps * BATCH - LENGTH) // 3),
+        "order": [list(range(BATCH))],
+    }
+    for hint, taken in cases.items():
+        assert SAMPLES(resumed_with(good, taken)).hint == hint
+    assert SAMPLES(resumed_with(good, [])).hint == "position"
+    assert SAMPLES(resumed_with(good, batches[2 * per_epoch :])).hint == "local"
+    assert SAMPLES(resumed_with(good, batches[steps:-1])).hint == "order"
+    assert SAMPLES(resumed_with(good, batches[steps:])) is None
+
+
+def test_places_are_found_in_any_epoch():
+    order = [*torch.randperm(LENGTH).tolist(), *torch.randperm(LENGTH).tolist()]
+    for start in (0, 5, LENGTH, LENGTH + 30):
+        assert place_of(sorted(order[start : start + BATCH]), order) == divmod(start, LENGTH)
+    assert place_of([0] * BATCH, order) is None
+
+
+@pytest.mark.parametrize(("part", "hint"), [("loaded", "weights"), ("final", "optimizer")])
+def test_weights_that_differ_are_blamed_on_the_right_thing(good, part, hint):
+    changed = with_values(
+        good, "resume", lambda v: {part: v[part] | {"inner.bias": v[part]["inner.bias"] + 1e-6}}
+    )
+    assert SAME(changed).hint == hint
+    assert "inner.bias differs by up to 1e-06" in SAME(changed).message
+
+
+def test_what_is_left_after_the_kill_counts(good):
+    def left(value):
+        return with_values(good, "after the kill", lambda _: value)
+
+    assert KILLED(left({"failed": "EOFError: Ran out of input"})).hint == "in_place"
+    weights = good.stages["after the kill"].values[0]["loaded"]
+    assert KILLED(left({"loaded": {n: t + 1 for n, t in weights.items()}})).hint == "torn"
+    assert KILLED(left({"loaded": None})).hint == "torn"
+
+
+def test_without_a_kill_there_is_no_pass(good):
+    evidence = good.stages["killed while writing"]
+    ranks = tuple(replace(rank, end="returned", signal=None) for rank in evidence.ranks)
+    unharmed = replace(evidence, ranks=ranks, diagnosis=None)
+    run = replace(good, stages={**good.stages, "killed while writing": unharmed})
+    assert KILLED(run).hint == "incomplete"
+    crashed = replace(unharmed, diagnosis=Diagnosis("raised", "rank 0 raised KeyError: 'model'"))
+    run = replace(good, stages={**good.stages, "killed while writing": crashed})
+    assert KILLED(run).message == "rank 0 raised KeyError: 'model'"
+
+
+def test_a_first_file_written_over_is_no_replacement(good):
+    over = with_values(good, "train and stop", lambda _: {"replaced": False})
+    assert KILLED(over).hint == "in_place"
+
+
+def test_a_resume_that_ends_badly_leaves_the_other_claims(good):
+    bad = replace(good.stages["resume"], diagnosis=Diagnosis("hang", "rank 1 waits"))
+    run = replace(good, stages={**good.stages, "resume": bad})
+    assert SAMPLES(run).hint == SAME(run).hint == "hang"
+    assert ONE_WRITER(run) is None
+    assert KILLED(run) is None

@@ -1,0 +1,160 @@
+"""Exercise ddp: what its judges say of a good run, and of the same run with one thing changed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hpml.checks import judge
+from hpml.checks.m06_torch_distributed.ddp import CHECK, serial
+from hpml.checks.play import _play
+from hpml.ranks.evidence import Diagnosis
+
+START, BUFFERS, BIG_BATCH, UNUSED, ONCE, FEW, OVERLAP = (claim.judge for claim in CHECK.claims)
+
+
+@pytest.fixture(scope="module")
+def good(solution):
+    source = solution("ddp").replace("%%answer", "#", 1)
+    run, fault = _play(CHECK, source, world=2, seed=5)
+    assert fault is None
+    return run
+
+
+def with_ranks(run, change, stage="one model"):
+    """The run with `change(rank evidence)` in place of each rank's evidence in a stage."""
+    evidence = run.stages[stage]
+    changed = replace(evidence, ranks=tuple(change(rank) for rank in evidence.ranks))
+    return replace(run, stages={**run.stages, stage: changed})
+
+
+def with_calls(run, change):
+    """The run with `change(call)` in place of each gradient's call; None leaves it out."""
+
+    def of_rank(rank):
+        calls = (change(c) if c.operation == "all_reduce" else c for c in rank.calls)
+        return replace(rank, calls=tuple(call for call in calls if call is not None))
+
+    return with_ranks(run, of_rank)
+
+
+def with_state(run, part, change):
+    """The run with rank 1's state at the start, or after the last step, changed."""
+
+    def of_rank(rank):
+        if rank.rank != 1:
+            return rank
+        value = {"start": dict(rank.value["start"]), "after": [*rank.value["after"]]}
+        if part == "start":
+            value["start"] = change(value["start"])
+        else:
+            value["after"][-1] = change(dict(value["after"][-1]))
+        return replace(rank, value=value)
+
+    return with_ranks(run, of_rank)
+
+
+@pytest.mark.parametrize("seed", [1, 20_000])
+def test_the_solution_holds_at_every_world_size(solution, seed):
+    verdict = judge("ddp", solution("ddp"), seed=seed)
+    assert verdict.passed, verdict
+
+
+def test_a_good_run_has_no_problems(good):
+    assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
+
+
+def test_inputs_differ_between_ranks_and_seeds():
+    ranks = CHECK.inputs(3, 2)["one model"] + CHECK.inputs(4, 2)["one model"]
+    weights = [rank["state"]["left.weight"] for rank in ranks]
+    assert not any(torch.equal(weights[0], other) for other in weights[1:])
+    assert len({tuple(rank["batches"][0][0].tolist()) for rank in ranks}) == len(ranks)
+
+
+def test_the_mean_gradient_of_shares_is_that_of_the_whole_batch():
+    ranks = CHECK.inputs(6, 3)["one model"]
+    start = ranks[0]["state"]
+    shares = [rank["batches"][0] for rank in ranks]
+    whole = [torch.cat([share[0] for share in shares]), torch.cat([s[1] for s in shares]), "both"]
+    (apart,), (together,) = serial(start, [shares], 3), serial(start, [[whole]], 1)
+    for name, tensor in apart.items():
+        torch.testing.assert_close(tensor, together[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda state: state | {"left.weight": state["left.weight"] + 1e-3}, "differs by up to"),
+        (lambda state: state | {"left.weight": state["left.weight"].float()}, "is float32, not"),
+        (lambda state: state | {"left.weight": state["left.weight"][:1]}, "has shape (1, 16)"),
+        (lambda state: state | {"left.weight": None}, "is None, not a tensor"),
+        (lambda state: state | {"left.weight": state["left.weight"] * torch.nan}, "not finite"),
+        (lambda state: {n: t for n, t in state.items() if n != "left.weight"}, "is missing"),
+    ],
+)
+def test_whatever_is_wrong_with_a_weight_is_said(good, change, words):
+    for part, judge_it in (("start", START), ("after", BIG_BATCH)):
+        problem = judge_it(with_state(good, part, change))
+        assert problem is not None
+        assert "left.weight" in problem.message
+        assert words in problem.message
+        assert problem.hint in CHECK.hints
+
+
+def test_a_counter_among_the_buffers_counts(good):
+    changed = with_state(good, "start", lambda state: state | {"version": state["version"] + 1})
+    assert START(changed) is None
+    assert BUFFERS(changed).hint == "buffers"
+
+
+def test_too_many_bytes_are_told_apart(good):
+    def heavier(more):
+        # One call of each step carries more: the one that holds the embedding.
+        return with_calls(
+            good, lambda c: replace(c, nbytes=c.nbytes + more) if c.nbytes == 12288 else c
+        )
+
+    assert ONCE(heavier(64)) is None
+    assert ONCE(heavier(12288)).hint == "tied"
+    assert ONCE(heavier((16 + 1) * 16 * 8)).hint == "frozen"
+    assert ONCE(heavier(5000)).hint == "bytes"
+    assert ONCE(heavier(-8)).hint == "bytes"
+
+
+def test_no_message_is_too_few_and_one_per_parameter_too_many(good):
+    assert FEW(with_calls(good, lambda call: None)).hint == "alone"
+    assert FEW(with_calls(good, lambda call: replace(call, nbytes=100_000))).hint == "one_bucket"
+
+    def more(rank):
+        return replace(rank, calls=rank.calls + 3 * rank.calls)
+
+    assert FEW(with_ranks(good, more)).hint == "messages"
+
+
+def test_late_messages_and_early_waits_are_no_overlap(good):
+    def late(rank):
+        lasts = [mark.at for mark in rank.marks if mark.name == "last gradient"]
+
+        def after_the_last(call):
+            ahead = [at for at in lasts if at > call.issued]
+            return replace(call, issued=ahead[0] + 1e-9) if ahead else call
+
+        return replace(rank, calls=tuple(after_the_last(call) for call in rank.calls))
+
+    def waiting(rank):
+        return replace(rank, calls=tuple(replace(c, waited=c.issued) for c in rank.calls))
+
+    def unreached(rank):
+        return replace(rank, marks=tuple(m for m in rank.marks if m.name != "last gradient"))
+
+    assert OVERLAP(with_ranks(good, late)).hint == "after_backward"
+    assert OVERLAP(with_ranks(good, waiting)).hint == "waiting"
+    assert OVERLAP(with_ranks(good, unreached)).hint == "unchanged"
+
+
+def test_a_branch_that_ends_badly_leaves_the_other_claims(good):
+    bad = replace(good.stages["two branches"], diagnosis=Diagnosis("mismatch", "they differ"))
+    run = replace(good, stages={**good.stages, "two branches": bad})
+    assert UNUSED(run).message == "they differ"
+    assert UNUSED(run).hint == "mismatch"
+    assert BIG_BATCH(run) is None
