@@ -107,7 +107,7 @@ def test_trying_a_namespace_leaves_this_process_where_it_is():
 
 def test_a_trial_that_hangs_is_a_refusal(monkeypatch):
     monkeypatch.setattr(namespaces, "_TRY", "import time; time.sleep(60)")
-    assert "timed out" in namespaces.refusal("user", timeout=0.2)
+    assert "timed out after 0.2 seconds" in namespaces.refusal("user", timeout=0.2)
 
 
 def test_data_is_told_by_what_it_is(tmp_path, monkeypatch):
