@@ -121,11 +121,12 @@ def _print(console: "Console", rows: "list[Row]") -> None:
             Text("✓" if row.good else "✗", style or "green"),
             *(Text(text, style) for text in (*shown, seen)),
         )
-    console.print(table)
+    # In a file or a log there is no window to fit into.
+    console.print(table, width=None if console.is_terminal else 160)
     bad = sum(not row.good for row in rows)
     exercises = len({row.exercise for row in rows})
     seconds = sum(row.seconds for row in rows)
     console.print(
-        f"\n{len(rows)} rows, {exercises} exercises, {seconds:.0f} s of judging: "
+        f"\n{len(rows)} rows, exercises: {exercises}, {seconds:.0f} s of judging: "
         + ("all good" if not bad else f"{bad} not good")
     )
