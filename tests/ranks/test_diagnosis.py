@@ -186,3 +186,8 @@ def test_a_rank_that_never_joins_the_group_is_named():
     diagnosis = diagnose(body, process_group=False).diagnosis
     assert diagnosis.kind == "hang"
     assert "rank 0 waits in init_process_group (line 4 of your answer)" in diagnosis.sentence
+
+
+def test_a_signal_without_a_name_is_told_by_its_number():
+    diagnosis = diagnose("os.kill(os.getpid(), 62)", 1).diagnosis
+    assert diagnosis.sentence.startswith("rank 0 was killed by signal 62")

@@ -134,7 +134,8 @@ class RankLog:
         if self.end is not None:
             return
         if status < 0:
-            self.signal = Signals(-status).name
+            named = {int(number): number.name for number in Signals}
+            self.signal = named.get(-status, f"signal {-status}")  # real-time ones have no names
             self._ended("killed", now)
         else:
             self.exit_code = status
