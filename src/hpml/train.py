@@ -100,7 +100,7 @@ class Run:
                 self.network,
                 # Each rank keeps statistics of its own batches; they are averaged where they are
                 # used. To broadcast rank 0's in every step would cost more and throw the rest away.
-                broadcast_buffers=False,
+                forward_sync_buffers=False,
                 gradient_as_bucket_view=True,
             )
         self.position = Position()
