@@ -1,0 +1,115 @@
+"""Timelines: each call where it was, in figures that can be read back from the axes."""
+
+import pytest
+from matplotlib.colors import to_rgba
+
+from hpml.ranks.draw import IN_FLIGHT, timeline
+from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence
+
+
+def call(index, operation, issued, waited, finished):
+    return Call(
+        index, operation, (0, 1), index, "float32", (4,), 16, "sum", 3, issued, waited, finished
+    )
+
+
+def evidence(*ranks, marks=()):
+    return Evidence(
+        len(ranks),
+        tuple(
+            RankEvidence(number, "returned", calls=tuple(calls), marks=tuple(marks))
+            for number, calls in enumerate(ranks)
+        ),
+        1.0,
+    )
+
+
+def bars(figure):
+    """Of each bar: rank, from and to in the axis' unit, opacity."""
+    return [
+        (
+            round(patch.get_y() + patch.get_height() / 2),
+            round(patch.get_x(), 3),
+            round(patch.get_x() + patch.get_width(), 3),
+            to_rgba(patch.get_facecolor())[3],
+        )
+        for patch in figure.axes[0].patches
+    ]
+
+
+def test_a_bar_goes_from_issue_to_completion_and_is_full_where_its_rank_waits():
+    figure = timeline(evidence([call(1, "all_reduce", 5.0, 5.1, 5.3)]))
+    assert bars(figure) == [(0, 0, 100, IN_FLIGHT), (0, 100, 300, 1)]
+    assert figure.axes[0].get_xlabel() == "time (ms)"
+
+
+def test_a_call_that_nobody_waits_for_is_pale_throughout():
+    figure = timeline(evidence([call(1, "all_reduce", 0.0, None, 0.2)]))
+    assert bars(figure) == [(0, 0, 200, IN_FLIGHT)]
+
+
+def test_each_rank_has_a_row_and_all_share_one_clock():
+    figure = timeline(
+        evidence([call(1, "barrier", 1.0, 1.0, 1.5)], [call(1, "barrier", 1.4, 1.4, 1.5)])
+    )
+    assert bars(figure) == [(0, 0, 500, 1), (1, 400, 500, 1)]
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["rank 0", "rank 1"]
+
+
+def test_calls_in_flight_at_once_do_not_cover_each_other():
+    overlapping = [call(1, "all_reduce", 0, 0, 0.4), call(2, "all_reduce", 0.1, 0.1, 0.5)]
+    later = call(3, "all_reduce", 0.45, 0.45, 0.6)
+    first, second, third = timeline(evidence([*overlapping, later])).axes[0].patches
+    assert first.get_y() + first.get_height() <= second.get_y()
+    assert third.get_y() == first.get_y()
+
+
+def test_a_call_that_never_came_back_reaches_the_edge_and_says_so():
+    lost = call(1, "all_reduce", 0.5, 0.5, None)
+    figure = timeline(evidence([lost], [call(1, "barrier", 0.0, 0.0, 1.0)]))
+    axes = figure.axes[0]
+    assert bars(figure)[0][2] == pytest.approx(axes.get_xlim()[1], abs=1e-3)
+    assert [text.get_text() for text in axes.texts] == ["all_reduce: never came back"]
+    assert axes.patches[0].get_linestyle() == "--"
+
+
+def test_only_what_is_between_two_marks_is_drawn():
+    calls = [call(n, "all_reduce", n / 10, n / 10, n / 10 + 0.05) for n in range(1, 6)]
+    marks = (Mark("begin", 0.25), Mark("end", 0.45))
+    figure = timeline(evidence(calls, marks=marks), since="begin", until="end")
+    assert [bar[1:3] for bar in bars(figure)] == [(50, 100), (150, 200)]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["begin", "end"]
+
+
+def test_long_launches_are_told_in_seconds():
+    figure = timeline(evidence([call(1, "all_reduce", 0.0, 0.0, 30.0)]))
+    assert figure.axes[0].get_xlabel() == "time (s)"
+    assert bars(figure) == [(0, 0, 30, 1)]
+
+
+def test_operations_are_told_apart_by_colour_and_by_hatch():
+    names = ("broadcast", "all_reduce", "barrier")
+    calls = [call(n, name, n, n, n + 0.5) for n, name in enumerate(names)]
+    figure = timeline(evidence(calls))
+    patches = figure.axes[0].patches
+    assert len({patch.get_facecolor() for patch in patches}) == 3
+    assert len({patch.get_hatch() for patch in patches}) == 3
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert legend[:3] == list(names)
+
+
+def test_making_the_group_is_not_drawn():
+    made = call(1, "init_process_group", 0.0, 0.0, 9.0)
+    figure = timeline(evidence([made, call(2, "barrier", 9.0, 9.0, 9.5)]))
+    assert bars(figure) == [(0, 0, 500, 1)]
+
+
+def test_a_mark_that_no_rank_made_is_refused():
+    with pytest.raises(ValueError, match="rank 0 has no mark 'backward'"):
+        timeline(evidence([call(1, "barrier", 0, 0, 1)]), since="backward")
+
+
+def test_a_launch_without_calls_is_refused():
+    with pytest.raises(ValueError, match="no rank made a call"):
+        timeline(evidence([], []))
