@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.checks import find, judge
-from hpml.checks.answers import read_answers
+from hpml.checks import answers as learners
 from hpml.course import day
 from hpml.home import CHECKOUT
 from hpml.problem import UserError
@@ -37,11 +37,16 @@ dist.destroy_process_group()
 """
 
 
-def bench(rounds: int = 5, say: Callable[[str], None] = print) -> Table:
-    """Measure in `rounds` rounds; `say` hears when each is over. Raises UserError on a failure."""
+def bench(
+    rounds: int = 5, exercises: Sequence[str] = (), say: Callable[[str], None] = print
+) -> Table:
+    """Measure in `rounds` rounds, the checks of `exercises` (default: all that run on ranks).
+
+    `say` hears when each round is over. Raises UserError where something fails.
+    """
     conditions = machine_conditions()
     conditions["rounds"] = f"{rounds}, after one that is not counted"
-    answers = _solutions()
+    answers = {e: source for e, source in _solutions().items() if not exercises or e in exercises}
     measured: dict[str, list[float]] = {}
     for number in range(rounds + 1):
         for name, seconds in _round(answers):
@@ -65,7 +70,7 @@ def _solutions() -> dict[str, str]:
     """The solution of every exercise that runs on ranks, by exercise id."""
     found = {}
     for module in day.load().modules:
-        for answer in read_answers(CHECKOUT / module.solution):
+        for answer in learners.read(CHECKOUT / module.solution):
             if WORLD_SIZE in find(answer.exercise).worlds:
                 found[answer.exercise] = answer.source
     return found

@@ -1,0 +1,26 @@
+"""The course is proved: stubs fail, solutions pass, and each wrong answer meets its hint."""
+
+import pytest
+
+from hpml.checks import find, ids, judge
+from hpml.course import day
+from hpml.course.prove import prove
+from hpml.home import CHECKOUT
+
+MUTANTS = CHECKOUT / "tests" / "mutants"
+DAY = day.load()
+EXERCISES = [exercise.id for module in DAY.modules for exercise in module.exercises]
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_every_row_of_the_exercise_is_good(exercise):
+    # One answer at a time: the tests themselves already run side by side.
+    rows = prove(DAY, [exercise], find=find, judge=judge, mutants=MUTANTS, workers=1)
+    assert [f"{row.part} {row.name}: {row.reason}" for row in rows if not row.good] == []
+    assert {row.part for row in rows} == {"check", "stub", "solution", "wrong answer"}
+
+
+def test_no_check_and_no_wrong_answer_belongs_to_no_exercise():
+    assert sorted(ids()) == sorted(EXERCISES)
+    folders = [path.name for path in MUTANTS.glob("[0-9][0-9]/*") if path.is_dir()]
+    assert sorted(folders) == sorted(EXERCISES)

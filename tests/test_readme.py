@@ -1,0 +1,85 @@
+"""README.md: its table is the day's, its links lead somewhere, and its commands run."""
+
+import os
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from hpml.course import day, readme
+from hpml.home import CHECKOUT
+from hpml.problem import UserError
+
+TEXT = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+SOLUTIONS = "solutions/06_torch_distributed.py"
+
+# How each command of README.md is run: here, with what is put in place of its arguments and what it
+# must say; or, where that takes minutes or a browser, by the test that is named.
+RUN_HERE = {
+    "./hpml doctor": ("./hpml doctor", "cores"),
+    "./hpml list": ("./hpml list", "shard_sampler"),
+    "./hpml hint ddp": ("./hpml hint ddp", "ddp"),
+    "./hpml check exercises/06_torch_distributed.py": (f"./hpml check {SOLUTIONS}", "75 of 75"),
+    "./hpml build --check": ("./hpml build --check", "Everything is as it would be made"),
+    "./hpml train --help": ("./hpml train --help", "--lr-rule"),
+    "./hpml test -k ranks": ("./hpml test -k ranks --collect-only -q", "test_launch.py"),
+}
+RUN_BY = {
+    "./hpml run": "tests/course/test_run.py",
+    "./hpml test": "tests/cli/test_commands.py",
+    "./hpml data": "tests/data/test_command.py",
+    "./hpml lab": "tests/cli/test_run_command.py",
+    "./hpml watch exercises/06_torch_distributed.py": "tests/cli/test_learn.py",
+    "./hpml course check": "tests/test_course.py",
+    "./hpml bench check": "tests/bench/test_check.py",
+    "./hpml bench train": "tests/bench/test_train.py",
+    "./hpml build": "tests/course/test_build.py",
+    "sbatch slurm/06_one_node.slurm": "tests/test_slurm.py",
+}
+
+
+def commands() -> set[str]:
+    """Every command of the page: lines of code blocks, and inline code that begins like one."""
+    lines = re.findall(r"^(?:    )?(\./hpml [^#\n]*)", TEXT, re.M)
+    inline = re.findall(r"`((?:\./hpml|sbatch) [^`]+)`", TEXT)
+    return {line.strip() for line in [*lines, *inline]}
+
+
+def test_the_day_is_that_of_course_toml():
+    assert readme.with_schedule(TEXT, day.load()) == TEXT
+
+
+def test_a_page_without_the_marks_is_refused():
+    with pytest.raises(UserError, match=r"README\.md: the marks"):
+        readme.with_schedule("no marks", day.load())
+
+
+def test_every_link_and_picture_leads_to_a_file_of_the_repository():
+    targets = re.findall(r"\]\(([^)#]+)\)", TEXT)
+    assert len(targets) >= 5
+    missing = [target for target in targets if not (CHECKOUT / target).is_file()]
+    assert not missing
+
+
+def test_every_command_is_run_by_some_test():
+    assert commands() == set(RUN_HERE) | set(RUN_BY)
+    for command, file in RUN_BY.items():
+        assert (CHECKOUT / file).is_file(), f"{command}: {file} is not there"
+
+
+@pytest.mark.parametrize("command", RUN_HERE)
+def test_the_command_does_what_the_page_says(command, tmp_path):
+    words, says = RUN_HERE[command]
+    environment = {**os.environ, "HPML_HOME": str(tmp_path), "COLUMNS": "200"}
+    ended = subprocess.run(
+        shlex.split(words),
+        cwd=CHECKOUT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert says in ended.stdout
