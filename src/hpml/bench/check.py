@@ -16,8 +16,8 @@ import torch
 import torch.distributed as dist
 
 from hpml.bench.table import Row, Table, machine_conditions
-from hpml.checks import find, judge
 from hpml.checks import answers as learners
+from hpml.checks import find, judge
 from hpml.course import day
 from hpml.home import CHECKOUT
 from hpml.problem import UserError
@@ -70,7 +70,7 @@ def _solutions() -> dict[str, str]:
     """The solution of every exercise that runs on ranks, by exercise id."""
     found = {}
     for module in day.load().modules:
-        for answer in learners.read(CHECKOUT / module.solution):
+        for answer in learners.read(CHECKOUT / module.solution.with_suffix(".py")):
             if WORLD_SIZE in find(answer.exercise).worlds:
                 found[answer.exercise] = answer.source
     return found

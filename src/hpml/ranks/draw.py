@@ -15,29 +15,23 @@ HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo", "---")
 IN_FLIGHT = 0.3  # opacity of a call that its rank does not wait for
 
 
-def timeline(
-    evidence: Evidence, *, title: str = "", since: str | None = None, until: str | None = None
-) -> Figure:
+def timeline(evidence: Evidence, *, title: str = "") -> Figure:
     """One row per rank, one bar per call from its issue to its completion, on one clock.
 
     The pale part of a bar is a call in flight while its rank did other work, the full part is the
     rank waiting for it. Calls in flight at one time lie in lanes below each other. A call that
-    never completed is drawn to the right edge with a dashed outline. Marks are dotted lines.
+    never completed is drawn to the right edge with a dashed outline. Marks are dotted lines, named
+    on the first row. Time 0 is the earliest moment drawn; the call that makes the process group is
+    left out. `hpml.ranks.repetition.quickest` cuts one repetition out of a longer launch.
 
-    `since` and `until` are names of marks: each rank's row then holds only what it did between its
-    first mark of these names. Time 0 is the earliest moment drawn, over all ranks. The call that
-    makes the process group is left out.
-
-    Raises ValueError when a rank has no mark of a name given, or no rank made a call.
+    Raises ValueError when no rank made a call.
     """
-    spans = [_span(rank, since, until) for rank in evidence.ranks]
-    rows = [_calls(rank, *span) for rank, span in zip(evidence.ranks, spans, strict=True)]
+    rows = [_calls(rank) for rank in evidence.ranks]
     if not any(rows):
         raise ValueError("no rank made a call here, so there is nothing to draw")
     moments = [call.issued for row in rows for call in row]
-    moments += [span[0] for span in spans if since is not None]
     moments += [call.finished for row in rows for call in row if call.finished is not None]
-    moments += [span[1] for span in spans if until is not None]
+    moments += [mark.at for rank in evidence.ranks for mark in rank.marks]
     start, end = min(moments), max(moments)
     unit, scale = ("ms", 1e3) if end - start < 2 else ("s", 1.0)
     width = max((end - start) * scale, 1e-3)
@@ -47,18 +41,18 @@ def timeline(
     axes = figure.subplots()
     axes.set_xlim(-0.01 * width, 1.02 * width)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    for rank, row, span in zip(evidence.ranks, rows, spans, strict=True):
+    for rank, row in zip(evidence.ranks, rows, strict=True):
         lanes = _lanes(row)
         height = 0.8 / (max(lanes, default=0) + 1)
         for call, number in zip(row, lanes, strict=True):
             lane = (rank.rank - 0.4 + number * height, height)
             _bar(axes, call, operations.index(call.operation), lane, start, scale)
-        _marks(axes, rank, span, start, scale)
+        _marks(axes, rank, start, scale)
     axes.set_yticks(range(len(rows)), [f"rank {rank.rank}" for rank in evidence.ranks])
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "left", "right"]].set_visible(False)
     axes.set_xlabel(f"time ({unit})")
-    axes.set_title(title, loc="left", pad=18)
+    axes.set_title(title, loc="left", pad=30 if any(rank.marks for rank in evidence.ranks) else 6)
     figure.legend(handles=_legend(operations), loc="outside right upper", frameon=False)
     return figure
 
@@ -75,26 +69,8 @@ def _legend(operations: list[str]) -> list[Patch]:
     return kinds + states
 
 
-def _span(rank: RankEvidence, since: str | None, until: str | None) -> tuple[float, float]:
-    return (
-        float("-inf") if since is None else _moment(rank, since),
-        float("inf") if until is None else _moment(rank, until),
-    )
-
-
-def _moment(rank: RankEvidence, name: str) -> float:
-    for mark in rank.marks:
-        if mark.name == name:
-            return mark.at
-    raise ValueError(f"rank {rank.rank} has no mark {name!r}")
-
-
-def _calls(rank: RankEvidence, since: float, until: float) -> list[Call]:
-    return [
-        call
-        for call in rank.calls
-        if call.operation != "init_process_group" and since <= call.issued <= until
-    ]
+def _calls(rank: RankEvidence) -> list[Call]:
+    return [call for call in rank.calls if call.operation != "init_process_group"]
 
 
 def _lanes(calls: Iterable[Call]) -> list[int]:
@@ -145,24 +121,21 @@ def _bar(
         )
 
 
-def _marks(
-    axes: Axes, rank: RankEvidence, span: tuple[float, float], start: float, scale: float
-) -> None:
-    for mark in rank.marks:
-        if span[0] <= mark.at <= span[1] and mark.at >= start:
-            at = (mark.at - start) * scale
-            axes.vlines(at, rank.rank - 0.46, rank.rank + 0.46, colors="black", linestyles=":")
-            if rank.rank == 0:
-                axes.annotate(
-                    mark.name,
-                    (at, -0.5),
-                    xytext=(0, 2),
-                    textcoords="offset points",
-                    fontsize="small",
-                    ha="center",
-                    va="bottom",
-                    annotation_clip=False,
-                )
+def _marks(axes: Axes, rank: RankEvidence, start: float, scale: float) -> None:
+    for number, mark in enumerate(rank.marks):
+        at = (mark.at - start) * scale
+        axes.vlines(at, rank.rank - 0.46, rank.rank + 0.46, colors="black", linestyles=":")
+        if rank.rank == 0:
+            axes.annotate(
+                mark.name,
+                (at, -0.5),
+                xytext=(0, 2 + 11 * (number % 2)),  # neighbours would write over each other
+                textcoords="offset points",
+                fontsize="small",
+                ha="center",
+                va="bottom",
+                annotation_clip=False,
+            )
 
 
 def _colour(kind: int) -> str:
