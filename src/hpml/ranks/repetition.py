@@ -1,0 +1,48 @@
+"""One repetition out of several: what every rank did between two of its marks."""
+
+from dataclasses import replace
+
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+
+def quickest(evidence: Evidence, since: str, until: str) -> Evidence:
+    """The evidence of one repetition only: the one that took the least time.
+
+    A drive marks `since` and `until` once in each repetition. That one is taken for which the time
+    from the first rank's `since` to the last rank's `until` is the shortest; each rank keeps the
+    calls it issued and the marks it made from the one to the other. Where other programs use the
+    machine too, it is the one that says most about the drive.
+
+    Raises ValueError where a rank lacks one of the marks, or has another number of them than the
+    other ranks.
+    """
+    begins = [_moments(rank, since) for rank in evidence.ranks]
+    ends = [_moments(rank, until) for rank in evidence.ranks]
+    counts = {len(moments) for moments in (*begins, *ends)}
+    if len(counts) != 1:
+        raise ValueError(f"ranks have different numbers of the marks {since!r} and {until!r}")
+    spans = [
+        (max(end[k] for end in ends) - min(begin[k] for begin in begins), k)
+        for k in range(counts.pop())
+    ]
+    _, k = min(spans)
+    ranks = tuple(
+        _within(rank, begin[k], end[k])
+        for rank, begin, end in zip(evidence.ranks, begins, ends, strict=True)
+    )
+    return replace(evidence, ranks=ranks)
+
+
+def _moments(rank: RankEvidence, name: str) -> list[float]:
+    moments = [mark.at for mark in rank.marks if mark.name == name]
+    if not moments:
+        raise ValueError(f"rank {rank.rank} has no mark {name!r}")
+    return moments
+
+
+def _within(rank: RankEvidence, begin: float, end: float) -> RankEvidence:
+    return replace(
+        rank,
+        calls=tuple(call for call in rank.calls if begin <= call.issued <= end),
+        marks=tuple(mark for mark in rank.marks if begin <= mark.at <= end),
+    )
