@@ -24,21 +24,24 @@ def epochs(*test_accuracies):
 
 
 def test_shares_show_each_image_where_it_is_and_mark_what_was_seen_before():
-    figure = draw.shares({"epoch 0": [[3, 1], [0, 3]]}, title="T")
+    figure = draw.shares({"epoch 0": [[3, 1], [0, 3], [5, 6]]}, title="T")
     (panel,) = figure.axes
     texts = {(text.get_position()): text for text in panel.texts}
     assert {where: text.get_text() for where, text in texts.items()} == {
         (0, 0): "3",
         (0, 1): "0",
+        (0, 2): "5",
         (1, 0): "1",
         (1, 1): "3",
+        (1, 2): "6",
     }
     assert [where for where, text in texts.items() if text.get_fontweight() == "bold"] == [(1, 1)]
     (mark,) = panel.patches
-    # Its cell: step 1, and the lower half of the panel, which rank 1 has.
-    left, bottom = mark.get_xy()
-    assert (left, bottom, mark.get_width(), mark.get_height()) == (0.5, 0, 1, 0.5)
-    assert [label.get_text() for label in panel.get_yticklabels()] == ["rank 0", "rank 1"]
+    # Its cell: step 1, and the middle third of the panel, which rank 1 has.
+    assert [*mark.get_xy(), mark.get_width(), mark.get_height()] == pytest.approx(
+        [0.5, 1 / 3, 1, 1 / 3]
+    )
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["rank 0", "rank 1", "rank 2"]
 
 
 def test_shares_have_a_panel_for_each_table():
