@@ -350,7 +350,7 @@ print("same as alone, but for rounding:", torch.allclose(together[0], alone, ato
 
 # %%
 small = {"widths": (24, 48, 96), "test_samples": 2000, "device": "cpu", "progress": False}
-config = TrainConfig(epochs=2, samples=6000, batch_size=250, lr_rule="none", **small)
+config = TrainConfig(epochs=3, samples=4000, batch_size=250, lr_rule="none", **small)
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 1 --out one --timeout 600
@@ -365,10 +365,10 @@ from hpml.train import train
 two = asdict(train(config))
 
 # %% tags=["nbval-ignore-output"]
-# Of the last epoch: the first has what happens only once.
+# Of the quickest epoch: other programs on the machine, and the first steps, only make it slower.
 speed = {
-    "1 rank": one[0]["epochs"][-1]["images_per_second"],
-    "2 ranks": two[0]["epochs"][-1]["images_per_second"],
+    "1 rank": max(epoch["images_per_second"] for epoch in one[0]["epochs"]),
+    "2 ranks": max(epoch["images_per_second"] for epoch in two[0]["epochs"]),
 }
 gain = speed["2 ranks"] / speed["1 rank"]
 title = f"Two ranks are {gain:.2f} times as fast as one ({DATA})"
