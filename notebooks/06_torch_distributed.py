@@ -175,7 +175,7 @@ from hpml.ranks import mark
 
 torch.manual_seed(0)
 model, batch = network(), torch.randn(256, 1024)
-for step in range(8):
+for _ in range(8):
     loss = model(batch).square().mean()
     dist.barrier()
     mark("backward begins")
@@ -233,7 +233,7 @@ def gradient_is_ready(parameter):
 for parameter in model.parameters():
     parameter.register_post_accumulate_grad_hook(gradient_is_ready)
 
-for step in range(8):
+for _ in range(8):
     loss = model(batch).square().mean()
     dist.barrier()
     mark("backward begins")
@@ -274,7 +274,7 @@ from hpml.ranks import mark
 torch.manual_seed(rank)  # DDP broadcasts rank 0's weights
 model, batch = network(), torch.randn(256, 1024)
 parallel = DistributedDataParallel(model, bucket_cap_mb=8, gradient_as_bucket_view=True)
-for step in range(8):
+for _ in range(8):
     loss = parallel(batch).square().mean()
     dist.barrier()
     mark("backward begins")
@@ -605,7 +605,7 @@ if not shutil.which("sbatch"):
 # | checkpoint | yours; rank 0 writes | `ModelCheckpoint`; SLURM requeue built in | `BackupAndRestore`; every worker calls save, the chief's counts |
 # | learning rate | yours to scale | yours to scale | yours to scale |
 #
-# In Lightning the whole of this notebook's training loop is what is left when everything that has
+# In Lightning (optional here: `pip install -e '.[lightning]'`) the whole of this notebook's training loop is what is left when everything that has
 # to do with ranks is gone:
 #
 # ```python
