@@ -412,7 +412,7 @@ publish_figure(
 )
 
 # %% [markdown]
-# The whole data set, the whole network and eight epochs are `./hpml train`; `./hpml bench train`
+# The whole data set, the whole network and all its epochs are `./hpml train`; `./hpml bench train`
 # says how far that gets on your machine, and in what time.
 
 # %% [markdown]
@@ -498,7 +498,13 @@ import tempfile
 
 folder = tempfile.mkdtemp()
 long_run = TrainConfig(
-    epochs=2, samples=6000, batch_size=50, lr_rule="none", checkpoint=folder, resume=True, **small
+    epochs=2,
+    samples=12_000,
+    batch_size=100,
+    lr_rule="none",
+    checkpoint=folder,
+    resume=True,
+    **small,
 )
 
 # %% tags=["nbval-ignore-output"]
@@ -518,7 +524,7 @@ print(f"stopped early: {history.stopped}, epochs done: {len(history.epochs)} of 
 state = torch.load(f"{folder}/checkpoint.pt", weights_only=True)
 position = state["position"]
 print(f"in the file: {', '.join(state)}")
-print(f"epoch {position['epoch'] + 1}, {position['consumed']} of 6000 images seen by both ranks")
+print(f"epoch {position['epoch'] + 1}, {position['consumed']} of 12000 images seen by both ranks")
 
 # %% [markdown]
 # Both stop, at the same step: a rank that left alone would leave the other waiting in its next
