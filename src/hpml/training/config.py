@@ -25,17 +25,17 @@ class TrainConfig:
     data: str | None = _option(None, "folder with CIFAR-10; default: HPML_DATA, else ./hpml data's")
     samples: int | None = _option(None, "train on the first N images only", least=1)
     test_samples: int | None = _option(None, "test on the first N images only", least=1)
-    epochs: int = _option(13, "passes over the training images", least=1)
+    epochs: int = _option(14, "passes over the training images", least=1)
     early_size: int = _option(24, "side of the images early in the training", least=16, most=32)
     early_share: float = _option(0.7, "share of the training that is early", least=0, most=1)
     batch_size: int = _option(250, "images per step on each rank", least=1)
-    lr: float = _option(0.32, "learning rate of one rank, at its highest", least=0)
+    lr: float = _option(0.36, "learning rate of one rank, at its highest", least=0)
     lr_rule: str = _option("linear", "how it grows with the number of ranks", choices=tuple(RULES))
     warmup: float = _option(0.23, "share of the training in which it rises", least=0, most=1)
     momentum: float = _option(0.85, "Nesterov momentum", least=0, most=1)
     weight_decay: float = _option(1.5e-3, "of convolutions and linear layers", least=0)
     label_smoothing: float = _option(
-        0.2, "share of the target given to all classes", least=0, most=1
+        0.1, "share of the target given to all classes", least=0, most=1
     )
     widths: tuple[int, ...] = _option((48, 128, 256), "channels of the network's stages", least=1)
     seed: int = _option(0, "of weights, order and augmentation", least=0)

@@ -338,7 +338,7 @@ CHECK = Check(
     inputs=inputs,
     expect=expect,
     stages=STAGES,
-    timeout=60.0,
+    timeout=30.0,
     claims=(
         Claim("one rank writes", 3, one_writer),
         Claim("save returns, on every rank, when the file is there", 2, written_when_it_returns),

@@ -321,7 +321,7 @@ CHECK = Check(
     inputs=inputs,
     expect=expect,
     stages=(Stage("one model", drive), Stage("two branches", drive, dies=True)),
-    timeout=60.0,
+    timeout=30.0,
     claims=(
         Claim("every rank starts from rank 0's parameters", 3, starts_from_rank_0),
         Claim("every rank starts with rank 0's buffers", 2, starts_with_buffers),

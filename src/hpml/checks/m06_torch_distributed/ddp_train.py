@@ -296,7 +296,7 @@ CHECK = Check(
     inputs=inputs,
     expect=expect,
     stages=STAGES,
-    timeout=60.0,
+    timeout=30.0,
     claims=(
         Claim("the ranks share every epoch's samples, in a new order each", 2, shares_samples),
         Claim("under torchrun, it ends with the serial weights", 5, trains_under_torchrun),
