@@ -350,7 +350,7 @@ print("same as alone, but for rounding:", torch.allclose(together[0], alone, ato
 
 # %%
 small = {"widths": (24, 48, 96), "test_samples": 2000, "device": "cpu", "progress": False}
-config = TrainConfig(epochs=3, samples=4000, batch_size=250, lr_rule="none", **small)
+config = TrainConfig(epochs=3, samples=4000, early_size=32, lr_rule="none", **small)
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 1 --out one --timeout 600

@@ -23,6 +23,23 @@ _CONSEQUENCES = (
 )
 
 
+class Agreement:
+    """The ranks' calls by their place in each group: a cheap first look, made at every call."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple, Call] = {}
+
+    def broken_by(self, call: Call) -> bool:
+        """Whether `call` differs from the first one that a rank made at its place."""
+        if _is_point_to_point(call) or call.operation == "init_process_group":
+            return False
+        first = self._first.setdefault((call.group, call.sequence), call)
+        return any(
+            getattr(first, what) != getattr(call, what)
+            for what in ("operation", "shape", "dtype", "detail")
+        )
+
+
 def mismatch(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
     """Ranks of one group whose k-th calls are not the same collective on the same kind of data."""
     by_place: dict[tuple, dict[int, Call]] = defaultdict(dict)

@@ -128,6 +128,7 @@ def _play(job: Job) -> list[Any]:
             timeout=timedelta(seconds=job.timeout + 30),
         )
     value = drive(*arguments)
+    recorder.settle()
     try:
         return ["value", encoding.encode(value)]
     except encoding.NotPlain as error:

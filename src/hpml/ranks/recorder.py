@@ -72,6 +72,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._calls = first - 1
         self._sequences: dict[Any, int] = {}
+        self._futures: dict[int, torch.futures.Future] = {}
 
     def line(self) -> int | None:
         """The innermost line of the watched file on the main thread's stack, if there is one."""
@@ -123,7 +124,19 @@ class Recorder:
 
     def finish(self, index: int) -> None:
         """Tells that call `index` is complete."""
+        self._futures.pop(index, None)
         self._send(["done", index, time.monotonic()])
+
+    def expect(self, index: int, future: torch.futures.Future) -> None:
+        """Call `index` will be finished by a callback of `future`, on another thread."""
+        self._futures[index] = future
+        future.add_done_callback(lambda _: self.finish(index))
+
+    def settle(self, limit: float = 0.2) -> None:
+        """Let the callbacks of futures that are done have their turn, before the rank's end."""
+        deadline = time.monotonic() + limit
+        while time.monotonic() < deadline and any(f.done() for f in [*self._futures.values()]):
+            time.sleep(0.001)
 
     def mark(self, name: str) -> None:
         self._send(["mark", str(name), time.monotonic()])
@@ -139,6 +152,12 @@ def mark(name: str) -> None:
     """
     if _recorder is not None:
         _recorder.mark(name)
+
+
+def settle() -> None:
+    """Before a rank tells its end: let it tell first which calls are complete."""
+    if _recorder is not None:
+        _recorder.settle()
 
 
 class _RecordedWork(Work):
@@ -158,8 +177,7 @@ class _RecordedWork(Work):
     def get_future(self) -> torch.futures.Future:
         if self._future is None:
             self._future = self._work.get_future()
-            index, recorder = self._index, self._recorder
-            self._future.add_done_callback(lambda _: recorder.finish(index))
+            self._recorder.expect(self._index, self._future)
         return self._future
 
     def is_completed(self) -> bool:

@@ -37,6 +37,7 @@ class Running:
         self._unsent = [memoryview(frame(pickle.dumps(job))) for job in jobs]
         self._readers = [EventReader() for _ in jobs]
         self._selector = selectors.DefaultSelector()
+        self._agreement = diagnose.Agreement()
         self._control_text = b""
         self._supervisor_gone = False
         self._open()
@@ -56,8 +57,8 @@ class Running:
         diagnosis: Diagnosis | None = None
         next_look = self._started + LOOK_EVERY
         while diagnosis is None and not self._all_ended():
-            called = self._turn(max(0.0, next_look - time.monotonic()))
-            if called and diagnose.mismatch(self._logs, self._words):
+            disagree = self._turn(max(0.0, next_look - time.monotonic()))
+            if disagree and diagnose.mismatch(self._logs, self._words):
                 self._let_the_others_come()
                 diagnosis = diagnose.mismatch(self._logs, self._words)
             if self._supervisor_gone and not self._all_ended():
@@ -108,8 +109,8 @@ class Running:
         return all(log.end is not None for log in self._logs)
 
     def _turn(self, patience: float) -> bool:
-        """Wait for what comes and take it in; returns whether a collective was entered."""
-        called = False
+        """Wait for what comes and take it in; returns whether calls do not agree."""
+        disagree = False
         for key, mask in self._selector.select(patience):
             kind, rank = key.data
             if kind == "control":
@@ -120,8 +121,8 @@ class Running:
                 if mask & selectors.EVENT_WRITE:
                     self._send_job(key.fileobj, rank)
                 if mask & selectors.EVENT_READ:
-                    called = self._read_events(key.fileobj, rank) or called
-        return called
+                    disagree = self._read_events(key.fileobj, rank) or disagree
+        return disagree
 
     def _let_the_others_come(self) -> None:
         """Take in what the ranks do until each has ended or waits: who is odd shows among all."""
@@ -153,16 +154,21 @@ class Running:
             channel.close()
             return False
         now = time.monotonic()
-        log, called = self._logs[rank], False
+        log, disagree = self._logs[rank], False
         try:
             for event in self._readers[rank].feed(data):
                 log.take(event, now - self._started)
-                called = called or event[0] == "call"
+                if (
+                    event[0] == "call"
+                    and log.end is None
+                    and self._agreement.broken_by(log.calls[-1])
+                ):
+                    disagree = True
                 if event[0] != "sample":  # those are our own doing
                     self._watch.moved = True
         except ValueError as error:
             log.take(["refused", str(error)], now - self._started)
-        return called
+        return disagree
 
     def _read_output(self, fd: int, rank: int) -> None:
         try:
