@@ -127,9 +127,7 @@ class Running:
     def _let_the_others_come(self) -> None:
         """Take in what the ranks do until each has ended or waits: who is odd shows among all."""
         deadline = time.monotonic() + QUIET
-        while time.monotonic() < deadline and any(
-            log.end is None and log.waiting is None for log in self._logs
-        ):
+        while time.monotonic() < deadline and any(map(_may_still_come, self._logs)):
             self._turn(deadline - time.monotonic())
 
     def _send_job(self, channel: socket.socket, rank: int) -> None:
@@ -237,6 +235,12 @@ class Running:
             os.close(key.fd) if isinstance(key.fileobj, int) else key.fileobj.close()
         self._control.close()
         self._selector.close()
+
+
+def _may_still_come(log: RankLog) -> bool:
+    """Whether the rank is at work, or on its way into the group."""
+    pending = log.pending
+    return log.end is None and (pending is None or pending.operation == "init_process_group")
 
 
 def _has_data(channel: socket.socket) -> bool:
