@@ -19,8 +19,8 @@ SOLUTIONS = "solutions/06_torch_distributed.py"
 RUN_HERE = {
     "./hpml doctor": ("./hpml doctor", "cores"),
     "./hpml list": ("./hpml list", "shard_sampler"),
-    "./hpml hint ddp": ("./hpml hint ddp", "ddp"),
-    "./hpml check exercises/06_torch_distributed.py": (f"./hpml check {SOLUTIONS}", "75 of 75"),
+    "./hpml hint ddp": ("./hpml hint ddp", "buckets"),
+    "./hpml check exercises/06_torch_distributed.py": (f"./hpml check {SOLUTIONS}", "is done: 75 points"),
     "./hpml build --check": ("./hpml build --check", "Everything is as it would be made"),
     "./hpml train --help": ("./hpml train --help", "--lr-rule"),
     "./hpml test -k ranks": ("./hpml test -k ranks --collect-only -q", "test_launch.py"),
