@@ -27,7 +27,7 @@ class ResidualNetwork(nn.Module):
 
     def __init__(
         self,
-        widths: Sequence[int] = (48, 128, 256),
+        widths: Sequence[int] = (64, 192, 256),
         classes: int = 10,
         whitening: Tensor | None = None,
     ):
