@@ -1,5 +1,6 @@
 """README.md: its table is the day's, its links lead somewhere, and its commands run."""
 
+import dataclasses
 import os
 import re
 import shlex
@@ -7,7 +8,7 @@ import subprocess
 
 import pytest
 
-from hpml.course import day, readme
+from hpml.course import build, day, readme
 from hpml.home import CHECKOUT
 from hpml.problem import UserError
 
@@ -20,7 +21,10 @@ RUN_HERE = {
     "./hpml doctor": ("./hpml doctor", "cores"),
     "./hpml list": ("./hpml list", "shard_sampler"),
     "./hpml hint ddp": ("./hpml hint ddp", "buckets"),
-    "./hpml check exercises/06_torch_distributed.py": (f"./hpml check {SOLUTIONS}", "is done: 75 points"),
+    "./hpml check exercises/06_torch_distributed.py": (
+        f"./hpml check {SOLUTIONS}",
+        "is done: 75 points",
+    ),
     "./hpml build --check": ("./hpml build --check", "Everything is as it would be made"),
     "./hpml train --help": ("./hpml train --help", "--lr-rule"),
     "./hpml test -k ranks": ("./hpml test -k ranks --collect-only -q", "test_launch.py"),
@@ -83,3 +87,13 @@ def test_the_command_does_what_the_page_says(command, tmp_path):
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert says in ended.stdout
+
+
+def test_build_writes_the_table_and_its_check_notices_an_old_one(tmp_path):
+    course = dataclasses.replace(day.load(), modules=(), root=tmp_path)
+    page = tmp_path / "README.md"
+    page.write_text(TEXT)
+    (finding,) = build.check(course, ())
+    assert str(finding) == "README.md: its table is not course.toml's: run ./hpml build"
+    assert build.build(course, ()) == []
+    assert page.read_text() == readme.with_schedule(TEXT, course) != TEXT

@@ -34,7 +34,10 @@ def _inputs(seed, world_size):
 CHECK = Check(
     id="total",
     title="The sum over ranks",
-    claims=(Claim("every rank has the sum", 3, _sum_is_right), Claim("it ran", 1, lambda run: None)),
+    claims=(
+        Claim("every rank has the sum", 3, _sum_is_right),
+        Claim("it ran", 1, lambda run: None),
+    ),
     hints={"start": "Use a collective.", "wrong": "Which collective adds?", "hang": "Who is late?"},
     inputs=_inputs,
     expect=lambda inputs, world_size: sum(inputs),
@@ -54,7 +57,11 @@ def test_a_claim_that_fails_has_message_hint_and_the_smallest_world_size():
     verdict = judge(CHECK, wrong, seed=1)
     failed, held = verdict.claims
     assert (verdict.status, verdict.earned) == ("failed", 1)
-    assert (failed.hint_key, failed.hint, failed.world_size) == ("wrong", "Which collective adds?", 2)
+    assert (failed.hint_key, failed.hint, failed.world_size) == (
+        "wrong",
+        "Which collective adds?",
+        2,
+    )
     assert "the sum is" in failed.message
     assert held.passed
 
@@ -71,7 +78,9 @@ def test_the_same_seed_gives_the_same_verdict_and_another_seed_other_inputs():
         ("", "total: the answer is empty", "start"),
         ("%%answer total\n\n", "total: your answer does not define total", "start"),
         (
-            RIGHT.replace("    result = torch.tensor([value])\n", "    raise NotImplementedError()\n"),
+            RIGHT.replace(
+                "    result = torch.tensor([value])\n", "    raise NotImplementedError()\n"
+            ),
             "total is not written yet: put your code where `raise NotImplementedError()` stands, "
             "line 5 of your answer",
             "start",

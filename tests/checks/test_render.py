@@ -13,7 +13,9 @@ FAILED = Verdict(
     status="failed",
     claims=(
         ClaimResult("ranks start alike", True, 3),
-        ClaimResult("gradients are means", False, 5, "off by " + "9" * 200, "Sum or mean?", "sum", 2),
+        ClaimResult(
+            "gradients are means", False, 5, "off by " + "9" * 200, "Sum or mean?", "sum", 2
+        ),
         ClaimResult("few messages", False, 2, "off by " + "9" * 200, "Sum or mean?", "sum", 2),
     ),
     headline="1 of 3 claims hold",

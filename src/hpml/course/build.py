@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from hpml.course import paired
+from hpml.course import paired, readme
 from hpml.course.committed import faults
 from hpml.course.day import Day, Module
 from hpml.course.execute import CellRun, NotebookRun, execute
@@ -59,6 +59,10 @@ def build(
                 say(f"{path}: {'written' if written else 'unchanged'}")
         except UserError as error:
             found.append(Finding(module.exercise_notebook, str(error)))
+    if found_readme := _check_readme(day):
+        page = readme.path(day)
+        page.write_text(readme.with_schedule(page.read_text("utf-8"), day), encoding="utf-8")
+        say(f"{found_readme.file}: written")
     return [*found, *(f for f in check(day, modules) if f.file not in {g.file for g in found})]
 
 
@@ -80,7 +84,20 @@ def check(day: Day, modules: Iterable[Module]) -> list[Finding]:
             elif (day.root / path).read_text(encoding="utf-8") != text:
                 source = module.solution.with_suffix(".py")
                 found.append(Finding(path, f"not what {source} generates: run ./hpml build"))
+    if found_readme := _check_readme(day):
+        found.append(found_readme)
     return [*found, *_strangers(day)]
+
+
+def _check_readme(day: Day) -> Finding | None:
+    """What is wrong with the day's table in README.md; a day of its own need not have one."""
+    page = readme.path(day)
+    if not page.is_file():
+        return None
+    text = page.read_text(encoding="utf-8")
+    if readme.with_schedule(text, day) == text:
+        return None
+    return Finding(page.relative_to(day.root), "its table is not course.toml's: run ./hpml build")
 
 
 def source_notebook(day: Day, module: Module, path: Path) -> NotebookNode:

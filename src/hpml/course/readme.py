@@ -17,9 +17,7 @@ def schedule(day: Day) -> str:
     for module in day.modules:
         exercises = ", ".join(f"`{exercise.id}`" for exercise in module.exercises)
         title = f"[{module.id} {module.title}]({module.notebook.as_posix()})"
-        lines.append(
-            f"| {module.slot} | {title} | {module.asks} | {exercises} | {module.points} |"
-        )
+        lines.append(f"| {module.slot} | {title} | {module.asks} | {exercises} | {module.points} |")
     return "\n".join(lines)
 
 
