@@ -28,8 +28,14 @@ def test_the_sum_on_every_rank_passes():
 
 
 def test_the_sum_on_rank_0_only_is_half_of_it():
-    assert hints([60, 20, 0], [10, 20, 30]) == ["", "alone"]
+    assert hints([60, 20, 0], [10, 20, 30]) == ["", "everyone"]
     assert hints([60, 50, 0], [10, 20, 30]) == ["", "everyone"]
+
+
+def test_its_own_number_on_every_rank_is_alone_but_the_largest_on_one_is_not():
+    assert hints([10, 20, 30], [10, 20, 30]) == ["alone", "alone"]
+    assert hints([30, 30, 30], [30, 20, 10]) == ["sum", "sum"]
+    assert hints([10, torch.ones(2)], [10, 20]) == ["sum", "sum"]
 
 
 @pytest.mark.parametrize("value", [None, 60.0, True, "60", torch.tensor(60)])
