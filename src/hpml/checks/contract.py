@@ -13,7 +13,7 @@ A check file (`checks/m06_torch_distributed/ddp.py`, say) defines `CHECK = Check
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -101,7 +101,6 @@ class Check:
     timeout: float = 20.0  # seconds, per launch
     names: tuple[str, ...] = ()  # what the answer must define, checked before anything runs
     environment: Callable[[Any, int, int], Mapping[str, str]] | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def points(self) -> int:

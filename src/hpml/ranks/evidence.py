@@ -16,8 +16,8 @@ class Call:
     `index` counts the rank's calls from 1 over all groups, `sequence` from 1 within `group`.
     Times are seconds on one clock that all ranks of a launch share (CLOCK_MONOTONIC), counted from
     the start of the launch. `waited` is when the rank began to wait for the call to complete (for a
-    blocking call, right after `issued`), `finished` when that wait returned; both are None if it
-    never waited, and `finished` is None if it never came back.
+    blocking call, right after `issued`), None if it never waited or the call was complete by
+    then. `finished` is when the call was complete, as far as the rank noticed; else None.
     """
 
     index: int
