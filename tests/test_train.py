@@ -223,6 +223,24 @@ def test_a_signal_saves_and_carries_on_or_stops(tmp_path):
         assert (folder / "checkpoint.pt").exists()
 
 
+def test_two_ranks_with_few_steps_per_epoch_stop_when_one_is_asked(tmp_path):
+    data = small_data()
+    config = small_config(epochs=9, checkpoint=str(tmp_path))  # 3 steps in an epoch
+
+    def drive(rank):
+        asked = requests.Requests()
+        if rank == 1:
+            asked.note(signal.SIGTERM)
+        run = Run(config, data, CPU)
+        history = run.train(asked)
+        return {"stopped": history.stopped, "epochs": len(history.epochs), "steps": run.steps}
+
+    evidence = launch(drive, 2, inputs=[0, 1])
+    assert evidence.diagnosis is None, evidence.diagnosis
+    steps = requests.STEPS_BETWEEN_QUESTIONS
+    assert evidence.values == ({"stopped": True, "epochs": steps // 3, "steps": steps},) * 2
+
+
 def test_it_learns_and_test_metrics_do_not_depend_on_ranks():
     data = small_data(train=96)
     config = small_config(epochs=6, lr=0.2, widths=(8, 16))

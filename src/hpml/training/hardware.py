@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import socket
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
@@ -66,11 +67,19 @@ def keep_freed_memory() -> None:
 def process_group(place: Place, device: torch.device) -> Iterator[None]:
     """Meet the other ranks, if there are any; gloo on CPUs, nccl on GPUs.
 
-    A group that is there already is used, and left as it is.
+    A group that is there already is used, and left as it is. Raises UserError where the name of
+    rank 0's node means nothing here: PyTorch would ask again and again until its time is up.
     """
     if place.world_size == 1 or dist.is_initialized():
         yield
         return
+    try:
+        socket.getaddrinfo(place.address, place.port)
+    except OSError as error:
+        raise UserError(
+            f"rank {place.rank} cannot find rank 0's node {place.address!r} ({error.strerror}): "
+            "set MASTER_ADDR to a name or an address that all nodes know"
+        ) from None
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
         init_method=f"tcp://{place.address}:{place.port}",
