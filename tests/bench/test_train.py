@@ -29,6 +29,7 @@ def test_short_runs_take_turns_and_become_ratios(monkeypatch):
     assert table.ratios(rows["2 ranks × 1 thread"]) == [2.0, 2.0]
     assert rows["full run: test accuracy"].values == pytest.approx([90.0, 90.0])
     assert rows["full run: training"].values == pytest.approx([1.0, 1.0])
+    assert "in bfloat16, 2 threads" in table.conditions["matrix product"]
     assert "SYNTHETIC" in table.conditions["data"] or "CIFAR" in table.conditions["data"]
 
 

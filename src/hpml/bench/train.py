@@ -10,8 +10,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.data import load
+from hpml.measure.compute import matmul_rate
 from hpml.problem import UserError
 from hpml.training.history import History, read_history
 
@@ -59,6 +62,11 @@ def bench(
 ) -> Table:
     """Measure; `say` hears about each run as it ends. No full run when `seeds` is empty."""
     conditions = machine_conditions()
+    fp32, bf16 = (matmul_rate(dtype, threads) / 1e9 for dtype in (torch.float32, torch.bfloat16))
+    # Processors of one name differ in this by a factor of two, and the minutes with it.
+    conditions["matrix product"] = (
+        f"{fp32:.0f} GFLOP/s in float32, {bf16:.0f} in bfloat16, {threads} threads"
+    )
     where = [] if data is None else ["--data", data]
     conditions["data"] = load(data).describe()
     histories: dict[str, list[History]] = {}
