@@ -7,7 +7,7 @@ import torch
 
 
 def matmul_rate(dtype: torch.dtype, threads: int, size: int = 2048, rounds: int = 9) -> float:
-    """FLOP/s of the product of two [size, size] matrices of `dtype` on the CPU: 2·size³ per product.
+    """FLOP/s of the product of two [size, size] matrices of `dtype` on the CPU, at 2·size³ FLOPs.
 
     The median of `rounds`, after two that only warm up.
     """
