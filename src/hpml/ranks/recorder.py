@@ -6,12 +6,14 @@ made by C++ (DistributedDataParallel's reducer, FSDP, functional collectives) ar
 """
 
 import os
+import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 import torch.distributed as dist
@@ -307,10 +309,39 @@ def _initialising(original: Callable) -> Callable:
         world = range(world_size if world_size > 0 else int(os.environ.get("WORLD_SIZE", 1)))
         index = _recorder.enter("init_process_group", tuple(world), peer=-2)
         _recorder.wait(index)
+        _await_rank_zero(*args, **kwargs)
         original(_ours(backend), *args, **kwargs)
         _recorder.finish(index)
 
     return init_process_group
+
+
+def _await_rank_zero(
+    init_method: str | None = None, *_: Any, rank: int = -1, store: Any = None, **__: Any
+) -> None:
+    """Where ranks meet at a TCP address: let rank 0 listen there before this rank connects.
+
+    A rank that finds nobody listening sleeps half a second and more before it tries again, and
+    forked ranks get here within milliseconds of each other. Gives up in silence after a while:
+    what is wrong then is PyTorch's to tell.
+    """
+    try:
+        mine = rank if rank >= 0 else int(os.environ.get("RANK", 0))
+        url = urlsplit(init_method or "env://")
+        address, port = url.hostname, url.port
+        if url.scheme == "env":
+            address, port = os.environ.get("MASTER_ADDR"), int(os.environ.get("MASTER_PORT", 0))
+    except ValueError:
+        return
+    if store is not None or mine == 0 or not address or not port:
+        return
+    deadline = time.monotonic() + 0.3
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection((address, port), timeout=0.1).close()
+            return
+        except OSError:
+            time.sleep(0.003)
 
 
 def _grouping(original: Callable) -> Callable:
