@@ -70,7 +70,7 @@ def pair(netlink: IPRoute, name: str, peer: str, peer_namespace: int | None = No
 
 
 def plug(netlink: IPRoute, index: int, into: int, rate: int | None = None) -> None:
-    """Plug cable end `index` into the switch `into`, limit what the switch sends, and bring it up."""
+    """Plug cable end `index` into the switch `into`; what the switch sends keeps to `rate`."""
     netlink.link("set", index=index, master=into, state="up")
     if rate is not None:
         limit(netlink, index, rate)
