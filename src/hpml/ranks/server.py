@@ -202,9 +202,7 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         os._exit(0)
 
 
-def _network(
-    link: str | None, world_size: int, control: socket.socket
-) -> "network.Network | None":  # noqa: F821
+def _network(link: str | None, world_size: int, control: socket.socket) -> "network.Network | None":  # noqa: F821
     """The network that the launch asks for; None where it asks for none, or cannot have it."""
     if link is None:
         return None
