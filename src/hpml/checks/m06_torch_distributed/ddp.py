@@ -320,7 +320,8 @@ def overlaps(run: Run) -> Problem | None:
 def as_little_as_a_ring(run: Run) -> Problem | CannotJudge | None:
     """Over the whole launch: rank 0's state goes out once, then the gradients of each step."""
     gradients = STEPS * all_reduce_bytes(run.world_size, sum(trained_and_frozen()[0]))
-    state = sum(t.numel() * t.element_size() for t in run.expected["one model"]["start"].values())
+    net = Net()
+    state = sum(t.numel() * t.element_size() for t in [*net.parameters(), *net.buffers()])
     return over_bytes(
         run.stages["one model"],
         [gradients + broadcast_bytes(run.world_size, state)] * run.world_size,
@@ -379,9 +380,9 @@ CHECK = Check(
         "Tensor.register_post_accumulate_grad_hook.",
         "waiting": "Sending and waiting are two things. A call that returns only when the message "
         "has arrived makes backward stand still meanwhile.",
-        "wire": "To average n bytes over p ranks, each rank must send 2 (p-1)/p · n; a ring sends no "
-        "more. Everyone's gradients on every rank, or all of them through one rank, are more. Which "
-        "single collective makes the sum where it is needed?",
+        "wire": "To average n bytes over p ranks, each rank must send 2 (p-1)/p · n; a ring sends "
+        "no more. Everyone's gradients on every rank, or all of them through one rank, are more. "
+        "Which single collective makes the sum where it is needed?",
         "mismatch": "Collectives have no names: the third call on one rank meets the third on the "
         "others. Gradients may become ready in another order there. What order can all ranks agree "
         "on beforehand?",
