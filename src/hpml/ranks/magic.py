@@ -58,7 +58,11 @@ def ranks(line: str, cell: str) -> None:
     nodes=2x2,intra=10gbit,inter=1gbit` on two nodes with a slow link between them.
     """
     shell = InteractiveShell.instance()
-    options = _parser().parse_args(shlex.split(line))
+    words = shlex.split(line)
+    if "--link" in words[:-1]:  # so that -1gbit is a bad rate, and not taken for an option
+        place = words.index("--link")
+        words[place : place + 2] = [f"--link={words[place + 1]}"]
+    options = _parser().parse_args(words)
     out = [name for name in options.out.split(",") if name]
     source = f"# %%ranks {line.strip()}\n{cell}"
     names = {} if _is_broken(source) else _names_from(shell.user_ns, source)
