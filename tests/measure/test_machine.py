@@ -16,6 +16,7 @@ FACTS = {
     "SLURM": machine._slurm,
     "bubblewrap": machine._bubblewrap,
     "browser": machine._browser,
+    "links between ranks": machine._links_between_ranks,
     "memory": machine._memory,
     "cores": machine._cores,
     "data": machine._data,
