@@ -1,16 +1,15 @@
 """Run Python on N ranks, and know what happened."""
 
 import os
-import shutil
+import secrets
 import socket
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
 
 from hpml.problem import UserError
+from hpml.ranks import warm
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.link import parse_link
 from hpml.ranks.rank import Job
@@ -71,41 +70,37 @@ def launch(
     watched = watched or _watched(drive, answer, answer_name)
     drive_bytes = cloudpickle.dumps(drive)
     port = _free_port()
-    scratch = tempfile.mkdtemp(prefix="hpml-ranks-")
-    try:
-        folder = Path(cwd) if cwd is not None else Path(scratch, "work")
-        folder.mkdir(exist_ok=True)
-        jobs = [
-            Job(
-                drive=drive_bytes,
-                inputs=None if inputs is None else cloudpickle.dumps(inputs[rank]),
-                answer=answer,
-                filename=watched.filename,
-                rank=rank,
-                world_size=world_size,
-                store=os.path.join(scratch, "store"),
-                scratch=scratch,
-                cwd=str(folder),
-                environment={
-                    "RANK": str(rank),
-                    "WORLD_SIZE": str(world_size),
-                    "LOCAL_RANK": str(rank % per_node),
-                    "LOCAL_WORLD_SIZE": str(per_node),
-                    "GROUP_RANK": str(rank // per_node),
-                    "MASTER_ADDR": "127.0.0.1",
-                    "MASTER_PORT": str(port),
-                },
-                extra_environment=dict(environment(rank)) if environment is not None else {},
-                process_group=process_group,
-                timeout=timeout,
-                threads=threads,
-            )
-            for rank in range(world_size)
-        ]
-        with Running(jobs, watched, timeout, on_output, asked) as running:
-            return running.until_ended()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    # Made by the supervisor, and removed: it may see another /tmp than this process.
+    scratch = os.path.join(warm.server().tmp, f"hpml-ranks-{secrets.token_hex(8)}")
+    folder = os.path.join(scratch, "work") if cwd is None else os.fspath(cwd)
+    jobs = [
+        Job(
+            drive=drive_bytes,
+            inputs=None if inputs is None else cloudpickle.dumps(inputs[rank]),
+            answer=answer,
+            filename=watched.filename,
+            rank=rank,
+            world_size=world_size,
+            store=os.path.join(scratch, "store"),
+            cwd=folder,
+            environment={
+                "RANK": str(rank),
+                "WORLD_SIZE": str(world_size),
+                "LOCAL_RANK": str(rank % per_node),
+                "LOCAL_WORLD_SIZE": str(per_node),
+                "GROUP_RANK": str(rank // per_node),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+            },
+            extra_environment=dict(environment(rank)) if environment is not None else {},
+            process_group=process_group,
+            timeout=timeout,
+            threads=threads,
+        )
+        for rank in range(world_size)
+    ]
+    with Running(jobs, scratch, watched, timeout, on_output, asked) as running:
+        return running.until_ended()
 
 
 def _watched(drive: Callable, answer: str | None, name: str) -> Watched:

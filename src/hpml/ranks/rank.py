@@ -39,18 +39,12 @@ class Job:
     rank: int
     world_size: int
     store: str  # file of the rendezvous
-    scratch: str  # private to the launch, not the working directory
     cwd: str
     environment: dict[str, str] = field(default_factory=dict)  # as every rank has it
     extra_environment: dict[str, str] = field(default_factory=dict)  # the caller's, comes last
     process_group: bool = True
     timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
     threads: int = 1
-
-
-def stack_file(scratch: str, rank: int) -> str:
-    """Where faulthandler writes a rank's stacks when it gets STACK_SIGNAL."""
-    return os.path.join(scratch, f"rank-{rank}.stack")
 
 
 def answer_module(source: str, filename: str) -> ModuleType:
@@ -66,9 +60,10 @@ def answer_module(source: str, filename: str) -> ModuleType:
     return module
 
 
-def run(sock: socket.socket, output: int, network: dict[str, str]) -> None:
+def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) -> None:
     """Run the job that arrives on `sock`, with stdout and stderr to the pipe `output`.
 
+    faulthandler writes to the pipe `stacks` where the rank stands, whenever it gets STACK_SIGNAL.
     `network` are the environment variables that the network asks for.
 
     Does not return: once all is told the process waits to be ended by its supervisor, since leaving
@@ -84,7 +79,7 @@ def run(sock: socket.socket, output: int, network: dict[str, str]) -> None:
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         os.environ.update(job.environment | network | job.extra_environment)
-        _prepare(job, send)
+        _prepare(job, send, stacks)
         event = _play(job)
     except BaseException as error:
         event = _raised(error, job.filename)
@@ -100,8 +95,7 @@ def run(sock: socket.socket, output: int, network: dict[str, str]) -> None:
         signal.pause()
 
 
-def _prepare(job: Job, send: EventSender) -> None:
-    stacks = open(stack_file(job.scratch, job.rank), "w")  # noqa: SIM115 (kept for the handler)
+def _prepare(job: Job, send: EventSender, stacks: int) -> None:
     faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
     signal.signal(SAMPLE_SIGNAL, stationary.sampler(send.offer, job.filename))
     signal.signal(signal.SIGINT, signal.default_int_handler)

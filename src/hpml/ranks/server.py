@@ -22,7 +22,8 @@ import time
 
 import psutil
 
-MAX_RANKS = 64  # two descriptors per rank travel in one message, which carries 253 at most
+MAX_RANKS = 64  # their descriptors travel in one message, which carries 253 at most
+PER_RANK = 3  # descriptors: its channel, its output, its stacks
 
 
 def main() -> None:
@@ -46,7 +47,7 @@ def main() -> None:
             _drain(wake_in)
             _reap_supervisors(supervisors)
         if control in readable:
-            message, fds, _, _ = socket.recv_fds(control, 1, 2 * MAX_RANKS + 1)
+            message, fds, _, _ = socket.recv_fds(control, 1, PER_RANK * MAX_RANKS + 1)
             if not message:
                 break
             pid = os.fork()
@@ -169,17 +170,20 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         _die_with_parent()
         lines = control.makefile("r")
         header = json.loads(lines.readline() or "{}")
-        network = _network(header.get("link"), len(fds) // 2, control)
+        scratch = header.get("scratch", "")
+        os.makedirs(scratch, mode=0o700)
+        os.makedirs(header["cwd"], exist_ok=True)
+        network = _network(header.get("link"), len(fds) // PER_RANK, control)
         wake_in, wake_out = os.pipe()
         os.set_blocking(wake_in, False)
         os.set_blocking(wake_out, False)
         signal.set_wakeup_fd(wake_out)
         pids: dict[int, int] = {}  # of ranks not yet reaped
-        for rank, (channel, output) in enumerate(zip(fds[::2], fds[1::2], strict=True)):
+        for rank in range(len(fds) // PER_RANK):
             pid = os.fork()
             if pid == 0:
                 keep_out = [*fds, control.fileno(), wake_in, wake_out]
-                _become_rank(channel, output, keep_out, network, rank)
+                _become_rank(fds[PER_RANK * rank :][:PER_RANK], keep_out, network, rank)
             pids[pid] = rank
         for fd in fds:
             os.close(fd)
@@ -196,7 +200,7 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         gone = _all_reaped(deadline=time.monotonic() + 0.05) or kill_descendants()
         if network is not None:
             _tell(control, {"traffic": network.traffic()})
-        shutil.rmtree(header.get("scratch", ""), ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
         _tell(control, {"gone": gone})
     finally:
         os._exit(0)
@@ -239,8 +243,7 @@ def _tell(control: socket.socket, message: dict) -> None:
 
 
 def _become_rank(
-    channel: int,
-    output: int,
+    own: list[int],
     keep_out: list[int],
     network: "network.Network | None",  # noqa: F821
     number: int,
@@ -251,7 +254,7 @@ def _become_rank(
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _die_with_parent()
         for fd in keep_out:
-            if fd not in (channel, output):
+            if fd not in own:
                 os.close(fd)
         from hpml.ranks import rank
 
@@ -259,7 +262,8 @@ def _become_rank(
         if network is not None:
             network.enter(number)
             environment = network.environment
-        rank.run(socket.socket(fileno=channel), output, environment)
+        channel, output, stacks = own
+        rank.run(socket.socket(fileno=channel), output, stacks, environment)
     finally:
         os._exit(70)
 
