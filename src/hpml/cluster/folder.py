@@ -75,7 +75,14 @@ class Folder:
 
 
 def folder() -> Folder:
-    return Folder(home() / "cluster")
+    try:
+        found = home() / "cluster"
+        found.exists()
+    except PermissionError as error:
+        raise UserError(
+            f"{error.filename} is not yours to use: as its owner, or set HPML_HOME to another folder"
+        ) from None
+    return Folder(found)
 
 
 def leaving() -> Folder:

@@ -11,16 +11,22 @@ REMEDY = "./hpml cluster down, then ./hpml cluster up"
 
 @dataclass(frozen=True)
 class Health:
-    """What of the cluster runs. `dead` names processes that were started and are no more."""
+    """What of the cluster runs.
+
+    `dead` names daemons that were started and are no more; `failed` says why `up` gave up.
+    """
 
     shape: Shape
     ready: bool
     head: bool
     dead: tuple[str, ...]
+    failed: str = ""
 
     @property
     def problem(self) -> str:
         """What is wrong, in one line with the remedy; empty where nothing is."""
+        if self.failed:
+            return f"{self.failed}: ./hpml cluster up tries again"
         if not self.head:
             return f"the cluster has ended (the machine was restarted, perhaps): {REMEDY}"
         if self.dead:
@@ -40,7 +46,8 @@ def health() -> Health:
         if (process := noted(folder.process(name))) is not None
     }
     dead = [_said(name) for name, lives in alive.items() if not lives and name != HEAD]
-    return Health(shape, folder.ready.exists(), alive.get(HEAD, False), tuple(dead))
+    failed = folder.failed.read_text().strip() if folder.failed.exists() else ""
+    return Health(shape, folder.ready.exists(), alive.get(HEAD, False), tuple(dead), failed)
 
 
 def _of_nodes(shape: Shape) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from hpml.cluster import needs
 from hpml.cluster.folder import LONGEST, Folder, alone, folder, leaving
 from hpml.cluster.health import health
+from hpml.cluster.nodes import nodes
 from hpml.cluster.process import noted
 from hpml.cluster.shape import HEAD, Shape
 from hpml.cluster.slurm_conf import cgroup_conf, slurm_conf
@@ -32,7 +33,7 @@ def up(nodes: int = 4, cpus: int = 2, link: str = "1gbit") -> bool:
     if folder().path.exists() and not folder().failed.exists():
         return _still_up(shape)
     needs.need_programs()
-    needs.need_root("a cluster of namespaces, interfaces and SLURM's daemons")
+    needs.need_root("to make namespaces, interfaces and a SLURM")
     needs.need_namespaces()
     with alone("./hpml cluster up"):
         if folder().path.exists() and not folder().failed.exists():  # another came first
@@ -83,6 +84,7 @@ def _bring_up(folder: Folder, shape: Shape) -> None:
             f"{folder.path} is too long for a socket's path: "
             f"set HPML_HOME to a folder whose path is shorter"
         )
+    os.umask(0o022)  # who may not end the cluster may still use it
     network = subnet.choose(folder.path, subnet.in_use())
     folder.make(shape, network)
     folder.hosts.write_text(subnet.hosts_file(network, shape, socket.gethostname()))
@@ -154,20 +156,9 @@ def _wait_until_ready(folder: Folder, head: subprocess.Popen) -> None:
 
 def _nodes_ready(folder: Folder) -> int:
     """How many nodes SLURM would give work to."""
-    process = noted(folder.process("slurmctld"))
-    if process is None:
+    if noted(folder.process("slurmctld")) is None:
         return 0
-    try:
-        told = subprocess.run(
-            ["sinfo", "--noheader", "--Node", "--format=%T"],
-            env={**os.environ, "SLURM_CONF": str(folder.slurm_conf)},
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
-    except subprocess.TimeoutExpired:
-        return 0
-    return told.stdout.split().count("idle")
+    return sum(node.state == "idle" for node in nodes())
 
 
 def _last_line(log: Path) -> str:

@@ -80,7 +80,9 @@ def slurm_version() -> tuple[int, ...]:
     told = subprocess.run([find("slurmd"), "-V"], capture_output=True, text=True, timeout=30)
     match = re.search(r"(\d+)\.(\d+)\.(\d+)", told.stdout)
     if not match:
-        raise UserError(f"slurmd -V says {told.stdout.strip()!r}, expected a version: install SLURM")
+        raise UserError(
+            f"slurmd -V says {told.stdout.strip()!r}, expected a version: install SLURM"
+        )
     return tuple(map(int, match.groups()))
 
 
