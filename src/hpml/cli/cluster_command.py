@@ -15,7 +15,7 @@ USE_IT = """\
 In this shell:  eval "$(./hpml cluster env)"     then sbatch, srun, squeue, scancel, mpirun
 A job:          ./hpml submit 00
 The end:        ./hpml cluster down
-sacct needs a database server, which this cluster has not: sacct --completion lists jobs that ended."""
+sacct needs a database server, which this cluster has not; sacct --completion lists ended jobs."""
 
 
 @app.callback()

@@ -80,7 +80,7 @@ def folder() -> Folder:
         found.exists()
     except PermissionError as error:
         raise UserError(
-            f"{error.filename} is not yours to use: as its owner, or set HPML_HOME to another folder"
+            f"{error.filename} is not yours to use: set HPML_HOME to a folder that is"
         ) from None
     return Folder(found)
 

@@ -93,16 +93,16 @@ def follow(slurm: Slurm, job: str, say: Callable[[str], None], every: float = 0.
             parts = _parts(slurm, job)
             states = [state for state, _ in parts]
             now = ", ".join(_said(state, reason) for state, reason in dict.fromkeys(parts))
+            if log is None and len(parts) == 1 and "PENDING" not in states:
+                log = _log(slurm, job)
+            if log is not None:
+                log.show()
             if now != before:
                 say(f"job {job}: {now}")
                 before = now
-            if log is None and len(parts) == 1 and "PENDING" not in states:
-                log = _log(slurm, job)
             if not GOING_ON.intersection(states):
-                if log is not None:
-                    log.show()
                 return next((state for state in states if state != "COMPLETED"), "COMPLETED")
-        if log is not None:
+        elif log is not None:
             log.show()
         time.sleep(every)
 

@@ -56,9 +56,14 @@ def addresses(subnet: Subnet, shape: Shape) -> dict[str, str]:
 
 
 def hosts_file(subnet: Subnet, shape: Shape, login: str) -> str:
-    """/etc/hosts of every node. `login` is what this machine calls itself."""
+    """/etc/hosts of every node. `login` is what this machine calls itself.
+
+    Each node is there twice, for servers that listen on IPv6 see IPv4 clients as ::ffff:ADDRESS;
+    torch's rendezvous is one, and asks for their names.
+    """
     lines = ["127.0.0.1 localhost"]
-    lines += [f"{address} {name}" for name, address in addresses(subnet, shape).items()]
+    for name, address in addresses(subnet, shape).items():
+        lines += [f"{address} {name}", f"::ffff:{address} {name}"]
     lines.append(f"{subnet[LOGIN_ADDRESS]} login {login}")
     return "\n".join(lines) + "\n"
 
