@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpml.home import home
 from hpml.measure import cgroup, namespaces
 
 GIB = 2**30
@@ -153,7 +154,23 @@ def _mpi() -> Fact:
 
 def _slurm() -> Fact:
     cost = "job scripts can be read but not submitted"
-    return _fact("SLURM", _version("srun"), cost, "log in to a cluster, or apt install slurm-wlm")
+    version = _version("srun")
+    if version is None:
+        remedy = "log in to a cluster, or apt install slurm-wlm munge and ./hpml cluster up"
+        return _fact("SLURM", None, cost, remedy)
+    ours = home() / "cluster" / "slurm.conf"  # of ./hpml cluster up, where no other was chosen
+    conf = {"SLURM_CONF": str(ours)} if ours.exists() and "SLURM_CONF" not in os.environ else {}
+    try:
+        asked = subprocess.run(
+            ["sinfo"], env={**os.environ, **conf}, capture_output=True, timeout=20
+        ).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        asked = 1
+    if asked == 0:
+        where = "the cluster that ./hpml cluster up made" if conf else "a cluster"
+        return Fact("SLURM", f"{version}: {where} answers", True)
+    remedy = "log in to a cluster, or ./hpml cluster up as root"
+    return Fact("SLURM", f"{version}, but no cluster answers", False, cost, remedy)
 
 
 def _user_namespaces() -> Fact:
