@@ -155,8 +155,12 @@ def _wait_until_ready(folder: Folder, head: subprocess.Popen) -> None:
 
 
 def _nodes_ready(folder: Folder) -> int:
-    """How many nodes SLURM would give work to."""
-    if noted(folder.process("slurmctld")) is None:
+    """How many nodes SLURM would give work to.
+
+    It is not asked before each slurmd has found slurmctld: sinfo would wait nine seconds for it.
+    """
+    shape, _ = folder.plan()
+    if any(noted(folder.process(f"{name}.slurmd")) is None for name in shape.names):
         return 0
     return sum(node.state == "idle" for node in nodes())
 
