@@ -40,6 +40,7 @@ def up(
 
     started = time.monotonic()
     shape = cluster.Shape(nodes, cpus, link)
+    shape.check()
     if other := other_slurm():
         typer.echo(f"This machine has a SLURM of its own, {other}: it is used, and left alone.")
         return DONE

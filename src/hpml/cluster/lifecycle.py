@@ -29,6 +29,7 @@ def up(nodes: int = 4, cpus: int = 2, link: str = "1gbit") -> bool:
     whole, is in its place.
     """
     shape = Shape(nodes, cpus, link)
+    shape.check()
     needs.need_linux()
     if folder().path.exists() and not folder().failed.exists():
         return _still_up(shape)

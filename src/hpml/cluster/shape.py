@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hpml.problem import UserError
-from hpml.ranks.link import parse_rate, say_rate
 
 MOST_NODES, MOST_CPUS = 64, 256
 MIB_PER_CPU = 2048  # what the course's job scripts ask for at most
@@ -14,27 +13,32 @@ HEAD = "head"  # the node that SLURM's controller runs on
 
 @dataclass(frozen=True)
 class Shape:
-    """A cluster's nodes: their number, the CPUs that each says it has, and the rate of its link.
-
-    Raises UserError, in one line, for what no cluster of ours can be.
-    """
+    """A cluster's nodes: their number, the CPUs that each says it has, and the rate of its link."""
 
     nodes: int = 4
     cpus: int = 2
     link: str = "1gbit"
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raises UserError, in one line, for what no cluster of ours can be."""
         if not 1 <= self.nodes <= MOST_NODES:
             raise UserError(f"--nodes {self.nodes}: give a number from 1 to {MOST_NODES}")
         if not 1 <= self.cpus <= MOST_CPUS:
             raise UserError(f"--cpus {self.cpus}: give a number from 1 to {MOST_CPUS}")
         if "=" in self.link:
-            raise UserError(f"link {self.link!r}: nodes of a cluster have one rate each, as 1gbit")
-        parse_rate(self.link)
+            raise UserError(f"link {self.link!r}: all nodes have the same rate: give one, as 1gbit")
+        from hpml.ranks import link
+
+        try:
+            link.parse_rate(self.link)
+        except UserError as error:
+            raise UserError(str(error).replace(link.EXAMPLES, "100mbit or 1gbit")) from None
 
     @property
     def rate(self) -> int:
         """Of each node's link, in bit/s."""
+        from hpml.ranks.link import parse_rate  # brings torch along
+
         return parse_rate(self.link)
 
     @property
@@ -64,4 +68,4 @@ class Shape:
     def __str__(self) -> str:
         nodes = f"{self.nodes} node{'s' * (self.nodes > 1)}"
         cpus = f"{self.cpus} CPU{'s' * (self.cpus > 1)}"
-        return f"{nodes}, {cpus} each, {say_rate(self.rate)}"
+        return f"{nodes}, {cpus} each, links of {self.link}"
