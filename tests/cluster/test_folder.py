@@ -19,7 +19,7 @@ def test_what_was_planned_is_read_again():
 
 
 def test_without_a_cluster_the_remedy_is_to_make_one():
-    with pytest.raises(UserError, match="no cluster is up here: ./hpml cluster up"):
+    with pytest.raises(UserError, match=r"no cluster is up here: \./hpml cluster up"):
         rooms.of_running()
 
 
@@ -28,16 +28,17 @@ def test_half_a_plan_is_a_user_error_with_the_remedy(home, text):
     (home / "cluster").mkdir()
     if text is not None:
         (home / "cluster" / "cluster.json").write_text(text)
-    with pytest.raises(UserError, match="./hpml cluster down removes it"):
+    with pytest.raises(UserError, match=r"\./hpml cluster down removes it"):
         rooms.of_running().plan()
 
 
 def test_two_do_not_change_a_cluster_at_a_time():
-    with rooms.alone("./hpml cluster up"):
-        with (
-            pytest.raises(UserError, match="^./hpml cluster down: another .* wait"),
-            rooms.alone("./hpml cluster down"),
-        ):
-            pass
+    second = rooms.alone("./hpml cluster down")
+    with (
+        rooms.alone("./hpml cluster up"),
+        pytest.raises(UserError, match=r"^\./hpml cluster down: another .* wait"),
+        second,
+    ):
+        pass
     with rooms.alone("./hpml cluster down"):
         pass
