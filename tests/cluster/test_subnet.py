@@ -44,5 +44,5 @@ def test_all_have_addresses_of_their_own_that_hosts_names():
     assert where["n64"] == "10.1.2.64"
     lines = hosts_file(subnet, shape, "laptop").splitlines()
     assert "10.1.2.64 n64" in lines
-    assert "::ffff:10.1.2.64 n64" in lines
+    assert "::ffff:10.1.2.64 n64.ipv4" in lines
     assert "10.1.2.254 login laptop" in lines

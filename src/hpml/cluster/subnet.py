@@ -58,12 +58,12 @@ def addresses(subnet: Subnet, shape: Shape) -> dict[str, str]:
 def hosts_file(subnet: Subnet, shape: Shape, login: str) -> str:
     """/etc/hosts of every node. `login` is what this machine calls itself.
 
-    Each node is there twice, for servers that listen on IPv6 see IPv4 clients as ::ffff:ADDRESS;
-    torch's rendezvous is one, and asks for their names.
+    A server that listens on IPv6 sees IPv4 clients as ::ffff:ADDRESS, and torch's rendezvous, which
+    does, wants names for them. They are not the nodes' own, so that n1 keeps a single address.
     """
     lines = ["127.0.0.1 localhost"]
     for name, address in addresses(subnet, shape).items():
-        lines += [f"{address} {name}", f"::ffff:{address} {name}"]
+        lines += [f"{address} {name}", f"::ffff:{address} {name}.ipv4"]
     lines.append(f"{subnet[LOGIN_ADDRESS]} login {login}")
     return "\n".join(lines) + "\n"
 
