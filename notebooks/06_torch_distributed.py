@@ -31,8 +31,11 @@ from torch import nn
 from hpml.data import load
 from hpml.distributed_environment import read
 from hpml.measure.publish import publish, publish_figure, skip
-from hpml.ranks.draw import timeline
-from hpml.ranks.repetition import quickest
+from hpml.predict.collectives import all_reduce_bytes, seconds
+from hpml.ranks import launch
+from hpml.ranks.draw import phase_bars, timeline
+from hpml.ranks.link import parse_rate
+from hpml.ranks.repetition import phases, quickest
 from hpml.training import draw
 from hpml.training.config import TrainConfig
 from hpml.training.history import Epoch
@@ -416,7 +419,173 @@ publish_figure(
 # says how far that gets on your machine, and in what time.
 
 # %% [markdown]
-# ## 6. More ranks, another learning rate?
+# ## 6. What the network costs
+#
+# So far the ranks talked through the machine's memory. `--link` puts each of them behind a network
+# interface of its own, which the kernel holds to a rate: a cluster's network, in a cell. (Its
+# latency is this machine's and cannot be emulated.) What went over the wire is the kernel's to
+# count.
+#
+# *Predict: two ranks average 10 MB over links of 1 Gbit/s. How many MB does each of them send, and
+# how long does that take at the least? And four ranks?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 4 --link 1gbit --evidence wire --out took
+from hpml.measure.comm import all_reduce_seconds
+
+took = all_reduce_seconds(10_000_000, repeats=1)
+
+# %% tags=["nbval-ignore-output"]
+if wire.no_link:
+    skip("links of a given rate", wire.no_link)
+else:
+    for one in wire.ranks:
+        sent, received = one.traffic.sent_bytes / 1e6, one.traffic.received_bytes / 1e6
+        print(f"rank {one.rank}: sent {sent:.1f} MB, received {received:.1f} MB")
+least = all_reduce_bytes(4, 10_000_000)
+print(f"An average of 10 MB on four ranks: {least / 1e6:.0f} MB each at the least,")
+print(f"{seconds(least, 1e9):.3f} s at 1 Gbit/s; the slower of the ranks took {max(took)[0]:.3f} s")
+
+# %% [markdown]
+# Each of two ranks must send as much as it has, each of four one and a half times as much: 2
+# (*p*−1)/*p* times, which comes near to twice and never gets there. That holds for every algorithm
+# in which all ranks do their share (Patarasuk and Yuan 2009), and gloo's, a ring, needs no more.
+# The counter shows twice the bound, because `all_reduce_seconds` warms up once, and a little for
+# headers.
+#
+# Now a training step: compute, then average all gradients, 6.3 MB, in one call.
+#
+# *Predict: computing takes a tenth of a second. Over which of 10 Gbit/s, 1 Gbit/s and 100 Mbit/s
+# are two ranks still worth it?*
+
+
+# %%
+def training_step(images):
+    """Four steps on a batch of `images`; returns the bytes of the gradients."""
+    import torch.distributed as dist
+
+    from hpml.ranks import mark
+
+    model, batch = network(width=512), torch.randn(images, 512)
+    for _ in range(4):
+        dist.barrier()
+        mark("compute")
+        model(batch).square().mean().backward()
+        mark("communicate")
+        gradients = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+        dist.all_reduce(gradients)
+        mark("done")
+    return gradients.nbytes
+
+
+def cost_of(images, ranks, link):
+    """Seconds of the quickest step's two phases, and the least that the second can take."""
+    evidence = launch(training_step, ranks, inputs=[images] * ranks, link=link)
+    least = all_reduce_bytes(ranks, evidence.values[0])
+    return phases(evidence, ["compute", "communicate", "done"]), seconds(least, parse_rate(link))
+
+
+# %% tags=["nbval-ignore-output"]
+costs = {link: cost_of(1024, ranks=2, link=link) for link in ("10gbit", "1gbit", "100mbit")}
+slow = costs["100mbit"][0]
+share = slow["communicate"] / sum(slow.values())
+figure = phase_bars(
+    {f"2 ranks, {link}": parts for link, (parts, _) in costs.items()},
+    {f"2 ranks, {link}": least for link, (_, least) in costs.items()},
+    title=f"At 100 Mbit/s, {share:.0%} of a training step is waiting for gradients",
+)
+publish_figure(
+    "a training step over three networks",
+    figure,
+    "Two ranks with a thread each, 6.3 MB of gradients, links held to their rate by the kernel. "
+    "The black line is the least that averaging can take.",
+)
+
+# %% [markdown]
+# `%%ranks` is a call of `launch`, which the cell uses here because it loops. The black line is the
+# bound: bytes that must travel, over the rate of the link. At 1 Gbit/s and below communication is
+# close to it, so that no library will make it much quicker; only fewer bytes, a faster network, or
+# hiding it behind `backward` would.
+#
+# Now more ranks. *Strong* scaling shares a given batch out: each rank computes less, and sends as
+# much as before. *Weak* scaling gives every rank the same amount of work, and makes the batch grow.
+#
+# *Predict: which of the two tolerates the slow network better?*
+
+# %% tags=["nbval-ignore-output"]
+worlds = (1, 2, 4)
+costs = {f"strong, {p} × {2048 // p} images": cost_of(2048 // p, p, "1gbit") for p in worlds}
+costs |= {f"weak, {p} × 512 images": cost_of(512, p, "1gbit") for p in worlds}
+step = {name: sum(parts.values()) for name, (parts, _) in costs.items()}
+strong = step["strong, 1 × 2048 images"] / step["strong, 2 × 1024 images"]
+display(
+    phase_bars(
+        {name: parts for name, (parts, _) in costs.items()},
+        {name: least for name, (_, least) in costs.items()},
+        title=f"1 Gbit/s: two ranks do the same batch {strong:.1f} times as fast as one",
+    )
+)
+
+# %% [markdown]
+# Strong scaling: the blue part shrinks, the orange one does not, so that each further rank gains
+# less; at some number of ranks a step takes longer again. Weak scaling: the step gets longer by what
+# communication takes, once, and from then on hardly any more; in that time twice, four times as many
+# images went through. That is why large clusters train with large batches, and why the next section
+# is about what those do to the learning rate. (With more ranks than cores, ranks take turns and blue
+# stops shrinking: that is your machine and not the method.)
+#
+# Last, the size of the messages. This model has 128 small parameters, 2.4 MB in all.
+#
+# *Predict: one call for each parameter, or buckets of 64 KB, of 512 KB, or everything in one: how
+# much does it matter at 1 Gbit/s?*
+
+
+# %%
+def average_in_buckets(bucket_bytes):
+    """Average 128 gradients of 19 KB on average, in messages of up to `bucket_bytes` or of one."""
+    import torch.distributed as dist
+
+    from hpml.ranks import mark
+
+    gradients = [torch.ones(size) for _ in range(64) for size in (96 * 96, 96)]
+    buckets, room = [], 0
+    for gradient in gradients:
+        if gradient.nbytes > room:
+            buckets.append([])
+            room = bucket_bytes
+        buckets[-1].append(gradient)
+        room -= gradient.nbytes
+    for _ in range(6):
+        dist.barrier()
+        mark("communicate")
+        for bucket in buckets:
+            dist.all_reduce(torch.cat([gradient.flatten() for gradient in bucket]))
+        mark("done")
+    return sum(gradient.nbytes for gradient in gradients)
+
+
+# %% tags=["nbval-ignore-output"]
+sizes = {"one per parameter": 0, "64 KB": 2**16, "512 KB": 2**19, "all in one": 2**30}
+took, bounds = {}, {}
+for name, size in sizes.items():
+    evidence = launch(average_in_buckets, 2, inputs=[size] * 2, link="1gbit")
+    took[name] = phases(evidence, ["communicate", "done"])
+    bounds[name] = seconds(all_reduce_bytes(2, evidence.values[0]), 1e9)
+ratio = took["one per parameter"]["communicate"] / min(one["communicate"] for one in took.values())
+display(
+    phase_bars(
+        took, bounds, title=f"One message per parameter takes {ratio:.1f} times as long as needed"
+    )
+)
+
+# %% [markdown]
+# The bytes are the same each time. What differs is how often a message has to be set up and waited
+# for, and on a real network with its latency of some microseconds to milliseconds the difference is
+# larger than here. Above some size bigger buckets gain nothing more, and lose the overlap with
+# `backward`: DDP's default is 25 MB.
+
+# %% [markdown]
+# ## 7. More ranks, another learning rate?
 #
 # Four ranks with the same batch on each are one process with four times the batch (section 4): four
 # times fewer steps per epoch. Two rules are in use. *Linear*: four times the rate, because each
@@ -458,7 +627,7 @@ draw.losses(curves, title=f"On four ranks the rule “{best}” has learned most
 # all three rules; change `lr` in the cells above and see which of them breaks first.
 
 # %% [markdown]
-# ## 7. The accuracy of what, exactly?
+# ## 8. The accuracy of what, exactly?
 #
 # Ten test images on three ranks make shares of 4, 3 and 3. *Predict: the ranks have 4, 1 and 1
 # right. Is the accuracy the mean of their accuracies?*
@@ -484,7 +653,7 @@ if rank == 0:
 # exercise.)
 
 # %% [markdown]
-# ## 8. Stopped, and carried on
+# ## 9. Stopped, and carried on
 #
 # A job has a time limit, and a cluster takes nodes away. Before it does, SLURM sends a signal, and
 # the training script answers by writing a checkpoint: weights, momentum, and how far into which
@@ -553,7 +722,7 @@ shutil.rmtree(folder)
 # checkpoint. (`checkpoint` is your exercise, and it includes being killed while writing.)
 
 # %% [markdown]
-# ## 9. On the cluster
+# ## 10. On the cluster
 #
 # The same script, started by `srun` in place of `%%ranks`. *Predict: what has to change in a job
 # script to go from one node to several, and from several to GPUs?*
@@ -596,7 +765,7 @@ if not shutil.which("sbatch"):
     skip("a job on several nodes", "there is no SLURM here; slurm/06_*.slurm are what you submit")
 
 # %% [markdown]
-# ## 10. Who else does this for you?
+# ## 11. Who else does this for you?
 #
 # Every framework has the six pieces of this module; they differ in what you see of them.
 #
@@ -634,11 +803,11 @@ if not shutil.which("sbatch"):
 # trainer.fit(Cifar(), torch.utils.data.DataLoader(dataset, batch_size=250, shuffle=True))
 # ```
 #
-# Two of section 7's traps are still open in these few lines. `sync_dist=True` averages the ranks'
-# means, which is exact only for equal shares; and the learning rate stays what it was, whatever
-# `devices` says. Keras differs in one number that is easy to miss: its `batch_size` is that of all
-# workers together, so adding workers makes each one's share smaller, where in DDP it makes the
-# batch larger.
+# Two traps are still open in these few lines. `sync_dist=True` averages the ranks' means, which is
+# exact only for equal shares; and the learning rate stays what it was, whatever `devices` says.
+# Keras differs in one number that is easy to miss: its `batch_size` is that of all workers
+# together, so adding workers makes each one's share smaller, where in DDP it makes the batch
+# larger.
 #
 # Whoever has written the pieces once knows where to look in each of the three. That is what the
 # exercises are for: `exercises/06_torch_distributed.ipynb`.

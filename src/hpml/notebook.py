@@ -54,7 +54,8 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
     """Judge the answer to `exercise` and show the verdict.
 
     The answer is the `%%answer` cell that was run last for it in this kernel. Inputs are fresh each
-    time; `seed` repeats those of an earlier verdict. Raises NotYet where a claim does not hold.
+    time; `seed` repeats those of an earlier verdict. Raises NotYet where a claim does not hold, and
+    not where this machine merely cannot judge one.
     """
     from hpml.checks import find, judge
     from hpml.checks.render import as_html, as_text
@@ -72,7 +73,7 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
     verdict = judge(exercise, _answers[exercise], seed=seed)
     progress.record(verdict)
     record = verdict.record()
-    if verdict.passed:
+    if verdict.nothing_failed:
         # The same answer then has the same output, whenever it is run.
         del record["seed"]
     display(
@@ -83,7 +84,7 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
         },
         raw=True,
     )
-    if not verdict.passed:
+    if not verdict.nothing_failed:
         raise NotYet(
             f"{exercise}: {verdict.earned} of {verdict.points} points; change the answer cell, run "
             f'it, and check again (the same inputs: check("{exercise}", seed={verdict.seed}))'

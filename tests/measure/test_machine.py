@@ -8,6 +8,7 @@ import pytest
 
 from hpml.data import cifar10
 from hpml.measure import cgroup, machine, namespaces
+from hpml.ranks import network
 
 FACTS = {
     "C++ compiler": machine._compiler,
@@ -15,6 +16,7 @@ FACTS = {
     "SLURM": machine._slurm,
     "bubblewrap": machine._bubblewrap,
     "browser": machine._browser,
+    "links between ranks": machine._links_between_ranks,
     "memory": machine._memory,
     "cores": machine._cores,
     "data": machine._data,
@@ -141,3 +143,15 @@ def test_data_is_told_by_what_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("HPML_DATA", str(tmp_path / "nowhere"))
     assert not fact("data").ok
     assert "nowhere" in fact("data").value
+
+
+def test_a_machine_without_links_says_why_and_what_to_do(monkeypatch):
+    monkeypatch.setattr(network, "refusal", lambda: None)
+    assert fact("links between ranks").ok
+    reason = "namespaces for ordinary users are switched off ([Errno 1] Operation not permitted)"
+    monkeypatch.setattr(network, "refusal", lambda: reason)
+    lack = fact("links between ranks")
+    assert (lack.ok, lack.value) == (False, reason)
+    assert "sysctl" in lack.remedy
+    monkeypatch.setattr(network, "refusal", lambda: "the kernel refuses a bridge, veth or tbf (x)")
+    assert "sysctl" not in fact("links between ranks").remedy

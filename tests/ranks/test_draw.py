@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.colors import to_rgba
 
-from hpml.ranks.draw import IN_FLIGHT, timeline
+from hpml.ranks.draw import IN_FLIGHT, phase_bars, timeline
 from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence
 
 
@@ -109,3 +109,24 @@ def test_making_the_group_is_not_drawn():
 def test_a_launch_without_calls_is_refused():
     with pytest.raises(ValueError, match="no rank made a call"):
         timeline(evidence([], []))
+
+
+def test_phases_follow_each_other_and_the_bound_begins_with_the_last_one():
+    figure = phase_bars(
+        {"fast": {"compute": 0.1, "send": 0.02}, "slow": {"compute": 0.1, "send": 0.5}},
+        {"fast": 0.01, "slow": 0.4},
+        title="slow is slow",
+    )
+    assert [bar[:3] for bar in bars(figure)] == [
+        (0, 0, 100),
+        (0, 100, 120),
+        (1, 0, 100),
+        (1, 100, 600),
+    ]
+    bounds = [[round(x) for x in line.get_xdata()] for line in figure.axes[0].lines]
+    assert bounds == [[100, 110], [100, 500]]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "the least that can take",
+        "compute",
+        "send",
+    ]

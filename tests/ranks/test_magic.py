@@ -1,9 +1,13 @@
 """The notebook's magics, in a real IPython shell."""
 
+import dataclasses
+
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from hpml import notebook
+from hpml.checks.verdict import ClaimResult, Verdict
+from hpml.ranks import launch, magic
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +73,28 @@ def test_a_syntax_error_names_its_line(run):
     assert str(error) == "ranks 0 and 1 raised SyntaxError: invalid syntax (line 2 of the cell)"
 
 
+def test_a_link_is_a_network_and_its_traffic_is_evidence(run, shell):
+    cell = "import torch, torch.distributed as dist\ndist.all_reduce(torch.ones(250_000))\nrank"
+    out, error = run(f"%%ranks 2 --link 1gbit --evidence wire\n{cell}")
+    assert error is None
+    assert out == "[0] 0\n[1] 1\n"
+    evidence = shell.user_ns["wire"]
+    assert evidence.link.rate == 10**9
+    assert all(rank.traffic.sent_bytes > 10**6 for rank in evidence.ranks)
+
+
+def test_where_no_network_can_be_emulated_the_cell_runs_and_one_line_says_so(run, monkeypatch):
+    def without(*arguments, link=None, **options):
+        return dataclasses.replace(launch(*arguments, **options), no_link="namespaces are off")
+
+    monkeypatch.setattr(magic, "launch", without)
+    out, error = run("%%ranks 1 --link 1gbit\nrank")
+    assert error is None
+    assert out == (
+        "The network is not emulated, and nothing limits its rate: namespaces are off.\n[0] 0\n"
+    )
+
+
 def test_live_output_comes_in_whole_lines(run):
     out, _ = run("%%ranks 1 --live\nimport sys\nsys.stdout.write('a')\nprint('b')")
     assert out == "[0] ab\n"
@@ -80,6 +106,12 @@ def test_live_output_comes_in_whole_lines(run):
         ("%%ranks", "required: world_size"),
         ("%%ranks four", "invalid int value: 'four'"),
         ("%%ranks 0", "world size 0"),
+        ("%%ranks 65", "world size 65"),
+        ("%%ranks 2 --link 1gbps", "link '1gbps' is not a rate"),
+        ("%%ranks 2 --link 0", "link '0' is not a rate"),
+        ("%%ranks 2 --link", "argument --link: expected one argument"),
+        ("%%ranks 2 --link -1gbit", "link '-1gbit' is not a rate"),
+        ("%%ranks 3 --link nodes=2x2,intra=1gbit,inter=1gbit", "4 ranks, and 3 were asked for"),
         ("%%answer", "name the exercise"),
         ("%%answer dpp", "did you mean ddp?"),
     ],
@@ -134,3 +166,19 @@ def test_a_failed_check_tells_how_to_repeat_it(run):
     run("%%answer hello_ranks\ndef nothing():\n    pass")
     _, error = run("check('hello_ranks', seed=5)")
     assert 'check("hello_ranks", seed=5)' in str(error)
+
+
+def test_a_claim_that_this_machine_cannot_judge_is_no_error(run, monkeypatch):
+    verdict = Verdict(
+        "hello_ranks",
+        "Hello",
+        "not gradable",
+        (ClaimResult("it runs", True, 1), ClaimResult("few bytes", False, 1, "x", judged=False)),
+        "1 of 2 claims hold, 1 cannot be judged here",
+        1,
+    )
+    monkeypatch.setattr("hpml.checks.judge", lambda *_, **__: verdict)
+    run("%%answer hello_ranks\ndef nothing():\n    pass")
+    out, error = run("check('hello_ranks')")
+    assert error is None
+    assert "1 cannot be judged here" in out

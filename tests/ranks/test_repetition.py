@@ -3,7 +3,7 @@
 import pytest
 
 from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence
-from hpml.ranks.repetition import quickest
+from hpml.ranks.repetition import phases, quickest
 
 
 def rank(number, spans, calls=()):
@@ -47,3 +47,16 @@ def test_a_mark_that_is_not_there_is_refused():
 def test_unequal_repetitions_are_refused():
     with pytest.raises(ValueError, match="different numbers"):
         quickest(both(rank(0, [(0, 1), (2, 3)]), rank(1, [(0, 1)])), "begin", "end")
+
+
+def test_a_phase_goes_from_the_last_ranks_mark_to_its_next():
+    def marked(number, *repetitions):
+        names = ("compute", "communicate", "done")
+        marks = [Mark(name, at) for each in repetitions for name, at in zip(names, each)]  # noqa: B905
+        return RankEvidence(number, "returned", marks=tuple(marks))
+
+    evidence = both(
+        marked(0, (0, 5, 6), (10.0, 12.0, 14.0)), marked(1, (0, 1, 6), (10.5, 11.0, 14.5))
+    )
+    found = phases(evidence, ["compute", "communicate", "done"])
+    assert found == {"compute": 1.5, "communicate": 2.5}

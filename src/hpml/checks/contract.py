@@ -9,7 +9,8 @@ A check file (`checks/m06_torch_distributed/ddp.py`, say) defines `CHECK = Check
   tensors, numpy arrays) becomes `evidence.ranks[r].value`. It is sent to the ranks by value, with
   the globals it uses, so that `hpml.checks` is never imported where an answer runs.
 - `expect(inputs, world_size)` is single-process mathematics, in the parent.
-- each claim's `judge(run)` compares, in the parent, and returns None or a Problem.
+- each claim's `judge(run)` compares, in the parent, and returns None or a Problem, or CannotJudge
+  where this machine lacks what it takes (see `hpml.checks.budget`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,13 @@ class Problem:
 
     message: str
     hint: str  # a key of Check.hints
+
+
+@dataclass(frozen=True)
+class CannotJudge:
+    """Why a claim can neither be held nor denied on this machine."""
+
+    why: str
 
 
 @dataclass(frozen=True)
@@ -50,11 +58,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing an answer must fulfil, at every world size, for its points."""
+    """One thing an answer must fulfil, at every world size, for its points.
+
+    A claim that cannot be judged at one world size is not judged at all, unless it fails at
+    another.
+    """
 
     name: str  # reads as a sentence: "every rank starts from rank 0's weights"
     points: int
-    judge: Callable[[Run], Problem | None]
+    judge: Callable[[Run], Problem | CannotJudge | None]
 
 
 @dataclass(frozen=True)
@@ -63,13 +75,15 @@ class Stage:
 
     `world` maps the play's world size to this launch's (to resume on another number of ranks).
     Where `dies` is true, ranks that do not return are part of the play, and no fault: other claims
-    are still judged, and those that need this stage look at `fault`.
+    are still judged, and those that need this stage look at `fault`. With a `link` the ranks are on
+    a network of that rate, if the machine can emulate one, and their traffic is counted.
     """
 
     name: str
     drive: Callable[[ModuleType, Any], Any]
     world: Callable[[int], int] = lambda world_size: world_size
     dies: bool = False
+    link: str | None = None
 
 
 def fault(evidence: Evidence) -> Problem | None:
@@ -101,6 +115,7 @@ class Check:
     timeout: float = 20.0  # seconds, per launch
     names: tuple[str, ...] = ()  # what the answer must define, checked before anything runs
     environment: Callable[[Any, int, int], Mapping[str, str]] | None = None
+    link: str | None = None  # as a Stage's, where there are no stages
 
     @property
     def points(self) -> int:

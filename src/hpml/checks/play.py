@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from hpml.checks.contract import Check, Claim, Problem, Run, Stage
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.registry import find
 from hpml.checks.verdict import ClaimResult, Verdict
 from hpml.ranks import Evidence, launch
@@ -65,11 +65,15 @@ def judge(
         claims = tuple(_decide(check, claim, runs) for claim in check.claims)
     except Exception as error:
         return _not_gradable(check, _one_line(error), seed)
-    failed = [claim for claim in claims if not claim.passed]
-    if not failed:
-        return Verdict(check.id, check.title, "passed", claims, "every claim holds", seed)
-    headline = f"{len(claims) - len(failed)} of {len(claims)} claims hold"
-    return Verdict(check.id, check.title, "failed", claims, headline, seed)
+    unjudged = [claim for claim in claims if not claim.judged]
+    failed = [claim for claim in claims if not claim.passed and claim.judged]
+    status = "failed" if failed else "not gradable" if unjudged else "passed"
+    headline = f"{sum(claim.passed for claim in claims)} of {len(claims)} claims hold"
+    if status == "passed":
+        headline = "every claim holds"
+    elif unjudged:
+        headline += f", {len(unjudged)} cannot be judged here"
+    return Verdict(check.id, check.title, status, claims, headline, seed)
 
 
 def _without_magic(source: str) -> str:
@@ -91,7 +95,7 @@ def _play_patiently(
 def _play(check: Check, source: str, world: int, seed: int) -> tuple[Run, Evidence | None]:
     """One run of all stages, and the evidence of the stage that ended badly, if one did."""
     inputs = check.inputs(seed, world)
-    stages = check.stages or (Stage("play", check.drive),)
+    stages = check.stages or (Stage("play", check.drive, link=check.link),)
     found: dict[str, Evidence] = {}
     fault = None
     with tempfile.TemporaryDirectory(prefix="hpml-play-") as scratch:
@@ -114,6 +118,7 @@ def _play(check: Check, source: str, world: int, seed: int) -> tuple[Run, Eviden
                 environment=environment,
                 cwd=scratch,
                 timeout=check.timeout,
+                link=stage.link,
             )
             if evidence.diagnosis is not None and not stage.dies:
                 fault = evidence
@@ -135,10 +140,15 @@ def _guarded(drive: Any, names: tuple[str, ...]) -> Any:
 
 
 def _decide(check: Check, claim: Claim, runs: Sequence[Run]) -> ClaimResult:
+    unjudged = ""
     for run in runs:
         problem = claim.judge(run)
-        if problem is not None:
+        if isinstance(problem, CannotJudge):
+            unjudged = unjudged or problem.why
+        elif problem is not None:
             return _failed(check, claim, problem, run.world_size)
+    if unjudged:
+        return ClaimResult(claim.name, False, claim.points, unjudged, judged=False)
     return ClaimResult(claim.name, True, claim.points)
 
 
@@ -181,7 +191,7 @@ def _unwritten(check: Check, headline: str, seed: int) -> Verdict:
 def _not_gradable(check: Check, why: str, seed: int) -> Verdict:
     problem = Problem("could not be judged", "start")
     claims = tuple(
-        replace(_failed(check, claim, problem, None), hint="", hint_key="")
+        replace(_failed(check, claim, problem, None), hint="", hint_key="", judged=False)
         for claim in check.claims
     )
     headline = f"{check.id} could not be graded, which is not your answer's fault: {why}"

@@ -50,7 +50,7 @@ def as_text(verdict: Verdict, stacks: bool = False) -> str:
         )
     for claim, message, hint in _told_once(verdict.claims):
         points = f"{claim.earned}/{claim.points}"
-        mark = "✓" if claim.passed else "?" if verdict.status == "not gradable" else "✗"
+        mark = "✓" if claim.passed else "✗" if claim.judged else "?"
         lines.append(f"  {mark} {claim.name:<{WIDTH - 5 - len(points)}} {points}")
         for label, text in (("", _at(claim, message)), ("hint: ", hint)):
             if text:
@@ -79,19 +79,23 @@ _STYLE = """<style scoped>
 _TONES = {"passed": "#1a7f37", "failed": "#b35900", "not gradable": "#6e40c9"}
 
 
+def _tone(claim: ClaimResult) -> str:
+    return _TONES["passed" if claim.passed else "failed" if claim.judged else "not gradable"]
+
+
 def as_html(verdict: Verdict) -> str:
     """The verdict as an HTML table; stacks, if there are any, behind a fold."""
     tone = _TONES[verdict.status]
     rows = []
     for claim, message, hint in _told_once(verdict.claims):
-        mark = "✓" if claim.passed else "?" if verdict.status == "not gradable" else "✗"
+        mark = "✓" if claim.passed else "✗" if claim.judged else "?"
         notes = "".join(
             f'<div class="m">{label}{escape(_plain(text))}</div>'
             for label, text in (("", _at(claim, message)), ("<b>Hint.</b> ", hint))
             if text
         )
         rows.append(
-            f'<tr><td style="color:{_TONES["passed"] if claim.passed else tone}">{mark}</td>'
+            f'<tr><td style="color:{_tone(claim)}">{mark}</td>'
             f"<td>{escape(claim.name)}{notes}</td>"
             f'<td class="n">{claim.earned} / {claim.points}</td></tr>'
         )

@@ -15,6 +15,7 @@ class ClaimResult:
     hint: str = ""  # the text for the learner
     hint_key: str = ""  # which of the check's hints it is
     world_size: int | None = None  # the smallest world size at which it did not hold
+    judged: bool = True  # False: this machine cannot tell, and `message` says why
 
     @property
     def earned(self) -> int:
@@ -23,7 +24,10 @@ class ClaimResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `check` says of one answer. "not gradable" is our fault and is never 0 points."""
+    """What `check` says of one answer. "not gradable" is our fault and is never 0 points.
+
+    It is "not gradable" as well where every claim that could be judged holds and some could not.
+    """
 
     exercise: str
     title: str
@@ -44,6 +48,12 @@ class Verdict:
     @property
     def passed(self) -> bool:
         return self.status == "passed"
+
+    @property
+    def nothing_failed(self) -> bool:
+        """Whether every claim holds that this machine can judge, and there is one."""
+        judged = [claim for claim in self.claims if claim.judged]
+        return bool(judged) and all(claim.passed for claim in judged)
 
     def record(self) -> dict[str, Any]:
         """The verdict as JSON-ready plain data."""

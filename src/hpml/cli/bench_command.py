@@ -47,3 +47,17 @@ def bench_check(
     table.show()
     if json:
         table.write(json)
+
+
+@app.command("network")
+def bench_network(
+    json: JSON = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds that count.")] = 5,
+) -> None:
+    """What emulated links let through, and what a launch with a network costs."""
+    from hpml.bench.network import bench as measure
+
+    table = measure(rounds)
+    table.show()
+    if json:
+        table.write(json)

@@ -35,18 +35,19 @@ def read() -> dict[str, Entry]:
 
 
 def record(verdict: Verdict) -> None:
-    """Keep a verdict. One that is not gradable says nothing about the learner, and changes nothing.
+    """Keep a verdict. One that is not gradable says nothing about the learner, and changes nothing,
+    unless all is well with what could be judged: there is no more to do on this machine.
 
     Safe against another process that records at the same moment.
     """
-    if verdict.status == "not gradable":
+    if verdict.status == "not gradable" and not verdict.nothing_failed:
         return
     with _changing() as progress:
         entry = progress.setdefault(verdict.exercise, _fresh())
         entry["earned"] = max(entry["earned"], verdict.earned)
         entry["points"] = verdict.points
-        entry["passed"] = entry["passed"] or verdict.passed
-        keys = [claim.hint_key for claim in verdict.claims if not claim.passed and claim.hint_key]
+        entry["passed"] = entry["passed"] or verdict.nothing_failed
+        keys = [claim.hint_key for claim in verdict.claims if claim.hint_key]
         entry["failed_hints"] = list(dict.fromkeys(keys))
 
 

@@ -181,28 +181,29 @@ def _output(*command: str, **environment: str) -> list[str]:
     return said.stdout.splitlines() if said.returncode == 0 else []
 
 
+_ALLOW_NAMESPACES = (
+    "ask the administrator: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
+    "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu)"
+)
+
+
 def _user_namespaces() -> Fact:
-    return _namespaces("user namespaces", "user")
-
-
-def _network_namespaces() -> Fact:
-    return _namespaces("network namespaces", "user", "net")
-
-
-def _namespaces(name: str, *kinds: str) -> Fact:
-    refusal = namespaces.refusal(*kinds)
+    refusal = namespaces.refusal("user")
     if refusal is None:
-        return Fact(name, "can be made", True)
-    cost = (
-        "no slow links between ranks"
-        if "net" in kinds
-        else "no sandbox for other people's answers, no links between ranks"
-    )
-    remedy = (
-        "ask the administrator: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
-        "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu)"
-    )
-    return Fact(name, f"refused: {refusal}", False, cost, remedy)
+        return Fact("user namespaces", "can be made", True)
+    cost = "no sandbox for other people's answers, no links between ranks"
+    return Fact("user namespaces", f"refused: {refusal}", False, cost, _ALLOW_NAMESPACES)
+
+
+def _links_between_ranks() -> Fact:
+    from hpml.ranks import network
+
+    refusal = network.refusal()
+    if refusal is None:
+        return Fact("links between ranks", "can be emulated, at a given rate", True)
+    cost = "%%ranks --link runs without a limit, and no bytes are counted on the wire"
+    remedy = _ALLOW_NAMESPACES if "namespaces" in refusal else "a Linux with veth, bridge and tbf"
+    return Fact("links between ranks", refusal, False, cost, remedy)
 
 
 def _bubblewrap() -> Fact:
@@ -262,7 +263,7 @@ _LOOKS: tuple[Callable[[], Fact], ...] = (
     _mpi,
     _slurm,
     _user_namespaces,
-    _network_namespaces,
+    _links_between_ranks,
     _bubblewrap,
     _data,
     _browser,

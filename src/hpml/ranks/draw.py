@@ -1,6 +1,6 @@
-"""A launch as a picture: which rank was in which call, when."""
+"""A launch as a picture: which rank was in which call, when; and what its phases took."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -54,6 +54,42 @@ def timeline(evidence: Evidence, *, title: str = "") -> Figure:
     axes.set_xlabel(f"time ({unit})")
     axes.set_title(title, loc="left", pad=30 if any(rank.marks for rank in evidence.ranks) else 6)
     figure.legend(handles=_legend(operations), loc="outside right upper", frameon=False)
+    return figure
+
+
+def phase_bars(
+    seconds: Mapping[str, Mapping[str, float]], bounds: Mapping[str, float], *, title: str = ""
+) -> Figure:
+    """A bar per row, cut into its phases, and above the last phase's part what it must take.
+
+    `seconds` are those of each phase, by row and by phase (the same phases in each row), `bounds`
+    the least that the last phase can take, by row: a thick line that begins where that phase does.
+    """
+    names = list(next(iter(seconds.values())))
+    longest = max(sum(row.values()) for row in seconds.values())
+    unit, scale = ("ms", 1e3) if longest < 2 else ("s", 1.0)
+    figure = Figure(figsize=(9, 1.1 + 0.55 * len(seconds)), layout="constrained")
+    axes = figure.subplots()
+    for place, (row, parts) in enumerate(seconds.items()):
+        left = 0.0
+        for number, name in enumerate(names):
+            look = {"color": PALETTE[number], "hatch": HATCHES[number], "edgecolor": "black"}
+            look["label"] = name if place == 0 else None
+            axes.barh(place, parts[name] * scale, left=left * scale, height=0.6, **look)
+            left += parts[name]
+        begin = (left - parts[names[-1]]) * scale
+        end = begin + bounds[row] * scale
+        label = "the least that can take" if place == 0 else None
+        axes.plot([begin, end], [place - 0.4] * 2, color="black", linewidth=4, label=label)
+        axes.text(left * scale, place, f" {left * scale:.3g} {unit}", va="center")
+    axes.set_yticks(range(len(seconds)), list(seconds))
+    axes.set_ylim(len(seconds) - 0.5, -0.6)
+    axes.set_xlim(0, 1.12 * longest * scale)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "left", "right"]].set_visible(False)
+    axes.set_xlabel(f"time ({unit})")
+    axes.set_title(title, loc="left")
+    figure.legend(loc="outside lower center", ncols=len(names) + 1, frameon=False)
     return figure
 
 

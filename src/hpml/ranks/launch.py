@@ -12,6 +12,7 @@ import cloudpickle
 
 from hpml.problem import UserError
 from hpml.ranks.evidence import Evidence
+from hpml.ranks.link import parse_link
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
 from hpml.ranks.server import MAX_RANKS
@@ -30,6 +31,7 @@ def launch(
     cwd: str | os.PathLike | None = None,
     timeout: float = 60.0,
     threads: int = 1,
+    link: str | None = None,
     watched: Watched | None = None,
     on_output: Callable[[int, str], None] | None = None,
 ) -> Evidence:
@@ -47,6 +49,12 @@ def launch(
     threads. `on_output(rank, text)` sees their stdout and stderr as it comes. `watched` is the code
     whose lines are reported (default: the answer, or else the file of the drive).
 
+    With a `link` each rank is on a network of its own behind rate-limited interfaces: "1gbit", or
+    "nodes=2x2,intra=10gbit,inter=1gbit" (see `hpml.ranks.link` and `hpml.ranks.network`; latency
+    cannot be added). They reach each other there, and nothing else. The evidence then has each
+    rank's traffic; results are the same as without. Where this machine cannot emulate a network,
+    the ranks run without, and `evidence.no_link` says why.
+
     Nothing outlives the launch. A rank that raises, exits or is killed, ranks in different
     collectives or with different shapes, ranks that wait for what cannot come: each ends the launch
     and is told in `evidence.diagnosis`; so does `timeout`, in seconds.
@@ -58,6 +66,8 @@ def launch(
         raise UserError(f"world size {world_size}: give a number from 1 to {MAX_RANKS}")
     if inputs is not None and len(inputs) != world_size:
         raise UserError(f"{len(inputs)} inputs for {world_size} ranks: give one per rank")
+    asked = None if link is None else parse_link(link, world_size)
+    per_node = asked.per_node if asked is not None and asked.uplink else world_size
     watched = watched or _watched(drive, answer, answer_name)
     drive_bytes = cloudpickle.dumps(drive)
     port = _free_port()
@@ -79,20 +89,20 @@ def launch(
                 environment={
                     "RANK": str(rank),
                     "WORLD_SIZE": str(world_size),
-                    "LOCAL_RANK": str(rank),
-                    "LOCAL_WORLD_SIZE": str(world_size),
-                    "GROUP_RANK": "0",
+                    "LOCAL_RANK": str(rank % per_node),
+                    "LOCAL_WORLD_SIZE": str(per_node),
+                    "GROUP_RANK": str(rank // per_node),
                     "MASTER_ADDR": "127.0.0.1",
                     "MASTER_PORT": str(port),
-                    **(environment(rank) if environment is not None else {}),
                 },
+                extra_environment=dict(environment(rank)) if environment is not None else {},
                 process_group=process_group,
                 timeout=timeout,
                 threads=threads,
             )
             for rank in range(world_size)
         ]
-        with Running(jobs, watched, timeout, on_output) as running:
+        with Running(jobs, watched, timeout, on_output, asked) as running:
             return running.until_ended()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

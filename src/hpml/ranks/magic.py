@@ -37,6 +37,7 @@ def _parser() -> _Parser:
     parser.add_argument("--out", default="", help="names to bring back, as lists by rank")
     parser.add_argument("--evidence", default="", help="name for the launch's Evidence")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds")
+    parser.add_argument("--link", help="rate of each rank's link, or nodes=2x2,intra=…,inter=…")
     parser.add_argument("--threads", type=int, default=1, help="per rank")
     parser.add_argument("--live", action="store_true", help="show output as it comes")
     parser.add_argument("--stacks", action="store_true", help="where ranks stood, on a failure")
@@ -45,16 +46,23 @@ def _parser() -> _Parser:
 
 
 def ranks(line: str, cell: str) -> None:
-    """Run the cell on N ranks: `%%ranks N [--out NAMES] [--evidence NAME] [--timeout S]
-    [--threads T] [--live] [--stacks] [--no-group]`.
+    """Run the cell on N ranks: `%%ranks N [--link RATE] [--out NAMES] [--evidence NAME]
+    [--timeout S] [--threads T] [--live] [--stacks] [--no-group]`.
 
     Each rank has the names that the cell uses from the notebook, `rank` and `world_size`, and,
     unless `--no-group`, torch.distributed with the default group. What a rank prints, and the value
     of the cell's last expression, come back marked with the rank. `--out a,b` brings the variables
     a and b back as lists with one item per rank. The notebook's own variables stay as they are.
+
+    `--link 1gbit` puts each rank behind a link of that rate, `--link
+    nodes=2x2,intra=10gbit,inter=1gbit` on two nodes with a slow link between them.
     """
     shell = InteractiveShell.instance()
-    options = _parser().parse_args(shlex.split(line))
+    words = shlex.split(line)
+    if "--link" in words[:-1]:  # so that -1gbit is a bad rate, and not taken for an option
+        place = words.index("--link")
+        words[place : place + 2] = [f"--link={words[place + 1]}"]
+    options = _parser().parse_args(words)
     out = [name for name in options.out.split(",") if name]
     source = f"# %%ranks {line.strip()}\n{cell}"
     names = {} if _is_broken(source) else _names_from(shell.user_ns, source)
@@ -66,12 +74,15 @@ def ranks(line: str, cell: str) -> None:
             inputs=[job] * options.world_size,
             process_group=not options.no_group,
             timeout=options.timeout,
+            link=options.link,
             threads=options.threads,
             watched=Watched(_CELL, source, "of the cell"),
             on_output=_Marked() if options.live else None,
         )
     except UserError as error:
         raise UsageError(f"%%ranks: {error}") from None
+    if evidence.no_link:
+        print(f"The network is not emulated, and nothing limits its rate: {evidence.no_link}.")
     if not options.live:
         _show(evidence)
     if options.evidence:

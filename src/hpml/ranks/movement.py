@@ -29,6 +29,22 @@ def processor_seconds(pid: int, with_children: bool = False) -> float:
     return total
 
 
+def network_bytes(pid: int, interface: str) -> int:
+    """What has gone in and out of `interface` of the network that the process is on. Linux only.
+
+    0 when the process or the interface is not there.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()
+    except OSError:
+        return 0
+    for name, _, counters in (line.partition(":") for line in lines):
+        if name.strip() == interface:
+            received, sent = counters.split()[0], counters.split()[8]
+            return int(received) + int(sent)
+    return 0
+
+
 def is_busy(pid: int) -> bool:
     """Whether the process wants a processor or a disk right now, or sleeps until a set time."""
     try:

@@ -14,12 +14,16 @@ be added here (see `hpml.ranks.wire`). Ranks reach each other and nothing else.
 
 import ctypes
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 
-from hpml.ranks.evidence import Traffic
 from hpml.ranks.link import Link
 
 INTERFACE = "eth0"  # of each rank, in its own namespace
+
+# Sent bytes, sent packets, received bytes, received packets: the fields of `evidence.Traffic`
+Counts = tuple[int, int, int, int]
 
 NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000  # CLONE_NEWUSER, CLONE_NEWNET of sched.h
 
@@ -32,17 +36,17 @@ def address(rank: int) -> str:
     return f"10.77.0.{rank + 1}"
 
 
-def environment() -> dict[str, str]:
-    """What a rank on the network has in its environment besides what every rank has."""
-    return {"MASTER_ADDR": address(0), "GLOO_SOCKET_IFNAME": INTERFACE}
-
-
 @dataclass(frozen=True)
 class Network:
     """The namespaces of the ranks, as descriptors in the process that built them."""
 
     link: Link
     namespaces: tuple[int, ...]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a rank on this network has in its environment besides what every rank has."""
+        return {"MASTER_ADDR": address(0), "GLOO_SOCKET_IFNAME": INTERFACE}
 
     def enter(self, rank: int) -> None:
         """Move this process, a rank just forked, to its own end of the cable, without privileges.
@@ -54,10 +58,10 @@ class Network:
             os.close(namespace)
         _drop_privileges()
 
-    def traffic(self) -> tuple[list[Traffic], list[Traffic]]:
-        """By rank, then by node with an uplink: what the interface counters stand at.
+    def traffic(self) -> dict[str, list[Counts]]:
+        """What the interface counters stand at, of "ranks" and of "nodes" that have an uplink.
 
-        Read at the switch: what a rank sent is what its port received.
+        Read at the switch, out of the ranks' reach: what a rank sent is what its port received.
         """
         from pyroute2 import IPRoute
 
@@ -68,7 +72,8 @@ class Network:
             }
         ranks = [_seen_from_port(counters[f"port{r}"]) for r in range(len(self.namespaces))]
         nodes = self.link.node(len(ranks) - 1) + 1 if self.link.uplink else 0
-        return ranks, [_seen_from_port(counters[f"core{node}"]) for node in range(nodes)]
+        uplinks = [_seen_from_port(counters[f"core{node}"]) for node in range(nodes)]
+        return {"ranks": ranks, "nodes": uplinks}
 
 
 def build(link: Link, world_size: int) -> Network:
@@ -91,6 +96,31 @@ def build(link: Link, world_size: int) -> Network:
     except (NetlinkError, OSError) as error:
         # pyroute2 gives (number, text)
         raise NoNetwork(f"the kernel refuses a bridge, veth or tbf ({error.args[-1]})") from None
+
+
+def refusal(timeout: float = 60.0) -> str | None:
+    """Why this machine cannot emulate a network; None where it can. A child process tries."""
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", _TRY], capture_output=True, text=True, timeout=timeout
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if tried.returncode == 0:
+        return None
+    last = tried.stderr.strip().splitlines()[-1:]
+    return last[0] if last else f"ended with {tried.returncode}"
+
+
+_TRY = """
+import sys
+from hpml.ranks import network
+from hpml.ranks.link import parse_link
+try:
+    network.build(parse_link("nodes=2x1,intra=10gbit,inter=1gbit", 2), 2)
+except network.NoNetwork as error:
+    sys.exit(str(error))
+"""
 
 
 def _wire(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa: F821
@@ -161,13 +191,9 @@ def _drop_privileges() -> None:
     _call("capset", header, nothing)
 
 
-def _seen_from_port(counters: dict[str, int]) -> Traffic:
-    return Traffic(
-        sent_bytes=counters["rx_bytes"],
-        sent_packets=counters["rx_packets"],
-        received_bytes=counters["tx_bytes"],
-        received_packets=counters["tx_packets"],
-    )
+def _seen_from_port(counters: dict[str, int]) -> Counts:
+    names = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
+    return tuple(counters[name] for name in names)
 
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -41,7 +41,8 @@ class Job:
     store: str  # file of the rendezvous
     scratch: str  # private to the launch, not the working directory
     cwd: str
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)  # as every rank has it
+    extra_environment: dict[str, str] = field(default_factory=dict)  # the caller's, comes last
     process_group: bool = True
     timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
     threads: int = 1
@@ -65,8 +66,10 @@ def answer_module(source: str, filename: str) -> ModuleType:
     return module
 
 
-def run(sock: socket.socket, output: int) -> None:
+def run(sock: socket.socket, output: int, network: dict[str, str]) -> None:
     """Run the job that arrives on `sock`, with stdout and stderr to the pipe `output`.
+
+    `network` are the environment variables that the network asks for.
 
     Does not return: once all is told the process waits to be ended by its supervisor, since leaving
     would close connections that other ranks may still be using.
@@ -80,6 +83,7 @@ def run(sock: socket.socket, output: int) -> None:
     send = EventSender(sock)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
+        os.environ.update(job.environment | network | job.extra_environment)
         _prepare(job, send)
         event = _play(job)
     except BaseException as error:
@@ -101,7 +105,6 @@ def _prepare(job: Job, send: EventSender) -> None:
     faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
     signal.signal(SAMPLE_SIGNAL, stationary.sampler(send.offer, job.filename))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ.update(job.environment)
     os.chdir(job.cwd)
     torch.set_num_threads(job.threads)
     # As in processes of their own: torch starts alike everywhere, the others do not.

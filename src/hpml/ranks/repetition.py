@@ -1,5 +1,6 @@
 """One repetition out of several: what every rank did between two of its marks."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hpml.ranks.evidence import Evidence, RankEvidence
@@ -31,6 +32,20 @@ def quickest(evidence: Evidence, since: str, until: str) -> Evidence:
         for rank, begin, end in zip(evidence.ranks, begins, ends, strict=True)
     )
     return replace(evidence, ranks=ranks)
+
+
+def phases(evidence: Evidence, names: Sequence[str]) -> dict[str, float]:
+    """Seconds that each phase of the quickest repetition took, by the mark that begins it.
+
+    A drive marks each of `names` once in each repetition, in this order; the last one only ends the
+    phase before. A phase goes from the last rank's mark to the last rank's next: what the slowest
+    makes of it is what all of them wait for.
+
+    Raises ValueError as `quickest` does.
+    """
+    one = quickest(evidence, since=names[0], until=names[-1])
+    ends = [max(moment for rank in one.ranks for moment in _moments(rank, name)) for name in names]
+    return {name: end - begin for name, begin, end in zip(names, ends, ends[1:], strict=False)}
 
 
 def _moments(rank: RankEvidence, name: str) -> list[float]:

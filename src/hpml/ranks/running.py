@@ -9,12 +9,14 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from hpml.ranks import diagnose, warm
 from hpml.ranks.channel import EventReader, frame
-from hpml.ranks.evidence import Diagnosis, Evidence
+from hpml.ranks.evidence import Diagnosis, Evidence, Traffic
 from hpml.ranks.ledger import RankLog
+from hpml.ranks.link import Link
 from hpml.ranks.rank import Job
 from hpml.ranks.watch import LOOK_EVERY, QUIET, Watch, Watched
 
@@ -30,10 +32,13 @@ class Running:
         watched: Watched,
         timeout: float,
         on_output: Callable[[int, str], None] | None,
+        link: Link | None = None,
     ) -> None:
         self._world_size, self._scratch = len(jobs), jobs[0].scratch
         self._words = watched.words
         self._on_output = on_output
+        self._link, self._no_link = link, ""
+        self._traffic: dict[str, list[Traffic]] = {"ranks": [], "nodes": []}
         self._unsent = [memoryview(frame(pickle.dumps(job))) for job in jobs]
         self._readers = [EventReader() for _ in jobs]
         self._selector = selectors.DefaultSelector()
@@ -44,7 +49,8 @@ class Running:
         # The server may have taken seconds to start; that is not the launch's time.
         self._started = time.monotonic()
         self._logs = [RankLog(job.rank, self._started) for job in jobs]
-        self._watch = Watch(self._logs, watched, timeout, self._scratch, self._started)
+        linked = link is not None
+        self._watch = Watch(self._logs, watched, timeout, self._scratch, self._started, linked)
 
     def __enter__(self) -> "Running":
         return self
@@ -75,9 +81,15 @@ class Running:
         self._end()
         return Evidence(
             world_size=self._world_size,
-            ranks=tuple(log.evidence(seconds) for log in self._logs),
+            ranks=tuple(
+                replace(log.evidence(seconds), traffic=traffic)
+                for log, traffic in zip_longest(self._logs, self._traffic["ranks"])
+            ),
             seconds=seconds,
             diagnosis=diagnosis,
+            link=None if self._no_link else self._link,
+            no_link=self._no_link,
+            uplinks=tuple(self._traffic["nodes"]),
         )
 
     def _open(self) -> None:
@@ -100,7 +112,8 @@ class Running:
                 fds += [far.fileno(), write_end]
             try:
                 warm.server().fork_supervisor(theirs, fds)
-                self._control.sendall(json.dumps({"scratch": self._scratch}).encode() + b"\n")
+                header = {"scratch": self._scratch, "link": self._link and self._link.text}
+                self._control.sendall(json.dumps(header).encode() + b"\n")
             except BaseException:
                 self._close()
                 raise
@@ -197,6 +210,13 @@ class Running:
                 self._watch.pids = message["pids"]
             elif "rank" in message:
                 self._rank_gone(message["rank"], message["status"])
+            elif "no_link" in message:
+                self._no_link = message["no_link"]
+            elif "traffic" in message:
+                self._traffic = {
+                    of: [Traffic(*counts) for counts in each]
+                    for of, each in message["traffic"].items()
+                }
 
     def _rank_gone(self, rank: int, status: int) -> None:
         # Events that it sent before it died may still be on their way through the socket.

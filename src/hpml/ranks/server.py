@@ -8,6 +8,7 @@ back to it and is killed with the rest. Should the supervisor itself be killed, 
 a subreaper too, does the same.
 """
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -73,6 +74,10 @@ def _import_what_ranks_use() -> None:
 
     import hpml.ranks.rank
 
+    with contextlib.suppress(ImportError):  # not on macOS
+        import pyroute2
+
+        assert pyroute2
     assert hpml.ranks.rank
     assert torch
 
@@ -164,6 +169,7 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         _die_with_parent()
         lines = control.makefile("r")
         header = json.loads(lines.readline() or "{}")
+        network = _network(header.get("link"), len(fds) // 2, control)
         wake_in, wake_out = os.pipe()
         os.set_blocking(wake_in, False)
         os.set_blocking(wake_out, False)
@@ -172,7 +178,8 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         for rank, (channel, output) in enumerate(zip(fds[::2], fds[1::2], strict=True)):
             pid = os.fork()
             if pid == 0:
-                _become_rank(channel, output, keep_out=[*fds, control.fileno(), wake_in, wake_out])
+                keep_out = [*fds, control.fileno(), wake_in, wake_out]
+                _become_rank(channel, output, keep_out, network, rank)
             pids[pid] = rank
         for fd in fds:
             os.close(fd)
@@ -187,10 +194,28 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         for pid in pids:  # the usual case: nothing but the ranks themselves
             os.kill(pid, signal.SIGKILL)
         gone = _all_reaped(deadline=time.monotonic() + 0.05) or kill_descendants()
+        if network is not None:
+            _tell(control, {"traffic": network.traffic()})
         shutil.rmtree(header.get("scratch", ""), ignore_errors=True)
         _tell(control, {"gone": gone})
     finally:
         os._exit(0)
+
+
+def _network(link: str | None, world_size: int, control: socket.socket) -> "network.Network | None":  # noqa: F821
+    """The network that the launch asks for; None where it asks for none, or cannot have it."""
+    if link is None:
+        return None
+    from hpml.ranks import network
+    from hpml.ranks.link import parse_link
+
+    try:
+        built = network.build(parse_link(link, world_size), world_size)
+    except network.NoNetwork as error:
+        _tell(control, {"no_link": str(error)})
+        return None
+    _die_with_parent()  # the kernel forgets it when a process changes its user namespace
+    return built
 
 
 def _report_ends(control: socket.socket, pids: dict[int, int]) -> None:
@@ -213,7 +238,13 @@ def _tell(control: socket.socket, message: dict) -> None:
         return
 
 
-def _become_rank(channel: int, output: int, keep_out: list[int]) -> None:
+def _become_rank(
+    channel: int,
+    output: int,
+    keep_out: list[int],
+    network: "network.Network | None",  # noqa: F821
+    number: int,
+) -> None:
     """The forked rank. Never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -224,7 +255,11 @@ def _become_rank(channel: int, output: int, keep_out: list[int]) -> None:
                 os.close(fd)
         from hpml.ranks import rank
 
-        rank.run(socket.socket(fileno=channel), output)
+        environment = {}
+        if network is not None:
+            network.enter(number)
+            environment = network.environment
+        rank.run(socket.socket(fileno=channel), output, environment)
     finally:
         os._exit(70)
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from hpml.ranks import diagnose, movement, stationary
 from hpml.ranks.evidence import Diagnosis
 from hpml.ranks.ledger import RankLog
+from hpml.ranks.network import INTERFACE
 from hpml.ranks.rank import SAMPLE_SIGNAL, STACK_SIGNAL, stack_file
 
 LOOK_EVERY = 0.1  # seconds between two looks at what moves
 QUIET = 1.0  # seconds without movement after which a launch that cannot go on is ended
+ARRIVING = 500  # bytes over a rank's own link that count as movement, more than idle chatter
 WORKING = 0.03  # seconds of processor time within those that count as movement
 GRACE = 0.15  # seconds in which the others may still end, once one rank has ended badly
 BEFORE_LOOPS = 0.3  # seconds without a call after which a rank is looked at for an endless loop
@@ -33,7 +35,8 @@ class Watched:
 class Watch:
     """Looks at the ranks' logs, processes and stacks. Times are those of `time.monotonic`.
 
-    `pids` (by rank) and `moved` are set by who hears from the ranks.
+    `pids` (by rank) and `moved` are set by who hears from the ranks. `linked`: each rank has a link
+    of its own, on which a message can be under way for long.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Watch:
         timeout: float,
         scratch: str,
         started: float,
+        linked: bool = False,
     ) -> None:
         self.pids: list[int] = []
         self.moved = True  # something was heard since the last look
@@ -51,6 +55,8 @@ class Watch:
         self._quiet = 0.0  # seconds, up to the last look
         self._last_look = started
         self._processor: dict[int, float] = {}
+        self._linked = linked
+        self._network: dict[int, int] = {}
         self._first_fault: float | None = None
 
     def look(self, now: float) -> Diagnosis | None:
@@ -114,6 +120,11 @@ class Watch:
         if used - self._processor.get(log.rank, 0.0) > WORKING:
             self._processor[log.rank] = used
             return True
+        if self._linked:
+            carried = movement.network_bytes(pid, INTERFACE)
+            if carried - self._network.get(log.rank, 0) > ARRIVING:
+                self._network[log.rank] = carried
+                return True
         return movement.is_busy(pid)
 
     def _loops(self, log: RankLog, now: float) -> bool:

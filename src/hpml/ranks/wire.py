@@ -70,7 +70,7 @@ def pair(netlink: IPRoute, name: str, peer: str, peer_namespace: int | None = No
 
 
 def plug(netlink: IPRoute, index: int, into: int, rate: int | None = None) -> None:
-    """Plug cable end `index` into the switch `into`, limit what the switch sends, and bring it up."""
+    """Plug cable end `index` into the switch `into`; what the switch sends keeps to `rate`."""
     netlink.link("set", index=index, master=into, state="up")
     if rate is not None:
         limit(netlink, index, rate)
@@ -83,4 +83,6 @@ def index_of(netlink: IPRoute, name: str) -> int:
 def without_ipv6() -> None:
     """No IPv6 on this namespace's interfaces to come: its announcements would be in the counts."""
     for which in ("all", "default"):
-        Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text("1")
+        setting = Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6")
+        if setting.exists():  # not in a kernel without IPv6
+            setting.write_text("1")

@@ -10,7 +10,10 @@ from hpml.checks.m06_torch_distributed.ddp import CHECK, serial
 from hpml.checks.play import _play
 from hpml.ranks.evidence import Diagnosis
 
-START, BUFFERS, BIG_BATCH, UNUSED, ONCE, FEW, OVERLAP = (claim.judge for claim in CHECK.claims)
+JUDGES = [claim.judge for claim in CHECK.claims]
+START, BUFFERS, BIG_BATCH, UNUSED, ONCE, FEW, OVERLAP, WIRE = JUDGES
+
+EMBEDDING, FROZEN = 256 * 48 * 8, (48 + 1) * 48 * 8  # bytes
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +89,7 @@ def test_the_mean_gradient_of_shares_is_that_of_the_whole_batch():
     [
         (lambda state: state | {"left.weight": state["left.weight"] + 1e-3}, "differs by up to"),
         (lambda state: state | {"left.weight": state["left.weight"].float()}, "is float32, not"),
-        (lambda state: state | {"left.weight": state["left.weight"][:1]}, "has shape (1, 16)"),
+        (lambda state: state | {"left.weight": state["left.weight"][:1]}, "has shape (1, 48)"),
         (lambda state: state | {"left.weight": None}, "is None, not a tensor"),
         (lambda state: state | {"left.weight": state["left.weight"] * torch.nan}, "not finite"),
         (lambda state: {n: t for n, t in state.items() if n != "left.weight"}, "is missing"),
@@ -111,19 +114,19 @@ def test_too_many_bytes_are_told_apart(good):
     def heavier(more):
         # One call of each step carries more: the one that holds the embedding.
         return with_calls(
-            good, lambda c: replace(c, nbytes=c.nbytes + more) if c.nbytes == 12288 else c
+            good, lambda c: replace(c, nbytes=c.nbytes + more) if c.nbytes == EMBEDDING else c
         )
 
     assert ONCE(heavier(64)) is None
-    assert ONCE(heavier(12288)).hint == "tied"
-    assert ONCE(heavier((16 + 1) * 16 * 8)).hint == "frozen"
+    assert ONCE(heavier(EMBEDDING)).hint == "tied"
+    assert ONCE(heavier(FROZEN)).hint == "frozen"
     assert ONCE(heavier(5000)).hint == "bytes"
     assert ONCE(heavier(-8)).hint == "bytes"
 
 
 def test_no_message_is_too_few_and_one_per_parameter_too_many(good):
     assert FEW(with_calls(good, lambda call: None)).hint == "alone"
-    assert FEW(with_calls(good, lambda call: replace(call, nbytes=100_000))).hint == "one_bucket"
+    assert FEW(with_calls(good, lambda call: replace(call, nbytes=200_000))).hint == "one_bucket"
 
     def more(rank):
         return replace(rank, calls=rank.calls + 3 * rank.calls)
@@ -158,3 +161,14 @@ def test_a_branch_that_ends_badly_leaves_the_other_claims(good):
     assert UNUSED(run).message == "they differ"
     assert UNUSED(run).hint == "mismatch"
     assert BIG_BATCH(run) is None
+
+
+@pytest.mark.parametrize(("more", "held"), [(0, True), (100_000, True), (200_000, False)])
+def test_the_wire_is_counted_by_the_kernel(good, more, held):
+    def of_rank(rank):
+        traffic = rank.traffic
+        return replace(rank, traffic=replace(traffic, sent_bytes=traffic.sent_bytes + more))
+
+    problem = WIRE(with_ranks(good, of_rank))
+    assert (problem is None) == held
+    assert held or problem.hint == "wire"

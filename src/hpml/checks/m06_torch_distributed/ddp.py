@@ -9,26 +9,29 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from hpml.checks.budget import over_bytes
 from hpml.checks.compare import state_difference
-from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
+from hpml.predict.collectives import all_reduce_bytes, broadcast_bytes
 from hpml.ranks import mark
 from hpml.ranks.evidence import Call, RankEvidence
 
 LEARNING_RATE = 0.5
 STEPS = 3
+TOKENS = 256
 TOLERANCE = 1e-9  # the model is float64, so that only the order of additions may differ
 PADDING = 64  # bytes by which a message may be rounded up
 BUFFERS = ("shift", "version")
 
 
 class Net(nn.Module):
-    """Predicts a token from a token, int64 (N,) -> float64 (N, 96), with all that a wrapper meets.
+    """Predicts a token from a token, int64 (N,) -> float64 (N, 256), with all that a wrapper meets.
 
     The output layer's weight is the embedding's (Press and Wolf, 2017), one layer is frozen, there
     are two buffers, and `branch` ("left", "right" or "both") leaves a layer out.
     """
 
-    def __init__(self, tokens: int = 96, width: int = 16, layers: int = 8) -> None:
+    def __init__(self, tokens: int = TOKENS, width: int = 48, layers: int = 8) -> None:
         super().__init__()
         self.embed = nn.Embedding(tokens, width)
         self.frozen = nn.Linear(width, width).requires_grad_(False)
@@ -67,14 +70,14 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     draw = torch.Generator().manual_seed(seed)
 
     def batch(branch: str) -> list[Any]:
-        tokens, targets = torch.randint(0, 96, (2, 10), generator=draw)
+        tokens, targets = torch.randint(0, TOKENS, (2, 10), generator=draw)
         return [tokens, targets, branch]
 
     def ranks(branches: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         return [
             {
                 "state": new_state(seed + 7 * rank),
-                "bucket_bytes": (5000, 6500, 8000)[seed % 3],
+                "bucket_bytes": (40_000, 52_000, 64_000)[seed % 3],
                 "batches": [batch(branch) for branch in branches[rank]],
             }
             for rank in range(world_size)
@@ -314,22 +317,35 @@ def overlaps(run: Run) -> Problem | None:
     return None
 
 
+def as_little_as_a_ring(run: Run) -> Problem | CannotJudge | None:
+    """Over the whole launch: rank 0's state goes out once, then the gradients of each step."""
+    gradients = STEPS * all_reduce_bytes(run.world_size, sum(trained_and_frozen()[0]))
+    net = Net()
+    state = sum(t.numel() * t.element_size() for t in [*net.parameters(), *net.buffers()])
+    return over_bytes(
+        run.stages["one model"],
+        [gradients + broadcast_bytes(run.world_size, state)] * run.world_size,
+        "wire",
+    )
+
+
 CHECK = Check(
     id="ddp",
     title="Data parallel by hand",
     names=("DataParallel",),
     inputs=inputs,
     expect=expect,
-    stages=(Stage("one model", drive), Stage("two branches", drive, dies=True)),
+    stages=(Stage("one model", drive, link="1gbit"), Stage("two branches", drive, dies=True)),
     timeout=30.0,
     claims=(
         Claim("every rank starts from rank 0's parameters", 3, starts_from_rank_0),
         Claim("every rank starts with rank 0's buffers", 2, starts_with_buffers),
-        Claim("each step is that of one process on the whole batch", 5, equals_big_batch),
-        Claim("a layer that some ranks did not use is averaged too", 3, unused_counts_as_zero),
+        Claim("each step is that of one process on the whole batch", 4, equals_big_batch),
+        Claim("a layer that some ranks did not use is averaged too", 2, unused_counts_as_zero),
         Claim("a tied weight travels once, a frozen one never", 2, travels_once),
         Claim("gradients travel in a few full buckets", 2, few_messages),
         Claim("buckets leave while backward runs, and wait for nothing", 3, overlaps),
+        Claim("no rank sends more than a ring needs", 2, as_little_as_a_ring),
     ),
     hints={
         "start": "Three moments: __init__ (make ranks alike, plan buckets, register hooks), the "
@@ -364,6 +380,9 @@ CHECK = Check(
         "Tensor.register_post_accumulate_grad_hook.",
         "waiting": "Sending and waiting are two things. A call that returns only when the message "
         "has arrived makes backward stand still meanwhile.",
+        "wire": "To average n bytes over p ranks, each rank must send 2 (p-1)/p · n; a ring sends "
+        "no more. Everyone's gradients on every rank, or all of them through one rank, are more. "
+        "Which single collective makes the sum where it is needed?",
         "mismatch": "Collectives have no names: the third call on one rank meets the third on the "
         "others. Gradients may become ready in another order there. What order can all ranks agree "
         "on beforehand?",

@@ -1,0 +1,106 @@
+"""What an emulated link lets through, and what a launch with a network costs."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.distributed as dist
+
+from hpml.bench.table import Row, Table, machine_conditions
+from hpml.measure.comm import all_reduce_seconds, bus_bandwidth
+from hpml.problem import UserError
+from hpml.ranks import Evidence, launch
+from hpml.ranks.link import parse_rate, say_rate
+
+RATES = ("100mbit", "1gbit", "10gbit")
+WORLDS = (2, 3, 4)
+REPEATS = 5  # all-reduces in a launch, of which the median counts
+MOST = 32_000_000  # bytes; on fast links, what takes a while at all
+ALONE, LINKED = "launch: 4 ranks, no network", "launch: 4 ranks behind 1 Gbit/s"
+
+
+def message(rate: int) -> int:
+    """Bytes worth measuring on a link of `rate` bit/s: 10 MB at 1 Gbit/s, in proportion."""
+    return min(rate // 100, MOST)
+
+
+def bench(
+    rounds: int = 5,
+    rates: Sequence[str] = RATES,
+    worlds: Sequence[int] = WORLDS,
+    say: Callable[[str], None] = print,
+) -> Table:
+    """Measure in `rounds` rounds; `say` hears when each is over.
+
+    Raises UserError where this machine cannot emulate a network.
+    """
+    conditions = machine_conditions()
+    conditions["bus bandwidth"] = "2 (p-1)/p · bytes over seconds, as nccl-tests defines it"
+    conditions["rounds"] = f"{rounds}, after one that is not counted; median of {REPEATS} in each"
+    reached: dict[tuple[str, int], list[float]] = {}
+    launches: dict[str, list[float]] = {ALONE: [], LINKED: []}
+    for number in range(rounds + 1):
+        for name, link in ((ALONE, None), (LINKED, "1gbit")):
+            seconds = _launch_seconds(link)
+            if number:
+                launches[name].append(seconds)
+        for rate in rates:
+            for world_size in worlds:
+                bandwidth = _bus_bandwidth(rate, world_size)
+                if number:
+                    reached.setdefault((rate, world_size), []).append(bandwidth / 1e9)
+        say(f"round {number} of {rounds}" if number else "warmed up")
+    rows = []
+    for rate in rates:
+        link = f"link of {say_rate(parse_rate(rate))}"
+        rows.append(Row(link, [parse_rate(rate) / 1e9] * rounds, "Gbit/s"))
+        for world_size in worlds:
+            name = (
+                f"gloo all_reduce, {world_size} ranks, {message(parse_rate(rate)) / 1e6:.0f} MB, "
+                f"{say_rate(parse_rate(rate))}"
+            )
+            target = "at least 0.90" if (rate, world_size) == ("1gbit", 4) else ""
+            rows.append(Row(name, reached[rate, world_size], "Gbit/s", base=link, target=target))
+    cost = [linked - alone for alone, linked in zip(*launches.values(), strict=True)]
+    rows += [
+        Row(ALONE, launches[ALONE], "s"),
+        Row(LINKED, launches[LINKED], "s", base=ALONE),
+        Row("cost of the network", cost, "s", target="under 0.25 s"),
+    ]
+    return Table("Emulated links", rows, conditions)
+
+
+def _bus_bandwidth(rate: str, world_size: int) -> float:
+    nbytes = message(parse_rate(rate))
+    inputs = [{"nbytes": nbytes, "repeats": REPEATS}] * world_size
+    evidence = launch(_all_reduces, world_size, inputs=inputs, link=rate, timeout=120.0)
+    _hold(evidence)
+    by_repeat = zip(*evidence.values, strict=True)
+    return statistics.median(bus_bandwidth(nbytes, world_size, each) for each in by_repeat)
+
+
+def _all_reduces(inputs: dict[str, int]) -> list[float]:
+    return all_reduce_seconds(**inputs)
+
+
+def _launch_seconds(link: str | None) -> float:
+    started = time.perf_counter()
+    evidence = launch(_one_all_reduce, 4, link=link)
+    seconds = time.perf_counter() - started
+    _hold(evidence)
+    return seconds
+
+
+def _one_all_reduce() -> None:
+    dist.all_reduce(torch.ones(4))
+
+
+def _hold(evidence: Evidence) -> None:
+    if evidence.no_link:
+        raise UserError(
+            f"bench network: no network can be emulated here: {evidence.no_link}; "
+            "./hpml doctor says what this machine has"
+        )
+    if evidence.diagnosis is not None:
+        raise UserError(f"bench network: {evidence.diagnosis.sentence}")
