@@ -18,7 +18,6 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -89,10 +88,9 @@ def main(path: str, proc: str, network: str, shared: Sequence[str]) -> NoReturn:
 def _switch(folder: Folder, subnet: Subnet, machine: int) -> int:
     """The switch, with the head's own address, and the cable to this machine's namespace."""
     name = interface(folder.path)
-    with IPRoute() as netlink, suppress(FileNotFoundError):  # a kernel without IPv6
-        _up(netlink, "lo")
-        wire.without_ipv6()
+    wire.without_ipv6()
     with IPRoute() as netlink:
+        _up(netlink, "lo")
         switch = wire.bridge(netlink, "switch")
         netlink.addr("add", index=switch, address=str(subnet[HEAD_ADDRESS]), prefixlen=24)
         login = wire.pair(netlink, "login", name, machine)
@@ -122,8 +120,7 @@ def _become_node(
     """Make the node's namespaces around this process, and leave its process 1 behind."""
     kernel.unshare(_OWN | kernel.NEW_PIDS)
     socket.sethostname(name)
-    with suppress(FileNotFoundError):
-        wire.without_ipv6()
+    wire.without_ipv6()
     with IPRoute() as netlink:
         own = wire.pair(netlink, INTERFACE, name, head)
         netlink.addr("add", index=own, address=where[name], prefixlen=24)
