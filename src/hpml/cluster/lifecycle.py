@@ -92,6 +92,7 @@ def _bring_up(folder: Folder, shape: Shape) -> None:
     memory = shape.memory(usable_memory())
     folder.slurm_conf.write_text(slurm_conf(folder.path, shape, network, memory))
     (folder.path / "cgroup.conf").write_text(cgroup_conf(needs.slurm_version()))
+    folder.jobs.touch(mode=0o644)  # SLURM would make it root's alone
     key = folder.munge / "key-file"
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(128))
