@@ -34,18 +34,30 @@ data=                    # folder with CIFAR-10 that all nodes see; empty: what 
 
 # ── Nothing below needs an edit ──────────────────────────────────────────────────────────────────
 
-# submit JOB.slurm [ARGUMENT…]: sbatch, with the settings of part 1 for that kind of job.
-# sbatch reads SBATCH_*; they count more than #SBATCH lines and less than its own options.
-submit() {
+# sbatch_settings JOB.slurm: what part 1 says for that kind of job, as sbatch reads it from its
+# environment. SBATCH_* count more than #SBATCH lines and less than sbatch's own options.
+sbatch_settings() {
     local partition=$cpu_partition constraint=$cpu_constraint
     if [[ $1 == *_gpu.slurm ]]; then
         partition=$gpu_partition constraint=$gpu_constraint
     fi
-    env ${account:+SBATCH_ACCOUNT="$account"} \
-        ${reservation:+SBATCH_RESERVATION="$reservation"} \
-        ${partition:+SBATCH_PARTITION="$partition"} \
-        ${constraint:+SBATCH_CONSTRAINT="$constraint"} \
-        sbatch "$@"
+    local settings=(
+        ${account:+SBATCH_ACCOUNT="$account"}
+        ${reservation:+SBATCH_RESERVATION="$reservation"}
+        ${partition:+SBATCH_PARTITION="$partition"}
+        ${constraint:+SBATCH_CONSTRAINT="$constraint"}
+    )
+    if ((${#settings[@]})); then printf '%s\n' "${settings[@]}"; fi
+}
+
+# submit [OPTION…] JOB.slurm [ARGUMENT…]: sbatch, with those settings.
+submit() {
+    local job settings
+    for job; do
+        if [[ $job == *.slurm ]]; then break; fi
+    done
+    mapfile -t settings < <(sbatch_settings "$job")
+    env "${settings[@]}" sbatch "$@"
 }
 
 # prepare_software: makes `python` the right one. `container` goes between srun and python: empty

@@ -39,6 +39,9 @@ RUN_BY = {
     "./hpml bench check": "tests/bench/test_check.py",
     "./hpml bench train": "tests/bench/test_train.py",
     "./hpml build": "tests/course/test_build.py",
+    "./hpml cluster up": "tests/cluster/test_cluster.py",
+    "./hpml cluster down": "tests/cluster/test_cluster.py",
+    "./hpml submit 06 --nodes 2": "tests/cluster/test_jobs.py",
     "sbatch slurm/06_one_node.slurm": "tests/test_slurm.py",
 }
 

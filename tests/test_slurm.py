@@ -142,7 +142,7 @@ def test_a_job_that_is_requeued_keeps_its_log_and_is_warned_in_time(job):
 
 
 STUBS = {
-    "srun": 'echo "srun $*" >>"$TOLD"; exit "$SRUN_EXITS"',
+    "srun": 'echo "srun $*" >>"$TOLD"; ${SRUN_LEAVES:+touch "$SRUN_LEAVES"}; exit "$SRUN_EXITS"',
     "scontrol": 'echo "scontrol $*" >>"$TOLD"',
     "sbatch": 'echo "sbatch $* $(env | grep ^SBATCH_ | sort | tr "\\n" " ")" >>"$TOLD"',
     "apptainer": "exit 1",
@@ -202,9 +202,19 @@ def test_a_job_runs_with_site_sh_as_it_stands(bash, job):
 
 @each_training
 def test_a_run_that_was_stopped_goes_back_into_the_queue(bash, job):
-    code, told, _ = bash(f"bash slurm/{job.name}", srun_exits=143, **IN_A_JOB)
+    left = {"SRUN_LEAVES": "build/jobs/7/checkpoint.pt"}
+    code, told, _ = bash(f"bash slurm/{job.name}", srun_exits=143, **IN_A_JOB, **left)
     assert code == 143
     assert told.splitlines()[1:] == ["scontrol requeue 7"]
+
+
+@each_training
+def test_ranks_that_were_ended_beside_a_failed_one_do_not_go_back_into_the_queue(bash, job):
+    # srun then says 143 as well. An older checkpoint is no sign of anything.
+    older = "mkdir -p build/jobs/7 && touch -d yesterday build/jobs/7/checkpoint.pt"
+    code, told, _ = bash(f"{older} && bash slurm/{job.name}", srun_exits=143, **IN_A_JOB)
+    assert code == 143
+    assert "requeue" not in told
 
 
 @each_training
@@ -248,6 +258,13 @@ def test_submit_tells_sbatch_what_the_site_wants_for_each_kind_of_job(bash):
         "SBATCH_CONSTRAINT=big",
         "SBATCH_PARTITION=accel",
     ]
+
+
+def test_submit_finds_the_job_behind_options_of_sbatch(bash):
+    settings(bash, account="abc", gpu_partition="accel")
+    _, told, _ = bash("source slurm/site.sh; submit --nodes=1 slurm/06_several_nodes_gpu.slurm -x")
+    assert told.split()[1:3] == ["--nodes=1", "slurm/06_several_nodes_gpu.slurm"]
+    assert told.split()[3:] == ["-x", "SBATCH_ACCOUNT=abc", "SBATCH_PARTITION=accel"]
 
 
 def test_a_container_goes_between_srun_and_python(bash):

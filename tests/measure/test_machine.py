@@ -73,6 +73,19 @@ def test_a_program_is_told_with_the_first_line_it_says_of_itself(programs):
     assert not fact("C++ compiler").ok  # is there, but does not run
 
 
+def test_a_slurm_counts_only_where_a_cluster_answers(programs, tmp_path, monkeypatch):
+    monkeypatch.delenv("SLURM_CONF", raising=False)
+    monkeypatch.setenv("HPML_HOME", str(tmp_path))
+    programs(sinfo='[ "$SLURM_CONF" ] && echo slurm 23.11')
+    assert (fact("SLURM").value, fact("SLURM").ok) == ("installed, but no cluster answers", False)
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "cluster" / "slurm.conf").touch()
+    ours = "slurm 23.11: the cluster that ./hpml cluster up made answers"
+    assert (fact("SLURM").value, fact("SLURM").ok) == (ours, True)
+    monkeypatch.setenv("SLURM_CONF", "chosen")
+    assert fact("SLURM").value == "slurm 23.11: a cluster answers"
+
+
 def test_limits_of_control_groups_count_not_the_machine(monkeypatch):
     monkeypatch.setattr(cgroup, "memory_limit", lambda: 2**30)
     monkeypatch.setattr(cgroup, "cpu_limit", lambda: 0.5)

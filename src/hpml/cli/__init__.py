@@ -17,7 +17,7 @@ class Command:
     """Where a command lives in this folder. `function` may be a typer application: a group.
 
     With `passes_on`, options it does not know are no error, but go to its list of arguments; with
-    `own_help`, so does --help.
+    `own_help`, so does --help; with `keeps_dashes`, so does the first --.
     """
 
     module: str
@@ -26,6 +26,7 @@ class Command:
     panel: str
     passes_on: bool = False
     own_help: bool = False
+    keeps_dashes: bool = False
 
 
 COMMANDS = {
@@ -48,6 +49,15 @@ COMMANDS = {
         "Measuring",
         passes_on=True,
         own_help=True,
+    ),
+    "cluster": Command("cluster_command", "app", "A SLURM with virtual nodes, here.", "Cluster"),
+    "submit": Command(
+        "submit_command",
+        "submit",
+        "Submit a module's job script, and follow it.",
+        "Cluster",
+        passes_on=True,
+        keeps_dashes=True,
     ),
     "bench": Command("bench_command", "app", "Benchmarks, as ratios.", "Measuring"),
     "test": Command(
@@ -97,6 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     wanted = arguments[0] if arguments[0] in COMMANDS else None
+    if wanted and COMMANDS[wanted].keeps_dashes and "--" in arguments:
+        arguments.insert(arguments.index("--"), "--")  # the parser takes one away
     try:
         code = application(wanted)(arguments, prog_name="./hpml", standalone_mode=False)
     except UserError as error:

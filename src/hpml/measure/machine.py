@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpml.home import home
 from hpml.measure import cgroup, namespaces
 
 GIB = 2**30
@@ -153,7 +154,31 @@ def _mpi() -> Fact:
 
 def _slurm() -> Fact:
     cost = "job scripts can be read but not submitted"
-    return _fact("SLURM", _version("srun"), cost, "log in to a cluster, or apt install slurm-wlm")
+    if shutil.which("sinfo") is None:
+        remedy = "log in to a cluster, or apt install slurm-wlm munge and ./hpml cluster up"
+        return _fact("SLURM", None, cost, remedy)
+    ours = home() / "cluster" / "slurm.conf"  # of ./hpml cluster up, where no other was chosen
+    conf = {"SLURM_CONF": str(ours)} if ours.exists() and "SLURM_CONF" not in os.environ else {}
+    version, nodes = (  # both need a configuration, the second also one who answers
+        _output("sinfo", "--version", **conf),
+        _output("sinfo", "--noheader", **conf),
+    )
+    if version and nodes:
+        where = "the cluster that ./hpml cluster up made" if conf else "a cluster"
+        return Fact("SLURM", f"{version[0]}: {where} answers", True)
+    remedy = "log in to a cluster, or ./hpml cluster up as root"
+    return Fact("SLURM", "installed, but no cluster answers", False, cost, remedy)
+
+
+def _output(*command: str, **environment: str) -> list[str]:
+    """What a command prints, in lines; none where it fails."""
+    try:
+        said = subprocess.run(
+            command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=20
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return said.stdout.splitlines() if said.returncode == 0 else []
 
 
 _ALLOW_NAMESPACES = (

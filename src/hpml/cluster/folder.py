@@ -1,0 +1,117 @@
+"""The one folder that a cluster keeps everything in, and what is written there."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.cluster.shape import Shape
+from hpml.cluster.subnet import Subnet
+from hpml.home import home
+from hpml.problem import UserError
+
+LONGEST = 107 - len("/munge/socket")  # sun_path of unix(7)
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where the files of a cluster are. It is there from `up` to `down`, and not otherwise."""
+
+    path: Path
+
+    @property
+    def slurm_conf(self) -> Path:
+        return self.path / "slurm.conf"
+
+    @property
+    def hosts(self) -> Path:
+        return self.path / "hosts"
+
+    @property
+    def munge(self) -> Path:
+        return self.path / "munge"
+
+    @property
+    def jobs(self) -> Path:
+        """One line for each job that ended."""
+        return self.path / "jobs.txt"
+
+    @property
+    def ready(self) -> Path:
+        """Is there once all nodes were."""
+        return self.path / "ready"
+
+    @property
+    def failed(self) -> Path:
+        """Says why, where the cluster could not be brought up and its logs were kept."""
+        return self.path / "failed"
+
+    def log(self, name: str) -> Path:
+        return self.path / "log" / f"{name}.log"
+
+    def process(self, name: str) -> Path:
+        """Where the process of that name is noted: see hpml.cluster.process."""
+        return self.path / "processes" / name
+
+    def make(self, shape: Shape, subnet: Subnet) -> None:
+        """The empty folder, and in it what the cluster is to be."""
+        for part in ("log", "processes", "munge", "slurmctld"):
+            (self.path / part).mkdir(parents=True)
+        plan = {**shape.record(), "subnet": str(subnet)}
+        (self.path / "cluster.json").write_text(json.dumps(plan, indent=1) + "\n")
+
+    def plan(self) -> tuple[Shape, Subnet]:
+        """What the cluster was to be. Raises UserError where that was not written to its end."""
+        try:
+            plan = json.loads((self.path / "cluster.json").read_text())
+            subnet = Subnet(plan.pop("subnet"))
+            return Shape(**plan), subnet
+        except (OSError, ValueError, TypeError, KeyError):
+            raise UserError(
+                f"{self.path} is what is left of a cluster: ./hpml cluster down removes it"
+            ) from None
+
+
+def folder() -> Folder:
+    try:
+        found = home() / "cluster"
+        found.exists()
+    except PermissionError as error:
+        raise UserError(
+            f"{error.filename} is not yours to use: set HPML_HOME to a folder that is"
+        ) from None
+    return Folder(found)
+
+
+def leaving() -> Folder:
+    """What `down` makes of the folder first, so that nothing that still comes up finds it."""
+    return Folder(home() / "cluster.down")
+
+
+def of_running() -> Folder:
+    """The folder of the cluster that is up, or half-way. Raises UserError where there is none."""
+    found = folder()
+    if not found.path.exists():
+        raise UserError("no cluster is up here: ./hpml cluster up makes one")
+    return found
+
+
+@contextmanager
+def alone(what: str) -> Iterator[None]:
+    """No two at a time of what changes the folder. Raises UserError where another is at it."""
+    import fcntl
+
+    descriptor = os.open(home(), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise UserError(
+            f"{what}: another ./hpml cluster up or down is at work here: wait for it to end"
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)

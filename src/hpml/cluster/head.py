@@ -1,0 +1,197 @@
+"""The head of a cluster: the process that everything else of it lives and ends with.
+
+    this machine ── hpml1a2b3c4d ═══ login ─┐
+    n1 ── eth0 ═══════════════════════ n1 ──┤ switch, on the head
+    n2 ── eth0 ═══════════════════════ n2 ──┤
+    …
+
+It is process 1 of a process namespace and owns the network namespace with the switch. When it ends,
+however it ends, the kernel ends every process of the cluster and takes namespaces, mounts and
+interfaces away with them, this machine's end of the cable too. Nothing has to be cleaned up.
+
+Each node is a process 1 as well, below the head's: the same holds for a node and what runs on it.
+"""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from pyroute2 import IPRoute
+
+from hpml.cluster import kernel
+from hpml.cluster.folder import Folder
+from hpml.cluster.process import note
+from hpml.cluster.shape import HEAD, Shape
+from hpml.cluster.slurm_conf import CONTROLLER_PORT, SPOOL
+from hpml.cluster.subnet import HEAD_ADDRESS, LOGIN_ADDRESS, Subnet, addresses, interface
+from hpml.ranks import wire
+
+PATIENCE = 20.0  # seconds that a part of the cluster waits for the one before it
+INTERFACE = "eth0"  # of each node
+
+_OWN = kernel.NEW_MOUNTS | kernel.NEW_HOSTNAME | kernel.NEW_IPC | kernel.NEW_NETWORK
+
+
+def main(path: str, proc: str, network: str, shared: Sequence[str]) -> NoReturn:
+    """Become the cluster that is planned in the folder `path`.
+
+    Runs as process 1 of a process namespace, in network, mount, IPC and host name namespaces of its
+    own. `proc` and `network` are descriptors of the machine outside: its /proc, and its network
+    namespace. `shared` are the paths that all nodes see even where they lie in /tmp.
+    """
+    folder, outside = Folder(Path(path)), int(proc)
+    note(folder.process(HEAD), outside)  # fails where the cluster is already being taken down
+    shape, subnet = folder.plan()
+    socket.sethostname(HEAD)
+    kernel.bind(folder.hosts, "/etc/hosts")
+    switch = _switch(folder, subnet, int(network))
+    os.close(int(network))
+
+    munge = folder.munge
+    _start(
+        folder,
+        outside,
+        "munged",
+        "munged --foreground --force --num-threads=4".split()
+        + [f"--{name}={munge / name}" for name in ("socket", "key-file", "seed-file", "pid-file")]
+        + [f"--log-file={folder.log('munged')}"],
+    )
+    _wait_for("munged's socket", (munge / "socket").exists)
+    conf = str(folder.slurm_conf)
+    os.environ["SLURM_CONF"] = conf
+    _start(folder, outside, "slurmctld", ["slurmctld", "-D", "-f", conf])
+
+    where = addresses(subnet, shape)
+    here = os.open("/proc/self/ns/net", os.O_RDONLY)
+    for name in shape.names:
+        started = os.fork()
+        if started == 0:
+            try:
+                _become_node(folder, outside, here, name, where, shape, tuple(map(Path, shared)))
+                os._exit(0)
+            except BaseException as error:
+                print(f"{name}: {error!r}", file=sys.stderr, flush=True)
+                os._exit(1)
+        if os.waitpid(started, 0)[1] != 0:
+            sys.exit(f"{name} could not be made")
+        with IPRoute() as netlink:
+            wire.plug(netlink, wire.index_of(netlink, name), switch, shape.rate)
+    os.close(here)
+    _bury()
+
+
+def _switch(folder: Folder, subnet: Subnet, machine: int) -> int:
+    """The switch, with the head's own address, and the cable to this machine's namespace."""
+    name = interface(folder.path)
+    wire.without_ipv6()
+    with IPRoute() as netlink:
+        _up(netlink, "lo")
+        switch = wire.bridge(netlink, "switch")
+        netlink.addr("add", index=switch, address=str(subnet[HEAD_ADDRESS]), prefixlen=24)
+        login = wire.pair(netlink, "login", name, machine)
+        wire.plug(netlink, login, switch)
+    here = os.open("/proc/self/ns/net", os.O_RDONLY)
+    kernel.enter_network(machine)
+    try:
+        with IPRoute() as netlink:
+            index = wire.index_of(netlink, name)
+            netlink.addr("add", index=index, address=str(subnet[LOGIN_ADDRESS]), prefixlen=24)
+            _up(netlink, name)
+    finally:
+        kernel.enter_network(here)
+        os.close(here)
+    return switch
+
+
+def _become_node(
+    folder: Folder,
+    outside: int,
+    head: int,
+    name: str,
+    where: dict[str, str],
+    shape: Shape,
+    shared: Sequence[Path],
+) -> None:
+    """Make the node's namespaces around this process, and leave its process 1 behind."""
+    kernel.unshare(_OWN | kernel.NEW_PIDS)
+    socket.sethostname(name)
+    wire.without_ipv6()
+    with IPRoute() as netlink:
+        own = wire.pair(netlink, INTERFACE, name, head)
+        netlink.addr("add", index=own, address=where[name], prefixlen=24)
+        wire.limit(netlink, own, shape.rate)
+        _up(netlink, INTERFACE)
+        _up(netlink, "lo")
+    os.close(head)
+    kernel.own_folder(Path("/tmp"), shared)
+    kernel.own_folder(Path("/dev/shm"))
+    if os.fork() != 0:
+        return
+    kernel.mount("proc", "/proc")
+    os.setsid()
+    note(folder.process(name), outside)
+    os.mkdir(SPOOL, 0o755)
+    _wait_for("slurmctld", lambda: _listens(where[HEAD]))
+    _start(folder, outside, f"{name}.slurmd", ["slurmd", "-D"], folder.log(name))
+    _bury()
+
+
+def _start(
+    folder: Folder, outside: int, name: str, words: Sequence[str], log: Path | None = None
+) -> None:
+    """A daemon of this name, with its own log, noted as a process of the cluster."""
+    if os.fork() != 0:
+        return
+    try:
+        os.setsid()
+        file = os.open(log or folder.log(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(file, 1)
+        os.dup2(file, 2)
+        for number in (signal.SIGINT, signal.SIGPIPE):  # as Python found them
+            signal.signal(number, signal.SIG_DFL)
+        note(folder.process(name), outside)
+        os.execvp(words[0], words)
+    except BaseException as error:
+        print(f"{words[0]}: {error}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(127)
+
+
+def _bury() -> NoReturn:
+    """Be a process 1: collect those that ended, for as long as the cluster is there."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:  # what nsenter starts here may still become ours
+            time.sleep(0.2)
+
+
+def _up(netlink: IPRoute, name: str) -> None:
+    netlink.link("set", index=wire.index_of(netlink, name), state="up")
+
+
+def _listens(address: str) -> bool:
+    try:
+        socket.create_connection((address, CONTROLLER_PORT), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _wait_for(what: str, there: Callable[[], bool]) -> None:
+    limit = time.monotonic() + PATIENCE
+    while not there():
+        if time.monotonic() > limit:
+            sys.exit(f"waited {PATIENCE:g} s for {what} in vain")
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4], sys.argv[4:])

@@ -1,0 +1,147 @@
+"""Job scripts: which of a module's fits, and the sbatch line that submits it."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.cluster.shape import Shape
+from hpml.problem import UserError
+
+_DIRECTIVE = re.compile(r"^#SBATCH --([a-z-]+)(?:=(\S+))?", re.MULTILINE)
+_CPUS = ("-c", "--cpus-per-task")
+_TASKS = ("-n", "--ntasks", "--ntasks-per-node")
+
+
+@dataclass(frozen=True)
+class JobScript:
+    """A job script of the course: its path in the project, and what its #SBATCH lines ask for."""
+
+    path: Path
+    options: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """As --job wants it: several_nodes, for 06_several_nodes.slurm."""
+        return re.sub(r"^\d+_", "", self.path.stem)
+
+    @property
+    def nodes(self) -> int:
+        return int(self.options.get("nodes", 1))
+
+    @property
+    def tasks_per_node(self) -> int:
+        return int(self.options.get("ntasks-per-node", 1))
+
+    @property
+    def cpus_per_task(self) -> int:
+        return int(self.options.get("cpus-per-task", 1))
+
+    @property
+    def gpus(self) -> bool:
+        return any(name.startswith("gpus") or name == "gres" for name in self.options)
+
+
+def read(path: Path, root: Path) -> JobScript:
+    """The job script at `path`, relative to the project's folder `root`."""
+    try:
+        text = (root / path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: restore it from the repository") from None
+    return JobScript(path, dict(_DIRECTIVE.findall(text)))
+
+
+def choose(
+    scripts: Sequence[JobScript],
+    *,
+    module: str,
+    job: str | None = None,
+    nodes: int | None = None,
+    gpus: bool = False,
+) -> JobScript:
+    """The one of a module's scripts that is named `job`, or else that fits.
+
+    One that is made for several nodes where `nodes` is more than one, else one for a single node;
+    one with GPUs where SLURM has `gpus`, else one without. Raises UserError where that leaves none
+    or several.
+    """
+    if not scripts:
+        raise UserError(f"module {module} has no job script: ./hpml list shows what it has")
+    known = ", ".join(script.name for script in scripts)
+    if job is not None:
+        for script in scripts:
+            if job in (script.name, script.path.stem, script.path.name, str(script.path)):
+                return script
+        raise UserError(f"--job {job}: module {module} has {known}")
+    if len(scripts) == 1:
+        return scripts[0]
+    several = (nodes or 1) > 1
+    fit = [s for s in scripts if (s.nodes > 1) == several and (gpus or not s.gpus)]
+    if any(script.gpus for script in fit):
+        fit = [script for script in fit if script.gpus]
+    if len(fit) != 1:
+        many = f"{len(fit)} job scripts" if fit else "no job script"
+        raise UserError(f"module {module} has {many} for that: name one with --job, of {known}")
+    return fit[0]
+
+
+def fitted(script: JobScript, shape: Shape, given: Sequence[str], nodes: int | None) -> list[str]:
+    """sbatch options that make the script fit a virtual cluster's nodes, beside those `given`.
+
+    A job script asks for a real node's cores; on smaller nodes each rank gets as many as there are,
+    and where even one each is too many, there are fewer ranks. Raises UserError where there are too
+    few nodes for `nodes`, or for the script.
+    """
+    wanted = nodes or script.nodes
+    if wanted > shape.nodes:
+        raise UserError(
+            f"{wanted} nodes are wanted, and the cluster has {shape.nodes}: give --nodes "
+            f"{shape.nodes}, or ./hpml cluster down and up --nodes {wanted}"
+        )
+    if any(_is(word, (*_CPUS, *_TASKS)) for word in given):
+        return []
+    options = []
+    tasks = script.tasks_per_node
+    if tasks > shape.cpus:
+        tasks = shape.cpus
+        options.append(f"--ntasks-per-node={tasks}")
+    if tasks * script.cpus_per_task > shape.cpus:
+        options.append(f"--cpus-per-task={shape.cpus // tasks}")
+    return options
+
+
+def site_settings(script: JobScript, root: Path) -> dict[str, str]:
+    """What slurm/site.sh tells sbatch in its environment for this script: SBATCH_ACCOUNT, …"""
+    line = 'unset SLURM_JOB_ID; source slurm/site.sh && sbatch_settings "$1"'
+    told = subprocess.run(
+        ["bash", "-c", line, "site", str(script.path)],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    if told.returncode:
+        last = told.stderr.strip().splitlines()[-1:] or [f"exit code {told.returncode}"]
+        raise UserError(f"slurm/site.sh cannot be read: {last[0]}")
+    return dict(line.partition("=")[::2] for line in told.stdout.splitlines())
+
+
+def sbatch_words(script: JobScript, options: Sequence[str], arguments: Sequence[str]) -> list[str]:
+    return ["sbatch", *options, str(script.path), *arguments]
+
+
+def shown(words: Sequence[str], settings: Mapping[str, str]) -> str:
+    """A line for the shell that runs `words` with those settings."""
+    return " ".join([*(f"{k}={shlex.quote(v)}" for k, v in settings.items()), shlex.join(words)])
+
+
+def _is(word: str, options: Sequence[str]) -> bool:
+    """Whether a word is one of those options, with its value or without."""
+    return any(
+        word == option
+        or word.startswith(f"{option}=")
+        or (len(option) == 2 and word.startswith(option))
+        for option in options
+    )

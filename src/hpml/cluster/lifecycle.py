@@ -1,0 +1,213 @@
+"""Bringing a cluster up and taking it down, each as often as one likes."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hpml.cluster import needs
+from hpml.cluster.folder import LONGEST, Folder, alone, folder, leaving
+from hpml.cluster.health import health
+from hpml.cluster.nodes import nodes
+from hpml.cluster.process import noted
+from hpml.cluster.shape import HEAD, Shape
+from hpml.cluster.slurm_conf import cgroup_conf, slurm_conf
+from hpml.home import CHECKOUT, home
+from hpml.problem import UserError
+
+PATIENCE = 60.0  # seconds until every node is ready; 64 nodes on 2 cores take about half of it
+
+
+def up(nodes: int = 4, cpus: int = 2, link: str = "1gbit") -> bool:
+    """Bring up a cluster of that shape; False where just that one was up already.
+
+    Raises UserError where it cannot be, and where a cluster of another shape, or one that is not
+    whole, is in its place.
+    """
+    shape = Shape(nodes, cpus, link)
+    shape.check()
+    needs.need_linux()
+    if folder().path.exists() and not folder().failed.exists():
+        return _still_up(shape)
+    needs.need_programs()
+    needs.need_root("to make namespaces, interfaces and a SLURM")
+    needs.need_namespaces()
+    with alone("./hpml cluster up"):
+        if folder().path.exists() and not folder().failed.exists():  # another came first
+            return _still_up(shape)
+        _down()  # what an earlier attempt left
+        try:
+            _bring_up(folder(), shape)
+        except UserError as error:  # its logs stay, to be read
+            _end(folder())
+            folder().failed.write_text(f"{error}\n")
+            raise
+        except BaseException:
+            _down()
+            raise
+    return True
+
+
+def down() -> bool:
+    """End the cluster and all that is left of it; False where there was nothing.
+
+    Raises UserError where root is needed, or where a process does not end.
+    """
+    if not folder().path.exists() and not leaving().path.exists():
+        return False
+    needs.need_root("to end a cluster that root has brought up")
+    with alone("./hpml cluster down"):
+        _down()
+    return True
+
+
+def _still_up(shape: Shape) -> bool:
+    there, _ = folder().plan()
+    if problem := health().problem:
+        raise UserError(problem)
+    if there != shape:
+        raise UserError(
+            f"a cluster of {there.options()} is up: use it, or ./hpml cluster down first"
+        )
+    return False
+
+
+def _bring_up(folder: Folder, shape: Shape) -> None:
+    from hpml.cluster import subnet
+    from hpml.measure.machine import usable_memory
+
+    if len(os.fsencode(folder.path)) > LONGEST:
+        raise UserError(
+            f"{folder.path} is too long for a socket's path: "
+            f"set HPML_HOME to a folder whose path is shorter"
+        )
+    os.umask(0o022)  # who may not end the cluster may still use it
+    network = subnet.choose(folder.path, subnet.in_use())
+    folder.make(shape, network)
+    folder.hosts.write_text(subnet.hosts_file(network, shape, socket.gethostname()))
+    memory = shape.memory(usable_memory())
+    folder.slurm_conf.write_text(slurm_conf(folder.path, shape, network, memory))
+    (folder.path / "cgroup.conf").write_text(cgroup_conf(needs.slurm_version()))
+    folder.jobs.touch(mode=0o644)  # SLURM would make it root's alone
+    key = folder.munge / "key-file"
+    key.touch(mode=0o600)
+    key.write_bytes(secrets.token_bytes(128))
+
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    net = os.open("/proc/self/ns/net", os.O_RDONLY)
+    try:
+        with folder.log(HEAD).open("w") as log:
+            head = subprocess.Popen(
+                [
+                    *"unshare --net --uts --ipc --mount --pid --fork --kill-child".split(),
+                    *("--mount-proc", sys.executable, "-m", "hpml.cluster.head"),
+                    *(str(folder.path), str(proc), str(net), *shared()),
+                ],
+                pass_fds=(proc, net),
+                env={**os.environ, "PATH": needs.search_path()},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+    finally:
+        os.close(proc)
+        os.close(net)
+    _wait_until_ready(folder, head)
+    folder.ready.touch()
+
+
+def shared() -> list[str]:
+    """What all nodes see even where it lies in /tmp, of which each node has its own.
+
+    The project, its files, this Python, and the user's home folder.
+    """
+    places = {CHECKOUT, home(), *map(Path, (sys.prefix, sys.base_prefix)), Path.home()}
+    places |= {Path(place) for place in sys.path if place and Path(place).is_dir()}
+    resolved = sorted({place.resolve() for place in places} | places)
+    return [str(p) for p in resolved if not any(other in p.parents for other in resolved)]
+
+
+def _wait_until_ready(folder: Folder, head: subprocess.Popen) -> None:
+    limit = time.monotonic() + PATIENCE
+    shape, _ = folder.plan()
+    ready = 0
+    while time.monotonic() < limit:
+        if head.poll() is not None:
+            raise UserError(f"the cluster did not come up: {_last_line(folder.log(HEAD))}")
+        for name in ("munged", "slurmctld", *(f"{node}.slurmd" for node in shape.names)):
+            process = noted(folder.process(name))
+            if process is not None and not process.alive:
+                log = folder.log(name.removesuffix(".slurmd"))
+                raise UserError(f"the cluster did not come up: {name} ended: {_last_line(log)}")
+        ready = _nodes_ready(folder)
+        if ready == shape.nodes:
+            return
+        time.sleep(0.05)
+    raise UserError(
+        f"the cluster did not come up: {ready} of {shape.nodes} nodes were ready after "
+        f"{PATIENCE:g} s: try again with fewer (last in slurmctld's log: "
+        f"{_last_line(folder.log('slurmctld'))})"
+    )
+
+
+def _nodes_ready(folder: Folder) -> int:
+    """How many nodes SLURM would give work to.
+
+    It is not asked before each slurmd has found slurmctld: sinfo would wait nine seconds for it.
+    """
+    shape, _ = folder.plan()
+    if any(noted(folder.process(f"{name}.slurmd")) is None for name in shape.names):
+        return 0
+    return sum(node.state == "idle" for node in nodes())
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1] if said else f"{log} is empty"
+
+
+def _down() -> None:
+    if folder().path.exists():
+        _take_down(leaving())
+        folder().path.rename(leaving().path)  # from now on, nothing new notes itself there
+    _take_down(leaving())
+
+
+def _take_down(folder_: Folder) -> None:
+    """End what is noted in a folder, wait until it has gone, and remove the folder."""
+    if not folder_.path.exists():
+        return
+    _end(folder_)
+    shutil.rmtree(folder_.path)
+
+
+def _end(folder_: Folder) -> None:
+    head = noted(folder_.process(HEAD))
+    if head is not None and not head.kill():
+        raise UserError(f"process {head.pid} of the cluster does not end: see `ps {head.pid}`")
+    _unplug()
+
+
+def _unplug() -> None:
+    """Take this machine's end of the cable away now; the kernel would in its own time."""
+    from pyroute2 import IPRoute, NetlinkError
+
+    from hpml.cluster.subnet import interface
+
+    name = interface(folder().path)
+    with IPRoute() as netlink:
+        limit = time.monotonic() + 10
+        while found := netlink.link_lookup(ifname=name):
+            try:
+                netlink.link("del", index=found[0])
+            except NetlinkError:  # gone in between
+                if time.monotonic() > limit:
+                    raise UserError(f"interface {name} does not go away") from None
+                time.sleep(0.02)

@@ -1,0 +1,71 @@
+"""What was asked for: how many nodes, how large, how fast a network. And what they are called."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hpml.problem import UserError
+
+MOST_NODES, MOST_CPUS = 64, 256
+MIB_PER_CPU = 2048  # what the course's job scripts ask for at most
+
+HEAD = "head"  # the node that SLURM's controller runs on
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A cluster's nodes: their number, the CPUs that each says it has, and the rate of its link."""
+
+    nodes: int = 4
+    cpus: int = 2
+    link: str = "1gbit"
+
+    def check(self) -> None:
+        """Raises UserError, in one line, for what no cluster of ours can be."""
+        if not 1 <= self.nodes <= MOST_NODES:
+            raise UserError(f"--nodes {self.nodes}: give a number from 1 to {MOST_NODES}")
+        if not 1 <= self.cpus <= MOST_CPUS:
+            raise UserError(f"--cpus {self.cpus}: give a number from 1 to {MOST_CPUS}")
+        if "=" in self.link:
+            raise UserError(f"link {self.link!r}: all nodes have the same rate: give one, as 1gbit")
+        from hpml.ranks import link
+
+        try:
+            link.parse_rate(self.link)
+        except UserError as error:
+            raise UserError(str(error).replace(link.EXAMPLES, "100mbit or 1gbit")) from None
+
+    @property
+    def rate(self) -> int:
+        """Of each node's link, in bit/s."""
+        from hpml.ranks.link import parse_rate  # brings torch along
+
+        return parse_rate(self.link)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"n{i + 1}" for i in range(self.nodes))
+
+    @property
+    def host_list(self) -> str:
+        """All names, as SLURM abbreviates them: n[1-4]."""
+        return "n1" if self.nodes == 1 else f"n[1-{self.nodes}]"
+
+    def memory(self, machine: int) -> int:
+        """MiB that each node says it has, on a machine of `machine` bytes.
+
+        Its share, but never less than 2 GiB for each CPU: as with the CPUs, a node that is only
+        declared lets a job start that the machine may well have room for.
+        """
+        return max(machine // 2**20 // self.nodes, MIB_PER_CPU * self.cpus)
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def options(self) -> str:
+        """As the command line says it."""
+        return f"--nodes {self.nodes} --cpus {self.cpus} --link {self.link}"
+
+    def __str__(self) -> str:
+        nodes = f"{self.nodes} node{'s' * (self.nodes > 1)}"
+        cpus = f"{self.cpus} CPU{'s' * (self.cpus > 1)}"
+        return f"{nodes}, {cpus} each, links of {self.link}"

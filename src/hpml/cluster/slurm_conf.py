@@ -1,0 +1,79 @@
+"""The configuration files of SLURM. What each setting means: slurm.conf(5)."""
+
+from pathlib import Path
+
+from hpml.cluster.shape import HEAD, Shape
+from hpml.cluster.subnet import Subnet, addresses
+
+CONTROLLER_PORT = 6817  # on the head's own address, so that it is nobody else's
+SPOOL = "/tmp/slurmd"  # each node has its own /tmp; sockets lie here, whose paths must be short
+
+
+def slurm_conf(folder: Path, shape: Shape, subnet: Subnet, memory: int) -> str:
+    """slurm.conf of a cluster that keeps its files in `folder`; nodes of `memory` MiB each."""
+    where = addresses(subnet, shape)
+    per_cpu = memory // shape.cpus
+    nodes = "\n".join(
+        f"NodeName={name} NodeHostname={name} NodeAddr={where[name]} State=UNKNOWN"
+        for name in shape.names
+    )
+    return f"""\
+ClusterName=hpml
+SlurmctldHost={HEAD}({where[HEAD]})
+SlurmctldPort={CONTROLLER_PORT}
+SlurmUser=root
+
+# A munged of its own, so that one that the machine may have is left alone. A credential lives for
+# ten seconds, because a job that was requeued waits for as long before it starts again.
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={folder}/munge/socket,cred_expire=10
+
+StateSaveLocation={folder}/slurmctld
+SlurmctldPidFile={folder}/slurmctld/pid
+SlurmdSpoolDir={SPOOL}
+SlurmdPidFile={SPOOL}.pid
+SlurmctldDebug=info
+SlurmdDebug=info
+
+# Processes are found by their parents, not by control groups: containers often have none to give,
+# and a node that says it has 8 CPUs on a machine with 2 has none to bind tasks to.
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=5
+SwitchType=switch/none
+MpiDefault=none
+SlurmdParameters=config_overrides
+
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerCPU={per_cpu}
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,bf_interval=2,sched_interval=5
+
+# A node that does not answer is given up after 20 s and welcome again at any time.
+SlurmdTimeout=20
+SlurmctldTimeout=20
+ReturnToService=2
+InactiveLimit=0
+KillWait=10
+MinJobAge=3600
+
+# Without a database server there is no sacct; a line for each finished job there is.
+JobCompType=jobcomp/filetxt
+JobCompLoc={folder}/jobs.txt
+
+NodeName=DEFAULT CPUs={shape.cpus} Boards=1 SocketsPerBoard=1 CoresPerSocket={shape.cpus} \
+ThreadsPerCore=1 RealMemory={memory}
+{nodes}
+PartitionName=course Nodes={shape.host_list} Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def cgroup_conf(version: tuple[int, ...]) -> str:
+    """cgroup.conf for SLURM of that version, such that slurmd makes no control groups.
+
+    Before 23.11 there is no "disabled", and cgroup/v1 does nothing before it is asked to.
+    """
+    return f"CgroupPlugin={'disabled' if version >= (23, 11) else 'cgroup/v1'}\n"

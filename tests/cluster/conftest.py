@@ -1,0 +1,102 @@
+"""A real cluster for the tests that want one: brought up once, for all of them. Takes root."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hpml.cluster import needs
+from hpml.home import CHECKOUT
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster of its own HPML_HOME, told what to do by the command line, as a person does."""
+
+    home: Path
+
+    def environment(self) -> dict[str, str]:
+        """As in a shell in which this Python's environment is active."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "SBATCH_"))}
+        return {
+            **kept,
+            "PATH": path,
+            "VIRTUAL_ENV": sys.prefix,
+            "PYTHONPATH": str(CHECKOUT / "src"),
+            "HPML_HOME": str(self.home),
+            "COLUMNS": "200",
+        }
+
+    def hpml(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """./hpml with these words."""
+        return self._run([sys.executable, "-m", "hpml", *words], self.environment(), timeout)
+
+    def run(self, *words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """A command in a shell in which `eval "$(./hpml cluster env)"` was typed."""
+        here = {
+            **self.environment(),
+            "SLURM_CONF": str(self.folder / "slurm.conf"),
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        }
+        return self._run(list(words), here, timeout)
+
+    def said(self, *words: str, timeout: float = 60) -> list[str]:
+        """The lines that a command prints; it must succeed."""
+        ended = self.run(*words, timeout=timeout)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout.splitlines()
+
+    def pid(self, name: str) -> int:
+        """Of a process of the cluster, as this machine numbers it."""
+        return int((self.folder / "processes" / name).read_text().split()[0])
+
+    @property
+    def folder(self) -> Path:
+        return self.home / "cluster"
+
+    def _run(
+        self, words: list[str], environment: dict[str, str], timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            words,
+            cwd=self.home,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+
+def _here(home: Path) -> Cluster:
+    for program in needs.PACKAGES:
+        if needs.find(program) is None:
+            pytest.skip(f"{program} is not installed")
+    if os.geteuid() != 0:
+        pytest.skip("a virtual cluster takes root")
+    return Cluster(home)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """Four nodes of two CPUs behind links of 1 Gbit/s."""
+    cluster = _here(tmp_path_factory.mktemp("hpml"))
+    up = cluster.hpml("cluster", "up")
+    try:
+        assert up.returncode == 0, up.stderr
+        yield cluster
+    finally:
+        cluster.hpml("cluster", "down")
+
+
+@pytest.fixture
+def spare(tmp_path):
+    """A cluster that is not up, for a test that brings one up and breaks it."""
+    cluster = _here(tmp_path)
+    yield cluster
+    cluster.hpml("cluster", "down")
