@@ -33,13 +33,18 @@ def environment(outer: Mapping[str, str], home: Path, data: Path | None) -> dict
     """The process environment for JupyterLab and all kernels below it.
 
     `home` becomes HPML_HOME and `data`, where given, HPML_DATA. The course's settings come before
-    the person's own; the kernel is this environment's, whatever is installed for the user.
+    the person's own. So does its kernel: this environment's Python, in which `%%answer` and `check`
+    are there from the start, so that after a restart they can say which cell is to be run again.
     """
-    given = outer.get("JUPYTER_CONFIG_PATH")
+
+    def before(name: str) -> str:
+        return os.pathsep.join([str(SETTINGS), *filter(None, [outer.get(name)])])
+
     return {
         **outer,
         "HPML_HOME": str(home),
         **({"HPML_DATA": str(data)} if data else {}),
-        "JUPYTER_CONFIG_PATH": os.pathsep.join([str(SETTINGS), *([given] if given else [])]),
+        "JUPYTER_CONFIG_PATH": before("JUPYTER_CONFIG_PATH"),
+        "JUPYTER_PATH": before("JUPYTER_PATH"),
         "JUPYTER_PREFER_ENV_PATH": "1",
     }

@@ -1,0 +1,54 @@
+"""The kernel that ./hpml lab starts."""
+
+import os
+import subprocess
+import sys
+
+import nbformat
+
+from hpml.course import lab
+
+RUN = """
+import sys, nbclient, nbformat
+notebook = nbformat.read(sys.stdin, as_version=4)
+nbclient.NotebookClient(notebook, kernel_name="python3", timeout=60, allow_errors=True).execute()
+nbformat.write(notebook, sys.stdout)
+"""
+
+
+def outputs(tmp_path, *cells: str) -> list[str]:
+    """What each cell says in a kernel that was just started, errors included."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
+    ended = subprocess.run(
+        [sys.executable, "-c", RUN],
+        env=lab.environment(os.environ, tmp_path, None),
+        input=nbformat.writes(notebook),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    executed = nbformat.reads(ended.stdout, as_version=4)
+    return [
+        "".join(o.get("text", "") + "".join(o.get("traceback", [])) for o in cell.outputs)
+        for cell in executed.cells
+    ]
+
+
+def test_a_kernel_that_was_restarted_says_which_cell_to_run_again(tmp_path):
+    checked, answered, loaded = outputs(
+        tmp_path,
+        'check("hello_ranks")',
+        "%%answer hello_ranks\ndef hello(number):\n    return number",
+        "%load_ext hpml",
+    )
+    assert "run the cell that begins with %%answer hello_ranks" in checked
+    assert answered == ""
+    assert loaded == ""  # not "The hpml extension is already loaded"
+
+
+def test_a_persons_own_kernels_come_after_the_courses(tmp_path):
+    given = {"JUPYTER_PATH": "/somewhere", "JUPYTER_CONFIG_PATH": ""}
+    environment = lab.environment(given, tmp_path, None)
+    assert environment["JUPYTER_PATH"] == f"{lab.SETTINGS}{os.pathsep}/somewhere"
+    assert environment["JUPYTER_CONFIG_PATH"] == str(lab.SETTINGS)
