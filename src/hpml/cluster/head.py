@@ -24,13 +24,13 @@ from typing import NoReturn
 
 from pyroute2 import IPRoute
 
+from hpml import wire
 from hpml.cluster import kernel
 from hpml.cluster.folder import Folder
 from hpml.cluster.process import note
 from hpml.cluster.shape import HEAD, Shape
 from hpml.cluster.slurm_conf import CONTROLLER_PORT, SPOOL
 from hpml.cluster.subnet import HEAD_ADDRESS, LOGIN_ADDRESS, Subnet, addresses, interface
-from hpml.ranks import wire
 
 PATIENCE = 20.0  # seconds that a part of the cluster waits for the one before it
 INTERFACE = "eth0"  # of each node

@@ -37,7 +37,7 @@ class Shape:
     @property
     def rate(self) -> int:
         """Of each node's link, in bit/s."""
-        from hpml.ranks.link import parse_rate  # brings torch along
+        from hpml.link import parse_rate  # brings torch along
 
         return parse_rate(self.link)
 
