@@ -14,8 +14,6 @@ be added here (see `hpml.wire`). Ranks reach each other and nothing else.
 
 import ctypes
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 
 from hpml.link import Link
@@ -96,31 +94,6 @@ def build(link: Link, world_size: int) -> Network:
     except (NetlinkError, OSError) as error:
         # pyroute2 gives (number, text)
         raise NoNetwork(f"the kernel refuses a bridge, veth or tbf ({error.args[-1]})") from None
-
-
-def refusal(timeout: float = 60.0) -> str | None:
-    """Why this machine cannot emulate a network; None where it can. A child process tries."""
-    try:
-        tried = subprocess.run(
-            [sys.executable, "-c", _TRY], capture_output=True, text=True, timeout=timeout
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    if tried.returncode == 0:
-        return None
-    last = tried.stderr.strip().splitlines()[-1:]
-    return last[0] if last else f"ended with {tried.returncode}"
-
-
-_TRY = """
-import sys
-from hpml.ranks import network
-from hpml.link import parse_link
-try:
-    network.build(parse_link("nodes=2x1,intra=10gbit,inter=1gbit", 2), 2)
-except network.NoNetwork as error:
-    sys.exit(str(error))
-"""
 
 
 def _wire(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa: F821
