@@ -34,7 +34,7 @@ from hpml.measure.publish import publish, publish_figure, skip
 from hpml.predict.collectives import all_reduce_bytes, seconds
 from hpml.ranks import launch
 from hpml.ranks.draw import phase_bars, timeline
-from hpml.ranks.link import parse_rate
+from hpml.link import parse_rate
 from hpml.ranks.repetition import phases, quickest
 from hpml.training import draw
 from hpml.training.config import TrainConfig

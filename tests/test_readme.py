@@ -37,6 +37,7 @@ RUN_BY = {
     "./hpml watch exercises/06_torch_distributed.py": "tests/cli/test_learn.py",
     "./hpml course check": "tests/test_course.py",
     "./hpml bench check": "tests/bench/test_check.py",
+    "./hpml bench network": "tests/bench/test_network.py",
     "./hpml bench train": "tests/bench/test_train.py",
     "./hpml build": "tests/course/test_build.py",
     "./hpml cluster up": "tests/cluster/test_cluster.py",

@@ -142,7 +142,9 @@ def test_a_job_that_is_requeued_keeps_its_log_and_is_warned_in_time(job):
 
 
 STUBS = {
-    "srun": 'echo "srun $*" >>"$TOLD"; ${SRUN_LEAVES:+touch "$SRUN_LEAVES"}; exit "$SRUN_EXITS"',
+    # What srun leaves is a second newer, for two files in one tick of the clock are equally new.
+    "srun": 'echo "srun $*" >>"$TOLD"; ${SRUN_LEAVES:+touch -d "1 second" "$SRUN_LEAVES"}; '
+    'exit "$SRUN_EXITS"',
     "scontrol": 'echo "scontrol $*" >>"$TOLD"',
     "sbatch": 'echo "sbatch $* $(env | grep ^SBATCH_ | sort | tr "\\n" " ")" >>"$TOLD"',
     "apptainer": "exit 1",

@@ -8,9 +8,9 @@ import torch
 from hpml.checks import judge, play, render
 from hpml.checks.budget import HEADERS, SETUP_PER_PEER, over_bytes, over_messages, over_seconds
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem
+from hpml.link import parse_link
 from hpml.predict.collectives import all_reduce_bytes
 from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence, Traffic
-from hpml.ranks.link import parse_link
 
 
 def call(index: int, operation: str = "send") -> Call:

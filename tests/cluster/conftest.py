@@ -1,9 +1,11 @@
 """A real cluster for the tests that want one: brought up once, for all of them. Takes root."""
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,13 +39,16 @@ class Cluster:
 
     def run(self, *words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """A command in a shell in which `eval "$(./hpml cluster env)"` was typed."""
-        here = {
-            **self.environment(),
-            "SLURM_CONF": str(self.folder / "slurm.conf"),
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        }
-        return self._run(list(words), here, timeout)
+        return self._run(list(words), {**self.environment(), **self.env()}, timeout)
+
+    @cache  # noqa: B019 - as long as the tests
+    def env(self) -> dict[str, str]:
+        """What ./hpml cluster env exports."""
+        told = self.hpml("cluster", "env")
+        assert told.returncode == 0, told.stderr
+        exports = [shlex.split(line) for line in told.stdout.splitlines()]
+        assert {word for word, _ in exports} == {"export"}
+        return dict(setting.split("=", 1) for _, setting in exports)
 
     def said(self, *words: str, timeout: float = 60) -> list[str]:
         """The lines that a command prints; it must succeed."""

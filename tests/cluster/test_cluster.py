@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import psutil
 import pytest
 
 from hpml.cluster.subnet import interface
-from hpml.ranks.wire import bucket
+from hpml.wire import bucket
 
 pytestmark = pytest.mark.xdist_group("cluster")  # they share one, in one process of pytest's
 
@@ -70,9 +71,9 @@ def test_every_node_has_a_tmp_and_shared_memory_of_its_own(cluster):
     lines = cluster.said("srun", "--nodes=4", "sh", "-c", script)
     assert sorted(line for line in lines if "/" not in line) == NODES
     assert not list(Path("/tmp").glob("mine.*"))
-    shared = cluster.said("srun", "--nodes=2", "sh", "-c", "touch /dev/shm/hpml; ls /dev/shm")
-    assert shared == ["hpml", "hpml"]
-    assert not Path("/dev/shm/hpml").exists()
+    script = "touch /dev/shm/mine.$SLURM_JOB_ID; sleep 0.5; ls /dev/shm/mine.$SLURM_JOB_ID | wc -l"
+    assert cluster.said("srun", "--nodes=2", "sh", "-c", script) == ["1", "1"]
+    assert not list(Path("/dev/shm").glob("mine.*"))
 
 
 def test_the_projects_files_are_seen_by_all(cluster):
@@ -264,6 +265,13 @@ def test_when_its_head_is_killed_the_kernel_takes_the_cluster_away(spare):
     assert "the cluster has ended" in told.stdout
     assert spare.hpml("cluster", "down").returncode == 0
     assert traces(spare) == before
+
+
+def test_a_cluster_whose_folder_is_removed_ends_itself(spare):
+    before = traces(spare)
+    assert spare.hpml("cluster", "up", "--nodes", "1").returncode == 0
+    # As `git clean` would. SLURM may write while we remove.
+    until(lambda: shutil.rmtree(spare.folder, ignore_errors=True) or traces(spare) == before, "it")
 
 
 @pytest.mark.parametrize("reached", ["cluster.json", "processes/head", "processes/n1"])

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from hpml.data import cifar10
-from hpml.measure import cgroup, machine, namespaces
-from hpml.ranks import network
+from hpml.measure import cgroup, links, machine, namespaces
 
 FACTS = {
     "C++ compiler": machine._compiler,
@@ -146,12 +145,12 @@ def test_data_is_told_by_what_it_is(tmp_path, monkeypatch):
 
 
 def test_a_machine_without_links_says_why_and_what_to_do(monkeypatch):
-    monkeypatch.setattr(network, "refusal", lambda: None)
+    monkeypatch.setattr(links, "refusal", lambda: None)
     assert fact("links between ranks").ok
     reason = "namespaces for ordinary users are switched off ([Errno 1] Operation not permitted)"
-    monkeypatch.setattr(network, "refusal", lambda: reason)
+    monkeypatch.setattr(links, "refusal", lambda: reason)
     lack = fact("links between ranks")
     assert (lack.ok, lack.value) == (False, reason)
     assert "sysctl" in lack.remedy
-    monkeypatch.setattr(network, "refusal", lambda: "the kernel refuses a bridge, veth or tbf (x)")
+    monkeypatch.setattr(links, "refusal", lambda: "the kernel refuses a bridge, veth or tbf (x)")
     assert "sysctl" not in fact("links between ranks").remedy

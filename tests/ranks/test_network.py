@@ -12,7 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from hpml.ranks import launch, network
+from hpml.measure import links
+from hpml.ranks import launch
 from hpml.ranks.network import INTERFACE, address
 
 LIMIT = 90.0  # seconds that any process here may take
@@ -241,7 +242,8 @@ def test_nothing_is_left_when_the_parent_is_killed(tmp_path):
 LAUNCH_AND_TELL = """
 import sys
 from pathlib import Path
-from hpml.ranks import launch, network
+from hpml.measure import links
+from hpml.ranks import launch
 def drive(rank):
     import torch, torch.distributed as dist
     total = torch.tensor([rank]); dist.all_reduce(total)
@@ -282,9 +284,9 @@ def test_where_namespaces_are_switched_off_ranks_run_without_and_it_is_said(need
 
 def test_whether_a_network_can_be_had_is_found_out_by_trying(monkeypatch):
     before = host()
-    assert network.refusal() is None
-    monkeypatch.setattr(network, "_TRY", "import sys; sys.exit('no veth here')")
-    assert network.refusal() == "no veth here"
-    monkeypatch.setattr(network, "_TRY", "import time; time.sleep(60)")
-    assert "timed out" in network.refusal(timeout=0.2)
+    assert links.refusal() is None
+    monkeypatch.setattr(links, "_TRY", "import sys; sys.exit('no veth here')")
+    assert links.refusal() == "no veth here"
+    monkeypatch.setattr(links, "_TRY", "import time; time.sleep(60)")
+    assert "timed out" in links.refusal(timeout=0.2)
     assert back_to(before)

@@ -8,10 +8,10 @@ import torch
 import torch.distributed as dist
 
 from hpml.bench.table import Row, Table, machine_conditions
+from hpml.link import parse_rate, say_rate
 from hpml.measure.comm import all_reduce_seconds, bus_bandwidth
 from hpml.problem import UserError
 from hpml.ranks import Evidence, launch
-from hpml.ranks.link import parse_rate, say_rate
 
 RATES = ("100mbit", "1gbit", "10gbit")
 WORLDS = (2, 3, 4)

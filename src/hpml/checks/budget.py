@@ -8,8 +8,8 @@ where the launch had no network to count on.
 from collections.abc import Callable, Sequence
 
 from hpml.checks.contract import CannotJudge, Problem
+from hpml.link import say_rate
 from hpml.ranks.evidence import Call, Evidence
-from hpml.ranks.link import say_rate
 
 # Above the payload, on the kernel's counters: headers, at most 66 bytes for 1448 of payload, and
 # acknowledgements of what comes back, 66 bytes for two packets or more.

@@ -1,9 +1,12 @@
 """`./hpml bench NAME`: measure, print a table of ratios with their conditions, write it as JSON."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from hpml.bench.table import Table
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -29,10 +32,7 @@ def bench_train(
     """Time and accuracy of a full training run; images/s by ranks and threads."""
     from hpml.bench.train import bench as measure
 
-    table = measure(data, rounds=rounds, seeds=range(seeds))
-    table.show()
-    if json:
-        table.write(json)
+    _give(measure(data, rounds=rounds, seeds=range(seeds)), json)
 
 
 @app.command("check")
@@ -43,10 +43,7 @@ def bench_check(
     """How long a verdict takes, beside the same ranks under torchrun."""
     from hpml.bench.check import bench as measure
 
-    table = measure(rounds)
-    table.show()
-    if json:
-        table.write(json)
+    _give(measure(rounds), json)
 
 
 @app.command("network")
@@ -57,7 +54,10 @@ def bench_network(
     """What emulated links let through, and what a launch with a network costs."""
     from hpml.bench.network import bench as measure
 
-    table = measure(rounds)
+    _give(measure(rounds), json)
+
+
+def _give(table: "Table", json: Path | None) -> None:
     table.show()
     if json:
         table.write(json)

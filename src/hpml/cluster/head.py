@@ -18,18 +18,19 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 from pyroute2 import IPRoute
 
+from hpml import wire
 from hpml.cluster import kernel
 from hpml.cluster.folder import Folder
 from hpml.cluster.process import note
 from hpml.cluster.shape import HEAD, Shape
 from hpml.cluster.slurm_conf import CONTROLLER_PORT, SPOOL
 from hpml.cluster.subnet import HEAD_ADDRESS, LOGIN_ADDRESS, Subnet, addresses, interface
-from hpml.ranks import wire
 
 PATIENCE = 20.0  # seconds that a part of the cluster waits for the one before it
 INTERFACE = "eth0"  # of each node
@@ -42,7 +43,7 @@ def main(path: str, proc: str, network: str, shared: Sequence[str]) -> NoReturn:
 
     Runs as process 1 of a process namespace, in network, mount, IPC and host name namespaces of its
     own. `proc` and `network` are descriptors of the machine outside: its /proc, and its network
-    namespace. `shared` are the paths that all nodes see even where they lie in /tmp.
+    namespace. `shared` are the folders in /tmp that all nodes see.
     """
     folder, outside = Folder(Path(path)), int(proc)
     note(folder.process(HEAD), outside)  # fails where the cluster is already being taken down
@@ -82,7 +83,10 @@ def main(path: str, proc: str, network: str, shared: Sequence[str]) -> NoReturn:
         with IPRoute() as netlink:
             wire.plug(netlink, wire.index_of(netlink, name), switch, shape.rate)
     os.close(here)
-    _bury()
+    while folder.path.exists():  # nobody could find a cluster whose folder was removed
+        _bury(os.WNOHANG)
+        time.sleep(0.5)
+    sys.exit(f"{folder.path} is gone, and the cluster with it")
 
 
 def _switch(folder: Folder, subnet: Subnet, machine: int) -> int:
@@ -138,7 +142,9 @@ def _become_node(
     os.mkdir(SPOOL, 0o755)
     _wait_for("slurmctld", lambda: _listens(where[HEAD]))
     _start(folder, outside, f"{name}.slurmd", ["slurmd", "-D"], folder.log(name))
-    _bury()
+    while True:
+        _bury()
+        time.sleep(0.01)  # there may be none
 
 
 def _start(
@@ -162,15 +168,10 @@ def _start(
         os._exit(127)
 
 
-def _bury() -> NoReturn:
-    """Be a process 1: collect those that ended, for as long as the cluster is there."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    while True:
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:  # what nsenter starts here may still become ours
-            time.sleep(0.2)
+def _bury(options: int = 0) -> None:
+    """What a process 1 has to do: collect one that has ended."""
+    with suppress(ChildProcessError):
+        os.waitpid(-1, options)
 
 
 def _up(netlink: IPRoute, name: str) -> None:

@@ -2,7 +2,7 @@
 
 import ctypes
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -33,12 +33,8 @@ def bind(source: str | Path, target: str | Path) -> None:
     _call("mount", os.fsencode(source), os.fsencode(target), None, _BIND, None)
 
 
-def own_folder(folder: Path, but: Iterable[Path] = ()) -> None:
-    """An empty `folder` of this mount namespace's own, in memory; what is below it in `but` stays.
-
-    Files and folders in `but` that are not below `folder` do not matter.
-    """
-    kept = [path for path in but if folder in path.parents]
+def own_folder(folder: Path, kept: Sequence[Path] = ()) -> None:
+    """An empty `folder` of this mount namespace's own, in memory; folders `kept` below it stay."""
     with ExitStack() as opened:
         sources = []
         for path in kept:

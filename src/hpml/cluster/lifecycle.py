@@ -125,12 +125,18 @@ def _bring_up(folder: Folder, shape: Shape) -> None:
 def shared() -> list[str]:
     """What all nodes see even where it lies in /tmp, of which each node has its own.
 
-    The project, its files, this Python, and the user's home folder.
+    The project, its files, this Python with what PYTHONPATH adds, and the user's home folder.
     """
-    places = {CHECKOUT, home(), *map(Path, (sys.prefix, sys.base_prefix)), Path.home()}
-    places |= {Path(place) for place in sys.path if place and Path(place).is_dir()}
-    resolved = sorted({place.resolve() for place in places} | places)
-    return [str(p) for p in resolved if not any(other in p.parents for other in resolved)]
+    added = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    places = [CHECKOUT, home(), Path.home()]
+    places += [Path(place) for place in (sys.prefix, sys.base_prefix, *added) if place]
+    in_tmp = {
+        path
+        for place in places
+        for path in (place, place.resolve())
+        if Path("/tmp") in path.parents and path.exists()
+    }
+    return sorted(str(path) for path in in_tmp if in_tmp.isdisjoint(path.parents))
 
 
 def _wait_until_ready(folder: Folder, head: subprocess.Popen) -> None:

@@ -27,7 +27,7 @@ class Shape:
             raise UserError(f"--cpus {self.cpus}: give a number from 1 to {MOST_CPUS}")
         if "=" in self.link:
             raise UserError(f"link {self.link!r}: all nodes have the same rate: give one, as 1gbit")
-        from hpml.ranks import link
+        from hpml import link
 
         try:
             link.parse_rate(self.link)
@@ -37,7 +37,7 @@ class Shape:
     @property
     def rate(self) -> int:
         """Of each node's link, in bit/s."""
-        from hpml.ranks.link import parse_rate  # brings torch along
+        from hpml.link import parse_rate  # brings torch along
 
         return parse_rate(self.link)
 

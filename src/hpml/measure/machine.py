@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpml.home import home
-from hpml.measure import cgroup, namespaces
+from hpml.measure import cgroup, links, namespaces
 
 GIB = 2**30
 MEMORY_NEEDED = 4 * GIB  # four ranks that train the course's network, a kernel and a browser
@@ -196,9 +196,7 @@ def _user_namespaces() -> Fact:
 
 
 def _links_between_ranks() -> Fact:
-    from hpml.ranks import network
-
-    refusal = network.refusal()
+    refusal = links.refusal()
     if refusal is None:
         return Fact("links between ranks", "can be emulated, at a given rate", True)
     cost = "%%ranks --link runs without a limit, and no bytes are counted on the wire"

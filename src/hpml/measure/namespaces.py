@@ -23,7 +23,12 @@ def refusal(*kinds: str, timeout: float = 10.0) -> str | None:
     A child process tries, so that this one stays where it is.
     """
     flags = sum(FLAGS[kind] for kind in kinds)
-    command = [sys.executable, "-I", "-S", "-c", _TRY, str(flags)]
+    return trial(_TRY, str(flags), timeout=timeout)
+
+
+def trial(code: str, *arguments: str, timeout: float) -> str | None:
+    """What a Python process that runs `code` says last before it fails; None where it does not."""
+    command = [sys.executable, "-c", code, *arguments]
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -66,8 +66,10 @@ class ConvolveNormalise(nn.Module):
     def __init__(self, inputs: int, width: int, pool: bool = False):
         super().__init__()
         self.convolution = nn.Conv2d(inputs, width, 3, padding=1, bias=False)
-        # A short run has few batches to estimate the statistics from: weigh new ones heavily.
-        self.norm = nn.BatchNorm2d(width, momentum=0.4)
+        self.norm = nn.BatchNorm2d(width)
+        # Scales stay 1: the next convolution can do what they would, and at the biases' high rate
+        # of learning they do harm.
+        self.norm.weight.requires_grad_(False)
         self.pool = pool
         # As many output channels as possible start as copies of the input channels: signal and
         # gradient pass through all layers from the first step on (Jordan 2024, section 3.3).

@@ -8,10 +8,10 @@ from typing import Any
 
 import cloudpickle
 
+from hpml.link import parse_link
 from hpml.problem import UserError
 from hpml.ranks import warm
 from hpml.ranks.evidence import Evidence
-from hpml.ranks.link import parse_link
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
 from hpml.ranks.server import MAX_RANKS
@@ -49,7 +49,7 @@ def launch(
     whose lines are reported (default: the answer, or else the file of the drive).
 
     With a `link` each rank is on a network of its own behind rate-limited interfaces: "1gbit", or
-    "nodes=2x2,intra=10gbit,inter=1gbit" (see `hpml.ranks.link` and `hpml.ranks.network`; latency
+    "nodes=2x2,intra=10gbit,inter=1gbit" (see `hpml.link` and `hpml.ranks.network`; latency
     cannot be added). They reach each other there, and nothing else. The evidence then has each
     rank's traffic; results are the same as without. Where this machine cannot emulate a network,
     the ranks run without, and `evidence.no_link` says why.

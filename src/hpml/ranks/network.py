@@ -9,16 +9,14 @@
 Everything is made by an ordinary user, inside one user namespace of the launch's supervisor: no
 root, no daemon. It goes when the last process in it does, however that ends. Both ends of each
 cable are limited by the kernel (a token bucket, tc-tbf(8)); latency is the machine's own and cannot
-be added here (see `hpml.ranks.wire`). Ranks reach each other and nothing else.
+be added here (see `hpml.wire`). Ranks reach each other and nothing else.
 """
 
 import ctypes
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 
-from hpml.ranks.link import Link
+from hpml.link import Link
 
 INTERFACE = "eth0"  # of each rank, in its own namespace
 
@@ -98,35 +96,10 @@ def build(link: Link, world_size: int) -> Network:
         raise NoNetwork(f"the kernel refuses a bridge, veth or tbf ({error.args[-1]})") from None
 
 
-def refusal(timeout: float = 60.0) -> str | None:
-    """Why this machine cannot emulate a network; None where it can. A child process tries."""
-    try:
-        tried = subprocess.run(
-            [sys.executable, "-c", _TRY], capture_output=True, text=True, timeout=timeout
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    if tried.returncode == 0:
-        return None
-    last = tried.stderr.strip().splitlines()[-1:]
-    return last[0] if last else f"ended with {tried.returncode}"
-
-
-_TRY = """
-import sys
-from hpml.ranks import network
-from hpml.ranks.link import parse_link
-try:
-    network.build(parse_link("nodes=2x1,intra=10gbit,inter=1gbit", 2), 2)
-except network.NoNetwork as error:
-    sys.exit(str(error))
-"""
-
-
 def _wire(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa: F821
     from pyroute2 import IPRoute
 
-    from hpml.ranks import wire
+    from hpml import wire
 
     netlink.link("set", index=wire.index_of(netlink, "lo"), state="up")
     wire.without_ipv6()

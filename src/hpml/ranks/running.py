@@ -12,11 +12,11 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
+from hpml.link import Link
 from hpml.ranks import diagnose, warm
 from hpml.ranks.channel import EventReader, frame
 from hpml.ranks.evidence import Diagnosis, Evidence, Traffic
 from hpml.ranks.ledger import RankLog
-from hpml.ranks.link import Link
 from hpml.ranks.rank import Job
 from hpml.ranks.watch import LOOK_EVERY, QUIET, Watch, Watched
 

@@ -210,8 +210,8 @@ def _network(link: str | None, world_size: int, control: socket.socket) -> "netw
     """The network that the launch asks for; None where it asks for none, or cannot have it."""
     if link is None:
         return None
+    from hpml.link import parse_link
     from hpml.ranks import network
-    from hpml.ranks.link import parse_link
 
     try:
         built = network.build(parse_link(link, world_size), world_size)

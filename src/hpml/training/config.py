@@ -35,7 +35,7 @@ class TrainConfig:
     momentum: float = _option(0.85, "Nesterov momentum", least=0, most=1)
     weight_decay: float = _option(1.5e-3, "of convolutions and linear layers", least=0)
     label_smoothing: float = _option(
-        0.1, "share of the target given to all classes", least=0, most=1
+        0.2, "share of the target given to all classes", least=0, most=1
     )
     widths: tuple[int, ...] = _option((64, 192, 256), "channels of the network's stages", least=1)
     seed: int = _option(0, "of weights, order and augmentation", least=0)

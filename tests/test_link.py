@@ -2,9 +2,9 @@
 
 import pytest
 
+from hpml.link import Link, parse_link, say_rate
 from hpml.problem import UserError
-from hpml.ranks.link import Link, parse_link, say_rate
-from hpml.ranks.wire import bucket
+from hpml.wire import bucket
 
 
 @pytest.mark.parametrize(
