@@ -6,17 +6,15 @@
 What runs inside sees the system and the interpreter, read-only, and of this package what ranks are
 made of (`hpml.ranks`), but no checks, no solutions, no submissions, no home. It may write to a /tmp
 and a /dev/shm of its own, of limited size, that go with it. There is no network but loopback, and
-the links that a launch makes itself. Every process started inside ends with the sandbox, because the
-kernel ends a process namespace as a whole.
+the links that a launch makes itself. Every process started inside ends with the sandbox: the kernel
+ends a process namespace as a whole.
 """
 
 import os
-import resource
 import shutil
 import sys
 import sysconfig
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ from hpml.problem import UserError
 from hpml.ranks import warm
 
 # What ranks import of this package. Nothing in it knows an expected value.
-SEEN = ("__init__.py", "problem.py", "ranks")
+SEEN = ("__init__.py", "link.py", "problem.py", "ranks", "wire.py")
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 LOOK_EVERY = 0.05  # seconds between two looks at what a submission uses
@@ -41,7 +39,7 @@ MIB = 2**20
 class Limits:
     """What one submission may use at a time, and, of processor time, in all."""
 
-    memory: int = 6 * 1024 * MIB  # bytes, resident, of all its processes together
+    memory: int = 8 * 1024 * MIB  # bytes, resident, of all its processes added up
     processes: int = 400  # and threads
     processor: float = 600.0  # seconds, of all its processes together
     files: int = 1024  # open ones, in each process
@@ -62,14 +60,14 @@ class Sandbox:
 
 
 def missing() -> str | None:
-    """Why there can be no sandbox on this machine, in one line with the remedy; None where it can."""
+    """Why there can be no sandbox on this machine, with the remedy; None where it can."""
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed: apt install bubblewrap"
     return None
 
 
 @contextmanager
-def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:  # noqa: B008 (it is frozen)
+def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
     """A sandbox whose warm server this thread's launches take their ranks from.
 
     Raises UserError where this machine cannot make one.
@@ -133,7 +131,13 @@ def _with_limits(limits: Limits) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    return {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "TMPDIR": "/tmp"}
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/tmp",
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",
+        "PYTHONPATH": str(Path(hpml.__file__).parents[1]),
+    }
 
 
 def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
@@ -144,7 +148,7 @@ def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
         for process in _family(running.server.pid):
             try:
                 with process.oneshot():
-                    memory += _resident(process.pid)
+                    memory += process.memory_info().rss
                     processes += process.num_threads()
                     times = process.cpu_times()
                     spent[process.pid] = times.user + times.system
@@ -166,14 +170,3 @@ def _family(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         return []
-
-
-def _resident(pid: int) -> int:
-    """Bytes of memory that are this process's alone, and its share of what it has with others."""
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
-assert resource and time
