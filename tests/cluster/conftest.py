@@ -56,6 +56,14 @@ class Cluster:
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout.splitlines()
 
+    def project(self) -> Path:
+        """A folder to submit the course's job scripts from: they leave their files there."""
+        folder = self.home / "project"
+        folder.mkdir(exist_ok=True)
+        if not (folder / "slurm").exists():
+            (folder / "slurm").symlink_to(CHECKOUT / "slurm")
+        return folder
+
     def pid(self, name: str) -> int:
         """Of a process of the cluster, as this machine numbers it."""
         return int((self.folder / "processes" / name).read_text().split()[0])
@@ -92,6 +100,18 @@ def cluster(tmp_path_factory):
     """Four nodes of two CPUs behind links of 1 Gbit/s."""
     cluster = _here(tmp_path_factory.mktemp("hpml"))
     up = cluster.hpml("cluster", "up")
+    try:
+        assert up.returncode == 0, up.stderr
+        yield cluster
+    finally:
+        cluster.hpml("cluster", "down")
+
+
+@pytest.fixture(scope="session")
+def wide(tmp_path_factory):
+    """Four nodes that say they have CPUs enough for every job script as it stands."""
+    cluster = _here(tmp_path_factory.mktemp("hpml"))
+    up = cluster.hpml("cluster", "up", "--cpus", "32")
     try:
         assert up.returncode == 0, up.stderr
         yield cluster
