@@ -107,7 +107,8 @@ def submit():
 
     yield submit
     for training in submitted:
-        training.cluster.run("scancel", training.job)
+        if training.cluster.folder.exists():
+            training.cluster.run("scancel", training.job)
 
 
 @pytest.fixture(scope="module")
