@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from hpml.cluster import needs
+from hpml.data import synthetic
+from hpml.data.cifar10 import BINARY
 from hpml.home import CHECKOUT
 
 
@@ -57,10 +60,20 @@ class Cluster:
         return ended.stdout.splitlines()
 
     def project(self) -> Path:
-        """A folder to submit the course's job scripts from: they leave their files there."""
+        """A folder to submit the course's job scripts from: they leave their files there.
+
+        With images, made once for all clusters: a job's ranks would each make them for the first.
+        """
         folder = self.home / "project"
-        folder.mkdir(exist_ok=True)
-        if not (folder / "slurm").exists():
+        if not folder.exists():
+            images = self.home.parent / "images"
+            if not images.exists():
+                images.mkdir()
+                synthetic.write(images)
+            there = self.home / "data" / "synthetic" / BINARY
+            if not there.exists():  # a job may have made its own
+                shutil.copytree(images, there, copy_function=os.link)
+            folder.mkdir()
             (folder / "slurm").symlink_to(CHECKOUT / "slurm")
         return folder
 
