@@ -3,6 +3,7 @@
 A script never runs in this process: sbatch gets it, with a limit, and the job is cancelled after.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpml.checks.contract import CannotJudge
@@ -45,7 +46,9 @@ class Submission:
     job: str = ""
     ended: bool = False  # within PATIENCE
     parts: tuple[Part, ...] = ()
-    files: Mapping[str, str] = ()  # what lies in the job's folder at the end, by name
+    files: Mapping[str, str] = field(
+        default_factory=dict
+    )  # what lies in the job's folder at the end, by name
 
 
 def submit(
@@ -122,10 +125,8 @@ def _wait(
 
 
 def _cancel(environment: Mapping[str, str], folder: Path, job: str) -> None:
-    try:
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):  # it has a time limit of its own
         _ask(environment, folder, "scancel", job)
-    except (OSError, subprocess.TimeoutExpired):
-        pass  # it has a time limit of its own
 
 
 def _written(folder: Path) -> dict[str, str]:

@@ -10,7 +10,7 @@ def read_queue(squeue: str, sacct: str, user: str) -> dict:
 
     node_seconds, failed = 0, []
     for line in sacct.splitlines()[1:]:
-        job, _, state, _, nodes, elapsed = line.split("|")
+        job, _, state, _, _, elapsed = line.split("|")
         if "." in job or state in ("RUNNING", "PENDING"):
             continue
         days, _, clock = elapsed.rpartition("-")
