@@ -769,7 +769,8 @@ with nodes(2, script) as (first, second):
     log = first.log.read_text().splitlines()
 
 print("What its rank said when the other was gone:")
-print(next((line for line in log if "Error:" in line), "nothing")[:110])
+said = next((line for line in log if "Error:" in line), "nothing")
+print(said.split("] ")[-1].split(". ")[0])
 history = read_history(folder / "history.json")
 print(f"\nThe run ended on {history.world_size} rank, with these epochs:")
 for epoch in history.epochs:

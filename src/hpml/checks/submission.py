@@ -4,18 +4,15 @@ A script never runs in this process: sbatch gets it, with a limit, and the job i
 """
 
 import contextlib
-import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpml.checks.contract import CannotJudge
-from hpml.home import CHECKOUT
 from hpml.problem import UserError
 
 PATIENCE = 90.0  # seconds for a job that takes a second, waiting included
@@ -58,21 +55,14 @@ def submit(
 
     With `test_only` SLURM just says whether it would take it. CannotJudge where no SLURM answers.
     """
-    from hpml.cluster import job_script, queue  # only here is a SLURM asked for
+    from hpml.cluster import queue  # only here is a SLURM asked for
 
     try:
         slurm = queue.find()
-        # Nothing in site.sh depends on the script's name but GPUs.
-        site = job_script.site_settings(job_script.JobScript(Path("job.slurm"), {}), CHECKOUT)
+        environment = queue.login(slurm)
     except UserError as error:
         return CannotJudge(str(error).replace("; --dry-run only prints", ""))
-    # This process may be in a job itself, whose variables are not the new job's.
-    outer = {k: v for k, v in os.environ.items() if not k.startswith("SLURM_") or k == "SLURM_CONF"}
-    environment = {**outer, **slurm.settings, **site}
-    # All nodes see the project's folder, and not this machine's /tmp.
-    jobs = CHECKOUT / "build" / "jobs"
-    jobs.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="check-", dir=jobs))
+    folder = queue.job_folder("check-")
     job = ""
     try:
         for name, text in {**files, "job.slurm": script}.items():
