@@ -69,8 +69,8 @@ def submit(
             (folder / name).write_text(text)
         more = ["--test-only"] if test_only else []
         told = _ask(environment, folder, "sbatch", *more, "job.slurm")
-        number = re.search(r"job (\d+)", told.stdout + told.stderr)
-        if told.returncode or not number:
+        number = re.search(r"Submitted batch job (\d+)", told.stdout)
+        if told.returncode or not (number or test_only):
             said = (told.stderr.strip() or told.stdout.strip() or "sbatch failed").splitlines()
             return Submission(refused=said[-1])
         if test_only:

@@ -44,7 +44,7 @@ class Terminal:
         self._show(command)
 
     def submit(self, command: str) -> str:
-        """`type` a line with sbatch in it; the job's number. Raises UserError where there is none."""
+        """`type` a line with sbatch in it; the job's number. Raises UserError without one."""
         output = self._show(command)
         number = re.search(r"Submitted batch job (\d+)", output)
         if number is None:
