@@ -205,7 +205,8 @@ terminal.wait(array)
 terminal.type(f"tail -n 1 sweep-{array}_*.log")
 # %% [markdown]
 # With `%A` for the array's number and `%a` for the part's, each part has a log of its own. Without
-# `%a` all four would write into one file.
+# `%a` all four would write into one file. (Log files lie in the folder where you typed `sbatch`; for
+# this page that is `build/jobs/terminal`.)
 #
 # *Predict: can a job be had with more nodes than there are? And what becomes of one that is no
 # longer wanted?*

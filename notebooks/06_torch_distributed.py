@@ -735,15 +735,10 @@ from hpml.training.elastic import nodes, torchrun_words
 from hpml.training.history import read_history
 
 folder = Path(tempfile.mkdtemp())
-script = [
-    "-m",
-    "hpml.train",
-    "--epochs=4",
-    "--samples=3000",
-    "--test-samples=500",
-    "--batch-size=50",
-]
-script += ["--widths=8,16,16", "--lr-rule=none", "--threads=1", "--no-progress"]
+text = (
+    "--epochs=4 --samples=3000 --test-samples=500 --batch-size=50 --widths=8,16,16 --lr-rule=none"
+)
+script = ["-m", "hpml.train", *text.split(), "--threads=1", "--no-progress"]
 script += [f"--checkpoint={folder}", "--resume", f"--out={folder}/history.json"]
 print("torchrun", *torchrun_words(2, port=29400, host=True), "\\\n   ", *script[:4], "… --resume")
 

@@ -58,12 +58,12 @@ terminal.type(f"cat it-{job}_*.log; squeue --noheader --jobs={job} 2> /dev/null"
 
 
 @pytest.mark.xdist_group("cluster")
-def test_on_a_cluster_commands_are_run_and_nothing_of_them_is_left(cluster):
-    before = {*(CHECKOUT / "build" / "jobs").glob("*")}
+def test_on_a_cluster_commands_are_run(cluster):
     ran = cluster.run(sys.executable, "-c", SCRIPT)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     recorded = RECORDED["sinfo"].splitlines()[0]
     assert ran.stdout.startswith(f"$ sinfo\n{recorded}\n")
     last = ran.stdout[ran.stdout.index("$ cat it-") :].split("\n", 1)[1]
     assert re.fullmatch(r"n\d\nn\d\n\n", last)
-    assert {*(CHECKOUT / "build" / "jobs").glob("*")} == before
+    for log in (CHECKOUT / "build" / "jobs" / "terminal").glob("it-*.log"):
+        log.unlink()

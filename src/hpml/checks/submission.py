@@ -7,12 +7,14 @@ import contextlib
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpml.checks.contract import CannotJudge
+from hpml.home import CHECKOUT
 from hpml.problem import UserError
 
 PATIENCE = 90.0  # seconds for a job that takes a second, waiting included
@@ -62,7 +64,9 @@ def submit(
         environment = queue.login(slurm)
     except UserError as error:
         return CannotJudge(str(error).replace("; --dry-run only prints", ""))
-    folder = queue.job_folder("check-")
+    jobs = CHECKOUT / "build" / "jobs"  # all nodes see the project's folder, and not our /tmp
+    jobs.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="check-", dir=jobs))
     job = ""
     try:
         for name, text in {**files, "job.slurm": script}.items():

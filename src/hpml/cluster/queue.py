@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,16 +81,6 @@ def login(slurm: Slurm) -> dict[str, str]:
     outer = {k: v for k, v in os.environ.items() if not k.startswith("SLURM_") or k == "SLURM_CONF"}
     script = JobScript(Path("job.slurm"), {})  # of its name, site.sh asks only whether it has GPUs
     return {**outer, **slurm.settings, **site_settings(script, CHECKOUT)}
-
-
-def job_folder(prefix: str) -> Path:
-    """A new folder for a job to write into, in the project's, which all nodes see.
-
-    They do not see this machine's /tmp.
-    """
-    jobs = CHECKOUT / "build" / "jobs"
-    jobs.mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(prefix=prefix, dir=jobs))
 
 
 def submit(slurm: Slurm, words: Sequence[str], settings: Mapping[str, str], root: Path) -> str:

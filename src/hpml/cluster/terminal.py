@@ -7,13 +7,12 @@ write `terminal.said` to recorded_commands.json.
 
 import json
 import re
-import shutil
 import subprocess
 import time
-import weakref
 from pathlib import Path
 
 from hpml.cluster import queue
+from hpml.home import CHECKOUT
 from hpml.problem import UserError
 
 RECORDING = Path(__file__).with_name("recorded_commands.json")
@@ -21,7 +20,7 @@ LIMIT = 60.0  # seconds for a command, or for a job to end
 
 
 class Terminal:
-    """A shell on the login node, in a folder of its own that goes when the terminal does.
+    """A shell on the login node, whose jobs write their logs to build/jobs/terminal.
 
     `missing` says why nothing is run, and is empty where a SLURM answers.
     """
@@ -36,8 +35,9 @@ class Terminal:
             self.missing = str(error).replace("; --dry-run only prints", "")
             self._recorded = dict(json.loads(RECORDING.read_text(encoding="utf-8")))
             return
-        self._folder = queue.job_folder("terminal-")
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        # In the project's folder, which all nodes see.
+        self._folder = CHECKOUT / "build" / "jobs" / "terminal"
+        self._folder.mkdir(parents=True, exist_ok=True)
 
     def type(self, command: str) -> None:
         """Run a line of shell and show it with what it prints."""
