@@ -29,10 +29,10 @@ def bucket(rate: int) -> Bucket:
     """The bucket for `rate` bit/s.
 
     Bundles are small enough for sending one to take about 0.26 ms, and the burst is one bundle and
-    a little, so that a message of some tens of kilobytes already feels the rate; a burst smaller than a
-    bundle would have the kernel cut it into single packets, at twice the processor's time. Above
-    2 Gbit/s the kernel's timers are too coarse for that, and a burst is a millisecond's worth. The
-    queue holds whatever TCP has under way: on this emulated network nothing is lost.
+    a little, so that a message of some tens of kilobytes already feels the rate; a burst smaller
+    than a bundle would have the kernel cut it into single packets, at twice the processor's time.
+    Above 2 Gbit/s the kernel's timers are too coarse for that, and a burst is a millisecond's
+    worth. The queue holds whatever TCP has under way: on this emulated network nothing is lost.
     """
     per_second = rate / 8
     segment = min(max(int(per_second * 260e-6), 4096), 65536)
