@@ -108,6 +108,14 @@ def _here(home: Path) -> Cluster:
     return Cluster(home)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """All that take a cluster share one worker: two at once would share the checkout's jobs too."""
+    for item in items:
+        if {"cluster", "wide", "spare"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
     """Four nodes of two CPUs behind links of 1 Gbit/s."""

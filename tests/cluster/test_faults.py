@@ -124,7 +124,8 @@ def undisturbed(cluster, submit) -> History:
 def carried_on(training: Training, before: tuple[Epoch, ...], undisturbed: History) -> None:
     """It ended well, kept the epochs that it had, and learned what it would have learned."""
     history = training.history()
-    assert training.told("Restarts") == "1"
+    # Twice where scontrol and the script, which was told to stop, both asked for it.
+    assert training.told("Restarts") in ("1", "2")
     assert 2 <= len(before) < EPOCHS
     assert history.epochs[: len(before)] == before
     assert (history.world_size, history.stopped) == (2, False)
@@ -204,16 +205,22 @@ def _kill_in_the_middle_of_writing(training: Training) -> None:
         sizes = [path.stat().st_size for path in training.folder.glob("checkpoint.*")]
         return min(sizes) < whole * 0.9
 
+    def caught() -> bool:
+        if not half_written():
+            return False
+        writer.suspend()
+        until(lambda: writer.status() == psutil.STATUS_STOPPED, "the writer to stop")
+        if half_written():
+            os.kill(node, signal.SIGKILL)
+            until(lambda: not writer.is_running(), "the writer to end")
+            assert half_written()
+            return True
+        writer.resume()
+        return False
+
     while True:
         assert training.position()["epoch"] < EPOCHS - 1, "never caught it writing"
-        with contextlib.suppress(FileNotFoundError):  # renamed while we looked
-            if not half_written():
-                continue
-            writer.suspend()
-            until(lambda: writer.status() == psutil.STATUS_STOPPED, "the writer to stop")
-            if half_written():
-                os.kill(node, signal.SIGKILL)
-                until(lambda: not writer.is_running(), "the writer to end")
-                assert half_written()
-                return
-            writer.resume()
+        for _ in range(3000):  # to read the position takes longer than to write a checkpoint
+            with contextlib.suppress(FileNotFoundError):  # renamed while we looked
+                if caught():
+                    return
