@@ -1,7 +1,7 @@
 # %% [markdown]
-# # 00 Your machine: exercise
+# # 00 Your machine: exercises
 #
-# One short exercise, to see how all the others work. The cell that starts with `%%answer` is yours;
+# Three short exercises, to see how all the others work. The cell that starts with `%%answer` is yours;
 # the cell below it checks what you wrote. An answer is a small module of its own: it brings its own
 # imports and sees nothing of the other cells.
 
@@ -37,6 +37,7 @@ def hello(number: int) -> int:
 # %%
 check("hello_ranks")
 
+
 # %% [markdown]
 # If rank 0 is the only one to call it, it waits. A collective is complete when every rank has
 # called it, and there is nobody else to wait for. Try it: put the call under
@@ -44,3 +45,97 @@ check("hello_ranks")
 #
 # `def hello(number): return number` is right for one rank and for no more. That is why every answer
 # in this course is run on 1, 2, 3 and 4 ranks.
+
+# %% [markdown]
+# ## `job_script`: ask for what a job needs
+#
+# Return the text of a job script, as one `str`. It says how many `nodes` the job needs, how many
+# tasks on each, how many cores for each task, and after how many `minutes` it is ended. The job is
+# an array of `parts` parts, numbered from 0, and each part writes a log of its own:
+# `NAME-ARRAY_PART.log`, with the job's `name`, the array's job number and the part's number, so
+# `sweep-4711_0.log` for the first part of job 4711. On every node, each task runs `command`, once.
+#
+# `slurm/00_hello.slurm` is a script to begin with; `man sbatch` has all options, and how they write
+# times, arrays and file names. What your lines ask for is judged anywhere. Whether the job does what
+# it should is seen by submitting it, on your cluster or on the one that `./hpml cluster up` makes;
+# where no SLURM answers, the check says that it could not judge that claim.
+#
+# *Before you start: a script that has `hostname` in its last line gets three nodes with two tasks
+# each. How many lines does it print? And with `srun hostname`?*
+
+# %%
+# %%answer job_script
+def job_script(
+    name: str,
+    nodes: int,
+    tasks_per_node: int,
+    cpus_per_task: int,
+    minutes: int,
+    parts: int,
+    command: str,
+) -> str:
+    """The text of a job script for an array of `parts` parts, each with `nodes` nodes."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# %% tags=["nbval-ignore-output"]
+check("job_script")
+
+
+# %% [markdown]
+# One line, and six. The script itself runs once, on the first of the nodes; the others wait for
+# `srun`, which starts the tasks. A job that pays for three nodes and uses one looks like any other
+# in the queue, and nobody tells you.
+#
+# A request that sbatch does not read is the other silent one: `# SBATCH`, with a space, is a
+# comment, and so is every `#SBATCH` after the first command.
+
+# %% [markdown]
+# ## `read_queue`: who waits, what was used, what failed
+#
+# The queue speaks in tables. `squeue` lists jobs that wait or run, of everybody; `sacct` lists those
+# of the past too, here your own, as `sacct --parsable2 --format=JobID,JobName,State,ExitCode,NNodes,Elapsed`
+# prints them:
+#
+# ```
+#              JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)
+#     359955_[7-9%2]    course    sweep wilhelmi PD       0:00      2 (JobArrayTaskLimit)
+#             360138    course    train wilhelmi PD       0:00      4 (ReqNodeNotAvail, UnavailableNodes:n7)
+#           359955_6    course    sweep wilhelmi  R 1-02:03:04      2 n[5-6]
+#           359955_5    course    sweep wilhelmi CG   12:34:56      2
+#             360142    course    train   joanna PD       0:00      4 (Priority)
+#
+# JobID|JobName|State|ExitCode|NNodes|Elapsed
+# 359955_4|sweep|TIMEOUT|0:0|2|1-00:00:00
+# 359955_4.batch|batch|CANCELLED|0:0|1|1-00:00:00
+# 359955_6|sweep|RUNNING|0:0|2|1-02:03:04
+# 360101|big|CANCELLED by 1000|0:0|11|08:28:39
+# ```
+#
+# Return a dict with three entries. `waiting` has the id of each of the user's jobs that waits, as
+# squeue prints it, and the reason without its parentheses. `node_hours` is the sum, over all jobs in
+# sacct's text that have ended in whatever way, of nodes × hours. `failed` lists the parts of job
+# arrays that have to run again, by id, in sacct's order: those that failed, ran out of time or
+# memory, or lost a node. (Cancelled ones somebody has cancelled.)
+#
+# *Before you start: how many node-hours has the excerpt above used?*
+
+# %%
+# %%answer read_queue
+def read_queue(squeue: str, sacct: str, user: str) -> dict:
+    """What waits and why, the node-hours used, and what failed, out of the two texts."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# %%
+check("read_queue")
+
+# %% [markdown]
+# Two nodes for 24 hours and eleven for eight and a half: 141.3. The line that ends in `.batch` is a
+# *step* of its job and has run inside of it; the running part has not ended.
+#
+# Most of what is hard here comes from reading tables that were made for eyes. Both programs can be
+# asked for less: `squeue --me --noheader --format="%i|%T|%r"`, `sacct --allocations` for jobs
+# without their steps, and where SLURM is new enough `--json`.

@@ -14,8 +14,8 @@
 # %% [markdown]
 # # 00 Your machine
 #
-# Ten minutes before the day: what this machine has, how several processes work together in one
-# cell, and how the exercises tell you what is wrong. If every cell here runs, so does the rest.
+# Half an hour before the day: what this machine has, how several processes work together in one
+# cell, how the exercises tell you what is wrong, and how work is handed to a cluster. If every cell here runs, so does the rest.
 
 # %%
 # %load_ext hpml
@@ -27,8 +27,10 @@ from IPython.display import HTML, Markdown
 
 from hpml.checks import judge
 from hpml.checks.render import as_html
+from hpml.cluster.terminal import Terminal
 from hpml.data import load
 from hpml.measure.machine import facts
+from hpml.measure.publish import skip
 from hpml.measure.show import facts_as_markdown
 
 # %% [markdown]
@@ -125,6 +127,100 @@ def hello(number):
 # never came. A line number is that of the answer's cell.
 
 # %% [markdown]
+# ## A cluster: nobody starts programs there
+#
+# A cluster is many machines, *nodes*, with one network and one file system. You log in to a *login
+# node*, which is there for editing and for asking; everybody is on it at once. Work is done on the
+# *compute nodes*, and a program gets there by asking SLURM for them, as a *job*. SLURM keeps the
+# queue: who gets which nodes, from when, and for how long.
+#
+# What follows is typed on a login node. Where this machine reaches no SLURM you see what was
+# recorded, and can make a cluster of virtual nodes of this machine (Linux, as root):
+# `./hpml cluster up`, then run the cells again.
+
+# %% tags=["nbval-ignore-output"]
+terminal = Terminal()
+if terminal.missing:
+    skip("a real queue", terminal.missing)
+
+# %% [markdown]
+# *Predict: `sinfo` lists the nodes. Will the machine be among them on which you typed it?*
+
+# %% tags=["nbval-ignore-output"]
+terminal.type("sinfo")
+# %% [markdown]
+# It is not: a login node is not for work. What is listed are *partitions*, groups of nodes under
+# one name (the one with the star is taken when you name none), how long a job may run there, and how
+# many nodes are in which state: `idle` is free, `alloc` and `mix` are in use wholly and in part,
+# `drain` and `down` are out of order. With `n[1-4]` SLURM means n1, n2, n3 and n4.
+#
+# ### A job, and its log file
+#
+# `sbatch` hands in a job and returns at once. With `--wrap` the job's script is one line; a longer
+# one is a file, such as `slurm/00_hello.slurm`, whose `#SBATCH` lines are the same options.
+#
+# *Predict: two nodes, two tasks on each. `hostname` prints a machine's name: how many names come
+# from this job, and how often is each of them printed?*
+
+# %% tags=["nbval-ignore-output"]
+job = terminal.submit(
+    "sbatch --job-name=names --nodes=2 --ntasks-per-node=2 --time=5 --output=names-%j.log "
+    "--wrap='hostname; echo and now with srun; srun hostname; sleep 3'"
+)
+terminal.type(f"sleep 1; squeue --jobs={job}")
+# %% [markdown]
+# The job has a number, by which everything else goes: its state (`PD` for pending, it waits; `R`, it
+# runs; `CG`, it is completing), its time so far and its nodes. Nothing came back to the terminal;
+# what a job prints goes to its log file, here `names-%j.log` with `%j` for the number.
+
+# %% tags=["nbval-ignore-output"]
+terminal.wait(job)
+terminal.type(f"cat names-{job}.log")
+# %% [markdown]
+# Five names. The script itself runs once, on the first node; the other node and the other tasks wait
+# for `srun`, which starts its command once per task. A script that forgets it has paid for four
+# tasks and used one.
+#
+# ### An array: the same job many times
+#
+# Ten learning rates, ten seeds: one script, handed in once, with `--array`. Each part is a job of
+# its own and knows its number from `SLURM_ARRAY_TASK_ID`.
+#
+# *Predict: four parts, `%2` of them at a time. What does the queue show after a second: how many
+# lines, and what is in the last column of a part that waits?*
+
+# %% tags=["nbval-ignore-output"]
+array = terminal.submit(
+    "sbatch --job-name=sweep --array=0-3%2 --time=5 --output=sweep-%A_%a.log "
+    "--wrap='sleep 4; echo part $SLURM_ARRAY_TASK_ID of array $SLURM_ARRAY_JOB_ID'"
+)
+terminal.type(f"sleep 1; squeue --jobs={array}")
+# %% [markdown]
+# Parts that wait share a line, `[2-3%2]`; those that run have one each. In parentheses stands why a
+# job waits: `JobArrayTaskLimit` is your own `%2`, `Resources` that it is next and nodes are not free
+# yet, `Priority` that others come before it, `Dependency` that it waits for another job.
+
+# %% tags=["nbval-ignore-output"]
+terminal.wait(array)
+terminal.type(f"tail -n 1 sweep-{array}_*.log")
+# %% [markdown]
+# With `%A` for the array's number and `%a` for the part's, each part has a log of its own. Without
+# `%a` all four would write into one file. (Log files lie in the folder where you typed `sbatch`; for
+# this page that is `build/jobs/terminal`.)
+#
+# *Predict: can a job be had with more nodes than there are? And what becomes of one that is no
+# longer wanted?*
+
+# %% tags=["nbval-ignore-output"]
+terminal.type("sbatch --nodes=5000 --time=5 --job-name=huge --wrap=hostname; squeue --me")
+terminal.type("scancel --me --name=huge; sleep 1; squeue --me")
+
+# %% [markdown]
+# A job that can never run is refused at once or waits without end, as the site has it. When nothing
+# happens, `squeue --me`, your own jobs, has the reason in its last column. `scancel` takes a job
+# away, also while it runs; at the end of its `--time` SLURM does the same by itself.
+
+# %% [markdown]
 # ## Real images, or SYNTHETIC ones
 #
 # The course trains on CIFAR-10: 60,000 photographs of 32 × 32 pixels in ten classes. *Which images
@@ -151,8 +247,9 @@ plt.show()
 # %% [markdown]
 # ## Your turn
 #
-# Open `exercises/00_your_machine.ipynb`, write `hello` and check it. Or stay in the terminal, where
-# the same exercises are plain files:
+# Open `exercises/00_your_machine.ipynb`, write `hello` and check it; then `job_script`, which is
+# submitted to a cluster where there is one, and `read_queue`. Or stay in the terminal, where the same
+# exercises are plain files:
 #
 # ```
 # ./hpml list                                    what there is, and how far you are

@@ -722,6 +722,70 @@ shutil.rmtree(folder)
 # checkpoint. (`checkpoint` is your exercise, and it includes being killed while writing.)
 
 # %% [markdown]
+# ### A node is lost, and nobody starts anything anew
+#
+# A node that loses its power sends no signal and writes no checkpoint. `torchrun` can go on without
+# it: `--nnodes=1:2` means two nodes if they come, and one if there are no more. Here two agents play
+# two nodes of this machine, with one rank each; each agent is what one node of a cluster would run.
+
+# %% tags=["nbval-ignore-output"]
+from pathlib import Path
+
+from hpml.training.elastic import nodes, torchrun_words
+from hpml.training.history import read_history
+
+folder = Path(tempfile.mkdtemp())
+text = (
+    "--epochs=4 --samples=3000 --test-samples=500 --batch-size=50 --widths=8,16,16 --lr-rule=none"
+)
+script = ["-m", "hpml.train", *text.split(), "--threads=1", "--no-progress"]
+script += [f"--checkpoint={folder}", "--resume", f"--out={folder}/history.json"]
+print("torchrun", *torchrun_words(2, port=29400, host=True), "\\\n   ", *script[:4], "… --resume")
+
+# %% [markdown]
+# The script writes a checkpoint after each epoch. As soon as there is the first, the second node is
+# lost: its agent and its rank are killed, in the middle of the second epoch.
+#
+# *Predict: what happens to the rank on the other node? Which epochs does the run have in the end,
+# and how many of the images of the second are trained on twice?*
+
+# %% tags=["nbval-ignore-output"]
+import time
+
+with nodes(2, script) as (first, second):
+    began = time.monotonic()
+    while not (folder / "checkpoint.pt").exists() and time.monotonic() < began + 60:
+        time.sleep(0.02)
+    second.lose()
+    lost = time.monotonic()
+    code = first.wait(60)
+    print(f"{lost - began:.0f} s: second node lost")
+    print(f"{time.monotonic() - began:.0f} s: torchrun on the first ends with exit code {code}\n")
+    log = first.log.read_text().splitlines()
+
+print("What its rank said when the other was gone:")
+said = next((line for line in log if "Error:" in line), "nothing")
+print(said.split("] ")[-1].split(". ")[0])
+history = read_history(folder / "history.json")
+print(f"\nThe run ended on {history.world_size} rank, with these epochs:")
+for epoch in history.epochs:
+    images = epoch.images_per_second * epoch.seconds
+    print(f"epoch {epoch.epoch}: {images:.0f} images, loss {epoch.train_loss:.3f} ({DATA})")
+shutil.rmtree(folder)
+
+# %% [markdown]
+# The rank that was left failed as well, in its next `all_reduce`: there was nobody at the other end.
+# Its agent saw that, waited for whoever else might come, found itself alone, and started the rank
+# again, with `WORLD_SIZE=1`. Elastic means just that: *all* ranks end, and as many as there are now
+# begin again. It is the checkpoint that makes one run of it. Each epoch counts every image once;
+# what the two had done of the second epoch since the checkpoint was lost and had to be done again,
+# which is why long epochs want checkpoints in between (`SIGUSR1` asks this script for one).
+#
+# Two things to keep in mind. The first node keeps the list of who is there, so losing that one ends
+# the run; on a cluster it is the node to choose with care, and requeueing is what is left. And with
+# half the ranks the batch is half as large: `--lr-rule` has the learning rate follow.
+
+# %% [markdown]
 # ## 10. On the cluster
 #
 # The same script, started by `srun` in place of `%%ranks`. *Predict: what has to change in a job

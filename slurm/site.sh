@@ -17,11 +17,19 @@ cpu_partition=   # for jobs without GPUs
 cpu_constraint=  # a node feature to insist on
 gpu_partition=   # for the job scripts that end in _gpu.slurm
 gpu_constraint=
+gpus_per_node=   # where GPUs are asked for by type: a100:4, say; 0 asks for none
 
 # ── 2. Where the software comes from ─────────────────────────────────────────────────────────────
-# venv       modules that the site offers, and the .venv that ./hpml makes in the project's folder
-# conda      an environment made with `conda env create -f environment.yml`
-# container  an image for apptainer (or singularity), with this package's requirements in it
+# venv       Modules that the site offers, and the .venv that ./hpml makes in the project's folder:
+#                software=venv   modules=(python/3.11)
+#            Load the same modules before the first ./hpml, which makes .venv with their Python.
+# conda      An environment made once with `conda env create -f environment.yml`:
+#                software=conda   modules=(miniforge3)   conda_environment=hpml
+#            No modules where `conda` is already there in a job.
+# container  An image with Python and this project's requirements.lock in it, in a folder that all
+#            nodes see; the project itself is taken from its folder:
+#                software=container   container_program=singularity   container_image=hpml.sif
+#            No modules where the program is already there in a job.
 software=venv
 modules=()               # for example (python/3.11 cuda/12.8); loaded first, whichever kind it is
 conda_environment=hpml   # name or folder
@@ -37,15 +45,16 @@ data=                    # folder with CIFAR-10 that all nodes see; empty: what 
 # sbatch_settings JOB.slurm: what part 1 says for that kind of job, as sbatch reads it from its
 # environment. SBATCH_* count more than #SBATCH lines and less than sbatch's own options.
 sbatch_settings() {
-    local partition=$cpu_partition constraint=$cpu_constraint
+    local partition=$cpu_partition constraint=$cpu_constraint gpus=
     if [[ $1 == *_gpu.slurm ]]; then
-        partition=$gpu_partition constraint=$gpu_constraint
+        partition=$gpu_partition constraint=$gpu_constraint gpus=$gpus_per_node
     fi
     local settings=(
         ${account:+SBATCH_ACCOUNT="$account"}
         ${reservation:+SBATCH_RESERVATION="$reservation"}
         ${partition:+SBATCH_PARTITION="$partition"}
         ${constraint:+SBATCH_CONSTRAINT="$constraint"}
+        ${gpus:+SBATCH_GPUS_PER_NODE="$gpus"}
     )
     if ((${#settings[@]})); then printf '%s\n' "${settings[@]}"; fi
 }

@@ -145,6 +145,7 @@ def start() -> dict[str, int | str]:
     return mine
     ### END SOLUTION
 
+
 # %%
 check("process_group")
 
@@ -207,6 +208,7 @@ class ShardSampler:
         for position in range(self.rank, len(self) * self.world_size, self.world_size):
             yield order[position % self.length]
         ### END SOLUTION
+
 
 # %%
 check("shard_sampler")
@@ -321,6 +323,7 @@ class DataParallel(nn.Module):
         self.sent.append((flat, dist.all_reduce(flat, async_op=True)))
         ### END SOLUTION
 
+
 # %%
 check("ddp")
 
@@ -370,6 +373,7 @@ def global_metrics(batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> dict
         return {"loss": math.nan, "accuracy": math.nan, "samples": 0}
     return {"loss": loss / samples, "accuracy": right / samples, "samples": int(samples)}
     ### END SOLUTION
+
 
 # %%
 check("global_metrics")
@@ -490,6 +494,7 @@ def load(path: str, model, optimizer, sampler) -> None:
     optimizer.load_state_dict(state["optimizer"])
     sampler.load_state_dict(state["sampler"])
     ### END SOLUTION
+
 
 # %%
 check("checkpoint")

@@ -1,11 +1,20 @@
-"""A pytest plugin beside nbval: a kernel that dies in a cell is noticed at once.
+"""A pytest plugin beside nbval, loaded with `-p nbval_alive`.
 
-nbval waits for the dead kernel's reply until the cell timeout. Loaded with `-p nbval_alive`.
+A kernel that dies in a cell is noticed at once: nbval waits for its reply until the cell timeout.
+And kernels listen on sockets in a folder, not on TCP ports that a test beside this one can take
+between the moment they are chosen and the moment the kernel binds them.
 """
 
+import atexit
+import shutil
+import tempfile
 import time
+from functools import partial
+from pathlib import Path
 from queue import Empty
 
+import nbval.kernel
+from jupyter_client.manager import KernelManager
 from nbval.kernel import RunningKernel
 
 LOOK_EVERY = 0.5  # seconds
@@ -30,3 +39,9 @@ def await_reply(self: RunningKernel, msg_id: str, timeout: float | None = None) 
 
 
 RunningKernel.await_reply = await_reply
+
+sockets = tempfile.mkdtemp(prefix="hpml-")  # short: a socket's path has at most 107 characters
+atexit.register(shutil.rmtree, sockets, ignore_errors=True)
+nbval.kernel.KernelManager = partial(
+    KernelManager, transport="ipc", ip=str(Path(sockets) / "kernel")
+)

@@ -262,6 +262,14 @@ def test_submit_tells_sbatch_what_the_site_wants_for_each_kind_of_job(bash):
     ]
 
 
+def test_submit_writes_the_gpus_as_the_site_does_and_for_gpu_jobs_only(bash):
+    settings(bash, gpus_per_node="a100:4")
+    _, told, _ = bash("source slurm/site.sh; submit slurm/06_several_nodes_gpu.slurm")
+    assert told.split()[2:] == ["SBATCH_GPUS_PER_NODE=a100:4"]
+    _, told, _ = bash("source slurm/site.sh; submit slurm/06_several_nodes.slurm")
+    assert told.split()[2:] == []
+
+
 def test_submit_finds_the_job_behind_options_of_sbatch(bash):
     settings(bash, account="abc", gpu_partition="accel")
     _, told, _ = bash("source slurm/site.sh; submit --nodes=1 slurm/06_several_nodes_gpu.slurm -x")

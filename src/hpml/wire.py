@@ -28,14 +28,14 @@ class Bucket:
 def bucket(rate: int) -> Bucket:
     """The bucket for `rate` bit/s.
 
-    Bundles are small enough for sending one to take about 0.13 ms, and the burst is one bundle and
-    a little, so that a message of some ten kilobytes already feels the rate; a burst smaller than a
-    bundle would have the kernel cut it into single packets, at twice the processor's time. Above
-    2 Gbit/s the kernel's timers are too coarse for that, and a burst is a millisecond's worth. The
-    queue holds whatever TCP has under way: on this emulated network nothing is lost.
+    Bundles are small enough for sending one to take about 0.26 ms, and the burst is one bundle and
+    a little, so that a message of some tens of kilobytes already feels the rate; a burst smaller
+    than a bundle would have the kernel cut it into single packets, at twice the processor's time.
+    Above 2 Gbit/s the kernel's timers are too coarse for that, and a burst is a millisecond's
+    worth. The queue holds whatever TCP has under way: on this emulated network nothing is lost.
     """
     per_second = rate / 8
-    segment = min(max(int(per_second * 130e-6), 4096), 65536)
+    segment = min(max(int(per_second * 260e-6), 4096), 65536)
     burst = max(int(1.25 * segment), 2 * PACKET)
     if rate > 2 * 10**9:
         burst = max(burst, int(per_second * 1e-3))

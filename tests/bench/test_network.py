@@ -11,8 +11,9 @@ from hpml.problem import UserError
 def test_links_and_launches_become_ratios():
     table = network.bench(rounds=1, rates=["10mbit"], worlds=[2], say=lambda line: None)
     link, reduced, alone, linked, cost = table.rows
-    assert (link.name, link.values) == ("link of 10 Mbit/s", [0.01])
-    assert reduced.name == "gloo all_reduce, 2 ranks, 0 MB, 10 Mbit/s"
+    assert (link.name, link.values) == ("10 Mbit/s", [0.01])
+    assert reduced.name == "10 Mbit/s, 2 ranks"
+    assert "0.1 MB at 10 Mbit/s" in table.conditions["by ranks"]
     # No link lets more through than its rate, but for one burst.
     assert 0 < table.ratios(reduced)[0] < 1.2
     assert table.ratios(linked) == [linked.values[0] / alone.values[0]]

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from hpml import cli
-from hpml.course import day
+from hpml.checks.verdict import ClaimResult, Verdict
+from hpml.course import day, progress
 
 RIGHT = """\
 # %%
@@ -58,16 +59,19 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_a_right_answer_is_told_recorded_and_listed(hpml, tmp_path: Path) -> None:
+    for other, points in (("job_script", 6), ("read_queue", 5)):
+        claim = ClaimResult("it holds", True, points)
+        progress.record(Verdict(other, other, "passed", (claim,), "every claim holds", 1))
     write(tmp_path / "mine.py", RIGHT)
     checked = hpml("check", "mine.py")
     assert checked.returncode == 0, checked.stderr
     assert "✓ hello_ranks" in checked.stdout
     assert "2 of 2 points" in checked.stdout
-    assert "Module 00, Your machine, is done: 2 points." in checked.stdout
+    assert "Module 00, Your machine, is done: 13 points." in checked.stdout
     listed = hpml("list").stdout
     (line,) = [line for line in listed.splitlines() if "hello_ranks" in line]
     assert line.split() == ["✓", "hello_ranks", "2", "of", "2", "points"]
-    assert f"\n2 of {day.load().points} points" in listed
+    assert f"\n13 of {day.load().points} points" in listed
 
 
 def test_a_wrong_answer_fails_and_the_hints_follow_it(hpml, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from hpml.cluster import needs
+from hpml.data import synthetic
+from hpml.data.cifar10 import BINARY
 from hpml.home import CHECKOUT
 
 
@@ -56,6 +59,24 @@ class Cluster:
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout.splitlines()
 
+    def project(self) -> Path:
+        """A folder to submit the course's job scripts from: they leave their files there.
+
+        With images, made once for all clusters: a job's ranks would each make them for the first.
+        """
+        folder = self.home / "project"
+        if not folder.exists():
+            images = self.home.parent / "images"
+            if not images.exists():
+                images.mkdir()
+                synthetic.write(images)
+            there = self.home / "data" / "synthetic" / BINARY
+            if not there.exists():  # a job may have made its own
+                shutil.copytree(images, there, copy_function=os.link)
+            folder.mkdir()
+            (folder / "slurm").symlink_to(CHECKOUT / "slurm")
+        return folder
+
     def pid(self, name: str) -> int:
         """Of a process of the cluster, as this machine numbers it."""
         return int((self.folder / "processes" / name).read_text().split()[0])
@@ -87,11 +108,31 @@ def _here(home: Path) -> Cluster:
     return Cluster(home)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """All that take a cluster share one worker: two at once would share the checkout's jobs too."""
+    for item in items:
+        if {"cluster", "wide", "spare"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
     """Four nodes of two CPUs behind links of 1 Gbit/s."""
     cluster = _here(tmp_path_factory.mktemp("hpml"))
     up = cluster.hpml("cluster", "up")
+    try:
+        assert up.returncode == 0, up.stderr
+        yield cluster
+    finally:
+        cluster.hpml("cluster", "down")
+
+
+@pytest.fixture(scope="session")
+def wide(tmp_path_factory):
+    """Four nodes that say they have CPUs enough for every job script as it stands."""
+    cluster = _here(tmp_path_factory.mktemp("hpml"))
+    up = cluster.hpml("cluster", "up", "--cpus", "32")
     try:
         assert up.returncode == 0, up.stderr
         yield cluster

@@ -292,7 +292,7 @@ def test_an_up_that_is_killed_half_way_leaves_nothing_behind_a_down(spare, reach
     assert (told.returncode, told.stderr.count("\n")) == (2, 1)
     assert "./hpml cluster down" in told.stderr
     assert spare.hpml("cluster", "down").stdout == "The cluster is down.\n"
-    until(lambda: traces(spare) == before, "all to go", patience=20)
+    until(lambda: traces(spare) == before, "all to go", patience=60)
 
 
 def test_an_up_that_is_interrupted_takes_its_cluster_down_itself(spare):

@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 from hpml.checks import judge
-from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.verdict import Verdict
 from hpml.course import day
 from hpml.course.prove import Row, header, prove, record
@@ -67,6 +67,8 @@ WRONG = {
     "leaves": "# hint: raised\ndef total(number):\n    raise ValueError('no')\n",
     "a_constant": "# hint: alone\n# claim: the sum is right\ndef total(number):\n    return -1\n",
 }
+
+SOLVED = "# hint: alone\n" + SOLUTION.split("\n", 2)[2]
 
 
 def right_type(run: Run) -> Problem | None:
@@ -263,6 +265,23 @@ def test_an_exercise_without_ranks_is_played_once(course: Course) -> None:
     course.check = replace(GOOD, worlds=(1,), process_group=False)
     (row,) = [row for row in course.rows() if row.part == "check"]
     assert row.good
+
+
+def test_what_a_machine_cannot_judge_is_told_and_the_rest_is_proved(course: Course) -> None:
+    """Of a wrong answer only where it says what it needs."""
+    sums = Claim("the sum is right", 2, lambda run: CannotJudge("no sums here"))
+    course.check = replace(GOOD, claims=(GOOD.claims[0], sums))
+    for name in ("own_number", "a_constant"):
+        path = course.wrong(name)
+        path.write_text(f"# needs: sums\n{path.read_text()}" if name == "own_number" else SOLVED)
+    rows = {row.name: row for row in course.rows()}
+    assert rows["03_rings.ipynb"].good
+    assert rows["03_rings.ipynb"].shows.endswith("no sums here")
+    assert rows["own_number"].good
+    assert rows["own_number"].shows == "not gradable without sums; no sums here"
+    assert not rows["a_constant"].good
+    course.edit("solutions/03_rings.py", "tensor.item()", "str(tensor)")
+    assert not next(row for row in course.rows() if row.part == "solution").good
 
 
 def test_rows_are_told_in_order(course: Course) -> None:

@@ -1,8 +1,10 @@
 """Launches with links, for real: limits and counters of the kernel, and nothing left behind."""
 
 import os
+import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,15 +18,48 @@ from hpml.measure import links
 from hpml.ranks import launch
 from hpml.ranks.network import INTERFACE, address
 
+OWN = os.readlink("/proc/self/ns/net")
 LIMIT = 90.0  # seconds that any process here may take
 MEGABYTE = 10**6
 SETUP = 150_000  # bytes per rank, at most, to find and greet each other
 
 
-def namespaces() -> set[str]:
-    """The network namespaces that processes of this machine are in."""
+class Watched:
+    """The network namespaces that a process's descendants are in, as long as it is watched.
+
+    Only of its descendants: tests that run beside this one make namespaces too.
+    """
+
+    def __init__(self, pid: int | None = None) -> None:
+        self._process = psutil.Process(pid)
+        self._over = threading.Event()
+        self._watch = threading.Thread(target=self._look, daemon=True)
+        self._before = self._now()
+        self.made: set[str] = set()
+
+    def __enter__(self) -> "Watched":
+        self._watch.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._watch.join()
+
+    def _look(self) -> None:
+        while not self._over.wait(0.01):
+            self.made |= self._now() - self._before
+
+    def _now(self) -> set[str]:
+        try:
+            return namespaces(self._process.children(recursive=True)) - {OWN}
+        except psutil.NoSuchProcess:
+            return set()
+
+
+def namespaces(processes) -> set[str]:
+    """The network namespaces that `processes` are in."""
     found = set()
-    for process in psutil.process_iter():
+    for process in processes:
         try:
             found.add(os.readlink(f"/proc/{process.pid}/ns/net"))
         except OSError:  # it ended, or belongs to somebody else
@@ -32,18 +67,15 @@ def namespaces() -> set[str]:
     return found
 
 
-def host() -> tuple[set[str], set[str], set[str]]:
-    """What a launch must leave as it was: namespaces, this one's interfaces, named namespaces."""
-    named = Path("/run/netns")
-    there = {entry.name for entry in named.iterdir()} if named.exists() else set()
-    return namespaces(), {name for name in psutil.net_if_addrs()}, there
+def gone(made: set[str], limit: float = 10.0) -> bool:
+    """Whether within `limit` seconds no process of this machine is in one of these namespaces.
 
-
-def back_to(before: tuple[set[str], ...], limit: float = 10.0) -> bool:
-    """Whether all that was not there before goes away within `limit` seconds."""
+    And whether no interface of a launch is among this namespace's own.
+    """
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
-        if all(now <= then for now, then in zip(host(), before, strict=True)):
+        cables = [n for n in psutil.net_if_addrs() if re.match("port|switch|uplink|core", n)]
+        if not made & namespaces(psutil.process_iter()) and not cables:
             return True
         time.sleep(0.05)
     return False
@@ -193,22 +225,22 @@ def test_a_hang_on_a_link_is_still_a_hang():
 
 @pytest.mark.parametrize("end", ["success", "exception", "kill"])
 def test_nothing_is_left_of_the_network(end):
-    before = host()
-
     def drive(end):
+        time.sleep(0.3)  # to be seen
         if end == "exception":
             raise ValueError("on purpose")
         if end == "kill":
             os.kill(os.getpid(), 9)
         return os.readlink("/proc/self/ns/net")
 
-    evidence = launch(drive, 2, inputs=[end] * 2, link="1gbit")
+    with Watched() as seen:
+        evidence = launch(drive, 2, inputs=[end] * 2, link="1gbit")
     assert (evidence.diagnosis is None) == (end == "success")
+    assert len(seen.made) == 3  # the two ranks', and the switch's
     if end == "success":
-        inside = set(evidence.values)
-        assert len(inside) == 2
-        assert not inside & before[0]
-    assert back_to(before, limit=1.0)
+        assert len(set(evidence.values)) == 2
+        assert set(evidence.values) < seen.made
+    assert gone(seen.made, limit=1.0)
 
 
 def test_nothing_is_left_when_the_parent_is_killed(tmp_path):
@@ -224,19 +256,19 @@ def test_nothing_is_left_when_the_parent_is_killed(tmp_path):
     )
     ranks = tmp_path / "ranks"
     ranks.mkdir()
-    before = host()
     parent = subprocess.Popen([sys.executable, str(script)], cwd=tmp_path, start_new_session=True)
     try:
-        deadline = time.monotonic() + LIMIT
-        while len(list(ranks.iterdir())) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        during = host()
+        with Watched(parent.pid) as seen:
+            deadline = time.monotonic() + LIMIT
+            while len(list(ranks.iterdir())) < 2 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(0.3)  # to be seen
     finally:
         parent.kill()
         parent.wait()
-    # The two ranks', and the switch's.
-    assert len(during[0] - before[0]) == 3
-    assert back_to(before)
+    assert len(seen.made) == 3
+    assert {rank.read_text() for rank in ranks.iterdir()} < seen.made
+    assert gone(seen.made)
 
 
 LAUNCH_AND_TELL = """
@@ -283,10 +315,11 @@ def test_where_namespaces_are_switched_off_ranks_run_without_and_it_is_said(need
 
 
 def test_whether_a_network_can_be_had_is_found_out_by_trying(monkeypatch):
-    before = host()
-    assert links.refusal() is None
-    monkeypatch.setattr(links, "_TRY", "import sys; sys.exit('no veth here')")
-    assert links.refusal() == "no veth here"
-    monkeypatch.setattr(links, "_TRY", "import time; time.sleep(60)")
-    assert "timed out" in links.refusal(timeout=0.2)
-    assert back_to(before)
+    with Watched() as seen:
+        assert links.refusal() is None
+        monkeypatch.setattr(links, "_TRY", "import sys; sys.exit('no veth here')")
+        assert links.refusal() == "no veth here"
+        monkeypatch.setattr(links, "_TRY", "import time; time.sleep(60)")
+        assert "timed out" in links.refusal(timeout=0.2)
+    assert seen.made
+    assert gone(seen.made)

@@ -17,7 +17,7 @@ RATES = ("100mbit", "1gbit", "10gbit")
 WORLDS = (2, 3, 4)
 REPEATS = 5  # all-reduces in a launch, of which the median counts
 MOST = 32_000_000  # bytes; on fast links, what takes a while at all
-ALONE, LINKED = "launch: 4 ranks, no network", "launch: 4 ranks behind 1 Gbit/s"
+ALONE, LINKED = "launch, 4 ranks", "launch, with links"
 
 
 def message(rate: int) -> int:
@@ -36,6 +36,10 @@ def bench(
     Raises UserError where this machine cannot emulate a network.
     """
     conditions = machine_conditions()
+    sizes = [
+        f"{message(parse_rate(rate)) / 1e6:g} MB at {say_rate(parse_rate(rate))}" for rate in rates
+    ]
+    conditions["by ranks"] = f"bus bandwidth of gloo's all_reduce of {', '.join(sizes)}"
     conditions["bus bandwidth"] = "2 (p-1)/p · bytes over seconds, as nccl-tests defines it"
     conditions["rounds"] = f"{rounds}, after one that is not counted; median of {REPEATS} in each"
     reached: dict[tuple[str, int], list[float]] = {}
@@ -53,13 +57,10 @@ def bench(
         say(f"round {number} of {rounds}" if number else "warmed up")
     rows = []
     for rate in rates:
-        link = f"link of {say_rate(parse_rate(rate))}"
+        link = say_rate(parse_rate(rate))
         rows.append(Row(link, [parse_rate(rate) / 1e9] * rounds, "Gbit/s"))
         for world_size in worlds:
-            name = (
-                f"gloo all_reduce, {world_size} ranks, {message(parse_rate(rate)) / 1e6:.0f} MB, "
-                f"{say_rate(parse_rate(rate))}"
-            )
+            name = f"{link}, {world_size} ranks"
             target = "at least 0.90" if (rate, world_size) == ("1gbit", 4) else ""
             rows.append(Row(name, reached[rate, world_size], "Gbit/s", base=link, target=target))
     cost = [linked - alone for alone, linked in zip(*launches.values(), strict=True)]

@@ -3,7 +3,8 @@
 `launcher_environments.json` holds recordings: every task's environment as torchrun (torch 2.13) and
 srun (SLURM 22.05) set it, less what has no bearing (PATH, umask, process ids). What each rank
 should conclude is not read from the variables but from where the tasks ran: `hosts`, in the order
-of the step, and `node_of_rank`. To replace the recordings, replace that file.
+of the step, and `node_of_rank`. To replace the recordings, replace that file;
+tests/cluster/test_recordings.py records anew on a virtual cluster, and compares.
 """
 
 import json

@@ -13,7 +13,9 @@ from hpml.cluster import needs
 from hpml.cluster.folder import folder
 from hpml.cluster.health import health
 from hpml.cluster.inside import environment
+from hpml.cluster.job_script import JobScript, site_settings
 from hpml.cluster.shape import Shape
+from hpml.home import CHECKOUT
 from hpml.problem import UserError
 
 # squeue(1), JOB STATE CODES: what is not the end.
@@ -68,6 +70,17 @@ def find() -> Slurm:
             "--dry-run only prints"
         )
     return Slurm({})
+
+
+def login(slurm: Slurm) -> dict[str, str]:
+    """The environment of a shell on the login node, with what slurm/site.sh says of this cluster.
+
+    This process may be in a job itself, whose variables are none of the next job's. Raises
+    UserError where site.sh cannot be read.
+    """
+    outer = {k: v for k, v in os.environ.items() if not k.startswith("SLURM_") or k == "SLURM_CONF"}
+    script = JobScript(Path("job.slurm"), {})  # of its name, site.sh asks only whether it has GPUs
+    return {**outer, **slurm.settings, **site_settings(script, CHECKOUT)}
 
 
 def submit(slurm: Slurm, words: Sequence[str], settings: Mapping[str, str], root: Path) -> str:

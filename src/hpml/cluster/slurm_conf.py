@@ -1,5 +1,6 @@
 """The configuration files of SLURM. What each setting means: slurm.conf(5)."""
 
+import secrets
 from pathlib import Path
 
 from hpml.cluster.shape import HEAD, Shape
@@ -44,6 +45,10 @@ JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=5
 SwitchType=switch/none
 MpiDefault=none
+
+# Not from 1 in each cluster: a job keeps its checkpoint in a folder of its number, and would carry
+# on from that of another cluster's job.
+FirstJobId={1 + 1000 * secrets.randbelow(60_000)}
 SlurmdParameters=config_overrides
 
 SelectType=select/cons_tres

@@ -9,8 +9,10 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -125,7 +127,15 @@ async def _execute(
     cell_timeout: float,
 ) -> None:
     began = time.monotonic()
-    kernel = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=_ThisInterpreter())
+    # Sockets in a folder of their own: TCP ports are chosen before the kernel binds them, and
+    # another program, another kernel for one, can have taken them by then.
+    sockets = tempfile.mkdtemp(prefix="hpml-")
+    kernel = AsyncKernelManager(
+        kernel_name="python3",
+        kernel_spec_manager=_ThisInterpreter(),
+        transport="ipc",
+        ip=str(Path(sockets) / "kernel"),
+    )
     client = NotebookClient(
         run.notebook,
         km=kernel,
@@ -171,6 +181,7 @@ async def _execute(
         if group:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
+        shutil.rmtree(sockets, ignore_errors=True)
 
 
 class _CellFailed(Exception):

@@ -2,11 +2,13 @@
 
 A check that passes a wrong answer, or fails the right one, is worse than none. So for each exercise
 the stub must fail and say what to do, the solution must have full points at every world size, and
-each wrong answer must fail with the hint that was meant for it.
+each wrong answer must fail with the hint that was meant for it. Of claims that this machine cannot
+judge the rest is proved, and the row says so.
 
 Wrong answers are files, `tests/mutants/<module id>/<exercise id>/<name>.py`. Each begins with
 comment lines: `# hint: KEY` names the hint that the first claim to fail must give, `# claim: NAME`,
-if there, that claim; the rest say what people do there. The whole file is the answer, and line
+if there, that claim; `# needs: WHAT`, that it is wrong in nothing else than what a machine without
+it cannot judge; the rest say what people do there. The whole file is the answer, and line
 numbers in its verdict are the file's plus one, for the `%%answer` line that is put before it.
 """
 
@@ -179,6 +181,8 @@ def _prove_solution(day: Day, module: Module, check: Check, judge: Judge) -> Row
     shows = f"{verdict.earned} of {verdict.points} points at world sizes {worlds}"
     if verdict.passed and verdict.earned == check.points:
         return replace(row, shows=shows)
+    if verdict.nothing_failed:  # and so, not all of it could be judged
+        return replace(row, shows=f"{shows}; {_unjudged(verdict)}")
     missed = next((claim for claim in verdict.claims if not claim.passed), None)
     what = f"{missed.name}: {missed.message}" if missed else verdict.headline
     at = f" at world size {missed.world_size}" if missed and missed.world_size else ""
@@ -198,6 +202,8 @@ def _prove_wrong(path: Path, check: Check, judge: Judge) -> Row:
     verdict, row = _judged(row, check, judge, lambda: f"%%answer {check.id}\n{text}")
     if verdict is None:
         return row
+    if "needs" in wants and verdict.status == "not gradable" and verdict.nothing_failed:
+        return replace(row, shows=f"not gradable without {wants['needs']}; {_unjudged(verdict)}")
     failed = [claim for claim in verdict.claims if not claim.passed]
     seen = failed[0].hint_key if failed else ""
     shows = f"{verdict.status}, hint {seen}" if failed else verdict.status
@@ -216,6 +222,11 @@ def _prove_wrong(path: Path, check: Check, judge: Judge) -> Row:
     return replace(row, shows=shows, reason=reason)
 
 
+def _unjudged(verdict: Verdict) -> str:
+    """Why a claim could not be judged, of a verdict that has such a claim."""
+    return next(claim.message for claim in verdict.claims if not claim.judged)
+
+
 def header(text: str) -> dict[str, str]:
     """The `# key: value` lines among the comments that a wrong answer begins with."""
     found: dict[str, str] = {}
@@ -223,7 +234,7 @@ def header(text: str) -> dict[str, str]:
         if not line.startswith("#"):
             break
         key, colon, value = line.lstrip("# ").partition(":")
-        if colon and key in ("hint", "claim", "wrong"):
+        if colon and key in ("hint", "claim", "needs", "wrong"):
             found.setdefault(key, value.strip())
     return found
 

@@ -1,0 +1,308 @@
+"""job_script: the text of a job script, for the nodes, tasks, cores, time and array parts given.
+
+`job_script(name, nodes, tasks_per_node, cpus_per_task, minutes, parts, command) -> str`. Its
+#SBATCH lines are read as sbatch reads them; then, where a SLURM answers, a small one is submitted.
+"""
+
+import random
+import secrets
+from collections import Counter
+from types import ModuleType
+from typing import Any
+
+from hpml.checks import sbatch, submission
+from hpml.checks.compare import described
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+
+ASKED = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "cpus-per-task": "cpus_per_task"}
+# Beside the job: one line of each task, with a word that the answer has never seen.
+REPORT = """\
+echo "{word} ${{SLURM_ARRAY_TASK_ID-none}} ${{SLURM_PROCID-none}} ${{SLURMD_NODENAME-none}}"
+"""
+
+
+def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
+    """The jobs to write scripts for. No two numbers of a job are equal; the last is to be run."""
+    rng = random.Random(seed)
+    jobs = []
+    for _ in range(3):
+        nodes, tasks, cpus, parts = rng.sample(range(2, 10), 4)
+        jobs.append(_job(rng, nodes, tasks, cpus, rng.randrange(10, 180), parts))
+    tasks, cpus = rng.choice([(1, 2), (2, 1)])
+    jobs.append(_job(rng, 2, tasks, cpus, rng.randrange(3, 9), 2))
+    return [jobs]
+
+
+def _job(rng: random.Random, nodes: int, tasks: int, cpus: int, minutes: int, parts: int) -> dict:
+    name = f"{rng.choice(['sweep', 'train', 'scan'])}{rng.randrange(100)}"
+    return {
+        "name": name,
+        "nodes": nodes,
+        "tasks_per_node": tasks,
+        "cpus_per_task": cpus,
+        "minutes": minutes,
+        "parts": parts,
+        "command": f"bash report{rng.randrange(100)}.sh",
+    }
+
+
+def drive(answer: ModuleType, jobs: list[dict[str, Any]]) -> list[Any]:
+    return [answer.job_script(**job) for job in jobs]
+
+
+def expect(inputs: list[list[dict[str, Any]]], world_size: int) -> list[dict[str, Any]]:
+    return inputs[0]
+
+
+def requests(run: Run) -> tuple[list[tuple[dict, sbatch.Request]], Problem | None]:
+    """Each job and what its script asks for, or why there is a script that is none."""
+    texts = run.values[0]
+    if not isinstance(texts, list) or len(texts) != len(run.expected):
+        return [], Problem(f"the answer's ranks returned {described(texts)}", "text")
+    found = []
+    for job, text in zip(run.expected, texts, strict=True):
+        if not isinstance(text, str):
+            return [], Problem(f"job_script returned {described(text)}, not a str", "text")
+        try:
+            found.append((job, sbatch.read(text)))
+        except ValueError as error:
+            return [], Problem(str(error), "refused" if text.startswith("#!") else "shebang")
+    return found, None
+
+
+def judge_resources(run: Run) -> Problem | None:
+    found, problem = requests(run)
+    if problem:
+        return problem
+    for job, request in found:
+        for option, name in ASKED.items():
+            text, wanted = request.options.get(option), job[name]
+            if text is None:
+                return _missing(option, request)
+            if text not in (str(wanted), f"{wanted}-{wanted}" if option == "nodes" else ""):
+                others = [other for key, other in job.items() if key in ASKED.values()]
+                return Problem(
+                    f"--{option}={text}, expected {wanted} (for {_said(job)})",
+                    "swapped" if text.isdecimal() and int(text) in others else "number",
+                )
+        if "ntasks" in request.options:
+            total = job["nodes"] * job["tasks_per_node"]
+            if request.options["ntasks"] != str(total):
+                text = request.options["ntasks"]
+                return Problem(f"--ntasks={text}, expected {total} (for {_said(job)})", "ntasks")
+    return None
+
+
+def _missing(option: str, request: sbatch.Request) -> Problem:
+    line = next((line for line in request.ignored if f"--{option}" in line), None)
+    if line is not None:
+        return Problem(f"sbatch does not read the line {line!r}", "ignored")
+    if option == "ntasks-per-node" and "ntasks" in request.options:
+        total = request.options["ntasks"]
+        return Problem(f"--ntasks={total} says how many in all, not how many per node", "ntasks")
+    return Problem(f"--{option} is not asked for", "missing")
+
+
+def _said(job: dict[str, Any]) -> str:
+    names = (*ASKED.values(), "minutes", "parts")
+    return ", ".join(f"{name}={job[name]}" for name in names)
+
+
+def judge_time(run: Run) -> Problem | None:
+    found, problem = requests(run)
+    if problem:
+        return problem
+    for job, request in found:
+        limit = request.options.get("time")
+        if limit is None:
+            return _missing("time", request)
+        seconds = sbatch.seconds(limit)
+        if seconds is None:
+            return Problem(f"--time={limit} is no time that sbatch knows", "time")
+        if seconds != 60 * job["minutes"]:
+            minutes, rest = divmod(seconds, 60)
+            took = f"{minutes} min" + f" {rest} s" * bool(rest)
+            return Problem(f"--time={limit} is {took}, expected {job['minutes']} min", "time")
+    return None
+
+
+def judge_array(run: Run) -> Problem | None:
+    found, problem = requests(run)
+    if problem:
+        return problem
+    for job, request in found:
+        text = request.options.get("array")
+        if text is None:
+            return _missing("array", request)
+        wanted = list(range(job["parts"]))
+        if (indices := sbatch.array_parts(text)) != wanted:
+            seen = "nothing that sbatch knows" if indices is None else f"parts {_listed(indices)}"
+            return Problem(f"--array={text} is {seen}, expected {_listed(wanted)}", "array")
+    for job, request in found:
+        pattern = request.options.get("output")
+        if pattern is None:
+            return _missing("output", request)
+        name = request.options.get("job-name", "job.slurm")
+        for part in range(job["parts"]):
+            # The ids of parts are the next free ones, and the last part has the array's own.
+            own = 4711 if part == job["parts"] - 1 else 4712 + part
+            log = sbatch.log_name(pattern, name=name, array=4711, part=part, job=own)
+            wanted = f"{job['name']}-4711_{part}.log"
+            if log != wanted:
+                message = f"--output={pattern}: part {part} of job 4711 ({own}) writes to {log!r}"
+                return Problem(f"{message}, expected {wanted!r}", "log")
+    return None
+
+
+def _listed(indices: list[int]) -> str:
+    short = len(indices) > 2 and indices == list(range(indices[0], indices[-1] + 1))
+    return f"{indices[0]} to {indices[-1]}" if short else " and ".join(map(str, indices)) or "none"
+
+
+def judge_submitted(run: Run) -> Problem | CannotJudge | None:
+    for judge in (judge_resources, judge_time, judge_array):
+        if problem := judge(run):
+            return Problem(f"not submitted: {problem.message}", problem.hint)
+    job, script = run.expected[-1], run.values[0][-1]
+    word = secrets.token_hex(8)
+    files = {job["command"].split()[-1]: REPORT.format(word=word)}
+    done = submission.submit(script, files)
+    if isinstance(done, CannotJudge):
+        return done
+    if done.refused:
+        reference = submission.submit(right(**job), files, test_only=True)
+        if isinstance(reference, CannotJudge) or reference.refused:
+            return CannotJudge(f"the SLURM here takes no such job: {done.refused}")
+        return Problem(f"sbatch refused it: {done.refused}", "refused")
+    return _judge_ended(job, done, word)
+
+
+def _judge_ended(
+    job: dict[str, Any], done: submission.Submission, word: str
+) -> Problem | CannotJudge | None:
+    """What became of a job that SLURM took, against what was asked for."""
+    for part in done.parts:
+        if not done.ended and part.state == "RUNNING":
+            return Problem(
+                f"part {part.index} was still running after {submission.PATIENCE:g} s", "limit"
+            )
+    for part in done.parts:
+        if not done.ended:
+            why = part.facts.get("Reason", "None")
+            return CannotJudge(f"the job was {part.state} ({why}) for {submission.PATIENCE:g} s")
+        if part.state in ("NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "CANCELLED"):
+            return CannotJudge(f"part {part.index} ended as {part.state}")
+    wanted = {
+        "NumNodes": str(job["nodes"]),
+        "CPUs/Task": str(job["cpus_per_task"]),
+        "TimeLimit": f"00:{job['minutes']:02}:00",
+    }
+    for part in done.parts:
+        log = done.files.get(f"{job['name']}-{part.facts.get('ArrayJobId')}_{part.index}.log")
+        if log is None:
+            written = ", ".join(sorted(name for name in done.files if name.endswith(".log")))
+            return Problem(f"part {part.index} left no log; there is {written or 'none'}", "log")
+        if part.state != "COMPLETED":
+            last = log.strip().splitlines()[-1:] or ["nothing"]
+            return Problem(f"part {part.index} is {part.state}; its log ends: {last[0]}", "failed")
+        for key, value in wanted.items():
+            if part.facts.get(key) != value:
+                return Problem(
+                    f"scontrol show job: {key}={part.facts.get(key)}, expected {value}", "number"
+                )
+        problem = _judge_log(job, part.index, log, word)
+        if problem:
+            return problem
+    if len(done.parts) != job["parts"]:
+        return Problem(f"{len(done.parts)} parts ran, expected {job['parts']}", "array")
+    return None
+
+
+def _judge_log(job: dict[str, Any], part: int, log: str, word: str) -> Problem | None:
+    """Whether each task has said its line in the part's log, and just once."""
+    lines = [line.split() for line in log.splitlines() if line.startswith(word)]
+    total = job["nodes"] * job["tasks_per_node"]
+    where = f"the log of part {part}"
+    if len(lines) != total:
+        times = f"{len(lines)} time{'s' * (len(lines) != 1)}"
+        message = f"{where}: the command ran {times}, expected {total}, once per task"
+        return Problem(message, "srun" if len(lines) <= 1 else "once")
+    if {line[1] for line in lines} != {str(part)}:
+        return Problem(f"{where} has lines of other parts", "log")
+    if sorted(line[2] for line in lines) != sorted(map(str, range(total))):
+        return Problem(f"{where}: some task ran it twice and another not at all", "once")
+    per_node = Counter(line[3] for line in lines)
+    if sorted(per_node.values()) != [job["tasks_per_node"]] * job["nodes"]:
+        seen = ", ".join(f"{count} on {node}" for node, count in sorted(per_node.items()))
+        wanted = f"{job['tasks_per_node']} on each of {job['nodes']} nodes"
+        return Problem(f"{where}: tasks ran {seen}, expected {wanted}", "once")
+    return None
+
+
+def right(
+    name: str,
+    nodes: int,
+    tasks_per_node: int,
+    cpus_per_task: int,
+    minutes: int,
+    parts: int,
+    command: str,
+) -> str:
+    """A script that does what is asked for, to learn whether the SLURM here takes such jobs."""
+    return (
+        f"#!/bin/bash\n#SBATCH --nodes={nodes} --ntasks-per-node={tasks_per_node}\n"
+        f"#SBATCH --cpus-per-task={cpus_per_task} --time={minutes} --array=0-{parts - 1}\n"
+        f"#SBATCH --output={name}-%A_%a.log\nsrun {command}\n"
+    )
+
+
+CHECK = Check(
+    id="job_script",
+    title="A job script asks for what the job needs",
+    names=("job_script",),
+    inputs=inputs,
+    drive=drive,
+    expect=expect,
+    worlds=(1,),
+    process_group=False,
+    claims=(
+        Claim("it asks for nodes, tasks on each, and cores for each", 2, judge_resources),
+        Claim("a part may take so many minutes", 1, judge_time),
+        Claim("it is an array, and each part has a log of its own", 1, judge_array),
+        Claim("submitted, each task of each part runs the command once", 2, judge_submitted),
+    ),
+    hints={
+        "start": "Begin with the one line that must come first, '#!/bin/bash'. Then one #SBATCH "
+        "line for each of --nodes, --ntasks-per-node, --cpus-per-task, --time, --array and "
+        "--output, with f'...{nodes}', and last the command. slurm/00_hello.slurm has most.",
+        "text": "Return the script as one str, its lines ended by \\n.",
+        "shebang": "The first line says which program reads the script: #!/bin/bash, with nothing "
+        "in front of it. A text that begins after three quotes begins with an empty line, unless "
+        "a backslash follows the quotes.",
+        "ignored": "A request begins with #SBATCH in the first column, no space after the #, and "
+        "stands before the first command. Anything else is a comment to sbatch, and it does not "
+        "say so: the job gets the default.",
+        "missing": "What is not asked for is the site's default, mostly one node, one task and one "
+        "core. `man sbatch` has every option; one that is misspelt is refused.",
+        "number": "Each number is an argument of job_script: put it into the line with an f-string "
+        "instead of typing it.",
+        "swapped": "Nodes are machines; tasks are the processes that srun starts on each of them; "
+        "CPUs are cores for the threads of one task. One of them stands where another belongs.",
+        "ntasks": "--ntasks counts tasks over all nodes. To have the same number on each of them, "
+        "ask for --ntasks-per-node.",
+        "time": "A number alone is minutes. With one colon it is minutes:seconds, and only with "
+        "two hours:minutes:seconds: 00:30 is half a minute.",
+        "array": "--array=0-3 is four parts, 0, 1, 2 and 3: both ends count, and the first is 0 "
+        "here. --array=4 is one part, whose number is 4.",
+        "log": "In --output, %A is the array's job number, the same for all parts, and %a the "
+        "number of the part. %j is another number for each part, and without %a all of them write "
+        "into one file.",
+        "refused": "What sbatch said names the line that it cannot take.",
+        "srun": "A job script runs once, on the first of its nodes. It is `srun` in front of a "
+        "command that starts one process per task, on all of them.",
+        "once": "One `srun` in front of the command starts all tasks; it knows from the #SBATCH "
+        "lines how many and where.",
+        "failed": "The job began and then failed. The last line of its log is where to look first.",
+        "limit": "The script has to end when its command has.",
+    },
+)

@@ -1,0 +1,108 @@
+"""A job script as sbatch reads it: which of its lines count, and what they ask for.
+
+After sbatch(1): `#SBATCH` begins in the first column, and nothing counts after the first line that
+is neither empty nor a comment. Only options that a check asks about are known here.
+"""
+
+import argparse
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_OPTIONS = {
+    "job-name": "J",
+    "nodes": "N",
+    "ntasks": "n",
+    "ntasks-per-node": None,
+    "cpus-per-task": "c",
+    "time": "t",
+    "array": "a",
+    "output": "o",
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a script asks for: option values by long name, as text; the last one given counts.
+
+    `ignored` are lines that look like requests and are none.
+    """
+
+    options: Mapping[str, str]
+    ignored: tuple[str, ...] = ()
+
+
+def read(script: str) -> Request:
+    """The request in a job script. Raises ValueError where sbatch would not take the script."""
+    if not script.startswith("#!"):
+        first = script.partition("\n")[0]
+        raise ValueError(
+            f"sbatch wants #! as the first two characters; the first line is {first!r}"
+        )
+    words: list[str] = []
+    ignored = []
+    counts = True
+    for line in script.splitlines():
+        if counts and re.match(r"#SBATCH\s", line):
+            words += shlex.split(line.removeprefix("#SBATCH"), comments=True)
+        elif re.match(r"\s*#\s*SBATCH\s", line, re.IGNORECASE):
+            ignored.append(line.strip())
+        elif line.strip() and not line.lstrip().startswith("#"):
+            counts = False
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for name, letter in _OPTIONS.items():
+        parser.add_argument(*([f"-{letter}"] if letter else []), f"--{name}", dest=name)
+    try:
+        found, _ = parser.parse_known_args(words)
+    except argparse.ArgumentError as error:
+        raise ValueError(f"sbatch would not understand it: {error}") from None
+    options = {name: value for name, value in vars(found).items() if value is not None}
+    return Request(options, tuple(ignored))
+
+
+def seconds(limit: str) -> int | None:
+    """A time limit in seconds, or None where it is none.
+
+    "7" is minutes, "7:30" minutes and seconds, "1:07:30" with hours, "2-1", "2-1:07", "2-1:07:30"
+    with days in front of hours.
+    """
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
+    if match is None:
+        return None
+    days, *parts = match.groups()
+    numbers = [int(part) for part in parts if part is not None]
+    if days is None:  # the last is seconds, unless it is alone
+        numbers = [0, *numbers, 0] if len(numbers) == 1 else [0] * (3 - len(numbers)) + numbers
+    hours, minutes, rest = (*numbers, 0, 0)[:3]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+def array_parts(text: str) -> list[int] | None:
+    """The indices of an array, "0-3", "1,5", "0-6:2", each with "%2" or without, or None."""
+    indices: set[int] = set()
+    for piece in re.sub(r"%\d+$", "", text).split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", piece)
+        if match is None:
+            return None
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if last < first or step < 1:
+            return None
+        indices.update(range(first, last + 1, step))
+    return sorted(indices)
+
+
+def log_name(pattern: str, *, name: str, array: int, part: int, job: int) -> str:
+    """The log file's name that --output gives to one part of an array; `job` is the part's own id.
+
+    %A, %a, %j, %x and %%, with a width for numbers (%4a); another % stays as it is.
+    """
+    numbers = {"A": array, "a": part, "j": job}
+
+    def expanded(match: re.Match[str]) -> str:
+        width, letter = match.groups()
+        if letter in numbers:
+            return str(numbers[letter]).zfill(int(width or 0))
+        return {"x": name, "%": "%"}.get(letter, match[0])
+
+    return re.sub(r"%(\d*)([A-Za-z%])", expanded, pattern).removeprefix("./")

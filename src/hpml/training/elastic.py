@@ -1,0 +1,97 @@
+"""torchrun's agents as nodes on this machine: start some, lose one, and let the others go on.
+
+torchrun --nnodes=1:2 starts with two nodes if they come, and is content with one. When a node is
+lost the agents that are left end their workers, meet again, and start new ones, which find the last
+checkpoint: https://docs.pytorch.org/docs/stable/elastic/run.html
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+# Seconds. Who is late after LAST_CALL stays outside until the next restart; who has been silent for
+# SILENT is lost. torchrun's own are 30 and 15, for networks slower than one machine's.
+LAST_CALL, SILENT = 5, 2
+
+
+class Node:
+    """One agent with its worker, in a session of its own; what they print is in `log`."""
+
+    def __init__(self, words: Sequence[str], log: Path) -> None:
+        self.log = log
+        with log.open("w") as file:
+            self.process = psutil.Popen(
+                [sys.executable, "-m", "torch.distributed.run", *words],
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def lose(self) -> None:
+        """End agent and worker at once, as a node does that loses its power. Once is enough."""
+        try:
+            # Stopped first, so that it starts no worker while its workers are being counted.
+            self.process.suspend()
+            lost = [*self.process.children(recursive=True), self.process]
+        except psutil.NoSuchProcess:
+            return
+        for process in lost:
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        psutil.wait_procs(lost, timeout=10)
+
+    def wait(self, limit: float) -> int:
+        """The agent's exit code. Raises psutil.TimeoutExpired after `limit` seconds."""
+        return self.process.wait(timeout=limit)
+
+
+@contextmanager
+def nodes(count: int, arguments: Sequence[str]) -> Iterator[list[Node]]:
+    """`count` nodes of one rank each that run `arguments`; any number of them is enough to go on.
+
+    `arguments` is what torchrun takes last, such as ["-m", "hpml.train", ...]. The ranks meet at
+    the first node, which has to stay. What still runs at the end is ended.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started: list[Node] = []
+    with tempfile.TemporaryDirectory(prefix="hpml-nodes-") as folder:
+        try:
+            for number in range(count):
+                words = torchrun_words(count, port, host=number == 0)
+                started.append(Node([*words, *arguments], Path(folder) / f"{number}.log"))
+            yield started
+        finally:
+            for node in started:
+                node.lose()
+
+
+def torchrun_words(most: int, port: int, host: bool) -> list[str]:
+    """torchrun's options on one of at most `most` nodes that meet at `port` of this machine.
+
+    The node that is `host` keeps the list of who has come.
+    """
+    return [
+        f"--nnodes=1:{most}",
+        "--nproc-per-node=1",
+        "--max-restarts=3",
+        "--rdzv-backend=c10d",
+        f"--rdzv-endpoint=127.0.0.1:{port}",
+        "--rdzv-id=elastic",
+        "--rdzv-conf="
+        f"is_host={int(host)},last_call_timeout={LAST_CALL},"
+        f"keep_alive_interval={SILENT // 2},keep_alive_max_attempt=2",
+        "--local-addr=127.0.0.1",
+    ]

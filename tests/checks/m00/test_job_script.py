@@ -1,0 +1,190 @@
+"""The check of job_script: requests are judged anywhere, what ran where a SLURM has run it."""
+
+import secrets
+
+import pytest
+
+from hpml.checks import judge, submission
+from hpml.checks.contract import CannotJudge, Run
+from hpml.checks.m00_your_machine import job_script
+from hpml.checks.m00_your_machine.job_script import CHECK, inputs, right
+from hpml.checks.submission import Part, Submission
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+JOB = inputs(3, 1)[0][-1]
+ARRAY, WORD = "47", "a1b2"
+
+
+def run_of(texts: list) -> Run:
+    evidence = Evidence(1, (RankEvidence(0, "returned", value=texts),), 0.1)
+    return Run(1, 3, inputs(3, 1), inputs(3, 1)[0], evidence, {"play": evidence})
+
+
+def run_right(change=lambda text: text) -> Run:
+    return run_of([change(right(**job)) for job in inputs(3, 1)[0]])
+
+
+def parts(**changes: str) -> tuple[Part, ...]:
+    facts = {
+        "ArrayJobId": ARRAY,
+        "JobState": "COMPLETED",
+        "NumNodes": "2",
+        "CPUs/Task": str(JOB["cpus_per_task"]),
+        "TimeLimit": f"00:{JOB['minutes']:02}:00",
+    } | changes
+    return tuple(Part(facts | {"ArrayTaskId": str(part)}) for part in (0, 1))
+
+
+def lines(part: int) -> list[str]:
+    tasks = JOB["tasks_per_node"]
+    return [f"{WORD} {part} {rank} n{rank // tasks}" for rank in range(2 * tasks)]
+
+
+def logs(change=lambda lines: lines) -> dict[str, str]:
+    name = f"{JOB['name']}-{ARRAY}"
+    return {f"{name}_{part}.log": "\n".join(change(lines(part))) + "\n" for part in (0, 1)}
+
+
+@pytest.fixture
+def slurm(monkeypatch):
+    """`slurm(submission)`: a SLURM in which that becomes of every job; the list of scripts."""
+    scripts = []
+
+    def answer(*submissions):
+        answers = iter(submissions)
+
+        def submit(script, files, test_only=False):
+            scripts.append(script)
+            return next(answers)
+
+        monkeypatch.setattr(submission, "submit", submit)
+        monkeypatch.setattr(secrets, "token_hex", lambda length: WORD)
+        return scripts
+
+    return answer
+
+
+def submitted(run: Run):
+    return CHECK.claims[-1].judge(run)
+
+
+def test_all_that_was_asked_for_passes_as_parsed_and_as_run(slurm):
+    scripts = slurm(Submission("", ARRAY, True, parts(), logs()))
+    assert [claim.judge(run_right()) for claim in CHECK.claims] == [None] * 4
+    assert scripts == [right(**JOB)]
+
+
+@pytest.mark.parametrize(
+    ("done", "hint", "said"),
+    [
+        (Submission("", ARRAY, True, parts(), logs(lambda ls: ls[:1])), "srun", "1 time, expected"),
+        (Submission("", ARRAY, True, parts(), logs(lambda ls: ls * 2)), "once", "times, expected"),
+        (Submission("", ARRAY, True, parts(), logs(lambda ls: ls[:1] * len(ls))), "once", "task"),
+        (
+            Submission("", ARRAY, True, parts(), {"other.log": "x"}),
+            "log",
+            "part 0 left no log; there is other.log",
+        ),
+        (
+            Submission("", ARRAY, True, parts(JobState="FAILED"), logs(lambda _: ["x: no such"])),
+            "failed",
+            "part 0 is FAILED; its log ends: x: no such",
+        ),
+        (
+            Submission("", ARRAY, True, parts(NumNodes="1"), logs()),
+            "number",
+            "NumNodes=1, expected 2",
+        ),
+        (
+            Submission("", ARRAY, True, parts()[:1], logs()),
+            "array",
+            "1 parts ran, expected 2",
+        ),
+        (
+            Submission("", ARRAY, False, parts(JobState="RUNNING"), {}),
+            "limit",
+            "part 0 was still running after 90 s",
+        ),
+        (
+            Submission(
+                "",
+                ARRAY,
+                True,
+                parts(),
+                logs(lambda ls: [line.replace(" n1", " n0") for line in ls]),
+            ),
+            "once",
+            "expected",
+        ),
+    ],
+)
+def test_what_ran_otherwise_is_said(slurm, done, hint, said):
+    slurm(done)
+    problem = submitted(run_right())
+    assert problem.hint == hint
+    assert said in problem.message
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        CannotJudge("no SLURM answers here"),
+        Submission("", ARRAY, False, parts(JobState="PENDING", Reason="Resources"), {}),
+        Submission("", ARRAY, True, parts(JobState="NODE_FAIL"), {}),
+    ],
+)
+def test_what_is_not_the_answers_fault_is_not_judged(slurm, done):
+    slurm(done)
+    assert isinstance(submitted(run_right()), CannotJudge)
+
+
+def test_a_refusal_counts_only_where_a_right_script_is_taken(slurm):
+    slurm(Submission("sbatch: error: no"), Submission())
+    assert submitted(run_right()).hint == "refused"
+    slurm(Submission("sbatch: error: no"), Submission("sbatch: error: no"))
+    assert isinstance(submitted(run_right()), CannotJudge)
+
+
+def test_a_script_that_asks_for_something_else_is_never_submitted(slurm):
+    scripts = slurm()
+    problem = submitted(run_right(lambda text: text.replace("--nodes=", "--nodes=1")))
+    assert (problem.hint, scripts) == ("number", [])
+    assert problem.message.startswith("not submitted: ")
+
+
+@pytest.mark.parametrize("value", [None, 3, ["#!/bin/bash"], b"#!/bin/bash"])
+def test_only_a_str_is_a_script(value):
+    assert {claim.judge(run_of([value] * 4)).hint for claim in CHECK.claims} == {"text"}
+
+
+def test_both_ways_to_ask_for_the_parts_log_are_right():
+    run = run_right(lambda text: text.replace("\nsrun", "\n#SBATCH --job-name=sweep\nsrun"))
+    assert job_script.judge_array(run) is None
+    names = [job["name"] for job in inputs(3, 1)[0]]
+    texts = [
+        right(**job)
+        .replace(f"{name}-%A", "%x-%A")
+        .replace("#SBATCH --nodes", f"#SBATCH -J {name}\n#SBATCH --nodes")
+        for job, name in zip(inputs(3, 1)[0], names, strict=True)
+    ]
+    assert job_script.judge_array(run_of(texts)) is None
+    nameless = [text.replace("-J", "--comment") for text in texts]
+    assert job_script.judge_array(run_of(nameless)).hint == "log"
+
+
+def test_without_a_slurm_the_rest_is_judged_and_nothing_fails(monkeypatch, tmp_path):
+    monkeypatch.setenv("HPML_HOME", str(tmp_path))
+    source = '''%%answer job_script
+def job_script(name, nodes, tasks_per_node, cpus_per_task, minutes, parts, command):
+    return f"""#!/bin/bash
+#SBATCH -N {nodes} --ntasks-per-node={tasks_per_node} -c {cpus_per_task} -t {minutes}:00
+#SBATCH -a 0-{parts - 1} -o {name}-%A_%a.log
+srun {command}
+"""
+'''
+    monkeypatch.setattr(submission.shutil, "which", lambda *_, **__: None)
+    verdict = judge("job_script", source, seed=1)
+    assert verdict.status == "not gradable"
+    assert verdict.nothing_failed
+    assert (verdict.earned, verdict.points) == (4, 6)
+    assert "no SLURM answers here" in verdict.claims[-1].message

@@ -1,0 +1,189 @@
+"""Training under SLURM that is disturbed, carries on, and learns what it would have learned."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from hpml.training import checkpoint
+from hpml.training.history import Epoch, History, read_history
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+PATIENCE = 120.0  # seconds for each thing that is waited for
+SCRIPT = "slurm/06_several_nodes.slurm"
+RANKS = ["--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=1"]
+# An epoch is 25 steps of the two ranks, and takes less than a second.
+EPOCHS = 12
+SMALL = (
+    f"--epochs {EPOCHS} --samples 2000 --batch-size 40 --test-samples 100 --widths 8,8,32".split()
+)
+GOING_ON = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
+
+
+def until(there: Callable[[], Any], what: str) -> Any:
+    """What `there` returns once it is true."""
+    limit = time.monotonic() + PATIENCE
+    while not (found := there()):
+        assert time.monotonic() < limit, f"waited {PATIENCE:g} s for {what} in vain"
+        time.sleep(0.05)
+    return found
+
+
+@dataclass(frozen=True)
+class Training:
+    """The job script of training on several nodes, submitted to a cluster."""
+
+    cluster: Any
+    job: str
+
+    @property
+    def folder(self) -> Path:
+        return self.cluster.project() / "build/jobs" / self.job
+
+    @property
+    def log(self) -> str:
+        return (self.cluster.project() / f"slurm-several-nodes-{self.job}.out").read_text()
+
+    def told(self, field: str) -> str:
+        (line,) = self.cluster.said("scontrol", "--oneliner", "show", "job", self.job)
+        return re.search(rf"(?:^| ){field}=(\S*)", line)[1]
+
+    def position(self) -> dict[str, Any]:
+        """Where the checkpoint says that the training is."""
+        return checkpoint.load(self.folder)["position"]
+
+    def epochs(self) -> tuple[Epoch, ...]:
+        """Those that the checkpoint has; each has its seconds, which no other run has."""
+        return tuple(Epoch(**epoch) for epoch in self.position()["epochs"])
+
+    def underway(self) -> None:
+        """Wait for the first epochs."""
+        there = (self.folder / checkpoint.NAME).exists
+        until(lambda: there() and self.position()["epoch"] >= 2, "two epochs")
+        assert self.position()["epoch"] < EPOCHS, "too late to disturb it"
+
+    def ended(self) -> str:
+        return until(lambda: {self.told("JobState")} - GOING_ON, f"job {self.job}").pop()
+
+    def history(self) -> History:
+        assert self.ended() == "COMPLETED", self.log
+        return read_history(self.folder / "history.json")
+
+    def rank(self, number: int) -> psutil.Process:
+        """The process of a rank."""
+        mine = {"SLURM_JOB_ID": self.job, "SLURM_PROCID": str(number)}
+        for process in psutil.process_iter():
+            try:
+                if "hpml.train" in process.cmdline() and mine.items() <= process.environ().items():
+                    return process
+            except psutil.Error:
+                continue
+        raise AssertionError(f"rank {number} of job {self.job} does not run")
+
+    def node(self, number: int) -> str:
+        """The node of a rank."""
+        return self.rank(number).environ()["SLURMD_NODENAME"]
+
+
+@pytest.fixture(scope="module")
+def submit():
+    """Submits the training to a cluster; what is not over in the end is cancelled."""
+    submitted = []
+
+    def submit(cluster, *options: str) -> Training:
+        line = ["sbatch", "--parsable", f"--chdir={cluster.project()}", *RANKS, *options]
+        (job,) = cluster.said(*line, str(cluster.project() / SCRIPT), *SMALL)
+        submitted.append(Training(cluster, job))
+        return submitted[-1]
+
+    yield submit
+    for training in submitted:
+        if training.cluster.folder.exists():
+            training.cluster.run("scancel", training.job)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(cluster, submit) -> History:
+    """The same training, left in peace."""
+    training = submit(cluster)
+    history = training.history()
+    assert len(history.epochs) == EPOCHS
+    assert training.told("Restarts") == "0", training.log
+    return history
+
+
+def carried_on(training: Training, before: tuple[Epoch, ...], undisturbed: History) -> None:
+    """It ended well, kept the epochs that it had, and learned what it would have learned."""
+    history = training.history()
+    # Twice where scontrol and the script, which was told to stop, both asked for it.
+    assert training.told("Restarts") in ("1", "2")
+    assert 2 <= len(before) < EPOCHS
+    assert history.epochs[: len(before)] == before
+    assert (history.world_size, history.stopped) == (2, False)
+    for name in ("train_loss", "train_accuracy", "test_loss", "test_accuracy", "lr"):
+        curve, expected = (
+            [getattr(epoch, name) for epoch in whole.epochs] for whole in (history, undisturbed)
+        )
+        assert curve == pytest.approx(expected, rel=1e-5), name
+
+
+def test_a_job_that_is_requeued_saves_and_carries_on(cluster, submit, undisturbed):
+    training = submit(cluster)
+    training.underway()
+    cluster.said("scontrol", "requeue", training.job)
+    until(lambda: training.told("JobState") == "PENDING", "the job to be back in the queue")
+    before = training.epochs()
+    assert training.position()["consumed"] > 0  # in the middle of an epoch, so it was asked
+    carried_on(training, before, undisturbed)
+
+
+def test_a_job_that_is_warned_of_its_limit_goes_back_into_the_queue(cluster, submit, undisturbed):
+    training = submit(cluster)
+    training.underway()
+    # What --signal=TERM@90 of the script has SLURM do 90 s before the limit.
+    cluster.said("scancel", "--signal=TERM", training.job)
+    until(lambda: training.told("JobState") == "PENDING", "the job to be back in the queue")
+    before = training.epochs()
+    assert training.position()["consumed"] > 0
+    carried_on(training, before, undisturbed)
+
+
+def test_a_job_that_was_asked_to_save_carries_on_from_there(cluster, submit, undisturbed):
+    training = submit(cluster)
+    training.underway()
+    cluster.said("scancel", "--signal=USR1", training.job)
+    until(lambda: training.position()["consumed"] > 0, "a checkpoint within an epoch")
+    # The limit: what is still there is killed.
+    cluster.said("scancel", "--signal=KILL", training.job)
+    assert training.ended() == "CANCELLED"
+    before = training.epochs()
+    cluster.said("scontrol", "requeue", training.job)
+    carried_on(training, before, undisturbed)
+
+
+def test_a_job_that_is_cancelled_stays_out_of_the_queue(cluster, submit):
+    training = submit(cluster)
+    training.underway()
+    cluster.said("scancel", training.job)
+    assert training.ended() == "CANCELLED"
+    assert training.told("Restarts") == "0", training.log
+
+
+def test_a_lost_node_costs_no_more_than_the_steps_since_the_checkpoint(spare, submit, undisturbed):
+    up = spare.hpml("cluster", "up", "--nodes=6", "--cpus=1")
+    assert up.returncode == 0, up.stderr
+    training = submit(spare)
+
+    training.underway()
+    os.kill(spare.pid(training.node(1)), signal.SIGKILL)  # process 1 of the node: all of it ends
+    before = training.epochs()
+
+    carried_on(training, before, undisturbed)

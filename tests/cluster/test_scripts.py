@@ -1,0 +1,91 @@
+"""The job scripts, handed to a real SLURM as they stand, do what they promise."""
+
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from hpml.home import CHECKOUT
+from hpml.training.history import read_history
+
+pytestmark = pytest.mark.xdist_group("cluster")
+
+SCRIPTS = sorted((CHECKOUT / "slurm").glob("*.slurm"))
+GPU = [script.name for script in SCRIPTS if "--gpus-per-node" in script.read_text()]
+# What comes after the script is for the training: an epoch of two steps, and threads for two cores.
+SHORT = "--epochs 1 --samples 400 --test-samples 100 --batch-size 25 --widths 8,8,8 --threads 1"
+GOING_ON = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
+PATIENCE = 240.0  # seconds
+
+
+def ended(cluster, *words: str) -> tuple[str, str]:
+    """Submit a job, wait for its end; its number and its log. It must have been COMPLETED."""
+    (job,) = cluster.said("sbatch", "--parsable", f"--chdir={cluster.project()}", *words)
+    limit = time.monotonic() + PATIENCE
+    while True:
+        (line,) = cluster.said("scontrol", "--oneliner", "show", "job", job)
+        said = dict(re.findall(r"(\w+)=(\S*)", line))
+        if said["JobState"] not in GOING_ON:
+            break
+        assert time.monotonic() < limit, f"job {job} did not end in {PATIENCE:g} s"
+        time.sleep(0.2)
+    log = Path(said["StdOut"]).read_text()
+    assert (said["JobState"], said["Restarts"]) == ("COMPLETED", "0"), log
+    return job, log
+
+
+def test_each_script_without_gpus_is_run_here():
+    assert {script.name for script in SCRIPTS} - set(GPU) == {
+        "00_hello.slurm",
+        "06_one_node.slurm",
+        "06_several_nodes.slurm",
+    }
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4])
+def test_hello_says_where_each_rank_runs_and_their_sum(wide, nodes):
+    asked = [f"--nodes={nodes}"] if nodes != 1 else []
+    _, log = ended(wide, *asked, "slurm/00_hello.slurm")
+    where = dict(re.findall(r"^rank (\d+) of \d+ on (\w+): \d+ core", log, re.M))
+    ranks = 2 * nodes
+    assert sorted(where, key=int) == [str(rank) for rank in range(ranks)]
+    assert len(set(where.values())) == nodes
+    total = ranks * (ranks + 1) // 2
+    assert f"all_reduce over {ranks} rank(s): 1 + ... = {total}, as it should be" in log
+
+
+@pytest.mark.parametrize(
+    ("script", "asked", "ranks"),
+    [
+        ("06_one_node", [], 4),
+        ("06_several_nodes", ["--nodes=1"], 2),
+        ("06_several_nodes", [], 4),
+        ("06_several_nodes", ["--nodes=4"], 8),
+    ],
+)
+def test_training_leaves_its_history_and_a_checkpoint(wide, script, asked, ranks):
+    job, log = ended(wide, *asked, f"slurm/{script}.slurm", *SHORT.split())
+    assert f"{ranks} ranks × 1 thread, cpu" in log
+    left = wide.project() / "build/jobs" / job
+    history = read_history(left / "history.json")
+    assert (history.world_size, history.stopped, len(history.epochs)) == (ranks, False, 1)
+    assert (left / "checkpoint.pt").exists()
+
+
+@pytest.mark.parametrize("script", GPU)
+def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(wide, script, tmp_path):
+    shutil.copytree(CHECKOUT / "slurm", tmp_path / "slurm")
+    submit = 'source slurm/site.sh && submit --test-only "$@" 2>&1'
+    words = ["bash", "-c", f"cd {tmp_path} && {submit}", "submit", f"slurm/{script}"]
+    refused = wide.run(*words)
+    assert refused.returncode != 0
+    assert "generic resource" in refused.stdout
+
+    site = tmp_path / "slurm/site.sh"
+    text, count = re.subn(r"(?m)^gpus_per_node= ", "gpus_per_node=0 ", site.read_text())
+    site.write_text(text)
+    assert count == 1
+    (line,) = wide.said(*words)
+    assert re.search(r"to start at .* using 64 processors on nodes n\[1-2\]", line)

@@ -1,0 +1,15 @@
+# wrong: the text begins with the line break after the three quotes
+# hint: shebang
+# claim: it asks for nodes, tasks on each, and cores for each
+def job_script(name, nodes, tasks_per_node, cpus_per_task, minutes, parts, command):
+    return f"""
+#!/bin/bash
+#SBATCH --job-name={name}
+#SBATCH --nodes={nodes}
+#SBATCH --ntasks-per-node={tasks_per_node}
+#SBATCH --cpus-per-task={cpus_per_task}
+#SBATCH --time={minutes}
+#SBATCH --array=0-{parts - 1}
+#SBATCH --output={name}-%A_%a.log
+srun {command}
+"""
