@@ -12,17 +12,21 @@ ends a process namespace as a whole.
 
 import os
 import shutil
+import subprocess
 import sys
-import sysconfig
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
 
 import hpml
+from hpml.grading import cgroup
+from hpml.home import CHECKOUT
 from hpml.problem import UserError
 from hpml.ranks import warm
 
@@ -30,24 +34,29 @@ from hpml.ranks import warm
 SEEN = ("__init__.py", "link.py", "problem.py", "ranks", "wire.py")
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
+PROGRAMS = {"bwrap": "bubblewrap", "prlimit": "util-linux"}  # and Debian's packages of them
 LOOK_EVERY = 0.05  # seconds between two looks at what a submission uses
+TRY_LIMIT = 20.0  # seconds for an empty sandbox to come and go
+
+NAMESPACES = "bubblewrap: namespaces, no capabilities, read-only system, private /tmp"
+LIMITS = "limits of each process: files, file size, processor time"
+WATCH = "watch over memory, processes, processor time and wall time of all together"
+GROUP = "control group: memory and processes"
+REQUIRED = (NAMESPACES, LIMITS, WATCH)
 
 MIB = 2**20
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use at a time, and, of processor time, in all."""
+    """What one submission may use at a time, and, of time, in all."""
 
-    memory: int = 8 * 1024 * MIB  # bytes, resident, of all its processes added up
-    processes: int = 400  # and threads
-    processor: float = 600.0  # seconds, of all its processes together
+    memory: int = 6 * 1024 * MIB  # bytes, of all its processes added up
+    processes: int = 600  # and threads
+    processor: float = 900.0  # seconds, of all its processes together
+    wall: float = 900.0  # seconds
     files: int = 1024  # open ones, in each process
     disk: int = 256 * MIB  # bytes in /tmp, and as many in /dev/shm
-
-
-class Exceeded(Exception):
-    """The submission went over a limit, and was ended. The message says over which."""
 
 
 @dataclass
@@ -58,25 +67,61 @@ class Sandbox:
     layers: tuple[str, ...]
     exceeded: str = ""
 
+    @property
+    def alive(self) -> bool:
+        return self.server.alive()
 
+
+@cache
 def missing() -> str | None:
     """Why there can be no sandbox on this machine, with the remedy; None where it can."""
-    if shutil.which("bwrap") is None:
-        return "bubblewrap is not installed: apt install bubblewrap"
+    for program, package in PROGRAMS.items():
+        if shutil.which(program) is None:
+            return f"{program} is not installed: apt install {package}"
+    command = [*_command(Limits(), None), sys.executable, "-c", "import hpml.ranks.channel"]
+    try:
+        tried = subprocess.run(
+            command,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TRY_LIMIT,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap does not run here: {error}"
+    if tried.returncode:
+        said = (tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"])[-1]
+        return f"bubblewrap does not run here: {said[:200]}: are user namespaces switched off?"
     return None
+
+
+@cache
+def layers() -> tuple[str, ...]:
+    """The layers that a sandbox has on this machine; none where there can be no sandbox."""
+    if missing() is not None:
+        return ()
+    group = cgroup.make(64 * MIB, 10)
+    if group is None:
+        return REQUIRED
+    group.remove()
+    return (*REQUIRED, GROUP)
 
 
 @contextmanager
 def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
     """A sandbox whose warm server this thread's launches take their ranks from.
 
-    Raises UserError where this machine cannot make one.
+    When it is left, everything in it has ended. Raises UserError where this machine cannot make
+    one, and `warm.ServerDied` where it does not come up.
     """
     if why := missing():
         raise UserError(f"no sandbox: {why}")
-    inside = warm.Inside(_command(limits), _environment())
+    group = cgroup.make(limits.memory, limits.processes)
+    inside = warm.Inside(_command(limits, group), _environment())
     server = warm.WarmServer(inside)
-    running = Sandbox(server, ("bubblewrap", "resource limits", "watch"))
+    running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP))
     over = threading.Event()
     watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)
     watch.start()
@@ -88,9 +133,11 @@ def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
         over.set()
         server.kill()
         watch.join(timeout=5)
+        if group is not None:
+            group.remove()
 
 
-def _command(limits: Limits) -> list[str]:
+def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     """bwrap and its options; what follows is run inside."""
     words = [
         *("bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
@@ -106,16 +153,41 @@ def _command(limits: Limits) -> list[str]:
         words += ["--ro-bind-try", setting, setting]
     for folder in ("/tmp", "/dev/shm"):
         words += ["--size", str(limits.disk), "--tmpfs", folder]
-    for prefix in dict.fromkeys((sys.base_prefix, sys.prefix)):
-        if not Path(prefix).is_relative_to("/usr"):
-            words += ["--ro-bind", prefix, prefix]
-    package = Path(hpml.__file__).parent
-    if package.is_relative_to(sysconfig.get_paths()["purelib"]):
-        words += ["--tmpfs", str(package)]  # hide what was just mounted with the interpreter
+    words += _interpreter()
+    words += ["--chdir", "/tmp", "--"]
+    return [*_joining(group), *words, *_with_limits(limits)]
+
+
+def _interpreter() -> list[str]:
+    """What shows the interpreter with its packages, and of this project only what ranks need.
+
+    Whatever of the project or of a home lies inside the interpreter's folders is covered first.
+    """
+    package = Path(hpml.__file__).resolve().parent
+    prefixes = [Path(p).resolve() for p in dict.fromkeys((sys.base_prefix, sys.prefix))]
+    words = []
+    for prefix in prefixes:
+        if not prefix.is_relative_to("/usr"):
+            words += ["--ro-bind", str(prefix), str(prefix)]
+    mounted = [Path("/usr"), *prefixes]
+    for hidden in (CHECKOUT, package, Path.home()):
+        if any(hidden.is_relative_to(prefix) and hidden != prefix for prefix in mounted):
+            words += ["--tmpfs", str(hidden)]
+            for prefix in prefixes:
+                if prefix.is_relative_to(hidden):
+                    words += ["--ro-bind", str(prefix), str(prefix)]
     for name in SEEN:
         words += ["--ro-bind", str(package / name), str(package / name)]
-    words += ["--chdir", "/tmp", "--"]
-    return [*words, *_with_limits(limits)]
+    return words
+
+
+def _joining(group: cgroup.Group | None) -> list[str]:
+    """What puts a process into the group before it becomes what follows."""
+    if group is None:
+        return []
+    enter = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ >"$1" || exit 1; shift; n=$((n-1)); done'
+    entrances = group.entrances
+    return ["/bin/sh", "-c", f'{enter}; exec "$@"', "sh", str(len(entrances)), *entrances]
 
 
 def _with_limits(limits: Limits) -> list[str]:
@@ -136,33 +208,43 @@ def _environment() -> dict[str, str]:
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
         "TMPDIR": "/tmp",
-        "PYTHONPATH": str(Path(hpml.__file__).parents[1]),
+        "PYTHONPATH": str(Path(hpml.__file__).resolve().parents[1]),
+        "PYTHONDONTWRITEBYTECODE": "1",
     }
 
 
 def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
     """End the sandbox when its processes together use more than they may."""
+    began = time.monotonic()
     spent: dict[int, float] = {}
     while not over.wait(LOOK_EVERY):
         memory = processes = 0
         for process in _family(running.server.pid):
             try:
                 with process.oneshot():
-                    memory += process.memory_info().rss
+                    memory += _own_memory(process)
                     processes += process.num_threads()
                     times = process.cpu_times()
                     spent[process.pid] = times.user + times.system
             except (psutil.Error, OSError):
                 continue
         if memory > limits.memory:
-            running.exceeded = f"more than {limits.memory // MIB} MiB of memory"
+            running.exceeded = f"it used more than {limits.memory // MIB} MiB of memory"
         elif processes > limits.processes:
-            running.exceeded = f"more than {limits.processes} processes and threads"
+            running.exceeded = f"it started more than {limits.processes} processes and threads"
         elif sum(spent.values()) > limits.processor:
-            running.exceeded = f"more than {limits.processor:.0f} s of processor time"
+            running.exceeded = f"it used more than {limits.processor:.0f} s of processor time"
+        elif time.monotonic() - began > limits.wall:
+            running.exceeded = f"it ran for more than {limits.wall:.0f} s"
         if running.exceeded:
             running.server.kill()
             return
+
+
+def _own_memory(process: psutil.Process) -> int:
+    """Bytes that the process holds, without the code and files that it shares with others."""
+    info = process.memory_info()
+    return info.rss - info.shared
 
 
 def _family(pid: int) -> list[psutil.Process]:

@@ -31,6 +31,7 @@ def launch(
     timeout: float = 60.0,
     threads: int = 1,
     link: str | None = None,
+    delays: int | None = None,
     watched: Watched | None = None,
     on_output: Callable[[int, str], None] | None = None,
 ) -> Evidence:
@@ -53,6 +54,9 @@ def launch(
     cannot be added). They reach each other there, and nothing else. The evidence then has each
     rank's traffic; results are the same as without. Where this machine cannot emulate a network,
     the ranks run without, and `evidence.no_link` says why.
+
+    With `delays`, a seed, each rank waits now and then before a collective, up to 50 ms and 0.2 s
+    in all: what only works while the ranks happen to keep step then does not.
 
     Nothing outlives the launch. A rank that raises, exits or is killed, ranks in different
     collectives or with different shapes, ranks that wait for what cannot come: each ends the launch
@@ -96,6 +100,7 @@ def launch(
             process_group=process_group,
             timeout=timeout,
             threads=threads,
+            delays=delays,
         )
         for rank in range(world_size)
     ]

@@ -11,6 +11,7 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import ModuleType
@@ -45,6 +46,7 @@ class Job:
     process_group: bool = True
     timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
     threads: int = 1
+    delays: int | None = None  # the seed of waits before its calls, where there are any
 
 
 def answer_module(source: str, filename: str) -> ModuleType:
@@ -105,8 +107,24 @@ def _prepare(job: Job, send: EventSender, stacks: int) -> None:
     random.seed()
     np.random.seed()
     first = 0 if job.process_group else 1
-    recorder.install(recorder.Recorder(send, job.filename, first))
+    delays = iter(()) if job.delays is None else _delays(job.delays, job.rank)
+    recorder.install(recorder.Recorder(send, job.filename, first, delays))
     send(["begin", time.monotonic()])
+
+
+def _delays(seed: int, rank: int) -> Iterator[float]:
+    """Seconds to wait before each of the rank's calls: a long first one, then short ones, a few.
+
+    Of 0.2 s in all, so that what only holds while all ranks keep step comes to light.
+    """
+    draw = random.Random(f"{seed} {rank}")
+    left = 0.2
+    longest = 0.05
+    while left > 0:
+        wait = draw.choice((0.0, draw.uniform(0.0, longest)))
+        left -= wait
+        longest = 0.01
+        yield wait
 
 
 def _play(job: Job) -> list[Any]:

@@ -47,7 +47,7 @@ class Running:
         self._selector = selectors.DefaultSelector()
         self._agreement = diagnose.Agreement()
         self._control_text = b""
-        self._supervisor_gone = False
+        self._supervisor_gone = self._all_gone = False
         self._stacks: list[int] = []  # where each rank's come out
         self._open()
         # The server may have taken seconds to start; that is not the launch's time.
@@ -75,7 +75,7 @@ class Running:
                 raise warm.ServerDied("the launch's supervisor went away before its ranks ended")
             now = time.monotonic()
             if diagnosis is None and now >= next_look:
-                diagnosis = self._watch.look(now)
+                diagnosis = diagnose.flood(self._logs) or self._watch.look(now)
                 next_look = now + LOOK_EVERY
         seconds = time.monotonic() - self._started
         diagnosis = diagnosis or diagnose.fault(self._logs, self._words)
@@ -217,6 +217,8 @@ class Running:
                 self._watch.pids = self._server.pids_here(message["pids"])
             elif "rank" in message:
                 self._rank_gone(message["rank"], message["status"])
+            elif "gone" in message:
+                self._all_gone = message["gone"]
             elif "no_link" in message:
                 self._no_link = message["no_link"]
             elif "traffic" in message:
@@ -251,6 +253,8 @@ class Running:
                 else:  # whatever a rank still had to say is not evidence any more
                     self._selector.unregister(key.fileobj)
                     key.fileobj.close()
+        if not self._all_gone:
+            self._server.end_all()
         self._close()
 
     def _something_left(self) -> bool:

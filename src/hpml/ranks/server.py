@@ -30,6 +30,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     _import_what_ranks_use()
     _become_subreaper()
+    _allow_looking_inside(False)
     # What is there now is never collected again: the ranks then share its pages for good.
     gc.collect()
     gc.freeze()
@@ -93,6 +94,17 @@ def _die_with_parent() -> None:
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, int(signal.SIGKILL), 0, 0, 0)
+
+
+def _allow_looking_inside(allowed: bool) -> None:
+    """Whether other processes of this user may read and change this one's memory and descriptors.
+
+    Ranks run as the same user as the server and the supervisors, which must stay out of their
+    reach: see "dumpable" in prctl(2) and ptrace(2).
+    """
+    if sys.platform == "linux":
+        pr_set_dumpable = 4
+        ctypes.CDLL(None, use_errno=True).prctl(pr_set_dumpable, int(allowed), 0, 0, 0)
 
 
 def _drain(fd: int) -> None:
@@ -213,11 +225,14 @@ def _network(link: str | None, world_size: int, control: socket.socket) -> "netw
     from hpml.link import parse_link
     from hpml.ranks import network
 
+    _allow_looking_inside(True)  # else the kernel does not let it map users; no rank is there yet
     try:
         built = network.build(parse_link(link, world_size), world_size)
     except network.NoNetwork as error:
         _tell(control, {"no_link": str(error)})
         return None
+    finally:
+        _allow_looking_inside(False)
     _die_with_parent()  # the kernel forgets it when a process changes its user namespace
     return built
 
@@ -253,6 +268,7 @@ def _become_rank(
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _die_with_parent()
+        _allow_looking_inside(True)  # the parent looks at what a rank waits for
         for fd in keep_out:
             if fd not in own:
                 os.close(fd)

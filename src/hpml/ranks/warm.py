@@ -60,6 +60,9 @@ class WarmServer:
             ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
+            # A sandbox's own words could be anything, and could redraw the terminal.
+            stdout=None if inside is None else subprocess.DEVNULL,
+            stderr=None if inside is None else subprocess.DEVNULL,
             env=environment,
             start_new_session=True,
         )
@@ -121,6 +124,11 @@ class WarmServer:
                 socket.send_fds(self._control, [b"f"], [control.fileno(), *fds])
             except OSError as error:
                 raise ServerDied(f"the warm server went away: {error}") from None
+
+    def end_all(self) -> None:
+        """End what a launch left behind although its supervisor should have: in a sandbox, all."""
+        if self._inside is not None:
+            self.kill()
 
     def kill(self) -> None:
         """End the server at once. In a sandbox that ends everything in it, whatever it does."""
