@@ -111,7 +111,7 @@ def layers() -> tuple[str, ...]:
 
 @contextmanager
 def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
-    """A sandbox whose warm server this thread's launches take their ranks from.
+    """A sandbox, for `warm.using(box.server)` to take ranks from.
 
     When it is left, everything in it has ended. Raises UserError where this machine cannot make
     one, and `warm.ServerDied` where it does not come up.
@@ -127,8 +127,7 @@ def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
     watch.start()
     try:
         server.wait_until_ready()
-        with warm.using(server):
-            yield running
+        yield running
     finally:
         over.set()
         server.kill()

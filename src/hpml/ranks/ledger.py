@@ -130,8 +130,7 @@ class RankLog:
         )
 
     def _time(self, at: float, now: float) -> float:
-        """A moment that a rank tells, on the launch's clock; not before it began, and not to come.
-        """
+        """A moment that a rank tells, on the launch's clock: neither before it nor to come."""
         since = float(at) - self.started
         if not -1.0 <= since <= now + 1.0:
             raise ValueError(f"a moment {since:.1f} s from the start, told after {now:.1f} s")

@@ -107,7 +107,7 @@ def _prepare(job: Job, send: EventSender, stacks: int) -> None:
     random.seed()
     np.random.seed()
     first = 0 if job.process_group else 1
-    delays = iter(()) if job.delays is None else _delays(job.delays, job.rank)
+    delays = None if job.delays is None else _delays(job.delays, job.rank)
     recorder.install(recorder.Recorder(send, job.filename, first, delays))
     send(["begin", time.monotonic()])
 

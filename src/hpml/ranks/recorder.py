@@ -74,11 +74,11 @@ class Recorder:
         send: Callable[[list[Any]], None],
         watched: str,
         first: int = 1,
-        delays: Iterator[float] = iter(()),
+        delays: Iterator[float] | None = None,
     ) -> None:
         self._send = send
         self._watched = watched
-        self._delays = delays
+        self._delays = iter(()) if delays is None else delays
         self._lock = threading.Lock()
         self._calls = first - 1
         self._sequences: dict[Any, int] = {}

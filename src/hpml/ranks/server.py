@@ -90,7 +90,7 @@ def _become_subreaper() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, int(signal.SIGKILL), 0, 0, 0)
@@ -179,7 +179,7 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
     try:
         os.setsid()
         _become_subreaper()
-        _die_with_parent()
+        die_with_parent()
         lines = control.makefile("r")
         header = json.loads(lines.readline() or "{}")
         scratch = header.get("scratch", "")
@@ -233,7 +233,7 @@ def _network(link: str | None, world_size: int, control: socket.socket) -> "netw
         return None
     finally:
         _allow_looking_inside(False)
-    _die_with_parent()  # the kernel forgets it when a process changes its user namespace
+    die_with_parent()  # the kernel forgets it when a process changes its user namespace
     return built
 
 
@@ -267,7 +267,7 @@ def _become_rank(
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _die_with_parent()
+        die_with_parent()
         _allow_looking_inside(True)  # the parent looks at what a rank waits for
         for fd in keep_out:
             if fd not in own:
