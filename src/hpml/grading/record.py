@@ -125,7 +125,8 @@ def from_json(data: Any, where: str) -> Record:
 def write(record: Record, folder: Path) -> Path:
     """Write the record to FOLDER/PERSON.json, whole or not at all."""
     path = folder / f"{record.person}.json"
-    write_whole(path, json.dumps(record.as_json(), indent=1, ensure_ascii=False).encode())
+    text = json.dumps(record.as_json(), indent=1, ensure_ascii=False)
+    write_whole(path, text.encode("utf-8", "backslashreplace"))  # a lone surrogate as JSON has it
     return path
 
 
