@@ -42,6 +42,7 @@ COMMANDS = {
     "check": Command("learn_command", "check", "Check the answers in files.", "Exercises"),
     "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),
     "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
+    "grade": Command("grade_command", "grade", "Grade what a class handed in.", "Teaching"),
     "train": Command(
         "train_command",
         "train",

@@ -59,6 +59,12 @@ class Limits:
     disk: int = 256 * MIB  # bytes in /tmp, and as many in /dev/shm
 
 
+def shared_by(jobs: int) -> Limits:
+    """Limits for `jobs` submissions at a time, which then leave this machine some memory."""
+    share = int(0.7 * psutil.virtual_memory().total / jobs)
+    return Limits(memory=min(Limits.memory, share))
+
+
 @dataclass
 class Sandbox:
     """A sandbox that is running. `exceeded` says which limit ended it, empty while none did."""
