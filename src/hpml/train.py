@@ -9,6 +9,7 @@ gradients. `train(config)` is the same for notebooks and benchmarks.
 """
 
 import dataclasses
+import os
 import signal
 import sys
 import time
@@ -342,7 +343,13 @@ def main(arguments: Sequence[str] | None = None, program: str = "hpml train") ->
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(program="python -m hpml.train"))
+        code = main(program="python -m hpml.train")
     except UserError as error:
         print(error, file=sys.stderr)
         sys.exit(USAGE)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # All is written, and the interpreter's own end is left out: a thread of Gloo's that is about to
+    # let go of a tensor then aborts the process, one rank in a few hundred
+    # (https://github.com/pytorch/pytorch/pull/179291).
+    os._exit(code)

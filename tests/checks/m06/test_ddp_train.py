@@ -159,9 +159,14 @@ def test_the_answer_is_a_script_that_torchrun_runs(solution, tmp_path):
     script = tmp_path / "ddp_train.py"
     script.write_text(solution("ddp_train").partition("\n")[2])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    ended = subprocess.run(
-        [*command, str(script)], capture_output=True, text=True, timeout=300, cwd=tmp_path
-    )
+    for _ in range(3):
+        ended = subprocess.run(
+            [*command, str(script)], capture_output=True, text=True, timeout=300, cwd=tmp_path
+        )
+        # Now and then a thread of Gloo's aborts a process that ends, its work done:
+        # https://github.com/pytorch/pytorch/pull/179291
+        if "terminate called without an active exception" not in ended.stderr:
+            break
     assert ended.returncode == 0, ended.stderr
     losses = [float(loss) for loss in re.findall(r"^epoch \d: loss (\S+)$", ended.stdout, re.M)]
     assert len(losses) == 3, "one line per epoch, from rank 0 alone"
