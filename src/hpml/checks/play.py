@@ -90,7 +90,7 @@ def examine(
         plays.append((max(world for world, _ in plays), True))
     for world, waits in plays:
         try:
-            run, fault = _play_patiently(check, source, world, seed, waits)
+            run, fault = _play_patiently(check, source, world, seed + waits, waits)
         except Exception as error:  # ours, whatever it is: the answer runs elsewhere
             verdict = _not_gradable(check, f"world size {world}: {_one_line(error)}", seed)
             return Examined(verdict, runs[-1].evidence if runs else None, error)
@@ -135,7 +135,7 @@ def _play(
     check: Check, source: str, world: int, seed: int, delayed: bool
 ) -> tuple[Run, Evidence | None]:
     """One run of all stages, and the evidence of the stage that ended badly, if one did."""
-    inputs = check.inputs(seed + delayed, world)
+    inputs = check.inputs(seed, world)
     stages = check.stages or (Stage("play", check.drive, link=check.link),)
     found: dict[str, Evidence] = {}
     fault = None
