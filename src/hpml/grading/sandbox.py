@@ -146,6 +146,7 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     """bwrap and its options; what follows is run inside."""
     words = [
         *("bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
+        "--as-pid-1",  # the server then cannot be killed, nor looked into, from inside
         *("--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL"),
         *("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"),
     ]
@@ -159,7 +160,8 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     for folder in ("/tmp", "/dev/shm"):
         words += ["--size", str(limits.disk), "--tmpfs", folder]
     words += _interpreter()
-    words += ["--chdir", "/tmp", "--"]
+    # What is left of "/" and of /dev is memory, too
+    words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/tmp", "--"]
     return [*_joining(group), *words, *_with_limits(limits)]
 
 
@@ -222,17 +224,20 @@ def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
     """End the sandbox when its processes together use more than they may."""
     began = time.monotonic()
     spent: dict[int, float] = {}
+    shared = 0  # bytes that every process has from the server that it was forked from
     while not over.wait(LOOK_EVERY):
-        memory = processes = 0
+        memory, processes = shared, 0
         for process in _family(running.server.pid):
             try:
                 with process.oneshot():
-                    memory += _own_memory(process)
+                    memory += max(0, _own_memory(process) - shared)
                     processes += process.num_threads()
                     times = process.cpu_times()
                     spent[process.pid] = times.user + times.system
             except (psutil.Error, OSError):
                 continue
+        if not running.server.ready:
+            shared = max(shared, memory)
         if memory > limits.memory:
             running.exceeded = f"it used more than {limits.memory // MIB} MiB of memory"
         elif processes > limits.processes:

@@ -76,6 +76,11 @@ class WarmServer:
         return self._process.pid
 
     @property
+    def ready(self) -> bool:
+        """Whether it has been seen to have torch imported."""
+        return self._ready
+
+    @property
     def tmp(self) -> str:
         """Where launches may keep files, by the name that the server knows it by."""
         return tempfile.gettempdir() if self._inside is None else self._inside.tmp
@@ -88,7 +93,7 @@ class WarmServer:
         if self._inside is None:
             return list(pids)
         here = {}
-        for process in psutil.Process(self.pid).children(recursive=True):
+        for process in _descendants(self.pid):
             numbers = _numbers(process.pid)
             if len(numbers) > 1:
                 here[numbers[-1]] = process.pid
@@ -131,9 +136,11 @@ class WarmServer:
             self.kill()
 
     def kill(self) -> None:
-        """End the server at once. In a sandbox that ends everything in it, whatever it does."""
+        """End the server at once. In a sandbox that ends everything in it, and is waited for."""
+        family = _descendants(self.pid) if self._inside is not None else []
         self._process.kill()
         self._process.wait(timeout=10)
+        psutil.wait_procs(family, timeout=10)
         self._control.close()
 
     def stop(self) -> None:
@@ -144,6 +151,13 @@ class WarmServer:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(timeout=10)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
 
 
 def _numbers(pid: int) -> list[int]:
