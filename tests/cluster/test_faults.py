@@ -1,7 +1,10 @@
 """Training under SLURM that is disturbed, carries on, and learns what it would have learned."""
 
+import contextlib
+import fcntl
 import os
 import re
+import select
 import signal
 import time
 from collections.abc import Callable
@@ -180,10 +183,43 @@ def test_a_job_that_is_cancelled_stays_out_of_the_queue(cluster, submit):
 def test_a_lost_node_costs_no_more_than_the_steps_since_the_checkpoint(spare, submit, undisturbed):
     up = spare.hpml("cluster", "up", "--nodes=6", "--cpus=1")
     assert up.returncode == 0, up.stderr
-    training = submit(spare)
+    training, writing = submit(spare), submit(spare)
 
     training.underway()
     os.kill(spare.pid(training.node(1)), signal.SIGKILL)  # process 1 of the node: all of it ends
     before = training.epochs()
 
+    writing.underway()
+    _kill_in_the_middle_of_writing(writing)
+    assert checkpoint.load(writing.folder) is not None
+    before_writing = writing.epochs()
+
     carried_on(training, before, undisturbed)
+    carried_on(writing, before_writing, undisturbed)
+
+
+def _kill_in_the_middle_of_writing(training: Training) -> None:
+    """Kill the node of rank 0 when a part of its checkpoint is written.
+
+    A pipe stands where the file is written to, so that the rank stops when the pipe is full.
+    """
+    writer, node = training.rank(0), training.cluster.pid(training.node(0))
+    pipe = (training.folder / checkpoint.NAME).with_suffix(".unfinished")
+
+    def laid() -> bool:
+        with contextlib.suppress(FileExistsError):  # it is writing just now
+            os.mkfifo(pipe)
+            return True
+        return False
+
+    until(laid, "a moment without a write")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+        arrived, _, _ = select.select([reader], [], [], PATIENCE)
+        assert arrived, "it never wrote"
+        os.kill(node, signal.SIGKILL)
+        until(lambda: not writer.is_running(), "the writer to end")
+    finally:
+        pipe.unlink()
+        os.close(reader)

@@ -1,5 +1,6 @@
 """The course's job scripts, submitted as ./hpml submit does, to a real SLURM."""
 
+import json
 import os
 import re
 import shutil
@@ -45,6 +46,7 @@ def test_training_runs_on_two_nodes_over_their_own_network(cluster, tidy):
     assert "sbatch --nodes=2 --cpus-per-task=1 slurm/06_several_nodes.slurm --epochs 1" in lines[1]
     assert any(line.startswith("4 ranks × 1 thread, cpu") for line in lines)
     (job,) = re.findall(r"^job (\d+) is in the queue$", told.stdout, re.M)
+    assert json.loads((CHECKOUT / "build/jobs" / job / "history.json").read_text())
     placed = cluster.said("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%N")
     assert placed == ["n[1-2]"]
 

@@ -68,6 +68,7 @@ class DataParallel(nn.Module):
 
     def send(self) -> None:
         bucket = self.buckets[len(self.sent)]
-        flat = torch.cat([p.grad.flatten() for p in bucket if p.grad is not None])
+        there = [p.grad.flatten() for p in bucket if p.grad is not None]
+        flat = torch.cat(there) if there else torch.zeros(0, dtype=bucket[0].dtype)
         flat /= dist.get_world_size()
         self.sent.append((flat, dist.all_reduce(flat, async_op=True)))
