@@ -118,7 +118,8 @@ def _code(source: str) -> Markup:
         shown = Markup('<span class="magic">{}</span>').format(first) + newline
     else:
         shown, rest = Markup(""), text
-    shown += Markup(highlight(rest, PythonLexer(stripnl=False, ensurenl=False), _FORMATTER))
+    lexer = PythonLexer(stripnl=False)
+    shown += Markup(highlight(rest, lexer, _FORMATTER).removesuffix("\n")) if rest else ""
     # Pygments closes its elements at the end of a line and opens them again in the next.
     return Markup("\n").join(
         Markup('<span class="line">{}</span>').format(Markup(line)) for line in shown.split("\n")

@@ -125,10 +125,11 @@ def ungraded(records: Iterable[Record]) -> list[tuple[Record, Result]]:
 
 def summary(records: Sequence[Record]) -> str:
     """The class in one or two sentences."""
-    totals = [record.earned for record in records if record.complete and record.results]
+    read = [record for record in records if record.results and not record.refused]
+    totals = [record.earned for record in read if record.complete]
     words = f"{len(records)} {'person' if len(records) == 1 else 'people'}"
     if totals:
-        points = max(record.points for record in records)
+        points = max(record.points for record in read)
         words += f"; the median is {statistics.median(totals):g} of {points} points"
     incomplete = sum(not record.complete for record in records)
     if incomplete:
