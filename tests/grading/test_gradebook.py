@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -43,6 +44,19 @@ def exported(path: Path) -> dict[str, dict[str, str]]:
     return {row["student_id"]: row for row in rows if row["assignment"] == ASSIGNMENT}
 
 
+@pytest.fixture(scope="session")
+def empty(course: Day, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A gradebook with nothing in it, which takes nbgrader a second to make."""
+    path = tmp_path_factory.mktemp("gradebook") / "empty.db"
+    gradebook.write([], course, path)
+    return path
+
+
+@pytest.fixture
+def path(empty: Path, tmp_path: Path) -> Path:
+    return shutil.copy(empty, tmp_path / "gradebook.db")
+
+
 def grade(book: Gradebook, exercise: str, person: str = "ada"):
     return book.find_grade(f"check-{exercise}", ASSIGNMENT, ASSIGNMENT, person)
 
@@ -67,10 +81,10 @@ def test_nbgrader_exports_the_marks(
 
 
 def test_the_cells_are_those_of_the_exercise_notebook(
-    record: Callable[..., Record], course: Day, tmp_path: Path
+    record: Callable[..., Record], course: Day, path: Path
 ) -> None:
-    gradebook.write([record()], course, tmp_path / "gradebook.db")
-    with opened(tmp_path / "gradebook.db") as book:
+    gradebook.write([record()], course, path)
+    with opened(path) as book:
         assert [assignment.name for assignment in book.assignments] == [ASSIGNMENT]
         notebook = book.find_notebook(ASSIGNMENT, ASSIGNMENT)
         points = {cell.name: cell.max_score for cell in notebook.grade_cells}
@@ -81,9 +95,8 @@ def test_the_cells_are_those_of_the_exercise_notebook(
 
 
 def test_what_could_not_be_graded_waits_for_a_person(
-    record: Callable[..., Record], course: Day, tmp_path: Path
+    record: Callable[..., Record], course: Day, path: Path
 ) -> None:
-    path = tmp_path / "gradebook.db"
     gradebook.write(
         [record(status={"ddp": "not gradable", "shard_sampler": "missing"})], course, path
     )
@@ -102,8 +115,7 @@ def test_what_could_not_be_graded_waits_for_a_person(
     ]
 
 
-def test_done_again_it_updates(record: Callable[..., Record], course: Day, tmp_path: Path) -> None:
-    path = tmp_path / "gradebook.db"
+def test_done_again_it_updates(record: Callable[..., Record], course: Day, path: Path) -> None:
     gradebook.write([record("ada", {"ddp": "not gradable"}), record("bob")], course, path)
     gradebook.write([record("ada", {"ddp": "failed"}, name="", email="")], course, path)
     gradebook.write([record("ada", {"ddp": "failed"}, name="", email="")], course, path)
@@ -119,9 +131,8 @@ def test_done_again_it_updates(record: Callable[..., Record], course: Day, tmp_p
 
 
 def test_a_mark_given_by_hand_stands(
-    record: Callable[..., Record], course: Day, tmp_path: Path
+    record: Callable[..., Record], course: Day, path: Path
 ) -> None:
-    path = tmp_path / "gradebook.db"
     gradebook.write([record(status={"ddp": "failed"})], course, path)
     with opened(path) as book:
         grade(book, "ddp").manual_score = 20.0
@@ -135,10 +146,10 @@ def test_a_mark_given_by_hand_stands(
 
 
 def test_marks_of_an_unsafe_run_say_so(
-    record: Callable[..., Record], course: Day, tmp_path: Path
+    record: Callable[..., Record], course: Day, path: Path
 ) -> None:
-    gradebook.write([record(unsafe=True)], course, tmp_path / "gradebook.db")
-    with opened(tmp_path / "gradebook.db") as book:
+    gradebook.write([record(unsafe=True)], course, path)
+    with opened(path) as book:
         comment = book.find_comment("answer-ddp", ASSIGNMENT, ASSIGNMENT, "ada").comment
     assert comment == "UNSAFE: graded outside a sandbox"
 
@@ -154,9 +165,8 @@ def test_a_file_that_is_no_gradebook_is_left_as_it_is(
 
 
 def test_a_gradebook_of_another_version_of_the_course_is_refused(
-    record: Callable[..., Record], course: Day, tmp_path: Path
+    record: Callable[..., Record], course: Day, path: Path
 ) -> None:
-    path = tmp_path / "gradebook.db"
     gradebook.write([record()], course, path)
     with opened(path) as book:
         book.add_grade_cell("check-old", ASSIGNMENT, ASSIGNMENT, max_score=1, cell_type="code")
@@ -167,9 +177,8 @@ def test_a_gradebook_of_another_version_of_the_course_is_refused(
 
 
 def test_a_submission_without_results_is_no_submission(
-    record: Callable[..., Record], course: Day, tmp_path: Path
+    record: Callable[..., Record], course: Day, path: Path
 ) -> None:
-    path = tmp_path / "gradebook.db"
     only = dataclasses.replace(record("bob"), results=(), refused="bob.ipynb: a pipe")
     gradebook.write([record(), only], course, path)
     rows = exported(path)

@@ -148,3 +148,13 @@ def test_the_class_in_a_sentence(record: Callable[..., Record]) -> None:
     assert marks.summary([*class_, record("d", {"ddp": "not gradable"})]).endswith(
         "1 could not be graded in full, and has no total yet."
     )
+
+
+def test_what_could_not_be_graded_is_gathered_by_its_cause(record: Callable[..., Record]) -> None:
+    class_ = [record(who, {"ddp": "not gradable"}) for who in ("a", "b")]
+    class_.append(record("c", {"shard_sampler": "not gradable"}))
+    assert [(exercise, len(people)) for exercise, _, people in marks.ungraded(class_)] == [
+        ("ddp", 2),
+        ("shard_sampler", 1),
+    ]
+    assert marks.ungraded(class_)[0][1] == "what became of ddp: it came as 3 pieces"

@@ -37,7 +37,11 @@ def write(records: Sequence[Record], course: Day, path: Path) -> None:
     gradebook, or holds other cells for a module than its exercise notebook has.
     """
     modules = [module for module in course.modules if _graded(records, module)]
-    with tempfile.TemporaryDirectory(prefix="hpml-gradebook-") as folder, _scripts_on_path():
+    with (
+        tempfile.TemporaryDirectory(prefix="hpml-gradebook-") as folder,
+        _scripts_on_path(),
+        _not_synchronised(),
+    ):
         draft = Path(folder) / "gradebook.db"
         if path.exists():
             _copy(path, draft)
@@ -76,6 +80,23 @@ def _scripts_on_path() -> Iterator[None]:
         yield
     finally:
         os.environ["PATH"] = before
+
+
+@contextmanager
+def _not_synchronised() -> Iterator[None]:
+    """nbgrader commits several times per person, and the draft may be lost: only what is made of it
+    goes to the disk before the next step."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    def quick(connection: sqlite3.Connection, record: object) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", quick)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", quick)
 
 
 @contextmanager
