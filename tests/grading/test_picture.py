@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpml.grading.picture import CALLS, LEFT, RIGHT, WIDTH, picture_of
+from hpml.grading.picture import CALLS, LEFT, RIGHT, STUCK, WIDTH, picture_of
 from hpml.ranks.evidence import Call, Diagnosis, Evidence, Mark, Raised, RankEvidence
 
 from .conftest import HOSTILE
@@ -57,6 +57,7 @@ def test_a_row_per_rank_says_how_it_ended_and_names_the_cause() -> None:
     assert kinds == ["lane", "cause"]
     dashed = [rect for rect in root.iter(f"{SVG}rect") if rect.get("stroke-dasharray")]
     assert len(dashed) == 1
+    assert min(float(bar.get("fill-opacity", 1)) for bar in bars(root)) == STUCK
 
 
 def test_a_bar_is_as_long_as_its_call() -> None:
