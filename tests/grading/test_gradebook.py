@@ -115,6 +115,21 @@ def test_what_could_not_be_graded_waits_for_a_person(
     ]
 
 
+def test_formgrader_lists_the_marks(record: Callable[..., Record], course: Day, path: Path) -> None:
+    class_ = [record("ada", {"ddp": "failed"}), record("bob", {"ddp": "not gradable"})]
+    every = {exercise.id for exercise in course.module("06").exercises}
+    graded = {result.exercise for result in class_[0].results}
+    gradebook.write(class_, course, path)
+    with opened(path) as book:  # what its pages are filled from
+        listed = {row["student"]: row for row in book.submission_dicts(ASSIGNMENT)}
+        scores = {row["id"]: row["score"] for row in book.student_dicts()}
+        (notebook,) = book.find_submission(ASSIGNMENT, "ada").notebooks
+        waiting = {grade.name for grade in notebook.grades if grade.needs_manual_grade}
+    assert (scores["ada"], listed["ada"]["score"]) == (43.0, 43.0)
+    assert listed["bob"]["needs_manual_grade"]
+    assert waiting == {f"check-{exercise}" for exercise in every - graded}
+
+
 def test_done_again_it_updates(record: Callable[..., Record], course: Day, path: Path) -> None:
     gradebook.write([record("ada", {"ddp": "not gradable"}), record("bob")], course, path)
     gradebook.write([record("ada", {"ddp": "failed"}, name="", email="")], course, path)

@@ -60,6 +60,8 @@ def test_the_sums_are_written_too(record: Callable[..., Record]) -> None:
     ("damage", "says"),
     [
         (lambda data: data.pop("person"), "'person' is a required property"),
+        (lambda data: data.update(person="../ada"), "person: '../ada' does not match"),
+        (lambda data: data.update(person=".."), "person: '..' does not match"),
         (lambda data: data.update(unsafe="no"), "unsafe: 'no' is not of type 'boolean'"),
         (lambda data: data.update(format="hpml-record-9"), "format: 'hpml-record-1' was expected"),
         (lambda data: data["results"][2].update(status="great"), "results/2/status: 'great'"),
