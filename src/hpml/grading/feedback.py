@@ -89,6 +89,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters.update(
         code=_code,
+        sentence=_sentence,
         image=_image,
         claims=_claims,
         address=lambda person: quote(person, safe=""),
@@ -118,7 +119,8 @@ def _code(source: str) -> Markup:
         shown = Markup('<span class="magic">{}</span>').format(first) + newline
     else:
         shown, rest = Markup(""), text
-    shown += Markup(highlight(rest, PythonLexer(stripnl=False, ensurenl=False), _FORMATTER))
+    lexer = PythonLexer(stripnl=False)
+    shown += Markup(highlight(rest, lexer, _FORMATTER).removesuffix("\n")) if rest else ""
     # Pygments closes its elements at the end of a line and opens them again in the next.
     return Markup("\n").join(
         Markup('<span class="line">{}</span>').format(Markup(line)) for line in shown.split("\n")
@@ -133,10 +135,12 @@ def _image(picture: Picture) -> str:
 def _claims(claims: tuple[ClaimResult, ...]) -> list[tuple[ClaimResult, str, str]]:
     """Each claim with its message and hint, said once where several share them."""
     return [
-        (claim, _sentence(render.said(claim, message)), hint)
+        (claim, render.said(claim, message), hint)
         for claim, message, hint in render.told_once(claims)
     ]
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """A sentence that begins as one, but for a name of something in code."""
+    word = text.partition(" ")[0]
+    return text if "_" in word else text[:1].upper() + text[1:]

@@ -9,7 +9,9 @@ for manual grading; formgrader lists it so.
 """
 
 import logging
+import os
 import sqlite3
+import sysconfig
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -35,7 +37,11 @@ def write(records: Sequence[Record], course: Day, path: Path) -> None:
     gradebook, or holds other cells for a module than its exercise notebook has.
     """
     modules = [module for module in course.modules if _graded(records, module)]
-    with tempfile.TemporaryDirectory(prefix="hpml-gradebook-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="hpml-gradebook-") as folder,
+        _scripts_on_path(),
+        _not_synchronised(),
+    ):
         draft = Path(folder) / "gradebook.db"
         if path.exists():
             _copy(path, draft)
@@ -63,6 +69,34 @@ def _copy(path: Path, draft: Path) -> None:
             there.backup(here)
     except sqlite3.Error as error:
         raise UserError(f"{path}: not a gradebook of nbgrader ({error}): move it away") from None
+
+
+@contextmanager
+def _scripts_on_path() -> Iterator[None]:
+    """nbgrader calls `alembic` by its name, which is found only where the environment is active."""
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), before])
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+@contextmanager
+def _not_synchronised() -> Iterator[None]:
+    """nbgrader commits several times per person, and the draft may be lost: only what is made of it
+    goes to the disk before the next step."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    def quick(connection: sqlite3.Connection, record: object) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", quick)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", quick)
 
 
 @contextmanager
@@ -104,7 +138,10 @@ def _put_marks(
 ) -> None:
     from nbgrader.api import Comment, Grade
 
-    submission = gradebook.update_or_create_submission(module.exercise_notebook.stem, record.person)
+    with gradebook.db.no_autoflush:  # SQLAlchemy warns of each object that nbgrader adds late
+        submission = gradebook.update_or_create_submission(
+            module.exercise_notebook.stem, record.person
+        )
     by_id = {result.exercise: result for result in results}
     for notebook in submission.notebooks:
         grades = {grade.cell_id: grade for grade in notebook.grades}

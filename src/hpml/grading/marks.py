@@ -113,22 +113,23 @@ def counts(records: Iterable[Record], course: Day) -> list[ExerciseCount]:
     return [_count(results) for results in by_id.values()]
 
 
-def ungraded(records: Iterable[Record]) -> list[tuple[Record, Result]]:
-    """What could not be graded."""
-    return [
-        (record, result)
-        for record in records
-        for result in record.results
-        if result.status == NOT_GRADABLE
-    ]
+def ungraded(records: Iterable[Record]) -> list[tuple[str, str, list[Record]]]:
+    """What could not be graded: exercise, why, and whose, with those of one cause together."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        for result in record.results:
+            if result.status == NOT_GRADABLE:
+                found.setdefault((result.exercise, _why(result)), []).append(record)
+    return [(*cause, people) for cause, people in found.items()]
 
 
 def summary(records: Sequence[Record]) -> str:
     """The class in one or two sentences."""
-    totals = [record.earned for record in records if record.complete and record.results]
+    read = [record for record in records if record.results and not record.refused]
+    totals = [record.earned for record in read if record.complete]
     words = f"{len(records)} {'person' if len(records) == 1 else 'people'}"
     if totals:
-        points = max(record.points for record in records)
+        points = max(record.points for record in read)
         words += f"; the median is {statistics.median(totals):g} of {points} points"
     incomplete = sum(not record.complete for record in records)
     if incomplete:
@@ -148,6 +149,13 @@ def tables(records: Sequence[Record], course: Day) -> "list[RenderableType]":
 
 def _mark(result: Result) -> int | str:
     return NOT_GRADABLE if result.status == NOT_GRADABLE else result.earned
+
+
+def _why(result: Result) -> str:
+    """The headline, and what it was about a claim that kept it from being judged."""
+    said = [claim.message for claim in result.claims if not claim.judged and claim.message]
+    unsaid = [message for message in said if message != "could not be judged"]
+    return ": ".join([result.headline, *unsaid[:1]])
 
 
 def _have(count: int) -> str:
@@ -189,14 +197,17 @@ def _text(words: object, style: str = "") -> "RenderableType":
 
 
 def _troubles(records: Sequence[Record]) -> "RenderableType | None":
-    rows = [(record, result.exercise, result.headline) for record, result in ungraded(records)]
-    rows += [(record, "all", record.refused) for record in records if record.refused]
+    rows = [
+        (exercise, ", ".join(record.person for record in people), why)
+        for exercise, why, people in ungraded(records)
+    ]
+    rows += [("all", record.person, record.refused) for record in records if record.refused]
     if not rows:
         return None
     title = "Could not be graded, or not be read"
-    table = _table(title, ("person", "left"), ("exercise", "left"), ("why", "left"))
-    for record, exercise, why in rows:
-        table.add_row(_text(record.person), _text(exercise, STYLES[NOT_GRADABLE]), _text(why))
+    table = _table(title, ("exercise", "left"), ("whose", "left"), ("why", "left"))
+    for exercise, whose, why in rows:
+        table.add_row(_text(exercise, STYLES[NOT_GRADABLE]), _text(whose), _text(why))
     return table
 
 

@@ -7,7 +7,7 @@ taken with care: moments outside the launch are moved to its edge, names are esc
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
 
@@ -26,6 +26,8 @@ ROW, GAP = 30, 8
 SHORTEST = 1.4  # px, so that a bar is seen
 STUCK = 0.55  # opacity of a wait that never ends
 LETTER = 5.9  # px, of the small text, about
+
+Place = Callable[[float], float]  # from a moment to px
 
 _STYLE = """<style>
 text{font:12px system-ui,-apple-system,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;fill:#21252a}
@@ -53,7 +55,7 @@ def picture_of(evidence: Evidence, title: str) -> Picture:
     head = 26 if operations else 4
     top = head + (26 if any(rank.marks for rank in ranks) else 0)
     bottom = top + len(ranks) * (ROW + GAP)
-    height = bottom + 34 + (16 if left_out else 0)
+    height = bottom + 18 + (18 if left_out else 0)
     parts = _legend(operations)
     parts += _axis(start, end, x, scale, unit, top, bottom)
     for number, rank in enumerate(ranks):
@@ -137,7 +139,9 @@ def _legend(operations: Sequence[str]) -> list[str]:
     return [*parts, note] if x < WIDTH - 190 else parts
 
 
-def _axis(start, end, x, scale, unit, top, bottom) -> list[str]:
+def _axis(
+    start: float, end: float, x: Place, scale: float, unit: str, top: int, bottom: int
+) -> list[str]:
     """Ticks at round numbers, counted from the first moment drawn."""
     width = (end - start) * scale
     rough = width / 5
@@ -180,7 +184,7 @@ def _end(rank: RankEvidence) -> str:
     )
 
 
-def _bars(calls: Sequence[Call], operations: Sequence[str], y: float, x) -> list[str]:
+def _bars(calls: Sequence[Call], operations: Sequence[str], y: float, x: Place) -> list[str]:
     numbers = [min(number, LANES - 1) for number in lanes(calls)]
     height = (ROW - 6) / (max(numbers, default=0) + 1)
     parts = []
@@ -191,23 +195,17 @@ def _bars(calls: Sequence[Call], operations: Sequence[str], y: float, x) -> list
         right = WIDTH - RIGHT if lost else max(x(call.finished), left + SHORTEST)
         waits = right if call.waited is None else min(max(x(call.waited), left), right)
         colour = _colour(operations.index(call.operation))
-        for begin, stop, alpha in (
-            (left, waits, f' fill-opacity="{IN_FLIGHT}"'),
-            (waits, right, ""),
-        ):
+        for begin, stop, alpha in ((left, waits, IN_FLIGHT), (waits, right, STUCK if lost else 1)):
             if stop > begin:
-                parts.append(_rect(begin, at, stop - begin, height - 1, f'fill="{colour}"{alpha}'))
+                look = f'fill="{colour}"' + (f' fill-opacity="{alpha}"' if alpha < 1 else "")
+                parts.append(_rect(begin, at, stop - begin, height - 1, look))
         if lost:
             dashed = f'fill="none" stroke="{colour}" stroke-width="1.5" stroke-dasharray="4 3"'
             parts.append(_rect(left, at, right - left, height - 1, dashed))
-            where = f", line {call.line}" if call.line is not None else ""
-            said = f"{one_line(call.operation, 24)}{where}: never came back"
-            if height > 12 and right - left > LETTER * len(said) + 12:
-                parts.append(_words(right - 6, at + height / 2 + 3.5, said, "e"))
     return parts
 
 
-def _marks(marks: Sequence[Mark], y: float, x, named: bool) -> list[str]:
+def _marks(marks: Sequence[Mark], y: float, x: Place, named: bool) -> list[str]:
     parts = []
     free = [-math.inf, -math.inf]  # where each of two lines of names is free again
     for mark in sorted(marks, key=lambda each: each.at):

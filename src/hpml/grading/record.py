@@ -133,10 +133,14 @@ def write(record: Record, folder: Path) -> Path:
 def read(path: Path) -> Record:
     """The record in a file. Raises UserError where it is none."""
     try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        data = json.loads(path.read_bytes(), parse_constant=_no_number)
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read as a record: {str(error)[:120]}") from None
     return from_json(data, str(path))
+
+
+def _no_number(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")  # NaN and Infinity, which Python's reader takes
 
 
 def read_folder(folder: Path) -> list[Record]:
