@@ -53,7 +53,6 @@ LEFT_OUT = (
 # README.md: what stands between these is for others, and so are lines of code with these commands.
 _ASIDE = re.compile(r"<!-- not in a release -->.*?<!-- in a release again -->", re.DOTALL)
 _COMMAND = re.compile(r"^ *\./hpml (?:bench|build|course|grade|release|test)\b.*\n", re.MULTILINE)
-_FIRST_DATE = (1980, 1, 1, 0, 0, 0)  # that a zip can hold
 
 
 @dataclass(frozen=True)
@@ -127,7 +126,7 @@ def _write_archive(made: dict[str, File], path: Path) -> None:
     partial = path.with_name(f".{path.name}")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, file in made.items():
-            entry = zipfile.ZipInfo(f"{NAME}/{name}", _FIRST_DATE)
+            entry = zipfile.ZipInfo(f"{NAME}/{name}")  # of 1980, whenever it is made
             entry.create_system = 3  # Unix: the mode counts
             entry.external_attr = (0o100000 | _mode(file)) << 16
             archive.writestr(entry, file.data, zipfile.ZIP_DEFLATED)
