@@ -1,5 +1,6 @@
 """Archives that were made to do harm are refused by name, and what else is in them is read."""
 
+import errno
 import io
 import random
 import stat
@@ -14,6 +15,7 @@ import pytest
 
 from hpml.grading import archive, found
 from hpml.grading.archive import walk
+from hpml.problem import UserError
 
 NOTEBOOK = b'{"nbformat": 4, "cells": []}'
 
@@ -231,6 +233,16 @@ def test_a_large_archive_within_is_refused(scratch, monkeypatch):
     monkeypatch.setattr(archive, "INNER", 100)
     files = read(zipped(("a.zip", zipped(("a.ipynb", b"a" * 50)))), scratch)
     assert files == {"a.zip": "is an archive larger than 0 MB"}
+
+
+def test_a_full_disk_is_no_fault_of_an_archive(scratch, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    data = zipped(("alice.zip", zipped(("a.ipynb", NOTEBOOK))))
+    monkeypatch.setattr(archive.shutil, "copyfileobj", full)
+    with pytest.raises(UserError, match="scratch: there is no room to unpack archives in"):
+        read(data, scratch)
 
 
 def test_other_archives_are_said_and_what_macs_add_is_not(scratch):

@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 from hypothesis import given
@@ -155,6 +155,13 @@ def test_an_export_of_moodle(tmp_path, ending):
         assert other.refused.startswith("no notebook, script or .zip is among")
 
 
+def test_a_team_of_moodle_that_has_no_id(tmp_path, one):
+    export = zipped(
+        tmp_path / "class.zip", {"Default group_assignsubmission_file_/x.ipynb": notebook(DDP)}
+    )
+    assert one(export).person == "Default_group"
+
+
 def test_an_export_of_moodle_with_archives_within(tmp_path, answered):
     zipped(tmp_path / "work.zip", {"all/06.ipynb": notebook(DDP), "all/__MACOSX/._06.ipynb": b"x"})
     inner = (tmp_path / "work.zip").read_bytes()
@@ -293,7 +300,7 @@ def test_what_is_no_notebook_is_refused_by_name_and_the_rest_goes_on(tmp_path, d
     alice, bob = collect([folder], tmp_path)
     assert alice.refused.startswith("alice.ipynb ")
     assert says in alice.refused
-    assert (alice.answers, set(bob.answers)) == ({}, {"ddp"})
+    assert (alice.answers, alice.notes, set(bob.answers)) == ({}, (), {"ddp"})
     (alone,) = collect([folder / "alice.ipynb"], tmp_path)
     assert alone == alice
 
@@ -321,6 +328,7 @@ def test_links_pipes_and_large_files_are_refused_by_name(tmp_path):
     (folder / "carol").symlink_to(secret)
     (folder / "dave.ipynb").symlink_to("nowhere")
     os.mkfifo(folder / "erin.ipynb")
+    os.mkfifo(folder / "alice" / "pipe.pdf")
     (folder / "alice" / "b.ipynb").symlink_to(secret / "06.ipynb")
     with open(folder / "frank.ipynb", "wb") as file:
         file.truncate(500_000_000)  # of holes
@@ -331,9 +339,56 @@ def test_links_pipes_and_large_files_are_refused_by_name(tmp_path):
     assert found["dave"].refused == f"dave.ipynb {link}"
     assert found["erin"].refused == "erin.ipynb is not a regular file"
     assert found["frank"].refused.startswith("frank.ipynb is larger than 20 MB")
-    assert found["alice"].notes == (f"b.ipynb {link}",)
+    assert found["alice"].notes == (f"b.ipynb {link}", "pipe.pdf is not a regular file")
     assert set(found["alice"].answers) == {"hello_ranks"}
     assert set(found["zoe"].answers) == {"ddp"}
+
+
+def test_a_file_that_was_exchanged_for_a_pipe_is_refused(tmp_path, monkeypatch, one):
+    regular = os.lstat(write(tmp_path, {"regular": b""}) / "regular")
+    os.mkfifo(tmp_path / "alice.ipynb")
+    monkeypatch.setattr("hpml.grading.folder.os.lstat", lambda path: regular)
+    assert one(tmp_path / "alice.ipynb").refused == "alice.ipynb is not a regular file"
+
+
+def test_folders_without_end_are_refused(tmp_path):
+    deep = write(tmp_path / "in", {"alice/" + "d/" * 30 + "a.ipynb": notebook(DDP)})
+    write(deep, {"bob.ipynb": notebook(DDP)})
+    alice, bob = collect([deep], tmp_path)
+    assert alice.refused.endswith("d/d is deeper than 20 folders")
+    assert set(bob.answers) == {"ddp"}
+
+
+def test_a_hostile_hand_in_harms_nobody_else_in_a_class(tmp_path):
+    mallory, alice = "Mallory_9_assignsubmission_file_", "Alice_1_assignsubmission_file_"
+    bomb = tmp_path / "bomb.zip"
+    with ZipFile(bomb, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("06_torch_distributed.ipynb", bytes(20_000_000))
+        archive.writestr(f"../{alice}/06_torch_distributed.ipynb", notebook(DDP))
+    export = zipped(
+        tmp_path / "class.zip",
+        {
+            f"{alice}/06.ipynb": notebook(DDP),
+            f"{mallory}/../{alice}/06.ipynb": notebook("%%answer ddp\nbad"),
+            f"{mallory}/{alice}/06.ipynb": b"[" * 100_000,
+            f"../{alice}/06.ipynb": notebook("%%answer ddp\nbad"),
+            f"{mallory}/bomb.zip": bomb.read_bytes(),
+        },
+    )
+    first, second = collect([export], tmp_path)
+    assert (first.person, first.refused, set(first.answers)) == ("Alice_1", "", {"ddp"})
+    assert first.notes == ("06.ipynb has a path that leads out of the archive",)
+    assert (second.person, second.answers) == ("Mallory_9", {})
+    for says in ("leads out of the archive", "nested too deep", "bomb.zip/06_torch", "zip bomb"):
+        assert says in second.refused
+
+
+def test_notes_are_not_without_end(tmp_path, one):
+    cells = ["%%answer two words"] * 100 + [f"%%answer other_{n}" for n in range(100)]
+    write(tmp_path, {"alice.ipynb": notebook(DDP, *cells)})
+    found = one(tmp_path / "alice.ipynb")
+    assert len(found.notes) == 20
+    assert found.notes[-1] == "and 101 notes more"
 
 
 def test_a_path_that_is_no_submission_is_one_line(tmp_path):
@@ -400,6 +455,11 @@ def test_names_that_are_alike_or_odd_become_safe_and_distinct(tmp_path):
         "a_lice", "a_lice_2", "Alice", "alice_2", "rf", "script_alert_1", "x" * 80,
     ]  # fmt: skip
     assert {each.person: each.name for each in found}["script_alert_1"] == "<script>alert(1)<"
+
+
+def test_a_long_name_fits_into_a_file_system_and_an_accent_is_kept():
+    names = safe_names(["𠀀" * 100, "Zoe\u0308"])
+    assert names == {"𠀀" * 100: "𠀀" * 50, "Zoe\u0308": "Zoë"}
 
 
 def test_a_name_that_is_not_text_can_be_written_down(tmp_path):

@@ -4,6 +4,7 @@ Nothing is written under a name from the archive. Every limit is held on what is
 refuses by name what breaks it; the other entries are read.
 """
 
+import errno
 import shutil
 import stat
 import tempfile
@@ -23,6 +24,7 @@ from hpml.grading.found import (
     suffix,
     too_large,
 )
+from hpml.problem import UserError
 
 DEPTH = 2  # a class's archive, and in it one per person
 ENTRIES = 20_000
@@ -55,7 +57,7 @@ def _walk(
         return
     with opened as archive:
         entries = [(*_path(entry), entry) for entry in archive.infolist()]
-        count = Counter(parts for parts, _, _ in entries)
+        count = Counter(parts for parts, fault, _ in entries if not fault)
         told: set[tuple[str, ...]] = set()
         for parts, fault, entry in sorted(entries, key=lambda each: each[0]):
             if not parts or (entry.is_dir() and not fault):
@@ -65,11 +67,11 @@ def _walk(
                 continue
             fault = fault or _fault(entry)
             if not fault and count[parts] > 1:
-                fault = "is in the archive more than once"
-            if fault:
-                if place not in told:
-                    told.add(place)
-                    yield Found(place, fault=fault)
+                if parts not in told:
+                    told.add(parts)
+                    yield Found(place, fault="is in the archive more than once")
+            elif fault:
+                yield Found(place, fault=fault)
             elif suffix(parts[-1]) == ARCHIVE:
                 yield from _inner(archive, entry, place, scratch, budget, depth - 1)
             elif is_wanted(parts[-1]):
@@ -171,6 +173,9 @@ def _inner(
             with archive.open(entry) as file:  # ends at file_size, whatever there is
                 shutil.copyfileobj(file, copy)
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                said = "there is no room to unpack archives in: free some"  # no fault of theirs
+                raise UserError(f"{scratch}: {said}") from None
             yield Found(place, fault=f"cannot be read from its archive: {_words(error)}")
             return
         yield from _walk(copy, place, scratch, budget or [TOTAL], depth)

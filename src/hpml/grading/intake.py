@@ -57,16 +57,13 @@ def collect(paths: Sequence[Path], scratch: Path) -> list[Submission]:
     of one folder or archive per person, or nbgrader's `submitted/`, its parent or what is below.
     Archives within archives are held in `scratch` while they are read.
 
-    UserError where a path is missing or holds no submission, or where nobody answers an exercise of
-    this course.
+    UserError where a path is missing or holds no submission, where nobody answers an exercise of
+    this course, or where `scratch` is full.
     """
     people: dict[str, _Person] = {}
     for path in paths:
         for entry, read in _handed_in(path, scratch, alone=len(paths) == 1):
-            person = people.setdefault(entry.key, _Person(entry))
-            person.files.append(read)
-            if entry.late and not person.owner.late:
-                person.owner = entry
+            people.setdefault(entry.key, _Person(entry)).files.append(read)
     names = safe_names(people)
     submissions = [_submission(names[key], person) for key, person in people.items()]
     seen = {a.exercise for person in people.values() for f in person.files for a in f.answers}
