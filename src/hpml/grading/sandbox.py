@@ -84,7 +84,7 @@ def missing() -> str | None:
     for program, package in PROGRAMS.items():
         if shutil.which(program) is None:
             return f"{program} is not installed: apt install {package}"
-    command = [*_command(Limits(), None), sys.executable, "-c", "import hpml.ranks.channel"]
+    command = [*_command(Limits(), None), sys.executable, "-c", "import hpml.link"]
     try:
         tried = subprocess.run(
             command,
