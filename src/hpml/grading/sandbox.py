@@ -27,6 +27,7 @@ import psutil
 import hpml
 from hpml.grading import cgroup
 from hpml.home import CHECKOUT
+from hpml.measure.machine import Fact
 from hpml.problem import UserError
 from hpml.ranks import warm
 
@@ -57,6 +58,16 @@ class Limits:
     wall: float = 900.0  # seconds
     files: int = 1024  # open ones, in each process
     disk: int = 256 * MIB  # bytes in /tmp, and as many in /dev/shm
+
+
+def fact() -> Fact:
+    """What ./hpml doctor says of grading here."""
+    if why := missing():
+        cost, remedy = "./hpml grade refuses to start", "apt install bubblewrap, user namespaces on"
+        return Fact("sandbox of a grader", why, False, cost, remedy)
+    there = layers()
+    lacking = "" if GROUP in there else "; no control group, so memory is watched from outside"
+    return Fact("sandbox of a grader", f"{len(there)} layers: {'; '.join(there)}{lacking}", True)
 
 
 def shared_by(jobs: int) -> Limits:
