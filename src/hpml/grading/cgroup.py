@@ -1,8 +1,12 @@
 """A control group for one sandbox: memory and processes, limited by the kernel as a whole.
 
-Kernel documentation: admin-guide/cgroup-v1 (memory.limit_in_bytes; pids.max), admin-guide/cgroup-v2
-(memory.max, memory.swap.max). Groups are made where this process may make them: as root, most
-often; in a container with groups of its own. Without them `sandbox` has other limits.
+However many processes are busy in a group, it gets one share of the processor, as other groups do:
+an answer with a hundred of them takes no time from the next one.
+
+Kernel documentation: admin-guide/cgroup-v1 (memory.limit_in_bytes; pids.max; cpu.shares),
+admin-guide/cgroup-v2 (memory.max, memory.swap.max, cpu.weight). Groups are made where this process
+may make them: as root, most often; in a container with groups of its own. Without them `sandbox`
+has other limits.
 """
 
 import contextlib
@@ -52,13 +56,17 @@ def make(
     inside = _inside(membership)
     if not {"memory", "pids"} <= inside.keys():
         return None
-    return _made(
+    made = _made(
         {
             mount / "memory" / inside["memory"] / name: {"memory.limit_in_bytes": memory},
             mount / "pids" / inside["pids"] / name: {"pids.max": processes},
         },
         optional={"memory.memsw.limit_in_bytes": memory},
     )
+    if made is None or "cpu" not in inside:
+        return made
+    share = _made({mount / "cpu" / inside["cpu"] / name: {}}, optional={})
+    return made if share is None else Group(made.folders + share.folders)
 
 
 def _made(wanted: dict[Path, dict[str, int]], optional: dict[str, int]) -> Group | None:

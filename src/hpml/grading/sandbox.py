@@ -147,6 +147,9 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     words = [
         *("bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
         *("--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL"),
+        # The server is the first process inside: nothing there can stop, end or trace it, and no
+        # process of bubblewrap's own is there, for an answer to live on in from launch to launch.
+        "--as-pid-1",
         *("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"),
     ]
     for path in map(Path, SYSTEM):
@@ -159,6 +162,8 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     for folder in ("/tmp", "/dev/shm"):
         words += ["--size", str(limits.disk), "--tmpfs", folder]
     words += _interpreter()
+    for folder in ("/dev", "/"):  # these are in memory as well, and of no limited size
+        words += ["--remount-ro", folder]
     words += ["--chdir", "/tmp", "--"]
     return [*_joining(group), *words, *_with_limits(limits)]
 

@@ -29,7 +29,7 @@ PER_RANK = 3  # descriptors: its channel, its output, its stacks
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     _import_what_ranks_use()
-    _become_subreaper()
+    become_subreaper()
     _allow_looking_inside(False)
     # What is there now is never collected again: the ranks then share its pages for good.
     gc.collect()
@@ -84,7 +84,7 @@ def _import_what_ranks_use() -> None:
     assert torch
 
 
-def _become_subreaper() -> None:
+def become_subreaper() -> None:
     if sys.platform == "linux":
         pr_set_child_subreaper = 36
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
@@ -178,7 +178,7 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
     """Fork the ranks, report their ends, end them. Never returns."""
     try:
         os.setsid()
-        _become_subreaper()
+        become_subreaper()
         die_with_parent()
         lines = control.makefile("r")
         header = json.loads(lines.readline() or "{}")

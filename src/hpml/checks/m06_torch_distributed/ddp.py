@@ -224,6 +224,8 @@ def steps_of(rank: RankEvidence) -> list[tuple[float | None, list[Call]]]:
         [mark.at for mark in rank.marks if mark.name == name]
         for name in ("step", "last gradient", "synchronized")
     )
+    if not len(begins) == len(ends) == STEPS:
+        raise ValueError(f"rank {rank.rank} marked {len(begins)} steps")  # nothing would be claimed
     return [
         (
             next((last for last in lasts if begin <= last <= end), None),
