@@ -7,13 +7,12 @@ from torch import nn
 
 from hpml.ranks import recorder
 
-recorder._recorder = None
-
 
 class DataParallel(nn.Module):
     def __init__(self, module, bucket_bytes):
         super().__init__()
         self.module = module
+        recorder._recorder = None
 
     def forward(self, *args):
         return self.module(*args)

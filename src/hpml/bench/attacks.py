@@ -44,7 +44,7 @@ from hpml.ranks.server import become_subreaper
 ATTACKS = CHECKOUT / "tests" / "attacks"
 BESIDE = 12  # attacks to one honest submission
 CANARY = "hpml-canary"  # attacks look for this name
-SEED = 1  # with it, the ranks that `26_right_now_and_then` needs to be in time come late
+SEED = 1_804_289_383  # with it, the ranks that `26_right_now_and_then` needs to be in time come late
 # Of one submission: enough for four ranks, and soon reached by who wants it all
 LIMITS = sandbox.Limits(
     memory=1536 * sandbox.MIB, processes=200, processor=120, wall=120, disk=64 * sandbox.MIB
@@ -185,8 +185,7 @@ def run(
         submissions = intake.collect([handed_in], Path(name))
         judge = Judge(course, exercises, limits=limits, examine=examine)
         records = batch.grade(submissions, judge, out, _Listener(say), seed=SEED, jobs=jobs)
-        written = "".join(path.read_text() for path in (out / batch.RECORDS).glob("*.json"))
-        harmed = canaries.harm(written)
+        harmed = canaries.harm(_said(records))
     by_person = {record.person: record for record in records}
     lost = [name for name in (*honest, *(a.name for a in attacks)) if name not in by_person]
     harmed += [f"{name} has no record" for name in lost]
@@ -227,6 +226,16 @@ def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) 
     return honest
 
 
+def _said(records: Sequence[Record]) -> str:
+    """All that records say, but for the answers themselves."""
+    return json.dumps(
+        [
+            [result | {"answer": ""} for result in record.as_json()["results"]]
+            for record in records
+        ]
+    )
+
+
 def _write(path: Path, cells: Sequence[str]) -> None:
     notebook = nbformat.v4.new_notebook()
     notebook.cells = [nbformat.v4.new_code_cell(source) for source in cells]
@@ -243,10 +252,10 @@ class _Canaries:
     processes: set[int]
     reached: list[str] = field(default_factory=list)
 
-    def harm(self, written: str) -> list[str]:
-        """What was done to them, in words; `written` is all that the records say."""
+    def harm(self, said: str) -> list[str]:
+        """What was done to them, in words; `said` is all that the records quote of the answers."""
         found = [f"{what} was reached from a sandbox" for what in dict.fromkeys(self.reached)]
-        if self.token in written or f"{CANARY}-read" in written:
+        if self.token in said or f"{CANARY}-read" in said:
             found.append("an answer has read what it must not see: its record has it")
         found += [f"{path} was changed" for path in self.files if _text(path) != self.token]
         if (pickled := Path.home() / f"{CANARY}-pickle").exists():

@@ -32,6 +32,16 @@ class Group:
         """The files that a process writes its number to, to be in the group with all it starts."""
         return [str(folder / "cgroup.procs") for folder in self.folders]
 
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel has killed a process in the group because it was at its limit."""
+        for folder in self.folders:
+            for name in ("memory.events", "memory.oom_control"):  # of version 2, of version 1
+                with contextlib.suppress(OSError):
+                    for line in (folder / name).read_text().splitlines():
+                        if line.startswith("oom_kill ") and line != "oom_kill 0":
+                            return True
+        return False
+
     def remove(self) -> None:
         """Take the group away, once the kernel has let go of the processes in it."""
         deadline = time.monotonic() + REMOVE_LIMIT

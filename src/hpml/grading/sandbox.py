@@ -129,7 +129,7 @@ def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
     server = warm.WarmServer(inside)
     running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP))
     over = threading.Event()
-    watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)
+    watch = threading.Thread(target=_watch, args=(running, limits, group, over), daemon=True)
     watch.start()
     try:
         server.wait_until_ready()
@@ -223,13 +223,16 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
+def _watch(
+    running: Sandbox, limits: Limits, group: cgroup.Group | None, over: threading.Event
+) -> None:
     """End the sandbox when its processes together use more than they may."""
     began = time.monotonic()
     spent: dict[int, float] = {}
     while not over.wait(LOOK_EVERY):
         memory = processes = 0
-        for process in _family(running.server.pid):
+        family = _family(running.server.pid)
+        for process in family:
             try:
                 with process.oneshot():
                     memory += _own_memory(process)
@@ -238,7 +241,8 @@ def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
                     spent[process.pid] = times.user + times.system
             except (psutil.Error, OSError):
                 continue
-        if memory > limits.memory:
+        full = memory > limits.memory and sum(map(_share_of_memory, family)) > limits.memory
+        if full or (group is not None and group.ran_out_of_memory()):
             running.exceeded = f"it used more than {limits.memory // MIB} MiB of memory"
         elif processes > limits.processes:
             running.exceeded = f"it started more than {limits.processes} processes and threads"
@@ -252,9 +256,22 @@ def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
 
 
 def _own_memory(process: psutil.Process) -> int:
-    """Bytes that the process holds, without the code and files that it shares with others."""
+    """Bytes that the process holds, without the code and files that it shares with others.
+
+    Quick, but what ranks have of the server that they were forked from counts for each of them.
+    """
     info = process.memory_info()
     return info.rss - info.shared
+
+
+def _share_of_memory(process: psutil.Process) -> int:
+    """Bytes that the process holds, with its part of what it shares: takes milliseconds."""
+    try:
+        return process.memory_full_info().pss
+    except psutil.AccessDenied:  # the server and its supervisors, for an ordinary user
+        return _own_memory(process)
+    except (psutil.Error, OSError):
+        return 0
 
 
 def _family(pid: int) -> list[psutil.Process]:

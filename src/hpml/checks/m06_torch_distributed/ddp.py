@@ -324,6 +324,11 @@ def as_little_as_a_ring(run: Run) -> Problem | CannotJudge | None:
     gradients = STEPS * all_reduce_bytes(run.world_size, sum(trained_and_frozen()[0]))
     net = Net()
     state = sum(t.numel() * t.element_size() for t in [*net.parameters(), *net.buffers()])
+    for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
+        # Who sends nothing has not saved anything.
+        if rank.traffic is not None and rank.traffic.sent_bytes < gradients / 2:
+            sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
+            return Problem(f"{sent}: gradients cannot be among them", "alone")
     return over_bytes(
         run.stages["one model"],
         [gradients + broadcast_bytes(run.world_size, state)] * run.world_size,
