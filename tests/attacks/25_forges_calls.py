@@ -3,6 +3,7 @@
 # tries: sends three messages, takes away what records them, and tells of one over the channel
 # unprotected: what is told of how it was done is believed
 # expect: 4
+# gap: calls and marks are told by the rank's own process, in which the answer runs
 import math
 import os
 import socket

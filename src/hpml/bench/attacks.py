@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import nbformat
@@ -33,9 +33,11 @@ import psutil
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.checks import answers as learners
 from hpml.checks import find
+from hpml.checks.play import Examined, examine
 from hpml.course import day
 from hpml.grading import batch, intake, sandbox
 from hpml.grading.judging import Examine, Judge, examine_fully
+from hpml.grading.quoted import one_line
 from hpml.grading.record import Record
 from hpml.home import CHECKOUT
 from hpml.problem import UserError
@@ -43,6 +45,7 @@ from hpml.ranks.server import become_subreaper
 
 ATTACKS = CHECKOUT / "tests" / "attacks"
 BESIDE = 12  # attacks to one honest submission
+BRIEFLY = 8.0  # seconds for a launch
 CANARY = "hpml-canary"  # attacks look for this name
 SEED = 1_804_289_383  # with it, the ranks that `26_right_now_and_then` needs to be in time come late
 # Of one submission: enough for four ranks, and soon reached by who wants it all
@@ -203,6 +206,14 @@ def run(
     )
 
 
+def examine_briefly(exercise: str, source: str, seed: int) -> Examined:
+    """At two world sizes, and with injected waits, in less time: for tests."""
+    check = find(exercise)
+    worlds = [world for world in check.worlds if world in (2, 3)] or check.worlds
+    check = replace(check, timeout=min(check.timeout, BRIEFLY))
+    return examine(check, source, worlds=worlds, seed=seed, delayed=True)
+
+
 def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) -> list[str]:
     """One notebook for each attack, and here and there somebody honest's; the latter's names."""
     solved = {
@@ -217,7 +228,7 @@ def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) 
             shutil.copy(attack.path, folder)
         else:
             _write(folder / f"{attack.name}.ipynb", [attack.source])
-        if number % BESIDE == BESIDE // 2 or len(attacks) <= BESIDE // 2 == number + 3:
+        if number % BESIDE == BESIDE // 2:
             honest.append(f"{attack.name}_neighbour")
             _write(folder / f"{honest[-1]}.ipynb", list(solved.values()))
     if not honest:
@@ -280,11 +291,12 @@ def _canaries() -> Iterator[_Canaries]:
             path.write_text(token)
             stack.callback(path.unlink, missing_ok=True)
         canaries = _Canaries(token, files, _sources(), there)
-        for address in (("127.0.0.1", 0), f"\0{CANARY}"):
+        for address in (("127.0.0.1", 0), f"\0{token}"):
             family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
             listener = stack.enter_context(socket.socket(family))
             listener.bind(address)
             listener.listen()
+            stack.callback(listener.shutdown, socket.SHUT_RDWR)  # wakes who waits in `accept`
             what = f"the listener at {listener.getsockname()!r}"
             threading.Thread(
                 target=_listen, args=(listener, what, canaries.reached), daemon=True
@@ -335,8 +347,6 @@ class _Listener:
         self._say(f"{total} submissions")
 
     def graded(self, record: Record, done: int, total: int, elapsed: float) -> None:
-        from hpml.grading.quoted import one_line
-
         answered = [result for result in record.results if result.status != "missing"]
         said = answered[0].headline if answered else "no answer"
         marks = f"{record.earned:2} of {sum(result.points for result in answered):2}"
