@@ -140,7 +140,7 @@ def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
     server = warm.WarmServer(inside)
     running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP))
     over = threading.Event()
-    watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)
+    watch = threading.Thread(target=_watch, args=(running, limits, group, over), daemon=True)
     watch.start()
     try:
         server.wait_until_ready()
@@ -157,8 +157,10 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     """bwrap and its options; what follows is run inside."""
     words = [
         *("bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
-        "--as-pid-1",  # the server then cannot be killed, nor looked into, from inside
         *("--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL"),
+        # The server is the first process inside: nothing there can stop, end or trace it, and no
+        # process of bubblewrap's own is there, for an answer to live on in from launch to launch.
+        "--as-pid-1",
         *("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"),
     ]
     for path in map(Path, SYSTEM):
@@ -171,8 +173,9 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     for folder in ("/tmp", "/dev/shm"):
         words += ["--size", str(limits.disk), "--tmpfs", folder]
     words += _interpreter()
-    # What is left of "/" and of /dev is memory, too
-    words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/tmp", "--"]
+    for folder in ("/dev", "/"):  # these are in memory as well, and of no limited size
+        words += ["--remount-ro", folder]
+    words += ["--chdir", "/tmp", "--"]
     return [*_joining(group), *words, *_with_limits(limits)]
 
 
@@ -231,25 +234,26 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
+def _watch(
+    running: Sandbox, limits: Limits, group: cgroup.Group | None, over: threading.Event
+) -> None:
     """End the sandbox when its processes together use more than they may."""
     began = time.monotonic()
     spent: dict[int, float] = {}
-    shared = 0  # bytes that every process has from the server that it was forked from
     while not over.wait(LOOK_EVERY):
-        memory, processes = shared, 0
-        for process in _family(running.server.pid):
+        memory = processes = 0
+        family = _family(running.server.pid)
+        for process in family:
             try:
                 with process.oneshot():
-                    memory += max(0, _own_memory(process) - shared)
+                    memory += _own_memory(process)
                     processes += process.num_threads()
                     times = process.cpu_times()
                     spent[process.pid] = times.user + times.system
             except (psutil.Error, OSError):
                 continue
-        if not running.server.ready:
-            shared = max(shared, memory)
-        if memory > limits.memory:
+        full = memory > limits.memory and sum(map(_share_of_memory, family)) > limits.memory
+        if full or (group is not None and group.ran_out_of_memory()):
             running.exceeded = f"it used more than {limits.memory // MIB} MiB of memory"
         elif processes > limits.processes:
             running.exceeded = f"it started more than {limits.processes} processes and threads"
@@ -263,9 +267,22 @@ def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
 
 
 def _own_memory(process: psutil.Process) -> int:
-    """Bytes that the process holds, without the code and files that it shares with others."""
+    """Bytes that the process holds, without the code and files that it shares with others.
+
+    Quick, but what ranks have of the server that they were forked from counts for each of them.
+    """
     info = process.memory_info()
     return info.rss - info.shared
+
+
+def _share_of_memory(process: psutil.Process) -> int:
+    """Bytes that the process holds, with its part of what it shares: takes milliseconds."""
+    try:
+        return process.memory_full_info().pss
+    except psutil.AccessDenied:  # the server and its supervisors, for an ordinary user
+        return _own_memory(process)
+    except (psutil.Error, OSError):
+        return 0
 
 
 def _family(pid: int) -> list[psutil.Process]:

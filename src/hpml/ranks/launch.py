@@ -76,7 +76,7 @@ def launch(
     port = _free_port()
     # Made by the supervisor, and removed: it may see another /tmp than this process.
     scratch = os.path.join(warm.server().tmp, f"hpml-ranks-{secrets.token_hex(8)}")
-    folder = os.path.join(scratch, "work") if cwd is None else os.fspath(cwd)
+    folder = os.path.join(scratch, "work") if cwd is None else warm.server().folder(cwd)
     jobs = [
         Job(
             drive=drive_bytes,
