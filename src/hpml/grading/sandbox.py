@@ -141,14 +141,15 @@ def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
     running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP))
     over = threading.Event()
     watch = threading.Thread(target=_watch, args=(running, limits, group, over), daemon=True)
-    watch.start()
     try:
-        server.wait_until_ready()
+        server.wait_until_ready()  # nothing of a submission is there before
+        watch.start()
         yield running
     finally:
         over.set()
         server.kill()
-        watch.join(timeout=5)
+        if watch.ident is not None:
+            watch.join(timeout=5)
         if group is not None:
             group.remove()
 
