@@ -44,7 +44,7 @@ from hpml.problem import UserError
 from hpml.ranks.server import become_subreaper
 
 ATTACKS = CHECKOUT / "tests" / "attacks"
-BESIDE = 12  # attacks to one honest submission
+BESIDE = 16  # attacks to one honest submission
 BRIEFLY = 8.0  # seconds for a launch
 CANARY = "hpml-canary"  # attacks look for this name
 SEED = (
