@@ -76,6 +76,28 @@ def bench_attacks(
         raise typer.Exit(FAILED)
 
 
+@app.command("grade")
+def bench_grade(
+    json: JSON = None,
+    people: Annotated[
+        int | None, typer.Option(min=1, help="Full submissions; default: three for each core.")
+    ] = None,
+    by_nbgrader: Annotated[
+        int, typer.Option("--nbgrader", min=1, help="As many of them for nbgrader: minutes each.")
+    ] = 1,
+    class_size: Annotated[
+        int, typer.Option("--class", min=0, help="People in the mixed class; 0 leaves it out.")
+    ] = 200,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Submissions of this exercise only.")
+    ] = None,
+) -> None:
+    """Submissions per minute beside nbgrader autograde; a class, and the memory it takes."""
+    from hpml.bench.grade import bench as measure
+
+    _give(measure(people, by_nbgrader, class_size, only or ()), json)
+
+
 def _give(table: "Table", json: Path | None) -> None:
     table.show()
     if json:
