@@ -22,6 +22,7 @@ def channel():
             continue
     raise RuntimeError("no channel")
 
+
 SIZE = 2**30 - 100
 
 

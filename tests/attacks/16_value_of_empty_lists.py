@@ -22,6 +22,7 @@ def channel():
             continue
     raise RuntimeError("no channel")
 
+
 COUNT = 60_000_000
 
 

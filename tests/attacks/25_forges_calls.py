@@ -31,6 +31,7 @@ def channel():
             continue
     raise RuntimeError("no channel")
 
+
 CALLS = []
 
 

@@ -292,6 +292,6 @@ def _looks_around() -> dict:
             with contextlib.suppress(OSError):
                 open(f"/proc/{name}/{what}").close()
                 opened.append(f"{name} {what}")
-    first = open("/proc/1/comm").read().strip()
+    first = Path("/proc/1/comm").read_text().strip()
     os.kill(1, 19)  # SIGSTOP, which the first process in a namespace does not get from inside
     return {"written": written, "opened": opened, "others": len(others), "first": first}

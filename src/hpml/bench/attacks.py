@@ -47,7 +47,9 @@ ATTACKS = CHECKOUT / "tests" / "attacks"
 BESIDE = 16  # attacks to one honest submission
 BRIEFLY = 8.0  # seconds for a launch
 CANARY = "hpml-canary"  # attacks look for this name
-SEED = 1_804_289_383  # with it, the ranks that `26_right_now_and_then` needs to be in time come late
+SEED = (
+    1_804_289_383  # with it, the ranks that `26_right_now_and_then` needs to be in time come late
+)
 # Of one submission: enough for four ranks, and soon reached by who wants it all
 LIMITS = sandbox.Limits(
     memory=1536 * sandbox.MIB, processes=200, processor=120, wall=120, disk=64 * sandbox.MIB
@@ -240,10 +242,7 @@ def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) 
 def _said(records: Sequence[Record]) -> str:
     """All that records say, but for the answers themselves."""
     return json.dumps(
-        [
-            [result | {"answer": ""} for result in record.as_json()["results"]]
-            for record in records
-        ]
+        [[result | {"answer": ""} for result in record.as_json()["results"]] for record in records]
     )
 
 
