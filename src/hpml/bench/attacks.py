@@ -103,10 +103,8 @@ def read_all(folder: Path = ATTACKS) -> list[Attack]:
 def _read(path: Path) -> Attack:
     text = path.read_text(encoding="utf-8")
     try:
-        if path.suffix == ".ipynb":
-            head = json.loads(text)["metadata"]["attack"]
-        else:
-            head = _head(text)
+        notebook = path.suffix == ".ipynb"
+        head = json.loads(text)["metadata"]["attack"] if notebook else _head(text)
         points = find(head["exercise"]).points
         return Attack(
             name=path.stem,
