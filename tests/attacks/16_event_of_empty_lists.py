@@ -6,7 +6,6 @@
 import os
 import socket
 import stat
-import time
 
 
 def channel():

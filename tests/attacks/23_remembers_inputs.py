@@ -3,7 +3,6 @@
 # tries: writes its numbers down in one launch, and answers from these notes in the next
 # unprotected: inputs that come again are known
 # expect: 0
-import os
 
 import torch.distributed as dist
 
