@@ -10,7 +10,8 @@ import re
 from pathlib import Path
 from hpml.ranks import pages
 def huge():
-    return int(re.search(r"AnonHugePages: +(\\d+) kB", Path("/proc/self/smaps_rollup").read_text())[1])
+    text = Path("/proc/self/smaps_rollup").read_text()
+    return int(re.search(r"AnonHugePages: +(\\d+) kB", text)[1])
 kept = [bytes([number % 256]) * 2**16 for number in range(1000)]
 before, gathered = huge(), pages.collapse()
 assert all(kept[n] == bytes([n % 256]) * 2**16 for n in range(1000))

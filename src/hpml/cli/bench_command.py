@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hpml.problem import FAILED
+
 if TYPE_CHECKING:
     from hpml.bench.table import Table
 
@@ -55,6 +57,23 @@ def bench_network(
     from hpml.bench.network import bench as measure
 
     _give(measure(rounds), json)
+
+
+@app.command("attacks")
+def bench_attacks(
+    json: JSON = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Submissions at a time.")] = 2,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="This attack only.")
+    ] = None,
+) -> None:
+    """Hostile submissions among honest ones: points given, others harmed, honest marked down."""
+    from hpml.bench.attacks import bench as measure
+
+    table, good = measure(jobs, names=only or ())
+    _give(table, json)
+    if not good:
+        raise typer.Exit(FAILED)
 
 
 @app.command("grade")

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -122,13 +123,11 @@ def grade(
 
 
 def merge(out: Path) -> tuple[list[Record], list[str]]:
-    """All records of a folder, and the people whose submissions are not graded yet."""
-    try:
-        plan = json.loads((out / MANIFEST).read_text())
-        people = [str(person) for person in plan["people"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise UserError(f"{out}: no grading is here: no readable {MANIFEST}") from None
-    found = records.read_folder(out / RECORDS)
+    """The records in a folder, and the people whose submissions are not graded yet."""
+    if not (out / MANIFEST).exists():
+        raise UserError(f"{out}: no grading is here: there is no {MANIFEST}")
+    people = _read(out / MANIFEST).people
+    found = [record for record in records.read_folder(out / RECORDS) if record.person in people]
     there = {record.person for record in found}
     return found, [person for person in people if person not in there]
 
@@ -155,8 +154,11 @@ def _agreed(plan: Plan, out: Path, join: bool) -> Plan:
     """The plan of the folder: this one where there is none yet, else the one that is there."""
     path = out / MANIFEST
     try:
-        with open(path, "x") as file:
+        # Whole, and by the first only: parts may begin at once, on several nodes.
+        with tempfile.NamedTemporaryFile("w", dir=out, prefix=".plan-") as file:
             json.dump(asdict(plan), file, indent=1)
+            file.flush()
+            os.link(file.name, path)
         return plan
     except FileExistsError:
         pass
@@ -166,17 +168,7 @@ def _agreed(plan: Plan, out: Path, join: bool) -> Plan:
         raise UserError(
             f"{out}: holds a grading already: --resume goes on with it, or use another --out"
         )
-    try:
-        there = Plan(
-            **{
-                k: tuple(v) if isinstance(v, list) else v
-                for k, v in json.loads(path.read_text()).items()
-            }
-        )
-    except (OSError, ValueError, TypeError):
-        raise UserError(
-            f"{path}: not the plan of a grading: remove the folder, or use another --out"
-        ) from None
+    there = _read(path)
     if there.exercises != plan.exercises:
         raise UserError(
             f"{out}: was begun with the exercises {', '.join(there.exercises)}: use another --out"
@@ -191,6 +183,21 @@ def _agreed(plan: Plan, out: Path, join: bool) -> Plan:
             path, json.dumps(asdict(replace(there, people=plan.people)), indent=1).encode()
         )
     return there
+
+
+def _read(path: Path) -> Plan:
+    try:
+        plan = json.loads(path.read_text())
+        return Plan(
+            exercises=tuple(map(str, plan["exercises"])),
+            seed=int(plan["seed"]),
+            unsafe=bool(plan["unsafe"]),
+            people=tuple(map(str, plan["people"])),
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        raise UserError(
+            f"{path}: not the plan of a grading: remove the folder, or use another --out"
+        ) from None
 
 
 def _kept(submissions: Sequence[Submission], out: Path) -> dict[str, Record]:

@@ -1,8 +1,12 @@
 """A control group for one sandbox: memory and processes, limited by the kernel as a whole.
 
-Kernel documentation: admin-guide/cgroup-v1 (memory.limit_in_bytes; pids.max), admin-guide/cgroup-v2
-(memory.max, memory.swap.max). Groups are made where this process may make them: as root, most
-often; in a container with groups of its own. Without them `sandbox` has other limits.
+However many processes are busy in a group, it gets one share of the processor, as other groups do:
+an answer with a hundred of them takes no time from the next one.
+
+Kernel documentation: admin-guide/cgroup-v1 (memory.limit_in_bytes; pids.max; cpu.shares),
+admin-guide/cgroup-v2 (memory.max, memory.swap.max, cpu.weight). Groups are made where this process
+may make them: as root, most often; in a container with groups of its own. Without them `sandbox`
+has other limits.
 """
 
 import contextlib
@@ -28,6 +32,16 @@ class Group:
         """The files that a process writes its number to, to be in the group with all it starts."""
         return [str(folder / "cgroup.procs") for folder in self.folders]
 
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel has killed a process in the group because it was at its limit."""
+        for folder in self.folders:
+            for name in ("memory.events", "memory.oom_control"):  # of version 2, of version 1
+                with contextlib.suppress(OSError):
+                    for line in (folder / name).read_text().splitlines():
+                        if line.startswith("oom_kill ") and line != "oom_kill 0":
+                            return True
+        return False
+
     def remove(self) -> None:
         """Take the group away, once the kernel has let go of the processes in it."""
         deadline = time.monotonic() + REMOVE_LIMIT
@@ -52,13 +66,17 @@ def make(
     inside = _inside(membership)
     if not {"memory", "pids"} <= inside.keys():
         return None
-    return _made(
+    made = _made(
         {
             mount / "memory" / inside["memory"] / name: {"memory.limit_in_bytes": memory},
             mount / "pids" / inside["pids"] / name: {"pids.max": processes},
         },
         optional={"memory.memsw.limit_in_bytes": memory},
     )
+    if made is None or "cpu" not in inside:
+        return made
+    share = _made({mount / "cpu" / inside["cpu"] / name: {}}, optional={})
+    return made if share is None else Group(made.folders + share.folders)
 
 
 def _made(wanted: dict[Path, dict[str, int]], optional: dict[str, int]) -> Group | None:

@@ -23,6 +23,7 @@ from hpml.checks import render
 from hpml.checks.verdict import ClaimResult
 from hpml.course.day import Day
 from hpml.grading import marks
+from hpml.grading.handed_back import without_expected
 from hpml.grading.quoted import cut, plain
 from hpml.grading.record import Picture, Record, missed
 
@@ -135,7 +136,7 @@ def _image(picture: Picture) -> str:
 def _claims(claims: tuple[ClaimResult, ...]) -> list[tuple[ClaimResult, str, str]]:
     """Each claim with its message and hint, said once where several share them."""
     return [
-        (claim, render.said(claim, message), hint)
+        (claim, render.said(claim, without_expected(message)), hint)
         for claim, message, hint in render.told_once(claims)
     ]
 

@@ -27,6 +27,7 @@ import psutil
 import hpml
 from hpml.grading import cgroup
 from hpml.home import CHECKOUT
+from hpml.measure.machine import Fact
 from hpml.problem import UserError
 from hpml.ranks import warm
 
@@ -57,6 +58,16 @@ class Limits:
     wall: float = 900.0  # seconds
     files: int = 1024  # open ones, in each process
     disk: int = 256 * MIB  # bytes in /tmp, and as many in /dev/shm
+
+
+def fact() -> Fact:
+    """What ./hpml doctor says of grading here."""
+    if why := missing():
+        cost, remedy = "./hpml grade refuses to start", "apt install bubblewrap, user namespaces on"
+        return Fact("sandbox of a grader", why, False, cost, remedy)
+    there = layers()
+    lacking = "" if GROUP in there else "; no control group, so memory is watched from outside"
+    return Fact("sandbox of a grader", f"{len(there)} layers: {'; '.join(there)}{lacking}", True)
 
 
 def shared_by(jobs: int) -> Limits:
@@ -129,15 +140,16 @@ def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
     server = warm.WarmServer(inside)
     running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP))
     over = threading.Event()
-    watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)
-    watch.start()
+    watch = threading.Thread(target=_watch, args=(running, limits, group, over), daemon=True)
     try:
-        server.wait_until_ready()
+        server.wait_until_ready()  # nothing of a submission is there before
+        watch.start()
         yield running
     finally:
         over.set()
         server.kill()
-        watch.join(timeout=5)
+        if watch.ident is not None:
+            watch.join(timeout=5)
         if group is not None:
             group.remove()
 
@@ -146,8 +158,10 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     """bwrap and its options; what follows is run inside."""
     words = [
         *("bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
-        "--as-pid-1",  # the server then cannot be killed, nor looked into, from inside
         *("--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL"),
+        # The server is the first process inside: nothing there can stop, end or trace it, and no
+        # process of bubblewrap's own is there, for an answer to live on in from launch to launch.
+        "--as-pid-1",
         *("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"),
     ]
     for path in map(Path, SYSTEM):
@@ -160,8 +174,9 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     for folder in ("/tmp", "/dev/shm"):
         words += ["--size", str(limits.disk), "--tmpfs", folder]
     words += _interpreter()
-    # What is left of "/" and of /dev is memory, too
-    words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/tmp", "--"]
+    for folder in ("/dev", "/"):  # these are in memory as well, and of no limited size
+        words += ["--remount-ro", folder]
+    words += ["--chdir", "/tmp", "--"]
     return [*_joining(group), *words, *_with_limits(limits)]
 
 
@@ -220,25 +235,26 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
+def _watch(
+    running: Sandbox, limits: Limits, group: cgroup.Group | None, over: threading.Event
+) -> None:
     """End the sandbox when its processes together use more than they may."""
     began = time.monotonic()
     spent: dict[int, float] = {}
-    shared = 0  # bytes that every process has from the server that it was forked from
     while not over.wait(LOOK_EVERY):
-        memory, processes = shared, 0
-        for process in _family(running.server.pid):
+        memory = processes = 0
+        family = _family(running.server.pid)
+        for process in family:
             try:
                 with process.oneshot():
-                    memory += max(0, _own_memory(process) - shared)
+                    memory += _own_memory(process)
                     processes += process.num_threads()
                     times = process.cpu_times()
                     spent[process.pid] = times.user + times.system
             except (psutil.Error, OSError):
                 continue
-        if not running.server.ready:
-            shared = max(shared, memory)
-        if memory > limits.memory:
+        full = memory > limits.memory and sum(map(_share_of_memory, family)) > limits.memory
+        if full or (group is not None and group.ran_out_of_memory()):
             running.exceeded = f"it used more than {limits.memory // MIB} MiB of memory"
         elif processes > limits.processes:
             running.exceeded = f"it started more than {limits.processes} processes and threads"
@@ -252,9 +268,22 @@ def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
 
 
 def _own_memory(process: psutil.Process) -> int:
-    """Bytes that the process holds, without the code and files that it shares with others."""
+    """Bytes that the process holds, without the code and files that it shares with others.
+
+    Quick, but what ranks have of the server that they were forked from counts for each of them.
+    """
     info = process.memory_info()
     return info.rss - info.shared
+
+
+def _share_of_memory(process: psutil.Process) -> int:
+    """Bytes that the process holds, with its part of what it shares: takes milliseconds."""
+    try:
+        return process.memory_full_info().pss
+    except psutil.AccessDenied:  # the server and its supervisors, for an ordinary user
+        return _own_memory(process)
+    except (psutil.Error, OSError):
+        return 0
 
 
 def _family(pid: int) -> list[psutil.Process]:

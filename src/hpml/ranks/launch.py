@@ -55,8 +55,8 @@ def launch(
     rank's traffic; results are the same as without. Where this machine cannot emulate a network,
     the ranks run without, and `evidence.no_link` says why.
 
-    With `delays`, a seed, each rank waits now and then before a collective, up to 50 ms and 0.2 s
-    in all: what only works while the ranks happen to keep step then does not.
+    With `delays`, a seed, each rank waits before the drive and now and then before a collective, up
+    to 50 ms and 0.2 s in all: what only works while the ranks happen to keep step then does not.
 
     Nothing outlives the launch. A rank that raises, exits or is killed, ranks in different
     collectives or with different shapes, ranks that wait for what cannot come: each ends the launch
@@ -76,7 +76,7 @@ def launch(
     port = _free_port()
     # Made by the supervisor, and removed: it may see another /tmp than this process.
     scratch = os.path.join(warm.server().tmp, f"hpml-ranks-{secrets.token_hex(8)}")
-    folder = os.path.join(scratch, "work") if cwd is None else os.fspath(cwd)
+    folder = os.path.join(scratch, "work") if cwd is None else warm.server().folder(cwd)
     jobs = [
         Job(
             drive=drive_bytes,

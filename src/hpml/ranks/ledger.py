@@ -8,6 +8,8 @@ from hpml.ranks import encoding
 from hpml.ranks.evidence import Call, Mark, Raised, RankEvidence
 
 MAX_CALLS = 200_000
+MAX_MARKS = 10_000
+MAX_SAMPLES = 100  # kept, the last ones
 MAX_OUTPUT = 2**20  # bytes of stdout and stderr kept of each rank
 MAX_PRINTED = 2**27  # bytes after which a rank that prints is ended
 MAX_TEXT = 20_000  # characters of one text that a rank tells
@@ -65,9 +67,12 @@ class RankLog:
             if self.waiting == place:
                 self.waiting = None
         elif kind == "mark":
+            if len(self.marks) == MAX_MARKS:
+                raise ValueError(f"more than {MAX_MARKS} marks")
             self.marks.append(Mark(str(rest[0])[:200], self._time(rest[1], now)))
         elif kind == "sample":
             self.samples.append((_line(rest[0]), int(rest[1])))
+            del self.samples[:-MAX_SAMPLES]
         elif kind == "peak":
             self.peak_bytes = int(rest[0])
         elif kind == "value":

@@ -1,6 +1,7 @@
 """What a rank does from its fork to its end: become itself, run the drive, tell how it went."""
 
 import faulthandler
+import itertools
 import linecache
 import os
 import pickle
@@ -81,8 +82,9 @@ def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) 
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         os.environ.update(job.environment | network | job.extra_environment)
-        _prepare(job, send, stacks)
-        event = _play(job)
+        delays = iter(()) if job.delays is None else _delays(job.delays, job.rank)
+        _prepare(job, send, stacks, delays)
+        event = _play(job, delays)
     except BaseException as error:
         event = _raised(error, job.filename)
     for stream in (sys.stdout, sys.stderr):
@@ -97,7 +99,7 @@ def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) 
         signal.pause()
 
 
-def _prepare(job: Job, send: EventSender, stacks: int) -> None:
+def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) -> None:
     faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
     signal.signal(SAMPLE_SIGNAL, stationary.sampler(send.offer, job.filename))
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -107,27 +109,26 @@ def _prepare(job: Job, send: EventSender, stacks: int) -> None:
     random.seed()
     np.random.seed()
     first = 0 if job.process_group else 1
-    delays = None if job.delays is None else _delays(job.delays, job.rank)
     recorder.install(recorder.Recorder(send, job.filename, first, delays))
     send(["begin", time.monotonic()])
 
 
 def _delays(seed: int, rank: int) -> Iterator[float]:
-    """Seconds to wait before each of the rank's calls: a long first one, then short ones, a few.
+    """Seconds to wait before each of the rank's calls, and before the drive: long ones at first.
 
     Of 0.2 s in all, so that what only holds while all ranks keep step comes to light.
     """
     draw = random.Random(f"{seed} {rank}")
     left = 0.2
-    longest = 0.05
-    while left > 0:
+    for longest in itertools.chain([0.05, 0.05], itertools.repeat(0.01)):
         wait = draw.choice((0.0, draw.uniform(0.0, longest)))
+        if wait > left:
+            return
         left -= wait
-        longest = 0.01
         yield wait
 
 
-def _play(job: Job) -> list[Any]:
+def _play(job: Job, delays: Iterator[float]) -> list[Any]:
     drive = pickle.loads(job.drive)
     arguments = []
     if job.answer is not None:
@@ -142,6 +143,7 @@ def _play(job: Job) -> list[Any]:
             world_size=job.world_size,
             timeout=timedelta(seconds=job.timeout + 30),
         )
+    time.sleep(next(delays, 0.0))  # ranks that start apart, where they are to be delayed
     value = drive(*arguments)
     recorder.settle()
     try:

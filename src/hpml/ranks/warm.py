@@ -76,14 +76,14 @@ class WarmServer:
         return self._process.pid
 
     @property
-    def ready(self) -> bool:
-        """Whether it has been seen to have torch imported."""
-        return self._ready
-
-    @property
     def tmp(self) -> str:
         """Where launches may keep files, by the name that the server knows it by."""
         return tempfile.gettempdir() if self._inside is None else self._inside.tmp
+
+    def folder(self, path: str | os.PathLike[str]) -> str:
+        """The name inside of a folder here: in a sandbox it is another one, below its `tmp`."""
+        path = os.fspath(path)
+        return path if self._inside is None else os.path.join(self.tmp, os.path.basename(path))
 
     def pids_here(self, pids: Sequence[int]) -> list[int]:
         """This process's numbers for processes below the server that it has other numbers for.
