@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
@@ -26,6 +26,7 @@ import psutil
 from nbformat import NotebookNode
 
 from hpml.bench import made_up
+from hpml.bench.attacks import LIMITS, SEED
 from hpml.bench.nbgrader_course import NbgraderCourse
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.course import day
@@ -38,12 +39,9 @@ from hpml.grading.submission import Submission
 from hpml.problem import UserError
 
 MODULE = "06"
-SEED = 6
 STAND_IN = "%load_ext hpml.bench.spawned"
 LOOK_EVERY = 0.1  # seconds between two looks at the grader's memory
 MIB = 2**20
-# Of one of the class: what hostile people take is soon enough
-LIMITS = sandbox.Limits(memory=2048 * MIB, processor=120.0, wall=120.0)
 
 BY_NBGRADER = "nbgrader autograde"
 
@@ -232,13 +230,12 @@ def _class(
     made_up.write(people, scratch / "class")
     submissions = intake.collect([scratch / "class"], scratch)
     exercises, _ = batch.exercises_of(submissions, course)
-    limits = replace(LIMITS, memory=min(LIMITS.memory, sandbox.shared_by(cores).memory))
     watch = _Watch(say)
     over = threading.Event()
     looking = threading.Thread(target=_look, args=(watch, over), daemon=True)
     looking.start()
     try:
-        judge = Judge(course, exercises, limits=limits)
+        judge = Judge(course, exercises, limits=LIMITS)
         found = batch.grade(submissions, judge, scratch / "graded", watch, seed=SEED, jobs=cores)
     finally:
         over.set()
@@ -259,7 +256,7 @@ def _class(
     said = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     return rows, (
         f"{said}; each answers one exercise of {len(exercises)}, --jobs {cores}; at most "
-        f"{limits.memory // MIB} MiB and {limits.wall:.0f} s for one; the grader's memory is the "
+        f"{LIMITS.memory // MIB} MiB and {LIMITS.wall:.0f} s for one; the grader's memory is the "
         "peak resident set of its main process and workers added up, without sandboxes"
     )
 

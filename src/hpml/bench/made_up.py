@@ -5,12 +5,12 @@ Of each person it is known beforehand what a grader may make of them.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
+from hpml.bench import attacks
 from hpml.checks import answers as learners
 from hpml.checks import find
 from hpml.course.day import Day
@@ -20,16 +20,6 @@ KINDS = (
     "right wrong hostile right empty wrong right broken wrong right wrong hostile "
     "right wrong right wrong right empty wrong right"
 ).split()
-
-# Where the tests' attacks are not there: no end, no goodbye, no bounds.
-ATTACKS = (
-    ("hello_ranks", "def hello(number):\n    while True:\n        pass\n"),
-    ("hello_ranks", "import os\n\n\ndef hello(number):\n    os._exit(0)\n"),
-    (
-        "hello_ranks",
-        "def hello(number):\n    taken = []\n    while True:\n        taken.append(bytes(2**24))\n",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -52,7 +42,7 @@ def people(number: int, course: Day, tests: Path) -> list[Person]:
     solutions = _solutions(course)
     right = cycle(solutions.items())
     wrong = _spread(list(_wrong(course, tests / "mutants", list(solutions))))
-    hostile = _spread(list(_hostile(tests / "attacks")) or list(ATTACKS))
+    hostile = _spread(list(_hostile(tests / "attacks")))
     made = []
     for at, kind in enumerate(islice(cycle(KINDS), number), 1):
         name = f"{at:03d}-{kind}"
@@ -100,11 +90,9 @@ def _wrong(course: Day, folder: Path, exercises: Sequence[str]) -> Iterator[tupl
 
 
 def _hostile(folder: Path) -> Iterator[tuple[str, str]]:
-    for file in sorted(folder.glob("*.py")):
-        first, _, source = file.read_text().partition("\n")
-        head = dict(re.findall(r"^# (\w+): (.*)", source, re.M))
-        if head.get("expect") == "0" and "gap" not in head:
-            yield first.removeprefix("# %%answer ").strip(), source
+    for attack in attacks.read_all(folder):
+        if attack.path.suffix == ".py" and not attack.expect and not attack.gap:
+            yield attack.exercise, attack.source.partition("\n")[2]
 
 
 def _spread(items: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -75,7 +75,7 @@ def judge(check: Check, source: str, seed: int | None = None) -> None:
             except _NoLedger:
                 continue
             if isinstance(problem, Problem):
-                raise NotHeld(f"with {world_size} ranks: {claim.name}: {problem.message}")
+                raise NotHeld(f"world size {world_size}: {claim.name}: {problem.message}")
 
 
 def _play(check: Check, source: str, world_size: int, seed: int) -> Run:
@@ -91,7 +91,7 @@ def _play(check: Check, source: str, world_size: int, seed: int) -> Run:
                 arguments = (check.id, number, source, ranks, _free_port(), folder, scratch)
                 found[stage.name] = evidence = _launch(arguments, ranks, check.timeout + STARTUP)
             if evidence.diagnosis is not None and not stage.dies:
-                raise NotHeld(f"with {ranks} ranks: {evidence.diagnosis.sentence}")
+                raise NotHeld(f"world size {ranks}: {evidence.diagnosis.sentence}")
     expected = check.expect(inputs, world_size)
     return Run(world_size, seed, inputs, expected, evidence, found)
 

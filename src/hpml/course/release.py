@@ -30,7 +30,7 @@ _TOP = (
     "requirements.lock",
 )
 _ENDINGS = {
-    "slurm": (".slurm", ".sh", ".py"),
+    "slurm": (".sh", ".py"),  # and the modules' jobs
     "src/hpml": (".py", ".json", ".j2", ".css"),
 }
 # Of src/hpml/: what grades, measures the software itself, or makes exercises out of solutions.
