@@ -12,10 +12,12 @@ from hpml.training.config import TrainConfig
 SLURM = Path(__file__).parents[1] / "slurm"
 JOBS = sorted(SLURM.glob("*.slurm"))
 TRAINING = [job for job in JOBS if "hpml.train" in job.read_text()]
+GRADING = SLURM / "grade_array.slurm"  # the instructor's, of no module
 DIRECTIVE = re.compile(r"#SBATCH (--[a-z-]+)(?:=(\S+))?(?: +# (.+))?")
 # What describes the work. What describes the cluster (--account, --partition, --constraint, --qos,
 # --reservation, --mail-user, --chdir, ...) is for slurm/site.sh and the command line.
 OPTIONS = {
+    "--array",
     "--job-name",
     "--output",
     "--open-mode",
@@ -317,4 +319,15 @@ def test_the_day_lists_exactly_these_jobs():
     from hpml.course.day import load
 
     listed = [path for module in load().modules for path in module.jobs]
-    assert sorted(listed) == [job.relative_to(SLURM.parent) for job in JOBS]
+    for_learners = [job for job in JOBS if job != GRADING]
+    assert sorted(listed) == [job.relative_to(SLURM.parent) for job in for_learners]
+
+
+def test_each_part_of_an_array_grades_its_share_with_what_is_given_after_the_script(bash):
+    array = {"SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_TASK_COUNT": "3"}
+    code, told, _ = bash(f"bash slurm/{GRADING.name} 'my class' --out x", **IN_A_JOB, **array)
+    assert code == 0
+    assert "python -m hpml grade --part 2/3 --jobs 4 --resume my class --out x" in told
+    first, _, last = directives(GRADING)["--array"][0].partition("-")
+    assert first == "1"
+    assert int(last) > 1

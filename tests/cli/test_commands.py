@@ -146,6 +146,7 @@ def test_doctor_as_json_is_the_machines_facts():
     facts = {fact["name"]: fact for fact in told["facts"]}
     assert facts["Python"]["value"].startswith(".".join(map(str, sys.version_info[:3])))
     assert facts["torch"]["ok"]
+    assert "control group" in facts["sandbox of a grader"]["value"]
 
 
 def test_doctor_tells_cost_and_remedy_of_each_lack_and_of_nothing_else(monkeypatch, capsys):
@@ -156,6 +157,7 @@ def test_doctor_tells_cost_and_remedy_of_each_lack_and_of_nothing_else(monkeypat
         machine.Fact("gone", "none", False, "no [fun]", "buy one"),
     )
     monkeypatch.setattr(machine, "facts", lambda: facts)
+    monkeypatch.setattr("hpml.cli.doctor_command.find_spec", lambda _: None)
     monkeypatch.setenv("COLUMNS", "100")
     assert code_of("doctor") == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]

@@ -98,6 +98,16 @@ def test_a_value_nested_into_itself_is_refused():
         msgpack.packb(msgpack.ExtType(1, msgpack.packb(["float32", [-1], b""]))),
         msgpack.packb(msgpack.ExtType(2, msgpack.packb(["object", [1], b"12345678"]))),
         msgpack.packb(msgpack.ExtType(1, msgpack.packb(["load", [1], b"1234"]))),
+        # What takes little to send, and much to decode
+        msgpack.packb(msgpack.ExtType(1, msgpack.packb(["float32", [2**63 - 1] * 65, b""]))),
+        msgpack.packb(msgpack.ExtType(1, msgpack.packb(["float32", [2**63], b""]))),
+        b"\xdd\x00\x0f\xff\xff" + b"\x90" * 0xFFFFF,
+        b"\xdd\x00\x08\x00\x00" + b"\x91\x90" * 0x80000,
+        # What is no plain value
+        msgpack.packb([msgpack.Timestamp(1)]),
+        msgpack.packb({"a": msgpack.Timestamp(1)}),
+        msgpack.packb(msgpack.Timestamp(1)),
+        msgpack.packb({b"a": 1}),
     ],
 )
 def test_bytes_that_are_no_encoding_are_a_value_error(data):

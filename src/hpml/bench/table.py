@@ -122,4 +122,4 @@ def _processor() -> str:
 
 
 def _digits(value: float) -> int:
-    return 0 if abs(value) >= 100 else 2
+    return 0 if isinstance(value, int) or abs(value) >= 100 else 2  # a count has no decimals

@@ -6,7 +6,7 @@ Nothing is executed or imported.
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def read(path: Path) -> tuple[Answer, ...]:
     answers = tuple(
         answer
         for number, source in enumerate(cells, 1)
-        if source is not None and (answer := _answer(path, number, source, lines))
+        if source is not None and (answer := of_cell(path, number, source, lines))
     )
     _refuse_twice(answers)
     return answers
@@ -134,9 +134,14 @@ def _script_cells(path: Path, text: str) -> list[str | None]:
     return [cell.source if cell.cell_type == "code" else None for cell in cells]
 
 
-def _answer(
-    path: Path, number: int, source: str, script: Iterator[tuple[int, str]]
+def of_cell(
+    path: Path, number: int, source: str, script: Iterable[tuple[int, str]] = ()
 ) -> Answer | None:
+    """The answer in a code cell; None where no line of it starts with `%%answer`.
+
+    `number` counts the file's cells from 1. Of a script, `script` goes on over its numbered lines,
+    from cell to cell. UserError where the magic is not as it must be.
+    """
     lines = source.splitlines()
     while lines and not lines[0].strip():
         del lines[0]

@@ -40,7 +40,8 @@ class CannotJudge:
 class Run:
     """One play of an answer at one world size: what went in, what should and what did come out.
 
-    `evidence` is that of the last stage, `stages` has all of them by name.
+    `evidence` is that of the last stage, `stages` has all of them by name. `delayed` tells that the
+    ranks were made to wait now and then before their collectives.
     """
 
     world_size: int
@@ -49,6 +50,7 @@ class Run:
     expected: Any
     evidence: Evidence
     stages: Mapping[str, Evidence]
+    delayed: bool = False
 
     @property
     def values(self) -> Sequence[Any]:
@@ -116,6 +118,7 @@ class Check:
     names: tuple[str, ...] = ()  # what the answer must define, checked before anything runs
     environment: Callable[[Any, int, int], Mapping[str, str]] | None = None
     link: str | None = None  # as a Stage's, where there are no stages
+    submits: bool = False  # a judge hands what the answer returns to the SLURM here, to be run
 
     @property
     def points(self) -> int:

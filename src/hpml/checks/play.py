@@ -3,7 +3,7 @@
 import secrets
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +30,22 @@ GENERAL_HINTS = {
 }
 
 
+# Before what went wrong where the ranks were made to wait now and then
+WAITS = "when ranks come late: "
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A verdict, and the launch that shows why best: one that failed, else one of the last.
+
+    `error` is what kept the answer from being judged, where the verdict says "not gradable".
+    """
+
+    verdict: Verdict
+    evidence: Evidence | None = None
+    error: Exception | None = None
+
+
 class _MissingName(Exception):
     """The answer does not define what the exercise asks for."""
 
@@ -47,24 +63,44 @@ def judge(
     verdict tells it. Raises UserError for an unknown exercise. A fault that is not the answer's
     makes the verdict "not gradable".
     """
+    return examine(exercise, source, worlds=worlds, seed=seed).verdict
+
+
+def examine(
+    exercise: str | Check,
+    source: str,
+    *,
+    worlds: Sequence[int] | None = None,
+    seed: int | None = None,
+    delayed: bool = False,
+) -> Examined:
+    """As `judge`, with what the verdict rests on.
+
+    With `delayed` the answer is played once more at the largest world size, on other inputs, with
+    waits injected before its collectives: an answer that is right one time in ten then is not.
+    """
     check = exercise if isinstance(exercise, Check) else find(exercise)
     seed = secrets.randbelow(2**31) if seed is None else seed
     source = _without_magic(source)
     if not source.strip():
-        return _unwritten(check, f"{check.id}: the answer is empty", seed)
-    runs = []
-    for world in worlds or check.worlds:
+        return Examined(_unwritten(check, f"{check.id}: the answer is empty", seed))
+    runs: list[Run] = []
+    plays = [(world, False) for world in worlds or check.worlds]
+    if delayed:
+        plays.append((max(world for world, _ in plays), True))
+    for world, waits in plays:
         try:
-            run, fault = _play_patiently(check, source, world, seed)
+            run, fault = _play_patiently(check, source, world, seed + waits, waits)
         except Exception as error:  # ours, whatever it is: the answer runs elsewhere
-            return _not_gradable(check, f"world size {world}: {_one_line(error)}", seed)
+            verdict = _not_gradable(check, f"world size {world}: {_one_line(error)}", seed)
+            return Examined(verdict, runs[-1].evidence if runs else None, error)
         if fault is not None:
-            return _faulty(check, world, fault, seed)
+            return Examined(_faulty(check, run, fault, seed), fault)
         runs.append(run)
     try:
         claims = tuple(_decide(check, claim, runs) for claim in check.claims)
     except Exception as error:
-        return _not_gradable(check, _one_line(error), seed)
+        return Examined(_not_gradable(check, _one_line(error), seed), runs[-1].evidence, error)
     unjudged = [claim for claim in claims if not claim.judged]
     failed = [claim for claim in claims if not claim.passed and claim.judged]
     status = "failed" if failed else "not gradable" if unjudged else "passed"
@@ -73,7 +109,10 @@ def judge(
         headline = "every claim holds"
     elif unjudged:
         headline += f", {len(unjudged)} cannot be judged here"
-    return Verdict(check.id, check.title, status, claims, headline, seed)
+    wrong_at = [claim.world_size for claim in failed]
+    shown = next((run for run in runs if run.world_size in wrong_at), runs[-1])
+    verdict = Verdict(check.id, check.title, status, claims, headline, seed)
+    return Examined(verdict, shown.evidence)
 
 
 def _without_magic(source: str) -> str:
@@ -83,16 +122,18 @@ def _without_magic(source: str) -> str:
 
 
 def _play_patiently(
-    check: Check, source: str, world: int, seed: int
+    check: Check, source: str, world: int, seed: int, delayed: bool
 ) -> tuple[Run, Evidence | None]:
     """`_play`, and once more if the warm server went away: at first, no fault of the answer's."""
     try:
-        return _play(check, source, world, seed)
+        return _play(check, source, world, seed, delayed)
     except ServerDied:
-        return _play(check, source, world, seed)
+        return _play(check, source, world, seed, delayed)
 
 
-def _play(check: Check, source: str, world: int, seed: int) -> tuple[Run, Evidence | None]:
+def _play(
+    check: Check, source: str, world: int, seed: int, delayed: bool
+) -> tuple[Run, Evidence | None]:
     """One run of all stages, and the evidence of the stage that ended badly, if one did."""
     inputs = check.inputs(seed, world)
     stages = check.stages or (Stage("play", check.drive, link=check.link),)
@@ -119,12 +160,13 @@ def _play(check: Check, source: str, world: int, seed: int) -> tuple[Run, Eviden
                 cwd=scratch,
                 timeout=check.timeout,
                 link=stage.link,
+                delays=seed if delayed else None,
             )
             if evidence.diagnosis is not None and not stage.dies:
                 fault = evidence
                 break
     expected = None if fault is not None else check.expect(inputs, world)
-    return Run(world, seed, inputs, expected, evidence, found), fault
+    return Run(world, seed, inputs, expected, evidence, found, delayed), fault
 
 
 def _guarded(drive: Any, names: tuple[str, ...]) -> Any:
@@ -146,18 +188,21 @@ def _decide(check: Check, claim: Claim, runs: Sequence[Run]) -> ClaimResult:
         if isinstance(problem, CannotJudge):
             unjudged = unjudged or problem.why
         elif problem is not None:
-            return _failed(check, claim, problem, run.world_size)
+            return _failed(check, claim, problem, run)
     if unjudged:
         return ClaimResult(claim.name, False, claim.points, unjudged, judged=False)
     return ClaimResult(claim.name, True, claim.points)
 
 
-def _failed(check: Check, claim: Claim, problem: Problem, world: int | None) -> ClaimResult:
+def _failed(check: Check, claim: Claim, problem: Problem, run: Run | None) -> ClaimResult:
     hint = check.hints.get(problem.hint) or GENERAL_HINTS[problem.hint]
-    return ClaimResult(claim.name, False, claim.points, problem.message, hint, problem.hint, world)
+    message, world = problem.message, None
+    if run is not None:
+        message, world = f"{WAITS if run.delayed else ''}{message}", run.world_size
+    return ClaimResult(claim.name, False, claim.points, message, hint, problem.hint, world)
 
 
-def _faulty(check: Check, world: int, evidence: Evidence, seed: int) -> Verdict:
+def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
     """The verdict where ranks did not all return: nothing can be claimed of such a run."""
     diagnosis = evidence.diagnosis
     raised = next((rank.raised for rank in evidence.ranks if rank.raised), None)
@@ -175,9 +220,12 @@ def _faulty(check: Check, world: int, evidence: Evidence, seed: int) -> Verdict:
                 check, f"{check.id}: your answer does not define {raised.message}", seed
             )
     ranks = f"{evidence.world_size} rank{'s' if evidence.world_size > 1 else ''}"
-    headline = f"with {ranks}: {diagnosis.sentence}"
+    headline = f"with {ranks}: {WAITS if run.delayed else ''}{diagnosis.sentence}"
     problem = Problem("not judged: the ranks did not all return", diagnosis.kind)
-    claims = tuple(_failed(check, claim, problem, world) for claim in check.claims)
+    claims = tuple(
+        replace(_failed(check, claim, problem, None), world_size=run.world_size)
+        for claim in check.claims
+    )
     stacks = {f"rank {rank} of {evidence.world_size}": t for rank, t in diagnosis.stacks.items()}
     return Verdict(check.id, check.title, "failed", claims, headline, seed, stacks)
 

@@ -30,6 +30,11 @@ def ids() -> tuple[str, ...]:
     return tuple(_files())
 
 
+def modules() -> tuple[str, ...]:
+    """The names of the modules that have checks, as their notebooks are called: `06_ring`."""
+    return tuple(dict.fromkeys(name.split(".")[-2].removeprefix("m") for name in _files().values()))
+
+
 @cache
 def find(exercise: str) -> Check:
     """The check of an exercise. Raises UserError for an id that is none, with the nearest one."""

@@ -14,7 +14,7 @@ def _plain(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def _told_once(claims: tuple[ClaimResult, ...]) -> list[tuple[ClaimResult, str, str]]:
+def told_once(claims: tuple[ClaimResult, ...]) -> list[tuple[ClaimResult, str, str]]:
     """Each claim with its message and hint, left out where the one before said the same."""
     rows, message, hint = [], "", ""
     for claim in claims:
@@ -30,7 +30,8 @@ def _told_once(claims: tuple[ClaimResult, ...]) -> list[tuple[ClaimResult, str, 
     return rows
 
 
-def _at(claim: ClaimResult, message: str) -> str:
+def said(claim: ClaimResult, message: str) -> str:
+    """The message with the world size at which the claim did not hold."""
     if claim.world_size is None or not message or message.startswith("not judged"):
         return message
     return f"with {claim.world_size} rank{'s' if claim.world_size > 1 else ''}: {message}"
@@ -48,11 +49,11 @@ def as_text(verdict: Verdict, stacks: bool = False) -> str:
         lines += textwrap.wrap(
             _plain(verdict.headline), WIDTH - 2, initial_indent="  ", subsequent_indent="  "
         )
-    for claim, message, hint in _told_once(verdict.claims):
+    for claim, message, hint in told_once(verdict.claims):
         points = f"{claim.earned}/{claim.points}"
         mark = "✓" if claim.passed else "✗" if claim.judged else "?"
         lines.append(f"  {mark} {claim.name:<{WIDTH - 5 - len(points)}} {points}")
-        for label, text in (("", _at(claim, message)), ("hint: ", hint)):
+        for label, text in (("", said(claim, message)), ("hint: ", hint)):
             if text:
                 lines += textwrap.wrap(
                     label + _plain(text),
@@ -87,11 +88,11 @@ def as_html(verdict: Verdict) -> str:
     """The verdict as an HTML table; stacks, if there are any, behind a fold."""
     tone = _TONES[verdict.status]
     rows = []
-    for claim, message, hint in _told_once(verdict.claims):
+    for claim, message, hint in told_once(verdict.claims):
         mark = "✓" if claim.passed else "✗" if claim.judged else "?"
         notes = "".join(
             f'<div class="m">{label}{escape(_plain(text))}</div>'
-            for label, text in (("", _at(claim, message)), ("<b>Hint.</b> ", hint))
+            for label, text in (("", said(claim, message)), ("<b>Hint.</b> ", hint))
             if text
         )
         rows.append(

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 import typer
 
@@ -42,6 +43,7 @@ COMMANDS = {
     "check": Command("learn_command", "check", "Check the answers in files.", "Exercises"),
     "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),
     "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
+    "grade": Command("grade_command", "grade", "Grade what a class handed in.", "Teaching"),
     "train": Command(
         "train_command",
         "train",
@@ -63,12 +65,22 @@ COMMANDS = {
     "test": Command(
         "test_command", "run_tests", "Run every test.", "Making the course", passes_on=True
     ),
+    "release": Command(
+        "release_command", "release", "Make what a learner gets.", "Making the course"
+    ),
     "build": Command(
         "author_command", "build", "Make the exercises from the solutions.", "Making the course"
     ),
     "course": Command(
         "author_command", "course_app", "Prove the course's checks.", "Making the course"
     ),
+}
+
+# A release for learners comes without the files that make and grade the course.
+COMMANDS = {
+    name: command
+    for name, command in COMMANDS.items()
+    if Path(__file__).with_name(f"{command.module}.py").is_file()
 }
 
 

@@ -29,6 +29,7 @@ def run(
 ) -> int:
     """Execute the lecture and the solution notebook of each module, and write a report.
 
+    Where there are no solutions, as in a release for learners, it is the lectures alone.
     Exit code 0 when every cell ran, 1 when one failed, 2 when it could not begin. Ctrl-C ends it
     with a report of what was done.
     """
@@ -48,6 +49,8 @@ def run(
     planned = plan(the_day, modules or (), DataUsed(used.folder, used.describe(), used.synthetic))
     prepare(folder)
     console.print(f"Data: {used.describe()}", markup=False)
+    if not any("solution" in module.notebooks for module in planned.modules):
+        console.print("There are no solutions here: only the lectures are executed.")
     os.environ["HPML_DATA"] = str(used.folder)  # what the facts say of data is of this data
     facts = machine.facts()
     run_day(planned, folder, _Progress(console, planned), cell_timeout=cell_timeout)

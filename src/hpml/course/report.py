@@ -18,7 +18,7 @@ from markupsafe import Markup
 from hpml.course import page
 from hpml.course.day import Exercise, Module
 from hpml.course.execute import CellRun, NotebookRun
-from hpml.course.run import KINDS, DayRun, Kind, page_name
+from hpml.course.run import DayRun, Kind, page_name
 from hpml.measure.machine import Fact
 from hpml.measure.publish import RESULT, SKIP, VERDICT, rounded
 
@@ -183,6 +183,7 @@ def _exercises(
     return [
         (module.module, exercise, *found.verdicts.get(exercise.id, (None, None)))
         for module in run.modules
+        if "solution" in module.notebooks
         for exercise in module.module.exercises
     ]
 
@@ -207,7 +208,7 @@ def _pages(run: DayRun) -> list[tuple[str, str]]:
     return [
         (f"{page_name(module.module, kind)}.html", f"{module.module.id} {kind}")
         for module in run.modules
-        for kind in KINDS
+        for kind in module.notebooks
     ]
 
 

@@ -36,7 +36,7 @@ class DataUsed:
 
 @dataclass
 class ModuleRun:
-    """A module's two notebooks."""
+    """A module's notebooks: the lecture, and the solution where there is one."""
 
     module: Module
     notebooks: dict[Kind, NotebookRun]
@@ -61,14 +61,16 @@ class DayRun:
 def plan(day: Day, names: Sequence[str], data: DataUsed) -> DayRun:
     """The named modules, or all of them, with nothing run yet.
 
+    Where there is no folder of solutions, as in what learners get, only the lectures are planned.
     Raises UserError for a module that is not in course.toml or whose notebooks cannot be read.
     """
     modules = [
         ModuleRun(
             module,
             {
-                "lecture": _open(day.root, module.notebook),
-                "solution": _open(day.root, module.solution),
+                kind: _open(day.root, path)
+                for kind, path in zip(KINDS, (module.notebook, module.solution), strict=True)
+                if kind == "lecture" or (day.root / path).parent.is_dir()
             },
         )
         for module in day.select(names)

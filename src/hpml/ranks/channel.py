@@ -11,6 +11,11 @@ from typing import Any
 
 import msgpack
 
+MAX_EVENT = 2**26  # bytes; a returned value is one event
+MAX_TOTAL = MAX_EVENT + 2**26  # bytes of all events of one rank
+MAX_ITEMS = 256  # of a list in an event: the ranks of a group, the dimensions of a shape
+MAX_LISTS = 3  # in an event: itself, a group, a shape
+
 _LENGTH = struct.Struct("!Q")
 
 
@@ -60,24 +65,48 @@ class EventSender:
 class EventReader:
     """In the parent: turns whatever bytes arrive into well-formed events, and refuses the rest.
 
-    `limit` bounds the bytes of one event, `total` those of all of them.
+    `limit` bounds the bytes of one event, `total` those of all of them. What a byte can become is
+    bounded as well: an empty list is one byte here, and sixty in memory.
     """
 
-    def __init__(self, limit: int = 2**30, total: int = 2**31) -> None:
-        self._unpacker = msgpack.Unpacker(raw=False, max_buffer_size=limit, strict_map_key=True)
+    def __init__(self, limit: int = MAX_EVENT, total: int = MAX_TOTAL) -> None:
+        self._unpacker = msgpack.Unpacker(
+            raw=False,
+            max_buffer_size=limit,
+            max_str_len=2**17,
+            max_bin_len=limit,
+            max_array_len=MAX_ITEMS,
+            max_map_len=0,
+            max_ext_len=0,
+            list_hook=self._count,
+        )
+        self._lists = 0  # in the event that is being read
         self._left = total
 
     def feed(self, data: bytes) -> list[list[Any]]:
-        """The events that are complete now. Raises ValueError for anything that is not one."""
+        """The events that are complete now. Raises ValueError for anything that is not one, and
+        from then on for everything."""
         self._left -= len(data)
         if self._left < 0:
-            raise ValueError("more events than a launch may send")
+            raise ValueError(f"more than {MAX_TOTAL // 2**20} MiB in all")
+        events = []
         try:
             self._unpacker.feed(data)
-            events = list(self._unpacker)
-        except Exception as error:
+            for event in self._unpacker:
+                self._lists = 0
+                if type(event) is not list or not event or type(event[0]) is not str:
+                    raise ValueError("not a list that begins with its name")
+                events.append(event)
+        except msgpack.BufferFull:
+            self._left = 0
+            raise ValueError(f"more than {MAX_EVENT // 2**20} MiB at once") from None
+        except Exception as error:  # msgpack raises many kinds, all of them mean the same here
+            self._left = 0
             raise ValueError(f"malformed event: {error}") from None
-        for event in events:
-            if type(event) is not list or not event or type(event[0]) is not str:
-                raise ValueError("malformed event")
         return events
+
+    def _count(self, items: list[Any]) -> list[Any]:
+        self._lists += 1
+        if self._lists > MAX_LISTS:
+            raise ValueError("lists within lists")
+        return items

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from hpml.ranks.evidence import Call, Diagnosis
-from hpml.ranks.ledger import RankLog
+from hpml.ranks.ledger import MAX_PRINTED, RankLog
 
 # What a member of a group may bring that differs from the others', by operation
 _SHAPES_MAY_DIFFER = {"barrier", "init_process_group", "all_to_all", "all_to_all_single", "scatter"}
@@ -151,6 +151,15 @@ def limit(logs: Sequence[RankLog], of: str, seconds: float) -> Diagnosis:
     parts += _left([log for log in logs if log.end is not None], waiting, of)
     causes = tuple(log.rank for log in (working or waiting))
     return Diagnosis("limit", f"not done after {seconds:g} s: " + "; ".join(parts), causes)
+
+
+def flood(logs: Sequence[RankLog]) -> Diagnosis | None:
+    """Ranks that print without end."""
+    ranks = tuple(log.rank for log in logs if log.printed > MAX_PRINTED)
+    if not ranks:
+        return None
+    sentence = f"{_ranks(ranks)} printed more than {MAX_PRINTED // 2**20} MiB"
+    return Diagnosis("limit", sentence, ranks)
 
 
 def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:

@@ -1,18 +1,16 @@
 """A launch as a picture: which rank was in which call, when; and what its phases took."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
+from hpml.ranks.layout import IN_FLIGHT, PALETTE, drawn_calls, lanes
 
-# Okabe and Ito, Color Universal Design (2008): told apart also by colour-blind readers. In a print
-# without colour the hatches do it.
-PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00", "#999999")
+# What tells the colours of the palette apart in a print without colour.
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo", "---")
-IN_FLIGHT = 0.3  # opacity of a call that its rank does not wait for
 
 
 def timeline(evidence: Evidence, *, title: str = "") -> Figure:
@@ -26,7 +24,7 @@ def timeline(evidence: Evidence, *, title: str = "") -> Figure:
 
     Raises ValueError when no rank made a call.
     """
-    rows = [_calls(rank) for rank in evidence.ranks]
+    rows = [drawn_calls(rank) for rank in evidence.ranks]
     if not any(rows):
         raise ValueError("no rank made a call here, so there is nothing to draw")
     moments = [call.issued for row in rows for call in row]
@@ -42,9 +40,9 @@ def timeline(evidence: Evidence, *, title: str = "") -> Figure:
     axes.set_xlim(-0.01 * width, 1.02 * width)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     for rank, row in zip(evidence.ranks, rows, strict=True):
-        lanes = _lanes(row)
-        height = 0.8 / (max(lanes, default=0) + 1)
-        for call, number in zip(row, lanes, strict=True):
+        numbers = lanes(row)
+        height = 0.8 / (max(numbers, default=0) + 1)
+        for call, number in zip(row, numbers, strict=True):
             lane = (rank.rank - 0.4 + number * height, height)
             _bar(axes, call, operations.index(call.operation), lane, start, scale)
         _marks(axes, rank, start, scale)
@@ -103,22 +101,6 @@ def _legend(operations: list[str]) -> list[Patch]:
         for alpha, label in ((IN_FLIGHT, "pale: in flight"), (1.0, "full: rank waits"))
     ]
     return kinds + states
-
-
-def _calls(rank: RankEvidence) -> list[Call]:
-    return [call for call in rank.calls if call.operation != "init_process_group"]
-
-
-def _lanes(calls: Iterable[Call]) -> list[int]:
-    """For each call the first lane that is free when it is issued."""
-    ends: list[float] = []
-    chosen = []
-    for call in calls:
-        end = float("inf") if call.finished is None else call.finished
-        lane = next((k for k, until in enumerate(ends) if until <= call.issued), len(ends))
-        ends[lane : lane + 1] = [end]
-        chosen.append(lane)
-    return chosen
 
 
 def _bar(

@@ -22,6 +22,8 @@ _NUMPY_DTYPES = frozenset(
     "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split()
 )
 MAX_DEPTH = 32
+MAX_ITEMS = 1_000_000  # of all lists and dicts in a value: each takes many times its bytes
+MAX_DIMENSIONS = 64  # of a tensor, as PyTorch has it
 
 
 class NotPlain(TypeError):
@@ -40,8 +42,32 @@ def encode(value: Any) -> bytes:
 
 def decode(data: bytes) -> Any:
     """The value that `encode` was given. Raises ValueError where `data` is not such an encoding."""
+    left = MAX_ITEMS
+
+    def counted(items: list[Any] | dict[str, Any]) -> Any:
+        nonlocal left
+        left -= len(items) + 1
+        if left < 0:
+            raise ValueError(f"it has more than {MAX_ITEMS} items: return a tensor")
+        inside = items.values() if isinstance(items, dict) else items
+        if isinstance(items, dict) and any(type(key) is not str for key in items):
+            raise ValueError("a dict has keys that are no text")
+        if msgpack.Timestamp in map(type, inside):  # msgpack makes them by itself
+            raise ValueError("a time")
+        return items
+
     try:
-        return msgpack.unpackb(data, ext_hook=_rebuild, raw=False, strict_map_key=True)
+        # In a list, so that `counted` sees it whatever it is
+        (value,) = msgpack.unpackb(
+            b"\x91" + data,
+            ext_hook=_rebuild,
+            list_hook=counted,
+            object_hook=counted,
+            raw=False,
+            max_array_len=MAX_ITEMS,
+            max_map_len=MAX_ITEMS,
+        )
+        return value
     except Exception as error:  # msgpack raises many kinds, all of them mean the same here
         raise ValueError(f"not a value in the ranks' encoding: {error}") from None
 
@@ -93,8 +119,10 @@ def _rebuild(code: int, data: bytes) -> Any:
         return int(data.decode("ascii"))
     if code not in (_TENSOR, _ARRAY):
         raise ValueError(f"unknown extension {code}")
-    dtype, shape, raw = msgpack.unpackb(data, raw=False)
-    if type(raw) is not bytes or not all(type(n) is int and n >= 0 for n in shape):
+    dtype, shape, raw = msgpack.unpackb(
+        data, raw=False, max_array_len=MAX_DIMENSIONS, max_map_len=0, max_ext_len=0
+    )
+    if type(raw) is not bytes or not all(type(n) is int and 0 <= n < 2**63 for n in shape):
         raise ValueError("malformed tensor")
     if code == _TENSOR:
         torch_dtype = _TORCH_DTYPES[dtype]

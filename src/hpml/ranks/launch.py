@@ -1,17 +1,16 @@
 """Run Python on N ranks, and know what happened."""
 
 import os
-import shutil
+import secrets
 import socket
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
 
 from hpml.link import parse_link
 from hpml.problem import UserError
+from hpml.ranks import warm
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
@@ -32,6 +31,7 @@ def launch(
     timeout: float = 60.0,
     threads: int = 1,
     link: str | None = None,
+    delays: int | None = None,
     watched: Watched | None = None,
     on_output: Callable[[int, str], None] | None = None,
 ) -> Evidence:
@@ -55,6 +55,9 @@ def launch(
     rank's traffic; results are the same as without. Where this machine cannot emulate a network,
     the ranks run without, and `evidence.no_link` says why.
 
+    With `delays`, a seed, each rank waits before the drive and now and then before a collective, up
+    to 50 ms and 0.2 s in all: what only works while the ranks happen to keep step then does not.
+
     Nothing outlives the launch. A rank that raises, exits or is killed, ranks in different
     collectives or with different shapes, ranks that wait for what cannot come: each ends the launch
     and is told in `evidence.diagnosis`; so does `timeout`, in seconds.
@@ -71,41 +74,38 @@ def launch(
     watched = watched or _watched(drive, answer, answer_name)
     drive_bytes = cloudpickle.dumps(drive)
     port = _free_port()
-    scratch = tempfile.mkdtemp(prefix="hpml-ranks-")
-    try:
-        folder = Path(cwd) if cwd is not None else Path(scratch, "work")
-        folder.mkdir(exist_ok=True)
-        jobs = [
-            Job(
-                drive=drive_bytes,
-                inputs=None if inputs is None else cloudpickle.dumps(inputs[rank]),
-                answer=answer,
-                filename=watched.filename,
-                rank=rank,
-                world_size=world_size,
-                store=os.path.join(scratch, "store"),
-                scratch=scratch,
-                cwd=str(folder),
-                environment={
-                    "RANK": str(rank),
-                    "WORLD_SIZE": str(world_size),
-                    "LOCAL_RANK": str(rank % per_node),
-                    "LOCAL_WORLD_SIZE": str(per_node),
-                    "GROUP_RANK": str(rank // per_node),
-                    "MASTER_ADDR": "127.0.0.1",
-                    "MASTER_PORT": str(port),
-                },
-                extra_environment=dict(environment(rank)) if environment is not None else {},
-                process_group=process_group,
-                timeout=timeout,
-                threads=threads,
-            )
-            for rank in range(world_size)
-        ]
-        with Running(jobs, watched, timeout, on_output, asked) as running:
-            return running.until_ended()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    # Made by the supervisor, and removed: it may see another /tmp than this process.
+    scratch = os.path.join(warm.server().tmp, f"hpml-ranks-{secrets.token_hex(8)}")
+    folder = os.path.join(scratch, "work") if cwd is None else warm.server().folder(cwd)
+    jobs = [
+        Job(
+            drive=drive_bytes,
+            inputs=None if inputs is None else cloudpickle.dumps(inputs[rank]),
+            answer=answer,
+            filename=watched.filename,
+            rank=rank,
+            world_size=world_size,
+            store=os.path.join(scratch, "store"),
+            cwd=folder,
+            environment={
+                "RANK": str(rank),
+                "WORLD_SIZE": str(world_size),
+                "LOCAL_RANK": str(rank % per_node),
+                "LOCAL_WORLD_SIZE": str(per_node),
+                "GROUP_RANK": str(rank // per_node),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+            },
+            extra_environment=dict(environment(rank)) if environment is not None else {},
+            process_group=process_group,
+            timeout=timeout,
+            threads=threads,
+            delays=delays,
+        )
+        for rank in range(world_size)
+    ]
+    with Running(jobs, scratch, watched, timeout, on_output, asked) as running:
+        return running.until_ended()
 
 
 def _watched(drive: Callable, answer: str | None, name: str) -> Watched:

@@ -8,7 +8,11 @@ from hpml.ranks import encoding
 from hpml.ranks.evidence import Call, Mark, Raised, RankEvidence
 
 MAX_CALLS = 200_000
+MAX_MARKS = 10_000
+MAX_SAMPLES = 100  # kept, the last ones
 MAX_OUTPUT = 2**20  # bytes of stdout and stderr kept of each rank
+MAX_PRINTED = 2**27  # bytes after which a rank that prints is ended
+MAX_TEXT = 20_000  # characters of one text that a rank tells
 
 
 @dataclass
@@ -33,6 +37,7 @@ class RankLog:
     samples: list[tuple[int | None, int]] = field(default_factory=list)
     output: bytearray = field(default_factory=bytearray)
     output_cut: bool = False
+    printed: int = 0  # bytes, kept or not
 
     def take(self, event: list[Any], now: float) -> None:
         """Take in one event of the rank. Raises ValueError where it is not well formed."""
@@ -46,37 +51,40 @@ class RankLog:
         if self.end is not None:
             return  # what comes after the end is no evidence
         if kind == "call":
-            self._call(*rest)
+            self._call(now, *rest)
         elif kind == "wait":
             index, at = rest
             place = self._place(index)
             call = self.calls[place]
             if call.waited is None and call.finished is None:
-                self.calls[place] = replace(call, waited=at - self.started)
+                self.calls[place] = replace(call, waited=self._time(at, now))
                 self.waiting = place
         elif kind == "done":
             index, at = rest
             place = self._place(index)
             if self.calls[place].finished is None:
-                self.calls[place] = replace(self.calls[place], finished=at - self.started)
+                self.calls[place] = replace(self.calls[place], finished=self._time(at, now))
             if self.waiting == place:
                 self.waiting = None
         elif kind == "mark":
-            self.marks.append(Mark(str(rest[0])[:200], rest[1] - self.started))
+            if len(self.marks) == MAX_MARKS:
+                raise ValueError(f"more than {MAX_MARKS} marks")
+            self.marks.append(Mark(str(rest[0])[:200], self._time(rest[1], now)))
         elif kind == "sample":
             self.samples.append((_line(rest[0]), int(rest[1])))
+            del self.samples[:-MAX_SAMPLES]
         elif kind == "peak":
             self.peak_bytes = int(rest[0])
         elif kind == "value":
             self.value = encoding.decode(rest[0])
             self._ended("returned", now)
         elif kind == "refused":
-            self.refused = str(rest[0])
+            self.refused = _text(rest[0])
             self._ended("raised", now)
             self.raised = Raised("TypeError", self.refused, None, self.refused)
         elif kind == "raised":
             name, message, line, text = rest
-            self.raised = Raised(str(name), str(message), _line(line), str(text))
+            self.raised = Raised(_text(name), _text(message), _line(line), _text(text))
             self._ended("raised", now)
         elif kind == "exit":
             self.exit_code, self.line = int(rest[0]), _line(rest[1])
@@ -108,23 +116,30 @@ class RankLog:
             raise ValueError(f"call {index} was never made")
         return place
 
-    def _call(self, index, operation, group, sequence, dtype, shape, nbytes, detail, line, at):
+    def _call(self, now, index, operation, group, sequence, dtype, shape, nbytes, detail, line, at):
         if (self.calls and index != self.calls[-1].index + 1) or not 0 <= index <= MAX_CALLS:
             raise ValueError(f"call {index} after {len(self.calls)} calls")
         self.calls.append(
             Call(
                 index=index,
-                operation=str(operation),
+                operation=_text(operation),
                 group=tuple(int(r) for r in group),
                 sequence=int(sequence),
-                dtype=str(dtype),
+                dtype=_text(dtype),
                 shape=tuple(int(n) for n in shape),
                 nbytes=int(nbytes),
-                detail=str(detail),
+                detail=_text(detail),
                 line=_line(line),
-                issued=at - self.started,
+                issued=self._time(at, now),
             )
         )
+
+    def _time(self, at: float, now: float) -> float:
+        """A moment that a rank tells, on the launch's clock: neither before it nor to come."""
+        since = float(at) - self.started
+        if not -1.0 <= since <= now + 1.0:
+            raise ValueError(f"a moment {since:.1f} s from the start, told after {now:.1f} s")
+        return since
 
     def _ended(self, end: str, now: float) -> None:
         self.end, self.ended_at, self.waiting = end, now, None
@@ -142,6 +157,7 @@ class RankLog:
             self._ended("exited", now)
 
     def print(self, data: bytes) -> None:
+        self.printed += len(data)
         room = MAX_OUTPUT - len(self.output)
         self.output += data[:room]
         self.output_cut = self.output_cut or len(data) > room
@@ -162,6 +178,10 @@ class RankLog:
             seconds=self.ended_at if self.ended_at is not None else now,
             peak_bytes=self.peak_bytes,
         )
+
+
+def _text(value: Any) -> str:
+    return str(value)[:MAX_TEXT]
 
 
 def _line(value: Any) -> int | None:

@@ -1,6 +1,7 @@
 """What a rank does from its fork to its end: become itself, run the drive, tell how it went."""
 
 import faulthandler
+import itertools
 import linecache
 import os
 import pickle
@@ -11,6 +12,7 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import ModuleType
@@ -39,18 +41,13 @@ class Job:
     rank: int
     world_size: int
     store: str  # file of the rendezvous
-    scratch: str  # private to the launch, not the working directory
     cwd: str
     environment: dict[str, str] = field(default_factory=dict)  # as every rank has it
     extra_environment: dict[str, str] = field(default_factory=dict)  # the caller's, comes last
     process_group: bool = True
     timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
     threads: int = 1
-
-
-def stack_file(scratch: str, rank: int) -> str:
-    """Where faulthandler writes a rank's stacks when it gets STACK_SIGNAL."""
-    return os.path.join(scratch, f"rank-{rank}.stack")
+    delays: int | None = None  # the seed of waits before its calls, where there are any
 
 
 def answer_module(source: str, filename: str) -> ModuleType:
@@ -66,9 +63,10 @@ def answer_module(source: str, filename: str) -> ModuleType:
     return module
 
 
-def run(sock: socket.socket, output: int, network: dict[str, str]) -> None:
+def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) -> None:
     """Run the job that arrives on `sock`, with stdout and stderr to the pipe `output`.
 
+    faulthandler writes to the pipe `stacks` where the rank stands, whenever it gets STACK_SIGNAL.
     `network` are the environment variables that the network asks for.
 
     Does not return: once all is told the process waits to be ended by its supervisor, since leaving
@@ -84,8 +82,9 @@ def run(sock: socket.socket, output: int, network: dict[str, str]) -> None:
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         os.environ.update(job.environment | network | job.extra_environment)
-        _prepare(job, send)
-        event = _play(job)
+        delays = iter(()) if job.delays is None else _delays(job.delays, job.rank)
+        _prepare(job, send, stacks, delays)
+        event = _play(job, delays)
     except BaseException as error:
         event = _raised(error, job.filename)
     for stream in (sys.stdout, sys.stderr):
@@ -100,8 +99,7 @@ def run(sock: socket.socket, output: int, network: dict[str, str]) -> None:
         signal.pause()
 
 
-def _prepare(job: Job, send: EventSender) -> None:
-    stacks = open(stack_file(job.scratch, job.rank), "w")  # noqa: SIM115 (kept for the handler)
+def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) -> None:
     faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
     signal.signal(SAMPLE_SIGNAL, stationary.sampler(send.offer, job.filename))
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -111,11 +109,26 @@ def _prepare(job: Job, send: EventSender) -> None:
     random.seed()
     np.random.seed()
     first = 0 if job.process_group else 1
-    recorder.install(recorder.Recorder(send, job.filename, first))
+    recorder.install(recorder.Recorder(send, job.filename, first, delays))
     send(["begin", time.monotonic()])
 
 
-def _play(job: Job) -> list[Any]:
+def _delays(seed: int, rank: int) -> Iterator[float]:
+    """Seconds to wait before each of the rank's calls, and before the drive: long ones at first.
+
+    Of 0.2 s in all, so that what only holds while all ranks keep step comes to light.
+    """
+    draw = random.Random(f"{seed} {rank}")
+    left = 0.2
+    for longest in itertools.chain([0.05, 0.05], itertools.repeat(0.01)):
+        wait = draw.choice((0.0, draw.uniform(0.0, longest)))
+        if wait > left:
+            return
+        left -= wait
+        yield wait
+
+
+def _play(job: Job, delays: Iterator[float]) -> list[Any]:
     drive = pickle.loads(job.drive)
     arguments = []
     if job.answer is not None:
@@ -130,6 +143,7 @@ def _play(job: Job) -> list[Any]:
             world_size=job.world_size,
             timeout=timedelta(seconds=job.timeout + 30),
         )
+    time.sleep(next(delays, 0.0))  # ranks that start apart, where they are to be delayed
     value = drive(*arguments)
     recorder.settle()
     try:

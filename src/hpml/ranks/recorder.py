@@ -9,9 +9,9 @@ import os
 import socket
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from time import monotonic, sleep  # by value: an answer may replace them in `time`
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -65,12 +65,20 @@ class Recorder:
 
     `send` takes one event, a list of plain values, and may be called from any thread.
     `watched` is the file name of the code whose lines a learner knows. Calls count from `first`: 0
-    where the engine itself makes the default group, so that the learner's own begin at 1.
+    where the engine itself makes the default group, so that the learner's own begin at 1. Before
+    each call the rank sleeps for the next of the `delays`, in seconds, as long as there are some.
     """
 
-    def __init__(self, send: Callable[[list[Any]], None], watched: str, first: int = 1) -> None:
+    def __init__(
+        self,
+        send: Callable[[list[Any]], None],
+        watched: str,
+        first: int = 1,
+        delays: Iterator[float] | None = None,
+    ) -> None:
         self._send = send
         self._watched = watched
+        self._delays = iter(()) if delays is None else delays
         self._lock = threading.Lock()
         self._calls = first - 1
         self._sequences: dict[Any, int] = {}
@@ -99,6 +107,8 @@ class Recorder:
         receiver and tag, since point-to-point calls are matched by those and not by the group."""
         tensors = tensors or []
         first = tensors[0] if tensors else None
+        if (wait := next(self._delays, 0.0)) > 0:
+            sleep(wait)
         with self._lock:
             self._calls += 1
             index = self._calls
@@ -115,19 +125,19 @@ class Recorder:
                 sum(t.numel() * t.element_size() for t in tensors),
                 detail,
                 self.line(),
-                time.monotonic(),
+                monotonic(),
             ]
             self._send(event)
         return index
 
     def wait(self, index: int) -> None:
         """Tells that the rank now waits for call `index`."""
-        self._send(["wait", index, time.monotonic()])
+        self._send(["wait", index, monotonic()])
 
     def finish(self, index: int) -> None:
         """Tells that call `index` is complete."""
         self._futures.pop(index, None)
-        self._send(["done", index, time.monotonic()])
+        self._send(["done", index, monotonic()])
 
     def expect(self, index: int, future: torch.futures.Future) -> None:
         """Call `index` will be finished by a callback of `future`, on another thread."""
@@ -136,12 +146,12 @@ class Recorder:
 
     def settle(self, limit: float = 0.2) -> None:
         """Let the callbacks of futures that are done have their turn, before the rank's end."""
-        deadline = time.monotonic() + limit
-        while time.monotonic() < deadline and any(f.done() for f in [*self._futures.values()]):
-            time.sleep(0.001)
+        deadline = monotonic() + limit
+        while monotonic() < deadline and any(f.done() for f in [*self._futures.values()]):
+            sleep(0.001)
 
     def mark(self, name: str) -> None:
-        self._send(["mark", str(name), time.monotonic()])
+        self._send(["mark", str(name), monotonic()])
 
 
 _recorder: Recorder | None = None
@@ -335,13 +345,13 @@ def _await_rank_zero(
         return
     if store is not None or mine == 0 or not address or not port:
         return
-    deadline = time.monotonic() + 0.3
-    while time.monotonic() < deadline:
+    deadline = monotonic() + 0.3
+    while monotonic() < deadline:
         try:
             socket.create_connection((address, port), timeout=0.1).close()
             return
         except OSError:
-            time.sleep(0.003)
+            sleep(0.003)
 
 
 def _grouping(original: Callable) -> Callable:

@@ -29,12 +29,15 @@ class Running:
     def __init__(
         self,
         jobs: Sequence[Job],
+        scratch: str,
         watched: Watched,
         timeout: float,
         on_output: Callable[[int, str], None] | None,
         link: Link | None = None,
     ) -> None:
-        self._world_size, self._scratch = len(jobs), jobs[0].scratch
+        self._server = warm.server()
+        self._world_size = len(jobs)
+        self._header = {"scratch": scratch, "cwd": jobs[0].cwd, "link": link and link.text}
         self._words = watched.words
         self._on_output = on_output
         self._link, self._no_link = link, ""
@@ -44,13 +47,14 @@ class Running:
         self._selector = selectors.DefaultSelector()
         self._agreement = diagnose.Agreement()
         self._control_text = b""
-        self._supervisor_gone = False
+        self._supervisor_gone = self._all_gone = False
+        self._stacks: list[int] = []  # where each rank's come out
         self._open()
         # The server may have taken seconds to start; that is not the launch's time.
         self._started = time.monotonic()
         self._logs = [RankLog(job.rank, self._started) for job in jobs]
         linked = link is not None
-        self._watch = Watch(self._logs, watched, timeout, self._scratch, self._started, linked)
+        self._watch = Watch(self._logs, watched, timeout, self._stacks, self._started, linked)
 
     def __enter__(self) -> "Running":
         return self
@@ -71,7 +75,7 @@ class Running:
                 raise warm.ServerDied("the launch's supervisor went away before its ranks ended")
             now = time.monotonic()
             if diagnosis is None and now >= next_look:
-                diagnosis = self._watch.look(now)
+                diagnosis = diagnose.flood(self._logs) or self._watch.look(now)
                 next_look = now + LOOK_EVERY
         seconds = time.monotonic() - self._started
         diagnosis = diagnosis or diagnose.fault(self._logs, self._words)
@@ -109,11 +113,14 @@ class Running:
                 both = selectors.EVENT_READ | selectors.EVENT_WRITE
                 self._selector.register(channel, both, ("channel", rank))
                 self._selector.register(read_end, selectors.EVENT_READ, ("output", rank))
-                fds += [far.fileno(), write_end]
+                stack, stack_end = os.pipe()
+                far_ends.callback(os.close, stack_end)
+                os.set_blocking(stack, False)
+                self._stacks.append(stack)
+                fds += [far.fileno(), write_end, stack_end]
             try:
-                warm.server().fork_supervisor(theirs, fds)
-                header = {"scratch": self._scratch, "link": self._link and self._link.text}
-                self._control.sendall(json.dumps(header).encode() + b"\n")
+                self._server.fork_supervisor(theirs, fds)
+                self._control.sendall(json.dumps(self._header).encode() + b"\n")
             except BaseException:
                 self._close()
                 raise
@@ -207,9 +214,11 @@ class Running:
         *lines, self._control_text = (self._control_text + data).split(b"\n")
         for message in map(json.loads, lines):
             if "pids" in message:
-                self._watch.pids = message["pids"]
+                self._watch.pids = self._server.pids_here(message["pids"])
             elif "rank" in message:
                 self._rank_gone(message["rank"], message["status"])
+            elif "gone" in message:
+                self._all_gone = message["gone"]
             elif "no_link" in message:
                 self._no_link = message["no_link"]
             elif "traffic" in message:
@@ -244,6 +253,8 @@ class Running:
                 else:  # whatever a rank still had to say is not evidence any more
                     self._selector.unregister(key.fileobj)
                     key.fileobj.close()
+        if not self._all_gone:
+            self._server.end_all()
         self._close()
 
     def _something_left(self) -> bool:
@@ -253,6 +264,9 @@ class Running:
     def _close(self) -> None:
         for key in list(self._selector.get_map().values()):
             os.close(key.fd) if isinstance(key.fileobj, int) else key.fileobj.close()
+        for stack in self._stacks:
+            os.close(stack)
+        self._stacks.clear()
         self._control.close()
         self._selector.close()
 

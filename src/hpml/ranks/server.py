@@ -22,16 +22,23 @@ import time
 
 import psutil
 
-MAX_RANKS = 64  # two descriptors per rank travel in one message, which carries 253 at most
+from hpml.ranks import pages
+
+MAX_RANKS = 64  # their descriptors travel in one message, which carries 253 at most
+PER_RANK = 3  # descriptors: its channel, its output, its stacks
 
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
+    gc.disable()  # what is imported stays; to look through it all takes 15 % of the time
     _import_what_ranks_use()
-    _become_subreaper()
+    become_subreaper()
     # What is there now is never collected again: the ranks then share its pages for good.
     gc.collect()
     gc.freeze()
+    gc.enable()
+    pages.collapse()
+    _allow_looking_inside(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     wake_in, wake_out = os.pipe()
@@ -46,7 +53,7 @@ def main() -> None:
             _drain(wake_in)
             _reap_supervisors(supervisors)
         if control in readable:
-            message, fds, _, _ = socket.recv_fds(control, 1, 2 * MAX_RANKS + 1)
+            message, fds, _, _ = socket.recv_fds(control, 1, PER_RANK * MAX_RANKS + 1)
             if not message:
                 break
             pid = os.fork()
@@ -82,16 +89,27 @@ def _import_what_ranks_use() -> None:
     assert torch
 
 
-def _become_subreaper() -> None:
+def become_subreaper() -> None:
     if sys.platform == "linux":
         pr_set_child_subreaper = 36
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, int(signal.SIGKILL), 0, 0, 0)
+
+
+def _allow_looking_inside(allowed: bool) -> None:
+    """Whether other processes of this user may read and change this one's memory and descriptors.
+
+    Ranks run as the same user as the server and the supervisors, which must stay out of their
+    reach: see "dumpable" in prctl(2) and ptrace(2).
+    """
+    if sys.platform == "linux":
+        pr_set_dumpable = 4
+        ctypes.CDLL(None, use_errno=True).prctl(pr_set_dumpable, int(allowed), 0, 0, 0)
 
 
 def _drain(fd: int) -> None:
@@ -165,21 +183,24 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
     """Fork the ranks, report their ends, end them. Never returns."""
     try:
         os.setsid()
-        _become_subreaper()
-        _die_with_parent()
+        become_subreaper()
+        die_with_parent()
         lines = control.makefile("r")
         header = json.loads(lines.readline() or "{}")
-        network = _network(header.get("link"), len(fds) // 2, control)
+        scratch = header.get("scratch", "")
+        os.makedirs(scratch, mode=0o700)
+        os.makedirs(header["cwd"], exist_ok=True)
+        network = _network(header.get("link"), len(fds) // PER_RANK, control)
         wake_in, wake_out = os.pipe()
         os.set_blocking(wake_in, False)
         os.set_blocking(wake_out, False)
         signal.set_wakeup_fd(wake_out)
         pids: dict[int, int] = {}  # of ranks not yet reaped
-        for rank, (channel, output) in enumerate(zip(fds[::2], fds[1::2], strict=True)):
+        for rank in range(len(fds) // PER_RANK):
             pid = os.fork()
             if pid == 0:
                 keep_out = [*fds, control.fileno(), wake_in, wake_out]
-                _become_rank(channel, output, keep_out, network, rank)
+                _become_rank(fds[PER_RANK * rank :][:PER_RANK], keep_out, network, rank)
             pids[pid] = rank
         for fd in fds:
             os.close(fd)
@@ -196,7 +217,7 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         gone = _all_reaped(deadline=time.monotonic() + 0.05) or kill_descendants()
         if network is not None:
             _tell(control, {"traffic": network.traffic()})
-        shutil.rmtree(header.get("scratch", ""), ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
         _tell(control, {"gone": gone})
     finally:
         os._exit(0)
@@ -209,12 +230,15 @@ def _network(link: str | None, world_size: int, control: socket.socket) -> "netw
     from hpml.link import parse_link
     from hpml.ranks import network
 
+    _allow_looking_inside(True)  # else the kernel does not let it map users; no rank is there yet
     try:
         built = network.build(parse_link(link, world_size), world_size)
     except network.NoNetwork as error:
         _tell(control, {"no_link": str(error)})
         return None
-    _die_with_parent()  # the kernel forgets it when a process changes its user namespace
+    finally:
+        _allow_looking_inside(False)
+    die_with_parent()  # the kernel forgets it when a process changes its user namespace
     return built
 
 
@@ -239,8 +263,7 @@ def _tell(control: socket.socket, message: dict) -> None:
 
 
 def _become_rank(
-    channel: int,
-    output: int,
+    own: list[int],
     keep_out: list[int],
     network: "network.Network | None",  # noqa: F821
     number: int,
@@ -249,9 +272,10 @@ def _become_rank(
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _die_with_parent()
+        die_with_parent()
+        _allow_looking_inside(True)  # the parent looks at what a rank waits for
         for fd in keep_out:
-            if fd not in (channel, output):
+            if fd not in own:
                 os.close(fd)
         from hpml.ranks import rank
 
@@ -259,7 +283,8 @@ def _become_rank(
         if network is not None:
             network.enter(number)
             environment = network.environment
-        rank.run(socket.socket(fileno=channel), output, environment)
+        channel, output, stacks = own
+        rank.run(socket.socket(fileno=channel), output, stacks, environment)
     finally:
         os._exit(70)
 

@@ -60,7 +60,7 @@ def never_ends(source: str, line: int) -> bool:
     """Whether the innermost loop around `line` of `source` is a `while` that calls nothing."""
     try:
         tree = ast.parse(source)
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # by what it is nested, too
         return False
     loops = [
         node

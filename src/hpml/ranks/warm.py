@@ -7,8 +7,16 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
 
 START_LIMIT = 120.0  # seconds; importing torch from a cold network file system can take a minute
 
@@ -19,17 +27,42 @@ class ServerDied(RuntimeError):
     """The warm server could not be started, or went away."""
 
 
-class WarmServer:
-    """A running `hpml.ranks.server`. Not started twice in one process; see `server()`."""
+@dataclass(frozen=True)
+class Inside:
+    """A sandbox for a server to run in: what to type before its command, and its own world.
 
-    def __init__(self) -> None:
+    `command` is followed by the server's own words, and hands on the descriptors that it inherits.
+    `environment` is all that the server is given. `tmp` is a folder that it may write to, by the
+    name that it has inside.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    tmp: str = "/tmp"
+
+
+class WarmServer:
+    """A running `hpml.ranks.server`, in a sandbox if one is given. See `server()`."""
+
+    def __init__(self, inside: Inside | None = None) -> None:
         ours, theirs = socket.socketpair()
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "GLOO_SOCKET_IFNAME": _loopback()}
+        self._inside = inside
+        own = {"PYTHONUNBUFFERED": "1", "GLOO_SOCKET_IFNAME": _loopback()}
+        environment = {**(os.environ if inside is None else inside.environment), **own}
         # A session of its own: Ctrl-C in the terminal or the kernel is for us, not for the server.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _MAIN, str(theirs.fileno())],
+            [
+                *(inside.command if inside else ()),
+                sys.executable,
+                "-c",
+                _MAIN,
+                str(theirs.fileno()),
+            ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
+            # A sandbox's own words could be anything, and could redraw the terminal.
+            stdout=None if inside is None else subprocess.DEVNULL,
+            stderr=None if inside is None else subprocess.DEVNULL,
             env=environment,
             start_new_session=True,
         )
@@ -41,6 +74,30 @@ class WarmServer:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def tmp(self) -> str:
+        """Where launches may keep files, by the name that the server knows it by."""
+        return tempfile.gettempdir() if self._inside is None else self._inside.tmp
+
+    def folder(self, path: str | os.PathLike[str]) -> str:
+        """The name inside of a folder here: in a sandbox it is another one, below its `tmp`."""
+        path = os.fspath(path)
+        return path if self._inside is None else os.path.join(self.tmp, os.path.basename(path))
+
+    def pids_here(self, pids: Sequence[int]) -> list[int]:
+        """This process's numbers for processes below the server that it has other numbers for.
+
+        In a process namespace of its own it has. A process that is gone is 0.
+        """
+        if self._inside is None:
+            return list(pids)
+        here = {}
+        for process in _descendants(self.pid):
+            numbers = _numbers(process.pid)
+            if len(numbers) > 1:
+                here[numbers[-1]] = process.pid
+        return [here.get(pid, 0) for pid in pids]
 
     def alive(self) -> bool:
         return self._process.poll() is None
@@ -73,6 +130,19 @@ class WarmServer:
             except OSError as error:
                 raise ServerDied(f"the warm server went away: {error}") from None
 
+    def end_all(self) -> None:
+        """End what a launch left behind although its supervisor should have: in a sandbox, all."""
+        if self._inside is not None:
+            self.kill()
+
+    def kill(self) -> None:
+        """End the server at once. In a sandbox that ends everything in it, and is waited for."""
+        family = _descendants(self.pid) if self._inside is not None else []
+        self._process.kill()
+        self._process.wait(timeout=10)
+        psutil.wait_procs(family, timeout=10)
+        self._control.close()
+
     def stop(self) -> None:
         """End the server, and with it whatever it still has running."""
         self._control.close()
@@ -81,6 +151,22 @@ class WarmServer:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(timeout=10)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def _numbers(pid: int) -> list[int]:
+    """The process's numbers in all process namespaces that it is in, from here inwards."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return []
+    return next(([int(n) for n in li.split()[1:]] for li in lines if li.startswith("NSpid:")), [])
 
 
 def _loopback() -> str:
@@ -93,9 +179,27 @@ _current: tuple[int, WarmServer] | None = None
 _current_lock = threading.Lock()
 
 
+_chosen: ContextVar[WarmServer | None] = ContextVar("warm server", default=None)
+
+
+@contextmanager
+def using(chosen: WarmServer) -> Iterator[WarmServer]:
+    """Launches of this thread, or task, take their ranks from `chosen` for a while."""
+    token = _chosen.set(chosen)
+    try:
+        yield chosen
+    finally:
+        _chosen.reset(token)
+
+
 def server() -> WarmServer:
-    """This process's warm server, started now if there is none or it died. Does not wait for it."""
+    """This process's warm server, started now if there is none or it died. Does not wait for it.
+
+    Within `using`, the one that was chosen there, dead or alive.
+    """
     global _current
+    if (chosen := _chosen.get()) is not None:
+        return chosen
     with _current_lock:
         if _current is not None and _current[0] == os.getpid() and _current[1].alive():
             return _current[1]

@@ -1,17 +1,17 @@
 """Whether the ranks of a launch still get anywhere, and where they stand when they do not."""
 
+import contextlib
 import os
 import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from hpml.ranks import diagnose, movement, stationary
 from hpml.ranks.evidence import Diagnosis
 from hpml.ranks.ledger import RankLog
 from hpml.ranks.network import INTERFACE
-from hpml.ranks.rank import SAMPLE_SIGNAL, STACK_SIGNAL, stack_file
+from hpml.ranks.rank import SAMPLE_SIGNAL, STACK_SIGNAL
 
 LOOK_EVERY = 0.1  # seconds between two looks at what moves
 QUIET = 1.0  # seconds without movement after which a launch that cannot go on is ended
@@ -44,14 +44,14 @@ class Watch:
         logs: Sequence[RankLog],
         watched: Watched,
         timeout: float,
-        scratch: str,
+        stack_pipes: Sequence[int],
         started: float,
         linked: bool = False,
     ) -> None:
         self.pids: list[int] = []
         self.moved = True  # something was heard since the last look
         self._logs, self._watched, self._timeout = logs, watched, timeout
-        self._scratch, self._started = scratch, started
+        self._stack_pipes, self._started = stack_pipes, started
         self._quiet = 0.0  # seconds, up to the last look
         self._last_look = started
         self._processor: dict[int, float] = {}
@@ -90,20 +90,27 @@ class Watch:
 
     def stacks(self, only: Sequence[RankLog] | None = None) -> dict[int, str]:
         """The Python stacks of the ranks that are still there, as faulthandler writes them."""
-        logs = [log for log in (self._unfinished() if only is None else only) if self.pids]
-        files = {log.rank: Path(stack_file(self._scratch, log.rank)) for log in logs}
-        # Where the file is not there yet, neither is the handler: the signal would kill the rank.
-        before = {rank: file.stat().st_size for rank, file in files.items() if file.exists()}
-        for rank in before:
+        logs = self._unfinished() if only is None else only
+        # A rank that has not begun has no handler for the signal yet, and would be killed by it.
+        pipes = {log.rank: self._stack_pipes[log.rank] for log in logs if self.pids and log.begun}
+        for rank, pipe in pipes.items():
+            _read(pipe)  # what is left of an earlier time
             self._signal(rank, STACK_SIGNAL)
         deadline = time.monotonic() + STACK_LIMIT
-        stacks: dict[int, str] = {}
-        while len(stacks) < len(before) and time.monotonic() < deadline:
+        texts = dict.fromkeys(pipes, b"")
+        writing = set(pipes)
+        while writing and time.monotonic() < deadline:
             time.sleep(0.002)
-            for rank, size in before.items():
-                if files[rank].stat().st_size > size:
-                    stacks[rank] = _as_traceback(files[rank].read_text(errors="replace")[size:])
-        return stacks
+            for rank in list(writing):
+                more = _read(pipes[rank])
+                texts[rank] += more
+                if texts[rank] and not more:
+                    writing.remove(rank)
+        return {
+            rank: _as_traceback(text.decode("utf-8", "replace"))
+            for rank, text in texts.items()
+            if text
+        }
 
     def _unfinished(self) -> list[RankLog]:
         return [log for log in self._logs if log.end is None]
@@ -148,10 +155,10 @@ class Watch:
         return False
 
     def _signal(self, rank: int, number: int) -> None:
-        try:
-            os.kill(self.pids[rank], number)
-        except ProcessLookupError:
-            return
+        pid = self.pids[rank]
+        if pid > 0:  # else it is gone, and 0 would be ourselves
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def _locate_workers(self) -> None:
         """Set `line` of the ranks that are in no collective, from their stacks."""
@@ -160,6 +167,14 @@ class Watch:
         for rank, text in self.stacks(workers).items():
             lines = re.findall(rf'File "{watched}", line (\d+)', text)
             self._logs[rank].line = int(lines[-1]) if lines else None
+
+
+def _read(pipe: int) -> bytes:
+    """What is in the pipe now, 64 kB at most: a rank may write more, and is not waited for."""
+    try:
+        return os.read(pipe, 2**16)
+    except BlockingIOError:
+        return b""
 
 
 def _as_traceback(text: str) -> str:

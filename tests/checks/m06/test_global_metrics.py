@@ -91,8 +91,9 @@ def test_one_rank_lacks_samples_and_others_have_some(seed, world_size):
             MISTYPED,
         ),
         (
+            # All agree, and on nothing that is so
             lambda expected, rank: {"samples": expected["samples"] + 1},
-            {"exact": "start", "empty": "start"},
+            {"exact": "start", "agreed": "own", "empty": "start"},
         ),
         (lambda expected, rank: {"loss": expected["loss"] * (1 + 1e-7)}, {}),
     ],

@@ -257,6 +257,7 @@ def right(
 
 
 CHECK = Check(
+    submits=True,
     id="job_script",
     title="A job script asks for what the job needs",
     names=("job_script",),

@@ -224,6 +224,8 @@ def steps_of(rank: RankEvidence) -> list[tuple[float | None, list[Call]]]:
         [mark.at for mark in rank.marks if mark.name == name]
         for name in ("step", "last gradient", "synchronized")
     )
+    if not len(begins) == len(ends) == STEPS:
+        raise ValueError(f"rank {rank.rank} marked {len(begins)} steps")  # nothing would be claimed
     return [
         (
             next((last for last in lasts if begin <= last <= end), None),
@@ -322,6 +324,11 @@ def as_little_as_a_ring(run: Run) -> Problem | CannotJudge | None:
     gradients = STEPS * all_reduce_bytes(run.world_size, sum(trained_and_frozen()[0]))
     net = Net()
     state = sum(t.numel() * t.element_size() for t in [*net.parameters(), *net.buffers()])
+    for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
+        # Who sends nothing has not saved anything.
+        if rank.traffic is not None and rank.traffic.sent_bytes < gradients / 2:
+            sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
+            return Problem(f"{sent}: gradients cannot be among them", "alone")
     return over_bytes(
         run.stages["one model"],
         [gradients + broadcast_bytes(run.world_size, state)] * run.world_size,

@@ -166,6 +166,12 @@ def judge_agreed(run: Run) -> Problem | None:
     for rank, expected, said in replies(run, (0, 1)):
         if problem := unusable(rank, expected, said):
             return problem
+        if said["samples"] != expected["samples"]:  # to agree on nothing is not enough
+            return Problem(
+                f"{expected['name']}: rank {rank} counts {said['samples']} samples, there are "
+                f"{expected['samples']}",
+                "own",
+            )
         zero = first.setdefault(expected["name"], said)
         for key in KEYS:
             if said[key] != zero[key] and not (math.isnan(said[key]) and math.isnan(zero[key])):

@@ -4,11 +4,14 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from random import getstate  # by value: an answer may replace them in their modules
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.random import get_state
+from torch.random import get_rng_state
 
 from hpml.checks.contract import Check, Claim, Problem, Run
 
@@ -53,9 +56,9 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         return [plain(value) for value in itertools.islice(iter(sampler), limit)]
 
     def state() -> tuple[Any, ...]:
-        kind, keys, *rest = np.random.get_state()
-        torch_state = torch.random.get_rng_state().numpy().tobytes()
-        return torch_state, random.getstate(), kind, keys.tobytes(), *rest
+        kind, keys, *rest = get_state()
+        torch_state = get_rng_state().numpy().tobytes()
+        return torch_state, getstate(), kind, keys.tobytes(), *rest
 
     def make(length: int, seed: int) -> Any:
         return answer.ShardSampler(length, inputs["rank"], inputs["world_size"], seed)

@@ -1,0 +1,350 @@
+"""What a grader must survive: every hostile submission there is, among honest ones, in one batch.
+
+An attack is a file in `tests/attacks/`: an answer (.py, the whole file is the cell), or a notebook
+(.ipynb). Its head says what it is, in a .py as comment lines behind the `# %%answer ID` line, in a
+notebook under "attack" in its metadata:
+
+    row          of the list of tricks that it belongs to
+    tries        what it does
+    unprotected  what would become of a grader that does not defend itself
+    expect       the points that it honestly earns: a number, or "full"
+    gap          why it still gets more than that, where it does; such are counted by themselves
+
+The attacks are handed in like anybody's answers, each by a person of its own, and beside every few
+of them sits somebody honest. What counts is told by `Outcome`.
+"""
+
+import contextlib
+import json
+import re
+import secrets
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import nbformat
+import psutil
+
+from hpml.bench.table import Row, Table, machine_conditions
+from hpml.checks import answers as learners
+from hpml.checks import find
+from hpml.checks.play import Examined, examine
+from hpml.course import day
+from hpml.grading import batch, intake, sandbox
+from hpml.grading.judging import Examine, Judge, examine_fully
+from hpml.grading.quoted import one_line
+from hpml.grading.record import Record
+from hpml.home import CHECKOUT
+from hpml.problem import UserError
+from hpml.ranks.server import become_subreaper
+
+ATTACKS = CHECKOUT / "tests" / "attacks"
+BESIDE = 16  # attacks to one honest submission
+BRIEFLY = 8.0  # seconds for a launch
+CANARY = "hpml-canary"  # attacks look for this name
+SEED = (
+    1_804_289_383  # with it, the ranks that `26_right_now_and_then` needs to be in time come late
+)
+# Of one submission: enough for four ranks, and soon reached by who wants it all
+LIMITS = sandbox.Limits(
+    memory=1536 * sandbox.MIB, processes=200, processor=120, wall=120, disk=64 * sandbox.MIB
+)
+_HEAD = re.compile(r"# (\w+): (.*)")
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One hostile submission, or one that is right in a way that misleads a grader."""
+
+    name: str
+    path: Path
+    exercise: str
+    row: str
+    tries: str
+    unprotected: str
+    expect: int  # points
+    gap: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it is to have full marks."""
+        return self.expect == find(self.exercise).points
+
+    @property
+    def source(self) -> str:
+        """The answer's text, of a .py."""
+        return self.path.read_text(encoding="utf-8").removeprefix("# ")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch of attacks led to. All but `records` are meant to be empty."""
+
+    records: dict[str, Record]  # by person: an attack's name, or somebody honest
+    unearned: dict[str, int] = field(default_factory=dict)  # points, by attack
+    gaps: dict[str, int] = field(default_factory=dict)  # as `unearned`, of attacks with a `gap`
+    harmed: tuple[str, ...] = ()  # what was read, written, reached or left behind, in words
+    marked_down: tuple[str, ...] = ()  # people who are right and have less than full marks
+
+
+def read_all(folder: Path = ATTACKS) -> list[Attack]:
+    """All attacks in a folder, by name. Raises UserError where one lacks its head."""
+    found = [_read(path) for path in sorted(folder.iterdir()) if path.suffix in (".py", ".ipynb")]
+    if not found:
+        raise UserError(f"{folder}: there is no attack in it")
+    return found
+
+
+def _read(path: Path) -> Attack:
+    text = path.read_text(encoding="utf-8")
+    try:
+        notebook = path.suffix == ".ipynb"
+        head = json.loads(text)["metadata"]["attack"] if notebook else _head(text)
+        points = find(head["exercise"]).points
+        return Attack(
+            name=path.stem,
+            path=path,
+            exercise=head["exercise"],
+            row=str(head["row"]),
+            tries=head["tries"],
+            unprotected=head["unprotected"],
+            expect=points if head["expect"] == "full" else int(head["expect"]),
+            gap=head.get("gap", ""),
+        )
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{path}: its head is not that of an attack: {error!r}") from None
+
+
+def _head(text: str) -> dict[str, str]:
+    first, *lines = text.splitlines()
+    head, key = {"exercise": first.removeprefix("# %%answer ").strip()}, ""
+    for line in lines:
+        if match := _HEAD.fullmatch(line):
+            key, head[match[1]] = match[1], match[2]
+        elif line.startswith("# ") and key:
+            head[key] += line[1:]
+        else:
+            break
+    return head
+
+
+def bench(
+    jobs: int = 2,
+    folder: Path = ATTACKS,
+    names: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+) -> tuple[Table, bool]:
+    """All attacks, or those with these `names`, `jobs` at a time: the table, and if all is well."""
+    conditions = machine_conditions()
+    attacks = [each for each in read_all(folder) if not names or each.name in names]
+    began = time.monotonic()
+    outcome = run(attacks, jobs=jobs, say=say)
+    conditions |= {
+        "limits of one submission": f"{LIMITS.memory // sandbox.MIB} MiB, {LIMITS.processes} "
+        f"processes, {LIMITS.processor:.0f} s of processor time, {LIMITS.wall:.0f} s",
+        "sandbox": "; ".join(sandbox.layers()),
+        "at a time": str(jobs),
+        "seed": str(SEED),
+        "took": f"{time.monotonic() - began:.0f} s",
+    }
+    for title, found in (("unearned", outcome.unearned), ("known gap", outcome.gaps)):
+        conditions |= {f"{title}, {name}": f"{n} points" for name, n in found.items()}
+    for title, said in (("harm", outcome.harmed), ("marked down", outcome.marked_down)):
+        conditions |= {f"{title} {n}": text for n, text in enumerate(said, 1)}
+    hostile = sum(not each.is_right for each in attacks)
+    rows = [
+        Row("attacks tried", [hostile], "attacks"),
+        Row("unearned points given", [sum(outcome.unearned.values())], "points", target="0"),
+        Row("others harmed", [len(outcome.harmed)], "cases", target="0"),
+        Row("honest submissions", [len(outcome.records) - hostile], "submissions"),
+        Row("honest marked down", [len(outcome.marked_down)], "submissions", target="0"),
+        Row("points forged in known gaps", [sum(outcome.gaps.values())], "points"),
+    ]
+    good = not (outcome.unearned or outcome.harmed or outcome.marked_down)
+    return Table("Hostile submissions among honest ones", rows, conditions), good
+
+
+def run(
+    attacks: Sequence[Attack],
+    *,
+    jobs: int = 2,
+    limits: sandbox.Limits = LIMITS,
+    examine: Examine = examine_fully,
+    say: Callable[[str], None] = print,
+) -> Outcome:
+    """Hand in the attacks, with honest neighbours, and grade them all in one batch."""
+    course = day.load()
+    exercises = tuple(dict.fromkeys(each.exercise for each in attacks))
+    become_subreaper()  # what outlives its sandbox comes to this process, and is seen
+    with tempfile.TemporaryDirectory(prefix="hpml-attacks-") as name, _canaries() as canaries:
+        handed_in, out = Path(name, "submitted"), Path(name, "out")
+        handed_in.mkdir()
+        honest = _hand_in(attacks, exercises, handed_in)
+        submissions = intake.collect([handed_in], Path(name))
+        judge = Judge(course, exercises, limits=limits, examine=examine)
+        records = batch.grade(submissions, judge, out, _Listener(say), seed=SEED, jobs=jobs)
+        harmed = canaries.harm(_said(records))
+    by_person = {record.person: record for record in records}
+    lost = [name for name in (*honest, *(a.name for a in attacks)) if name not in by_person]
+    harmed += [f"{name} has no record" for name in lost]
+    harmed += [f"{r.person} could not be graded" for r in records if not r.complete]
+    earned = {each.name: by_person[each.name].earned for each in attacks if each.name not in lost}
+    too_much = {a: earned.get(a.name, 0) - a.expect for a in attacks}
+    points = sum(find(exercise).points for exercise in exercises)
+    down = [name for name in honest if name not in lost and by_person[name].earned < points]
+    return Outcome(
+        by_person,
+        unearned={a.name: more for a, more in too_much.items() if more > 0 and not a.gap},
+        gaps={a.name: more for a, more in too_much.items() if more > 0 and a.gap},
+        harmed=tuple(harmed),
+        marked_down=(*down, *(a.name for a in attacks if a.is_right and too_much[a] < 0)),
+    )
+
+
+def examine_briefly(exercise: str, source: str, seed: int) -> Examined:
+    """At two world sizes, and with injected waits, in less time: for tests."""
+    check = find(exercise)
+    worlds = [world for world in check.worlds if world in (2, 3)] or check.worlds
+    check = replace(check, timeout=min(check.timeout, BRIEFLY))
+    return examine(check, source, worlds=worlds, seed=seed, delayed=True)
+
+
+def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) -> list[str]:
+    """One notebook for each attack, and here and there somebody honest's; the latter's names."""
+    solved = {
+        answer.exercise: answer.source
+        for module in day.load().modules
+        for answer in learners.read(CHECKOUT / module.solution)
+        if answer.exercise in exercises
+    }
+    honest = []
+    for number, attack in enumerate(attacks):
+        if attack.path.suffix == ".ipynb":
+            shutil.copy(attack.path, folder)
+        else:
+            _write(folder / f"{attack.name}.ipynb", [attack.source])
+        if number % BESIDE == BESIDE // 2:
+            honest.append(f"{attack.name}_neighbour")
+            _write(folder / f"{honest[-1]}.ipynb", list(solved.values()))
+    if not honest:
+        honest.append("honest")
+        _write(folder / "honest.ipynb", list(solved.values()))
+    return honest
+
+
+def _said(records: Sequence[Record]) -> str:
+    """All that records say, but for the answers themselves."""
+    return json.dumps(
+        [[result | {"answer": ""} for result in record.as_json()["results"]] for record in records]
+    )
+
+
+def _write(path: Path, cells: Sequence[str]) -> None:
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_code_cell(source) for source in cells]
+    nbformat.write(notebook, path)
+
+
+@dataclass
+class _Canaries:
+    """Things that no answer may read, write, reach or leave behind."""
+
+    token: str
+    files: list[Path]
+    sources: dict[Path, tuple[int, int]]
+    processes: set[int]
+    reached: list[str] = field(default_factory=list)
+
+    def harm(self, said: str) -> list[str]:
+        """What was done to them, in words; `said` is all that the records quote of the answers."""
+        found = [f"{what} was reached from a sandbox" for what in dict.fromkeys(self.reached)]
+        if self.token in said or f"{CANARY}-read" in said:
+            found.append("an answer has read what it must not see: its record has it")
+        found += [f"{path} was changed" for path in self.files if _text(path) != self.token]
+        if (pickled := Path.home() / f"{CANARY}-pickle").exists():
+            found.append(f"{pickled} was made: somebody unpickled an answer's object")
+        after = _sources()
+        found += [
+            f"{path} was changed"
+            for path in self.sources.keys() | after.keys()
+            if self.sources.get(path) != after.get(path)
+        ]
+        left = [p for p in psutil.Process().children(recursive=True) if p.pid not in self.processes]
+        return found + [f"process {p.pid} was left behind" for p in left if _runs(p)]
+
+
+@contextlib.contextmanager
+def _canaries() -> Iterator[_Canaries]:
+    token = f"{CANARY}-{secrets.token_hex(12)}"
+    files = [Path.home() / token, CHECKOUT / token]
+    there = {process.pid for process in psutil.Process().children(recursive=True)}
+    with contextlib.ExitStack() as stack:
+        for path in files:
+            path.write_text(token)
+            stack.callback(path.unlink, missing_ok=True)
+        canaries = _Canaries(token, files, _sources(), there)
+        for address in (("127.0.0.1", 0), f"\0{token}"):
+            family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+            listener = stack.enter_context(socket.socket(family))
+            listener.bind(address)
+            listener.listen()
+            stack.callback(listener.shutdown, socket.SHUT_RDWR)  # wakes who waits in `accept`
+            what = f"the listener at {listener.getsockname()!r}"
+            threading.Thread(
+                target=_listen, args=(listener, what, canaries.reached), daemon=True
+            ).start()
+        yield canaries
+
+
+def _listen(listener: socket.socket, what: str, reached: list[str]) -> None:
+    with contextlib.suppress(OSError):  # it was closed
+        while True:
+            listener.accept()[0].close()
+            reached.append(what)
+
+
+def _sources() -> dict[Path, tuple[int, int]]:
+    """When each file of the course was last written, and its size."""
+    folders = ("src", "solutions", "exercises", "notebooks", "tests", "slurm")
+    files = [path for folder in folders for path in (CHECKOUT / folder).rglob("*")]
+    files += CHECKOUT.glob("*.*")
+    return {
+        path: (path.stat().st_mtime_ns, path.stat().st_size)
+        for path in files
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError as error:
+        return str(error)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE and "resource_tracker" not in "".join(
+            process.cmdline()
+        )
+    except psutil.NoSuchProcess:
+        return False
+
+
+class _Listener:
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def started(self, total: int, kept: int) -> None:
+        self._say(f"{total} submissions")
+
+    def graded(self, record: Record, done: int, total: int, elapsed: float) -> None:
+        answered = [result for result in record.results if result.status != "missing"]
+        said = answered[0].headline if answered else "no answer"
+        marks = f"{record.earned:2} of {sum(result.points for result in answered):2}"
+        self._say(f"{done:3}/{total}  {marks}  {record.person:32} {one_line(said, 110)}")

@@ -1,0 +1,113 @@
+"""A class that does not exist: people who are right, wrong, idle, clumsy or hostile.
+
+Their answers are the course's own solutions, the wrong answers and the attacks that the tests have.
+Of each person it is known beforehand what a grader may make of them.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+
+from hpml.bench import attacks
+from hpml.checks import answers as learners
+from hpml.checks import find
+from hpml.course.day import Day
+
+# Twenty people, in the order in which they come; the first twelve are of every kind.
+KINDS = (
+    "right wrong hostile right empty wrong right broken wrong right wrong hostile "
+    "right wrong right wrong right empty wrong right"
+).split()
+
+
+@dataclass(frozen=True)
+class Person:
+    """One of the class. Of all points, `least` to `most` are what the person has earned."""
+
+    name: str
+    kind: str
+    file: str  # the notebook's text
+    least: int = 0
+    most: int = 0
+
+
+def people(number: int, course: Day, tests: Path) -> list[Person]:
+    """A class of so many, always the same. Each answers one exercise of the course.
+
+    `tests` is the folder with `mutants/` and `attacks/`. Exercises that hand a job to SLURM are
+    left out, and so are attacks that may earn something.
+    """
+    solutions = _solutions(course)
+    right = cycle(solutions.items())
+    wrong = _spread(list(_wrong(course, tests / "mutants", list(solutions))))
+    hostile = _spread(list(_hostile(tests / "attacks")))
+    made = []
+    for at, kind in enumerate(islice(cycle(KINDS), number), 1):
+        name = f"{at:03d}-{kind}"
+        if kind == "right":
+            exercise, source = next(right)
+            points = find(exercise).points
+            made.append(Person(name, kind, _notebook(exercise, source), points, points))
+        elif kind == "wrong":
+            exercise, source = next(wrong)
+            most = find(exercise).points - 1
+            made.append(Person(name, kind, _notebook(exercise, source), most=most))
+        elif kind == "hostile":
+            made.append(Person(name, kind, _notebook(*next(hostile))))
+        elif kind == "empty":
+            module = course.module_of(next(right)[0])
+            made.append(Person(name, kind, (course.root / module.exercise_notebook).read_text()))
+        else:
+            text = _notebook(*next(right))
+            cut = at // len(KINDS) % 2  # every other one is not even JSON
+            text = text[: len(text) // 2] if cut else text.replace("def ", "def def ")
+            made.append(Person(name, kind, text))
+    return made
+
+
+def write(people: Sequence[Person], folder: Path) -> None:
+    """Each person's notebook in the folder, called as the person is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for person in people:
+        (folder / f"{person.name}.ipynb").write_text(person.file)
+
+
+def _solutions(course: Day) -> Mapping[str, str]:
+    found = {}
+    for module in course.modules:
+        for answer in learners.read(course.root / module.solution):
+            if not find(answer.exercise).submits:
+                found[answer.exercise] = answer.source.partition("\n")[2]
+    return found
+
+
+def _wrong(course: Day, folder: Path, exercises: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for exercise in exercises:
+        for file in sorted((folder / course.module_of(exercise).id / exercise).glob("*.py")):
+            yield exercise, file.read_text()
+
+
+def _hostile(folder: Path) -> Iterator[tuple[str, str]]:
+    for attack in attacks.read_all(folder):
+        if attack.path.suffix == ".py" and not attack.expect and not attack.gap:
+            yield attack.exercise, attack.source.partition("\n")[2]
+
+
+def _spread(items: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """All items for ever, in an order in which neighbours are not alike."""
+    step = next(step for step in (7, 11, 13, 17) if len(items) % step)
+    return cycle([items[at * step % len(items)] for at in range(len(items))])
+
+
+def _notebook(exercise: str, source: str) -> str:
+    cell = {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": f"answer-{exercise}",
+        "metadata": {},
+        "outputs": [],
+        "source": f"%%answer {exercise}\n{source}",
+    }
+    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})

@@ -1,0 +1,29 @@
+"""./hpml release: the course as a learner gets it."""
+
+from typing import Annotated
+
+import typer
+
+
+def release(
+    out: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Where it goes: build/release.")
+    ] = None,
+) -> None:
+    """Make what a learner gets, as a folder and as a zip archive to hand out.
+
+    Notebooks, exercises, job scripts, the library, and what sets them up. Without solutions, wrong
+    answers, tests, and the commands that make and grade the course.
+    """
+    from pathlib import Path
+
+    from hpml.course import day
+    from hpml.course.release import files, write
+    from hpml.home import CHECKOUT
+
+    target = Path(out).expanduser() if out else CHECKOUT / "build" / "release"
+    made = files(day.load())
+    folder, archive = write(made, target)
+    size = archive.stat().st_size / 1e6
+    typer.echo(f"{folder}: {len(made)} files")
+    typer.echo(f"{archive}: the same in {size:.1f} MB, to hand out")

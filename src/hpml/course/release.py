@@ -1,0 +1,137 @@
+"""What a learner gets: the course without its solutions, its wrong answers, and what makes it.
+
+The exercises are made from the solutions anew, so that nothing that was tried out in exercises/
+goes along. All else is on a list, so that nothing goes along by being there. Folder and archive
+hold the same files, and the same course gives the same bytes.
+"""
+
+import os
+import re
+import shutil
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.course.build import exercise_files
+from hpml.course.day import Day
+from hpml.problem import UserError
+
+NAME = "hpml"  # of the folder, and of the archive
+_MARKER = ".hpml-release"  # in a folder that a release was written to
+_TOP = (
+    ".gitignore",
+    "LICENSE",
+    "LICENSE-TEXTS",
+    "course.toml",
+    "environment.yml",
+    "hpml",
+    "jupytext.toml",
+    "pyproject.toml",
+    "requirements.lock",
+)
+_ENDINGS = {
+    "slurm": (".sh", ".py"),  # and the modules' jobs
+    "src/hpml": (".py", ".json", ".j2", ".css"),
+}
+# Of src/hpml/: what grades, measures the software itself, or makes exercises out of solutions.
+LEFT_OUT = (
+    "bench",
+    "cli/author_command.py",
+    "cli/bench_command.py",
+    "cli/grade_command.py",
+    "cli/release_command.py",
+    "cli/test_command.py",
+    "course/build.py",
+    "course/committed.py",
+    "course/graded.py",
+    "course/paired.py",
+    "course/prove.py",
+    "course/readme.py",
+    "course/release.py",
+    "grading",
+)
+# README.md: what stands between these is for others, and so are lines of code with these commands.
+_ASIDE = re.compile(r"<!-- not in a release -->.*?<!-- in a release again -->", re.DOTALL)
+_COMMAND = re.compile(r"^ *\./hpml (?:bench|build|course|grade|release|test)\b.*\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a release."""
+
+    data: bytes
+    executable: bool = False
+
+
+def files(day: Day) -> dict[str, File]:
+    """Every file of a release by its path, in order. UserError where one cannot be made."""
+    made = {path: _file(day.root / path) for path in _TOP}
+    readme = _file(day.root / "README.md").data.decode()
+    made["README.md"] = File(_COMMAND.sub("", _ASIDE.sub("", readme)).encode())
+    for link in re.findall(r"\]\((docs/[^)#]+)\)", made["README.md"].data.decode()):
+        made[link] = _file(day.root / link)
+    for module in day.modules:
+        for path in (module.notebook, module.notebook.with_suffix(".py"), *module.jobs):
+            made[path.as_posix()] = _file(day.root / path)
+        for path, text in exercise_files(day, module).items():
+            made[path.as_posix()] = File(text.encode())
+    for folder, endings in _ENDINGS.items():
+        for path in (day.root / folder).rglob("*"):
+            inside = path.relative_to(day.root / folder).as_posix()
+            if path.suffix not in endings or path.name.startswith(".") or _is_left_out(inside):
+                continue
+            made[f"{folder}/{inside}"] = _file(path)
+    return dict(sorted(made.items()))
+
+
+def _is_left_out(inside: str) -> bool:
+    return any(inside == left or inside.startswith(f"{left}/") for left in LEFT_OUT)
+
+
+def _file(path: Path) -> File:
+    try:
+        return File(path.read_bytes(), executable=bool(path.stat().st_mode & 0o100))
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}: restore it from the repository") from None
+
+
+def write(made: dict[str, File], out: Path) -> tuple[Path, Path]:
+    """Write a release to OUT/hpml/ and OUT/hpml.zip, in place of an earlier one.
+
+    UserError where OUT has files in it but no release, or cannot be written.
+    """
+    folder, archive = out / NAME, out / f"{NAME}.zip"
+    try:
+        if out.exists() and not out.is_dir():
+            raise UserError(f"--out {out} is a file: name a folder")
+        if out.is_dir() and any(out.iterdir()) and not (out / _MARKER).exists():
+            raise UserError(f"--out {out} has files in it but no release: name a new folder")
+        out.mkdir(parents=True, exist_ok=True)
+        (out / _MARKER).touch()
+        archive.unlink(missing_ok=True)
+        if folder.exists():
+            shutil.rmtree(folder)
+        for name, file in made.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.data)
+            path.chmod(_mode(file))
+        _write_archive(made, archive)
+    except OSError as error:
+        raise UserError(f"--out {out}: {error.strerror}: name a folder to write to") from None
+    return folder, archive
+
+
+def _write_archive(made: dict[str, File], path: Path) -> None:
+    partial = path.with_name(f".{path.name}")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, file in made.items():
+            entry = zipfile.ZipInfo(f"{NAME}/{name}")  # of 1980, whenever it is made
+            entry.create_system = 3  # Unix: the mode counts
+            entry.external_attr = (0o100000 | _mode(file)) << 16
+            archive.writestr(entry, file.data, zipfile.ZIP_DEFLATED)
+    os.replace(partial, path)
+
+
+def _mode(file: File) -> int:
+    return 0o755 if file.executable else 0o644

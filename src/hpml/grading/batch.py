@@ -1,0 +1,222 @@
+"""Grade many submissions into a folder, and go on where an earlier run stopped.
+
+OUT/grading.json          what is graded, with which seed: all runs into OUT agree on it
+OUT/records/PERSON.json   one record each, written when it is done, whole or not at all
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from hpml.checks import find
+from hpml.course.day import Day
+from hpml.grading import record as records
+from hpml.grading.judging import Judge, could_not
+from hpml.grading.record import Record
+from hpml.grading.submission import Submission
+from hpml.grading.workers import WorkerDied, judged
+from hpml.problem import UserError
+
+MANIFEST = "grading.json"
+RECORDS = "records"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every run into one folder agrees on."""
+
+    exercises: tuple[str, ...]
+    seed: int
+    unsafe: bool
+    people: tuple[str, ...]
+
+
+class Listener(Protocol):
+    """Hears how grading goes. Times are in seconds."""
+
+    def started(self, total: int, kept: int) -> None:
+        """`total` submissions, of which `kept` are graded already."""
+
+    def graded(self, record: Record, done: int, total: int, elapsed: float) -> None:
+        """One more; `done` counts those of this run, `total` those it has to do."""
+
+
+def exercises_of(
+    submissions: Sequence[Submission], course: Day, only: Sequence[str] = ()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The exercises to grade, in the course's order, and those left out because they run on SLURM.
+
+    All exercises of every module that somebody answered something of; with `only`, exercise ids and
+    modules, just those. Raises UserError for an unknown one.
+    """
+    wanted: list[str] = []
+    for name in only:
+        modules = [m for m in course.modules if name in (m.id, m.name)]
+        ids = [e.id for m in modules for e in m.exercises]
+        wanted += ids or [course.exercise(name).id]
+    if not only:
+        answered = {exercise for each in submissions for exercise in each.answers}
+        wanted = [
+            exercise.id
+            for module in course.modules
+            if any(exercise.id in answered for exercise in module.exercises)
+            for exercise in module.exercises
+        ]
+    chosen = [e.id for m in course.modules for e in m.exercises if e.id in wanted]
+    submitting = [exercise for exercise in chosen if find(exercise).submits]
+    return tuple(e for e in chosen if e not in submitting), tuple(submitting)
+
+
+def grade(
+    submissions: Sequence[Submission],
+    judge: Judge,
+    out: Path,
+    listener: Listener,
+    *,
+    seed: int | None = None,
+    jobs: int = 1,
+    resume: bool = False,
+    part: tuple[int, int] = (1, 1),
+) -> list[Record]:
+    """Grade `submissions` into `out`; the records of all of them, or of this `part` of them.
+
+    `part` (k, n) takes every n-th submission from the k-th on: for runs side by side, on several
+    nodes, into one folder. With `resume` what was graded is kept, if the submission is still the
+    same; without, a folder that holds a grading is refused, unless it is another part of this one.
+    The `seed` of all inputs is drawn where none is given, and is the folder's from then on.
+
+    Raises UserError where the folder cannot be used, is full, or is in use.
+    """
+    if not judge.exercises:
+        raise UserError("none of the submissions answers an exercise that can be graded here")
+    people = tuple(sorted(each.person for each in submissions))
+    drawn = secrets.randbelow(2**31) if seed is None else seed
+    plan = Plan(tuple(judge.exercises), drawn, judge.unsafe, people)
+    number, parts = part
+    with _using(out, part):
+        plan = _agreed(plan, out, resume or parts > 1)
+        if seed is not None and seed != plan.seed:
+            raise UserError(f"{out}: was begun with --seed {plan.seed}: use another --out")
+        judge = replace(judge, seed=plan.seed)
+        mine = sorted(submissions, key=lambda each: each.person)[number - 1 :: parts]
+        kept = _kept(mine, out) if resume else {}
+        todo = [each for each in mine if each.person not in kept]
+        listener.started(len(mine), len(kept))
+        began = time.monotonic()
+        found = dict(kept)
+        outcomes = judged(todo, judge, min(jobs, max(len(todo), 1)))
+        for done, (submission, outcome) in enumerate(outcomes, 1):
+            if isinstance(outcome, WorkerDied):
+                outcome = could_not(judge, submission, str(outcome))
+            _write(outcome, out)
+            found[submission.person] = outcome
+            listener.graded(outcome, done, len(todo), time.monotonic() - began)
+    return [found[each.person] for each in mine]
+
+
+def merge(out: Path) -> tuple[list[Record], list[str]]:
+    """The records in a folder, and the people whose submissions are not graded yet."""
+    if not (out / MANIFEST).exists():
+        raise UserError(f"{out}: no grading is here: there is no {MANIFEST}")
+    people = _read(out / MANIFEST).people
+    found = [record for record in records.read_folder(out / RECORDS) if record.person in people]
+    there = {record.person for record in found}
+    return found, [person for person in people if person not in there]
+
+
+@contextlib.contextmanager
+def _using(out: Path, part: tuple[int, int]) -> Iterator[None]:
+    """The folder, made where it is not there, with nobody else at this part of it."""
+    try:
+        (out / RECORDS).mkdir(parents=True, exist_ok=True)
+        lock = open(out / f".part-{part[0]}-of-{part[1]}", "w")  # noqa: SIM115
+    except OSError as error:
+        raise UserError(
+            f"{out}: cannot be written to ({error.strerror}): use another --out"
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"{out}: another run is grading into it: wait for it") from None
+        yield
+
+
+def _agreed(plan: Plan, out: Path, join: bool) -> Plan:
+    """The plan of the folder: this one where there is none yet, else the one that is there."""
+    path = out / MANIFEST
+    try:
+        # Whole, and by the first only: parts may begin at once, on several nodes.
+        with tempfile.NamedTemporaryFile("w", dir=out, prefix=".plan-") as file:
+            json.dump(asdict(plan), file, indent=1)
+            file.flush()
+            os.link(file.name, path)
+        return plan
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+    if not join:
+        raise UserError(
+            f"{out}: holds a grading already: --resume goes on with it, or use another --out"
+        )
+    there = _read(path)
+    if there.exercises != plan.exercises:
+        raise UserError(
+            f"{out}: was begun with the exercises {', '.join(there.exercises)}: use another --out"
+        )
+    if there.unsafe != plan.unsafe:
+        raise UserError(
+            f"{out}: was begun {'with' if there.unsafe else 'without'} --unsafe: use another --out"
+        )
+    if there.people != plan.people:
+        # People may hand in late; what is graded stays as it is.
+        records.write_whole(
+            path, json.dumps(asdict(replace(there, people=plan.people)), indent=1).encode()
+        )
+    return there
+
+
+def _read(path: Path) -> Plan:
+    try:
+        plan = json.loads(path.read_text())
+        return Plan(
+            exercises=tuple(map(str, plan["exercises"])),
+            seed=int(plan["seed"]),
+            unsafe=bool(plan["unsafe"]),
+            people=tuple(map(str, plan["people"])),
+        )
+    except (OSError, ValueError, TypeError, KeyError):
+        raise UserError(
+            f"{path}: not the plan of a grading: remove the folder, or use another --out"
+        ) from None
+
+
+def _kept(submissions: Sequence[Submission], out: Path) -> dict[str, Record]:
+    """Records of an earlier run that still say what is to be said of these submissions."""
+    kept = {}
+    for submission in submissions:
+        path = out / RECORDS / f"{submission.person}.json"
+        if path.exists():
+            record = records.read(path)
+            if record.digest == submission.digest and record.complete:
+                kept[submission.person] = record
+    return kept
+
+
+def _write(record: Record, out: Path) -> None:
+    try:
+        records.write(record, out / RECORDS)
+    except OSError as error:
+        raise UserError(
+            f"{out}: the record of {record.person} cannot be written ({os.strerror(error.errno)}): "
+            "what was graded before is there; make room and go on with --resume"
+        ) from None

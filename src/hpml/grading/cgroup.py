@@ -1,0 +1,112 @@
+"""A control group for one sandbox: memory and processes, limited by the kernel as a whole.
+
+However many processes are busy in a group, it gets one share of the processor, as other groups do:
+an answer with a hundred of them takes no time from the next one.
+
+Kernel documentation: admin-guide/cgroup-v1 (memory.limit_in_bytes; pids.max; cpu.shares),
+admin-guide/cgroup-v2 (memory.max, memory.swap.max, cpu.weight). Groups are made where this process
+may make them: as root, most often; in a container with groups of its own. Without them `sandbox`
+has other limits.
+"""
+
+import contextlib
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.measure.cgroup import MEMBERSHIP, MOUNT
+
+REMOVE_LIMIT = 5.0  # seconds for the kernel to let go of a group whose processes were killed
+
+
+@dataclass(frozen=True)
+class Group:
+    """One group in each hierarchy that it takes. `folders` are empty where none can be had."""
+
+    folders: tuple[Path, ...]
+
+    @property
+    def entrances(self) -> list[str]:
+        """The files that a process writes its number to, to be in the group with all it starts."""
+        return [str(folder / "cgroup.procs") for folder in self.folders]
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel has killed a process in the group because it was at its limit."""
+        for folder in self.folders:
+            for name in ("memory.events", "memory.oom_control"):  # of version 2, of version 1
+                with contextlib.suppress(OSError):
+                    for line in (folder / name).read_text().splitlines():
+                        if line.startswith("oom_kill ") and line != "oom_kill 0":
+                            return True
+        return False
+
+    def remove(self) -> None:
+        """Take the group away, once the kernel has let go of the processes in it."""
+        deadline = time.monotonic() + REMOVE_LIMIT
+        for folder in self.folders:
+            while folder.exists() and time.monotonic() < deadline:
+                try:
+                    folder.rmdir()
+                except OSError:
+                    time.sleep(0.01)
+
+
+def make(
+    memory: int, processes: int, mount: Path = MOUNT, membership: Path = MEMBERSHIP
+) -> Group | None:
+    """A group of at most `memory` bytes and `processes` processes and threads; None if denied."""
+    name = f"hpml-{secrets.token_hex(6)}"
+    unified = mount / "cgroup.controllers"
+    if unified.exists():
+        limits = {"memory.max": memory, "pids.max": processes}
+        # Only the top group may have processes and parts at once; see "no internal process".
+        return _made({mount / name: limits}, optional={"memory.swap.max": 0})
+    inside = _inside(membership)
+    if not {"memory", "pids"} <= inside.keys():
+        return None
+    made = _made(
+        {
+            mount / "memory" / inside["memory"] / name: {"memory.limit_in_bytes": memory},
+            mount / "pids" / inside["pids"] / name: {"pids.max": processes},
+        },
+        optional={"memory.memsw.limit_in_bytes": memory},
+    )
+    if made is None or "cpu" not in inside:
+        return made
+    share = _made({mount / "cpu" / inside["cpu"] / name: {}}, optional={})
+    return made if share is None else Group(made.folders + share.folders)
+
+
+def _made(wanted: dict[Path, dict[str, int]], optional: dict[str, int]) -> Group | None:
+    made = []
+    try:
+        for folder, limits in wanted.items():
+            folder.mkdir()
+            made.append(folder)
+            for file, value in limits.items():
+                (folder / file).write_text(str(value))
+            for file, value in optional.items():
+                if (folder / file).exists():
+                    with contextlib.suppress(OSError):  # swap is not counted by every kernel
+                        (folder / file).write_text(str(value))
+            if not os.access(folder / "cgroup.procs", os.W_OK):
+                raise PermissionError
+    except OSError:
+        Group(tuple(made)).remove()
+        return None
+    return Group(tuple(made))
+
+
+def _inside(membership: Path) -> dict[str, str]:
+    """The path of this process's own group, by controller of version 1, without its first slash."""
+    found = {}
+    try:
+        lines = membership.read_text().splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        found |= dict.fromkeys(controllers.split(","), path.lstrip("/"))
+    return found

@@ -1,0 +1,147 @@
+"""Pages made of records: feedback for a person, and the class for its instructor.
+
+Each is one file that opens from a disk and loads nothing. Nothing in it can run: every text passes
+`plain` and is escaped, pictures are images in `data:` addresses, and the page's own policy
+(Content-Security-Policy) forbids scripts even where all that should have failed. Expected values
+are not in a record, and so not here.
+"""
+
+import base64
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from hpml.checks import render
+from hpml.checks.verdict import ClaimResult
+from hpml.course.day import Day
+from hpml.grading import marks
+from hpml.grading.handed_back import without_expected
+from hpml.grading.quoted import cut, plain
+from hpml.grading.record import Picture, Record, missed
+
+LONGEST = 30_000  # characters of an answer that are shown
+PRINTED = 4_000  # of what it printed
+MISSED = 10  # exercises in the class's list
+
+_FORMATTER = HtmlFormatter(nowrap=True)
+
+
+def person_page(record: Record, course: Day) -> str:
+    """The page of feedback for one person, as HTML."""
+    return _template("person.html.j2").render(
+        record=record,
+        course=course,
+        modules=[
+            (module, results)
+            for module in course.modules
+            if (results := [r for r in record.results if r.module == module.id])
+        ],
+        passed=sum(result.status == "passed" for result in record.results),
+        ungraded=sum(result.status == "not gradable" for result in record.results),
+    )
+
+
+def class_page(records: Sequence[Record], course: Day, folder: str = "feedback") -> str:
+    """The page for the instructor, as HTML: the class in tables, linking to FOLDER/PERSON.html."""
+    columns = marks.exercises(records, course)
+    return _template("class.html.j2").render(
+        records=records,
+        course=course,
+        folder=folder,
+        columns=columns,
+        rows=[(record, {r.exercise: r for r in record.results}) for record in records],
+        summary=marks.summary(records),
+        counts=marks.counts(records, course),
+        ungraded=marks.ungraded(records),
+        refused=[record for record in records if record.refused],
+        unsafe=any(record.unsafe for record in records),
+        missed=missed(records)[:MISSED],
+    )
+
+
+@cache
+def _template(name: str) -> jinja2.Template:
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    # The frame (base.html.j2, with its policy) and the looks are those of the day's report.
+    loaders = [jinja2.PackageLoader("hpml.grading"), jinja2.PackageLoader("hpml.course")]
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(loaders),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    styles = [_style("hpml.course", "style.css"), _style("hpml.grading", "feedback.css")]
+    environment.globals.update(
+        style=Markup("\n".join(styles)), signs=marks.SIGNS, unsafe_words=marks.UNSAFE
+    )
+    environment.filters.update(
+        code=_code,
+        sentence=_sentence,
+        image=_image,
+        claims=_claims,
+        address=lambda person: quote(person, safe=""),
+        printed=lambda text: cut(text, PRINTED),
+        total=marks.total,
+        note=marks.note,
+    )
+    return environment
+
+
+def _style(package: str, name: str) -> str:
+    return (resources.files(package) / "templates" / name).read_text(encoding="utf-8")
+
+
+def _shown(value: Any) -> Any:
+    """Whatever an expression of a template brings, on its way into the page, before escaping."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return plain(value)
+    return value
+
+
+def _code(source: str) -> Markup:
+    """An answer with its lines numbered as messages number them, the `%%answer` line being 1."""
+    text = plain(cut(source, LONGEST)).rstrip("\n")
+    first, newline, rest = text.partition("\n")
+    if first.startswith("%%"):
+        shown = Markup('<span class="magic">{}</span>').format(first) + newline
+    else:
+        shown, rest = Markup(""), text
+    lexer = PythonLexer(stripnl=False)
+    shown += Markup(highlight(rest, lexer, _FORMATTER).removesuffix("\n")) if rest else ""
+    # Pygments closes its elements at the end of a line and opens them again in the next.
+    return Markup("\n").join(
+        Markup('<span class="line">{}</span>').format(Markup(line)) for line in shown.split("\n")
+    )
+
+
+def _image(picture: Picture) -> str:
+    encoded = base64.b64encode(picture.svg.encode("utf-8", "replace")).decode()
+    return f"data:image/svg+xml;base64,{encoded}"
+
+
+def _claims(claims: tuple[ClaimResult, ...]) -> list[tuple[ClaimResult, str, str]]:
+    """Each claim with its message and hint, said once where several share them."""
+    return [
+        (claim, render.said(claim, without_expected(message)), hint)
+        for claim, message, hint in render.told_once(claims)
+    ]
+
+
+def _sentence(text: str) -> str:
+    """A sentence that begins as one, but for a name of something in code."""
+    word = text.partition(" ")[0]
+    return text if "_" in word else text[:1].upper() + text[1:]

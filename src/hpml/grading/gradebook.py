@@ -1,0 +1,191 @@
+"""Marks in an nbgrader gradebook, so that its formgrader and its exporters show them.
+
+An assignment is a module, named as its exercise notebook is: 06_torch_distributed. Its cells are
+put in by nbgrader's own SaveCells, as `nbgrader generate_assignment` does, so that a course that
+runs on nbgrader from here on finds what it would have made.
+
+nbgrader counts a cell without a score as 0 points. What could not be graded has none, and is marked
+for manual grading; formgrader lists it so.
+"""
+
+import logging
+import os
+import sqlite3
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+
+from hpml.course.day import Day, Module
+from hpml.grading.marks import UNSAFE, defused
+from hpml.grading.record import Record, Result, write_whole
+from hpml.problem import UserError
+
+if TYPE_CHECKING:
+    from nbgrader.api import Gradebook, Student
+
+
+def write(records: Sequence[Record], course: Day, path: Path) -> None:
+    """Put the marks of `records` into the gradebook `path`, which need not exist.
+
+    Done again, it updates. A mark that a person gave by hand in formgrader stays, and is marked to
+    be looked at again where the automatic one changed. Raises UserError where a file is no
+    gradebook, or holds other cells for a module than its exercise notebook has.
+    """
+    modules = [module for module in course.modules if _graded(records, module)]
+    with (
+        tempfile.TemporaryDirectory(prefix="hpml-gradebook-") as folder,
+        _scripts_on_path(),
+        _not_synchronised(),
+    ):
+        draft = Path(folder) / "gradebook.db"
+        if path.exists():
+            _copy(path, draft)
+        for module in modules:
+            _put_cells(course, module, f"sqlite:///{draft}")
+        with _opened(draft) as gradebook:
+            for record in records:
+                _put_student(gradebook, record)
+                for module in modules:
+                    results = [r for r in record.results if r.module == module.id]
+                    if results:
+                        _put_marks(gradebook, module, record, results)
+            gradebook.db.commit()
+        write_whole(path, draft.read_bytes())
+
+
+def _graded(records: Iterable[Record], module: Module) -> bool:
+    return any(result.module == module.id for record in records for result in record.results)
+
+
+def _copy(path: Path, draft: Path) -> None:
+    """A copy that is whole even while formgrader writes to the original."""
+    try:
+        with closing(sqlite3.connect(path)) as there, closing(sqlite3.connect(draft)) as here:
+            there.backup(here)
+    except sqlite3.Error as error:
+        raise UserError(f"{path}: not a gradebook of nbgrader ({error}): move it away") from None
+
+
+@contextmanager
+def _scripts_on_path() -> Iterator[None]:
+    """nbgrader calls `alembic` by its name, which is found only where the environment is active."""
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), before])
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+@contextmanager
+def _not_synchronised() -> Iterator[None]:
+    """nbgrader commits several times per person, and the draft may be lost: only what is made of it
+    goes to the disk before the next step."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    def quick(connection: sqlite3.Connection, record: object) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", quick)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", quick)
+
+
+@contextmanager
+def _opened(path: Path) -> "Iterator[Gradebook]":
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{path}") as gradebook:
+        yield gradebook
+
+
+def _put_cells(course: Day, module: Module, url: str) -> None:
+    from nbgrader.api import Gradebook
+    from nbgrader.preprocessors import SaveCells
+
+    name = module.exercise_notebook.stem
+    notebook = nbformat.read(course.root / module.exercise_notebook, as_version=4)
+    with Gradebook(url) as gradebook:
+        gradebook.update_or_create_assignment(name)
+    save = SaveCells()
+    save.log.setLevel(logging.WARNING)
+    try:
+        about = {"notebook": name, "assignment": name, "db_url": url}
+        save.preprocess(notebook, {"nbgrader": about})
+    except RuntimeError as error:  # cells differ, and there are submissions
+        raise UserError(f"{name}: {error}: move gradebook.db away, it is made anew") from None
+
+
+def _put_student(gradebook: "Gradebook", record: Record) -> "Student":
+    """The student, with what the record knows of them; what it does not know stays as it is."""
+    first, last = _names(record.name)
+    known = {"first_name": first, "last_name": last, "email": _cell(record.email)}
+    return gradebook.update_or_create_student(
+        record.person, **{key: value for key, value in known.items() if value}
+    )
+
+
+def _put_marks(
+    gradebook: "Gradebook", module: Module, record: Record, results: Iterable[Result]
+) -> None:
+    from nbgrader.api import Comment, Grade
+
+    with gradebook.db.no_autoflush:  # SQLAlchemy warns of each object that nbgrader adds late
+        submission = gradebook.update_or_create_submission(
+            module.exercise_notebook.stem, record.person
+        )
+    by_id = {result.exercise: result for result in results}
+    for notebook in submission.notebooks:
+        grades = {grade.cell_id: grade for grade in notebook.grades}
+        for cell in notebook.notebook.grade_cells:
+            result = by_id.get(cell.name.removeprefix("check-"))
+            if result is not None:
+                grade = grades.get(cell.id) or Grade(cell_id=cell.id, notebook=notebook)
+                _put_mark(grade, result)
+        comments = {comment.cell_id: comment for comment in notebook.comments}
+        for cell in notebook.notebook.solution_cells:
+            result = by_id.get(cell.name.removeprefix("answer-"))
+            if result is not None:
+                comment = comments.get(cell.id) or Comment(cell_id=cell.id, notebook=notebook)
+                comment.auto_comment = _comment(record, result)
+
+
+def _put_mark(grade: object, result: Result) -> None:
+    """As nbgrader's SaveAutoGrades, which lets a mark given by hand stand."""
+    score = None if result.status == "not gradable" else float(result.earned)
+    if grade.manual_score is None:
+        grade.needs_manual_grade = score is None
+    elif grade.auto_score != score:
+        grade.needs_manual_grade = True
+    grade.auto_score = score
+
+
+def _comment(record: Record, result: Result) -> str | None:
+    """Words of ours only: nbgrader renders comments as Markdown, HTML included."""
+    said = [UNSAFE] if record.unsafe else []
+    if result.status == "missing":
+        said.append("No response.")  # as nbgrader itself says
+    elif result.status == "not gradable":
+        said.append("Could not be graded, which is not the answer's fault.")
+    return " ".join(said) or None
+
+
+def _names(name: str) -> tuple[str, str]:
+    """First and last name, as far as can be told: "Jo Doe" or "Doe, Jo"."""
+    last, comma, first = name.partition(",")
+    if not comma:
+        first, _, last = name.strip().rpartition(" ")
+    return _cell(first), _cell(last)
+
+
+def _cell(text: str) -> str:
+    """`text` as nbgrader's CSV exporter can write it, which quotes nothing."""
+    return defused(text.replace(",", " ").replace('"', "'"))[:128]

@@ -1,0 +1,108 @@
+"""A record as Gradescope's autograder wants it: results.json, one folder per person.
+
+The format: gradescope-autograders.readthedocs.io, "Autograder specifications", "Output format".
+Every claim is a test case. Texts are sent as "text", which Gradescope escapes.
+
+There is no results.json for a person of whom something could not be graded: Gradescope has no mark
+but a number, and it says of a missing file that the autograder failed, which is what happened. A
+not_gradable.txt says what.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from hpml.grading.handed_back import without_expected
+from hpml.grading.marks import UNSAFE
+from hpml.grading.quoted import cut, one_line, plain
+from hpml.grading.record import Record, Result, write_whole
+
+Visibility = Literal["visible", "after_due_date", "after_published", "hidden"]
+LONGEST = 4000  # characters of one test's output
+
+
+def results(record: Record, visibility: Visibility = "visible") -> dict[str, Any]:
+    """The content of results.json. ValueError where something could not be graded."""
+    if not record.complete:
+        raise ValueError(f"{record.person} has no mark yet: something could not be graded")
+    said = [
+        f"{UNSAFE}." if record.unsafe else "",
+        f"Nothing could be read: {one_line(record.refused)}" if record.refused else "",
+        *(one_line(note) for note in record.notes),
+    ]
+    tests = [
+        test
+        for number, result in enumerate(record.results, 1)
+        for test in _tests(result, str(number))
+    ]
+    return {
+        "score": float(record.earned),
+        "execution_time": round(record.seconds),
+        "output": "\n".join(line for line in said if line),
+        "output_format": "text",
+        "test_output_format": "text",
+        "test_name_format": "text",
+        "visibility": visibility,
+        "stdout_visibility": "hidden",
+        "extra_data": {"person": record.person, "digest": record.digest, "unsafe": record.unsafe},
+        "tests": tests,
+    }
+
+
+def write(record: Record, folder: Path, visibility: Visibility = "visible") -> Path:
+    """Write FOLDER/PERSON/results.json, or not_gradable.txt in its place; returns its path."""
+    home = folder / record.person
+    home.mkdir(parents=True, exist_ok=True)
+    marks, none = home / "results.json", home / "not_gradable.txt"
+    if record.complete:
+        text = json.dumps(results(record, visibility), indent=1, ensure_ascii=False)
+        write_whole(marks, text.encode())
+        none.unlink(missing_ok=True)
+        return marks
+    faults = [result for result in record.results if result.status == "not gradable"]
+    lines = [f"{result.exercise}: {one_line(result.headline)}\n" for result in faults]
+    write_whole(none, "".join(lines).encode())
+    marks.unlink(missing_ok=True)  # of an earlier run: it would be taken for this one's
+    return none
+
+
+def _tests(result: Result, number: str) -> list[dict[str, Any]]:
+    """A test per claim; one for all where there are none, or where they do not make the points."""
+    made = sum(claim.earned for claim in result.claims)
+    worth = sum(claim.points for claim in result.claims)
+    if not result.claims or (made, worth) != (result.earned, result.points):
+        said = "" if result.status == "passed" else result.headline
+        return [_test(number, result.title, result.earned, result.points, said, result)]
+    return [
+        _test(
+            f"{number}.{place}",
+            f"{result.title}: {claim.name}",
+            claim.earned,
+            claim.points,
+            "\n".join(
+                part
+                for part in (
+                    result.headline if place == 1 and result.status != "passed" else "",
+                    without_expected(claim.message),
+                    f"Hint: {claim.hint}" if claim.hint else "",
+                )
+                if part
+            ),
+            result,
+        )
+        for place, claim in enumerate(result.claims, 1)
+    ]
+
+
+def _test(
+    number: str, name: str, earned: int, points: int, said: str, result: Result
+) -> dict[str, Any]:
+    return {
+        "number": number,
+        "name": one_line(name),
+        "score": float(earned),
+        "max_score": float(points),
+        "status": "passed" if earned == points else "failed",
+        "output": plain(cut(said, LONGEST)),
+        "tags": [f"module {result.module}", result.exercise],
+    }

@@ -1,0 +1,272 @@
+"""Find and read what a class handed in: notebooks, folders, platforms' archives, nbgrader's tree.
+
+Nothing of a submission is executed, imported or unpacked to a name of its own. What cannot be read
+is refused by name, and the rest goes on. Answers are taken by their ids; all else that is in a
+notebook, other cells, tags and outputs, has no effect.
+"""
+
+import difflib
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hpml.checks import answers as learners
+from hpml.checks.answers import Answer
+from hpml.checks.registry import ids, modules
+from hpml.grading import cells, folder
+from hpml.grading.found import ARCHIVE, Found, is_wanted, suffix
+from hpml.grading.naming import Owner, owner, safe_names, shown
+from hpml.grading.submission import Submission
+from hpml.problem import UserError
+
+LONGEST_ANSWER = 100_000  # characters; the course's longest is 4,000
+NOTES = 20  # of one person; a hostile archive could have thousands
+
+_NBGRADER = ("nbgrader_config.py", "gradebook.db", "source", "release")  # beside submitted/
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file or fault, once read: `parts` begin with the entry that says whose it is."""
+
+    parts: tuple[str, ...]
+    where: Path  # for people; nothing is opened by it
+    answers: tuple[Answer, ...] = ()
+    notes: tuple[str, ...] = ()
+    readable: bool = False
+    fault: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its owner calls it."""
+        return shown("/".join(self.parts[1:] or self.parts))
+
+
+@dataclass
+class _Person:
+    owner: Owner
+    files: list[_File] = field(default_factory=list)
+
+
+def collect(paths: Sequence[Path], scratch: Path) -> list[Submission]:
+    """The submissions in `paths`, one per person, by their names as files.
+
+    Each path is a notebook or percent script, a zip archive of a class, or a folder: of notebooks,
+    of one folder or archive per person, or nbgrader's `submitted/`, its parent or what is below.
+    Archives within archives are held in `scratch` while they are read.
+
+    UserError where a path is missing or holds no submission, where nobody answers an exercise of
+    this course, or where `scratch` is full.
+    """
+    people: dict[str, _Person] = {}
+    for path in paths:
+        for entry, read in _handed_in(path, scratch, alone=len(paths) == 1):
+            people.setdefault(entry.key, _Person(entry)).files.append(read)
+    names = safe_names(people)
+    submissions = [_submission(names[key], person) for key, person in people.items()]
+    seen = {a.exercise for person in people.values() for f in person.files for a in f.answers}
+    if seen and not seen & set(ids()):
+        raise UserError(
+            f"{', '.join(map(str, paths[:3]))}: another course's notebooks? They answer "
+            f"{', '.join(shown(name, 40) for name in sorted(seen)[:5])}; "
+            f"the exercises here are {', '.join(ids())}"
+        )
+    return sorted(submissions, key=lambda each: (each.person.casefold(), each.person))
+
+
+def _handed_in(path: Path, scratch: Path, *, alone: bool) -> list[tuple[Owner, _File]]:
+    """All files below a path, each with its owner.
+
+    Where nothing can be had from it, it is a UserError if it came `alone`, and else one person's.
+    """
+    place = Path(os.path.abspath(path))  # of a link, its own
+    at = place if place.is_dir() or suffix(place.name) == ARCHIVE else place.parent
+    files = [_read(each, at) for each in _found(place, path, scratch)]
+    if not any(each.readable or each.fault for each in files):
+        fault = "there is no notebook (.ipynb), script (.py) or .zip in it"
+    else:
+        fault = next((each.fault for each in files if not each.parts), "")
+    if fault and alone:
+        raise UserError(f"{shown(str(path), 400)}: {fault}")
+    if fault:
+        return [(owner(place.name, place.stem), _File((place.name,), place, fault=fault))]
+    files = _from_persons_on(files, place)
+    return [(_owner(each, at), each) for each in files]
+
+
+def _found(place: Path, path: Path, scratch: Path) -> Iterator[Found]:
+    """What lies at a path. A fault of the whole has no parts."""
+    if place.is_symlink():
+        return iter([Found((), fault="is a symbolic link: name what it leads to")])
+    if not place.exists():
+        raise UserError(f"{path}: no such file or folder")
+    if not os.access(place, os.R_OK):
+        return iter([Found((), fault="cannot be read: Permission denied")])
+    if place.is_dir():
+        return folder.walk(place, scratch)
+    if suffix(place.name) == ARCHIVE:
+        return folder.read(place, (), scratch, whole_class=True)
+    if not is_wanted(place.name):
+        return iter([Found((), fault="expected a notebook, a .py script, a .zip or a folder")])
+    return folder.read(place, (place.name,), scratch, whole_class=True)
+
+
+def _read(found: Found, at: Path) -> _File:
+    """The answers in a file, and what is odd about it; its bytes are not kept."""
+    where = Path(shown(str(at.joinpath(*found.parts)), 400))
+    if found.data is None:
+        return _File(found.parts, where, fault=shown(found.fault))
+    notebook = suffix(found.parts[-1]) == ".ipynb"
+    if b"%%answer" not in found.data and not notebook:  # a script of some other use
+        return _File(found.parts, where, readable=True)
+    answers, notes = [], []
+    script = () if notebook else enumerate(found.data.decode(errors="replace").splitlines(), 1)
+    try:
+        for number, source in list(
+            (cells.of_notebook if notebook else cells.of_script)(found.data)
+        ):
+            if "%%answer" not in source:
+                continue
+            if len(source) > LONGEST_ANSWER:
+                long = f"longer than {LONGEST_ANSWER} characters and does not count"
+                notes.append(f"{shown(where.name)}, cell {number}: the answer is {long}")
+                continue
+            try:
+                answer = learners.of_cell(where, number, source, script)
+            except UserError as error:
+                notes.append(shown(str(error)))
+                continue
+            if answer and not _is_text(source):
+                notes.append(
+                    f"{answer.where}: the answer is not valid Unicode text and does not count"
+                )
+            elif answer:
+                answers.append(answer)
+    except cells.Unreadable as error:
+        return _File(found.parts, where, fault=shown(str(error)))
+    return _File(found.parts, where, tuple(answers), tuple(notes), readable=True)
+
+
+def _is_text(source: str) -> bool:
+    """Whether it can be written down: JSON can hold half a character."""
+    try:
+        source.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _from_persons_on(files: list[_File], place: Path) -> list[_File]:
+    """The files with paths that begin with the entry that says whose each is."""
+    for above in place.parents:
+        # Inside nbgrader's submitted/<person>/<assignment>/, the path itself says it.
+        if above.name == "submitted" and any((above.parent / name).exists() for name in _NBGRADER):
+            inside = place.relative_to(above).parts
+            inside = inside if place.is_dir() else inside[:-1]
+            return [replace(each, parts=(*inside, *each.parts)) for each in files]
+    while suffix(place.name) == ARCHIVE and (wrapper := _only_folder(files)):
+        within = [replace(each, parts=each.parts[1:]) for each in files]
+        if owner(wrapper, wrapper).name or any(_is_course_notebook(each) for each in within):
+            break  # the folder is a person's
+        files = within
+    submitted = [each for each in files if each.parts[0] == "submitted" and each.parts[1:]]
+    return [replace(each, parts=each.parts[1:]) for each in submitted] or files
+
+
+def _only_folder(files: list[_File]) -> str:
+    """The folder that all files lie in, if there is one."""
+    first = {each.parts[0] for each in files}
+    if len(first) > 1 or any(len(each.parts) == 1 for each in files):
+        return ""
+    return "" if suffix(name := first.pop()) == ARCHIVE else name
+
+
+def _owner(read: _File, at: Path) -> Owner:
+    """Whose a file is. One that is called as the course calls it belongs to its folder's owner."""
+    entry = read.parts[0]
+    if _is_course_notebook(read):
+        return owner(at.name, at.stem if suffix(at.name) == ARCHIVE else at.name)
+    is_folder = len(read.parts) > 1 and suffix(entry) != ARCHIVE
+    return owner(entry, entry if is_folder else Path(entry).stem)
+
+
+def _is_course_notebook(read: _File) -> bool:
+    name = read.parts[0] if len(read.parts) == 1 else ""
+    return is_wanted(name) and Path(name).stem in modules()
+
+
+def _submission(name: str, person: _Person) -> Submission:
+    """A person's files as one submission."""
+    notes: list[str] = []
+    if person.owner.late:
+        notes.append("handed in late, the platform says")
+    given: dict[str, list[tuple[Answer, _File]]] = defaultdict(list)
+    for read in person.files:
+        if read.fault:
+            notes.append(f"{read.name} {read.fault}")
+        notes += read.notes
+        for answer in read.answers:
+            given[answer.exercise].append((answer, read))
+    known = ids()
+    for exercise in [exercise for exercise in given if exercise not in known][:NOTES]:
+        notes.append(f"{given[exercise][0][0].where}: {_unknown(exercise, known)}")
+    readable = [read for read in person.files if read.readable]
+    refused = ""
+    if not readable:
+        faults = [f"{read.name} {read.fault}" for read in person.files if read.fault]
+        names = ", ".join(read.name for read in person.files[:5])
+        refused = "; ".join(faults[:5]) or f"no notebook, script or .zip is among {names}"
+        notes = [note for note in notes if note not in faults]
+    answers = {
+        exercise: answer
+        for exercise in known
+        if (answer := _only_one(exercise, given[exercise], notes)) is not None
+    }
+    telling = [read for read in readable if read.answers or read.notes]
+    if readable and not telling:
+        names = ", ".join(read.name for read in readable[:5])
+        notes.append(f"{names}: no cell starts with %%answer ID")
+    if len(notes) > NOTES:
+        notes[NOTES - 1 :] = [f"and {len(notes) - NOTES + 1} notes more"]
+    return Submission(
+        person=name,
+        files=tuple(read.where for read in telling or readable),
+        answers=answers,
+        notes=tuple(notes),
+        refused=refused,
+        name=person.owner.name or (shown(person.owner.key) if name != person.owner.key else ""),
+        email=person.owner.email,
+    )
+
+
+def _only_one(
+    exercise: str, given: Sequence[tuple[Answer, _File]], notes: list[str]
+) -> Answer | None:
+    """The answer that counts. Where two differ nobody can tell which is meant, and none does.
+
+    A file that has the stub only is left aside: notebooks come paired with scripts.
+    """
+    if written := {id(read) for answer, read in given if not answer.is_stub}:
+        given = [each for each in given if id(each[1]) in written]
+    if not given:
+        return None
+    if len({answer.source.rstrip() for answer, _ in given}) == 1:
+        return given[0][0]
+    places = ", ".join(dict.fromkeys(f"{read.name} {_place(answer)}" for answer, read in given))
+    notes.append(
+        f"%%answer {exercise} is there {len(given)} times, and not alike: {shown(places)}; "
+        "none of them counts"
+    )
+    return None
+
+
+def _place(answer: Answer) -> str:
+    return answer.where.rpartition(", ")[2]
+
+
+def _unknown(exercise: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(exercise[:80], known, n=1)
+    meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return f"no exercise has the id {shown(exercise, 40)!r}: {meant}"

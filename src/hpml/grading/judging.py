@@ -1,0 +1,230 @@
+"""From one submission to its record: each answer examined in a sandbox, faults told apart.
+
+What keeps an answer from being judged (its ranks' supervisor was killed, a value that a judge did
+not expect) is the answer's doing or ours. The control tells: the course's own solution, judged in
+the same way. Where that passes, the fault was the answer's; where it does not, nobody is marked
+down.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import cache
+from pathlib import Path
+
+from hpml.checks import answers, find
+from hpml.checks.play import Examined, examine
+from hpml.checks.verdict import Verdict
+from hpml.course.day import Day
+from hpml.grading.picture import picture_of
+from hpml.grading.record import Picture, Record, Result
+from hpml.grading.sandbox import Limits, Sandbox, sandbox
+from hpml.grading.submission import Submission
+from hpml.ranks import warm
+
+ATTEMPTS = 2  # at an answer that cannot be judged, before the control is asked
+PRINTED = 4000  # characters of what was printed that a record keeps
+
+# How one answer is examined: (exercise id, source, seed) -> Examined
+Examine = Callable[[str, str, int], Examined]
+
+
+def examine_fully(exercise: str, source: str, seed: int) -> Examined:
+    """At all of the check's world sizes, and once more with injected waits."""
+    return examine(exercise, source, seed=seed, delayed=True)
+
+
+@dataclass
+class Judge:
+    """Judges submissions, one at a time, in one process.
+
+    `seed` is that of every exercise's inputs. Without a sandbox (`unsafe`) answers run as this
+    user, with all rights of this user.
+    """
+
+    course: Day
+    exercises: Sequence[str]
+    seed: int = 0
+    limits: Limits = field(default_factory=Limits)
+    unsafe: bool = False
+    examine: Examine = examine_fully
+    _controls: dict[str, bool] = field(default_factory=dict, init=False)
+
+    def record(self, submission: Submission) -> Record:
+        """The record of a submission. Raises UserError where no sandbox can be had."""
+        began = time.monotonic()
+        with _Boxes(self.limits, self.unsafe) as boxes:
+            results = [self._result(exercise, submission, boxes) for exercise in self.exercises]
+            active = boxes.layers
+        return _record(self, submission, results, active, time.monotonic() - began)
+
+    def _result(self, exercise: str, submission: Submission, boxes: "_Boxes") -> Result:
+        answer = submission.answers.get(exercise)
+        if answer is None:
+            return _missing(self.course, exercise, self.seed, "no answer was handed in")
+        if answer.source.strip() == _stubs(self.course).get(exercise):
+            said = "the answer is the one that was handed out"
+            return replace(_missing(self.course, exercise, self.seed, said), where=answer.where)
+        began = time.monotonic()
+        attempts, examined, exceeded = 0, None, ""
+        while examined is None or (examined.error and not exceeded and attempts < ATTEMPTS):
+            attempts += 1
+            with boxes.one() as box:
+                examined = self.examine(exercise, answer.source, self.seed)
+                exceeded = box.exceeded if box else ""
+            if examined.error is not None:
+                boxes.renew()
+        verdict = examined.verdict
+        if exceeded:
+            verdict = _theirs(verdict, f"the answer was ended: {exceeded}")
+        elif examined.error is not None and self._control(exercise, boxes):
+            verdict = _theirs(verdict, _what_it_did(examined.error))
+        evidence = examined.evidence
+        return Result(
+            exercise=exercise,
+            title=verdict.title,
+            module=self.course.module_of(exercise).id,
+            status=verdict.status,
+            points=verdict.points,
+            earned=verdict.earned,
+            headline=verdict.headline,
+            seed=verdict.seed,
+            claims=verdict.claims,
+            answer=answer.source,
+            where=answer.where,
+            printed=evidence.ranks[0].stdout[:PRINTED] if evidence else "",
+            pictures=_pictures(examined),
+            attempts=attempts,
+            seconds=round(time.monotonic() - began, 3),
+        )
+
+    def _control(self, exercise: str, boxes: "_Boxes") -> bool:
+        """Whether the course's own solution is judged, and passes, where the answer was not."""
+        if exercise not in self._controls:
+            with boxes.one():
+                source = _solutions(self.course)[exercise]
+                self._controls[exercise] = self.examine(exercise, source, self.seed).verdict.passed
+        return self._controls[exercise]
+
+
+def could_not(judge: Judge, submission: Submission, why: str) -> Record:
+    """The record of a submission over which the grader itself failed: no marks, and no zeros."""
+    results = tuple(
+        replace(_missing(judge.course, exercise, judge.seed, why), status="not gradable")
+        for exercise in judge.exercises
+    )
+    return _record(judge, submission, results, layers=(), seconds=0.0)
+
+
+def _record(
+    judge: Judge,
+    submission: Submission,
+    results: Sequence[Result],
+    layers: tuple[str, ...],
+    seconds: float,
+) -> Record:
+    return Record(
+        person=submission.person,
+        digest=submission.digest,
+        layers=layers,
+        unsafe=judge.unsafe,
+        results=tuple(results),
+        name=submission.name,
+        email=submission.email,
+        files=tuple(path.name for path in submission.files),
+        notes=submission.notes,
+        refused=submission.refused,
+        graded_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        seconds=round(seconds, 3),
+    )
+
+
+class _Boxes:
+    """The sandboxes of one submission: the one it has, and a new one where that was ended."""
+
+    def __init__(self, limits: Limits, unsafe: bool) -> None:
+        self._limits, self._unsafe = limits, unsafe
+        self._stack = contextlib.ExitStack()
+        self._box: Sandbox | None = None
+        self.layers: tuple[str, ...] = ()
+
+    def __enter__(self) -> "_Boxes":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[Sandbox | None]:
+        """A sandbox that is alive, for the launches within; None where none is wanted."""
+        if self._unsafe:
+            yield None
+            return
+        if self._box is None or not self._box.alive:
+            self.renew()
+            self._box = self._stack.enter_context(sandbox(self._limits))
+            self.layers = self._box.layers
+        with warm.using(self._box.server):
+            yield self._box
+
+    def renew(self) -> None:
+        """End the sandbox that is there, so that the next one is new."""
+        self._stack.close()
+        self._box = None
+
+
+def _theirs(verdict: Verdict, headline: str) -> Verdict:
+    """The verdict on an answer that could not be judged through its own doing."""
+    claims = tuple(
+        replace(claim, passed=False, judged=True, message="not judged: " + headline)
+        for claim in verdict.claims
+    )
+    return replace(verdict, status="failed", claims=claims, headline=headline)
+
+
+def _what_it_did(error: Exception) -> str:
+    if isinstance(error, warm.ServerDied):
+        return "the answer ended the processes that ran it"
+    return (
+        "what the answer returned does not have the form that is asked for "
+        f"({type(error).__name__}); the course's own solution was judged in the same way"
+    )
+
+
+def _missing(course: Day, exercise: str, seed: int, said: str) -> Result:
+    check = find(exercise)
+    return Result(
+        exercise=exercise,
+        title=check.title,
+        module=course.module_of(exercise).id,
+        status="missing",
+        points=check.points,
+        earned=0,
+        headline=said,
+        seed=seed,
+        attempts=0,
+    )
+
+
+def _pictures(examined: Examined) -> tuple[Picture, ...]:
+    if examined.evidence is None or not any(rank.calls for rank in examined.evidence.ranks):
+        return ()
+    ranks = examined.evidence.world_size
+    title = f"What {ranks} ranks did" if ranks > 1 else "What the one rank did"
+    return (picture_of(examined.evidence, title),)
+
+
+@cache
+def _sources(files: tuple[Path, ...]) -> Mapping[str, str]:
+    """The answers in the course's own notebooks, by exercise id."""
+    return {a.exercise: a.source.strip() for file in files for a in answers.read(file)}
+
+
+def _stubs(course: Day) -> Mapping[str, str]:
+    return _sources(tuple(course.root / module.exercise_notebook for module in course.modules))
+
+
+def _solutions(course: Day) -> Mapping[str, str]:
+    return _sources(tuple(course.root / module.solution for module in course.modules))

@@ -1,0 +1,91 @@
+"""Records as one JUnit XML file, as continuous integration and learning platforms read it.
+
+A test suite per person, a test case per claim. A claim that does not hold is a <failure>, and so is
+a missing answer (of type "missing": it costs its points, and a skipped test would look as if it did
+not). What could not be graded is an <error>, the word that JUnit has for a fault of the test.
+"""
+
+from collections.abc import Iterable
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from hpml.checks.verdict import ClaimResult
+from hpml.grading.quoted import cut, one_line, plain
+from hpml.grading.record import Record, Result
+
+LONGEST = 4000  # characters of one text
+
+
+def as_xml(records: Iterable[Record]) -> bytes:
+    """The records as JUnit XML, in UTF-8."""
+    root = Element("testsuites", name="hpml grade")
+    for record in records:
+        _suite(root, record)
+    for key in ("tests", "failures", "errors"):
+        root.set(key, str(sum(int(suite.get(key)) for suite in root)))
+    root.set("time", f"{sum(float(suite.get('time')) for suite in root):.3f}")
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _suite(root: Element, record: Record) -> None:
+    suite = SubElement(root, "testsuite", name=one_line(record.person))
+    properties = SubElement(suite, "properties")
+    for name, value in (
+        ("name", record.name),
+        ("email", record.email),
+        ("earned", str(record.earned) if record.complete else ""),
+        ("points", str(record.points)),
+        ("digest", record.digest),
+        ("layers", ", ".join(record.layers)),
+        ("unsafe", str(record.unsafe).lower()),
+        *(("note", note) for note in record.notes),
+    ):
+        if value:
+            SubElement(properties, "property", name=name, value=one_line(value))
+    if record.refused:
+        case = SubElement(suite, "testcase", classname="submission", name="can be read")
+        _outcome(case, "failure", "refused", record.refused, "")
+    for result in record.results:
+        _cases(suite, result)
+    suite.set("tests", str(len(suite.findall("testcase"))))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("errors", str(len(suite.findall("testcase/error"))))
+    suite.set("skipped", "0")
+    suite.set("time", f"{record.seconds:.3f}")
+    if record.graded_at:
+        suite.set("timestamp", one_line(record.graded_at))
+
+
+def _cases(suite: Element, result: Result) -> None:
+    """A case per claim, and one for the whole answer where no claim tells what is the matter."""
+    for claim in result.claims:
+        case = SubElement(
+            suite, "testcase", classname=one_line(result.exercise), name=one_line(claim.name)
+        )
+        kind = _kind(result, claim)
+        if kind is not None:
+            hint = f"Hint: {claim.hint}" if claim.hint else ""
+            _outcome(case, *kind, claim.message or result.headline, f"{result.headline}\n{hint}")
+    untold = result.status == "not gradable" and all(claim.judged for claim in result.claims)
+    if untold or not result.claims:
+        case = SubElement(
+            suite, "testcase", classname=one_line(result.exercise), name="the answer as a whole"
+        )
+        if result.status != "passed":
+            tag = "error" if result.status == "not gradable" else "failure"
+            _outcome(case, tag, result.status, result.headline, "")
+
+
+def _kind(result: Result, claim: ClaimResult) -> tuple[str, str] | None:
+    """Tag and type of what is the matter with a claim; None where it holds."""
+    if claim.passed:
+        return None
+    if not claim.judged:
+        return "error", "not gradable"
+    return "failure", "missing" if result.status == "missing" else "failed"
+
+
+def _outcome(case: Element, tag: str, kind: str, message: str, text: str) -> None:
+    outcome = SubElement(case, tag, type=kind, message=one_line(message, 1000))
+    outcome.text = plain(cut(text.strip(), LONGEST)) or None

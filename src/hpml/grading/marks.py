@@ -1,0 +1,254 @@
+"""Marks as tables: marks.csv, and what the terminal shows once a class is graded.
+
+What could not be graded has no mark anywhere, neither 0 nor a sum of the rest.
+"""
+
+import csv
+import io
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hpml.course.day import Day
+from hpml.grading.quoted import one_line
+from hpml.grading.record import Record, Result, missed
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+NOT_GRADABLE = "not gradable"
+UNSAFE = "UNSAFE: graded outside a sandbox"
+SIGNS = {"passed": "✓", "failed": "✗", "missing": "–", "not gradable": "?"}
+STYLES = {"passed": "green", "failed": "red", "missing": "dim", "not gradable": "magenta"}
+
+
+@dataclass(frozen=True)
+class ExerciseCount:
+    """What became of one exercise in a class. `mean` is of the points, over who was graded."""
+
+    exercise: str
+    title: str
+    module: str
+    points: int
+    passed: int
+    failed: int
+    missing: int
+    not_gradable: int
+    mean: float | None
+
+    @property
+    def people(self) -> int:
+        return self.passed + self.failed + self.missing + self.not_gradable
+
+
+def exercises(records: Iterable[Record], course: Day) -> list[str]:
+    """The exercises that were graded, in the order of the course."""
+    found = dict.fromkeys(result.exercise for record in records for result in record.results)
+    order = [exercise.id for module in course.modules for exercise in module.exercises]
+    known = [exercise for exercise in order if exercise in found]
+    return known + [exercise for exercise in found if exercise not in order]
+
+
+def as_csv(records: Iterable[Record], course: Day) -> str:
+    """One row per person: person, name, email, each exercise's points, total, points, note.
+
+    A mark that there is not stands as "not gradable"; so does a total that would lack it. A cell is
+    empty where an exercise was not graded for this person.
+    """
+    records = list(records)
+    columns = exercises(records, course)
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["person", "name", "email", *columns, "total", "points", "note"])
+    for record in records:
+        marks = {result.exercise: _mark(result) for result in record.results}
+        rows.writerow(
+            [
+                *map(defused, (record.person, record.name, record.email)),
+                *(marks.get(exercise, "") for exercise in columns),
+                total(record),
+                record.points,
+                defused(note(record)),
+            ]
+        )
+    return text.getvalue()
+
+
+def total(record: Record) -> int | str:
+    """The sum of a person's points; "not gradable" where a part of it is; empty where none is."""
+    if not record.complete:
+        return NOT_GRADABLE
+    return record.earned if record.results else ""
+
+
+def note(record: Record) -> str:
+    """What whoever reads the mark should know, in one line; often empty."""
+    missing = [result.exercise for result in record.results if result.status == "missing"]
+    ungraded = [result.exercise for result in record.results if result.status == NOT_GRADABLE]
+    parts = [
+        UNSAFE if record.unsafe else "",
+        f"not gradable: {', '.join(ungraded)}" if ungraded else "",
+        f"refused: {one_line(record.refused)}" if record.refused else "",
+        f"missing: {', '.join(missing)}" if missing and not record.refused else "",
+        *(one_line(each) for each in record.notes),
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def defused(text: str) -> str:
+    """`text` in one line that no spreadsheet takes for a formula (OWASP, CSV Injection)."""
+    harmless = one_line(text, 1000)
+    # The blanks that `one_line` drops would not have hidden the sign from a spreadsheet either.
+    return f"'{harmless}" if harmless.startswith(("=", "+", "-", "@")) else harmless
+
+
+def counts(records: Iterable[Record], course: Day) -> list[ExerciseCount]:
+    """What became of each exercise that was graded, in the order of the course."""
+    records = list(records)
+    by_id: dict[str, list[Result]] = {exercise: [] for exercise in exercises(records, course)}
+    for record in records:
+        for result in record.results:
+            by_id[result.exercise].append(result)
+    return [_count(results) for results in by_id.values()]
+
+
+def ungraded(records: Iterable[Record]) -> list[tuple[str, str, list[Record]]]:
+    """What could not be graded: exercise, why, and whose, with those of one cause together."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        for result in record.results:
+            if result.status == NOT_GRADABLE:
+                found.setdefault((result.exercise, _why(result)), []).append(record)
+    return [(*cause, people) for cause, people in found.items()]
+
+
+def summary(records: Sequence[Record]) -> str:
+    """The class in one or two sentences."""
+    read = [record for record in records if record.results and not record.refused]
+    totals = [record.earned for record in read if record.complete]
+    words = f"{len(records)} {'person' if len(records) == 1 else 'people'}"
+    if totals:
+        points = max(record.points for record in read)
+        words += f"; the median is {statistics.median(totals):g} of {points} points"
+    incomplete = sum(not record.complete for record in records)
+    if incomplete:
+        words += f". {incomplete} could not be graded in full, and {_have(incomplete)} no total yet"
+    return f"{words}."
+
+
+def tables(records: Sequence[Record], course: Day) -> "list[RenderableType]":
+    """What to print when a class is graded, in this order.
+
+    What could not be graded and what was refused (left out where there is none), a row per person,
+    a row per exercise, the exercises most missed with the claim that was missed.
+    """
+    shown = [_troubles(records), _people(records, course), _exercises(records, course)]
+    return [table for table in [*shown, _most_missed(records)] if table is not None]
+
+
+def _mark(result: Result) -> int | str:
+    return NOT_GRADABLE if result.status == NOT_GRADABLE else result.earned
+
+
+def _why(result: Result) -> str:
+    """The headline, and what it was about a claim that kept it from being judged."""
+    said = [claim.message for claim in result.claims if not claim.judged and claim.message]
+    unsaid = [message for message in said if message != "could not be judged"]
+    return ": ".join([result.headline, *unsaid[:1]])
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def _count(results: Sequence[Result]) -> ExerciseCount:
+    number = {status: sum(r.status == status for r in results) for status in SIGNS}
+    graded = [result.earned for result in results if result.status != NOT_GRADABLE]
+    first = results[0]
+    return ExerciseCount(
+        exercise=first.exercise,
+        title=first.title,
+        module=first.module,
+        points=first.points,
+        passed=number["passed"],
+        failed=number["failed"],
+        missing=number["missing"],
+        not_gradable=number["not gradable"],
+        mean=statistics.fmean(graded) if graded else None,
+    )
+
+
+def _table(title: str, *columns: tuple[str, str]) -> "RenderableType":
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for heading, justify in columns:
+        table.add_column(heading, justify=justify, overflow="fold")
+    return table
+
+
+def _text(words: object, style: str = "") -> "RenderableType":
+    """Words as they are: what looks like rich's markup in them is not taken for it."""
+    from rich.text import Text
+
+    return Text(one_line(str(words)), style=style)
+
+
+def _troubles(records: Sequence[Record]) -> "RenderableType | None":
+    rows = [
+        (exercise, ", ".join(record.person for record in people), why)
+        for exercise, why, people in ungraded(records)
+    ]
+    rows += [("all", record.person, record.refused) for record in records if record.refused]
+    if not rows:
+        return None
+    title = "Could not be graded, or not be read"
+    table = _table(title, ("exercise", "left"), ("whose", "left"), ("why", "left"))
+    for exercise, whose, why in rows:
+        table.add_row(_text(exercise, STYLES[NOT_GRADABLE]), _text(whose), _text(why))
+    return table
+
+
+def _people(records: Sequence[Record], course: Day) -> "RenderableType":
+    from rich.text import Text
+
+    columns = exercises(records, course)
+    heading = ("marks", "left")
+    table = _table("People", ("person", "left"), ("points", "right"), heading, ("note", "left"))
+    for record in records:
+        status = {result.exercise: result.status for result in record.results}
+        marks = Text(" ").join(
+            Text(SIGNS[status[exercise]], STYLES[status[exercise]])
+            if exercise in status
+            else Text(" ")
+            for exercise in columns
+        )
+        points = f"{total(record)} of {record.points}" if record.complete else NOT_GRADABLE
+        table.add_row(_text(record.person), _text(points), marks, _text(note(record)))
+    table.caption = "  ".join(f"{sign} {status}" for status, sign in SIGNS.items())
+    table.caption_justify = "left"
+    return table
+
+
+def _exercises(records: Sequence[Record], course: Day) -> "RenderableType":
+    words = [(status, "right") for status in SIGNS]
+    table = _table("Exercises, in the order of the marks", ("exercise", "left"), *words)
+    table.add_column("mean", justify="right")
+    for count in counts(records, course):
+        numbers = (count.passed, count.failed, count.missing, count.not_gradable)
+        mean = "–" if count.mean is None else f"{count.mean:.1f} of {count.points}"
+        table.add_row(_text(count.exercise), *(_text(n or "") for n in numbers), _text(mean))
+    return table
+
+
+def _most_missed(records: Sequence[Record]) -> "RenderableType | None":
+    rows = missed(records)[:5]
+    if not rows:
+        return None
+    columns = (("exercise", "left"), ("missed by", "right"), ("most often for want of", "left"))
+    table = _table("Most missed", *columns)
+    for exercise, count, of, claim in rows:
+        table.add_row(_text(exercise), _text(f"{count} of {of}"), _text(claim or "an answer"))
+    return table

@@ -1,0 +1,97 @@
+"""Whose file it is: what learning platforms, nbgrader and plain folders put into names.
+
+Only the part of a path that the platform wrote says who a person is. What lies below it is theirs
+to name, so that nobody can hand in a file in another's name.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+LONGEST = 80  # characters of a person's name as a file's
+_BYTES = 200  # of the same: file systems allow 255, and an ending comes after it
+
+# Moodle, mod/assign/classes/downloader.php (once in locallib.php): full name with underscores made
+# spaces, "_", participant id, "_assignsubmission_", plugin; then "/" (older: "_/") where it makes
+# folders, and "_" and the file's name where it does not. A default team has no id.
+_MOODLE = re.compile(
+    r"(?P<name>[^_]+)(?:_(?P<id>\d+))?_assignsubmission_(?:file|onlinetext)(?:_.*)?", re.DOTALL
+)
+
+# Canvas, lib/content_zipper.rb: sortable name in small letters without what is no word character,
+# "_LATE" where it was, user id, attachment id, the file's name. Marked anonymously, the name and id
+# are anon_ and five letters or digits.
+_CANVAS = re.compile(
+    r"(?P<late_anonymous>LATE_)?(?P<anonymous>anon_[A-Za-z0-9]{5})_\d+_.+"
+    r"|(?P<name>\w+?)(?P<late>_LATE)?_(?P<id>\d+)_\d+_.+",
+    re.DOTALL,
+)
+
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A person as a file's place names them. Equal `key`, same person."""
+
+    key: str
+    name: str = ""
+    email: str = ""
+    late: bool = False  # the platform says so
+
+
+def owner(entry: str, stem: str) -> Owner:
+    """The owner of a file or folder that lies directly in the folder of a class.
+
+    `entry` is its name, `stem` the same without the ending of a file.
+    """
+    if found := _MOODLE.fullmatch(entry):
+        name = found["name"].strip()
+        return Owner(f"{name}_{found['id']}" if found["id"] else name, name=shown(name))
+    if found := _CANVAS.fullmatch(entry):
+        if found["anonymous"]:
+            return Owner(found["anonymous"], late=bool(found["late_anonymous"]))
+        name = found["name"]
+        return Owner(f"{name}_{found['id']}", name=shown(name), late=bool(found["late"]))
+    email = stem if _EMAIL.fullmatch(stem) else ""
+    return Owner(stem, email=shown(email))
+
+
+def safe_names(keys: Iterable[str]) -> dict[str, str]:
+    """A file name for each key: letters, digits and `.-_@+`, never empty, hidden or an option.
+
+    No two are the same where capitals do not count. They depend on the set of keys alone.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for key in sorted(set(keys)):
+        number, ending = 1, ""
+        while (name := _fitting(key, ending)).casefold() in taken:
+            number += 1
+            ending = f"_{number}"
+        taken.add(name.casefold())
+        names[key] = name
+    return names
+
+
+def _fitting(key: str, ending: str) -> str:
+    # NFC, since a combining accent on its own is no letter.
+    name = re.sub(r"[^\w.@+-]+", "_", unicodedata.normalize("NFC", key)).strip("._-+ ")
+    name = (name or "unnamed")[: LONGEST - len(ending)]
+    while len(name.encode()) > _BYTES:
+        name = name[:-1]
+    return name.rstrip(".") + ending
+
+
+def shown(text: str, longest: int = 160) -> str:
+    """Text from a submission for a sentence: one line, nothing invisible, UTF-8, not long.
+
+    Control and format characters (which turn the direction of writing, say) and lone surrogates
+    become "�".
+    """
+    cut = text if len(text) <= longest else text[: longest - 1] + "…"
+    return "".join(
+        "�" if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") else letter
+        for letter in cut
+    )

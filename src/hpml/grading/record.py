@@ -1,0 +1,194 @@
+"""The record of one graded submission: what every table, page and export is made from.
+
+A record is plain data. On disk it is JSON, in the form that `record.schema.json` describes; what is
+read back is held to that schema, since a folder of records may come from other nodes.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from hpml.checks.verdict import ClaimResult
+from hpml.problem import UserError
+
+FORMAT = "hpml-record-1"
+SCHEMA = Path(__file__).with_name("record.schema.json")
+
+Status = Literal["passed", "failed", "missing", "not gradable"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of the evidence, as SVG made by us: what each rank did, and when."""
+
+    title: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """One exercise of one person. "missing": no answer was there, or only the stub; 0 points.
+
+    "not gradable" is our fault, whatever `earned` says: such a mark is not to be published.
+    """
+
+    exercise: str
+    title: str
+    module: str  # its id, "06"
+    status: Status
+    points: int  # that can be had
+    earned: int
+    headline: str  # one sentence
+    seed: int  # `--seed` with it repeats the verdict
+    claims: tuple[ClaimResult, ...] = ()
+    answer: str = ""  # the source, as handed in
+    where: str = ""  # "ring.ipynb, cell 4"
+    printed: str = ""  # what rank 0 printed at the largest world size, cut
+    pictures: tuple[Picture, ...] = ()
+    attempts: int = 1
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Record:
+    """One graded submission."""
+
+    person: str
+    digest: str  # of the submission, see `Submission.digest`
+    layers: tuple[str, ...]  # of the sandbox that were active
+    unsafe: bool  # graded outside a sandbox, because --unsafe was given
+    results: tuple[Result, ...] = ()  # in the order of the course, one per exercise graded
+    name: str = ""
+    email: str = ""
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    refused: str = ""  # why nothing could be read
+    graded_at: str = ""  # ISO 8601, UTC
+    seconds: float = 0.0
+    format: str = field(default=FORMAT)
+
+    @property
+    def points(self) -> int:
+        return sum(result.points for result in self.results)
+
+    @property
+    def earned(self) -> int:
+        return sum(result.earned for result in self.results)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it could be graded."""
+        return all(result.status != "not gradable" for result in self.results)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data that `record.schema.json` describes."""
+        record = {**asdict(self), "points": self.points, "earned": self.earned}
+        return json.loads(json.dumps(record))  # tuples are lists there
+
+
+@cache
+def _validator() -> Any:
+    import jsonschema
+
+    return jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+
+
+def from_json(data: Any, where: str) -> Record:
+    """A record from plain data. Raises UserError, naming `where`, for what the schema refuses."""
+    fault = next(iter(_validator().iter_errors(data)), None)
+    if fault is not None:
+        at = "/".join(map(str, fault.absolute_path)) or "the record"
+        raise UserError(
+            f"{where}: not a record of a graded submission: {at}: {fault.message[:120]}"
+        )
+    results = tuple(
+        Result(
+            **{
+                **result,
+                "claims": tuple(ClaimResult(**claim) for claim in result["claims"]),
+                "pictures": tuple(Picture(**picture) for picture in result["pictures"]),
+            }
+        )
+        for result in data["results"]
+    )
+    kept = {key: value for key, value in data.items() if key not in ("points", "earned")}
+    for key in ("layers", "files", "notes"):
+        kept[key] = tuple(kept[key])
+    return Record(**{**kept, "results": results})
+
+
+def write(record: Record, folder: Path) -> Path:
+    """Write the record to FOLDER/PERSON.json, whole or not at all."""
+    path = folder / f"{record.person}.json"
+    text = json.dumps(record.as_json(), indent=1, ensure_ascii=False)
+    write_whole(path, text.encode("utf-8", "backslashreplace"))  # a lone surrogate as JSON has it
+    return path
+
+
+def read(path: Path) -> Record:
+    """The record in a file. Raises UserError where it is none."""
+    try:
+        data = json.loads(path.read_bytes(), parse_constant=_no_number)
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: cannot be read as a record: {str(error)[:120]}") from None
+    return from_json(data, str(path))
+
+
+def _no_number(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")  # NaN and Infinity, which Python's reader takes
+
+
+def read_folder(folder: Path) -> list[Record]:
+    """All records of a folder, by person."""
+    return [read(path) for path in sorted(folder.glob("*.json"))]
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that at every moment either the old one or the whole new one is there."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def missed(records: Iterable[Record]) -> list[tuple[str, int, int, str]]:
+    """Exercises that people missed, most missed first: (id, missed by, of, the claim most missed).
+
+    Counts those who handed in an answer or none; not what could not be graded.
+    """
+    graded: dict[str, int] = {}
+    lost: dict[str, int] = {}
+    claims: dict[str, dict[str, int]] = {}
+    for record in records:
+        for result in record.results:
+            if result.status == "not gradable":
+                continue
+            graded[result.exercise] = graded.get(result.exercise, 0) + 1
+            if result.status == "passed":
+                continue
+            lost[result.exercise] = lost.get(result.exercise, 0) + 1
+            of = claims.setdefault(result.exercise, {})
+            for claim in result.claims:
+                if not claim.passed:
+                    of[claim.name] = of.get(claim.name, 0) + 1
+    found = [
+        (
+            exercise,
+            count,
+            graded[exercise],
+            max(claims[exercise], key=claims[exercise].get, default=""),
+        )
+        for exercise, count in lost.items()
+    ]
+    return sorted(found, key=lambda each: -each[1] / each[2])

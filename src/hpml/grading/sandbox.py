@@ -1,0 +1,293 @@
+"""A sandbox for one submission: bubblewrap around the warm server that its ranks are forked from.
+
+    grader ── control socket ──► bwrap ► warm server ► supervisor ► ranks
+                                 └ user, mount, pid, net, ipc and uts namespaces of its own
+
+What runs inside sees the system and the interpreter, read-only, and of this package what ranks are
+made of (`hpml.ranks`), but no checks, no solutions, no submissions, no home. It may write to a /tmp
+and a /dev/shm of its own, of limited size, that go with it. There is no network but loopback, and
+the links that a launch makes itself. Every process started inside ends with the sandbox: the kernel
+ends a process namespace as a whole.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+import hpml
+from hpml.grading import cgroup
+from hpml.home import CHECKOUT
+from hpml.measure.machine import Fact
+from hpml.problem import UserError
+from hpml.ranks import warm
+
+# What ranks import of this package. Nothing in it knows an expected value.
+SEEN = ("__init__.py", "link.py", "problem.py", "ranks", "wire.py")
+SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
+PROGRAMS = {"bwrap": "bubblewrap", "prlimit": "util-linux"}  # and Debian's packages of them
+LOOK_EVERY = 0.05  # seconds between two looks at what a submission uses
+TRY_LIMIT = 20.0  # seconds for an empty sandbox to come and go
+
+NAMESPACES = "bubblewrap: namespaces, no capabilities, read-only system, private /tmp"
+LIMITS = "limits of each process: files, file size, processor time"
+WATCH = "watch over memory, processes, processor time and wall time of all together"
+GROUP = "control group: memory and processes"
+REQUIRED = (NAMESPACES, LIMITS, WATCH)
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one submission may use at a time, and, of time, in all."""
+
+    memory: int = 6 * 1024 * MIB  # bytes, of all its processes added up
+    processes: int = 600  # and threads
+    processor: float = 900.0  # seconds, of all its processes together
+    wall: float = 900.0  # seconds
+    files: int = 1024  # open ones, in each process
+    disk: int = 256 * MIB  # bytes in /tmp, and as many in /dev/shm
+
+
+def fact() -> Fact:
+    """What ./hpml doctor says of grading here."""
+    if why := missing():
+        cost, remedy = "./hpml grade refuses to start", "apt install bubblewrap, user namespaces on"
+        return Fact("sandbox of a grader", why, False, cost, remedy)
+    there = layers()
+    lacking = "" if GROUP in there else "; no control group, so memory is watched from outside"
+    return Fact("sandbox of a grader", f"{len(there)} layers: {'; '.join(there)}{lacking}", True)
+
+
+def shared_by(jobs: int) -> Limits:
+    """Limits for `jobs` submissions at a time, which then leave this machine some memory."""
+    share = int(0.7 * psutil.virtual_memory().total / jobs)
+    return Limits(memory=min(Limits.memory, share))
+
+
+@dataclass
+class Sandbox:
+    """A sandbox that is running. `exceeded` says which limit ended it, empty while none did."""
+
+    server: warm.WarmServer
+    layers: tuple[str, ...]
+    exceeded: str = ""
+
+    @property
+    def alive(self) -> bool:
+        return self.server.alive()
+
+
+@cache
+def missing() -> str | None:
+    """Why there can be no sandbox on this machine, with the remedy; None where it can."""
+    for program, package in PROGRAMS.items():
+        if shutil.which(program) is None:
+            return f"{program} is not installed: apt install {package}"
+    command = [*_command(Limits(), None), sys.executable, "-c", "import hpml.link"]
+    try:
+        tried = subprocess.run(
+            command,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TRY_LIMIT,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap does not run here: {error}"
+    if tried.returncode:
+        said = (tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"])[-1]
+        return f"bubblewrap does not run here: {said[:200]}: are user namespaces switched off?"
+    return None
+
+
+@cache
+def layers() -> tuple[str, ...]:
+    """The layers that a sandbox has on this machine; none where there can be no sandbox."""
+    if missing() is not None:
+        return ()
+    group = cgroup.make(64 * MIB, 10)
+    if group is None:
+        return REQUIRED
+    group.remove()
+    return (*REQUIRED, GROUP)
+
+
+@contextmanager
+def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
+    """A sandbox, for `warm.using(box.server)` to take ranks from.
+
+    When it is left, everything in it has ended. Raises UserError where this machine cannot make
+    one, and `warm.ServerDied` where it does not come up.
+    """
+    if why := missing():
+        raise UserError(f"no sandbox: {why}")
+    group = cgroup.make(limits.memory, limits.processes)
+    inside = warm.Inside(_command(limits, group), _environment())
+    server = warm.WarmServer(inside)
+    running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP))
+    over = threading.Event()
+    watch = threading.Thread(target=_watch, args=(running, limits, group, over), daemon=True)
+    try:
+        server.wait_until_ready()  # nothing of a submission is there before
+        watch.start()
+        yield running
+    finally:
+        over.set()
+        server.kill()
+        if watch.ident is not None:
+            watch.join(timeout=5)
+        if group is not None:
+            group.remove()
+
+
+def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
+    """bwrap and its options; what follows is run inside."""
+    words = [
+        *("bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
+        *("--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL"),
+        # The server is the first process inside: nothing there can stop, end or trace it, and no
+        # process of bubblewrap's own is there, for an answer to live on in from launch to launch.
+        "--as-pid-1",
+        *("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"),
+    ]
+    for path in map(Path, SYSTEM):
+        if path.is_symlink():
+            words += ["--symlink", os.readlink(path), str(path)]
+        elif path.exists():
+            words += ["--ro-bind", str(path), str(path)]
+    for setting in SETTINGS:
+        words += ["--ro-bind-try", setting, setting]
+    for folder in ("/tmp", "/dev/shm"):
+        words += ["--size", str(limits.disk), "--tmpfs", folder]
+    words += _interpreter()
+    for folder in ("/dev", "/"):  # these are in memory as well, and of no limited size
+        words += ["--remount-ro", folder]
+    words += ["--chdir", "/tmp", "--"]
+    return [*_joining(group), *words, *_with_limits(limits)]
+
+
+def _interpreter() -> list[str]:
+    """What shows the interpreter with its packages, and of this project only what ranks need.
+
+    Whatever of the project or of a home lies inside the interpreter's folders is covered first.
+    """
+    package = Path(hpml.__file__).resolve().parent
+    prefixes = [Path(p).resolve() for p in dict.fromkeys((sys.base_prefix, sys.prefix))]
+    words = []
+    for prefix in prefixes:
+        if not prefix.is_relative_to("/usr"):
+            words += ["--ro-bind", str(prefix), str(prefix)]
+    mounted = [Path("/usr"), *prefixes]
+    for hidden in (CHECKOUT, package, Path.home()):
+        if any(hidden.is_relative_to(prefix) and hidden != prefix for prefix in mounted):
+            words += ["--tmpfs", str(hidden)]
+            for prefix in prefixes:
+                if prefix.is_relative_to(hidden):
+                    words += ["--ro-bind", str(prefix), str(prefix)]
+    for name in SEEN:
+        words += ["--ro-bind", str(package / name), str(package / name)]
+    return words
+
+
+def _joining(group: cgroup.Group | None) -> list[str]:
+    """What puts a process into the group before it becomes what follows."""
+    if group is None:
+        return []
+    enter = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ >"$1" || exit 1; shift; n=$((n-1)); done'
+    entrances = group.entrances
+    return ["/bin/sh", "-c", f'{enter}; exec "$@"', "sh", str(len(entrances)), *entrances]
+
+
+def _with_limits(limits: Limits) -> list[str]:
+    """What sets the kernel's limits for each process inside, before anything else runs there."""
+    values = {
+        "nofile": limits.files,
+        "fsize": limits.disk,
+        "core": 0,
+        "cpu": int(limits.processor) + 1,
+        "nproc": limits.processes,  # not for root, whom the kernel lets have as many as he likes
+    }
+    return ["prlimit", *(f"--{name}={value}:{value}" for name, value in values.items())]
+
+
+def _environment() -> dict[str, str]:
+    return {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/tmp",
+        "LANG": "C.UTF-8",
+        "TMPDIR": "/tmp",
+        "PYTHONPATH": str(Path(hpml.__file__).resolve().parents[1]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _watch(
+    running: Sandbox, limits: Limits, group: cgroup.Group | None, over: threading.Event
+) -> None:
+    """End the sandbox when its processes together use more than they may."""
+    began = time.monotonic()
+    spent: dict[int, float] = {}
+    while not over.wait(LOOK_EVERY):
+        memory = processes = 0
+        family = _family(running.server.pid)
+        for process in family:
+            try:
+                with process.oneshot():
+                    memory += _own_memory(process)
+                    processes += process.num_threads()
+                    times = process.cpu_times()
+                    spent[process.pid] = times.user + times.system
+            except (psutil.Error, OSError):
+                continue
+        full = memory > limits.memory and sum(map(_share_of_memory, family)) > limits.memory
+        if full or (group is not None and group.ran_out_of_memory()):
+            running.exceeded = f"it used more than {limits.memory // MIB} MiB of memory"
+        elif processes > limits.processes:
+            running.exceeded = f"it started more than {limits.processes} processes and threads"
+        elif sum(spent.values()) > limits.processor:
+            running.exceeded = f"it used more than {limits.processor:.0f} s of processor time"
+        elif time.monotonic() - began > limits.wall:
+            running.exceeded = f"it ran for more than {limits.wall:.0f} s"
+        if running.exceeded:
+            running.server.kill()
+            return
+
+
+def _own_memory(process: psutil.Process) -> int:
+    """Bytes that the process holds, without the code and files that it shares with others.
+
+    Quick, but what ranks have of the server that they were forked from counts for each of them.
+    """
+    info = process.memory_info()
+    return info.rss - info.shared
+
+
+def _share_of_memory(process: psutil.Process) -> int:
+    """Bytes that the process holds, with its part of what it shares: takes milliseconds."""
+    try:
+        return process.memory_full_info().pss
+    except psutil.AccessDenied:  # the server and its supervisors, for an ordinary user
+        return _own_memory(process)
+    except (psutil.Error, OSError):
+        return 0
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []

@@ -1,0 +1,123 @@
+"""Processes that judge submissions side by side.
+
+One submission at a time each, so that checks, which draw random numbers from torch's one generator,
+are not in each other's way; and so that one that dies takes no other submission with it.
+"""
+
+import contextlib
+import multiprocessing
+import signal
+import traceback
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+
+from hpml.grading.judging import Judge
+from hpml.grading.record import Record
+from hpml.grading.submission import Submission
+from hpml.problem import UserError
+from hpml.ranks.server import die_with_parent
+
+RENEW_AFTER = 40  # submissions; whatever a worker gathers in memory goes with it
+TRIES = 2  # at a submission whose worker died
+
+
+class WorkerDied(Exception):
+    """A worker ended, or failed, twice over one submission. The message says how."""
+
+
+@dataclass
+class _Worker:
+    process: multiprocessing.process.BaseProcess
+    connection: Connection
+    submission: Submission | None = None
+    done: int = 0
+
+
+def judged(
+    submissions: Sequence[Submission], judge: Judge, jobs: int
+) -> Iterator[tuple[Submission, Record | WorkerDied]]:
+    """Each submission with its record, as they are done, by `jobs` processes.
+
+    Raises UserError where a worker does (no sandbox to be had). Leaves no process behind, however
+    it is left.
+    """
+    waiting = deque(submissions)
+    tries: dict[str, int] = {}
+    workers: list[_Worker] = []
+    try:
+        while waiting or any(worker.submission for worker in workers):
+            while waiting and len(workers) < jobs:
+                workers.append(_start(judge))
+            for worker in workers:
+                if worker.submission is None and waiting:
+                    worker.submission = waiting.popleft()
+                    worker.connection.send(worker.submission)
+            ready = wait([worker.connection for worker in workers])
+            for worker in [worker for worker in workers if worker.connection in ready]:
+                submission, worker.submission = worker.submission, None
+                outcome = _received(worker)
+                if isinstance(outcome, UserError):
+                    raise outcome
+                if isinstance(outcome, WorkerDied):
+                    _end(worker)
+                    workers.remove(worker)
+                    tries[submission.person] = tries.get(submission.person, 0) + 1
+                    if tries[submission.person] < TRIES:
+                        waiting.append(submission)
+                        continue
+                yield submission, outcome
+                worker.done += 1
+                if worker.done >= RENEW_AFTER and worker in workers:
+                    _end(worker)
+                    workers.remove(worker)
+    finally:
+        for worker in workers:
+            _end(worker)
+
+
+def _start(judge: Judge) -> _Worker:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_work, args=(theirs, judge), daemon=False)
+    process.start()
+    theirs.close()
+    return _Worker(process, ours)
+
+
+def _received(worker: _Worker) -> Record | UserError | WorkerDied:
+    try:
+        return worker.connection.recv()
+    except (EOFError, OSError):
+        worker.process.join(timeout=5)
+        return WorkerDied(f"the grader's own process ended (exit code {worker.process.exitcode})")
+
+
+def _end(worker: _Worker) -> None:
+    """End a worker and its sandbox: bubblewrap ends when the process that started it does."""
+    worker.connection.close()
+    worker.process.kill()
+    worker.process.join(timeout=10)
+
+
+def _work(connection: Connection, judge: Judge) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started us
+    die_with_parent()
+    import torch
+
+    torch.set_num_threads(1)
+    while True:
+        try:
+            submission = connection.recv()
+        except (EOFError, OSError):
+            return
+        outcome: Record | UserError | WorkerDied
+        try:
+            outcome = judge.record(submission)
+        except UserError as error:
+            outcome = error
+        except Exception:
+            outcome = WorkerDied(traceback.format_exc().strip().splitlines()[-1][:300])
+        with contextlib.suppress(OSError):
+            connection.send(outcome)

@@ -1,0 +1,26 @@
+"""How a launch is laid out in a picture of time, whatever it is drawn with."""
+
+from collections.abc import Iterable
+
+from hpml.ranks.evidence import Call, RankEvidence
+
+# Okabe and Ito, Color Universal Design (2008): told apart also by colour-blind readers.
+PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00", "#999999")
+IN_FLIGHT = 0.3  # opacity of a call that its rank does not wait for
+
+
+def drawn_calls(rank: RankEvidence) -> list[Call]:
+    """The calls of a rank without the one that makes the process group, which dwarfs the others."""
+    return [call for call in rank.calls if call.operation != "init_process_group"]
+
+
+def lanes(calls: Iterable[Call]) -> list[int]:
+    """For each call the first lane that is free when it is issued."""
+    ends: list[float] = []
+    chosen = []
+    for call in calls:
+        end = float("inf") if call.finished is None else call.finished
+        lane = next((k for k, until in enumerate(ends) if until <= call.issued), len(ends))
+        ends[lane : lane + 1] = [end]
+        chosen.append(lane)
+    return chosen

@@ -1,0 +1,32 @@
+# %%answer hello_ranks
+# row: 1
+# tries: tells over the rank's own channel that it returned, then leaves with exit code 0
+# unprotected: who believes that a rank which says `returned` was right sees success
+# expect: 0
+import os
+import socket
+import stat
+
+import msgpack
+
+from hpml.ranks import encoding
+
+
+def channel():
+    """The descriptor over which this rank tells what it did."""
+    for fd in range(3, 200):
+        try:
+            if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(fd)) as found:
+                if found.family == socket.AF_UNIX:
+                    return fd
+        except OSError:
+            continue
+    raise RuntimeError("no channel")
+
+
+def hello(number):
+    event = ["value", encoding.encode({"passed": True, "points": 2})]
+    os.write(channel(), msgpack.packb(event, use_bin_type=True))
+    os._exit(0)

@@ -1,0 +1,13 @@
+# %%answer hello_ranks
+# row: 2
+# tries: a SystemExit whose code raises when it is looked at
+# unprotected: the handler of SystemExit fails
+# expect: 0
+class Exit(SystemExit):
+    @property
+    def code(self):
+        raise SystemExit(0)
+
+
+def hello(number):
+    raise Exit

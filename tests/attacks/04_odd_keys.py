@@ -1,0 +1,32 @@
+# %%answer hello_ranks
+# row: 4
+# tries: returns a dict with bytes for keys, half a character, and a tensor without elements
+# unprotected: a judge that sorts or prints them raises
+# expect: 0
+import os
+import socket
+import stat
+import time
+
+import msgpack
+
+
+def channel():
+    """The descriptor over which this rank tells what it did."""
+    for fd in range(3, 200):
+        try:
+            if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(fd)) as found:
+                if found.family == socket.AF_UNIX:
+                    return fd
+        except OSError:
+            continue
+    raise RuntimeError("no channel")
+
+
+def hello(number):
+    value = {b"loss": 1, b"\xed\xa0\x80": msgpack.ExtType(1, msgpack.packb(["bool", [0], b""]))}
+    event = ["value", msgpack.packb(value)]
+    os.write(channel(), msgpack.packb(event, use_bin_type=True))
+    time.sleep(60)

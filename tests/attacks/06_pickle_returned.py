@@ -1,0 +1,15 @@
+# %%answer hello_ranks
+# row: 6
+# tries: returns an object that, unpickled, writes a file and claims success
+# unprotected: its code runs in the process that holds the marks
+# expect: 0
+import os
+
+
+class Bomb:
+    def __reduce__(self):
+        return os.system, ("echo pwned >> ~/hpml-canary-pickle",)
+
+
+def hello(number):
+    return Bomb()

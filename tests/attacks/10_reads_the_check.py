@@ -1,0 +1,19 @@
+# %%answer hello_ranks
+# row: 10
+# tries: imports the check of its own exercise, and the wrong answers, to learn what is expected
+# unprotected: it sees which inputs will come, and how they are judged
+# expect: 0
+import importlib
+import random
+
+SEEN = ["hpml.checks", "hpml.checks.m00_your_machine.hello_ranks", "hpml.grading", "hpml.course"]
+
+
+def hello(number):
+    for name in SEEN:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+        raise SystemError(f"hpml-canary-read: {name}")
+    return random.randrange(1000)

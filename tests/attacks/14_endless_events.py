@@ -1,0 +1,32 @@
+# %%answer hello_ranks
+# row: 14
+# tries: tells marks without end over its channel
+# unprotected: the grader keeps them all in memory
+# expect: 0
+import os
+import socket
+import stat
+import time
+
+import msgpack
+
+
+def channel():
+    """The descriptor over which this rank tells what it did."""
+    for fd in range(3, 200):
+        try:
+            if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(fd)) as found:
+                if found.family == socket.AF_UNIX:
+                    return fd
+        except OSError:
+            continue
+    raise RuntimeError("no channel")
+
+
+def hello(number):
+    with socket.socket(fileno=os.dup(channel())) as out:
+        while True:
+            mark = msgpack.packb(["mark", "x", time.monotonic()], use_bin_type=True)
+            out.sendall(mark * 10_000)

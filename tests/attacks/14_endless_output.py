@@ -1,0 +1,12 @@
+# %%answer hello_ranks
+# row: 14
+# tries: prints without end
+# unprotected: the grader's memory or disk is full
+# expect: 0
+import os
+
+
+def hello(number):
+    line = b"2 of 2 points " * 5000
+    while True:
+        os.write(1, line)

@@ -1,0 +1,12 @@
+# %%answer hello_ranks
+# row: 15
+# tries: kills the process that started it, to be played again
+# unprotected: a grader that reads no end waits for ever; one that starts again does so for ever
+# expect: 0
+import os
+import signal
+
+
+def hello(number):
+    os.kill(os.getppid(), signal.SIGKILL)
+    return number

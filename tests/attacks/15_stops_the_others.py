@@ -1,0 +1,17 @@
+# %%answer hello_ranks
+# row: 15
+# tries: stops, and traces, the other ranks
+# unprotected: the launch neither ends nor moves
+# expect: 0
+import os
+import signal
+
+
+def hello(number):
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and int(name) > 1 and int(name) != os.getpid():
+            try:
+                os.kill(int(name), signal.SIGSTOP)
+            except OSError:
+                continue
+    return number

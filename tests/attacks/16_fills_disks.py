@@ -1,0 +1,15 @@
+# %%answer hello_ranks
+# row: 16
+# tries: fills /tmp, /dev/shm and its folder
+# unprotected: the disk is full for everybody
+# expect: 0
+import contextlib
+import os
+
+
+def hello(number):
+    for folder in (".", "/", "/tmp", "/dev", "/dev/shm", "/var/tmp", os.path.expanduser("~")):
+        with contextlib.suppress(OSError), open(f"{folder}/{os.getpid()}", "wb") as file:
+            while True:
+                file.write(b"x" * 2**20)
+    return number

@@ -1,0 +1,15 @@
+# %%answer hello_ranks
+# row: 16
+# tries: starts threads without end
+# unprotected: the machine has none left
+# expect: 0
+import threading
+import time
+
+
+def hello(number):
+    while True:
+        try:
+            threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        except RuntimeError:
+            time.sleep(0.01)

@@ -1,0 +1,13 @@
+# %%answer hello_ranks
+# row: 20
+# tries: rank 0 and the others call different collectives
+# unprotected: Gloo waits, crashes, or mixes up their data
+# expect: 0
+import torch
+import torch.distributed as dist
+
+
+def hello(number):
+    total = torch.tensor(number)
+    dist.broadcast(total, 0) if dist.get_rank() else dist.all_reduce(total)
+    return total.item()

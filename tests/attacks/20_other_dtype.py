@@ -1,0 +1,13 @@
+# %%answer hello_ranks
+# row: 20
+# tries: rank 1 brings another dtype and size
+# unprotected: Gloo reads beyond the end of a buffer
+# expect: 0
+import torch
+import torch.distributed as dist
+
+
+def hello(number):
+    total = torch.full((1000,), float(number)) if dist.get_rank() else torch.tensor(number)
+    dist.all_reduce(total)
+    return int(total.flatten()[0].item())

@@ -1,0 +1,7 @@
+# %%answer ddp_train
+# row: 24
+# tries: train returns at once
+# unprotected: claims on what each rank did hold for nothing
+# expect: 0
+def train(model, dataset, epochs, batch_size, learning_rate, seed):
+    return [0.0] * epochs

@@ -1,0 +1,62 @@
+# %%answer global_metrics
+# row: 25
+# tries: sends three messages, takes away what records them, and tells of one over the channel
+# unprotected: what is told of how it was done is believed
+# expect: 4
+# gap: calls and marks are told by the rank's own process, in which the answer runs
+import math
+import os
+import socket
+import stat
+import time
+
+import msgpack
+import torch
+import torch.distributed as dist
+from torch.nn import functional
+
+from hpml.ranks import recorder
+
+
+def channel():
+    """The descriptor over which this rank tells what it did."""
+    for fd in range(3, 200):
+        try:
+            if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(fd)) as found:
+                if found.family == socket.AF_UNIX:
+                    return fd
+        except OSError:
+            continue
+    raise RuntimeError("no channel")
+
+
+CALLS = []
+
+
+def tell(name, *rest):
+    os.write(channel(), msgpack.packb([name, *rest], use_bin_type=True))
+
+
+def global_metrics(batches):
+    CALLS.append(1)
+    recorder._recorder = None
+    sums = torch.zeros(3, dtype=torch.float64)
+    for logits, labels in batches:
+        sums[0] += functional.cross_entropy(logits.double(), labels, reduction="sum")
+        sums[1] += (logits.argmax(dim=1) == labels).sum()
+        sums[2] += len(labels)
+    for one in sums:
+        dist.all_reduce(one)
+    group = list(range(dist.get_world_size()))
+    number = len(CALLS)
+    tell(
+        "call", number, "all_reduce", group, number + 1, "float64", [3], 24, "sum", 27,
+        time.monotonic(),
+    )  # fmt: skip
+    tell("done", number, time.monotonic())
+    loss, right, samples = sums.tolist()
+    if samples == 0:
+        return {"loss": math.nan, "accuracy": math.nan, "samples": 0}
+    return {"loss": loss / samples, "accuracy": right / samples, "samples": int(samples)}

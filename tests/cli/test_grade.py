@@ -1,0 +1,185 @@
+"""./hpml grade, as an instructor types it, in real sandboxes."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hpml.course import day
+from hpml.grading import sandbox
+from hpml.grading.record import read_folder
+from hpml.home import CHECKOUT
+
+COURSE = day.load()
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src"), "COLUMNS": "160"}
+RIGHT = CHECKOUT / COURSE.module("00").solution
+STUB = CHECKOUT / COURSE.module("00").exercise_notebook
+
+
+def grade(*words: object, timeout: float = 200, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "hpml", "grade", *map(str, words)],
+        env=ENVIRONMENT | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+@pytest.fixture(scope="module")
+def class_(tmp_path_factory) -> Path:
+    """One who is right, one who did nothing, and one whose file is none."""
+    folder = tmp_path_factory.mktemp("class")
+    shutil.copy(RIGHT, folder / "ada.ipynb")
+    shutil.copy(STUB, folder / "bo.ipynb")
+    (folder / "cy.ipynb").write_text("{")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def graded(class_, tmp_path_factory):
+    out = tmp_path_factory.mktemp("grades") / "out"
+    return out, grade(class_, "--out", out, "--jobs", 2, "--seed", 4)
+
+
+def test_a_class_is_graded_and_everything_written(graded):
+    out, told = graded
+    assert told.returncode == 1, told.stderr
+    assert "Left out: job_script" in told.stdout
+    records = {record.person: record for record in read_folder(out / "records")}
+    assert {p: r.earned for p, r in records.items()} == {"ada": 7, "bo": 0, "cy": 0}
+    assert "not a Jupyter notebook" in records["cy"].refused
+    for name in ("marks.csv", "index.html", "junit.xml", "gradebook.db", "feedback/ada.html"):
+        assert (out / name).stat().st_size > 200, name
+    assert (out / "gradescope/ada/results.json").exists()
+    table = (out / "marks.csv").read_text()
+    assert table.splitlines()[0].startswith("person,")
+    for person in ("ada", "bo", "cy"):
+        assert person in told.stdout
+        assert person in table
+    assert "Most missed" in told.stdout
+
+
+def test_a_second_run_goes_on_and_grades_nobody_twice(graded, class_):
+    out, _ = graded
+    before = {path: path.stat().st_mtime_ns for path in (out / "records").iterdir()}
+    again = grade(class_, "--out", out, "--resume")
+    assert again.returncode == 1, again.stderr
+    assert "3 of 3 were graded before and are kept" in again.stdout
+    assert {path: path.stat().st_mtime_ns for path in (out / "records").iterdir()} == before
+
+
+def test_parts_on_several_nodes_are_merged(class_, tmp_path, graded):
+    for part in ("1/2", "2/2"):
+        told = grade(class_, "--out", tmp_path, "--part", part, "--jobs", 1)
+        assert told.returncode == 0, told.stderr
+        assert not (tmp_path / "marks.csv").exists()
+    merged = grade("--merge", "--out", tmp_path)
+    assert merged.returncode == 1, merged.stderr
+    assert (tmp_path / "marks.csv").read_text() == (graded[0] / "marks.csv").read_text()
+
+
+def test_one_record_as_json(class_):
+    told = grade(class_ / "ada.ipynb", "--only", "hello_ranks", "--json", "-", "--seed", 4)
+    assert told.returncode == 0, told.stderr
+    record = json.loads(told.stdout)
+    assert (record["person"], record["earned"]) == ("ada", 2)
+    assert record["results"][0]["seed"] == 4
+    refused = grade(class_, "--json", "-")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "hpml: --json: 3 submissions there: give one\n",
+    )
+
+
+def test_a_grader_that_is_killed_leaves_no_process_and_loses_nothing(class_, tmp_path):
+    for number in range(3):
+        shutil.copy(RIGHT, tmp_path / f"more{number}.ipynb")
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "hpml", "grade", tmp_path, "--out", out, "--jobs", "1"]
+    process = subprocess.Popen(
+        list(map(str, command)), env=ENVIRONMENT, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        limit = time.monotonic() + 120
+        while not list((out / "records").glob("*.json")) and time.monotonic() < limit:
+            time.sleep(0.05)
+        started = psutil.Process(process.pid).children(recursive=True)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    gone, alive = psutil.wait_procs(started, timeout=20)
+    assert len(gone) >= 4  # a worker, bubblewrap, the server, multiprocessing's own
+    assert alive == []
+    before = {path: path.stat().st_mtime_ns for path in (out / "records").glob("*.json")}
+    assert 1 <= len(before) < 3
+    told = grade(*[tmp_path / f"more{n}.ipynb" for n in range(3)], "--out", out, "--resume")
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert len(read_folder(out / "records")) == 3
+    assert all(path.stat().st_mtime_ns == then for path, then in before.items())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "no PATH: name a notebook, a folder or a zip of submissions"),
+        (("nowhere",), "nowhere"),
+        (("{class}", "--part", "3/2"), "--part 3/2: give K/N"),
+        (("{class}", "--only", "dpp"), "no exercise 'dpp' in course.toml"),
+        (("--merge", "--out", "{class}"), "no grading is here"),
+        (("{class}", "--out", "{class}/ada.ipynb"), "cannot be written to"),
+    ],
+)
+def test_bad_input_gets_one_line(class_, words, said):
+    told = grade(*(word.replace("{class}", str(class_)) for word in words))
+    assert told.returncode == 2
+    assert said in told.stderr
+    assert told.stderr.count("\n") == 1
+
+
+def test_without_a_sandbox_grading_does_not_start_unless_told_to(class_, tmp_path, monkeypatch):
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    told = grade(class_, "--out", tmp_path / "out", PATH=str(empty))
+    assert told.returncode == 2
+    assert "needs a sandbox: bwrap is not installed: apt install bubblewrap" in told.stderr
+    assert not (tmp_path / "out").exists()
+    unsafe = grade(
+        class_ / "ada.ipynb",
+        "--only",
+        "hello_ranks",
+        "--unsafe",
+        "--out",
+        tmp_path / "out",
+        PATH=str(empty),
+    )
+    assert unsafe.returncode == 0, unsafe.stderr
+    assert "UNSAFE" in unsafe.stderr
+    (record,) = read_folder(tmp_path / "out" / "records")
+    assert (record.unsafe, record.layers) == (True, ())
+    assert "sandbox" in (tmp_path / "out" / "feedback" / "ada.html").read_text()
+
+
+def test_an_ordinary_user_needs_no_rights_for_it(class_, tmp_path, needs):
+    ordinary = [needs("unshare"), "--user", "--map-user=1000", "--map-group=1000"]
+    command = [sys.executable, "-m", "hpml", "grade", class_ / "ada.ipynb", "--out", tmp_path / "o"]
+    told = subprocess.run(
+        [*ordinary, *map(str, command), "--only", "hello_ranks"],
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert told.returncode == 0, told.stderr
+    (record,) = read_folder(tmp_path / "o" / "records")
+    assert (record.earned, record.unsafe) == (2, False)
+    assert set(sandbox.REQUIRED) <= set(record.layers)

@@ -1,0 +1,237 @@
+"""Many submissions into one folder: kept, gone on with, shared out, and never graded twice.
+
+Without sandboxes, so that it takes seconds; the sandbox has tests of its own.
+"""
+
+import errno
+import fcntl
+import json
+import multiprocessing
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hpml.checks.answers import Answer
+from hpml.course import day
+from hpml.grading import batch, record, workers
+from hpml.grading.judging import Judge
+from hpml.grading.submission import Submission
+from hpml.problem import UserError
+
+COURSE = day.load()
+
+
+class Heard:
+    """A listener that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.began: list[tuple[int, int]] = []
+        self.people: list[str] = []
+
+    def started(self, total: int, kept: int) -> None:
+        self.began.append((total, kept))
+
+    def graded(self, record, done: int, total: int, elapsed: float) -> None:
+        assert 1 <= done <= total
+        assert elapsed > 0
+        self.people.append(record.person)
+
+
+def submission(person: str, source: str = "def hello(numbers):\n    return 0\n") -> Submission:
+    text = f"%%answer hello_ranks\n{source}"
+    answer = Answer("hello_ranks", text, Path(f"{person}.ipynb"), 1, None)
+    return Submission(person, answers={"hello_ranks": answer})
+
+
+def judge(**options) -> Judge:
+    return Judge(COURSE, **{"exercises": ("hello_ranks",), "unsafe": True} | options)
+
+
+def grade(submissions, out, heard=None, **options):
+    by = options.pop("judge", judge())
+    return batch.grade(submissions, by, out, heard or Heard(), **options)
+
+
+CLASS = [submission("cy"), submission("ada"), Submission("bo", refused="bo.ipynb: not JSON")]
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """A class graded by two processes: the folder, what was returned, what was heard."""
+    out, heard = tmp_path_factory.mktemp("out"), Heard()
+    return out, grade(CLASS, out, heard, jobs=2, seed=5), heard
+
+
+def test_records_come_back_by_person_and_lie_in_the_folder(graded):
+    out, found, heard = graded
+    assert [each.person for each in found] == ["ada", "bo", "cy"]
+    assert sorted(heard.people) == ["ada", "bo", "cy"]
+    assert heard.began == [(3, 0)]
+    assert record.read_folder(out / batch.RECORDS) == found
+    assert [each.results[0].status for each in found] == ["failed", "missing", "failed"]
+    assert {each.results[0].seed for each in found} == {5}
+    assert json.loads((out / batch.MANIFEST).read_text())["people"] == ["ada", "bo", "cy"]
+
+
+def test_no_process_is_left(graded):
+    mine = psutil.Process().children(recursive=True)
+    assert [p for p in mine if "multiprocessing.spawn" in " ".join(p.cmdline())] == []
+
+
+def copied(graded, to: Path) -> Path:
+    (to / batch.RECORDS).mkdir(parents=True)
+    for path in [batch.MANIFEST, *(f"{batch.RECORDS}/{p}.json" for p in ("ada", "bo", "cy"))]:
+        (to / path).write_bytes((graded[0] / path).read_bytes())
+    return to
+
+
+def test_what_is_graded_is_kept_and_what_was_handed_in_anew_is_not(graded, tmp_path):
+    out, heard = copied(graded, tmp_path / "out"), Heard()
+    (out / batch.RECORDS / "cy.json").unlink()
+    anew = [submission("ada", "def hello(numbers):\n    return 1\n"), *CLASS[::2], submission("di")]
+    found = grade(anew, out, heard, resume=True)
+    assert heard.began == [(4, 1)]
+    assert sorted(heard.people) == ["ada", "cy", "di"]
+    assert found[1] == graded[1][1]
+    assert "return 1" in found[0].results[0].answer
+    assert {each.results[0].seed for each in found} == {5}, "the folder's seed"
+
+
+def test_what_could_not_be_graded_is_tried_again(graded, tmp_path):
+    out, heard = copied(graded, tmp_path / "out"), Heard()
+    ada = graded[1][0]
+    spoilt = replace(ada, results=(replace(ada.results[0], status="not gradable"),))
+    record.write(spoilt, out / batch.RECORDS)
+    grade(CLASS, out, heard, resume=True)
+    assert heard.people == ["ada"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "holds a grading already: --resume goes on with it"),
+        ({"resume": True, "seed": 6}, "was begun with --seed 5"),
+        (
+            {"resume": True, "judge": judge(exercises=("ddp",))},
+            "was begun with the exercises hello",
+        ),
+        ({"resume": True, "judge": judge(unsafe=False)}, "was begun with --unsafe"),
+    ],
+)
+def test_a_folder_with_another_grading_is_refused(graded, tmp_path, options, said):
+    out = copied(graded, tmp_path / "out")
+    before = {path: path.read_bytes() for path in out.rglob("*.json")}
+    with pytest.raises(UserError, match=said):
+        grade(CLASS, out, **options)
+    assert {path: path.read_bytes() for path in out.rglob("*.json")} == before
+
+
+def test_parts_share_a_folder_and_merge_says_who_is_missing(tmp_path):
+    out = tmp_path / "out"
+    first = grade(CLASS, out, part=(1, 2))
+    found, waiting = batch.merge(out)
+    assert ([each.person for each in first], waiting) == (["ada", "cy"], ["bo"])
+    second = grade(CLASS, out, part=(2, 2))
+    found, waiting = batch.merge(out)
+    assert (sorted(found, key=lambda r: r.person), waiting) == (
+        sorted([*first, *second], key=lambda r: r.person),
+        [],
+    )
+    assert len({each.results[0].seed for each in found}) == 1
+
+
+def test_two_runs_at_once_do_not_meet(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    with open(out / ".part-1-of-1", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="another run is grading into it"):
+            grade(CLASS, out)
+
+
+def test_a_folder_that_is_none_and_a_merge_of_nothing(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written to"):
+        grade(CLASS, tmp_path / "file")
+    with pytest.raises(UserError, match="no grading is here"):
+        batch.merge(tmp_path)
+    (tmp_path / batch.MANIFEST).write_text("[]")
+    with pytest.raises(UserError, match="not the plan of a grading"):
+        grade(CLASS, tmp_path, resume=True)
+
+
+def test_a_full_disk_costs_nothing_that_was_graded(tmp_path, monkeypatch):
+    def full(path, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(record, "write_whole", full)
+    with pytest.raises(UserError, match=r"No space left on device.*--resume"):
+        grade([Submission("bo", refused="not JSON")], tmp_path / "out")
+
+
+def test_a_grader_that_breaks_over_one_submission_grades_the_others(tmp_path):
+    found = grade([submission("ada"), CLASS[2]], tmp_path, judge=judge(examine=int))
+    assert [each.results[0].status for each in found] == ["not gradable", "missing"]
+    assert "TypeError" in found[0].results[0].headline
+
+
+def test_a_process_that_dies_is_tried_twice_and_takes_nobody_with_it(monkeypatch):
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(workers.multiprocessing, "get_context", lambda _: fork)
+
+    def work(connection, judge):
+        while True:
+            each = connection.recv()
+            if each.person == "eve":
+                os._exit(9)
+            connection.send(judge.record(each))
+
+    monkeypatch.setattr(workers, "_work", work)
+    class_ = [Submission(p, refused="nothing") for p in ("ada", "eve", "bo", "cy")]
+    found = {each.person: what for each, what in workers.judged(class_, judge(), 2)}
+    assert set(found) == {"ada", "eve", "bo", "cy"}
+    assert isinstance(found["eve"], workers.WorkerDied)
+    assert "exit code 9" in str(found["eve"])
+    assert found["cy"].refused == "nothing"
+
+
+def test_workers_are_renewed(monkeypatch):
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(workers.multiprocessing, "get_context", lambda _: fork)
+    monkeypatch.setattr(workers, "RENEW_AFTER", 2)
+
+    def work(connection, judge):
+        while True:
+            each = connection.recv()
+            connection.send(replace(judge.record(each), digest=str(os.getpid())))
+
+    monkeypatch.setattr(workers, "_work", work)
+    class_ = [Submission(str(n), refused="nothing") for n in range(6)]
+    by = [what.digest for _, what in workers.judged(class_, judge(), 1)]
+    assert len(set(by)) == 3
+
+
+@pytest.mark.parametrize(
+    ("only", "exercises", "submitting"),
+    [
+        ((), ("hello_ranks", "read_queue"), ("job_script",)),
+        (("ddp",), ("ddp",), ()),
+        (
+            ("06", "hello_ranks"),
+            ("hello_ranks", *(e.id for e in COURSE.module("06").exercises)),
+            (),
+        ),
+    ],
+)
+def test_which_exercises_are_graded(only, exercises, submitting):
+    assert batch.exercises_of([submission("ada")], COURSE, only) == (exercises, submitting)
+
+
+def test_an_unknown_exercise_and_no_exercise_at_all(tmp_path):
+    with pytest.raises(UserError, match="no exercise 'dpp'"):
+        batch.exercises_of([], COURSE, ["dpp"])
+    with pytest.raises(UserError, match="none of the submissions answers"):
+        grade([], tmp_path, judge=judge(exercises=()))

@@ -1,0 +1,173 @@
+"""From a submission to its record, in real sandboxes: whose fault a fault is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpml.checks import answers, find
+from hpml.checks.answers import Answer
+from hpml.checks.play import Examined, _not_gradable, examine
+from hpml.course import day
+from hpml.grading.judging import Judge, could_not
+from hpml.grading.sandbox import MIB, REQUIRED, Limits
+from hpml.grading.submission import Submission
+
+COURSE = day.load()
+SMALL = Limits(memory=1500 * MIB, processes=150, processor=60, wall=100, disk=32 * MIB)
+SOLUTIONS = {
+    answer.exercise: answer.source
+    for module in COURSE.modules
+    for answer in answers.read(COURSE.root / module.solution)
+}
+
+
+def handed_in(**sources: str) -> Submission:
+    """A submission of these answers, by exercise id; without their `%%answer` lines."""
+    return Submission(
+        "ada",
+        answers={
+            exercise: Answer(exercise, f"%%answer {exercise}\n{source}", Path("a.ipynb"), 2, None)
+            for exercise, source in sources.items()
+        },
+    )
+
+
+def solution(exercise: str) -> str:
+    return SOLUTIONS[exercise].partition("\n")[2]
+
+
+def quickly(exercise: str, source: str, seed: int) -> Examined:
+    """At two ranks only."""
+    return examine(exercise, source, worlds=[2], seed=seed)
+
+
+def judged(submission: Submission, *exercises: str, **options):
+    judge = Judge(COURSE, exercises, **{"seed": 11, "limits": SMALL, "examine": quickly} | options)
+    return judge.record(submission)
+
+
+RIGHT = solution("hello_ranks")
+HALF = "def hello(numbers):\n    return 0.5\n"
+
+
+def test_right_half_right_stub_and_nothing_in_one_sandbox():
+    stub = next(
+        answer.source
+        for answer in answers.read(COURSE.root / COURSE.module("06").exercise_notebook)
+        if answer.exercise == "shard_sampler"
+    )
+    submission = handed_in(
+        hello_ranks=RIGHT,
+        global_metrics="def global_metrics(*_, **__):\n    return {}\n",
+        shard_sampler=stub.partition("\n")[2],
+    )
+    exercises = ("hello_ranks", "shard_sampler", "ddp", "global_metrics")
+    record = judged(submission, *exercises, examine=Judge.__dataclass_fields__["examine"].default)
+    found = {result.exercise: result for result in record.results}
+    assert {e: r.status for e, r in found.items()} == {
+        "hello_ranks": "passed",
+        "shard_sampler": "missing",
+        "ddp": "missing",
+        "global_metrics": "failed",
+    }
+    assert record.earned == found["hello_ranks"].points == find("hello_ranks").points
+    assert record.points == sum(find(exercise).points for exercise in exercises)
+    assert "handed out" in found["shard_sampler"].headline
+    assert found["ddp"].headline == "no answer was handed in"
+    assert (found["hello_ranks"].seed, found["hello_ranks"].attempts) == (11, 1)
+    assert set(REQUIRED) <= set(record.layers)
+    assert not record.unsafe
+    assert record.complete
+
+
+def test_a_seed_repeats_a_verdict():
+    submission = handed_in(global_metrics=solution("global_metrics").replace("+=", "-=", 1))
+    first, again, other = (
+        judged(submission, "global_metrics", seed=seed).results[0] for seed in (3, 3, 4)
+    )
+    assert replace(first, seconds=0, pictures=()) == replace(again, seconds=0, pictures=())
+    assert other.seed == 4
+
+
+def test_an_answer_that_kills_what_runs_it_is_wrong_and_costs_no_other():
+    kill = f"import os, signal\n{RIGHT}\nos.kill(os.getppid(), signal.SIGKILL)\n"
+    record = judged(
+        handed_in(hello_ranks=kill, global_metrics=solution("global_metrics")),
+        *("hello_ranks", "global_metrics"),
+    )
+    killed, other = record.results
+    assert (killed.status, killed.earned, killed.attempts) == ("failed", 0, 2)
+    assert killed.headline == "the answer ended the processes that ran it"
+    assert all(not claim.passed for claim in killed.claims)
+    assert other.status == "passed"
+
+
+def test_an_answer_that_takes_too_much_is_wrong_and_the_next_has_a_new_sandbox():
+    hog = f"{RIGHT}\nkept = [bytearray(b'x' * 2**20) for _ in range(3000)]\n"
+    record = judged(
+        handed_in(hello_ranks=hog, global_metrics=solution("global_metrics")),
+        *("hello_ranks", "global_metrics"),
+    )
+    taken, other = record.results
+    assert (taken.status, taken.earned) == ("failed", 0)
+    assert other.status == "passed"
+
+
+def broken(for_all: bool):
+    """A grader that fails at an answer, or at all of them."""
+
+    def examine_badly(exercise: str, source: str, seed: int) -> Examined:
+        if for_all or "mine" in source:
+            fault = RuntimeError("judge broke")
+            return Examined(_not_gradable(find(exercise), str(fault), seed), None, fault)
+        return quickly(exercise, source, seed)
+
+    return examine_badly
+
+
+def test_where_the_course_s_own_solution_fails_too_nobody_is_marked_down():
+    record = judged(
+        handed_in(hello_ranks=f"mine = 1\n{RIGHT}"), "hello_ranks", examine=broken(True)
+    )
+    (result,) = record.results
+    assert (result.status, result.attempts) == ("not gradable", 2)
+    assert "not your answer's fault" in result.headline
+    assert not record.complete
+
+
+def test_where_the_course_s_own_solution_passes_the_fault_is_the_answer_s():
+    record = judged(
+        handed_in(hello_ranks=f"mine = 1\n{RIGHT}"), "hello_ranks", examine=broken(False)
+    )
+    (result,) = record.results
+    assert (result.status, result.earned) == ("failed", 0)
+    assert "RuntimeError" in result.headline
+
+
+def test_what_was_refused_and_what_the_grader_failed_at():
+    refused = Submission("eve", refused="eve.ipynb: not a notebook")
+    record = judged(refused, "hello_ranks", "ddp")
+    assert [result.status for result in record.results] == ["missing", "missing"]
+    assert record.refused == refused.refused
+    failed = could_not(Judge(COURSE, ("hello_ranks", "ddp")), refused, "it broke")
+    assert [result.status for result in failed.results] == ["not gradable"] * 2
+    assert failed.earned == 0
+    assert not failed.complete
+
+
+def test_without_a_sandbox_every_record_says_so():
+    record = judged(handed_in(hello_ranks=RIGHT), "hello_ranks", unsafe=True)
+    assert record.results[0].status == "passed"
+    assert (record.unsafe, record.layers) == (True, ())
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J\x1b[31mPASS", "<script>alert(1)</script>"])
+def test_what_an_answer_prints_and_calls_is_kept_as_it_is(text):
+    source = solution("global_metrics").replace("import math", f"import math\nprint({text!r})", 1)
+    (result,) = judged(handed_in(global_metrics=source), "global_metrics").results
+    assert result.status == "passed"
+    assert text in result.printed
+    (picture,) = result.pictures
+    assert picture.svg.startswith("<svg")
+    assert "2 ranks" in picture.title

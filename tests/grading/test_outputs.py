@@ -1,0 +1,62 @@
+"""Everything is written from records, and what cannot be written costs nothing else."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpml.course.day import Day
+from hpml.grading import gradebook, outputs
+from hpml.grading.record import Record
+from hpml.problem import UserError
+
+
+def files(out: Path) -> set[str]:
+    return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+
+
+def test_everything_is_written(record: Callable[..., Record], course: Day, tmp_path: Path) -> None:
+    out = tmp_path / "graded"
+    class_ = [record("ada"), record("bob", {"ddp": "not gradable"}), record("index")]
+    written = outputs.write_all(class_, course, out)
+    expected = {
+        "marks.csv",
+        "index.html",
+        "junit.xml",
+        "gradebook.db",
+        "feedback/ada.html",
+        "feedback/bob.html",
+        "feedback/index.html",
+        "gradescope/ada/results.json",
+        "gradescope/bob/not_gradable.txt",
+        "gradescope/index/results.json",
+    }
+    assert files(out) == expected
+    assert {str(path.relative_to(out)) for path in written} == expected
+
+
+def test_what_cannot_be_written_is_named_and_costs_nothing_else(
+    record: Callable[..., Record], course: Day, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("the database\nis locked")
+
+    monkeypatch.setattr(gradebook, "write", broken)
+    (tmp_path / "junit.xml").mkdir()
+    with pytest.raises(UserError) as error:
+        outputs.write_all([record()], course, tmp_path)
+    assert "gradebook.db (the database is locked)" in str(error.value)
+    assert "junit.xml (" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert files(tmp_path) == {
+        "marks.csv",
+        "index.html",
+        "feedback/ada.html",
+        "gradescope/ada/results.json",
+    }
+
+
+def test_an_empty_class_is_written(course: Day, tmp_path: Path) -> None:
+    outputs.write_all([], course, tmp_path)
+    assert (tmp_path / "marks.csv").read_text() == "person,name,email,total,points,note\n"
+    assert "0 people." in (tmp_path / "index.html").read_text()

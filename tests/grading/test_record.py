@@ -1,0 +1,132 @@
+"""A record is the same after a round trip through its file; what is none is refused by name."""
+
+import dataclasses
+import json
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from hpml.checks.verdict import ClaimResult
+from hpml.grading import record as records
+from hpml.grading.record import Picture, Record, Result
+from hpml.problem import UserError
+
+from .conftest import hostile_text
+
+SCHEMA = json.loads(records.SCHEMA.read_text())
+
+
+@given(text=hostile_text)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_a_record_reads_back_as_it_was_written(
+    tmp_path: Path, full_of: Callable[[str], Record], text: str
+) -> None:
+    before = full_of(text)
+    path = records.write(before, tmp_path)
+    assert records.read(path) == before
+    path.read_text(encoding="utf-8")  # no lone surrogate in it
+
+
+def _described(kind: type, schema: dict[str, Any]) -> None:
+    """Every field of a dataclass, and no other, is in the schema; so for what it consists of."""
+    fields = typing.get_type_hints(kind)
+    derived = {"points", "earned"} if kind is Record else set()
+    assert set(schema["properties"]) == set(fields) | derived
+    assert set(schema["required"]) == set(schema["properties"])
+    assert schema["additionalProperties"] is False
+
+
+def test_the_schema_has_every_field_and_no_other() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    result = SCHEMA["properties"]["results"]["items"]
+    _described(Record, SCHEMA)
+    _described(Result, result)
+    _described(ClaimResult, result["properties"]["claims"]["items"])
+    _described(Picture, result["properties"]["pictures"]["items"])
+    assert set(result["properties"]["status"]["enum"]) == set(typing.get_args(records.Status))
+
+
+def test_the_sums_are_written_too(record: Callable[..., Record]) -> None:
+    data = record(status={"ddp": "failed", "global_metrics": "missing"}).as_json()
+    assert (data["earned"], data["points"]) == (38, 45)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda data: data.pop("person"), "'person' is a required property"),
+        (lambda data: data.update(person="../ada"), "person: '../ada' does not match"),
+        (lambda data: data.update(person=".."), "person: '..' does not match"),
+        (lambda data: data.update(unsafe="no"), "unsafe: 'no' is not of type 'boolean'"),
+        (lambda data: data.update(format="hpml-record-9"), "format: 'hpml-record-1' was expected"),
+        (lambda data: data["results"][2].update(status="great"), "results/2/status: 'great'"),
+        (lambda data: data["results"][0].update(earned=-1), "results/0/earned: -1 is less"),
+        (lambda data: data["results"][0].update(bonus=5), "'bonus' was unexpected"),
+        (
+            lambda data: data["results"][1]["claims"][0].pop("judged"),
+            "results/1/claims/0: 'judged'",
+        ),
+    ],
+)
+def test_what_the_schema_does_not_have_is_refused_by_name(
+    record: Callable[..., Record], tmp_path: Path, damage: Callable[[dict], None], says: str
+) -> None:
+    data = record().as_json()
+    damage(data)
+    path = tmp_path / "ada.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(UserError) as refusal:
+        records.read(path)
+    assert str(path) in str(refusal.value)
+    assert says in str(refusal.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 10**6, b"NaN"])
+def test_what_is_not_json_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "ada.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"ada\.json: cannot be read as a record"):
+        records.read(path)
+
+
+def test_a_failed_write_leaves_the_file_that_was_there(
+    record: Callable[..., Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = records.write(record(), tmp_path)
+    before = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(records.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        records.write(record(name="Another"), tmp_path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["ada.json"]
+
+
+def test_the_most_missed_come_first_with_the_claim_that_was_missed(
+    record: Callable[..., Record],
+) -> None:
+    class_ = [
+        record("a", {"ddp": "failed", "shard_sampler": "not gradable"}),
+        record("b", {"ddp": "failed", "shard_sampler": "failed"}),
+        record("c", {"ddp": "missing"}),
+        record("d"),
+    ]
+    assert records.missed(class_) == [
+        ("ddp", 3, 4, "ddp holds that"),
+        ("shard_sampler", 1, 3, "shard_sampler holds that"),
+    ]
+
+
+def test_a_record_with_an_ungradable_part_is_not_complete(record: Callable[..., Record]) -> None:
+    assert record().complete
+    ungraded = record(status={"ddp": "not gradable"})
+    assert not ungraded.complete
+    assert dataclasses.replace(ungraded, results=ungraded.results[:2]).complete

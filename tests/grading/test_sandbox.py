@@ -1,0 +1,301 @@
+"""What an answer can see, keep and use up inside a sandbox; for real, with small limits."""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hpml.grading import cgroup
+from hpml.grading import sandbox as rooms
+from hpml.grading.sandbox import GROUP, MIB, REQUIRED, Limits, sandbox
+from hpml.home import CHECKOUT
+from hpml.problem import UserError
+from hpml.ranks import launch, warm
+
+SMALL = Limits(memory=900 * MIB, processes=120, processor=30, wall=60, files=256, disk=16 * MIB)
+
+
+@pytest.fixture(scope="module")
+def box():
+    with sandbox(SMALL) as running:
+        yield running
+
+
+@pytest.fixture
+def inside(box):
+    """What one rank in the sandbox returns for a function."""
+
+    def call(drive, *inputs):
+        with warm.using(box.server):
+            evidence = launch(drive, 1, inputs=[inputs[0]] if inputs else None, process_group=False)
+        assert evidence.diagnosis is None, evidence.diagnosis
+        return evidence.values[0]
+
+    return call
+
+
+def test_the_layers_are_named(box):
+    assert set(REQUIRED) <= set(box.layers)
+    assert box.layers == rooms.layers()
+
+
+def test_ranks_talk_to_each_other_with_and_without_a_link(box):
+    def drive(number):
+        import torch
+        import torch.distributed as dist
+
+        total = torch.tensor([number])
+        dist.all_reduce(total)
+        return total.item()
+
+    with warm.using(box.server):
+        plain = launch(drive, 3, inputs=[1, 2, 3])
+        linked = launch(drive, 2, inputs=[1, 2], link="1gbit")
+    assert (plain.diagnosis, plain.values) == (None, (6, 6, 6))
+    assert (linked.diagnosis, linked.values, linked.no_link) == (None, (3, 3), "")
+    assert linked.ranks[0].traffic.sent_bytes > 0
+
+
+def test_a_hang_is_seen_through_the_wall(box):
+    def drive(rank):
+        import torch
+        import torch.distributed as dist
+
+        if rank == 0:
+            dist.all_reduce(torch.ones(1))
+
+    with warm.using(box.server):
+        evidence = launch(drive, 2, inputs=[0, 1])
+    assert evidence.diagnosis.kind == "hang"
+    assert "all_reduce" in evidence.diagnosis.stacks[0]
+
+
+def test_nothing_of_the_course_or_of_a_home_is_there(inside, tmp_path):
+    mine = tmp_path / "marks.csv"
+    mine.write_text("secret")
+    package = Path(rooms.hpml.__file__).parent
+    wanted = [
+        str(mine),
+        str(CHECKOUT / "solutions"),
+        str(CHECKOUT / "course.toml"),
+        str(CHECKOUT / "tests"),
+        str(package / "checks"),
+        str(package / "grading"),
+        str(package / "course"),
+        "/etc/passwd",
+    ]
+    assert inside(lambda paths: [p for p in paths if os.path.exists(p)], wanted) == []
+    # Of a home, what leads to an interpreter in it, and no more.
+    home = Path.home()
+    prefixes = [Path(p).resolve() for p in (sys.prefix, sys.base_prefix)]
+    leading = {p.relative_to(home).parts[0] for p in prefixes if p.is_relative_to(home)}
+    seen = inside(lambda path: os.listdir(path) if os.path.exists(path) else [], str(home))
+    assert set(seen) <= leading
+
+
+def test_what_is_there_cannot_be_written(inside):
+    def drive(paths):
+        denied = []
+        for path in paths:
+            try:
+                with open(os.path.join(path, "mine"), "w") as file:
+                    file.write("x")
+            except OSError:
+                denied.append(path)
+        return denied
+
+    readonly = ["/", "/dev", "/usr", sys.prefix, str(Path(rooms.hpml.__file__).parent / "ranks")]
+    assert inside(drive, readonly) == readonly
+    assert inside(drive, ["/tmp", "/dev/shm"]) == []
+
+
+def test_it_is_nobody_with_no_rights_and_sees_only_its_own_processes(inside):
+    def drive():
+        lines = Path("/proc/self/status").read_text().splitlines()
+        status = dict(line.split(":", 1) for line in lines)
+        processes = [name for name in os.listdir("/proc") if name.isdigit()]
+        rights = [status[name].strip() for name in ("CapEff", "CapBnd", "NoNewPrivs")]
+        return [os.getuid(), *rights, len(processes), os.uname().nodename]
+
+    uid, effective, bounding, no_new, processes, host = inside(drive)
+    assert (uid, int(effective, 16), int(bounding, 16), no_new) == (65534, 0, 0, "1")
+    assert (processes < 8, host) == (True, "sandbox")
+
+
+def test_there_is_no_way_out_over_the_network(inside):
+    def drive():
+        import socket
+
+        found = []
+        for target in (("192.0.2.1", 80), ("1.1.1.1", 53)):
+            with socket.socket() as sock:
+                sock.settimeout(2)
+                try:
+                    sock.connect(target)
+                    found.append("connected")
+                except OSError as error:
+                    found.append(error.strerror)
+        return [found, [name for _, name in socket.if_nameindex()]]
+
+    found, interfaces = inside(drive)
+    assert found == ["Network is unreachable"] * 2
+    assert interfaces == ["lo"]
+
+
+def test_the_grader_is_not_in_its_environment(inside, monkeypatch):
+    monkeypatch.setenv("GRADER_TOKEN", "secret")
+    with sandbox(SMALL) as fresh, warm.using(fresh.server):
+        evidence = launch(lambda: sorted(os.environ), 1, process_group=False)
+    assert "GRADER_TOKEN" not in evidence.values[0]
+    assert "HOME" in evidence.values[0]
+
+
+def test_its_disk_is_small_and_goes_with_it(inside):
+    def drive(folder):
+        try:
+            with open(f"{folder}/big", "wb") as file:
+                for _ in range(64):
+                    file.write(bytes(2**20))
+        except OSError as error:
+            return error.strerror
+        finally:
+            if os.path.exists(f"{folder}/big"):
+                os.unlink(f"{folder}/big")
+
+    for folder in ("/tmp", "/dev/shm"):
+        assert inside(drive, folder) in ("No space left on device", "File too large")
+    assert not Path("/tmp/big").exists()
+
+
+def test_the_server_and_its_supervisors_cannot_be_looked_into(inside):
+    def drive():
+        refused = []
+        for pid in (os.getppid(), 1):
+            for look in (lambda p: os.readlink(f"{p}/fd/0"), lambda p: os.open(f"{p}/mem", 0)):
+                try:
+                    look(f"/proc/{pid}")
+                    refused.append(False)
+                except OSError:
+                    refused.append(True)
+        return refused
+
+    assert all(inside(drive))
+
+
+@pytest.mark.parametrize(
+    ("drive", "said"),
+    [
+        (lambda: [bytearray(b"x" * 2**20) for _ in range(1500)], "MiB of memory"),
+        (
+            lambda: [threading.Thread(target=time.sleep, args=(20,)).start() for _ in range(200)],
+            "processes and threads",
+        ),
+    ],
+)
+def test_what_takes_too_much_is_ended(drive, said, monkeypatch):
+    # The watch alone, without the kernel's own limits, which would come first
+    monkeypatch.setattr(cgroup, "make", lambda *_: None)
+    with sandbox(SMALL) as box, warm.using(box.server):
+        pid = box.server.pid
+        with contextlib.suppress(warm.ServerDied):
+            launch(drive_then_wait(drive), 1, process_group=False, timeout=20)
+        assert said in box.exceeded
+        assert not box.alive
+    assert not psutil.pid_exists(pid)
+
+
+def drive_then_wait(drive):
+    def both():
+        kept = drive()
+        time.sleep(15)
+        return len(kept)
+
+    return both
+
+
+def test_time_of_processors_and_of_the_clock_is_limited():
+    def burn():  # and change a variable, or it would be seen for an endless loop
+        total = 0
+        while True:
+            total += time.process_time_ns()
+
+    for limits, said in (
+        (replace(SMALL, processor=6), "6 s of processor time"),
+        (replace(SMALL, wall=6), "more than 6 s"),
+    ):
+        with sandbox(limits) as box, warm.using(box.server):
+            with contextlib.suppress(warm.ServerDied):
+                launch(burn, 2, process_group=False, timeout=30)
+            assert said in box.exceeded
+
+
+def test_the_kernel_limits_the_group_where_it_can():
+    if GROUP not in rooms.layers():
+        return  # as for an ordinary user; the watch is there
+    with sandbox(SMALL) as box, warm.using(box.server):
+
+        def drive():
+            children = []
+            try:
+                for _ in range(300):
+                    pid = os.fork()
+                    if pid == 0:
+                        time.sleep(20)
+                        os._exit(0)
+                    children.append(pid)
+            except OSError as error:
+                return [error.strerror, len(children)]
+            return ["", len(children)]
+
+        evidence = launch(drive, 1, process_group=False)
+    if box.exceeded:  # the watch may see it first
+        return
+    assert evidence.values[0][0] == "Resource temporarily unavailable"
+    assert evidence.values[0][1] < SMALL.processes
+
+
+def test_everything_in_it_ends_with_it():
+    def drive():
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                time.sleep(1000)
+        return os.readlink("/proc/self/ns/pid")
+
+    with sandbox(SMALL) as box, warm.using(box.server):
+        namespace = launch(drive, 1, process_group=False).values[0]
+    assert namespace not in {_namespace(pid) for pid in psutil.pids()}
+
+
+def _namespace(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
+
+
+def test_no_sandbox_no_grading(monkeypatch):
+    rooms.missing.cache_clear()
+    monkeypatch.setattr(rooms.shutil, "which", lambda name: None)
+    try:
+        told = "bwrap is not installed: apt install bubblewrap"
+        with pytest.raises(UserError, match=told), sandbox():
+            pass
+    finally:
+        rooms.missing.cache_clear()
+
+
+def test_a_sandbox_that_does_not_run_is_missing(monkeypatch):
+    rooms.missing.cache_clear()
+    monkeypatch.setattr(rooms, "_interpreter", lambda: ["--ro-bind", "/nowhere", "/nowhere"])
+    try:
+        assert "does not run here" in rooms.missing()
+        assert rooms.missing().count("\n") == 0
+    finally:
+        rooms.missing.cache_clear()

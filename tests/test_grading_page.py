@@ -1,0 +1,74 @@
+"""docs/grading.md: its commands run, in their order, on a class of two."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpml.course import day
+from hpml.home import CHECKOUT
+
+TEXT = (CHECKOUT / "docs" / "grading.md").read_text(encoding="utf-8")
+COURSE = day.load()
+FAILED_ONE = "./hpml grade submissions"  # a class in which not everybody is right: exit code 1
+
+
+def commands() -> list[str]:
+    """Each command of the page's code blocks, without its comment."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", TEXT, re.M | re.S)
+    lines = [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line]
+
+
+@pytest.fixture(scope="module")
+def class_(tmp_path_factory) -> Path:
+    """The folder that the page's commands are typed in, with two who handed in module 00."""
+    folder = tmp_path_factory.mktemp("class")
+    (folder / "hpml").symlink_to(CHECKOUT / "hpml")
+    (folder / "submissions").mkdir()
+    for person, notebook in (("ada", "solution"), ("bo", "exercise_notebook")):
+        source = CHECKOUT / getattr(COURSE.module("00"), notebook)
+        shutil.copy(source, folder / "submissions" / f"{person}.ipynb")
+    return folder
+
+
+def test_the_page_has_every_step():
+    said = " ".join(commands())
+    for step in ("release", "grade submissions --out", "--resume", "--json -", "--merge", "sbatch"):
+        assert step in said, step
+
+
+def test_the_commands_do_what_the_page_says(class_):
+    """But for sbatch, which takes a cluster, and --merge, which comes after it."""
+    for command in commands():
+        if command.startswith("sbatch") or "--merge" in command:
+            continue
+        # A small exercise, where the page names one that takes longer.
+        words = [word.replace("ddp", "hello_ranks") for word in shlex.split(command)]
+        words[0] = str(CHECKOUT / "hpml")
+        ended = subprocess.run(
+            words,
+            cwd=class_,
+            env={**os.environ, "HPML_HOME": str(class_ / "home")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        whole_class = command.startswith(FAILED_ONE) and "ada" not in command
+        assert ended.returncode == (1 if whole_class else 0), command + ended.stdout + ended.stderr
+    assert (class_ / "build/release/hpml.zip").is_file()
+    assert (class_ / "build/grades/feedback/ada.html").is_file()
+    assert (class_ / "build/again/records/ada.json").is_file()
+
+
+def test_every_file_and_command_of_the_page_is_there():
+    for name in ("src/hpml/grading/record.schema.json", "slurm/grade_array.slurm", "tests/attacks"):
+        assert name in TEXT
+        assert (CHECKOUT / name).exists(), name
+    for file in ("marks.csv", "index.html", "junit.xml", "gradebook.db", "results.json"):
+        assert file in TEXT
