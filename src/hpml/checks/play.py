@@ -132,7 +132,7 @@ def _play_patiently(
 
 
 def _play(
-    check: Check, source: str, world: int, seed: int, delayed: bool
+    check: Check, source: str, world: int, seed: int, delayed: bool = False
 ) -> tuple[Run, Evidence | None]:
     """One run of all stages, and the evidence of the stage that ended badly, if one did."""
     inputs = check.inputs(seed, world)

@@ -30,7 +30,7 @@ def grade(
         list[str] | None, typer.Option(metavar="ID", help="This exercise or module only.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of the inputs: the same verdicts again.")
+        int | None, typer.Option(min=0, help="That of a record: its verdicts again.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep what is graded in DIR; do the rest.")
