@@ -8,6 +8,7 @@ import torch
 from hpml.checks import find, judge, play
 from hpml.checks.contract import Check, Claim, Problem, Stage
 from hpml.problem import UserError
+from hpml.ranks.rank import _delays
 from hpml.ranks.warm import ServerDied
 
 RIGHT = """%%answer total
@@ -163,3 +164,61 @@ def test_stages_share_a_folder_and_one_may_die():
 def test_an_unknown_exercise_is_one_line_with_the_nearest():
     with pytest.raises(UserError, match="no exercise has the id 'dpp': did you mean ddp"):
         find("dpp")
+
+
+# Right as long as the ranks keep step: each writes its number, and reads the others' soon after.
+IN_STEP = """%%answer total
+import os, time, torch.distributed as dist, torch
+
+def total(value):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    with open(f"{world} {rank}", "w") as file:
+        file.write(str(value))
+    time.sleep(0.02)
+    there = [f"{world} {other}" for other in range(world)]
+    return torch.tensor(sum(int(open(name).read()) for name in there if os.path.exists(name)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("worlds", "plays"),
+    [((1, 2, 3), [(1, None), (2, None), (3, 7)]), ((2,), [(2, None), (2, 7)])],
+)
+def test_delayed_the_largest_world_waits_on_the_inputs_of_its_seed(monkeypatch, worlds, plays):
+    seen = []
+
+    def launch(drive, world_size, **options):
+        seen.append((world_size, options["delays"]))
+        return play_launch(drive, world_size, **options)
+
+    play_launch = play.launch
+    monkeypatch.setattr(play, "launch", launch)
+    examined = play.examine(CHECK, RIGHT, worlds=worlds, seed=7, delayed=True)
+    assert examined.verdict.passed
+    assert seen == plays
+    assert examined.evidence.values == (sum(_inputs(7, worlds[-1])),) * worlds[-1]
+
+
+def test_an_answer_that_needs_luck_fails_where_ranks_come_late():
+    # A seed with which ranks 0 and 1 start 20 ms apart, and none of the numbers is 0
+    seed = next(
+        seed
+        for seed in range(1000)
+        if abs(next(_delays(seed, 0)) - next(_delays(seed, 1))) > 0.04 and min(_inputs(seed, 2)) > 0
+    )
+    examined = play.examine(CHECK, IN_STEP, worlds=[1, 2], seed=seed, delayed=True)
+    failed = examined.verdict.claims[0]
+    assert failed.message.startswith("when ranks come late: rank ")
+    assert failed.world_size == 2
+    assert examined.evidence.world_size == 2
+
+
+def test_what_keeps_an_answer_from_being_judged_is_handed_on(monkeypatch):
+    def break_down(run):
+        raise ZeroDivisionError("ours")
+
+    broken = dataclasses.replace(CHECK, claims=(Claim("x", 1, break_down),))
+    examined = play.examine(broken, RIGHT, worlds=[1])
+    assert examined.verdict.status == "not gradable"
+    assert isinstance(examined.error, ZeroDivisionError)
+    assert play.examine(CHECK, RIGHT, worlds=[1]).error is None

@@ -76,8 +76,9 @@ def examine(
 ) -> Examined:
     """As `judge`, with what the verdict rests on.
 
-    With `delayed` the answer is played once more at the largest world size, on other inputs, with
-    waits injected before its collectives: an answer that is right one time in ten then is not.
+    With `delayed` waits are injected before the collectives of the last play, at the largest world
+    size: an answer that is right one time in ten then is not. Where there is but one world size, it
+    is played once more for that.
     """
     check = exercise if isinstance(exercise, Check) else find(exercise)
     seed = secrets.randbelow(2**31) if seed is None else seed
@@ -85,12 +86,12 @@ def examine(
     if not source.strip():
         return Examined(_unwritten(check, f"{check.id}: the answer is empty", seed))
     runs: list[Run] = []
-    plays = [(world, False) for world in worlds or check.worlds]
+    plays = [(world, False) for world in sorted(worlds or check.worlds)]
     if delayed:
-        plays.append((max(world for world, _ in plays), True))
+        plays = [*(plays[:-1] or plays), (plays[-1][0], True)]
     for world, waits in plays:
         try:
-            run, fault = _play_patiently(check, source, world, seed + waits, waits)
+            run, fault = _play_patiently(check, source, world, seed, waits)
         except Exception as error:  # ours, whatever it is: the answer runs elsewhere
             verdict = _not_gradable(check, f"world size {world}: {_one_line(error)}", seed)
             return Examined(verdict, runs[-1].evidence if runs else None, error)

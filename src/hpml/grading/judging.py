@@ -32,7 +32,7 @@ Examine = Callable[[str, str, int], Examined]
 
 
 def examine_fully(exercise: str, source: str, seed: int) -> Examined:
-    """At all of the check's world sizes, and once more with injected waits."""
+    """At all of the check's world sizes, the largest with injected waits."""
     return examine(exercise, source, seed=seed, delayed=True)
 
 
@@ -102,7 +102,7 @@ class Judge:
 
     def _control(self, exercise: str, boxes: "_Boxes") -> bool:
         """Whether the course's own solution is judged, and passes, where the answer was not."""
-        if exercise not in self._controls:
+        if not self._controls.get(exercise):
             with boxes.one():
                 source = _solutions(self.course)[exercise]
                 self._controls[exercise] = self.examine(exercise, source, self.seed).verdict.passed
