@@ -8,6 +8,7 @@ import fcntl
 import json
 import multiprocessing
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -196,6 +197,18 @@ def test_a_process_that_dies_is_tried_twice_and_takes_nobody_with_it(monkeypatch
     assert isinstance(found["eve"], workers.WorkerDied)
     assert "exit code 9" in str(found["eve"])
     assert found["cy"].refused == "nothing"
+
+
+def test_a_process_that_is_never_done_is_ended(monkeypatch):
+    fork = multiprocessing.get_context("fork")
+    monkeypatch.setattr(workers.multiprocessing, "get_context", lambda _: fork)
+    monkeypatch.setattr(workers, "_work", lambda connection, judge: time.sleep(1000))
+    monkeypatch.setattr(workers, "DEADLINE", 0.5)
+    monkeypatch.setattr(workers, "LOOK_EVERY", 0.1)
+    before = {child.pid for child in psutil.Process().children()}
+    ((_, what),) = workers.judged([Submission("ada", refused="nothing")], judge(), 1)
+    assert "not done after" in str(what)
+    assert {child.pid for child in psutil.Process().children()} <= before
 
 
 def test_workers_are_renewed(monkeypatch):

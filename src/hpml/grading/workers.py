@@ -7,6 +7,7 @@ are not in each other's way; and so that one that dies takes no other submission
 import contextlib
 import multiprocessing
 import signal
+import time
 import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ from hpml.ranks.server import die_with_parent
 
 RENEW_AFTER = 40  # submissions; whatever a worker gathers in memory goes with it
 TRIES = 2  # at a submission whose worker died
+DEADLINE = 3600.0  # seconds for one submission; its answers have limits of their own, far below
+LOOK_EVERY = 5.0  # seconds between two looks at who is late
 
 
 class WorkerDied(Exception):
@@ -32,6 +35,7 @@ class _Worker:
     process: multiprocessing.process.BaseProcess
     connection: Connection
     submission: Submission | None = None
+    since: float = 0.0  # when it was given its submission
     done: int = 0
 
 
@@ -52,12 +56,18 @@ def judged(
                 workers.append(_start(judge))
             for worker in workers:
                 if worker.submission is None and waiting:
-                    worker.submission = waiting.popleft()
+                    worker.submission, worker.since = waiting.popleft(), time.monotonic()
                     worker.connection.send(worker.submission)
-            ready = wait([worker.connection for worker in workers])
-            for worker in [worker for worker in workers if worker.connection in ready]:
+            ready = wait([worker.connection for worker in workers], timeout=LOOK_EVERY)
+            late = time.monotonic() - DEADLINE
+            for worker in list(workers):
+                if worker.connection in ready:
+                    outcome = _received(worker)
+                elif worker.submission is not None and worker.since < late:
+                    outcome = WorkerDied(f"the grader was not done after {DEADLINE:.0f} s")
+                else:
+                    continue
                 submission, worker.submission = worker.submission, None
-                outcome = _received(worker)
                 if isinstance(outcome, UserError):
                     raise outcome
                 if isinstance(outcome, WorkerDied):
