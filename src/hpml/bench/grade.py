@@ -143,13 +143,20 @@ def _belongs(cell: NotebookNode, exercises: Sequence[str]) -> bool:
 def _by_nbgrader(
     school: NbgraderCourse, module: Module, points: int, number: int, say: Callable[[str], None]
 ) -> Row:
+    name = module.exercise_notebook.stem
+    people = [f"person{person:02d}" for person in range(1, number + 1)]
     began = time.monotonic()
-    for person in range(1, number + 1):
-        school.run("autograde", module.exercise_notebook.stem, f"--student=person{person:02d}")
+    for person in people:
+        school.run("autograde", name, f"--student={person}")
     took = time.monotonic() - began
-    for person, (score, _) in sorted(school.marks().items()):
+    marks = school.marks()
+    for person in people:
+        score, _ = marks[person]
         if score != points:
-            raise UserError(f"bench grade: nbgrader gives {person} {score:g} of {points} points")
+            why = "; ".join(school.errors(person, name))
+            raise UserError(
+                f"bench grade: nbgrader gives {person} {score:g} of {points} points: {why}"
+            )
     say(f"nbgrader: {number} graded in {took:.0f} s")
     return Row(BY_NBGRADER, [60 * number / took], "per minute")
 
