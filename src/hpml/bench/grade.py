@@ -2,7 +2,7 @@
 
 nbgrader's check cells do what a course would write without this one's rank engine (see
 `hpml.bench.spawned`): new processes for every launch. They do less, too: no sandbox, no ledger, no
-run with injected waits. The grader is measured with one worker, with more, and as the two parts of
+injected waits. The grader is measured with one worker, with more, and as the two parts of
 a job array.
 
 Then a whole class, with right, wrong, empty, broken and hostile submissions mixed, while the
@@ -102,7 +102,7 @@ def bench(
     conditions["a submission"] = f"right answers to {', '.join(exercises)}: {points} points"
     conditions["nbgrader's checks"] = (
         "the same ones at the same world sizes, on ranks from torch.multiprocessing.spawn; without "
-        "sandbox, ledger, network and the run with injected waits that the grader adds"
+        "sandbox, ledger, network and injected waits, which the grader has"
     )
     conditions["taken"] = f"{submissions} submissions by the grader, {by_nbgrader} by nbgrader"
     with tempfile.TemporaryDirectory(prefix="hpml-bench-") as scratch:
