@@ -2,7 +2,7 @@
 
 nbgrader's check cells do what a course would write without this one's rank engine (see
 `hpml.bench.spawned`): new processes for every launch. They do less, too: no sandbox, no ledger, no
-run with injected waits. The grader is measured with one worker, with more, and as the two parts of
+injected waits. The grader is measured with one worker, with more, and as the two parts of
 a job array.
 
 Then a whole class, with right, wrong, empty, broken and hostile submissions mixed, while the
@@ -102,7 +102,7 @@ def bench(
     conditions["a submission"] = f"right answers to {', '.join(exercises)}: {points} points"
     conditions["nbgrader's checks"] = (
         "the same ones at the same world sizes, on ranks from torch.multiprocessing.spawn; without "
-        "sandbox, ledger, network and the run with injected waits that the grader adds"
+        "sandbox, ledger, network and injected waits, which the grader has"
     )
     conditions["taken"] = f"{submissions} submissions by the grader, {by_nbgrader} by nbgrader"
     with tempfile.TemporaryDirectory(prefix="hpml-bench-") as scratch:
@@ -143,13 +143,20 @@ def _belongs(cell: NotebookNode, exercises: Sequence[str]) -> bool:
 def _by_nbgrader(
     school: NbgraderCourse, module: Module, points: int, number: int, say: Callable[[str], None]
 ) -> Row:
+    name = module.exercise_notebook.stem
+    people = [f"person{person:02d}" for person in range(1, number + 1)]
     began = time.monotonic()
-    for person in range(1, number + 1):
-        school.run("autograde", module.exercise_notebook.stem, f"--student=person{person:02d}")
+    for person in people:
+        school.run("autograde", name, f"--student={person}")
     took = time.monotonic() - began
-    for person, (score, _) in sorted(school.marks().items()):
+    marks = school.marks()
+    for person in people:
+        score, _ = marks[person]
         if score != points:
-            raise UserError(f"bench grade: nbgrader gives {person} {score:g} of {points} points")
+            why = "; ".join(school.errors(person, name))
+            raise UserError(
+                f"bench grade: nbgrader gives {person} {score:g} of {points} points: {why}"
+            )
     say(f"nbgrader: {number} graded in {took:.0f} s")
     return Row(BY_NBGRADER, [60 * number / took], "per minute")
 

@@ -12,6 +12,7 @@ that asks for one of them counts as held. There is no diagnosis and no sandbox e
 
 import contextlib
 import io
+import logging
 import os
 import secrets
 import signal
@@ -33,6 +34,9 @@ from hpml.ranks.rank import answer_module
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+# nbgrader gives 0 points to a cell that has anything on stderr, and spawn says whom it ends.
+logging.getLogger(mp.spawn.__module__).setLevel(logging.ERROR)
 
 STARTUP = 120.0  # seconds for ranks to import torch, besides the time that the check gives them
 
@@ -144,6 +148,7 @@ def _rank(
     drive = check.stages[stage].drive if check.stages else check.drive
     given = torch.load(Path(folder, "inputs"), weights_only=False)
     torch.set_num_threads(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # as above: a kernel takes it for its own
     os.chdir(scratch)
     os.environ |= {
         "RANK": str(rank),
