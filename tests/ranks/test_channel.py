@@ -44,7 +44,7 @@ def test_an_event_and_all_of_them_have_a_limit():
     reader = EventReader()
     reader.feed(b"\x92\xa5value\xc6\x3f\xff\xff\xff" + bytes(MAX_EVENT - 2**20))
     with pytest.raises(ValueError, match="at once"):
-        reader.feed(bytes(2**20))
+        reader.feed(bytes(2**20 + 1))
     reader = EventReader(total=3000)
     assert len(reader.feed(msgpack.packb(["begin"]) * 400)) == 400
     with pytest.raises(ValueError, match="in all"):
