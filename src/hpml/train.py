@@ -350,6 +350,6 @@ if __name__ == "__main__":
     sys.stdout.flush()
     sys.stderr.flush()
     # All is written, and the interpreter's own end is left out: a thread of Gloo's that is about to
-    # let go of a tensor then aborts the process, one rank in a few hundred
+    # let go of a tensor then aborts the process, now and then
     # (https://github.com/pytorch/pytorch/pull/179291).
     os._exit(code)

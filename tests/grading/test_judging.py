@@ -111,6 +111,7 @@ def test_an_answer_that_takes_too_much_is_wrong_and_the_next_has_a_new_sandbox()
     )
     taken, other = record.results
     assert (taken.status, taken.earned) == ("failed", 0)
+    assert taken.headline == "the answer was ended: it used more than 1500 MiB of memory"
     assert other.status == "passed"
 
 

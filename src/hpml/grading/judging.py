@@ -73,8 +73,10 @@ class Judge:
             attempts += 1
             with boxes.one() as box:
                 examined = self.examine(exercise, answer.source, self.seed)
-                exceeded = box.exceeded if box else ""
-            if examined.error is not None:
+                if box is not None:
+                    box.look_at_memory()  # the answer may have ended before the watch looked
+                    exceeded = box.exceeded
+            if examined.error is not None or exceeded:
                 boxes.renew()
         verdict = examined.verdict
         if exceeded:

@@ -82,7 +82,18 @@ class Sandbox:
 
     server: warm.WarmServer
     layers: tuple[str, ...]
+    limits: Limits
+    group: cgroup.Group | None
     exceeded: str = ""
+
+    def look_at_memory(self) -> None:
+        """Set `exceeded` where the kernel has ended processes for want of memory."""
+        if self.group is not None and self.group.ran_out_of_memory():
+            self.exceeded = self.exceeded or self.too_much_memory
+
+    @property
+    def too_much_memory(self) -> str:
+        return f"it used more than {self.limits.memory // MIB} MiB of memory"
 
     @property
     def alive(self) -> bool:
@@ -138,9 +149,9 @@ def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
     group = cgroup.make(limits.memory, limits.processes)
     inside = warm.Inside(_command(limits, group), _environment())
     server = warm.WarmServer(inside)
-    running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP))
+    running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP), limits, group)
     over = threading.Event()
-    watch = threading.Thread(target=_watch, args=(running, limits, group, over), daemon=True)
+    watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)
     try:
         server.wait_until_ready()  # nothing of a submission is there before
         watch.start()
@@ -235,9 +246,7 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _watch(
-    running: Sandbox, limits: Limits, group: cgroup.Group | None, over: threading.Event
-) -> None:
+def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
     """End the sandbox when its processes together use more than they may."""
     began = time.monotonic()
     spent: dict[int, float] = {}
@@ -254,8 +263,9 @@ def _watch(
             except (psutil.Error, OSError):
                 continue
         full = memory > limits.memory and sum(map(_share_of_memory, family)) > limits.memory
-        if full or (group is not None and group.ran_out_of_memory()):
-            running.exceeded = f"it used more than {limits.memory // MIB} MiB of memory"
+        running.look_at_memory()
+        if full:
+            running.exceeded = running.too_much_memory
         elif processes > limits.processes:
             running.exceeded = f"it started more than {limits.processes} processes and threads"
         elif sum(spent.values()) > limits.processor:
