@@ -37,6 +37,7 @@ SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 PROGRAMS = {"bwrap": "bubblewrap", "prlimit": "util-linux"}  # and Debian's packages of them
 LOOK_EVERY = 0.05  # seconds between two looks at what a submission uses
+LOOK_EVERY_IN_GROUP = 0.5  # where the kernel itself limits memory and processes
 TRY_LIMIT = 20.0  # seconds for an empty sandbox to come and go
 
 NAMESPACES = "bubblewrap: namespaces, no capabilities, read-only system, private /tmp"
@@ -250,7 +251,8 @@ def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
     """End the sandbox when its processes together use more than they may."""
     began = time.monotonic()
     spent: dict[int, float] = {}
-    while not over.wait(LOOK_EVERY):
+    every = LOOK_EVERY if running.group is None else LOOK_EVERY_IN_GROUP
+    while not over.wait(every):
         memory = processes = 0
         family = _family(running.server.pid)
         for process in family:

@@ -1,5 +1,6 @@
 """Whether a process is getting anywhere, as the operating system sees it."""
 
+import contextlib
 import platform
 from pathlib import Path
 
@@ -46,21 +47,21 @@ def network_bytes(pid: int, interface: str) -> int:
 
 
 def is_busy(pid: int) -> bool:
-    """Whether the process wants a processor or a disk right now, or sleeps until a set time."""
-    try:
-        if psutil.Process(pid).status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP):
-            return True
-    except psutil.NoSuchProcess:
+    """Whether a thread of the process wants a processor or a disk right now, or sleeps until a set
+    time and goes on by itself (that only on Linux)."""
+    tasks = Path(f"/proc/{pid}/task")
+    if not tasks.exists():  # not Linux, or the process is gone
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return psutil.Process(pid).status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
         return False
-    return _sleeps(pid)
+    return any(_wants_to_go_on(task) for task in tasks.glob("[0-9]*"))
 
 
-def _sleeps(pid: int) -> bool:
-    """Whether a thread is in time.sleep: it will go on by itself. Linux only, elsewhere False."""
-    for task in Path(f"/proc/{pid}/task").glob("*/syscall"):
-        try:
-            if task.read_text().split(maxsplit=1)[0] in _SLEEPING_CALLS:
-                return True
-        except OSError:  # the thread ended, or the kernel does not tell
-            continue
-    return False
+def _wants_to_go_on(task: Path) -> bool:
+    try:
+        # The state follows the name, which is in brackets and may hold any character.
+        if (task / "stat").read_text().rpartition(")")[2].split()[0] in "RD":
+            return True
+        return (task / "syscall").read_text().split(maxsplit=1)[0] in _SLEEPING_CALLS
+    except (OSError, IndexError):  # the thread ended, or the kernel does not tell
+        return False

@@ -32,9 +32,9 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     gc.disable()  # what is imported stays; to look through it all takes 15 % of the time
     _import_what_ranks_use()
+    _use_it_once()
     become_subreaper()
     # What is there now is never collected again: the ranks then share its pages for good.
-    gc.collect()
     gc.freeze()
     gc.enable()
     pages.collapse()
@@ -71,11 +71,13 @@ def main() -> None:
 
 def _import_what_ranks_use() -> None:
     """Everything a rank would otherwise import after its fork, lazily imported parts included."""
+    import encodings.idna  # Gloo's rendezvous over TCP looks up a host name
     import torch._dynamo  # optimizers and DistributedDataParallel import it at first use
     import torch.distributed.nn
     import torch.nn.functional
     import torch.nn.parallel
     import torch.optim
+    import torch.profiler._cupti_monitor  # optimizers
     import torch.utils.data
     import torch.utils.data.distributed
 
@@ -85,8 +87,29 @@ def _import_what_ranks_use() -> None:
         import pyroute2
 
         assert pyroute2
+    assert encodings.idna
     assert hpml.ranks.rank
     assert torch
+
+
+def _use_it_once() -> None:
+    """What a training step sets up at its first time, 10 ms of it, before there are ranks.
+
+    No backward: it asks for devices, which a process that is forked later must not have done. One
+    thread, since threads do not survive a fork. torch's random numbers stay as they are.
+    """
+    import torch
+    from torch import nn
+
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(torch.ones(2, 3, 3, 3)), torch.tensor([0, 1]))
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
 
 
 def become_subreaper() -> None:

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from hpml.checks.compare import state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
@@ -87,8 +88,9 @@ def take_steps(
             optimizer.zero_grad()
             x, y = data["x"][samples], data["y"][samples]
             (functional.cross_entropy(net(x), y, reduction="sum") / BATCH).backward()
-            for parameter in net.parameters():
-                dist.all_reduce(parameter.grad)
+            gradients = [parameter.grad for parameter in net.parameters()]
+            dist.all_reduce(summed := parameters_to_vector(gradients))
+            vector_to_parameters(summed, gradients)
             optimizer.step()
             optimizer.param_groups[0]["lr"] *= DECAY
             taken.append(samples)
