@@ -1,0 +1,40 @@
+"""Whether a process gets anywhere, by what the kernel says of all its threads."""
+
+import subprocess
+import sys
+
+import pytest
+
+from hpml.ranks import movement
+
+# Its main thread waits for good in each case; another thread does what is said.
+PROGRAM = """
+import threading, time
+def spin():
+    while True: pass
+def doze():
+    time.sleep(600)
+def wait():
+    threading.Event().wait()
+threading.Thread(target={thread}, daemon=True).start()
+print("there", flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are seen on Linux only")
+@pytest.mark.parametrize(("thread", "busy"), [("spin", True), ("doze", True), ("wait", False)])
+def test_any_thread_that_goes_on_keeps_a_process_busy(thread, busy):
+    program = [sys.executable, "-c", PROGRAM.format(thread=thread)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"there\n"
+            if not busy:  # it may still be on its way to where it waits
+                for _ in range(1000):
+                    if not movement.is_busy(process.pid):
+                        break
+            seen = [movement.is_busy(process.pid) for _ in range(20)]
+        finally:
+            process.kill()
+    assert set(seen) == {busy}
+    assert not movement.is_busy(process.pid)  # it is gone
