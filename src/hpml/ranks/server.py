@@ -72,6 +72,7 @@ def main() -> None:
 def _import_what_ranks_use() -> None:
     """Everything a rank would otherwise import after its fork, lazily imported parts included."""
     import encodings.idna  # Gloo's rendezvous over TCP looks up a host name
+
     import torch._dynamo  # optimizers and DistributedDataParallel import it at first use
     import torch.distributed.nn
     import torch.nn.functional
