@@ -16,8 +16,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from hpml.measure.cgroup import MEMBERSHIP, MOUNT
 
+PREFIX = "hpml-"  # of a group's name; its maker's process number follows
 REMOVE_LIMIT = 5.0  # seconds for the kernel to let go of a group whose processes were killed
 
 
@@ -56,8 +59,11 @@ class Group:
 def make(
     memory: int, processes: int, mount: Path = MOUNT, membership: Path = MEMBERSHIP
 ) -> Group | None:
-    """A group of at most `memory` bytes and `processes` processes and threads; None if denied."""
-    name = f"hpml-{secrets.token_hex(6)}"
+    """A group of at most `memory` bytes and `processes` processes and threads; None if denied.
+
+    Groups that a grader left behind when it was killed are taken away.
+    """
+    name = f"{PREFIX}{os.getpid()}-{secrets.token_hex(6)}"
     unified = mount / "cgroup.controllers"
     if unified.exists():
         limits = {"memory.max": memory, "pids.max": processes}
@@ -83,6 +89,7 @@ def _made(wanted: dict[Path, dict[str, int]], optional: dict[str, int]) -> Group
     made = []
     try:
         for folder, limits in wanted.items():
+            _forget_abandoned(folder.parent)
             folder.mkdir()
             made.append(folder)
             for file, value in limits.items():
@@ -97,6 +104,15 @@ def _made(wanted: dict[Path, dict[str, int]], optional: dict[str, int]) -> Group
         Group(tuple(made)).remove()
         return None
     return Group(tuple(made))
+
+
+def _forget_abandoned(parent: Path) -> None:
+    """Remove the groups in `parent` whose maker is gone; the kernel keeps those in use."""
+    for folder in parent.glob(f"{PREFIX}*-*"):
+        maker = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if maker.isdigit() and not psutil.pid_exists(int(maker)):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _inside(membership: Path) -> dict[str, str]:
