@@ -31,7 +31,7 @@ class Net(nn.Module):
     are two buffers, and `branch` ("left", "right" or "both") leaves a layer out.
     """
 
-    def __init__(self, tokens: int = TOKENS, width: int = 48, layers: int = 8) -> None:
+    def __init__(self, tokens: int = TOKENS, width: int = 48, layers: int = 5) -> None:
         super().__init__()
         self.embed = nn.Embedding(tokens, width)
         self.frozen = nn.Linear(width, width).requires_grad_(False)
