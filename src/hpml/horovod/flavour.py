@@ -21,6 +21,7 @@ from hpml.horovod import VERSION
 PATCH = Path(__file__).with_name(f"horovod-{VERSION}.patch")
 COMPILERS = ("c++", "g++", "clang++")
 _SIMD = ("f16c", "avx", "fma")  # what Horovod's sums of half-precision numbers can use
+_CUDA = "/usr/local/cuda"  # where NVIDIA's installer puts it
 _LIMIT = 60.0  # seconds for a question to a compiler
 
 _CXX20 = "#include <concepts>\nint main() { return 0; }\n"
@@ -141,7 +142,7 @@ def _gpu(environment: Mapping[str, str]) -> tuple[str, str]:
     if wanted != "NCCL":
         return "", f"{left_out} only NCCL is built here"
     homes = [environment.get(name) for name in ("HOROVOD_CUDA_HOME", "CUDA_HOME", "CONDA_PREFIX")]
-    homes = [home for home in [*homes, "/usr/local/cuda"] if home]
+    homes = [home for home in [*homes, _CUDA] if home]
     nvcc = next(filter(None, (shutil.which("nvcc", path=f"{home}/bin") for home in homes)), None)
     nvcc = nvcc or shutil.which("nvcc")
     if nvcc is None:
@@ -171,15 +172,16 @@ def installed() -> str:
 
 
 def _torch() -> str:
-    return _package("torch")
+    return package("torch")
 
 
 def _tensorflow() -> str:
     """The CPU build has a package of its own, which may come with an empty one named tensorflow."""
-    return _package("tensorflow-cpu") or _package("tensorflow")
+    return package("tensorflow-cpu") or package("tensorflow")
 
 
-def _package(name: str) -> str:
+def package(name: str) -> str:
+    """Name and version of an installed package; "" where it is not installed."""
     try:
         return f"{name} {metadata.version(name)}"
     except metadata.PackageNotFoundError:

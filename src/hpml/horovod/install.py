@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib import metadata
 from pathlib import Path
 
 from hpml.home import home
@@ -16,6 +15,7 @@ from hpml.horovod.progress import Progress
 from hpml.horovod.verify import loads, verify
 from hpml.problem import UserError
 
+INTERRUPTED = "its build was interrupted: ./hpml horovod builds it"
 _LIMIT = 300.0  # seconds for pip to install a wheel
 
 
@@ -27,16 +27,17 @@ def ensure(progress: Progress, anew: bool = False) -> state.State:
     that whoever asks later need not try.
     """
     flavour, lacks = look()
+    known = state.read()
     if flavour is None:
         for lack in lacks:
             progress.say(f"Horovod: {lack}")
-        return _lacking("; ".join(lacks))
-    known = state.read()
+        return _lacking("; ".join(lacks), known)
     if known.works and known.key == flavour.key and not anew:
         return known
     log = home() / "horovod.log"
     log.write_bytes(b"")
-    state.write_lacking("its build was interrupted: ./hpml horovod builds it")
+    if not known.works:
+        state.write(state.State(reason=INTERRUPTED))
     for note in flavour.notes:
         progress.say(f"Horovod: {note}")
     try:
@@ -45,8 +46,12 @@ def ensure(progress: Progress, anew: bool = False) -> state.State:
             if less is None:
                 less = _built(flavour, log, progress)
     except (UserError, OSError) as error:
-        return _lacking(str(error).removeprefix("horovod: "))
-    state.write_works(flavour, less)
+        reason = str(error).removeprefix("horovod: ")
+        if known.works:
+            progress.say(f"Horovod: {reason}")
+        return _lacking(reason, known)
+    notes = (*flavour.notes, *less)
+    state.write(state.State(flavour.key, flavour.transports, flavour.frameworks, notes, ""))
     return state.read()
 
 
@@ -113,11 +118,17 @@ def _pip(wheel: Path, log: Path, *where: str | Path) -> None:
         raise UserError(f"horovod: pip install exits {status}: see {log}")
 
 
-def _lacking(reason: str) -> state.State:
-    """Without Horovod, also without one that was built for other frameworks than there are now."""
-    with contextlib.suppress(metadata.PackageNotFoundError, OSError, subprocess.TimeoutExpired):
-        metadata.version("horovod")
-        pip = [sys.executable, "-m", "pip", "uninstall", "--yes", "horovod"]
-        subprocess.run(pip, capture_output=True, timeout=_LIMIT, check=False)
-    state.write_lacking(reason)
+def _lacking(reason: str, before: state.State) -> state.State:
+    """The one that worked before, where it still does; else none, and why."""
+    if before.works:
+        state.write(before)
+    else:
+        _uninstall()  # it was built for other frameworks than there are now, if for any
+        state.write(state.State(reason=reason))
     return state.read()
+
+
+def _uninstall() -> None:
+    pip = [sys.executable, "-m", "pip", "uninstall", "--yes", "horovod"]
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(pip, capture_output=True, timeout=_LIMIT)

@@ -4,13 +4,12 @@ import contextlib
 import json
 import os
 import sysconfig
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from hpml.horovod import VERSION
-from hpml.horovod.flavour import Flavour, installed
+from hpml.horovod.flavour import installed
 
 NEVER = "it was never built here"
 
@@ -43,15 +42,19 @@ def file() -> Path:
 def read() -> State:
     """The state as it is now: what changed since it was written down counts."""
     try:
+        version = metadata.version("horovod")
+    except metadata.PackageNotFoundError:
+        version = None
+    try:
         known = json.loads(file().read_text())
         state = State(**{**known, "notes": tuple(known["notes"])})
     except (OSError, ValueError, TypeError, KeyError):
-        return State()
+        return State(
+            reason=f"{version} is installed, but was never tried here" if version else NEVER
+        )
     if not state.works:
         return state
-    try:
-        version = metadata.version("horovod")
-    except metadata.PackageNotFoundError:
+    if version is None:
         return State(reason="it has been uninstalled")
     if version != VERSION:
         return State(reason=f"{version} is installed, the course is made for {VERSION}")
@@ -60,18 +63,8 @@ def read() -> State:
     return state
 
 
-def write_works(flavour: Flavour, less: Iterable[str] = ()) -> None:
-    """This flavour is installed and verified; `less` is what verification found wanting."""
-    notes = [*flavour.notes, *less]
-    _write(State(flavour.key, flavour.transports, flavour.frameworks, tuple(notes), ""))
-
-
-def write_lacking(reason: str) -> None:
-    """There is no Horovod, and why."""
-    _write(State(reason=reason))
-
-
-def _write(state: State) -> None:
+def write(state: State) -> None:
+    """Write it down, whole or not at all."""
     half = file().with_name(f"{file().name}.{os.getpid()}")
     with contextlib.suppress(OSError):  # an environment that belongs to somebody else
         half.write_text(json.dumps(vars(state), indent=2) + "\n")
