@@ -35,6 +35,10 @@ case "$1 ${2:-}" in
       [[ ! -e $LOG.fail ]] || { rm "$LOG.fail"; exit 1; }
       : >"$site/half.dist-info/INSTALLER"
     fi ;;
+  "-m hpml.horovod")
+    echo "Horovod talks"
+    [[ ! -e $LOG.hang_horovod ]] || { : >"$LOG.hanging"; exec sleep 60; }
+    exit "${HOROVOD:-0}" ;;
   "-m hpml") shift 2; printf '<%s>' "$@"; exit "${CODE:-0}" ;;
 esac
 """
@@ -160,6 +164,39 @@ def test_with_nothing_to_do_set_up_is_silent(with_python):
     assert (done.stdout, done.stderr) == ("<list>", "")
     assert with_python.log.read_text() == f"{with_python.root}/.venv/bin/python -m hpml list\n"
     assert not (with_python.root / ".hpml").exists()
+
+
+def test_horovod_is_built_once_after_the_packages_are_there(with_python):
+    done = with_python.run("list")
+    assert done.stdout == "<list>"  # what it says goes to stderr
+    assert "Horovod talks" in done.stderr
+    python = f"{with_python.root}/.venv/bin/python"
+    calls = [line for line in with_python.log.read_text().splitlines() if line.startswith(python)]
+    assert calls[-3].endswith(f"--editable {with_python.root}")
+    assert calls[-2:] == [f"{python} -m hpml.horovod", f"{python} -m hpml list"]
+    with_python.run("list")
+    assert with_python.log.read_text().count("-m hpml.horovod") == 1
+
+
+@pytest.mark.parametrize("code", ["2", "1"])
+def test_without_horovod_all_else_runs_and_it_is_not_tried_again(with_python, code):
+    done = with_python.run("list", HOROVOD=code)
+    assert (done.returncode, done.stdout) == (0, "<list>")
+    assert with_python.run("list", HOROVOD=code).stdout == "<list>"
+    assert with_python.log.read_text().count("-m hpml.horovod") == 1
+
+
+def test_whoever_does_not_wait_for_horovod_has_all_else(with_python):
+    with_python.mark("hang_horovod").touch()
+    running = with_python.start("list")
+    wait_for(with_python.mark("hanging"))
+    os.killpg(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert "./hpml horovod" in err.splitlines()[-1]
+    assert with_python.run("list").stdout == "<list>"
+    assert with_python.installs() == 1
+    assert "-m hpml.horovod" not in with_python.log.read_text()
 
 
 def test_the_exit_code_is_the_commands(with_python):
