@@ -24,6 +24,7 @@ import torch.distributed as dist
 
 from hpml.ranks import encoding, recorder, stationary
 from hpml.ranks.channel import EventSender, receive_job
+from hpml.ranks.flavour import Flavour
 
 # Signals that neither training scripts nor schedulers use for themselves
 STACK_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
@@ -44,6 +45,7 @@ class Job:
     cwd: str
     environment: dict[str, str] = field(default_factory=dict)  # as every rank has it
     extra_environment: dict[str, str] = field(default_factory=dict)  # the caller's, comes last
+    flavour: Flavour = "torch"
     process_group: bool = True
     timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
     threads: int = 1
