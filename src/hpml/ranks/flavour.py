@@ -47,6 +47,34 @@ def order(flavour: Flavour) -> int:
     return FLAVOURS.index(flavour)
 
 
+def preload(flavour: Flavour) -> None:
+    """Import what ranks of `flavour` use, and compute nothing: who did is not to fork."""
+    if order(flavour) >= order("horovod"):
+        import horovod.torch
+
+        assert horovod
+    if order(flavour) >= order("horovod-tensorflow"):
+        # Horovod 0.28's Keras interface was made for Keras 2; TensorFlow reads it when imported.
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its greetings, on every rank
+        import horovod.tensorflow.keras
+        import tensorflow
+        import tf_keras
+
+        assert tensorflow.keras  # imported when it is looked at
+        assert tf_keras
+
+
+def set_threads(flavour: Flavour, threads: int) -> None:
+    """What TensorFlow may use in this rank, which has not computed yet. PyTorch's are set apart."""
+    if flavour == "horovod-tensorflow":
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        # One that waits, in a Python function of a graph, must not keep all others from running.
+        tf.config.threading.set_inter_op_parallelism_threads(max(threads, 2))
+
+
 def environment(
     flavour: Flavour, rank: int, world_size: int, per_node: int, port: int
 ) -> Mapping[str, str]:

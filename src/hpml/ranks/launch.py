@@ -88,8 +88,9 @@ def launch(
     drive_bytes = cloudpickle.dumps(drive)
     port = _free_port()
     # Made by the supervisor, and removed: it may see another /tmp than this process.
-    scratch = os.path.join(warm.server().tmp, f"hpml-ranks-{secrets.token_hex(8)}")
-    folder = os.path.join(scratch, "work") if cwd is None else warm.server().folder(cwd)
+    server = warm.server(flavour)
+    scratch = os.path.join(server.tmp, f"hpml-ranks-{secrets.token_hex(8)}")
+    folder = os.path.join(scratch, "work") if cwd is None else server.folder(cwd)
     jobs = [
         Job(
             drive=drive_bytes,
@@ -110,7 +111,7 @@ def launch(
         )
         for rank in range(world_size)
     ]
-    with Running(jobs, scratch, watched, timeout, on_output, asked) as running:
+    with Running(jobs, scratch, watched, timeout, on_output, asked, server) as running:
         return running.until_ended()
 
 
