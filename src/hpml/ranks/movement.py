@@ -1,6 +1,7 @@
 """Whether a process is getting anywhere, as the operating system sees it."""
 
 import contextlib
+import os
 import platform
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import psutil
 _SLEEPING_CALLS = {"x86_64": ("35", "230"), "aarch64": ("101", "115")}.get(platform.machine(), ())
 
 
-def processor_seconds(pid: int, with_children: bool = False) -> float:
+def processor_seconds(pid: int, with_children: bool = False, without: str = "") -> float:
     """User and system seconds that the process has used; of its descendants too where asked.
 
+    Threads that are called `without` are left out, in the process itself, as long as they live.
     0.0 when it is gone.
     """
     try:
@@ -27,7 +29,21 @@ def processor_seconds(pid: int, with_children: bool = False) -> float:
         except psutil.NoSuchProcess:
             continue
         total += times.user + times.system
-    return total
+    return total - (_of_threads(pid, without) if without else 0.0)
+
+
+def _of_threads(pid: int, name: str) -> float:
+    """Seconds of the process's threads of that name. Linux only, elsewhere 0.0."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            head, _, rest = task.read_text().rpartition(")")
+        except OSError:  # it has ended
+            continue
+        if head.partition("(")[2] == name:
+            user, system = rest.split()[11:13]
+            total += int(user) + int(system)
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def network_bytes(pid: int, interface: str) -> int:
@@ -46,21 +62,25 @@ def network_bytes(pid: int, interface: str) -> int:
     return 0
 
 
-def is_busy(pid: int) -> bool:
+def is_busy(pid: int, without: str = "") -> bool:
     """Whether a thread of the process wants a processor or a disk right now, or sleeps until a set
-    time and goes on by itself (that only on Linux)."""
+    time and goes on by itself (that only on Linux). Threads that are called `without` do not count.
+    """
     tasks = Path(f"/proc/{pid}/task")
     if not tasks.exists():  # not Linux, or the process is gone
         with contextlib.suppress(psutil.NoSuchProcess):
             return psutil.Process(pid).status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
         return False
-    return any(_wants_to_go_on(task) for task in tasks.glob("[0-9]*"))
+    return any(_wants_to_go_on(task, without) for task in tasks.glob("[0-9]*"))
 
 
-def _wants_to_go_on(task: Path) -> bool:
+def _wants_to_go_on(task: Path, without: str) -> bool:
     try:
-        # The state follows the name, which is in brackets and may hold any character.
-        if (task / "stat").read_text().rpartition(")")[2].split()[0] in "RD":
+        # The name is in brackets and may hold any character; the state follows.
+        head, _, rest = (task / "stat").read_text().rpartition(")")
+        if without and head.partition("(")[2] == without:
+            return False
+        if rest.split()[0] in "RD":
             return True
         return (task / "syscall").read_text().split(maxsplit=1)[0] in _SLEEPING_CALLS
     except (OSError, IndexError):  # the thread ended, or the kernel does not tell

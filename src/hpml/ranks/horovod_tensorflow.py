@@ -1,0 +1,171 @@
+"""The door between horovod.tensorflow and its C++ operations, with a recorder beside it.
+
+An operation that is executed eagerly is recorded as it is called. One that becomes part of a graph
+(a tf.function, all of Keras) is called once, when the graph is made, and executed from C++ ever
+after: two small Python functions are put into the graph, one that tells before the operation and
+one after it.
+"""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.ops import resource_variable_ops
+
+from hpml.ranks.horovod_recorder import Groups
+from hpml.ranks.recorder import Carried, Recorder
+
+_PREFIX = "horovod_"
+# The library's operations → what Horovod calls them; the rest (sizes, ranks) is no communication
+_OPERATIONS = {
+    "allreduce": "allreduce",
+    "grouped_allreduce": "grouped_allreduce",
+    "allgather": "allgather",
+    "grouped_allgather": "grouped_allgather",
+    "broadcast": "broadcast",
+    "broadcast_inplace": "broadcast",
+    "broadcast_inplace_resource": "broadcast",
+    "alltoall": "alltoall",
+    "reducescatter": "reducescatter",
+    "grouped_reducescatter": "grouped_reducescatter",
+    "join": "join",
+}
+
+
+class Told:
+    """Stands where `horovod.tensorflow.mpi_ops` has its library `MPI_LIB`."""
+
+    def __init__(self, library: Any, recorder: Recorder, groups: Groups) -> None:
+        self._library, self._recorder, self._groups = library, recorder, groups
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._library, name)
+        operation = _OPERATIONS.get(name.removeprefix(_PREFIX))
+        if operation is None or not name.startswith(_PREFIX):
+            return function
+
+        def submit(*args: Any, **kwargs: Any) -> Any:
+            if not self._groups.known:
+                return function(*args, **kwargs)  # which says so
+            call = _Call(operation, args, kwargs, self._groups)
+            if tf.executing_eagerly():
+                return self._now(call, function)
+            return self._in_graph(call, function)
+
+        return submit
+
+    def _now(self, call: "_Call", function: Callable[..., Any]) -> Any:
+        index = call.enter(self._recorder, f"Horovod{_camel(call.operation)}", [])
+        self._recorder.wait(index)
+        result = function(*call.args, **call.kwargs)
+        self._recorder.finish(index)
+        return result
+
+    def _in_graph(self, call: "_Call", function: Callable[..., Any]) -> Any:
+        under_way: list[int] = []  # indices; one, but for a graph that runs twice at a time
+        name = ""  # of the node, by which ranks find each other's
+
+        def before(*shapes: Any) -> None:
+            under_way.append(call.enter(self._recorder, name, shapes))
+
+        def after(*_: Any) -> None:
+            self._recorder.finish(under_way.pop(0))
+
+        tensors, told = _telling(before, call.tensors)
+        with tf.control_dependencies(told):
+            result = function(*call.with_tensors(tensors), **call.kwargs)
+        if isinstance(result, tf.Operation):
+            name = result.name
+            with tf.control_dependencies([result]):
+                _, told = _telling(after, [])
+            with tf.control_dependencies(told):
+                return tf.no_op()
+        name = tf.nest.flatten(result)[0].op.name
+        outputs, _ = _telling(after, tf.nest.flatten(result))
+        return tf.nest.pack_sequence_as(result, outputs)
+
+
+class _Call:
+    """One call of an operation of the library, as its caller made it."""
+
+    def __init__(self, operation: str, args: tuple, kwargs: dict[str, Any], groups: Groups) -> None:
+        self.operation, self.args, self.kwargs, self._groups = operation, args, kwargs, groups
+        first = args[0] if args else []
+        self._many = isinstance(first, list | tuple)
+        self.tensors = [tf.convert_to_tensor(one) for one in (first if self._many else [first])]
+
+    def with_tensors(self, tensors: Sequence[tf.Tensor]) -> tuple:
+        """The arguments, with others in the tensors' place."""
+        if not self.args:
+            return ()
+        return ([*tensors] if self._many else tensors[0], *self.args[1:])
+
+    def enter(self, recorder: Recorder, name: str, shapes: Sequence[Any]) -> int:
+        """Tell that it begins; `shapes` are the tensors', where they are known only now."""
+        detail = ""
+        if "reduce_op" in self.kwargs:
+            detail = self._groups.reduction(self.kwargs["reduce_op"])
+        elif "root_rank" in self.kwargs:
+            detail = f"from {self.kwargs['root_rank']}"
+        return recorder.enter(
+            self.operation,
+            self._groups.ranks(self.kwargs.get("process_set_id", 0)),
+            detail=detail,
+            tensor=name,
+            carried=self._carried(shapes),
+        )
+
+    def _carried(self, shapes: Sequence[Any]) -> Carried:
+        if not self.tensors:
+            return Carried()
+        known = [tuple(map(int, s)) for s in shapes or map(_shape, self.tensors)]
+        sizes = [prod(s) * _dtype(one).size for s, one in zip(known, self.tensors, strict=True)]
+        return Carried(_dtype(self.tensors[0]).name, known[0], sum(sizes))
+
+
+def _telling(
+    function: Callable[..., None], tensors: Sequence[tf.Tensor]
+) -> tuple[list[tf.Tensor], list[tf.Operation]]:
+    """A node that calls `function` with the shapes of `tensors`; returns those, to be gone on with.
+
+    What uses them comes after the node: it hands out the first one's shape, which that one is given
+    once more, as costs no copy. It depends on a number of it, or else it would be taken for a
+    constant and run when the graph is made. It has no state as far as TensorFlow knows: nodes that
+    have are run one after the other, and no two operations would ever be under way together.
+
+    Variables have no shapes to give. There, and without tensors, the node is one with state, and
+    is returned too, to be depended upon.
+    """
+    if not tensors or tensors[0].dtype == tf.resource:
+        return [*tensors], [tf.numpy_function(lambda: function(), [], [])]
+
+    def tell(_: Any, *shapes: Any) -> Any:
+        function(*shapes)
+        return shapes[0]
+
+    first, *others = tensors
+    number = tf.reshape(tf.stop_gradient(first), [-1])[:1]
+    shape = tf.numpy_function(tell, [number, *map(tf.shape, tensors)], tf.int32, stateful=False)
+    passed = tf.reshape(first, shape)
+    passed.set_shape(first.shape)
+    return [passed, *others], []
+
+
+def _shape(tensor: tf.Tensor) -> tf.TensorShape:
+    """Of what is in the variable, where the tensor is a variable's handle."""
+    if tensor.dtype != tf.resource:
+        return tensor.shape
+    data = resource_variable_ops.get_eager_safe_handle_data(tensor)
+    return tf.TensorShape(data.shape_and_type[0].shape)
+
+
+def _dtype(tensor: tf.Tensor) -> tf.DType:
+    if tensor.dtype != tf.resource:
+        return tensor.dtype
+    data = resource_variable_ops.get_eager_safe_handle_data(tensor)
+    return tf.as_dtype(data.shape_and_type[0].dtype)
+
+
+def _camel(operation: str) -> str:
+    return "".join(map(str.capitalize, operation.split("_")))
