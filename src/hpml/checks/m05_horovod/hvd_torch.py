@@ -434,7 +434,8 @@ CHECK = Check(
         "writers": "All ranks hold the same weights. What do several writers of one file win, and "
         "what do they risk?",
         "raised": "hvd.init() comes before anything else of Horovod's. Rank 0 alone has a "
-        "checkpoint to read: the others cannot open it.",
+        "checkpoint to read: the others cannot open it. Gradients that were computed too often "
+        "before step() were never fetched: whose step() do you call?",
         "hang": ALL_RANKS,
         "mismatch": ALL_RANKS,
     },
