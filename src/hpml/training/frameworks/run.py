@@ -1,0 +1,176 @@
+"""Start a framework's script as its users would, end it in time, and compare it with the serial one.
+
+Each process has one thread. What a script prints last is its result (`task.report`).
+"""
+
+import difflib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.problem import UserError
+from hpml.training.frameworks.task import RESULT
+
+HERE = Path(__file__).parent
+SERIAL = {"torch": "serial_torch", "keras": "serial_keras"}
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_USE_LEGACY_KERAS": "1",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a script told: on how many ranks, after how many steps, how fast and how well."""
+
+    ranks: int
+    steps: int
+    images_per_second: float  # of all ranks together
+    accuracy: float  # of the test images, in [0, 1]
+
+
+def source(script: str) -> str:
+    """The text of a script, by its name without .py."""
+    return (HERE / f"{script}.py").read_text()
+
+
+def changes(serial: str, distributed: str) -> list[str]:
+    """The lines that differ between two scripts, as a diff has them, without their docstrings."""
+    texts = [source(name).splitlines()[2:] for name in (serial, distributed)]
+    lines = difflib.unified_diff(*texts, n=0, lineterm="")
+    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+def lines_of_code(difference: Sequence[str]) -> int:
+    """How many lines of the new script are not in the old one; empty ones do not count."""
+    return sum(line.startswith("+") and len(line) > 1 for line in difference)
+
+
+def missing(script: str) -> str:
+    """What a script needs and this machine lacks, or an empty text."""
+    needs = {"keras": ("tensorflow", "tf_keras"), "lightning": ("lightning",)}
+    needs |= {"horovod": ("horovod",), "worker": ("tensorflow", "tf_keras")}
+    for word, modules in needs.items():
+        for module in modules if word in script else ():
+            if importlib.util.find_spec(module) is None:
+                return f"{module} is not installed"
+    return ""
+
+
+def run(script: str, ranks: int = 1, limit: float = 180.0) -> Outcome:
+    """Run a script on `ranks` processes of this machine; all have ended when this returns.
+
+    Raises UserError, with the last line that was said, when they fail or take longer than `limit`
+    seconds.
+    """
+    if lacking := missing(script):
+        raise UserError(f"{script}: {lacking}: ./hpml doctor says how to get it")
+    with tempfile.TemporaryDirectory(prefix="hpml-frameworks-") as folder:
+        logs, processes = [], []
+        try:
+            for number, (command, environment) in enumerate(_commands(script, ranks)):
+                logs.append(Path(folder) / f"{number}.log")
+                processes.append(_start(command, environment, logs[-1]))
+            codes = _wait(processes, time.monotonic() + limit)
+        finally:
+            for process in processes:
+                _end(process)
+        said = "\n".join(log.read_text(errors="replace") for log in logs)
+    results = [line.partition(RESULT)[2] for line in said.splitlines() if RESULT in line]
+    if any(codes) or not results:
+        last = (said.strip().splitlines() or ["it said nothing"])[-1]
+        late = f"was not done after {limit:.0f} s" if None in codes else "failed"
+        raise UserError(f"{script} on {ranks} ranks {late}: {last}")
+    return Outcome(**json.loads(results[-1]))
+
+
+def _commands(script: str, ranks: int) -> list[tuple[list[str], Mapping[str, str]]]:
+    """What to start, and what to add to its environment."""
+    path = str(HERE / f"{script}.py")
+    python = [sys.executable, path]
+    if script.startswith("ddp"):
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        return [([*torchrun, f"--nproc-per-node={ranks}", path], {})]
+    if script.startswith("horovod"):
+        beside = Path(sys.executable).with_name("horovodrun")
+        horovodrun = [str(beside) if beside.exists() else shutil.which("horovodrun") or ""]
+        options = ["--gloo", "-np", str(ranks), "-H", f"localhost:{ranks}"]
+        return [([*horovodrun, *options, *python], {})]
+    if script.startswith("multi_worker"):
+        workers = [f"127.0.0.1:{port}" for port in _free_ports(ranks)]
+        return [(python, {"TF_CONFIG": tf_config(workers, rank)}) for rank in range(ranks)]
+    return [(python, {})]
+
+
+def tf_config(workers: Sequence[str], rank: int) -> str:
+    """What TensorFlow reads to know who it is: a JSON text with all "address:port", and its own."""
+    task = {"type": "worker", "index": rank}
+    return json.dumps({"cluster": {"worker": list(workers)}, "task": task})
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen:
+    with log.open("w") as file:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, **ONE_THREAD, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _wait(processes: Sequence[subprocess.Popen], deadline: float) -> list[int | None]:
+    """Exit codes; None of what had not ended. When one has failed the others are not waited for."""
+    while time.monotonic() < deadline:
+        codes = [process.poll() for process in processes]
+        if None not in codes or any(codes):
+            return codes
+        time.sleep(0.05)
+    return [process.poll() for process in processes]
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End what was started and all in its session."""
+    import psutil
+
+    left = []
+    if process.poll() is None:
+        try:
+            left = psutil.Process(process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            left = []
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    for child in left:  # horovodrun's are in sessions of their own
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            continue
+    process.wait(10)
