@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from hpml.ranks.evidence import Evidence
+from hpml.ranks.flavour import Flavour, order
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Stage:
     `world` maps the play's world size to this launch's (to resume on another number of ranks).
     Where `dies` is true, ranks that do not return are part of the play, and no fault: other claims
     are still judged, and those that need this stage look at `fault`. With a `link` the ranks are on
-    a network of that rate, if the machine can emulate one, and their traffic is counted.
+    a network of that rate, if the machine can emulate one, and their traffic is counted. `flavour`
+    is what its ranks talk with, the check's own where it is None.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Stage:
     world: Callable[[int], int] = lambda world_size: world_size
     dies: bool = False
     link: str | None = None
+    flavour: Flavour | None = None
 
 
 def fault(evidence: Evidence) -> Problem | None:
@@ -113,6 +116,7 @@ class Check:
     drive: Callable[[ModuleType, Any], Any] | None = None
     stages: tuple[Stage, ...] = ()
     worlds: tuple[int, ...] = (1, 2, 3, 4)
+    flavour: Flavour = "torch"  # as `hpml.ranks.launch` has it; a stage may have another
     process_group: bool = True  # the engine makes the default group before the drive runs
     timeout: float = 20.0  # seconds, per launch
     names: tuple[str, ...] = ()  # what the answer must define, checked before anything runs
@@ -123,3 +127,8 @@ class Check:
     @property
     def points(self) -> int:
         return sum(claim.points for claim in self.claims)
+
+    @property
+    def needs(self) -> Flavour:
+        """The flavour whose warm server can serve all of its launches."""
+        return max([self.flavour, *(s.flavour for s in self.stages if s.flavour)], key=order)

@@ -156,6 +156,7 @@ def _play(
                 answer=source,
                 answer_name=check.id,
                 inputs=given,
+                flavour=stage.flavour or check.flavour,
                 process_group=check.process_group,
                 environment=environment,
                 cwd=scratch,

@@ -11,7 +11,13 @@ from hpml.ranks.evidence import Call, Diagnosis
 from hpml.ranks.ledger import MAX_PRINTED, RankLog
 
 # What a member of a group may bring that differs from the others', by operation
-_SHAPES_MAY_DIFFER = {"barrier", "init_process_group", "all_to_all", "all_to_all_single", "scatter"}
+_SHAPES_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} | {
+    "allgather",  # Horovod's: the first dimension may be each rank's own
+    "grouped_allgather",
+    "alltoall",
+    "join",
+}
+MEETING = ("init_process_group", "hvd.init")  # no calls of a group, but what makes it
 _POINT_TO_POINT = {"send", "recv"}
 # Errors with which Gloo says that somebody else is gone
 _CONSEQUENCES = (
@@ -20,6 +26,7 @@ _CONSEQUENCES = (
     "broken pipe",
     "gloo",
     "timed out",
+    "horovod has been shut down",
 )
 
 
@@ -31,9 +38,9 @@ class Agreement:
 
     def broken_by(self, call: Call) -> bool:
         """Whether `call` differs from the first one that a rank made at its place."""
-        if _is_point_to_point(call) or call.operation == "init_process_group":
+        if _is_point_to_point(call) or call.operation in MEETING:
             return False
-        first = self._first.setdefault((call.group, call.sequence), call)
+        first = self._first.setdefault((call.group, call.tensor, call.sequence), call)
         return any(
             getattr(first, what) != getattr(call, what)
             for what in ("operation", "shape", "dtype", "detail")
@@ -45,9 +52,9 @@ def mismatch(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
     by_place: dict[tuple, dict[int, Call]] = defaultdict(dict)
     for log in logs:
         for call in log.calls:
-            if not _is_point_to_point(call) and call.operation != "init_process_group":
-                by_place[call.group, call.sequence][log.rank] = call
-    for (group, _), calls in sorted(by_place.items(), key=lambda item: item[0][1]):
+            if not _is_point_to_point(call) and call.operation not in MEETING:
+                by_place[call.group, call.tensor, call.sequence][log.rank] = call
+    for (group, _, _), calls in sorted(by_place.items(), key=lambda item: item[0][2]):
         if len(calls) < 2 or any(rank not in group for rank in calls):
             continue
         operations = {call.operation for call in calls.values()}
@@ -65,16 +72,20 @@ def mismatch(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
             if what != "operations or roots" and operation in _SHAPES_MAY_DIFFER:
                 continue
             if len({key(call) for call in calls.values()}) > 1:
-                sentence = f"ranks bring different {what} to {operation}: " + _listing(
+                named = _what(next(iter(calls.values())))
+                sentence = f"ranks bring different {what} to {named}: " + _listing(
                     calls, lambda call: f"{_brings(call)} ({_place(call, of)})"
                 )
                 return Diagnosis("mismatch", sentence, _odd_ones(calls, key))
     return None
 
 
-def can_complete(log: RankLog, logs: Sequence[RankLog]) -> bool:
-    """Whether the call that `log`'s rank waits for has all it needs: it is the network's turn."""
-    call = log.pending
+def can_complete(log: RankLog, logs: Sequence[RankLog], call: Call | None = None) -> bool:
+    """Whether `call`, by default the one that `log`'s rank waits for, has all it needs.
+
+    It is the network's turn then.
+    """
+    call = call or log.pending
     if call is None:
         return False
     by_rank = {other.rank: other for other in logs}
@@ -94,13 +105,24 @@ def can_complete(log: RankLog, logs: Sequence[RankLog]) -> bool:
                 return True
         return False
     return all(
-        any(
-            c.sequence == call.sequence and c.group == call.group and c.operation == call.operation
-            for c in by_rank[rank].calls
-        )
+        any(_is_same(c, call) for c in by_rank[rank].calls) or _has_joined(by_rank[rank])
         for rank in call.group
         if rank in by_rank
     )
+
+
+def _is_same(one: Call, other: Call) -> bool:
+    """Whether they are two ranks' parts of one call."""
+    return all(
+        getattr(one, what) == getattr(other, what)
+        for what in ("sequence", "group", "operation", "tensor")
+    )
+
+
+def _has_joined(log: RankLog) -> bool:
+    """Whether the rank takes part in whatever the others do: it waits in Horovod's join."""
+    pending = log.pending
+    return pending is not None and pending.operation == "join"
 
 
 def hang(logs: Sequence[RankLog], of: str) -> Diagnosis:
@@ -246,9 +268,16 @@ def _last_call(log: RankLog, of: str) -> str:
 
 def _name(call: Call, of: str) -> str:
     peer = f" {call.detail}" if _is_point_to_point(call) else ""
-    if call.operation == "init_process_group":
-        return "init_process_group" + (f" (line {call.line} {of})" if call.line else "")
-    return f"{call.operation}{peer} ({_place(call, of)})"
+    if call.operation in MEETING:
+        return call.operation + (f" (line {call.line} {of})" if call.line else "")
+    return f"{_what(call)}{peer} ({_place(call, of)})"
+
+
+def _what(call: Call) -> str:
+    """The operation, with the name of Horovod's tensor where it was given one."""
+    name = call.tensor.removeprefix(f"{call.operation}.")
+    named = name and not name.startswith("noname")
+    return f"{call.operation} of {name!r}" if named else call.operation
 
 
 def _place(call: Call, of: str) -> str:

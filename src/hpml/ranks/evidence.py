@@ -20,6 +20,12 @@ class Call:
     the start of the launch. `waited` is when the rank began to wait for the call to complete (for a
     blocking call, right after `issued`), None if it never waited or the call was complete by
     then. `finished` is when the call was complete, as far as the rank noticed; else None.
+
+    A call of Horovod's has the operation as Horovod names it ("allreduce", "grouped_allreduce",
+    "allgather", "broadcast", "alltoall", "reducescatter", "join", "barrier"), and in `tensor` the
+    name under which ranks find each other's, as Horovod's timeline shows it:
+    "allreduce.grad.fc.weight", or "allreduce.noname.3" where none was given. `sequence` then counts
+    the calls for that tensor. `hvd.init` is a call too, "hvd.init".
     """
 
     index: int
@@ -34,6 +40,7 @@ class Call:
     issued: float
     waited: float | None = None
     finished: float | None = None
+    tensor: str = ""  # Horovod's name for it; torch.distributed goes by the order of calls alone
 
 
 @dataclass(frozen=True)

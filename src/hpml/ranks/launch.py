@@ -10,8 +10,10 @@ import cloudpickle
 
 from hpml.link import parse_link
 from hpml.problem import UserError
+from hpml.ranks import flavour as flavours
 from hpml.ranks import warm
 from hpml.ranks.evidence import Evidence
+from hpml.ranks.flavour import Flavour
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
 from hpml.ranks.server import MAX_RANKS
@@ -25,6 +27,7 @@ def launch(
     answer: str | None = None,
     answer_name: str = "answer",
     inputs: Sequence[Any] | None = None,
+    flavour: Flavour = "torch",
     process_group: bool = True,
     environment: Callable[[int], Mapping[str, str]] | None = None,
     cwd: str | os.PathLike | None = None,
@@ -45,6 +48,15 @@ def launch(
     Without, a rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT in its environment, as under torchrun; `environment(rank)` adds to it.
 
+    With `flavour` "horovod" or "horovod-tensorflow" ranks talk through Horovod and its Gloo:
+    `hvd.init()` of horovod.torch, or of horovod.tensorflow, was called when the drive starts
+    (another call does nothing more). Without `process_group` the drive calls it. The environment is
+    then horovodrun's: HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK and so on, and no RANK or
+    MASTER_ADDR; settings as HOROVOD_FUSION_THRESHOLD, HOROVOD_CYCLE_TIME or HOROVOD_TIMELINE are
+    given by `environment`. In TensorFlow's flavour tf.keras is Keras 2 (TF_USE_LEGACY_KERAS=1), for
+    which Horovod's Keras interface was made. Calls in the evidence have Horovod's names of
+    operations, and the name of the `tensor` by which ranks find each other's.
+
     Ranks run in `cwd` (default: an empty folder that goes when they do), each with `threads`
     threads. `on_output(rank, text)` sees their stdout and stderr as it comes. `watched` is the code
     whose lines are reported (default: the answer, or else the file of the drive).
@@ -62,9 +74,10 @@ def launch(
     collectives or with different shapes, ranks that wait for what cannot come: each ends the launch
     and is told in `evidence.diagnosis`; so does `timeout`, in seconds.
 
-    Raises UserError for arguments that cannot be meant, `warm.ServerDied` where no ranks can be
-    had.
+    Raises UserError for arguments that cannot be meant and for a flavour that is not installed,
+    `warm.ServerDied` where no ranks can be had.
     """
+    flavours.check(flavour)
     if not 1 <= world_size <= MAX_RANKS:
         raise UserError(f"world size {world_size}: give a number from 1 to {MAX_RANKS}")
     if inputs is not None and len(inputs) != world_size:
@@ -75,8 +88,9 @@ def launch(
     drive_bytes = cloudpickle.dumps(drive)
     port = _free_port()
     # Made by the supervisor, and removed: it may see another /tmp than this process.
-    scratch = os.path.join(warm.server().tmp, f"hpml-ranks-{secrets.token_hex(8)}")
-    folder = os.path.join(scratch, "work") if cwd is None else warm.server().folder(cwd)
+    server = warm.server(flavour)
+    scratch = os.path.join(server.tmp, f"hpml-ranks-{secrets.token_hex(8)}")
+    folder = os.path.join(scratch, "work") if cwd is None else server.folder(cwd)
     jobs = [
         Job(
             drive=drive_bytes,
@@ -87,16 +101,9 @@ def launch(
             world_size=world_size,
             store=os.path.join(scratch, "store"),
             cwd=folder,
-            environment={
-                "RANK": str(rank),
-                "WORLD_SIZE": str(world_size),
-                "LOCAL_RANK": str(rank % per_node),
-                "LOCAL_WORLD_SIZE": str(per_node),
-                "GROUP_RANK": str(rank // per_node),
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-            },
+            environment=dict(flavours.environment(flavour, rank, world_size, per_node, port)),
             extra_environment=dict(environment(rank)) if environment is not None else {},
+            flavour=flavour,
             process_group=process_group,
             timeout=timeout,
             threads=threads,
@@ -104,7 +111,7 @@ def launch(
         )
         for rank in range(world_size)
     ]
-    with Running(jobs, scratch, watched, timeout, on_output, asked) as running:
+    with Running(jobs, scratch, watched, timeout, on_output, asked, server) as running:
         return running.until_ended()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from hpml.ranks.diagnose import MEETING
 from hpml.ranks.evidence import Call, RankEvidence
 
 # Okabe and Ito, Color Universal Design (2008): told apart also by colour-blind readers.
@@ -11,7 +12,7 @@ IN_FLIGHT = 0.3  # opacity of a call that its rank does not wait for
 
 def drawn_calls(rank: RankEvidence) -> list[Call]:
     """The calls of a rank without the one that makes the process group, which dwarfs the others."""
-    return [call for call in rank.calls if call.operation != "init_process_group"]
+    return [call for call in rank.calls if call.operation not in MEETING]
 
 
 def lanes(calls: Iterable[Call]) -> list[int]:

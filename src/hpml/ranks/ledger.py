@@ -116,7 +116,21 @@ class RankLog:
             raise ValueError(f"call {index} was never made")
         return place
 
-    def _call(self, now, index, operation, group, sequence, dtype, shape, nbytes, detail, line, at):
+    def _call(
+        self,
+        now,
+        index,
+        operation,
+        group,
+        sequence,
+        dtype,
+        shape,
+        nbytes,
+        detail,
+        line,
+        at,
+        tensor="",
+    ):
         if (self.calls and index != self.calls[-1].index + 1) or not 0 <= index <= MAX_CALLS:
             raise ValueError(f"call {index} after {len(self.calls)} calls")
         self.calls.append(
@@ -131,6 +145,7 @@ class RankLog:
                 detail=_text(detail),
                 line=_line(line),
                 issued=self._time(at, now),
+                tensor=_text(tensor),
             )
         )
 

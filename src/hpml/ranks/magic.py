@@ -13,10 +13,12 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from hpml.problem import UserError
 from hpml.ranks.evidence import Evidence
+from hpml.ranks.flavour import Flavour
 from hpml.ranks.launch import launch
 from hpml.ranks.watch import Watched
 
 _CELL = "<cell>"
+HOROVOD: dict[str, Flavour] = {"torch": "horovod", "tensorflow": "horovod-tensorflow"}
 
 
 class RanksFailed(Exception):
@@ -38,6 +40,10 @@ def _parser() -> _Parser:
     parser.add_argument("--evidence", default="", help="name for the launch's Evidence")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds")
     parser.add_argument("--link", help="rate of each rank's link, or nodes=2x2,intra=…,inter=…")
+    parser.add_argument(
+        "--horovod", nargs="?", const="torch", choices=tuple(HOROVOD), help="under which framework"
+    )
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--threads", type=int, default=1, help="per rank")
     parser.add_argument("--live", action="store_true", help="show output as it comes")
     parser.add_argument("--stacks", action="store_true", help="where ranks stood, on a failure")
@@ -46,13 +52,18 @@ def _parser() -> _Parser:
 
 
 def ranks(line: str, cell: str) -> None:
-    """Run the cell on N ranks: `%%ranks N [--link RATE] [--out NAMES] [--evidence NAME]
-    [--timeout S] [--threads T] [--live] [--stacks] [--no-group]`.
+    """Run the cell on N ranks: `%%ranks N [--horovod [tensorflow]] [--link RATE] [--out NAMES]
+    [--evidence NAME] [--env NAME=VALUE ...] [--timeout S] [--threads T] [--live] [--stacks]
+    [--no-group]`.
 
     Each rank has the names that the cell uses from the notebook, `rank` and `world_size`, and,
     unless `--no-group`, torch.distributed with the default group. What a rank prints, and the value
     of the cell's last expression, come back marked with the rank. `--out a,b` brings the variables
     a and b back as lists with one item per rank. The notebook's own variables stay as they are.
+
+    `--horovod` has them talk through Horovod instead, under PyTorch, or under TensorFlow with
+    `--horovod tensorflow`: `hvd.init()` was called before the cell. `--env NAME=VALUE` sets a
+    variable of the ranks' environment (HOROVOD_FUSION_THRESHOLD=0, say); it may come several times.
 
     `--link 1gbit` puts each rank behind a link of that rate, `--link
     nodes=2x2,intra=10gbit,inter=1gbit` on two nodes with a slow link between them.
@@ -67,11 +78,14 @@ def ranks(line: str, cell: str) -> None:
     source = f"# %%ranks {line.strip()}\n{cell}"
     names = {} if _is_broken(source) else _names_from(shell.user_ns, source)
     job = cloudpickle.dumps({"source": source, "names": names, "out": out})
+    settings = dict(_setting(text) for text in options.env)
     try:
         evidence = launch(
             _run_cell,
             options.world_size,
             inputs=[job] * options.world_size,
+            flavour=HOROVOD[options.horovod] if options.horovod else "torch",
+            environment=lambda rank: settings,
             process_group=not options.no_group,
             timeout=options.timeout,
             link=options.link,
@@ -94,6 +108,13 @@ def ranks(line: str, cell: str) -> None:
         raise RanksFailed(evidence.diagnosis.sentence)
     for name in out:
         shell.user_ns[name] = [value[name] for value in evidence.values]
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, given, value = text.partition("=")
+    if not given or not name:
+        raise UsageError(f"%%ranks: --env {text}: give NAME=VALUE")
+    return name, value
 
 
 def _is_broken(source: str) -> bool:
@@ -135,8 +156,8 @@ def _run_cell(job: bytes) -> dict[str, Any]:
     namespace = {
         "__name__": "cell",
         **work["names"],
-        "rank": int(os.environ["RANK"]),
-        "world_size": int(os.environ["WORLD_SIZE"]),
+        "rank": int(os.environ.get("RANK") or os.environ["HOROVOD_RANK"]),
+        "world_size": int(os.environ.get("WORLD_SIZE") or os.environ["HOROVOD_SIZE"]),
     }
     tree = ast.parse(source, _CELL)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

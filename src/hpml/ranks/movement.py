@@ -1,5 +1,6 @@
 """Whether a process is getting anywhere, as the operating system sees it."""
 
+import os
 import platform
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import psutil
 _SLEEPING_CALLS = {"x86_64": ("35", "230"), "aarch64": ("101", "115")}.get(platform.machine(), ())
 
 
-def processor_seconds(pid: int, with_children: bool = False) -> float:
+def processor_seconds(pid: int, with_children: bool = False, without: str = "") -> float:
     """User and system seconds that the process has used; of its descendants too where asked.
 
+    Threads that are called `without` are left out, in the process itself, as long as they live.
     0.0 when it is gone.
     """
     try:
@@ -26,7 +28,21 @@ def processor_seconds(pid: int, with_children: bool = False) -> float:
         except psutil.NoSuchProcess:
             continue
         total += times.user + times.system
-    return total
+    return total - (_of_threads(pid, without) if without else 0.0)
+
+
+def _of_threads(pid: int, name: str) -> float:
+    """Seconds of the process's threads of that name. Linux only, elsewhere 0.0."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            head, _, rest = task.read_text().rpartition(")")
+        except OSError:  # it has ended
+            continue
+        if head.partition("(")[2] == name:
+            user, system = rest.split()[11:13]
+            total += int(user) + int(system)
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def network_bytes(pid: int, interface: str) -> int:
@@ -45,21 +61,26 @@ def network_bytes(pid: int, interface: str) -> int:
     return 0
 
 
-def is_busy(pid: int) -> bool:
-    """Whether the process wants a processor or a disk right now, or sleeps until a set time."""
+def is_busy(pid: int, without: str = "") -> bool:
+    """Whether the process wants a processor or a disk right now, or sleeps until a set time.
+
+    Sleeps of threads that are called `without` do not count.
+    """
     try:
         if psutil.Process(pid).status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP):
             return True
     except psutil.NoSuchProcess:
         return False
-    return _sleeps(pid)
+    return _sleeps(pid, without)
 
 
-def _sleeps(pid: int) -> bool:
+def _sleeps(pid: int, without: str) -> bool:
     """Whether a thread is in time.sleep: it will go on by itself. Linux only, elsewhere False."""
     for task in Path(f"/proc/{pid}/task").glob("*/syscall"):
         try:
-            if task.read_text().split(maxsplit=1)[0] in _SLEEPING_CALLS:
+            call = task.read_text().split(maxsplit=1)[0]
+            name = task.with_name("comm").read_text().strip() if without else ""
+            if call in _SLEEPING_CALLS and (not without or name != without):
                 return True
         except OSError:  # the thread ended, or the kernel does not tell
             continue

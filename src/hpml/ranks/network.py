@@ -14,7 +14,9 @@ be added here (see `hpml.wire`). Ranks reach each other and nothing else.
 
 import ctypes
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from hpml.link import Link
 
@@ -22,6 +24,8 @@ INTERFACE = "eth0"  # of each rank, in its own namespace
 
 # Sent bytes, sent packets, received bytes, received packets: the fields of `evidence.Traffic`
 Counts = tuple[int, int, int, int]
+
+Made = TypeVar("Made")
 
 NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000  # CLONE_NEWUSER, CLONE_NEWNET of sched.h
 
@@ -55,6 +59,19 @@ class Network:
         for namespace in self.namespaces:
             os.close(namespace)
         _drop_privileges()
+
+    def on_each(self, make: Callable[[], Made]) -> list[Made]:
+        """What `make` returns on each rank's network. A socket made there stays a socket there."""
+        home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        try:
+            made = []
+            for namespace in self.namespaces:
+                _call("setns", namespace, NEW_NETWORK)
+                made.append(make())
+            return made
+        finally:
+            _call("setns", home, NEW_NETWORK)
+            os.close(home)
 
     def traffic(self) -> dict[str, list[Counts]]:
         """What the interface counters stand at, of "ranks" and of "nodes" that have an uplink.

@@ -22,8 +22,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from hpml.ranks import encoding, recorder, stationary
+from hpml.ranks import encoding, flavour, horovod_recorder, recorder, stationary
 from hpml.ranks.channel import EventSender, receive_job
+from hpml.ranks.flavour import Flavour
 
 # Signals that neither training scripts nor schedulers use for themselves
 STACK_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
@@ -44,6 +45,7 @@ class Job:
     cwd: str
     environment: dict[str, str] = field(default_factory=dict)  # as every rank has it
     extra_environment: dict[str, str] = field(default_factory=dict)  # the caller's, comes last
+    flavour: Flavour = "torch"
     process_group: bool = True
     timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
     threads: int = 1
@@ -109,7 +111,17 @@ def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) 
     random.seed()
     np.random.seed()
     first = 0 if job.process_group else 1
-    recorder.install(recorder.Recorder(send, job.filename, first, delays))
+    told = recorder.Recorder(send, job.filename, first, delays)
+    recorder.install(told)
+    if job.flavour != "torch":
+        # Of waits in hvd.init; the parent ends the launch before
+        os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(job.timeout) + 30))
+        interface = os.environ.get("GLOO_SOCKET_IFNAME", "")
+        os.environ.setdefault("HOROVOD_GLOO_IFACE", interface)
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", interface)
+        flavour.preload(job.flavour)  # has been, but for servers of other flavours
+        flavour.set_threads(job.flavour, job.threads)
+        horovod_recorder.install(told, job.flavour)
     send(["begin", time.monotonic()])
 
 
@@ -135,7 +147,9 @@ def _play(job: Job, delays: Iterator[float]) -> list[Any]:
         arguments.append(answer_module(job.answer, job.filename))
     if job.inputs is not None:
         arguments.append(pickle.loads(job.inputs))
-    if job.process_group:
+    if job.process_group and job.flavour != "torch":
+        horovod_recorder.framework(job.flavour).init()
+    elif job.process_group:
         dist.init_process_group(
             "gloo",
             store=dist.FileStore(job.store, job.world_size),

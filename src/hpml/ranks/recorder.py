@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic, sleep  # by value: an answer may replace them in `time`
 from typing import Any
@@ -60,6 +61,15 @@ _INPUT_POSITION = {
 }
 
 
+@dataclass(frozen=True)
+class Carried:
+    """What a rank puts into a call: dtype and shape of the first tensor, bytes of all."""
+
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    nbytes: int = 0
+
+
 class Recorder:
     """Writes the ledger of one rank: numbers its calls and hands each event to `send`.
 
@@ -102,17 +112,21 @@ class Recorder:
         tensors: list[torch.Tensor] | None = None,
         detail: str = "",
         peer: int | None = None,
+        *,
+        tensor: str = "",
+        carried: Carried | None = None,
     ) -> int:
         """Tells that a call begins; returns its index. `peer` keeps one sequence per sender,
-        receiver and tag, since point-to-point calls are matched by those and not by the group."""
-        tensors = tensors or []
-        first = tensors[0] if tensors else None
+        receiver and tag, since point-to-point calls are matched by those and not by the group; so
+        does `tensor`, a name, for calls that are matched by that. `carried` is what goes in where
+        it is in no tensor of torch."""
+        carried = carried or _carried(tensors or [])
         if (wait := next(self._delays, 0.0)) > 0:
             sleep(wait)
         with self._lock:
             self._calls += 1
             index = self._calls
-            key = (group, operation, peer, detail) if peer is not None else group
+            key = (group, operation, peer, detail) if peer is not None else (group, tensor)
             self._sequences[key] = sequence = self._sequences.get(key, 0) + 1
             event = [
                 "call",
@@ -120,12 +134,13 @@ class Recorder:
                 operation,
                 list(group),
                 sequence,
-                "" if first is None else str(first.dtype).removeprefix("torch."),
-                [] if first is None else list(first.shape),
-                sum(t.numel() * t.element_size() for t in tensors),
+                carried.dtype,
+                list(carried.shape),
+                carried.nbytes,
                 detail,
                 self.line(),
                 monotonic(),
+                tensor,
             ]
             self._send(event)
         return index
@@ -255,6 +270,16 @@ def _recorded(method: str) -> Callable[..., Work]:
 
 for _method in OPERATIONS:
     setattr(RecordedGroup, _method, _recorded(_method))
+
+
+def _carried(tensors: list[torch.Tensor]) -> Carried:
+    if not tensors:
+        return Carried()
+    return Carried(
+        str(tensors[0].dtype).removeprefix("torch."),
+        tuple(tensors[0].shape),
+        sum(tensor.numel() * tensor.element_size() for tensor in tensors),
+    )
 
 
 def _flat(value: Any) -> list[torch.Tensor]:

@@ -34,10 +34,16 @@ class Running:
         timeout: float,
         on_output: Callable[[int, str], None] | None,
         link: Link | None = None,
+        server: warm.WarmServer | None = None,
     ) -> None:
-        self._server = warm.server()
+        self._server = server or warm.server(jobs[0].flavour)
         self._world_size = len(jobs)
-        self._header = {"scratch": scratch, "cwd": jobs[0].cwd, "link": link and link.text}
+        self._header = {
+            "scratch": scratch,
+            "cwd": jobs[0].cwd,
+            "link": link and link.text,
+            "rendezvous": jobs[0].flavour != "torch",
+        }
         self._words = watched.words
         self._on_output = on_output
         self._link, self._no_link = link, ""
@@ -53,8 +59,15 @@ class Running:
         # The server may have taken seconds to start; that is not the launch's time.
         self._started = time.monotonic()
         self._logs = [RankLog(job.rank, self._started) for job in jobs]
-        linked = link is not None
-        self._watch = Watch(self._logs, watched, timeout, self._stacks, self._started, linked)
+        self._watch = Watch(
+            self._logs,
+            watched,
+            timeout,
+            self._stacks,
+            self._started,
+            linked=link is not None,
+            flavour=jobs[0].flavour,
+        )
 
     def __enter__(self) -> "Running":
         return self
@@ -274,7 +287,7 @@ class Running:
 def _may_still_come(log: RankLog) -> bool:
     """Whether the rank is at work, or on its way into the group."""
     pending = log.pending
-    return log.end is None and (pending is None or pending.operation == "init_process_group")
+    return log.end is None and (pending is None or pending.operation in diagnose.MEETING)
 
 
 def _has_data(channel: socket.socket) -> bool:

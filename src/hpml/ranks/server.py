@@ -2,6 +2,9 @@
 
     parent ── control socket ──► server ── fork ──► supervisor (one per launch) ── fork ──► ranks
 
+Where ranks talk through Horovod, the server has imported that as well, and the supervisor forks the
+store at which they meet.
+
 The supervisor reaps its ranks, tells the parent how each ended, and ends them all when the parent
 says so or is gone. It is a subreaper: whatever a rank starts, in a session of its own or not, comes
 back to it and is killed with the rest. Should the supervisor itself be killed, the server, which is
@@ -22,7 +25,7 @@ import time
 
 import psutil
 
-from hpml.ranks import pages
+from hpml.ranks import flavour, pages, rendezvous
 
 MAX_RANKS = 64  # their descriptors travel in one message, which carries 253 at most
 PER_RANK = 3  # descriptors: its channel, its output, its stacks
@@ -32,6 +35,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     gc.disable()  # what is imported stays; to look through it all takes 15 % of the time
     _import_what_ranks_use()
+    flavour.preload(sys.argv[2])
     become_subreaper()
     # What is there now is never collected again: the ranks then share its pages for good.
     gc.collect()
@@ -190,20 +194,27 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         scratch = header.get("scratch", "")
         os.makedirs(scratch, mode=0o700)
         os.makedirs(header["cwd"], exist_ok=True)
-        network = _network(header.get("link"), len(fds) // PER_RANK, control)
+        meets = header.get("rendezvous", False)
+        network, listeners = _network(header.get("link"), len(fds) // PER_RANK, control, meets)
         wake_in, wake_out = os.pipe()
         os.set_blocking(wake_in, False)
         os.set_blocking(wake_out, False)
         signal.set_wakeup_fd(wake_out)
+        keep_out = [*fds, control.fileno(), wake_in, wake_out]
+        store = _fork_store(listeners, keep_out) if listeners else None
         pids: dict[int, int] = {}  # of ranks not yet reaped
         for rank in range(len(fds) // PER_RANK):
+            own = fds[PER_RANK * rank :][:PER_RANK]
+            meet = _where(listeners[rank % len(listeners)]) if listeners else {}
             pid = os.fork()
             if pid == 0:
-                keep_out = [*fds, control.fileno(), wake_in, wake_out]
-                _become_rank(fds[PER_RANK * rank :][:PER_RANK], keep_out, network, rank)
+                shut = [*keep_out, *(listener.detach() for listener in listeners)]
+                _become_rank(own, shut, network, rank, meet)
             pids[pid] = rank
         for fd in fds:
             os.close(fd)
+        for listener in listeners:
+            listener.close()
         _tell(control, {"pids": list(pids)})
         while True:
             readable, _, _ = select.select([control, wake_in], [], [])
@@ -214,6 +225,9 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
                 break
         for pid in pids:  # the usual case: nothing but the ranks themselves
             os.kill(pid, signal.SIGKILL)
+        if store is not None:
+            with contextlib.suppress(ProcessLookupError):  # a rank may have killed it
+                os.kill(store, signal.SIGKILL)
         gone = _all_reaped(deadline=time.monotonic() + 0.05) or kill_descendants()
         if network is not None:
             _tell(control, {"traffic": network.traffic()})
@@ -223,23 +237,57 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         os._exit(0)
 
 
-def _network(link: str | None, world_size: int, control: socket.socket) -> "network.Network | None":  # noqa: F821
-    """The network that the launch asks for; None where it asks for none, or cannot have it."""
+def _network(
+    link: str | None, world_size: int, control: socket.socket, meets: bool
+) -> "tuple[network.Network | None, list[socket.socket]]":  # noqa: F821
+    """The network that the launch asks for; None where it asks for none, or cannot have it.
+
+    With the sockets at which its ranks can be met, if `meets`: one on each one's network.
+    """
     if link is None:
-        return None
+        return None, [rendezvous.listen()] if meets else []
     from hpml.link import parse_link
     from hpml.ranks import network
 
     _allow_looking_inside(True)  # else the kernel does not let it map users; no rank is there yet
     try:
         built = network.build(parse_link(link, world_size), world_size)
+        listeners = built.on_each(rendezvous.listen) if meets else []
     except network.NoNetwork as error:
         _tell(control, {"no_link": str(error)})
-        return None
+        return None, [rendezvous.listen()] if meets else []
     finally:
         _allow_looking_inside(False)
     die_with_parent()  # the kernel forgets it when a process changes its user namespace
-    return built
+    return built, listeners
+
+
+def _fork_store(listeners: list[socket.socket], keep_out: list[int]) -> int:
+    """A process that serves the ranks' rendezvous; returns its number.
+
+    Not this one: what ranks send is nothing to be read where they are watched over.
+    """
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            die_with_parent()
+            for fd in keep_out:
+                os.close(fd)
+            rendezvous.run(listeners)
+        finally:
+            os._exit(70)
+    return pid
+
+
+def _where(listener: socket.socket) -> dict[str, str]:
+    """What tells Horovod where its ranks meet."""
+    address, port = listener.getsockname()
+    return {
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": address,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+    }
 
 
 def _report_ends(control: socket.socket, pids: dict[int, int]) -> None:
@@ -267,6 +315,7 @@ def _become_rank(
     keep_out: list[int],
     network: "network.Network | None",  # noqa: F821
     number: int,
+    meet: dict[str, str],
 ) -> None:
     """The forked rank. Never returns."""
     try:
@@ -279,10 +328,10 @@ def _become_rank(
                 os.close(fd)
         from hpml.ranks import rank
 
-        environment = {}
+        environment = dict(meet)
         if network is not None:
             network.enter(number)
-            environment = network.environment
+            environment |= network.environment
         channel, output, stacks = own
         rank.run(socket.socket(fileno=channel), output, stacks, environment)
     finally:

@@ -1,4 +1,4 @@
-"""The parent's handle on the warm server: started once per process, restarted when it died."""
+"""The parent's handle on its warm servers, one per flavour: started once, again when one died."""
 
 import atexit
 import os
@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from hpml.ranks.flavour import Flavour
 
 START_LIMIT = 120.0  # seconds; importing torch from a cold network file system can take a minute
 
@@ -42,9 +44,14 @@ class Inside:
 
 
 class WarmServer:
-    """A running `hpml.ranks.server`, in a sandbox if one is given. See `server()`."""
+    """A running `hpml.ranks.server`, in a sandbox if one is given. See `server()`.
 
-    def __init__(self, inside: Inside | None = None) -> None:
+    It has imported what ranks of `flavour` use. Others can be had from it too, but import theirs
+    themselves.
+    """
+
+    def __init__(self, inside: Inside | None = None, flavour: Flavour = "torch") -> None:
+        self.flavour = flavour
         ours, theirs = socket.socketpair()
         self._inside = inside
         own = {"PYTHONUNBUFFERED": "1", "GLOO_SOCKET_IFNAME": _loopback()}
@@ -57,6 +64,7 @@ class WarmServer:
                 "-c",
                 _MAIN,
                 str(theirs.fileno()),
+                flavour,
             ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -103,7 +111,7 @@ class WarmServer:
         return self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Block until torch is imported there. Raises ServerDied."""
+        """Block until all is imported there. Raises ServerDied."""
         with self._lock:
             if self._ready:
                 return
@@ -175,8 +183,8 @@ def _loopback() -> str:
     return os.environ.get("GLOO_SOCKET_IFNAME") or next(n for n in ("lo", "lo0") if n in names)
 
 
-_current: tuple[int, WarmServer] | None = None
-_current_lock = threading.Lock()
+_running: dict[Flavour, tuple[int, WarmServer]] = {}  # each with the process that started it
+_running_lock = threading.Lock()
 
 
 _chosen: ContextVar[WarmServer | None] = ContextVar("warm server", default=None)
@@ -192,28 +200,29 @@ def using(chosen: WarmServer) -> Iterator[WarmServer]:
         _chosen.reset(token)
 
 
-def server() -> WarmServer:
-    """This process's warm server, started now if there is none or it died. Does not wait for it.
+def server(flavour: Flavour = "torch") -> WarmServer:
+    """This process's warm server for `flavour`, started now if there is none or it died.
 
-    Within `using`, the one that was chosen there, dead or alive.
+    Does not wait for it. Within `using`, the one that was chosen there, dead or alive, whatever it
+    has imported.
     """
-    global _current
     if (chosen := _chosen.get()) is not None:
         return chosen
-    with _current_lock:
-        if _current is not None and _current[0] == os.getpid() and _current[1].alive():
-            return _current[1]
-        warm = WarmServer()
-        if _current is None:
+    with _running_lock:
+        started_by, warm = _running.get(flavour, (0, None))
+        if warm is not None and started_by == os.getpid() and warm.alive():
+            return warm
+        warm = WarmServer(flavour=flavour)
+        if not _running:
             atexit.register(stop)
-        _current = (os.getpid(), warm)
+        _running[flavour] = (os.getpid(), warm)
         return warm
 
 
 def stop() -> None:
-    """End this process's warm server, if it has one."""
-    global _current
-    with _current_lock:
-        if _current is not None and _current[0] == os.getpid():
-            _current[1].stop()
-        _current = None
+    """End this process's warm servers, those that it has."""
+    with _running_lock:
+        for started_by, warm in _running.values():
+            if started_by == os.getpid() and warm.alive():
+                warm.stop()
+        _running.clear()

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from hpml.ranks import diagnose, movement, stationary
 from hpml.ranks.evidence import Diagnosis
+from hpml.ranks.flavour import Flavour
+from hpml.ranks.horovod_recorder import THREADS
 from hpml.ranks.ledger import RankLog
 from hpml.ranks.network import INTERFACE
 from hpml.ranks.rank import SAMPLE_SIGNAL, STACK_SIGNAL
@@ -36,7 +38,8 @@ class Watch:
     """Looks at the ranks' logs, processes and stacks. Times are those of `time.monotonic`.
 
     `pids` (by rank) and `moved` are set by who hears from the ranks. `linked`: each rank has a link
-    of its own, on which a message can be under way for long.
+    of its own, on which a message can be under way for long. `flavour` is what the ranks talk
+    with: Horovod has threads of its own, which go on for ever.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class Watch:
         stack_pipes: Sequence[int],
         started: float,
         linked: bool = False,
+        flavour: Flavour = "torch",
     ) -> None:
         self.pids: list[int] = []
         self.moved = True  # something was heard since the last look
@@ -55,7 +59,10 @@ class Watch:
         self._quiet = 0.0  # seconds, up to the last look
         self._last_look = started
         self._processor: dict[int, float] = {}
-        self._linked = linked
+        # Horovod's threads ask each other all the time whether there is something to do.
+        self._bystanders = THREADS if flavour != "torch" else ""
+        self._linked = linked and not self._bystanders
+        self._in_graphs = flavour == "horovod-tensorflow"
         self._network: dict[int, int] = {}
         self._first_fault: float | None = None
 
@@ -123,7 +130,7 @@ class Watch:
             # Polling for the others is no movement, whatever processor time it takes.
             return diagnose.can_complete(log, self._logs)
         pid = self.pids[log.rank]
-        used = movement.processor_seconds(pid, with_children=self._quiet > QUIET / 2)
+        used = movement.processor_seconds(pid, self._quiet > QUIET / 2, self._bystanders)
         if used - self._processor.get(log.rank, 0.0) > WORKING:
             self._processor[log.rank] = used
             return True
@@ -132,7 +139,13 @@ class Watch:
             if carried - self._network.get(log.rank, 0) > ARRIVING:
                 self._network[log.rank] = carried
                 return True
-        return movement.is_busy(pid)
+        if self._in_graphs and any(
+            diagnose.can_complete(log, self._logs, call)
+            for call in log.calls
+            if call.finished is None
+        ):
+            return True  # TensorFlow waits for what its graph has submitted out of our sight
+        return movement.is_busy(pid, self._bystanders)
 
     def _loops(self, log: RankLog, now: float) -> bool:
         """Whether several looks found the rank in a loop in which nothing changes."""

@@ -1,0 +1,110 @@
+"""What ranks talk with: torch.distributed, or Horovod under PyTorch or TensorFlow.
+
+Each flavour's warm server has imported what those before it have, and more, so that a server of a
+later flavour can serve an earlier one too, if at a larger fork's price.
+"""
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from hpml.problem import UserError
+
+Flavour = Literal["torch", "horovod", "horovod-tensorflow"]
+FLAVOURS: tuple[Flavour, ...] = ("torch", "horovod", "horovod-tensorflow")
+
+# Extension modules of Horovod, by the flavour that needs them
+_EXTENSIONS = {"horovod": "torch/mpi_lib_v2*.so", "horovod-tensorflow": "tensorflow/mpi_lib*.so"}
+_PACKAGES = {"horovod": (), "horovod-tensorflow": ("tensorflow", "tf_keras")}
+
+
+def check(flavour: str) -> None:
+    """Raises UserError where `flavour` is none, or this Python lacks what it takes."""
+    if flavour not in FLAVOURS:
+        raise UserError(f"flavour {flavour!r}: give one of {', '.join(FLAVOURS)}")
+    if why := missing(flavour):
+        raise UserError(f"ranks with {flavour}: {why}")
+
+
+def missing(flavour: Flavour) -> str | None:
+    """What this Python lacks for `flavour`, with the remedy; None where all is there."""
+    if flavour == "torch":
+        return None
+    for package in ("horovod", *_PACKAGES[flavour]):
+        if find_spec(package) is None:
+            return f"{package} is not installed: ./hpml doctor says what to do"
+    (folder,) = find_spec("horovod").submodule_search_locations
+    if not any(Path(folder).glob(_EXTENSIONS[flavour])):
+        framework = _EXTENSIONS[flavour].partition("/")[0]
+        return f"Horovod was built without {framework}: ./hpml doctor says what to do"
+    return None
+
+
+def order(flavour: Flavour) -> int:
+    """Its place among FLAVOURS: a server of one flavour can serve those of smaller order."""
+    return FLAVOURS.index(flavour)
+
+
+def preload(flavour: Flavour) -> None:
+    """Import what ranks of `flavour` use, and compute nothing: who did is not to fork."""
+    if order(flavour) >= order("horovod"):
+        import horovod.torch
+
+        assert horovod
+    if order(flavour) >= order("horovod-tensorflow"):
+        # Horovod 0.28's Keras interface was made for Keras 2; TensorFlow reads it when imported.
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its greetings, on every rank
+        import horovod.tensorflow.keras
+        import tensorflow
+        import tf_keras
+
+        assert tensorflow.keras  # imported when it is looked at
+        assert tf_keras
+
+
+def set_threads(flavour: Flavour, threads: int) -> None:
+    """What TensorFlow may use in this rank, which has not computed yet. PyTorch's are set apart."""
+    if flavour == "horovod-tensorflow":
+        import tensorflow as tf
+
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        # One that waits, in a Python function of a graph, must not keep all others from running.
+        tf.config.threading.set_inter_op_parallelism_threads(max(threads, 2))
+
+
+def environment(
+    flavour: Flavour, rank: int, world_size: int, per_node: int, port: int
+) -> Mapping[str, str]:
+    """What a rank finds in its environment: torchrun's variables, or horovodrun's.
+
+    Where Horovod's ranks meet (HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT) is known when the launch
+    is under way, and comes from there.
+    """
+    node, local_rank = divmod(rank, per_node)
+    local_size = min(per_node, world_size - node * per_node)
+    if flavour == "torch":
+        return {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(world_size),
+            "LOCAL_RANK": str(local_rank),
+            "LOCAL_WORLD_SIZE": str(local_size),
+            "GROUP_RANK": str(node),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
+    return {
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(world_size),
+        "HOROVOD_LOCAL_RANK": str(local_rank),
+        "HOROVOD_LOCAL_SIZE": str(local_size),
+        # Horovod counts the nodes that have a process of this local rank
+        "HOROVOD_CROSS_RANK": str(node),
+        "HOROVOD_CROSS_SIZE": str(-(-(world_size - local_rank) // per_node)),
+        "HOROVOD_HOSTNAME": f"node{node}",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_LOG_HIDE_TIME": "1",
+    }

@@ -1,0 +1,106 @@
+"""The door between horovod.torch and its C++ library, with a recorder beside it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from hpml.ranks.horovod_recorder import Groups
+from hpml.ranks.recorder import Recorder
+
+_PREFIX = "horovod_torch_"
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """Where an operation's arguments are (horovod/torch/mpi_ops.py, Horovod 0.28.1)."""
+
+    name: int | None = None
+    process_set: int | None = None
+    reduction: int | None = None
+    root: int | None = None
+
+
+_OPERATIONS = {
+    "allreduce": _Arguments(name=3, reduction=4, process_set=7),
+    "grouped_allreduce": _Arguments(name=3, reduction=4, process_set=7),
+    "allgather": _Arguments(name=2, process_set=3),
+    "grouped_allgather": _Arguments(name=2, process_set=3),
+    "broadcast": _Arguments(root=2, name=3, process_set=4),
+    "alltoall": _Arguments(name=4, process_set=5),
+    "reducescatter": _Arguments(name=2, reduction=3, process_set=4),
+    "grouped_reducescatter": _Arguments(name=2, reduction=3, process_set=4),
+    "join": _Arguments(),
+    "barrier": _Arguments(process_set=0),
+}
+
+
+class Told:
+    """Stands where `horovod.torch.mpi_ops` has its library `mpi_lib_v2`."""
+
+    def __init__(self, library: Any, recorder: Recorder, groups: Groups) -> None:
+        self._library, self._recorder, self._groups = library, recorder, groups
+        self._handles: dict[int, int] = {}  # handle → index of the call
+        self._last_handle = 0  # Horovod counts them, and names after them what has no name
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._library, name)
+        operation = name.removeprefix(_PREFIX).partition("_async_")[0]
+        if operation in _OPERATIONS:
+            return self._submitting(operation, function)
+        return function
+
+    def horovod_torch_wait_and_clear(self, handle: int) -> None:
+        index = self._handles.pop(handle, None)
+        if index is None:
+            return self._library.horovod_torch_wait_and_clear(handle)
+        self._recorder.wait(index)
+        self._library.horovod_torch_wait_and_clear(handle)
+        self._recorder.finish(index)
+
+    def horovod_torch_poll(self, handle: int) -> int:
+        done = self._library.horovod_torch_poll(handle)
+        if done and handle in self._handles:
+            self._recorder.finish(self._handles[handle])
+        return done
+
+    def horovod_torch_reset(self) -> None:
+        self._handles.clear()
+        self._last_handle = 0
+        self._library.horovod_torch_reset()
+
+    def _submitting(self, operation: str, function: Callable[..., int]) -> Callable[..., int]:
+        places = _OPERATIONS[operation]
+
+        def submit(*args: Any) -> int:
+            if not self._groups.known:
+                return function(*args)  # which says so
+            name = args[places.name] if places.name is not None else ""
+            tensors = args[0] if operation not in ("join", "barrier") else []
+            detail = ""
+            if places.reduction is not None:
+                detail = self._groups.reduction(args[places.reduction])
+            elif places.root is not None:
+                detail = f"from {args[places.root]}"
+            index = self._recorder.enter(
+                operation,
+                self._groups.ranks(0 if places.process_set is None else args[places.process_set]),
+                [tensors] if isinstance(tensors, torch.Tensor) else list(tensors),
+                detail,
+                tensor=self._name(operation, name),
+            )
+            self._last_handle += 1  # also where the call then fails
+            handle = function(*args)
+            self._handles[handle] = index
+            self._last_handle = handle
+            return handle
+
+        return submit
+
+    def _name(self, operation: str, name: str | bytes) -> str:
+        """What Horovod calls the tensor: GetOpName in horovod/torch/mpi_ops_v2.cc."""
+        if operation in ("join", "barrier"):
+            return f"{operation}.noname"
+        given = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
+        return f"{operation}.{given or f'noname.{self._last_handle + 1}'}"
