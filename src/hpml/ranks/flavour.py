@@ -4,8 +4,11 @@ Each flavour's warm server has imported what those before it have, and more, so 
 later flavour can serve an earlier one too, if at a larger fork's price.
 """
 
+import contextlib
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -56,13 +59,47 @@ def preload(flavour: Flavour) -> None:
     if order(flavour) >= order("horovod-tensorflow"):
         # Horovod 0.28's Keras interface was made for Keras 2; TensorFlow reads it when imported.
         os.environ["TF_USE_LEGACY_KERAS"] = "1"
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its greetings, on every rank
-        import horovod.tensorflow.keras
-        import tensorflow
-        import tf_keras
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        with _silence():
+            import horovod.tensorflow.keras
+            import tensorflow
+            import tf_keras
 
-        assert tensorflow.keras  # imported when it is looked at
-        assert tf_keras
+            assert tensorflow.keras  # imported when it is looked at
+            assert tf_keras
+        _leave_to_python("horovod", "hpml")
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """No greetings of TensorFlow's C++ code on stderr, whatever the level it logs at."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _leave_to_python(*packages: str) -> None:
+    """Have AutoGraph take the functions of `packages` as they are, and not rewrite them.
+
+    They ask for tf.cond themselves where they need it, and to rewrite them takes every rank a
+    second.
+    """
+    import horovod.tensorflow
+    import tensorflow as tf
+    from tensorflow.python.autograph.core import config
+
+    rules = tuple(config.DoNotConvert(package) for package in packages)
+    config.CONVERSION_RULES = (*rules, *config.CONVERSION_RULES)
+    # What is made a graph by itself is rewritten whatever the rules.
+    for module in (horovod.tensorflow, horovod.tensorflow.functions):
+        module._make_subgraph = partial(tf.function, autograph=False)
 
 
 def set_threads(flavour: Flavour, threads: int) -> None:

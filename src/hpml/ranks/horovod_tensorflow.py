@@ -6,7 +6,7 @@ after: two small Python functions are put into the graph, one that tells before 
 one after it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -66,22 +66,24 @@ class Told:
         under_way: list[int] = []  # indices; one, but for a graph that runs twice at a time
         name = ""  # of the node, by which ranks find each other's
 
-        def before(_: Any, *shapes: Any) -> None:
+        def before(*shapes: Any) -> None:
             under_way.append(call.enter(self._recorder, name, shapes))
 
         def after(*_: Any) -> None:
             self._recorder.finish(under_way.pop(0))
 
-        with tf.control_dependencies([_telling(before, call.tensors, call.shapes_to_come)]):
-            tensors = [tf.identity(tensor) for tensor in call.tensors]
-        result = function(*call.with_tensors(tensors), **call.kwargs)
-        results = tf.nest.flatten(result)
-        name = results[0].name if isinstance(result, tf.Operation) else results[0].op.name
-        outputs = [] if isinstance(result, tf.Operation) else results
-        with tf.control_dependencies([*results]):
-            told = _telling(after, outputs, [])
-        with tf.control_dependencies([told]):
-            return tf.nest.map_structure(tf.identity, result) if outputs else tf.no_op()
+        tensors, told = _telling(before, call.tensors)
+        with tf.control_dependencies(told):
+            result = function(*call.with_tensors(tensors), **call.kwargs)
+        if isinstance(result, tf.Operation):
+            name = result.name
+            with tf.control_dependencies([result]):
+                _, told = _telling(after, [])
+            with tf.control_dependencies(told):
+                return tf.no_op()
+        name = tf.nest.flatten(result)[0].op.name
+        outputs, _ = _telling(after, tf.nest.flatten(result))
+        return tf.nest.pack_sequence_as(result, outputs)
 
 
 class _Call:
@@ -93,11 +95,6 @@ class _Call:
         self._many = isinstance(first, list | tuple)
         self.tensors = [tf.convert_to_tensor(one) for one in (first if self._many else [first])]
 
-    @property
-    def shapes_to_come(self) -> list[tf.Tensor]:
-        """The shapes that are known only when the graph runs."""
-        return [tf.shape(one) for one in self.tensors if not _shape(one).is_fully_defined()]
-
     def with_tensors(self, tensors: Sequence[tf.Tensor]) -> tuple:
         """The arguments, with others in the tensors' place."""
         if not self.args:
@@ -105,7 +102,7 @@ class _Call:
         return ([*tensors] if self._many else tensors[0], *self.args[1:])
 
     def enter(self, recorder: Recorder, name: str, shapes: Sequence[Any]) -> int:
-        """Tell that it begins; `shapes` are those that were to come."""
+        """Tell that it begins; `shapes` are the tensors', where they are known only now."""
         detail = ""
         if "reduce_op" in self.kwargs:
             detail = self._groups.reduction(self.kwargs["reduce_op"])
@@ -116,32 +113,43 @@ class _Call:
             self._groups.ranks(self.kwargs.get("process_set_id", 0)),
             detail=detail,
             tensor=name,
-            carried=self._carried(iter(shapes)),
+            carried=self._carried(shapes),
         )
 
-    def _carried(self, shapes: Iterator[Any]) -> Carried:
-        known = [
-            tuple(_shape(one)) if _shape(one).is_fully_defined() else tuple(map(int, next(shapes)))
-            for one in self.tensors
-        ]
-        if not known:
+    def _carried(self, shapes: Sequence[Any]) -> Carried:
+        if not self.tensors:
             return Carried()
+        known = [tuple(map(int, s)) for s in shapes or map(_shape, self.tensors)]
         sizes = [prod(s) * _dtype(one).size for s, one in zip(known, self.tensors, strict=True)]
         return Carried(_dtype(self.tensors[0]).name, known[0], sum(sizes))
 
 
 def _telling(
-    function: Callable[..., None], witnesses: Sequence[tf.Tensor], more: Sequence[tf.Tensor]
-) -> tf.Operation:
-    """A node that calls `function` with a number of a witness's, and with `more`.
+    function: Callable[..., None], tensors: Sequence[tf.Tensor]
+) -> tuple[list[tf.Tensor], list[tf.Operation]]:
+    """A node that calls `function` with the shapes of `tensors`; returns those, to be gone on with.
 
-    It depends on the witness, so that it is not taken for a constant and run when the graph is
-    made. It has no state as far as TensorFlow knows: nodes that have are run one after the other,
-    and no two operations would ever be under way together. Without a witness it has to have some.
+    What uses them comes after the node: it hands out the first one's shape, which that one is given
+    once more, as costs no copy. It depends on a number of it, or else it would be taken for a
+    constant and run when the graph is made. It has no state as far as TensorFlow knows: nodes that
+    have are run one after the other, and no two operations would ever be under way together.
+
+    Variables have no shapes to give. There, and without tensors, the node is one with state, and
+    is returned too, to be depended upon.
     """
-    plain = [one for one in witnesses if one.dtype != tf.resource][:1]
-    numbers = [tf.reshape(tf.stop_gradient(one), [-1])[:1] for one in plain] or [tf.zeros([])]
-    return tf.numpy_function(function, [*numbers, *more], [], stateful=not plain)
+    if not tensors or tensors[0].dtype == tf.resource:
+        return [*tensors], [tf.numpy_function(lambda: function(), [], [])]
+
+    def tell(_: Any, *shapes: Any) -> Any:
+        function(*shapes)
+        return shapes[0]
+
+    first, *others = tensors
+    number = tf.reshape(tf.stop_gradient(first), [-1])[:1]
+    shape = tf.numpy_function(tell, [number, *map(tf.shape, tensors)], tf.int32, stateful=False)
+    passed = tf.reshape(first, shape)
+    passed.set_shape(first.shape)
+    return [passed, *others], []
 
 
 def _shape(tensor: tf.Tensor) -> tf.TensorShape:
