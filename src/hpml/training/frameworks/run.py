@@ -7,6 +7,7 @@ import difflib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -91,10 +92,18 @@ def run(script: str, ranks: int = 1, limit: float = 180.0) -> Outcome:
         said = "\n".join(log.read_text(errors="replace") for log in logs)
     results = [line.partition(RESULT)[2] for line in said.splitlines() if RESULT in line]
     if any(codes) or not results:
-        last = (said.strip().splitlines() or ["it said nothing"])[-1]
         late = f"was not done after {limit:.0f} s" if None in codes else "failed"
-        raise UserError(f"{script} on {ranks} ranks {late}: {last}")
+        raise UserError(f"{script} on {ranks} ranks {late}: {_why(said)}")
     return Outcome(**json.loads(results[-1]))
+
+
+def _why(said: str) -> str:
+    """The first error that a rank told; launchers say a good deal more after it."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [
+        line for line in lines if re.search(r"^(\[\d+\]<stderr>:)?[\w.]+(Error|Exception):", line)
+    ]
+    return (errors or lines[-1:] or ["it said nothing"])[0]
 
 
 def _commands(script: str, ranks: int) -> list[tuple[list[str], Mapping[str, str]]]:
