@@ -32,9 +32,9 @@ class Case:
     settings: tuple[tuple[str, str], ...] = ()
 
 
-SMALL_OFF = Case(f"{TENSORS} tensors, fusion off", TENSORS, LENGTH, tuple(OFF.items()))
-SMALL_ON = Case(f"{TENSORS} tensors, fusion on", TENSORS, LENGTH)
-LARGE = Case("one large tensor", 1, TENSORS * LENGTH)
+SMALL_OFF = Case("fusion off", TENSORS, LENGTH, tuple(OFF.items()))
+SMALL_ON = Case("fusion on", TENSORS, LENGTH)
+LARGE = Case("one large", 1, TENSORS * LENGTH)
 CASES = (SMALL_OFF, SMALL_ON, LARGE)
 
 
@@ -58,9 +58,9 @@ def bench(
     """
     conditions = machine_conditions()
     conditions["step"] = (
-        f"hvd.allreduce_async_ of all, then hvd.synchronize of all, on {WORLD_SIZE} ranks with one "
-        f"thread each; {TENSORS} float32 tensors of {4 * LENGTH / 1e3:g} kB, or one of "
-        f"{4 * TENSORS * LENGTH / 1e3:g} kB"
+        f"{TENSORS} float32 tensors of {4 * LENGTH / 1e3:g} kB, fusion off and on; or one large of "
+        f"{4 * TENSORS * LENGTH / 1e3:g} kB; hvd.allreduce_async_ of all, then hvd.synchronize of "
+        f"all, on {WORLD_SIZE} ranks with one thread each"
     )
     conditions["rounds"] = f"{rounds}, after one that is not counted; median of {STEPS - 1} steps"
     conditions["collectives"] = "all-reduces in Horovod's timeline, which was on all the time"
@@ -147,17 +147,15 @@ def _sent(evidence: Evidence) -> float:
 
 def _rows(rate: str, taken: dict[tuple[str, Case], list[Measured]]) -> list[Row]:
     link = say_rate(parse_rate(rate))
-    base = f"{link}: {SMALL_OFF.name}"
     rows = []
-    for case in CASES:
-        of_case, name = taken[rate, case], f"{link}: {case.name}"
-        values = {
-            "": ([1e3 * one.seconds for one in of_case], "ms"),
-            ", collectives": ([one.collectives for one in of_case], ""),
-            ", sent": ([one.sent_bytes / 1e6 for one in of_case], "MB"),
-        }
-        rows += [
-            Row(name + what, numbers, unit, base=None if case is SMALL_OFF else base + what)
-            for what, (numbers, unit) in values.items()
-        ]
-    return sorted(rows, key=lambda row: [", collectives" in row.name, ", sent" in row.name])
+    for what, unit, of in (
+        ("a step", "ms", lambda one: 1e3 * one.seconds),
+        ("collectives", "", lambda one: one.collectives),
+        ("sent", "MB", lambda one: one.sent_bytes / 1e6),
+    ):
+        base = f"{link}, {SMALL_OFF.name}: {what}"
+        for case in CASES:
+            name = f"{link}, {case.name}: {what}"
+            values = [of(one) for one in taken[rate, case]]
+            rows.append(Row(name, values, unit, base=None if name == base else base))
+    return rows

@@ -8,6 +8,7 @@ data set is cut into several files, its shards, which are read at the same time
 
 import os
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +26,8 @@ SHAPE = (32, 32, 3)
 def write(split: Split, folder: Path, *, shards: int = 8, count: int | None = None) -> list[Path]:
     """Write the first `count` images of `split` (default: all) to `folder`; returns the files.
 
-    Image i is in shard i modulo `shards`. The folder appears when all is written, or not at all; one
-    that is there already is left as it is. Raises UserError where there is no room for it, for
+    Image i is in shard i modulo `shards`. The folder appears when all is written, or not at all;
+    one that is there already is left as it is. Raises UserError where there is no room for it, for
     shards without an image, where the folder has other shards, and without TensorFlow.
     """
     tf = tensorflow()
@@ -42,7 +43,9 @@ def write(split: Split, folder: Path, *, shards: int = 8, count: int | None = No
                         file.write(_example(split, index).SerializeToString())
     files = [folder / name for name in names]
     if sorted(folder.glob("*.tfrecord")) != files:
-        raise UserError(f"tfrecord: {folder} has other shards than {shards}: delete it, or name another")
+        raise UserError(
+            f"tfrecord: {folder} has other shards than {shards}: delete it, or name another"
+        )
     return files
 
 
@@ -62,7 +65,7 @@ def parse(record: "tf.Tensor") -> "tuple[tf.Tensor, tf.Tensor]":
     return tf.reshape(pixels, SHAPE), example["label"]
 
 
-def tensorflow():  # noqa: ANN201 - a module
+def tensorflow() -> ModuleType:
     """TensorFlow, imported without its greetings. Raises UserError where it is not installed."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:

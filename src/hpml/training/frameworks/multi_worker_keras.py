@@ -9,7 +9,7 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy()
 workers = strategy.num_replicas_in_sync
 keras.utils.set_random_seed(task.SEED)
 images = task.keras_images("train")
-images = images.shuffle(task.TRAIN).batch(task.BATCH * workers)
+images = images.shuffle(task.IMAGES).batch(task.BATCH * workers)
 with strategy.scope():
     optimizer = keras.optimizers.SGD(task.LEARNING_RATE * workers, momentum=0.9)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

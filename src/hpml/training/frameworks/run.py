@@ -1,8 +1,9 @@
-"""Start a framework's script as its users would, end it in time, and compare it with the serial one.
+"""Start a framework's script as its users would, end it in time, compare it with the serial one.
 
 Each process has one thread. What a script prints last is its result (`task.report`).
 """
 
+import contextlib
 import difflib
 import importlib.util
 import json
@@ -18,9 +19,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hpml.problem import UserError
-from hpml.training.frameworks.task import RESULT
+from hpml.training.frameworks import task
 
 HERE = Path(__file__).parent
 SERIAL = {"torch": "serial_torch", "keras": "serial_keras"}
@@ -71,10 +73,35 @@ def missing(script: str) -> str:
     return ""
 
 
-def run(script: str, ranks: int = 1, limit: float = 180.0) -> Outcome:
-    """Run a script on `ranks` processes of this machine; all have ended when this returns.
+def run(
+    script: str,
+    ranks: int = 1,
+    limit: float = 180.0,
+    *,
+    images: int = task.IMAGES,
+    epochs: int = task.EPOCHS,
+    environment: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Train by a script on `ranks` processes of this machine; all have ended when this returns.
 
-    Raises UserError, with the last line that was said, when they fail or take longer than `limit`
+    All ranks together see `images` training images in each of `epochs`. `environment` is added to
+    theirs. Raises UserError as `told` does.
+    """
+    amounts = {"HPML_IMAGES": str(images), "HPML_EPOCHS": str(epochs)}
+    return Outcome(**told(script, ranks, limit, environment={**amounts, **(environment or {})}))
+
+
+def told(
+    script: str,
+    ranks: int = 1,
+    limit: float = 180.0,
+    *,
+    controller: str = "gloo",
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What a script told by `task.tell`. Horovod's ranks are started by `controller`, gloo or mpi.
+
+    Raises UserError, with the first error that was said, when they fail or take longer than `limit`
     seconds.
     """
     if lacking := missing(script):
@@ -82,19 +109,19 @@ def run(script: str, ranks: int = 1, limit: float = 180.0) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="hpml-frameworks-") as folder:
         logs, processes = [], []
         try:
-            for number, (command, environment) in enumerate(_commands(script, ranks)):
+            for number, (command, own) in enumerate(_commands(script, ranks, controller)):
                 logs.append(Path(folder) / f"{number}.log")
-                processes.append(_start(command, environment, logs[-1]))
+                processes.append(_start(command, {**own, **(environment or {})}, logs[-1]))
             codes = _wait(processes, time.monotonic() + limit)
         finally:
             for process in processes:
-                _end(process)
+                end(process)
         said = "\n".join(log.read_text(errors="replace") for log in logs)
-    results = [line.partition(RESULT)[2] for line in said.splitlines() if RESULT in line]
+    results = [line.partition(task.RESULT)[2] for line in said.splitlines() if task.RESULT in line]
     if any(codes) or not results:
         late = f"was not done after {limit:.0f} s" if None in codes else "failed"
         raise UserError(f"{script} on {ranks} ranks {late}: {_why(said)}")
-    return Outcome(**json.loads(results[-1]))
+    return json.loads(results[-1])
 
 
 def _why(said: str) -> str:
@@ -106,7 +133,9 @@ def _why(said: str) -> str:
     return (errors or lines[-1:] or ["it said nothing"])[0]
 
 
-def _commands(script: str, ranks: int) -> list[tuple[list[str], Mapping[str, str]]]:
+def _commands(
+    script: str, ranks: int, controller: str
+) -> list[tuple[list[str], Mapping[str, str]]]:
     """What to start, and what to add to its environment."""
     path = str(HERE / f"{script}.py")
     python = [sys.executable, path]
@@ -114,20 +143,24 @@ def _commands(script: str, ranks: int) -> list[tuple[list[str], Mapping[str, str
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         return [([*torchrun, f"--nproc-per-node={ranks}", path], {})]
     if script.startswith("horovod"):
-        beside = Path(sys.executable).with_name("horovodrun")
-        horovodrun = [str(beside) if beside.exists() else shutil.which("horovodrun") or ""]
-        options = ["--gloo", "-np", str(ranks), "-H", f"localhost:{ranks}"]
-        return [([*horovodrun, *options, *python], {})]
+        options = [f"--{controller}", "-np", str(ranks), "-H", f"localhost:{ranks}"]
+        return [([horovodrun(), *options, *python], {})]
     if script.startswith("multi_worker"):
         workers = [f"127.0.0.1:{port}" for port in _free_ports(ranks)]
         return [(python, {"TF_CONFIG": tf_config(workers, rank)}) for rank in range(ranks)]
     return [(python, {})]
 
 
+def horovodrun() -> str:
+    """Horovod's launcher, of this Python's environment."""
+    beside = Path(sys.executable).with_name("horovodrun")
+    return str(beside) if beside.exists() else shutil.which("horovodrun") or "horovodrun"
+
+
 def tf_config(workers: Sequence[str], rank: int) -> str:
     """What TensorFlow reads to know who it is: a JSON text with all "address:port", and its own."""
-    task = {"type": "worker", "index": rank}
-    return json.dumps({"cluster": {"worker": list(workers)}, "task": task})
+    own = {"type": "worker", "index": rank}
+    return json.dumps({"cluster": {"worker": list(workers)}, "task": own})
 
 
 def _free_ports(count: int) -> list[int]:
@@ -163,7 +196,7 @@ def _wait(processes: Sequence[subprocess.Popen], deadline: float) -> list[int | 
     return [process.poll() for process in processes]
 
 
-def _end(process: subprocess.Popen) -> None:
+def end(process: subprocess.Popen) -> None:
     """End what was started and all in its session."""
     import psutil
 
@@ -173,10 +206,8 @@ def _end(process: subprocess.Popen) -> None:
             left = psutil.Process(process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             left = []
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     for child in left:  # horovodrun's are in sessions of their own
         try:
             child.kill()

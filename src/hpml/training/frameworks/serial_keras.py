@@ -6,7 +6,7 @@ from hpml.training.frameworks import task
 
 keras.utils.set_random_seed(task.SEED)
 images = task.keras_images("train")
-images = images.shuffle(task.TRAIN).batch(task.BATCH)
+images = images.shuffle(task.IMAGES).batch(task.BATCH)
 optimizer = keras.optimizers.SGD(task.LEARNING_RATE, momentum=0.9)
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 model = task.keras_network()

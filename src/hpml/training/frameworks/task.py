@@ -5,8 +5,9 @@ layer, 130,000 weights, each framework's own initial values.
 """
 
 import json
+import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,18 +20,19 @@ if TYPE_CHECKING:
 
 SEED = 0
 BATCH = 125  # images per step of one process
-EPOCHS = 2
+EPOCHS = int(os.environ.get("HPML_EPOCHS", 2))
 LEARNING_RATE = 0.02
-TRAIN, TEST = 5_000, 1_000  # images
+IMAGES = int(os.environ.get("HPML_IMAGES", 5_000))
+TEST_IMAGES = 1_000
 WIDTHS = (32, 64, 128)
 WARM_UP = 5  # steps: compiling, first touch of memory
 RESULT = "result: "
 
 
 def arrays(split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images float32 [N, 3, 32, 32], normalised, and labels int64 [N]; `split` "train" or "test"."""
+    """Images float32 [N, 3, 32, 32], normalised, and labels int64 [N]; of "train" or "test"."""
     of = getattr(load(), split)
-    chosen = np.arange(TRAIN if split == "train" else TEST)
+    chosen = np.arange(IMAGES if split == "train" else TEST_IMAGES)
     mean, std = (np.array(v, np.float32).reshape(3, 1, 1) for v in (MEAN, STD))
     return (of.images[chosen].astype(np.float32) / 255 - mean) / std, of.labels[chosen]
 
@@ -118,11 +120,23 @@ def keras_clock(images: int) -> "tf.keras.callbacks.Callback":
 
 
 def report(clock: Clock, accuracy: float, ranks: int = 1) -> None:
+    """Tell whoever started the script how fast and how well it trained."""
+    tell(
+        {
+            "ranks": ranks,
+            "steps": clock.steps,
+            "images_per_second": ranks * clock.images_per_second,
+            "accuracy": accuracy,
+        }
+    )
+
+
+def tell(record: dict[str, Any]) -> None:
     """Tell whoever started the script, in a line of its output."""
-    record = {
-        "ranks": ranks,
-        "steps": clock.steps,
-        "images_per_second": ranks * clock.images_per_second,
-        "accuracy": accuracy,
-    }
     print(RESULT + json.dumps(record), flush=True)
+
+
+def say(rank: int, text: str) -> None:
+    """A line of progress, from rank 0 only."""
+    if rank == 0:
+        print(text, flush=True)
