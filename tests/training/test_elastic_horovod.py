@@ -31,5 +31,5 @@ def test_workers_that_are_not_done_are_ended():
         assert job.wait_for("workers: 2", limit=120), job.log.read_text()
         processes = [job.process, *job.process.children(recursive=True)]
     assert len(processes) >= 3
-    gone, alive = psutil.wait_procs(processes, timeout=10)
+    _, alive = psutil.wait_procs(processes, timeout=10)
     assert alive == []
