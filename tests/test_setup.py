@@ -46,6 +46,10 @@ esac
 TOOLS = ("bash", "env", "dirname", "basename", "mkdir", "rm", "cp", "ls", "flock", "sleep", "c++")
 
 
+# A change in any of these sets up again.
+RECIPE = ("requirements.lock", "pyproject.toml", "src/hpml/horovod/horovod-0.28.1.patch")
+
+
 class Machine:
     """A checkout in a folder of its own, on a machine with only `TOOLS` and the stand-in."""
 
@@ -55,8 +59,9 @@ class Machine:
         self.log = folder / "log"
         self.root.mkdir()
         self.bin.mkdir()
-        for name in ("hpml", "requirements.lock", "pyproject.toml"):
-            shutil.copy(CHECKOUT / name, self.root)
+        for name in ("hpml", *RECIPE):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(CHECKOUT / name, self.root / name)
         for tool in TOOLS:
             if path := shutil.which(tool):
                 (self.bin / tool).symlink_to(path)
@@ -203,7 +208,7 @@ def test_the_exit_code_is_the_commands(with_python):
     assert with_python.run(CODE="3").returncode == 3
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
+@pytest.mark.parametrize("name", RECIPE)
 def test_a_change_of_what_is_pinned_installs_again(with_python, name):
     with_python.run()
     assert with_python.installs() == 1
@@ -291,7 +296,7 @@ def test_a_finished_set_up_is_not_done_again_by_the_one_that_waited(with_python,
     site = with_python.root / ".venv" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
     with_python.add_python(with_python.root / ".venv" / "bin", "python")
-    pinned = [(with_python.root / n).read_text() for n in ("requirements.lock", "pyproject.toml")]
+    pinned = [(with_python.root / name).read_text() for name in RECIPE]
     stamp = [str(with_python.root.resolve()), *(text.rstrip("\n") for text in pinned)]
     (site / "hpml.stamp").write_text("\n".join(stamp) + "\n")
     holder.communicate(b"\n", timeout=60)

@@ -15,7 +15,9 @@ from hpml.problem import UserError
 FLAVOUR = Flavour(VERSION, "p", "cp311", "torch 2", "tf 2", "", "", "g++", "-mavx", "linux")
 
 
-def test_the_build_is_told_what_the_flavour_has_and_nothing_else():
+def test_the_build_is_told_what_the_flavour_has_and_nothing_else(monkeypatch):
+    monkeypatch.setattr(build, "nvcc_of", lambda environment: Path("/cuda-13/bin/nvcc"))
+    monkeypatch.setattr(build, "nccl_of", lambda environment: Path("/nccl"))
     theirs = {
         "HOROVOD_WITH_MXNET": "1",
         "HOROVOD_GPU_ALLREDUCE": "MPI",
@@ -37,6 +39,8 @@ def test_the_build_is_told_what_the_flavour_has_and_nothing_else():
     given = build.surroundings(both, theirs)
     assert given["HOROVOD_WITH_MPI"] == "1"
     assert given["HOROVOD_GPU_OPERATIONS"] == "NCCL"
+    assert given["HOROVOD_CUDA_HOME"] == "/cuda-13"
+    assert given["HOROVOD_NCCL_HOME"] == "/nccl"
     assert "HOROVOD_WITHOUT_MPI" not in given
     assert given["HOROVOD_BUILD_ARCH_FLAGS"] == " "
 

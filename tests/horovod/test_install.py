@@ -190,6 +190,18 @@ def test_a_better_flavour_that_cannot_be_built_leaves_the_one_that_works(world):
     assert world.installed == VERSION
 
 
+def test_what_pip_has_taken_away_is_not_said_to_work(world):
+    world.ensure()
+    world.flavour = Flavour(**{**vars(FLAVOUR), "mpi": "Open MPI"})
+    world.fails["install"] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        world.ensure()
+    assert "interrupted" in state.read().reason
+    world.fails["install"] = UserError("horovod: pip install exits 1")
+    assert world.ensure().reason == "pip install exits 1"
+    assert world.installed is None
+
+
 def test_a_horovod_that_went_or_came_by_other_ways_is_seen(world):
     world.installed = "0.28.0"
     assert state.read().reason == "0.28.0 is installed, but was never tried here"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpml.horovod import command, source
-from hpml.horovod.flavour import Flavour, compiler_of, program_of
+from hpml.horovod.flavour import Flavour, compiler_of, nccl_of, nvcc_of, program_of
 from hpml.horovod.progress import Progress
 from hpml.measure.machine import GIB, usable_cores, usable_memory
 from hpml.problem import UserError
@@ -81,9 +81,18 @@ def surroundings(flavour: Flavour, environment: Mapping[str, str]) -> dict[str, 
         "HOROVOD_WITHOUT_MXNET": "1",
         "HOROVOD_WITH_GLOO": "1",
         "HOROVOD_WITH_MPI" if flavour.mpi else "HOROVOD_WITHOUT_MPI": "1",
-        **({"HOROVOD_GPU_OPERATIONS": "NCCL"} if flavour.gpu else {}),
+        **(_gpu(environment) if flavour.gpu else {}),
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+
+
+def _gpu(environment: Mapping[str, str]) -> dict[str, str]:
+    nvcc, nccl = nvcc_of(environment), nccl_of(environment)
+    return {
+        "HOROVOD_GPU_OPERATIONS": "NCCL",
+        "HOROVOD_CUDA_HOME": str(nvcc.parent.parent if nvcc else ""),
+        "HOROVOD_NCCL_HOME": str(nccl or ""),
     }
 
 

@@ -141,21 +141,32 @@ def _gpu(environment: Mapping[str, str]) -> tuple[str, str]:
     left_out = f"without HOROVOD_GPU_OPERATIONS={wanted}, as"
     if wanted != "NCCL":
         return "", f"{left_out} only NCCL is built here"
-    homes = [environment.get(name) for name in ("HOROVOD_CUDA_HOME", "CUDA_HOME", "CONDA_PREFIX")]
-    homes = [home for home in [*homes, _CUDA] if home]
-    nvcc = next(filter(None, (shutil.which("nvcc", path=f"{home}/bin") for home in homes)), None)
-    nvcc = nvcc or shutil.which("nvcc")
+    nvcc, nccl = nvcc_of(environment), nccl_of(environment)
     if nvcc is None:
         return "", f"{left_out} there is no nvcc: load the cluster's CUDA module"
-    ours = environment.get("HOROVOD_NCCL_HOME")
-    folders = [f"{home}/include" for home in ([ours] if ours else homes)]
-    folders += [environment.get("HOROVOD_NCCL_INCLUDE", ""), "/usr/include"]
-    header = next((f for f in folders if f and (Path(f) / "nccl.h").is_file()), None)
-    if header is None:
+    if nccl is None:
         return "", f"{left_out} there is no nccl.h: load NCCL's module, or name HOROVOD_NCCL_HOME"
     if not _torch_has_cuda():
         return "", f"{left_out} {_torch()} is built without CUDA"
-    return f"NCCL {header} {_said(nvcc, '--version')}", ""
+    return f"NCCL {nccl} {_said(str(nvcc), '--version')}", ""
+
+
+def nvcc_of(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """CUDA's compiler: where variables say, on PATH, or where NVIDIA's installer puts it."""
+    named = [environment.get(name) for name in ("HOROVOD_CUDA_HOME", "CUDA_HOME")]
+    places = [f"{home}/bin" for home in named if home]
+    places += [environment.get("PATH", ""), f"{_CUDA}/bin"]
+    found = next(filter(None, (shutil.which("nvcc", path=place) for place in places)), None)
+    return Path(found) if found else None
+
+
+def nccl_of(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The folder over include/nccl.h: where variables say, beside nvcc, or the system's."""
+    places = [environment.get(name) for name in ("HOROVOD_NCCL_HOME", "NCCL_HOME", "CONDA_PREFIX")]
+    nvcc = nvcc_of(environment)
+    places += [nvcc.parent.parent if nvcc else None, "/usr"]
+    folders = [Path(place) for place in places if place]
+    return next((f for f in folders if (f / "include" / "nccl.h").is_file()), None)
 
 
 def _torch_has_cuda() -> bool:

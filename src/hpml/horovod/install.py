@@ -31,7 +31,7 @@ def ensure(progress: Progress, anew: bool = False) -> state.State:
     if flavour is None:
         for lack in lacks:
             progress.say(f"Horovod: {lack}")
-        return _lacking("; ".join(lacks), known)
+        return _lacking("; ".join(lacks))
     if known.works and known.key == flavour.key and not anew:
         return known
     log = home() / "horovod.log"
@@ -49,7 +49,7 @@ def ensure(progress: Progress, anew: bool = False) -> state.State:
         reason = str(error).removeprefix("horovod: ")
         if known.works:
             progress.say(f"Horovod: {reason}")
-        return _lacking(reason, known)
+        return _lacking(reason)
     notes = (*flavour.notes, *less)
     state.write(state.State(flavour.key, flavour.transports, flavour.frameworks, notes, ""))
     return state.read()
@@ -77,7 +77,7 @@ def _from_cache(flavour: Flavour, log: Path, progress: Progress) -> list[str] | 
     if wheel is None:
         return None
     progress.say(f"installing Horovod {VERSION} from {wheel.parent}")
-    _pip(wheel, log)
+    _into_environment(wheel, log)
     try:
         loads(log)
     except UserError as error:
@@ -101,10 +101,15 @@ def _built(flavour: Flavour, log: Path, progress: Progress) -> list[str]:
         _pip(wheel, log, "--target", site)
         less = verify(flavour, log, site)
         wheel = cache.put(flavour, wheel, less)
-        _pip(wheel, log)
+        _into_environment(wheel, log)
     for line in less:
         progress.say(f"Horovod: {line}")
     return less
+
+
+def _into_environment(wheel: Path, log: Path) -> None:
+    state.write(state.State(reason=INTERRUPTED))  # from here on, what was there works no more
+    _pip(wheel, log)
 
 
 def _pip(wheel: Path, log: Path, *where: str | Path) -> None:
@@ -118,14 +123,12 @@ def _pip(wheel: Path, log: Path, *where: str | Path) -> None:
         raise UserError(f"horovod: pip install exits {status}: see {log}")
 
 
-def _lacking(reason: str, before: state.State) -> state.State:
-    """The one that worked before, where it still does; else none, and why."""
-    if before.works:
-        state.write(before)
-    else:
+def _lacking(reason: str) -> state.State:
+    """The one that was there, where it still works; else none, and why."""
+    if not (before := state.read()).works:
         _uninstall()  # it was built for other frameworks than there are now, if for any
-        state.write(state.State(reason=reason))
-    return state.read()
+        state.write(before := state.State(reason=reason))
+    return before
 
 
 def _uninstall() -> None:
