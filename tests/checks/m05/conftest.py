@@ -16,7 +16,7 @@ SOLUTION = Path(__file__).parents[3] / "solutions" / "05_horovod.py"
 
 @pytest.fixture(scope="session")
 def solution() -> Callable[[str], str]:
-    """`solution("hvd_torch")` is the source of the right answer, as the solution notebook has it."""
+    """`solution("hvd_torch")` is the source of the right answer, as the notebook has it."""
 
     def source_of(exercise: str) -> str:
         found = {answer.exercise: answer.source for answer in answers.read(SOLUTION)}

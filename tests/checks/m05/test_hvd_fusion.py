@@ -1,4 +1,4 @@
-"""Exercise hvd_fusion: its timelines are Horovod's, and its judges know one mistake from another."""
+"""Exercise hvd_fusion: its timelines are Horovod's, and its judges tell mistakes apart."""
 
 import json
 from dataclasses import replace
