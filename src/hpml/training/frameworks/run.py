@@ -99,7 +99,9 @@ def told(
     controller: str = "gloo",
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What a script told by `task.tell`. Horovod's ranks are started by `controller`, gloo or mpi.
+    """What a script told by `task.tell`.
+
+    Horovod's ranks are started by horovodrun, or, with "mpi" for the `controller`, by mpirun.
 
     Raises UserError, with the first error that was said, when they fail or take longer than `limit`
     seconds.
@@ -142,8 +144,11 @@ def _commands(
     if script.startswith("ddp"):
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         return [([*torchrun, f"--nproc-per-node={ranks}", path], {})]
-    if script.startswith("horovod"):
-        options = [f"--{controller}", "-np", str(ranks), "-H", f"localhost:{ranks}"]
+    if script.startswith("horovod") and ranks > 1:  # a single process needs no launcher
+        if controller == "mpi":
+            mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
+            return [([*mpirun, *python], {"HOROVOD_CPU_OPERATIONS": "mpi"})]
+        options = ["--gloo", "-np", str(ranks), "-H", f"localhost:{ranks}"]
         return [([horovodrun(), *options, *python], {})]
     if script.startswith("multi_worker"):
         workers = [f"127.0.0.1:{port}" for port in _free_ports(ranks)]
