@@ -59,6 +59,17 @@ def bench_network(
     _give(measure(rounds), json)
 
 
+@app.command("fusion")
+def bench_fusion(
+    json: JSON = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds that count.")] = 5,
+) -> None:
+    """Horovod's tensor fusion: 200 small tensors with it and without, over slow links."""
+    from hpml.bench.fusion import bench as measure
+
+    _give(measure(rounds), json)
+
+
 @app.command("attacks")
 def bench_attacks(
     json: JSON = None,

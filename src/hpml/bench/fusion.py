@@ -1,0 +1,161 @@
+"""What Horovod's tensor fusion is worth: many small tensors with it and without, then one large.
+
+The bytes are the same each time; what differs is in how many collectives they travel.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.bench.table import Row, Table, machine_conditions
+from hpml.link import parse_rate, say_rate
+from hpml.problem import UserError
+from hpml.ranks import Evidence, launch
+from hpml.trace.horovod_timeline import collectives, read
+
+RATES = ("1gbit", "100mbit")
+WORLD_SIZE = 2
+TENSORS, LENGTH = 200, 1_000  # float32: 4 kB each
+STEPS = 6  # the first one is not counted: Horovod meets the tensors
+OFF = {"HOROVOD_FUSION_THRESHOLD": "0"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is averaged in a step, and with which settings."""
+
+    name: str
+    tensors: int
+    length: int  # elements of each
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+SMALL_OFF = Case("fusion off", TENSORS, LENGTH, tuple(OFF.items()))
+SMALL_ON = Case("fusion on", TENSORS, LENGTH)
+LARGE = Case("one large", 1, TENSORS * LENGTH)
+CASES = (SMALL_OFF, SMALL_ON, LARGE)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Of one step: seconds of the slowest rank, collectives, bytes that a rank sent."""
+
+    seconds: float
+    collectives: float
+    sent_bytes: float
+
+
+def bench(
+    rounds: int = 5,
+    rates: Sequence[str] = RATES,
+    say: Callable[[str], None] = print,
+) -> Table:
+    """Measure in `rounds` rounds, each with all cases side by side; `say` hears of each round.
+
+    Raises UserError without Horovod, and where this machine cannot emulate a network.
+    """
+    conditions = machine_conditions()
+    conditions["step"] = (
+        f"{TENSORS} float32 tensors of {4 * LENGTH / 1e3:g} kB, fusion off and on; or one large of "
+        f"{4 * TENSORS * LENGTH / 1e3:g} kB; hvd.allreduce_async_ of all, then hvd.synchronize of "
+        f"all, on {WORLD_SIZE} ranks with one thread each"
+    )
+    conditions["rounds"] = f"{rounds}, after one that is not counted; median of {STEPS - 1} steps"
+    conditions["collectives"] = "all-reduces in Horovod's timeline, which was on all the time"
+    conditions["sent"] = (
+        "by each rank in a step, as the kernel counts at its interface, headers, negotiation and "
+        "acknowledgements included"
+    )
+    taken: dict[tuple[str, Case], list[Measured]] = {}
+    for number in range(rounds + 1):
+        for rate in rates:
+            for case in CASES:
+                measured = measure(case, rate)
+                if number:
+                    taken.setdefault((rate, case), []).append(measured)
+        say(f"round {number} of {rounds}" if number else "warmed up")
+    rows = [row for rate in rates for row in _rows(rate, taken)]
+    return Table("bench fusion", rows, conditions)
+
+
+def measure(case: Case, rate: str) -> Measured:
+    """One launch of `STEPS` steps over links of `rate`, less what a launch without steps sends."""
+    with tempfile.TemporaryDirectory(prefix="hpml-fusion-") as folder:
+        file = Path(folder) / "timeline.json"
+        settings = dict(case.settings) | {"HOROVOD_TIMELINE": str(file)}
+        evidence = _launched(case, rate, settings, STEPS)
+        timeline = read(file)
+    counted = [len(collectives(timeline.round(step))) for step in range(1, STEPS)]
+    first = _launched(case, rate, settings, 1)
+    sent = _sent(evidence) - _sent(first)
+    by_step = list(zip(*evidence.values, strict=True))[1:]
+    return Measured(
+        seconds=statistics.median(max(ranks) for ranks in by_step),
+        collectives=statistics.mean(counted),
+        sent_bytes=sent / (STEPS - 1),
+    )
+
+
+def _launched(case: Case, rate: str, settings: dict[str, str], steps: int) -> Evidence:
+    inputs = {"tensors": case.tensors, "length": case.length, "steps": steps}
+    evidence = launch(
+        _steps,
+        WORLD_SIZE,
+        inputs=[inputs] * WORLD_SIZE,
+        flavour="horovod",
+        environment=lambda rank: settings,
+        link=rate,
+        timeout=120.0,
+    )
+    if evidence.no_link:
+        raise UserError(
+            f"bench fusion: no network can be emulated here: {evidence.no_link}; "
+            "./hpml doctor says what this machine has"
+        )
+    if evidence.diagnosis is not None:
+        raise UserError(f"bench fusion: {evidence.diagnosis.sentence}")
+    return evidence
+
+
+def _steps(inputs: dict[str, int]) -> list[float]:
+    """On a rank: seconds of each step, from when all are ready until all tensors are averaged."""
+    import time
+
+    import horovod.torch as hvd
+    import torch
+
+    tensors = [torch.ones(inputs["length"]) for _ in range(inputs["tensors"])]
+    taken = []
+    for _ in range(inputs["steps"]):
+        hvd.barrier()
+        began = time.perf_counter()
+        handles = [
+            hvd.allreduce_async_(tensor, name=f"gradient {number}")
+            for number, tensor in enumerate(tensors)
+        ]
+        for handle in handles:
+            hvd.synchronize(handle)
+        taken.append(time.perf_counter() - began)
+    return taken
+
+
+def _sent(evidence: Evidence) -> float:
+    return statistics.mean(rank.traffic.sent_bytes for rank in evidence.ranks)
+
+
+def _rows(rate: str, taken: dict[tuple[str, Case], list[Measured]]) -> list[Row]:
+    link = say_rate(parse_rate(rate))
+    rows = []
+    for what, unit, of in (
+        ("a step", "ms", lambda one: 1e3 * one.seconds),
+        ("collectives", "", lambda one: one.collectives),
+        ("sent", "MB", lambda one: one.sent_bytes / 1e6),
+    ):
+        base = f"{link}, {SMALL_OFF.name}: {what}"
+        for case in CASES:
+            name = f"{link}, {case.name}: {what}"
+            values = [of(one) for one in taken[rate, case]]
+            rows.append(Row(name, values, unit, base=None if name == base else base))
+    return rows

@@ -1,0 +1,109 @@
+"""The same images as TFRecord files, TensorFlow's packed format: a few large files to stream from.
+
+Each record is a `tf.train.Example` with "image", 3072 bytes in the order TensorFlow computes in
+(height, width, channel), and "label". A record can be found only by reading those before it, so a
+data set is cut into several files, its shards, which are read at the same time
+(https://www.tensorflow.org/tutorials/load_data/tfrecord).
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hpml.data.cifar10 import Split
+from hpml.data.whole import whole_folder
+from hpml.problem import UserError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+SHAPE = (32, 32, 3)
+
+
+def write(split: Split, folder: Path, *, shards: int = 8, count: int | None = None) -> list[Path]:
+    """Write the first `count` images of `split` (default: all) to `folder`; returns the files.
+
+    Image i is in shard i modulo `shards`. The folder appears when all is written, or not at all;
+    one that is there already is left as it is. Raises UserError where there is no room for it, for
+    shards without an image, where the folder has other shards, and without TensorFlow.
+    """
+    tf = tensorflow()
+    count = len(split) if count is None else min(count, len(split))
+    if not 1 <= shards <= count:
+        raise UserError(f"tfrecord: {shards} shards of {count} images: give from 1 to {count}")
+    names = [f"{number:02d}-of-{shards:02d}.tfrecord" for number in range(shards)]
+    if not folder.is_dir():
+        with whole_folder(folder) as made:
+            for number, name in enumerate(names):
+                with tf.io.TFRecordWriter(str(made / name)) as file:
+                    for index in range(number, count, shards):
+                        file.write(_example(split, index).SerializeToString())
+    files = [folder / name for name in names]
+    if sorted(folder.glob("*.tfrecord")) != files:
+        raise UserError(
+            f"tfrecord: {folder} has other shards than {shards}: delete it, or name another"
+        )
+    return files
+
+
+def parse(record: "tf.Tensor") -> "tuple[tf.Tensor, tf.Tensor]":
+    """One record, a string scalar, to its image, uint8 [32, 32, 3], and its label, int64.
+
+    For `tf.data.Dataset.map`.
+    """
+    import tensorflow as tf
+
+    features = {
+        "image": tf.io.FixedLenFeature((), tf.string),
+        "label": tf.io.FixedLenFeature((), tf.int64),
+    }
+    example = tf.io.parse_single_example(record, features)
+    pixels = tf.io.decode_raw(example["image"], tf.uint8)
+    return tf.reshape(pixels, SHAPE), example["label"]
+
+
+def tensorflow() -> ModuleType:
+    """TensorFlow, imported without its greetings. Raises UserError where it is not installed."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    try:
+        with _silent_stderr():
+            import tensorflow as tf
+    except ImportError as error:
+        raise UserError(
+            f"tfrecord: TensorFlow is not there ({error}): ./hpml doctor says how to get it"
+        ) from None
+    return tf
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """What C++ says while TensorFlow is imported heeds no log level yet; errors are exceptions."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _example(split: Split, index: int) -> "tf.train.Example":
+    import tensorflow as tf
+
+    image = np.ascontiguousarray(split.images[np.array([index])][0].transpose(1, 2, 0))
+    return tf.train.Example(
+        features=tf.train.Features(
+            feature={
+                "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[image.tobytes()])),
+                "label": tf.train.Feature(
+                    int64_list=tf.train.Int64List(value=[int(split.labels[index])])
+                ),
+            }
+        )
+    )

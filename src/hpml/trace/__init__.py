@@ -1,0 +1,1 @@
+"""What programs wrote down while they ran, read back and drawn."""

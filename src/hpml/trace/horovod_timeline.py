@@ -1,0 +1,381 @@
+"""Horovod's timeline: what became of each tensor, when, and in whose company it travelled.
+
+`HOROVOD_TIMELINE=FILE` has rank 0 write the file, in Chrome's trace format
+(https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), one "process" for
+each tensor. A tensor is first negotiated: `NEGOTIATE_ALLREDUCE` begins when the first rank has
+asked for it, has an instant for each rank that asks, and ends when all have. Then it has its turn:
+`ALLREDUCE`, with the activities inside it, `MEMCPY_IN_FUSION_BUFFER`, `GLOO_ALLREDUCE` and so on
+(Horovod 0.28.1, horovod/common/timeline.cc; https://horovod.readthedocs.io/en/stable/timeline.html).
+Tensors that were fused are in the same activities at the same time, and go as one message.
+
+A job that was killed leaves a file that ends anywhere. All that is complete before is read.
+"""
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from hpml.problem import UserError
+
+Phase = Literal["negotiate", "wait", "prepare", "copy", "transfer", "other"]
+
+KINDS = ("B", "E", "X", "i")
+NEGOTIATE = "NEGOTIATE_"
+# What an activity is, by how its name begins (horovod/common/common.h).
+PHASES: tuple[tuple[str, Phase], ...] = (
+    (NEGOTIATE, "negotiate"),
+    ("WAIT_FOR_", "wait"),
+    ("INIT_", "prepare"),
+    ("ALLOCATE_", "prepare"),
+    ("MEMCPY_", "copy"),
+    ("COPY_", "copy"),
+    ("GLOO_", "transfer"),
+    ("MPI_", "transfer"),
+    ("NCCL_", "transfer"),
+    ("CCL_", "transfer"),
+)
+ITEM_BYTES = {
+    **dict.fromkeys(("uint8", "int8", "bool"), 1),
+    **dict.fromkeys(("uint16", "int16", "float16", "bfloat16"), 2),
+    **dict.fromkeys(("int32", "float32"), 4),
+    **dict.fromkeys(("int64", "float64"), 8),
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One record of the file: "B" begin, "E" end, "X" a rank is ready, "i" a cycle begins.
+
+    `at` is in seconds since Horovod started.
+    """
+
+    kind: str
+    name: str  # empty for "E"
+    at: float
+    tensor: str = ""  # empty for "i"
+    dtype: str = ""  # with the "E" of a tensor's turn
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that took from `begin` to `end`, in seconds; `end` is None where the file ends
+    before."""
+
+    name: str
+    begin: float
+    end: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took; 0.0 where that is not known."""
+        return 0.0 if self.end is None else self.end - self.begin
+
+    @property
+    def phase(self) -> Phase:
+        return next((phase for start, phase in PHASES if self.name.startswith(start)), "other")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One tensor through one collective: negotiated, then `turn` with its `activities`.
+
+    `ready` has each rank that asked for it, with when; a rank's answer may come from a cache, and
+    is not told then. `message` numbers the collectives that really took place from 0 on; tensors
+    with the same number were fused. It is None for what was not transferred, such as a barrier.
+    """
+
+    tensor: str
+    kind: str  # "ALLREDUCE", "BROADCAST", ...
+    negotiation: Span | None = None
+    ready: tuple[tuple[int, float], ...] = ()
+    turn: Span | None = None
+    activities: tuple[Span, ...] = ()
+    dtype: str = ""  # known once it is done
+    shape: tuple[int, ...] | None = None
+    message: int | None = None
+
+    @property
+    def begin(self) -> float:
+        return (self.negotiation or self.turn).begin
+
+    @property
+    def nbytes(self) -> int | None:
+        """None where the file does not say: cut off before, or a dtype that is not known."""
+        if self.shape is None or self.dtype not in ITEM_BYTES:
+            return None
+        return math.prod(self.shape) * ITEM_BYTES[self.dtype]
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Negotiation and activities, in the order of time."""
+        return (*([self.negotiation] if self.negotiation else []), *self.activities)
+
+    def seconds(self, phase: Phase) -> float:
+        return sum(span.seconds for span in self.spans if span.phase == phase)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All that a timeline file says.
+
+    `cut_at` is None for a whole file, else the bytes of it that are complete.
+    """
+
+    operations: tuple[Operation, ...]  # in the order in which they began
+    cycles: tuple[float, ...] = ()  # with HOROVOD_TIMELINE_MARK_CYCLES=1
+    started: float | None = None  # seconds since 1970
+    cut_at: int | None = None
+
+    @property
+    def cut(self) -> bool:
+        return self.cut_at is not None
+
+    def describe(self) -> str:
+        """What there is, in one line; where the file is cut off; and what had begun by then.
+
+        Of a process that was killed, the last event is missing even where the file looks whole.
+        """
+        tensors = len({operation.tensor for operation in self.operations})
+        messages = len(collectives(self))
+        text = f"{_count(len(self.operations), 'operation')} on {_count(tensors, 'tensor')}, "
+        text += _count(messages, "collective")
+        spans = [s for o in self.operations for s in (*o.spans, o.turn) if s is not None]
+        begun = sum(span.end is None for span in spans)
+        text += f"; the file is cut off after {self.cut_at} bytes" if self.cut else ""
+        return text + (f"; {_count(begun, 'span')} begun and not ended" if begun else "")
+
+    def round(self, number: int) -> "Timeline":
+        """Each tensor's `number`-th operation only; -1 for the last one of each."""
+        by_tensor: dict[str, list[Operation]] = {}
+        for operation in self.operations:
+            by_tensor.setdefault(operation.tensor, []).append(operation)
+        chosen = {
+            id(of_one[number])
+            for of_one in by_tensor.values()
+            if -len(of_one) <= number < len(of_one)
+        }
+        return replace(self, operations=tuple(o for o in self.operations if id(o) in chosen))
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One message: the operations that were fused into it, and what it took.
+
+    `transfer` goes from the first tensor's begin to the last one's end.
+    """
+
+    operations: tuple[Operation, ...]
+    transfer: Span
+
+    @property
+    def fused(self) -> bool:
+        return len(self.operations) > 1
+
+    @property
+    def nbytes(self) -> int | None:
+        sizes = [operation.nbytes for operation in self.operations]
+        return None if None in sizes else sum(sizes)
+
+
+def collectives(timeline: Timeline) -> tuple[Collective, ...]:
+    """The messages that a timeline tells of, in order."""
+    members: dict[int, list[Operation]] = {}
+    for operation in timeline.operations:
+        if operation.message is not None:
+            members.setdefault(operation.message, []).append(operation)
+    return tuple(
+        Collective(tuple(fused), _transfer_of(fused)) for _, fused in sorted(members.items())
+    )
+
+
+def _transfer_of(fused: list[Operation]) -> Span:
+    spans = [s for operation in fused for s in operation.spans if s.phase == "transfer"]
+    ends = [span.end for span in spans]
+    return Span(
+        spans[0].name,
+        min(span.begin for span in spans),
+        None if None in ends else max(ends),
+    )
+
+
+def read(path: str | os.PathLike[str]) -> Timeline:
+    """The timeline in a file that Horovod wrote. Raises UserError where it is something else."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"timeline: {path} cannot be read ({error.strerror}): "
+            "name the file that HOROVOD_TIMELINE named, on rank 0's node"
+        ) from None
+    return parse(content, str(path))
+
+
+def parse(content: bytes, name: str = "timeline") -> Timeline:
+    """The timeline that `content` is. Raises UserError where it is something else."""
+    reader = _Records(content, name)
+    tensors: dict[int, str] = {}
+    started, events = None, []
+    for record in reader:
+        try:
+            if record["ph"] == "M":
+                arguments = record.get("args", {})
+                if "start_time_since_epoch_in_micros" in arguments:
+                    started = arguments["start_time_since_epoch_in_micros"] / 1e6
+                elif record["name"] == "process_name":
+                    tensors[record["pid"]] = arguments["name"]
+            else:
+                events.append(_event(record, tensors))
+        except (KeyError, TypeError, ValueError):
+            raise UserError(
+                f"timeline: {name} has a record that Horovod does not write, "
+                f"{json.dumps(record)[:80]}: name the file that HOROVOD_TIMELINE named"
+            ) from None
+    cycles = tuple(event.at for event in events if event.kind == "i")
+    return Timeline(_operations(events), cycles, started, reader.cut_at)
+
+
+def _event(record: dict[str, Any], tensors: dict[int, str]) -> Event:
+    kind, arguments = record["ph"], record.get("args", {})
+    if kind not in KINDS or (kind == "X" and not record["name"].isdecimal()):
+        raise ValueError(record)
+    shape = arguments.get("shape")
+    return Event(
+        kind=kind,
+        name=record.get("name", ""),
+        at=record["ts"] / 1e6,
+        tensor="" if kind == "i" else tensors[record["pid"]],
+        dtype=arguments.get("dtype", ""),
+        shape=None if shape is None else tuple(int(n) for n in shape.strip("[]").split(",") if n),
+    )
+
+
+class _Records:
+    """The file's records one by one; when they are all read, `cut_at` says whether it was whole."""
+
+    def __init__(self, content: bytes, name: str) -> None:
+        self.content, self.name = content, name
+        self.cut_at: int | None = None
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        # A character that was cut in two is in a record that is not complete either.
+        text = self.content.decode("utf-8", errors="replace")
+        if text.lstrip()[:1] not in ("", "["):
+            raise self._foreign()
+        decoder = json.JSONDecoder()
+        place = done = len(text) - len(text.lstrip()) + 1 if text.strip() else 0
+        while True:
+            while text[place : place + 1] in (",", "\n", " ", "\r", "\t"):
+                place += 1
+            if text[place : place + 1] == "]":
+                return
+            try:
+                record, place = decoder.raw_decode(text, place)
+            except json.JSONDecodeError:
+                if text[place : place + 1] not in ("", "{") or _closes(text, place):
+                    raise self._foreign() from None
+                self.cut_at = len(text[:done].encode())
+                return
+            if not isinstance(record, dict):
+                raise self._foreign()
+            done = place
+            yield record
+
+    def _foreign(self) -> UserError:
+        return UserError(
+            f"timeline: {self.name} is no timeline of Horovod's, which begins with [ and has one "
+            "record after the other: name the file that HOROVOD_TIMELINE named"
+        )
+
+
+def _closes(text: str, place: int) -> bool:
+    """Whether the object that begins at `place` comes to an end, so that it was not cut off."""
+    depth, quoted = 0, False
+    while place < len(text):
+        character = text[place]
+        if quoted:
+            if character == "\\":
+                place += 1
+            quoted = character != '"'
+        elif character == '"':
+            quoted = True
+        elif character in "{}":
+            depth += 1 if character == "{" else -1
+            if depth == 0:
+                return True
+        place += 1
+    return False
+
+
+@dataclass
+class _Open:
+    """An operation while its events come in."""
+
+    tensor: str
+    kind: str
+    negotiation: Span | None = None
+    ready: list[tuple[int, float]] = field(default_factory=list)
+    turn: Span | None = None
+    activities: list[Span] = field(default_factory=list)
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+    message: int | None = None
+
+    def frozen(self) -> Operation:
+        lists = {"ready": tuple(self.ready), "activities": tuple(self.activities)}
+        return Operation(**vars(self) | lists)
+
+
+def _operations(events: list[Event]) -> tuple[Operation, ...]:
+    """Put events together. An end without a begin is left out: its begin was before the file's."""
+    made: list[_Open] = []
+    latest: dict[str, _Open] = {}
+    messages, gathering = 0, False
+    for event in events:
+        one = latest.get(event.tensor)
+        if event.kind == "X" and one is not None:
+            one.ready.append((int(event.name), event.at))
+        elif event.kind == "B":
+            span = Span(event.name, event.at)
+            if span.phase == "negotiate":
+                one = _Open(event.tensor, event.name.removeprefix(NEGOTIATE), negotiation=span)
+            elif one is None or (one.turn is not None and one.turn.end is not None):
+                one = _Open(event.tensor, event.name, turn=span)  # negotiated before the file began
+            elif one.turn is None:
+                one.turn = span
+                continue
+            else:
+                one.activities.append(span)
+                if span.phase == "transfer":
+                    # All tensors of a message begin to be transferred before any of them ends.
+                    if one.message is None:
+                        messages += not gathering
+                        one.message = messages - 1
+                    gathering = True
+                continue
+            made.append(one)
+            latest[event.tensor] = one
+        elif event.kind == "E" and one is not None:
+            gathering = _end(one, event) != "transfer" and gathering
+    return tuple(one.frozen() for one in made)
+
+
+def _end(one: _Open, event: Event) -> Phase | None:
+    """End the innermost of the operation's spans that is open; returns what it was."""
+    if one.activities and one.activities[-1].end is None:
+        one.activities[-1] = replace(one.activities[-1], end=event.at)
+        return one.activities[-1].phase
+    if one.turn is not None and one.turn.end is None:
+        one.turn = replace(one.turn, end=event.at)
+        one.dtype, one.shape = event.dtype, event.shape
+    elif one.negotiation is not None and one.negotiation.end is None:
+        one.negotiation = replace(one.negotiation, end=event.at)
+    return None
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -1,0 +1,40 @@
+"""./hpml bench fusion, for real but short: one slow link, one round."""
+
+import dataclasses
+
+import pytest
+
+from hpml.bench import fusion
+from hpml.problem import UserError
+
+pytest.importorskip("horovod", reason="horovod is not installed")
+
+
+def test_fusion_sends_the_same_bytes_in_fewer_collectives(monkeypatch):
+    monkeypatch.setattr(fusion, "STEPS", 3)
+    table = fusion.bench(rounds=1, rates=["100mbit"], say=lambda line: None)
+    row = {row.name: row for row in table.rows}
+    link = "100 Mbit/s"
+    collectives = [row[f"{link}, {case.name}: collectives"].values[0] for case in fusion.CASES]
+    assert collectives[0] == fusion.TENSORS
+    assert 1 <= collectives[1] < fusion.TENSORS / 4
+    assert collectives[2] == 1
+    megabytes = 4 * fusion.TENSORS * fusion.LENGTH / 1e6
+    for case in fusion.CASES:
+        # Two ranks send as much as they have, and what goes with it.
+        assert megabytes < row[f"{link}, {case.name}: sent"].values[0] < 2 * megabytes
+    off, on = row[f"{link}, fusion off: a step"], row[f"{link}, fusion on: a step"]
+    assert table.ratios(on) == [on.values[0] / off.values[0]]
+    assert table.ratios(off) == []
+
+
+def test_without_a_network_there_is_nothing_to_measure(monkeypatch):
+    launch = fusion.launch
+
+    def without(*arguments, link=None, **options):
+        evidence = launch(*arguments, **options)
+        return dataclasses.replace(evidence, no_link="namespaces are off")
+
+    monkeypatch.setattr(fusion, "launch", without)
+    with pytest.raises(UserError, match="no network can be emulated here: namespaces are off"):
+        fusion.bench(rounds=1, rates=["1gbit"], say=lambda line: None)

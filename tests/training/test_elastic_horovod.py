@@ -1,0 +1,35 @@
+"""Elastic Horovod on two hosts, which are two names of this machine: one is lost, one goes on."""
+
+import psutil
+import pytest
+
+from hpml.training import elastic_horovod
+
+pytest.importorskip("horovod", reason="horovod is not installed")
+
+SHORT = {"HPML_EPOCHS": "8", "HPML_IMAGES": "1000"}
+
+
+def test_the_worker_that_is_left_goes_on_from_the_last_commit_and_nothing_stays_behind():
+    with elastic_horovod.job("elastic_torch", environment=SHORT) as job:
+        assert job.wait_for("step 10: committed", limit=120), job.log.read_text()
+        assert job.lose("127.0.0.1") == 1
+        code = job.wait(limit=120)
+        said = job.said
+        everything = job.log.read_text()
+    assert said[0] == "workers: 2, from step 0", everything
+    (again,) = [line for line in said if line.startswith("workers: 1, from step")]
+    assert int(again.split()[-1]) >= 10
+    assert said[-1].startswith("workers: 1, done after step"), everything
+    assert int(said[-1].split()[-1]) > int(again.split()[-1])
+    assert code == 0, everything
+    assert not psutil.pid_exists(job.process.pid)
+
+
+def test_workers_that_are_not_done_are_ended():
+    with elastic_horovod.job("elastic_torch", environment=SHORT) as job:
+        assert job.wait_for("workers: 2", limit=120), job.log.read_text()
+        processes = [job.process, *job.process.children(recursive=True)]
+    assert len(processes) >= 3
+    _, alive = psutil.wait_procs(processes, timeout=10)
+    assert alive == []
