@@ -392,8 +392,9 @@ CHECK = Check(
         "everyone_prints": "256 ranks that print give 256 lines per epoch: verbose is for one of "
         "them.",
         "prints": "Somebody reads the log: rank 0 prints as the serial script does.",
-        "raised": "hvd.init() comes before anything else of Horovod's. The optimizer has to be a "
-        "tf.keras one, before it is wrapped.",
+        "raised": "hvd.init() comes before anything else of Horovod's. A float without dtype is the "
+        "optimizer's momentum, which the warm-up's callback wants to correct: "
+        "momentum_correction=False.",
         "hang": ALL_RANKS,
         "mismatch": ALL_RANKS,
     },
