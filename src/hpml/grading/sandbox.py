@@ -170,7 +170,8 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     """bwrap and its options; what follows is run inside."""
     words = [
         *("bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
-        *("--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL"),
+        # The host's name is an address, since no other name means anything in there.
+        *("--uid", "65534", "--gid", "65534", "--hostname", "127.0.0.1", "--cap-drop", "ALL"),
         # The server is the first process inside: nothing there can stop, end or trace it, and no
         # process of bubblewrap's own is there, for an answer to live on in from launch to launch.
         "--as-pid-1",
