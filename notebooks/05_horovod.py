@@ -31,6 +31,7 @@ from pathlib import Path
 import torch
 
 from hpml.data import load
+from hpml.home import CHECKOUT, home
 from hpml.link import parse_rate
 from hpml.measure.publish import publish, publish_figure, skip
 from hpml.predict.collectives import all_reduce_bytes, seconds
@@ -41,6 +42,8 @@ from hpml.training.frameworks.run import changes, lines_of_code, run, told
 
 DATA = "SYNTHETIC images, not CIFAR-10" if load().synthetic else "CIFAR-10"
 FOLDER = Path(tempfile.mkdtemp(prefix="hpml-05-"))
+TIMELINES = home() / "timelines"
+TIMELINES.mkdir(exist_ok=True)
 
 # %% [markdown]
 # ## 1. From one process to many
@@ -189,7 +192,7 @@ CASES = {
 def step_of(case, link):
     """Milliseconds of the quickest step, its collectives, MB that a rank sent in all, the timeline."""
     count, length, settings = CASES[case]
-    file = FOLDER / f"{case} {link}.json"
+    file = TIMELINES / f"{case} {link}.json".replace(" ", "_")
     evidence = launch(
         lambda: average(count, length),
         2,
@@ -271,7 +274,8 @@ publish_figure(
 draw.timeline(fused, per="collective", title="The same step, a row for each message")
 
 # %% tags=["nbval-ignore-output"]
-print(f"The files are in {FOLDER}: open them in chrome://tracing or https://ui.perfetto.dev")
+print("In HPML_HOME/timelines (.hpml/timelines), for chrome://tracing or https://ui.perfetto.dev:")
+print("\n".join(path.name for path in sorted(TIMELINES.glob("*.json"))))
 print(measured["1gbit"]["200 small, fused"]["timeline"].describe())
 
 # %% [markdown]
@@ -279,7 +283,7 @@ print(measured["1gbit"]["200 small, fused"]["timeline"].describe())
 # decline. *Predict: is what came before lost?*
 
 # %% tags=["nbval-ignore-output"]
-content = (FOLDER / "200 small, fused 1gbit.json").read_bytes()
+content = (TIMELINES / "200_small,_fused_1gbit.json").read_bytes()
 cut = horovod_timeline.parse(content[: len(content) // 2 + 7])
 print(cut.describe())
 
@@ -346,7 +350,7 @@ if sent:
 # ## 5. Gloo or MPI?
 #
 # Horovod sends by one of several libraries: NCCL between GPUs; on processors MPI, where Horovod was
-# built with it, or Gloo, always. `horovodrun --gloo` and `horovodrun --mpi` start the same script.
+# built with it, or Gloo, always. `horovodrun --gloo` and `mpirun` start the same script.
 #
 # *Predict: which is quicker within one machine, for few bytes and for many?*
 
@@ -446,8 +450,18 @@ TUNED = {
     "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "5",
     "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": "6",
 }
+
+
+
+def tuned():
+    import horovod.torch as hvd
+
+    average(200, 1_000, steps=200)
+    hvd.shutdown()  # the log is written out
+
+
 launch(
-    lambda: average(200, 1_000, steps=200),
+    tuned,
     2,
     flavour="horovod",
     link="1gbit",
@@ -733,8 +747,6 @@ print("OpenMP in this process:", ", ".join(sorted(n for n in loaded if "omp" in 
 # ## 12. On the cluster
 
 # %%
-from hpml.home import CHECKOUT
-
 for path in sorted((CHECKOUT / "slurm").glob("05_*.slurm")):
     lines = path.read_text().splitlines()
     starts = [line for line in lines if line.startswith(("srun", "mpirun", "horovodrun"))]

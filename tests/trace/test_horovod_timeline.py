@@ -1,5 +1,7 @@
 """Horovod's timelines: what was written is what is read, wherever the file ends."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,7 +84,7 @@ def test_a_file_that_ends_in_a_tensors_turn_says_what_had_begun(tmp_path):
     assert operation.nbytes is None
     assert timeline.describe() == (
         "1 operation on 1 tensor, 1 collective; the file is cut off after "
-        f"{len(file.content) - 1} bytes, 2 spans begun and not ended"
+        f"{len(file.content) - 1} bytes; 2 spans begun and not ended"
     )
 
 
@@ -185,6 +187,42 @@ def test_what_horovod_did_not_write_is_refused_in_one_line(content):
     with pytest.raises(UserError, match="name the file that HOROVOD_TIMELINE named") as refused:
         parse(content)
     assert "\n" not in str(refused.value)
+
+
+RECORDED = Path(__file__).with_name("recorded_0.28.1.json")
+
+
+def test_a_recorded_timeline_is_read():
+    """Two ranks, killed after two steps of three fused tensors and a broadcast."""
+    timeline = read(RECORDED)
+    seen = [
+        ([o.tensor for o in one.operations], one.transfer.name, one.nbytes)
+        for one in collectives(timeline)
+    ]
+    layers = [f"allreduce.layer.{n}" for n in (2, 3, 4)]
+    assert seen == [
+        (layers, "GLOO_ALLREDUCE", 4 * (4 + 9 + 16)),
+        (layers, "GLOO_ALLREDUCE", 4 * (4 + 9 + 16)),
+        (["broadcast.start"], "GLOO_BCAST", None),
+    ]
+    assert timeline.describe() == (
+        "8 operations on 5 tensors, 3 collectives; 1 span begun and not ended"
+    )
+    first, second = (timeline.round(k).operations[1] for k in (0, 1))
+    assert [rank for rank, _ in first.ready] == [0, 1]
+    assert second.ready == ()  # answered from the cache
+    assert first.seconds("prepare") > 0 == second.seconds("prepare")
+
+
+def test_a_recorded_timeline_is_read_wherever_it_ends():
+    content = RECORDED.read_bytes().rstrip()
+    whole = parse(content).operations
+    for at in range(0, len(content), 11):
+        cut = parse(content[:at])
+        assert cut.cut
+        assert [o.tensor for o in cut.operations] == [
+            o.tensor for o in whole[: len(cut.operations)]
+        ]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

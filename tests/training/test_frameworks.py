@@ -146,7 +146,7 @@ def test_the_clock_counts_images_after_the_first_steps(monkeypatch):
 
 @functools.cache
 def trained(name):
-    return run(name, ranks=2, images=1000, epochs=4)
+    return run(name, ranks=2, limit=400, images=1000, epochs=4)
 
 
 @pytest.mark.parametrize(

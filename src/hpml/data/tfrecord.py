@@ -7,6 +7,8 @@ data set is cut into several files, its shards, which are read at the same time
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -69,12 +71,26 @@ def tensorflow() -> ModuleType:
     """TensorFlow, imported without its greetings. Raises UserError where it is not installed."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
-        import tensorflow as tf
+        with _silent_stderr():
+            import tensorflow as tf
     except ImportError as error:
         raise UserError(
             f"tfrecord: TensorFlow is not there ({error}): ./hpml doctor says how to get it"
         ) from None
     return tf
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """What C++ says while TensorFlow is imported heeds no log level yet; errors are exceptions."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _example(split: Split, index: int) -> "tf.train.Example":

@@ -136,17 +136,18 @@ class Timeline:
         return self.cut_at is not None
 
     def describe(self) -> str:
-        """What there is, in one line; and that the file is cut off, where it is."""
+        """What there is, in one line; where the file is cut off; and what had begun by then.
+
+        Of a process that was killed, the last event is missing even where the file looks whole.
+        """
         tensors = len({operation.tensor for operation in self.operations})
         messages = len(collectives(self))
         text = f"{_count(len(self.operations), 'operation')} on {_count(tensors, 'tensor')}, "
         text += _count(messages, "collective")
-        if self.cut:
-            spans = [s for o in self.operations for s in (*o.spans, o.turn) if s is not None]
-            begun = sum(span.end is None for span in spans)
-            text += f"; the file is cut off after {self.cut_at} bytes"
-            text += f", {_count(begun, 'span')} begun and not ended" if begun else ""
-        return text
+        spans = [s for o in self.operations for s in (*o.spans, o.turn) if s is not None]
+        begun = sum(span.end is None for span in spans)
+        text += f"; the file is cut off after {self.cut_at} bytes" if self.cut else ""
+        return text + (f"; {_count(begun, 'span')} begun and not ended" if begun else "")
 
     def round(self, number: int) -> "Timeline":
         """Each tensor's `number`-th operation only; -1 for the last one of each."""
