@@ -23,6 +23,7 @@ from hpml.grading.record import Picture, Record, Result
 from hpml.grading.sandbox import Limits, Sandbox, sandbox
 from hpml.grading.submission import Submission
 from hpml.ranks import warm
+from hpml.ranks.flavour import Flavour, missing, order
 
 ATTEMPTS = 2  # at an answer that cannot be judged, before the control is asked
 PRINTED = 4000  # characters of what was printed that a record keeps
@@ -55,9 +56,13 @@ class Judge:
     def record(self, submission: Submission) -> Record:
         """The record of a submission. Raises UserError where no sandbox can be had."""
         began = time.monotonic()
+        results = {}
         with _Boxes(self.limits, self.unsafe) as boxes:
-            results = [self._result(exercise, submission, boxes) for exercise in self.exercises]
+            # Those that need the same things imported one after the other, in the same sandbox
+            for exercise in sorted(self.exercises, key=lambda one: order(find(one).needs)):
+                results[exercise] = self._result(exercise, submission, boxes)
             active = boxes.layers
+        results = [results[exercise] for exercise in self.exercises]
         return _record(self, submission, results, active, time.monotonic() - began)
 
     def _result(self, exercise: str, submission: Submission, boxes: "_Boxes") -> Result:
@@ -71,7 +76,7 @@ class Judge:
         attempts, examined, exceeded = 0, None, ""
         while examined is None or (examined.error and not exceeded and attempts < ATTEMPTS):
             attempts += 1
-            with boxes.one() as box:
+            with boxes.one(find(exercise).needs) as box:
                 examined = self.examine(exercise, answer.source, self.seed)
                 if box is not None:
                     box.look_at_memory()  # the answer may have ended before the watch looked
@@ -105,7 +110,7 @@ class Judge:
     def _control(self, exercise: str, boxes: "_Boxes") -> bool:
         """Whether the course's own solution is judged, and passes, where the answer was not."""
         if not self._controls.get(exercise):
-            with boxes.one():
+            with boxes.one(find(exercise).needs):
                 source = _solutions(self.course)[exercise]
                 self._controls[exercise] = self.examine(exercise, source, self.seed).verdict.passed
         return self._controls[exercise]
@@ -144,7 +149,10 @@ def _record(
 
 
 class _Boxes:
-    """The sandboxes of one submission: the one it has, and a new one where that was ended."""
+    """The sandboxes of one submission: the one it has, and a new one where that was ended.
+
+    Or where ranks are wanted of a flavour that it has not got imported: there is one at a time.
+    """
 
     def __init__(self, limits: Limits, unsafe: bool) -> None:
         self._limits, self._unsafe = limits, unsafe
@@ -159,14 +167,17 @@ class _Boxes:
         self._stack.close()
 
     @contextlib.contextmanager
-    def one(self) -> Iterator[Sandbox | None]:
-        """A sandbox that is alive, for the launches within; None where none is wanted."""
+    def one(self, flavour: Flavour = "torch") -> Iterator[Sandbox | None]:
+        """A sandbox that is alive, for launches of `flavour`; None where none is wanted."""
         if self._unsafe:
             yield None
             return
-        if self._box is None or not self._box.alive:
+        if missing(flavour):
+            flavour = "torch"  # the launch will say what is missing
+        there = self._box is not None and self._box.alive
+        if not there or order(self._box.server.flavour) < order(flavour):
             self.renew()
-            self._box = self._stack.enter_context(sandbox(self._limits))
+            self._box = self._stack.enter_context(sandbox(self._limits, flavour))
             self.layers = self._box.layers
         with warm.using(self._box.server):
             yield self._box

@@ -30,6 +30,7 @@ from hpml.home import CHECKOUT
 from hpml.measure.machine import Fact
 from hpml.problem import UserError
 from hpml.ranks import warm
+from hpml.ranks.flavour import Flavour
 
 # What ranks import of this package. Nothing in it knows an expected value.
 SEEN = ("__init__.py", "link.py", "problem.py", "ranks", "wire.py")
@@ -138,8 +139,8 @@ def layers() -> tuple[str, ...]:
 
 
 @contextmanager
-def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
-    """A sandbox, for `warm.using(box.server)` to take ranks from.
+def sandbox(limits: Limits = Limits(), flavour: Flavour = "torch") -> Iterator[Sandbox]:
+    """A sandbox, for `warm.using(box.server)` to take ranks from, those of `flavour` at once.
 
     When it is left, everything in it has ended. Raises UserError where this machine cannot make
     one, and `warm.ServerDied` where it does not come up.
@@ -148,7 +149,7 @@ def sandbox(limits: Limits = Limits()) -> Iterator[Sandbox]:
         raise UserError(f"no sandbox: {why}")
     group = cgroup.make(limits.memory, limits.processes)
     inside = warm.Inside(_command(limits, group), _environment())
-    server = warm.WarmServer(inside)
+    server = warm.WarmServer(inside, flavour)
     running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP), limits, group)
     over = threading.Event()
     watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)
@@ -169,7 +170,8 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
     """bwrap and its options; what follows is run inside."""
     words = [
         *("bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
-        *("--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL"),
+        # The host's name is an address, since no other name means anything in there.
+        *("--uid", "65534", "--gid", "65534", "--hostname", "127.0.0.1", "--cap-drop", "ALL"),
         # The server is the first process inside: nothing there can stop, end or trace it, and no
         # process of bubblewrap's own is there, for an answer to live on in from launch to launch.
         "--as-pid-1",

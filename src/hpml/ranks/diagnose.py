@@ -4,6 +4,7 @@ Pure functions of the logs. The launch asks `mismatch` whenever a call comes in,
 has moved for a while, `fault` once a rank has ended without returning, `limit` when time is up.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -274,8 +275,13 @@ def _name(call: Call, of: str) -> str:
 
 
 def _what(call: Call) -> str:
-    """The operation, with the name of Horovod's tensor where it was given one."""
-    name = call.tensor.removeprefix(f"{call.operation}.")
+    """The operation, with the name of Horovod's tensor where it was given one.
+
+    Names are "allreduce.x" under PyTorch, "scope/HorovodAllreduce_x_0" in TensorFlow's graphs and
+    "HorovodAllreduce" outside of them.
+    """
+    name = call.tensor.rpartition("/")[2].removeprefix(f"{call.operation}.")
+    name = re.sub(r"^Horovod(Grouped)?[A-Z][a-z]+_?", "", name)
     named = name and not name.startswith("noname")
     return f"{call.operation} of {name!r}" if named else call.operation
 

@@ -4,11 +4,7 @@ Each flavour's warm server has imported what those before it have, and more, so 
 later flavour can serve an earlier one too, if at a larger fork's price.
 """
 
-import contextlib
-import os
-import sys
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -57,59 +53,9 @@ def preload(flavour: Flavour) -> None:
 
         assert horovod
     if order(flavour) >= order("horovod-tensorflow"):
-        # Horovod 0.28's Keras interface was made for Keras 2; TensorFlow reads it when imported.
-        os.environ["TF_USE_LEGACY_KERAS"] = "1"
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        with _silence():
-            import horovod.tensorflow.keras
-            import tensorflow
-            import tf_keras
+        from hpml.ranks import warm_tensorflow
 
-            assert tensorflow.keras  # imported when it is looked at
-            assert tf_keras
-        _leave_to_python("horovod", "hpml")
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """No greetings of TensorFlow's C++ code on stderr, whatever the level it logs at."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
-
-
-def _leave_to_python(*packages: str) -> None:
-    """Have AutoGraph take the functions of `packages` as they are, and not rewrite them.
-
-    They ask for tf.cond themselves where they need it, and to rewrite them takes every rank a
-    second.
-    """
-    import horovod.tensorflow
-    import tensorflow as tf
-    from tensorflow.python.autograph.core import config
-
-    rules = tuple(config.DoNotConvert(package) for package in packages)
-    config.CONVERSION_RULES = (*rules, *config.CONVERSION_RULES)
-    # What is made a graph by itself is rewritten whatever the rules.
-    for module in (horovod.tensorflow, horovod.tensorflow.functions):
-        module._make_subgraph = partial(tf.function, autograph=False)
-
-
-def set_threads(flavour: Flavour, threads: int) -> None:
-    """What TensorFlow may use in this rank, which has not computed yet. PyTorch's are set apart."""
-    if flavour == "horovod-tensorflow":
-        import tensorflow as tf
-
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
-        # One that waits, in a Python function of a graph, must not keep all others from running.
-        tf.config.threading.set_inter_op_parallelism_threads(max(threads, 2))
+        warm_tensorflow.load()
 
 
 def environment(
@@ -143,5 +89,6 @@ def environment(
         "HOROVOD_HOSTNAME": f"node{node}",
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_LOG_LEVEL": "fatal",  # what goes wrong is told by the launch's diagnosis
         "HOROVOD_LOG_HIDE_TIME": "1",
     }

@@ -14,7 +14,6 @@ be added here (see `hpml.wire`). Ranks reach each other and nothing else.
 
 import ctypes
 import os
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -29,7 +28,7 @@ Counts = tuple[int, int, int, int]
 Made = TypeVar("Made")
 
 # CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWUTS of sched.h
-NEW_USER, NEW_NETWORK, NEW_HOST_NAME = 0x10000000, 0x40000000, 0x04000000
+NEW_USER, NEW_NETWORK, NEW_HOST = 0x10000000, 0x40000000, 0x04000000
 
 
 class NoNetwork(Exception):
@@ -52,18 +51,20 @@ class Network:
         """What a rank on this network has in its environment besides what every rank has."""
         return {"MASTER_ADDR": address(0), "GLOO_SOCKET_IFNAME": INTERFACE}
 
-    def enter(self, rank: int) -> None:
+    def enter(self, rank: int, named: bool = False) -> None:
         """Move this process, a rank just forked, to its own end of the cable, without privileges.
 
-        The ranks keep no right to change limits, counters or interfaces. Each is on a host of its
-        own, by the name of its address: Horovod 0.28 has Gloo look up its host's name, whatever
-        interface it is told (its process sets do not pass HOROVOD_GLOO_IFACE on).
+        The ranks keep no right to change limits, counters or interfaces. If `named`, the rank's
+        host is called by its address: Horovod 0.28.1 listens for collectives at whatever address
+        the host's name has (GlooContext::InitializeForProcessSet leaves HOROVOD_GLOO_IFACE out).
         """
         _call("setns", self.namespaces[rank], NEW_NETWORK)
+        if named:
+            name = address(rank).encode()
+            _call("unshare", NEW_HOST)
+            _call("sethostname", name, len(name))
         for namespace in self.namespaces:
             os.close(namespace)
-        _call("unshare", NEW_HOST_NAME)
-        socket.sethostname(address(rank))
         _drop_privileges()
 
     def on_each(self, make: Callable[[], Made]) -> list[Made]:

@@ -22,7 +22,14 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from hpml.ranks import encoding, flavour, horovod_recorder, recorder, stationary
+from hpml.ranks import (
+    encoding,
+    flavour,
+    horovod_recorder,
+    recorder,
+    stationary,
+    warm_tensorflow,
+)
 from hpml.ranks.channel import EventSender, receive_job
 from hpml.ranks.flavour import Flavour
 
@@ -120,7 +127,8 @@ def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) 
         os.environ.setdefault("HOROVOD_GLOO_IFACE", interface)
         os.environ.setdefault("NCCL_SOCKET_IFNAME", interface)
         flavour.preload(job.flavour)  # has been, but for servers of other flavours
-        flavour.set_threads(job.flavour, job.threads)
+        if job.flavour == "horovod-tensorflow":
+            warm_tensorflow.set_threads(job.threads)
         horovod_recorder.install(told, job.flavour)
     send(["begin", time.monotonic()])
 

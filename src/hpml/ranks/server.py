@@ -330,7 +330,7 @@ def _become_rank(
 
         environment = dict(meet)
         if network is not None:
-            network.enter(number)
+            network.enter(number, named=bool(meet))
             environment |= network.environment
         channel, output, stacks = own
         rank.run(socket.socket(fileno=channel), output, stacks, environment)
