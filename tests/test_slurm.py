@@ -12,6 +12,7 @@ from hpml.training.config import TrainConfig
 SLURM = Path(__file__).parents[1] / "slurm"
 JOBS = sorted(SLURM.glob("*.slurm"))
 TRAINING = [job for job in JOBS if "hpml.train" in job.read_text()]
+REQUEUED = [job for job in TRAINING if "--resume" in job.read_text()]
 GRADING = SLURM / "grade_array.slurm"  # the instructor's, of no module
 DIRECTIVE = re.compile(r"#SBATCH (--[a-z-]+)(?:=(\S+))?(?: +# (.+))?")
 # What describes the work. What describes the cluster (--account, --partition, --constraint, --qos,
@@ -33,6 +34,13 @@ OPTIONS = {
 
 each_job = pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 each_training = pytest.mark.parametrize("job", TRAINING, ids=lambda job: job.name)
+each_requeued = pytest.mark.parametrize("job", REQUEUED, ids=lambda job: job.name)
+
+
+def launcher(job: Path) -> str:
+    """What starts the job's ranks, which is what Horovod's job scripts are named after."""
+    named = job.stem.removesuffix("_gpu").partition("_")[2]
+    return named if named in ("horovodrun", "mpirun") else "srun"
 
 
 def directives(job: Path) -> dict[str, tuple[str | None, str | None]]:
@@ -55,7 +63,12 @@ def commands(job: Path) -> str:
 
 def test_there_are_jobs():
     assert JOBS
-    assert len(TRAINING) == 3
+    assert [launcher(job) for job in TRAINING if job.name.startswith("05")] == [
+        *["horovodrun"] * 2,
+        *["mpirun"] * 2,
+        *["srun"] * 2,
+    ]
+    assert [job.stem[:2] for job in REQUEUED] == ["06"] * 3
 
 
 def test_scripts_are_clean_to_shellcheck(needs):
@@ -101,15 +114,25 @@ def test_a_script_names_no_path_outside_the_project(job):
 @each_job
 def test_site_matters_come_from_site_sh_before_anything_runs(job):
     text = commands(job)
-    assert text.index("source slurm/site.sh") < text.index("srun")
+    assert text.index("source slurm/site.sh") < text.index(f"{launcher(job)} -")
     assert "module load" not in text
 
 
 @each_job
-def test_srun_is_told_the_cores_and_the_container(job):
-    (line,) = [line for line in commands(job).splitlines() if line.startswith("srun")]
-    assert '--cpus-per-task="$SLURM_CPUS_PER_TASK"' in line
+def test_ranks_are_told_their_cores_and_run_in_the_container(job):
+    (line,) = [line for line in commands(job).splitlines() if f"{launcher(job)} -" in line]
     assert '"${container[@]}" ' in line
+    if launcher(job) == "srun":
+        assert '--cpus-per-task="$SLURM_CPUS_PER_TASK"' in line
+    else:
+        assert '-np "$SLURM_NTASKS"' in line
+    if launcher(job) != "srun" or job in TRAINING:
+        assert '--threads "$SLURM_CPUS_PER_TASK"' in line
+
+
+@pytest.mark.parametrize("job", [job for job in TRAINING if job.name.startswith("05")])
+def test_module_05_trains_with_horovod(job):
+    assert "python -m hpml.train --backend horovod" in " ".join(commands(job).split())
 
 
 @each_job
@@ -118,8 +141,8 @@ def test_gpus_are_asked_for_in_gpu_jobs_only(job):
     assert wants == (["--gpus-per-node"] if job.stem.endswith("_gpu") else [])
 
 
-def test_a_gpu_job_has_as_many_ranks_as_gpus():
-    (job,) = [job for job in JOBS if job.stem.endswith("_gpu")]
+@pytest.mark.parametrize("job", [job for job in JOBS if job.stem.endswith("_gpu")])
+def test_a_gpu_job_has_as_many_ranks_as_gpus(job):
     said = directives(job)
     assert said["--gpus-per-node"][0] == said["--ntasks-per-node"][0]
 
@@ -129,11 +152,12 @@ def test_the_training_script_has_the_options_it_is_given(job):
     given = re.findall(r"--[a-z-]+", commands(job).partition("hpml.train")[2])
     known = {"--" + name.replace("_", "-") for name in TrainConfig.__dataclass_fields__}
     assert {option.replace("--no-", "--") for option in given} <= known
-    assert {"--checkpoint", "--resume"} <= set(given)
+    assert "--out" in given
 
 
-@each_training
+@each_requeued
 def test_a_job_that_is_requeued_keeps_its_log_and_is_warned_in_time(job):
+    assert "--checkpoint" in commands(job)
     said = directives(job)
     assert "--requeue" in said
     assert said["--open-mode"][0] == "append"
@@ -147,6 +171,9 @@ STUBS = {
     # What srun leaves is a second newer, for two files in one tick of the clock are equally new.
     "srun": 'echo "srun $*" >>"$TOLD"; ${SRUN_LEAVES:+touch -d "1 second" "$SRUN_LEAVES"}; '
     'exit "$SRUN_EXITS"',
+    **{
+        name: f'echo "{name} $*" >>"$TOLD"; exit "$SRUN_EXITS"' for name in ("mpirun", "horovodrun")
+    },
     "scontrol": 'echo "scontrol $*" >>"$TOLD"',
     "sbatch": 'echo "sbatch $* $(env | grep ^SBATCH_ | sort | tr "\\n" " ")" >>"$TOLD"',
     "apptainer": "exit 1",
@@ -191,20 +218,21 @@ def bash(tmp_path):
     return run
 
 
-IN_A_JOB = {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4"}
+IN_A_JOB = {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4", "SLURM_NTASKS": "8"}
 
 
 @each_job
 def test_a_job_runs_with_site_sh_as_it_stands(bash, job):
     code, told, error = bash(f"bash slurm/{job.name} --epochs 3", **IN_A_JOB)
     assert (code, error) == (0, "")
-    assert told.startswith("srun --cpus-per-task=4 ")
+    started = {"srun": "--cpus-per-task=4 ", "mpirun": "-np 8 ", "horovodrun": "--gloo -np 8 "}
+    assert told.startswith(f"{launcher(job)} {started[launcher(job)]}")
     assert told.count("\n") == 1
     if job in TRAINING:
         assert told.rstrip().endswith("--epochs 3")
 
 
-@each_training
+@each_requeued
 def test_a_run_that_was_stopped_goes_back_into_the_queue(bash, job):
     left = {"SRUN_LEAVES": "build/jobs/7/checkpoint.pt"}
     code, told, _ = bash(f"bash slurm/{job.name}", srun_exits=143, **IN_A_JOB, **left)
@@ -212,7 +240,7 @@ def test_a_run_that_was_stopped_goes_back_into_the_queue(bash, job):
     assert told.splitlines()[1:] == ["scontrol requeue 7"]
 
 
-@each_training
+@each_requeued
 def test_ranks_that_were_ended_beside_a_failed_one_do_not_go_back_into_the_queue(bash, job):
     # srun then says 143 as well. An older checkpoint is no sign of anything.
     older = "mkdir -p build/jobs/7 && touch -d yesterday build/jobs/7/checkpoint.pt"
@@ -221,7 +249,7 @@ def test_ranks_that_were_ended_beside_a_failed_one_do_not_go_back_into_the_queue
     assert "requeue" not in told
 
 
-@each_training
+@each_requeued
 def test_a_run_that_failed_does_not_go_back_into_the_queue(bash, job):
     code, told, _ = bash(f"bash slurm/{job.name}", srun_exits=1, **IN_A_JOB)
     assert code == 1
@@ -279,10 +307,18 @@ def test_submit_finds_the_job_behind_options_of_sbatch(bash):
     assert told.split()[3:] == ["-x", "SBATCH_ACCOUNT=abc", "SBATCH_PARTITION=accel"]
 
 
-def test_a_container_goes_between_srun_and_python(bash):
+@pytest.mark.parametrize("script", ["06_one_node", "05_mpirun", "05_srun"])
+def test_a_container_goes_between_the_launcher_and_python(bash, script):
     settings(bash, software="container", container_image="course.sif")
-    _, told, _ = bash("bash slurm/06_one_node.slurm", **IN_A_JOB)
+    _, told, _ = bash(f"bash slurm/{script}.slurm", **IN_A_JOB)
     assert re.search(r"apptainer exec --nv .* course\.sif python -m hpml\.train", told)
+
+
+def test_horovodrun_is_in_the_container_itself(bash):
+    settings(bash, software="container", container_program="echo", container_image="course.sif")
+    code, told, _ = bash("bash slurm/05_horovodrun.slurm >$TOLD", **IN_A_JOB)
+    assert code == 0
+    assert re.search(r"exec --nv .* course\.sif horovodrun --gloo -np 8 python -m hpml", told)
 
 
 def test_conda_activates_the_environment(bash):

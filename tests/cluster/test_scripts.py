@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpml.home import CHECKOUT
+from hpml.ranks import flavour
 from hpml.training.history import read_history
 
 pytestmark = pytest.mark.xdist_group("cluster")
@@ -40,6 +41,9 @@ def ended(cluster, *words: str) -> tuple[str, str]:
 def test_each_script_without_gpus_is_run_here():
     assert {script.name for script in SCRIPTS} - set(GPU) == {
         "00_hello.slurm",
+        "05_horovodrun.slurm",
+        "05_mpirun.slurm",
+        "05_srun.slurm",
         "06_one_node.slurm",
         "06_several_nodes.slurm",
     }
@@ -75,6 +79,26 @@ def test_training_leaves_its_history_and_a_checkpoint(wide, script, asked, ranks
     assert (left / "checkpoint.pt").exists()
 
 
+@pytest.mark.parametrize(
+    ("script", "asked", "ranks"),
+    [
+        ("05_horovodrun", ["--ntasks-per-node=2"], 2),
+        ("05_mpirun", ["--nodes=1"], 2),
+        ("05_mpirun", [], 4),
+        ("05_srun", [], 4),
+    ],
+)
+def test_horovod_trains_whoever_starts_its_ranks(wide, needs, script, asked, ranks):
+    if why := flavour.missing("horovod"):
+        pytest.skip(why)
+    if script == "05_mpirun":
+        needs("mpirun")
+    job, log = ended(wide, *asked, f"slurm/{script}.slurm", *SHORT.split())
+    assert f"{ranks} ranks × 1 thread, cpu" in log
+    history = read_history(wide.project() / "build/jobs" / job / "history.json")
+    assert (history.world_size, history.stopped, len(history.epochs)) == (ranks, False, 1)
+
+
 @pytest.mark.parametrize("script", GPU)
 def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(wide, script, tmp_path):
     shutil.copytree(CHECKOUT / "slurm", tmp_path / "slurm")
@@ -89,4 +113,6 @@ def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(wide
     site.write_text(text)
     assert count == 1
     (line,) = wide.said(*words)
-    assert re.search(r"to start at .* using 64 processors on nodes n\[1-2\]", line)
+    many = 1 if script == "05_horovodrun_gpu.slurm" else 2
+    nodes = "n1" if many == 1 else r"n\[1-2\]"
+    assert re.search(rf"to start at .* using {32 * many} processors on nodes {nodes}", line)

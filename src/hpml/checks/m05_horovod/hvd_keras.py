@@ -1,0 +1,400 @@
+"""Exercise hvd_keras: the serial script in Keras, made data parallel with Horovod's callbacks.
+
+`train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs) -> dict`. What must come out
+is computed in PyTorch, in double precision: TensorFlow is imported where the answer runs, and
+nowhere else.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from hpml.checks.compare import described, state_difference
+from hpml.checks.contract import Check, Claim, Problem, Run
+
+LENGTH, BATCH, EPOCHS, WARMUP = 48, 4, 3, 2  # BATCH is one rank's
+FEATURES, HIDDEN, CLASSES = 12, 10, 5
+LEARNING_RATE = 0.05
+TOLERANCE = 1e-6  # weights are float64; Keras keeps the learning rate in float32
+METRIC_TOLERANCE = 1e-4  # and so it does with metrics
+NAMES = ("inner kernel", "inner bias", "outer kernel", "outer bias")
+
+Weights = Sequence[torch.Tensor]
+
+
+def new_weights(seed: int) -> list[torch.Tensor]:
+    draw = torch.Generator().manual_seed(seed)
+    shapes = ((FEATURES, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,))
+    return [0.3 * torch.randn(shape, generator=draw, dtype=torch.float64) for shape in shapes]
+
+
+def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
+    """For each rank: the same samples of noisy classes, and weights of its own."""
+    draw = torch.Generator().manual_seed(seed)
+    centres = torch.randn(CLASSES, FEATURES, generator=draw, dtype=torch.float64)
+    y = torch.randint(0, CLASSES, (LENGTH,), generator=draw)
+    x = centres[y] + torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64)
+    return [
+        {"x": x.numpy(), "y": y.numpy(), "weights": [w.numpy() for w in new_weights(seed + rank)]}
+        for rank in range(world_size)
+    ]
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Train; before each step, the weights, the learning rate and the samples in the batch."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)  # to trace a graph takes longer than these few steps
+    seen: list[dict[str, Any]] = []
+    numbers = {row.tobytes(): number for number, row in enumerate(inputs["x"])}
+
+    class Recorded(tf.keras.Sequential):
+        def train_step(self, data):
+            samples = [numbers.get(row.tobytes(), -1) for row in data[0].numpy()]
+            rate = float(self.optimizer.learning_rate)
+            seen.append({"weights": self.get_weights(), "rate": rate, "samples": samples})
+            return super().train_step(data)
+
+    layers = tf.keras.layers
+    model = Recorded(
+        [
+            layers.Input((inputs["x"].shape[1],), dtype="float64"),
+            layers.Dense(inputs["weights"][1].size, "relu", dtype="float64"),
+            layers.Dense(inputs["weights"][3].size, dtype="float64"),
+        ]
+    )
+    model.set_weights(inputs["weights"])
+    history = answer.train(
+        model, inputs["x"], inputs["y"], EPOCHS, BATCH, LEARNING_RATE, warmup_epochs=WARMUP
+    )
+    if isinstance(history, dict):
+        history = {
+            str(name): [float(value) for value in values] if isinstance(values, list) else None
+            for name, values in history.items()
+        }
+    return {"seen": seen, "final": model.get_weights(), "history": history}
+
+
+def rate_at(step: int, steps: int, world_size: int) -> float:
+    """The learning rate of a step, counted from 0: from one rank's to W times that.
+
+    It rises in every step until WARMUP epochs of `steps` are over (Goyal et al. 2017, section 2.2).
+    """
+    done = min(1.0, (step + 1) / (WARMUP * steps))
+    return LEARNING_RATE * (1 + (world_size - 1) * done)
+
+
+def loss_of(weights: Weights, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """Mean cross-entropy, and the share of right answers."""
+    kernel, bias, outer_kernel, outer_bias = weights
+    logits = torch.relu(x @ kernel + bias) @ outer_kernel + outer_bias
+    right = (logits.argmax(1) == y).double().mean().item()
+    return functional.cross_entropy(logits, y), right
+
+
+def gradient_of(weights: Weights, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    leaves = [weight.clone().requires_grad_() for weight in weights]
+    loss, _ = loss_of(leaves, x, y)
+    return list(torch.autograd.grad(loss, leaves))
+
+
+def followed(ranks: Sequence[dict[str, Any]], alike_at_once: bool) -> dict[str, Any]:
+    """Where all ranks go: the weights before each step and at the end, and each rank's metrics.
+
+    The callback that broadcasts does so after the first step, to which each rank brings a gradient
+    at its own weights, unless all have been made `alike_at_once`.
+    """
+    world_size = len(ranks)
+    steps = LENGTH // (BATCH * world_size)
+    starts = [[torch.from_numpy(w) for w in rank["weights"]] for rank in ranks]
+    weights = starts[0]
+    x, y = torch.from_numpy(ranks[0]["x"]), torch.from_numpy(ranks[0]["y"])
+    states, metrics = [], []
+    for step in range(EPOCHS * steps):
+        own = [weights if alike_at_once or step else starts[rank] for rank in range(world_size)]
+        states.append(own)
+        first = step % steps * BATCH * world_size
+        shares = [
+            slice(first + rank, first + BATCH * world_size, world_size)
+            for rank in range(world_size)
+        ]
+        metrics.append(
+            [
+                [loss_of(mine, x[share], y[share])[0].item(), loss_of(mine, x[share], y[share])[1]]
+                for mine, share in zip(own, shares, strict=True)
+            ]
+        )
+        gradients = [gradient_of(m, x[s], y[s]) for m, s in zip(own, shares, strict=True)]
+        rate = rate_at(step, steps, world_size)
+        weights = [
+            weight - rate * sum(parts) / world_size
+            for weight, *parts in zip(weights, *gradients, strict=True)
+        ]
+    states.append([weights] * world_size)
+    by_epoch = torch.tensor(metrics).reshape(EPOCHS, steps, world_size, 2).mean(1)
+    return {"states": states, "loss": by_epoch[..., 0], "accuracy": by_epoch[..., 1]}
+
+
+def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[bool, dict[str, Any]]:
+    """What happens where ranks are made alike at once, and where after the first step."""
+    return {at_once: followed(inputs, at_once) for at_once in (True, False)}
+
+
+def differs(got: Any, weights: Weights) -> str | None:
+    named = dict(zip(NAMES, weights, strict=True))
+    if not isinstance(got, list) or len(got) != len(NAMES):
+        return f"the weights are {described(got)}"
+    tensors = (torch.from_numpy(weight) for weight in got)
+    return state_difference(dict(zip(NAMES, tensors, strict=True)), named, TOLERANCE)
+
+
+def path_of(run: Run) -> dict[str, Any]:
+    """What is expected of ranks that were made alike when these were."""
+    first = [value["seen"][0]["weights"] for value in run.values if value["seen"]]
+    start = run.expected[True]["states"][0]
+    at_once = all(not differs(got, mine) for got, mine in zip(first, start, strict=False))
+    return run.expected[at_once]
+
+
+def shares_samples(run: Run) -> Problem | None:
+    steps = LENGTH // (BATCH * run.world_size)
+    for rank, value in enumerate(run.values):
+        taken = list(itertools.chain(*(step["samples"] for step in value["seen"])))
+        if not taken:
+            return Problem(f"rank {rank} never trained the model that it was given", "samples")
+        if run.world_size > 1 and len(taken) == LENGTH * EPOCHS:
+            return Problem(
+                f"rank {rank} took all {LENGTH} samples in every epoch; its share is "
+                f"{LENGTH // run.world_size}",
+                "no_shard",
+            )
+        if len(taken) != LENGTH * EPOCHS // run.world_size:
+            return Problem(
+                f"rank {rank} took {len(taken)} samples in {EPOCHS} epochs, not "
+                f"{LENGTH * EPOCHS // run.world_size}",
+                "samples",
+            )
+        if len(value["seen"]) != steps * EPOCHS:
+            return Problem(
+                f"rank {rank} took {len(value['seen'])} steps; with batches of {BATCH} on each "
+                f"rank, there are {steps * EPOCHS}",
+                "batch",
+            )
+    for step in range(steps * EPOCHS):
+        first = step % steps * BATCH * run.world_size
+        together = [value["seen"][step]["samples"] for value in run.values]
+        if sorted(itertools.chain(*together)) != list(range(first, first + BATCH * run.world_size)):
+            return Problem(
+                f"in step {step + 1} the ranks together do not take the next "
+                f"{BATCH * run.world_size} samples",
+                "order",
+            )
+    return None
+
+
+def alike_after_the_first_step(run: Run) -> Problem | None:
+    for rank, value in enumerate(run.values):
+        if len(value["seen"]) < 2:
+            return Problem(f"rank {rank} took {len(value['seen'])} steps", "samples")
+        got, reference = value["seen"][1]["weights"], run.values[0]["seen"][1]["weights"]
+        if found := differs(got, [torch.from_numpy(weight) for weight in reference]):
+            return Problem(
+                f"after the first step, rank {rank} does not have rank 0's weights: {found}",
+                why_not_alike(run),
+            )
+    return None
+
+
+def why_not_alike(run: Run) -> str:
+    """Ranks that were alike at the start and are not now have not averaged their gradients."""
+    first = [value["seen"][0]["weights"] for value in run.values]
+    same = all(not differs(got, [torch.from_numpy(w) for w in first[0]]) for got in first)
+    return "not_wrapped" if same else "no_broadcast"
+
+
+def rate_warms_up(run: Run) -> Problem | None:
+    steps = LENGTH // (BATCH * run.world_size)
+    for rank, value in enumerate(run.values):
+        rates = [step["rate"] for step in value["seen"]]
+        if len(rates) != steps * EPOCHS:
+            return shares_samples(run)
+        for step, rate in enumerate(rates):
+            wanted = rate_at(step, steps, run.world_size)
+            if math.isclose(rate, wanted, rel_tol=1e-5):
+                continue
+            return Problem(
+                f"in step {step + 1} of {len(rates)}, rank {rank}'s learning rate is {rate:.5g}, "
+                f"expected {wanted:.5g}",
+                why_rate(rates, run.world_size),
+            )
+    return None
+
+
+def why_rate(rates: Sequence[float], world_size: int) -> str:
+    scaled = LEARNING_RATE * world_size
+    if rates[-1] <= LEARNING_RATE * 1.001:
+        return "unscaled"
+    if math.isclose(rates[0], scaled, rel_tol=1e-5) and math.isclose(
+        rates[-1], scaled, rel_tol=1e-5
+    ):
+        return "no_warmup"
+    return "warmup"
+
+
+def goes_where_the_serial_script_goes(run: Run) -> Problem | None:
+    if problem := shares_samples(run) or alike_after_the_first_step(run):
+        return problem
+    states = path_of(run)["states"]
+    for step, rank in itertools.product(range(1, len(states)), range(run.world_size)):
+        value = run.values[rank]
+        got = value["seen"][step]["weights"] if step < len(value["seen"]) else value["final"]
+        if found := differs(got, states[step][rank]):
+            if problem := rate_warms_up(run):
+                return problem
+            return Problem(
+                f"after step {step}, rank {rank}'s weights are not those of one process with the "
+                f"larger batch: {found}",
+                why_weights(run, step, rank, got),
+            )
+    return None
+
+
+def why_weights(run: Run, step: int, rank: int, got: Any) -> str:
+    """Gradients added up, or those of this rank's own batch?"""
+    path, steps = path_of(run), LENGTH // (BATCH * run.world_size)
+    before, after = path["states"][step - 1][rank], path["states"][step][rank]
+    if step == 1 and run.world_size > 1:
+        start = path["states"][0][0]
+        summed = [s + run.world_size * (a - s) for s, a in zip(start, after, strict=True)]
+        if not differs(got, summed):
+            return "sum"
+        x, y = (torch.from_numpy(run.inputs[0][name]) for name in "xy")
+        share = slice(rank, BATCH * run.world_size, run.world_size)
+        rate = rate_at(0, steps, run.world_size)
+        own = gradient_of(before, x[share], y[share])
+        if not differs(got, [w - rate * g for w, g in zip(before, own, strict=True)]):
+            return "not_wrapped"
+    return "weights"
+
+
+def metrics_are_everybodys(run: Run) -> Problem | None:
+    for rank, value in enumerate(run.values):
+        history = value["history"]
+        if not isinstance(history, dict):
+            return Problem(f"train returned {described(history)} on rank {rank}", "history")
+        for name in ("loss", "accuracy"):
+            got = history.get(name)
+            if not isinstance(got, list) or len(got) != EPOCHS:
+                return Problem(
+                    f"rank {rank}'s history[{name!r}] is {described(got)}, not one number per "
+                    f"epoch, which is a list of {EPOCHS}",
+                    "history",
+                )
+            wanted = path_of(run)[name].mean(1).tolist()
+            own = path_of(run)[name][:, rank].tolist()
+            for epoch, (ours, theirs) in enumerate(zip(got, wanted, strict=True)):
+                if abs(ours - theirs) <= METRIC_TOLERANCE:
+                    continue
+                problem = goes_where_the_serial_script_goes(run)
+                hint = problem.hint if problem else "metrics"
+                if all(abs(a - b) <= METRIC_TOLERANCE for a, b in zip(got, own, strict=True)):
+                    hint = "own_metrics"
+                return Problem(
+                    f"rank {rank}'s {name} of epoch {epoch} is {ours:.4f}; the mean over all ranks "
+                    f"is {theirs:.4f}",
+                    hint,
+                )
+    return None
+
+
+def prints_once(run: Run) -> Problem | None:
+    for rank, evidence in enumerate(run.evidence.ranks):
+        talks = "Epoch " in evidence.stdout or "loss:" in evidence.stdout
+        if rank and talks:
+            return Problem(f"rank {rank} prints its progress too", "everyone_prints")
+        if not rank and not talks:
+            return Problem("rank 0 prints no progress", "prints")
+    return None
+
+
+ALL_RANKS = (
+    "Horovod's callbacks and its optimizer take all ranks. Is one of them behind an "
+    "`if hvd.rank() == 0`?"
+)
+
+
+def environment(inputs: Any, rank: int, world_size: int) -> dict[str, str]:
+    """A rank of a check computes on the CPU, wherever it runs; short cycles save time."""
+    return {"CUDA_VISIBLE_DEVICES": "", "HOROVOD_CYCLE_TIME": "0.5"}
+
+
+CHECK = Check(
+    id="hvd_keras",
+    title="A serial Keras script with Horovod",
+    names=("train",),
+    flavour="horovod-tensorflow",
+    process_group=False,
+    inputs=inputs,
+    drive=drive,
+    expect=expect,
+    timeout=40.0,
+    environment=environment,
+    claims=(
+        Claim("the ranks share the samples", 2, shares_samples),
+        Claim("from the first step on, all have the same weights", 2, alike_after_the_first_step),
+        Claim("the rate rises to that of all ranks", 2, rate_warms_up),
+        Claim(
+            "each step is that of one process with the larger batch",
+            5,
+            goes_where_the_serial_script_goes,
+        ),
+        Claim("loss and accuracy are those of all ranks", 3, metrics_are_everybodys),
+        Claim("rank 0 prints its progress, the others nothing", 1, prints_once),
+    ),
+    hints={
+        "start": "Go through the serial script and ask of each line: the same on every rank, a "
+        "share on every rank, or on rank 0 alone? init, the samples, the optimizer, three "
+        "callbacks, and who prints.",
+        "no_shard": "Ranks that all see all samples do the same work several times. x[rank::size] "
+        "is one way to deal them out.",
+        "samples": "The shares of all ranks together are the samples, each once per epoch, and "
+        "model.fit trains the model that was given.",
+        "batch": "batch_size is what each rank takes in one step: with more ranks, a step has more "
+        "samples and an epoch fewer steps.",
+        "order": "In step k the ranks together take the samples that follow those of step k - 1: "
+        "deal them out in turn, and leave shuffle=False.",
+        "no_broadcast": "Averaging gradients keeps equal weights equal. It does not make different "
+        "weights equal: one of Horovod's callbacks does, after the first batch.",
+        "not_wrapped": "Only hvd.DistributedOptimizer averages gradients. Which optimizer was the "
+        "model compiled with?",
+        "sum": "What are the ranks' gradients put together with: op=hvd.Average, the default, or "
+        "a sum? The learning rate is scaled already.",
+        "unscaled": "With W ranks a step has W times the samples, and there are W times fewer "
+        "steps: the rate that training ends with is W times one rank's (Goyal et al. 2017). The "
+        "callback's initial_lr is that one, and what it starts from it works out by itself.",
+        "no_warmup": "At the start the weights change quickly, and a large rate overshoots. The "
+        "callback lets it rise in the course of warmup_epochs.",
+        "warmup": "The rate rises in every step, from one rank's to W times that, until "
+        "warmup_epochs are over; then it stays.",
+        "weights": "Same start, same samples, same rate, other weights: look at the loss and at "
+        "the optimizer.",
+        "history": "Return model.fit(...).history: a dict with one number per epoch for each "
+        "metric.",
+        "own_metrics": "Keras computes loss and accuracy from the samples that this rank has seen. "
+        "Whoever reads the log wants those of all: a callback averages them at the end of each "
+        "epoch.",
+        "metrics": "Averages are over all ranks, of what each had seen in the epoch.",
+        "everyone_prints": "256 ranks that print give 256 lines per epoch: verbose is for one of "
+        "them.",
+        "prints": "Somebody reads the log: rank 0 prints as the serial script does.",
+        "raised": "hvd.init() comes before anything else of Horovod's. The optimizer has to be a "
+        "tf.keras one, before it is wrapped.",
+        "hang": ALL_RANKS,
+        "mismatch": ALL_RANKS,
+    },
+)

@@ -1,0 +1,442 @@
+"""Exercise hvd_torch: a serial CIFAR-10 script, made data parallel with Horovod.
+
+`train(model, dataset, epochs, batch_size, learning_rate, seed, path) -> None`, first without a
+checkpoint at `path`, then with one that rank 0 alone can read. W ranks must go, step by step, where
+one process goes with W times the batch and W times the learning rate. Everything is float64.
+"""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import Dataset
+
+from hpml.checks.compare import described, state_difference
+from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.ranks.evidence import Evidence
+
+LENGTH, BATCH, EPOCHS = 48, 4, 2  # BATCH is one rank's: 1, 2, 3 and 4 ranks share LENGTH evenly
+LEARNING_RATE, MOMENTUM = 0.01, 0.9
+TOLERANCE = 1e-9  # only the order of additions may differ
+
+
+class Images(Dataset):
+    """Images and labels, float64 (n, 3, 8, 8) and int64 (n,); remembers what was `taken`."""
+
+    def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        self.images, self.labels = images, labels
+        self.taken: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        self.taken.append(int(index))
+        return self.images[index], self.labels[index]
+
+
+def new_model(seed: int) -> nn.Module:
+    """A small convolutional network, float64 (n, 3, 8, 8) -> (n, 10)."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Conv2d(3, 8, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.AvgPool2d(4),
+            nn.Flatten(),
+            nn.Linear(32, 10),
+        ).double()
+
+
+def new_optimizer(model: nn.Module, learning_rate: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=MOMENTUM)
+
+
+def state_of(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+
+def momenta_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor | None]:
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    found = (optimizer.state[p].get("momentum_buffer") for p in parameters)
+    return [None if momentum is None else momentum.clone() for momentum in found]
+
+
+def set_momenta(optimizer: torch.optim.Optimizer, momenta: Sequence[torch.Tensor]) -> None:
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for parameter, momentum in zip(parameters, momenta, strict=True):
+        optimizer.state[parameter]["momentum_buffer"] = momentum.clone()
+
+
+def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
+    """By stage, for each rank: the images of ten noisy classes, a model of its own, and what it
+    finds in the checkpoint, if it can read one."""
+    draw = torch.Generator().manual_seed(seed)
+    classes = torch.randn(10, 3, 8, 8, generator=draw, dtype=torch.float64)
+    labels = torch.randint(0, 10, (LENGTH,), generator=draw)
+    noise = torch.randn(LENGTH, 3, 8, 8, generator=draw, dtype=torch.float64)
+    data = {"images": classes[labels] + noise, "labels": labels}
+
+    saved = new_model(seed + 50)
+    momenta = [
+        0.1 * torch.randn(p.shape, generator=draw, dtype=torch.float64) for p in saved.parameters()
+    ]
+    checkpoint = {"model": state_of(saved), "momenta": momenta}
+    return {
+        "begin": [
+            data
+            | {
+                "stage": "begin",
+                "rank": rank,
+                "seed": seed,
+                "model": seed + rank,
+                "checkpoint": None,
+            }
+            for rank in range(world_size)
+        ],
+        "carry on": [
+            data
+            | {
+                "stage": "carry on",
+                "rank": rank,
+                "seed": seed + 7,
+                "model": seed + 10 + rank,
+                "checkpoint": checkpoint if rank == 0 else None,
+            }
+            for rank in range(world_size)
+        ],
+    }
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Train; the weights before each step and at the end, the samples taken, the files written.
+
+    Each rank has a folder of its own, as on nodes that share no disk.
+    """
+    rank = inputs["rank"]
+    folder = Path(f"{inputs['stage']} {rank}")
+    folder.mkdir()
+    path = folder / "checkpoint.pt"
+    if inputs["checkpoint"] is not None:
+        model = new_model(0)
+        model.load_state_dict(inputs["checkpoint"]["model"])
+        optimizer = new_optimizer(model, LEARNING_RATE)
+        set_momenta(optimizer, inputs["checkpoint"]["momenta"])
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+    before = path.read_bytes() if path.exists() else None
+
+    model, dataset = new_model(inputs["model"]), Images(inputs["images"], inputs["labels"])
+    states: list[dict[str, torch.Tensor]] = []
+    # More than any answer needs that takes each sample once or on all ranks
+    most = EPOCHS * LENGTH // BATCH + 1
+
+    def remember(module: nn.Module, _: Any) -> None:
+        if len(states) < most:
+            states.append(state_of(module))
+
+    model.register_forward_pre_hook(remember)
+    answer.train(model, dataset, EPOCHS, BATCH, LEARNING_RATE, inputs["seed"], path=str(path))
+    states.append(state_of(model))
+    names = sorted(file.name for file in folder.iterdir())
+    wrote = [name for name in names if name != path.name or path.read_bytes() != before]
+    return {
+        "states": states,
+        "taken": dataset.taken,
+        "wrote": wrote,
+        "saved": saved_state(path) if rank == 0 and path.name in wrote else None,
+    }
+
+
+def saved_state(path: Path) -> Any:
+    """What is in the checkpoint, as far as a run that goes on needs it."""
+    try:
+        found = torch.load(path)
+        model = new_model(0)
+        model.load_state_dict(found["model"])
+        optimizer = new_optimizer(model, LEARNING_RATE)
+        optimizer.load_state_dict(found["optimizer"])
+        return {"model": state_of(model), "momenta": momenta_of(optimizer)}
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"[:200]
+
+
+def serial(
+    run: dict[str, Any],
+    batch: int,
+    learning_rate: float,
+    *,
+    own_momenta: bool = True,
+    most: int | None = None,
+    shard: tuple[int, int] = (0, 1),
+) -> dict[str, Any]:
+    """One process with batches of `batch`: its weights before each step and at the end.
+
+    `shard`, (rank, ranks), takes a rank's part of the samples; `most` is a number of steps.
+    """
+    model = new_model(run["model"])
+    optimizer = new_optimizer(model, learning_rate)
+    if run["checkpoint"] is not None:
+        model.load_state_dict(run["checkpoint"]["model"])
+        if own_momenta:
+            set_momenta(optimizer, run["checkpoint"]["momenta"])
+    states, taken = [], []
+    for epoch in range(EPOCHS):
+        draw = torch.Generator().manual_seed(run["seed"] + epoch)
+        order = torch.randperm(LENGTH, generator=draw)[shard[0] :: shard[1]]
+        for samples in order.split(batch):
+            if most is not None and len(states) == most:
+                break
+            states.append(state_of(model))
+            taken += samples.tolist()
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(run["images"][samples]), run["labels"][samples])
+            loss.backward()
+            optimizer.step()
+    states.append(state_of(model))
+    return {"states": states, "taken": taken, "momenta": momenta_of(optimizer)}
+
+
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
+    """By stage, where the serial script goes with the ranks' batch and rate, and what the usual
+    mistakes make of the first step."""
+    expected = {}
+    for stage, ranks in inputs.items():
+        run, large = ranks[0], BATCH * world_size
+        first = {
+            "unscaled": serial(run, large, LEARNING_RATE, most=1),
+            "sum": serial(run, large, LEARNING_RATE * world_size**2, most=1),
+            "no_optimizer": serial(
+                run, large, LEARNING_RATE * world_size, own_momenta=False, most=1
+            ),
+        }
+        alone = [
+            serial(run, BATCH, LEARNING_RATE * world_size, most=1, shard=(rank, world_size))
+            for rank in range(world_size)
+        ]
+        expected[stage] = {
+            **serial(run, large, LEARNING_RATE * world_size),
+            "mistakes": {name: found["states"][-1] for name, found in first.items()},
+            "alone": [found["states"][-1] for found in alone],
+        }
+    return expected
+
+
+def differs(got: Any, expected: dict[str, torch.Tensor]) -> str | None:
+    return state_difference(got, expected, TOLERANCE)
+
+
+def wrong_samples(evidence: Evidence, taken: Sequence[int]) -> Problem | None:
+    """Whether the ranks together take, step by step, the samples in the order `taken`."""
+    ranks = [value["taken"] for value in evidence.values]
+    world_size = evidence.world_size
+    share = LENGTH // world_size
+    for rank, own in enumerate(ranks):
+        if not own:
+            return Problem(f"rank {rank} took no samples from the dataset it was given", "samples")
+        if world_size > 1 and len(own) == LENGTH * EPOCHS:
+            return Problem(
+                f"rank {rank} took all {LENGTH} samples in every epoch; its share is {share}",
+                "no_shard",
+            )
+        if len(own) != share * EPOCHS:
+            return Problem(
+                f"rank {rank} took {len(own)} samples in {EPOCHS} epochs, not {share * EPOCHS}",
+                "samples",
+            )
+    for epoch in range(EPOCHS):
+        shares = [own[epoch * share : (epoch + 1) * share] for own in ranks]
+        together = sorted(itertools.chain(*shares))
+        if together != list(range(LENGTH)):
+            return Problem(
+                f"in epoch {epoch}, the ranks together took {len(set(together))} different samples "
+                f"of {LENGTH}",
+                "samples",
+            )
+        for start in range(0, share, BATCH):
+            got = sorted(itertools.chain(*(own[start : start + BATCH] for own in shares)))
+            step = epoch * LENGTH + start * world_size
+            if got == sorted(taken[step : step + BATCH * world_size]):
+                continue
+            if epoch and shares == [own[:share] for own in ranks]:
+                return Problem(f"epoch {epoch} has the samples in epoch 0's order", "set_epoch")
+            return Problem(
+                f"epoch {epoch}: in step {start // BATCH + 1} the ranks together do not take the "
+                f"next {BATCH * world_size} samples of the serial script's order",
+                "order",
+            )
+    return None
+
+
+def starts_alike(run: Run) -> Problem | None:
+    for rank, value in enumerate(run.stages["begin"].values):
+        first = run.expected["begin"]["states"][0]
+        if len(value["states"]) < 2:
+            return Problem(f"rank {rank} never called the model that it was given", "samples")
+        if found := differs(value["states"][0], first):
+            return Problem(
+                f"in its first step, rank {rank} does not have rank 0's weights: {found}",
+                "no_broadcast",
+            )
+    return None
+
+
+def shares_samples(run: Run) -> Problem | None:
+    return wrong_samples(run.stages["begin"], run.expected["begin"]["taken"])
+
+
+def goes_elsewhere(run: Run, stage: str) -> Problem | None:
+    """Where, and perhaps why, a rank leaves the way of the serial script."""
+    evidence, expected = run.stages[stage], run.expected[stage]
+    if problem := wrong_samples(evidence, expected["taken"]):
+        return problem
+    wanted = expected["states"]
+    for step in range(len(wanted)):
+        for rank, value in enumerate(evidence.values):
+            if len(value["states"]) != len(wanted):
+                return Problem(
+                    f"rank {rank} called the model {len(value['states']) - 1} times; with batches "
+                    f"of {BATCH} on each rank, {len(wanted) - 1} steps were to be taken",
+                    "batch",
+                )
+            if found := differs(value["states"][step], wanted[step]):
+                return why_elsewhere(run, stage, rank, step, found)
+    return None
+
+
+def why_elsewhere(run: Run, stage: str, rank: int, step: int, found: str) -> Problem:
+    expected, got = run.expected[stage], run.stages[stage].values[rank]["states"][step]
+    if step == 0:
+        what = "rank 0's weights" if stage == "begin" else "the weights of rank 0's checkpoint"
+        hint = "no_broadcast" if rank else "load" if stage == "carry on" else "weights"
+        return Problem(f"in its first step, rank {rank} does not have {what}: {found}", hint)
+    seen = f"after step {step}, rank {rank}'s weights are"
+    if step == 1:
+        words = {
+            "unscaled": f"those of a learning rate of {LEARNING_RATE}",
+            "sum": "those of gradients added up over the ranks, not averaged",
+            "no_optimizer": "those of an optimizer that starts anew, without its momentum",
+        }
+        for mistake, state in expected["mistakes"].items():
+            if not differs(got, state):
+                if mistake == "no_optimizer" and rank == 0:
+                    return Problem(f"{seen} {words[mistake]}", "state_lost")
+                return Problem(f"{seen} {words[mistake]}", mistake)
+        if not differs(got, expected["alone"][rank]):
+            return Problem(f"{seen} those of its own batch alone", "not_wrapped")
+    return Problem(f"{seen} not those of the serial script: {found}", "weights")
+
+
+def goes_where_the_serial_script_goes(run: Run) -> Problem | None:
+    return starts_alike(run) or goes_elsewhere(run, "begin")
+
+
+def carries_on(run: Run) -> Problem | None:
+    return fault(run.stages["carry on"]) or goes_elsewhere(run, "carry on")
+
+
+def one_writer(run: Run) -> Problem | None:
+    values = run.stages["begin"].values
+    if "checkpoint.pt" not in values[0]["wrote"]:
+        return Problem("rank 0 wrote no file to `path`", "no_file")
+    for rank, value in enumerate(values):
+        if rank and value["wrote"]:
+            return Problem(f"besides rank 0, rank {rank} wrote {value['wrote'][0]}", "writers")
+    saved, first = values[0]["saved"], run.expected["begin"]
+    if not isinstance(saved, dict):
+        return Problem(f"the file at `path` cannot be loaded: {saved or described(saved)}", "file")
+    if problem := goes_where_the_serial_script_goes(run):
+        return problem
+    if found := differs(saved["model"], first["states"][-1]):
+        return Problem(f"the weights in the file are not the last ones: {found}", "file")
+    momenta = dict(zip(map(str, range(9)), first["momenta"], strict=False))
+    got = dict(zip(map(str, range(9)), saved["momenta"], strict=False))
+    if found := differs(got, momenta):
+        return Problem(f"the momenta in the file are not the last ones: {found}", "file")
+    return None
+
+
+ALL_RANKS = (
+    "Every broadcast and every averaged gradient takes all ranks. Is one of them behind an "
+    "`if hvd.rank() == 0`?"
+)
+
+
+def environment(inputs: Any, rank: int, world_size: int) -> dict[str, str]:
+    """A rank of a check computes on the CPU, wherever it runs; short cycles save time."""
+    return {"CUDA_VISIBLE_DEVICES": "", "HOROVOD_CYCLE_TIME": "0.5"}
+
+
+CHECK = Check(
+    id="hvd_torch",
+    title="A serial script with Horovod",
+    names=("train",),
+    flavour="horovod",
+    process_group=False,
+    inputs=inputs,
+    expect=expect,
+    stages=(Stage("begin", drive), Stage("carry on", drive, dies=True)),
+    timeout=30.0,
+    environment=environment,
+    claims=(
+        Claim("every rank starts from rank 0's weights", 2, starts_alike),
+        Claim("the ranks share every epoch's samples", 3, shares_samples),
+        Claim(
+            "each step is the serial script's with the larger batch",
+            5,
+            goes_where_the_serial_script_goes,
+        ),
+        Claim("with rank 0's checkpoint, all carry on from there", 3, carries_on),
+        Claim("rank 0 saves, the others do not", 2, one_writer),
+    ),
+    hints={
+        "start": "Go through the serial script line by line and ask of each: the same on every "
+        "rank, a share on every rank, or on rank 0 alone? Six changes are enough: init, learning "
+        "rate, DistributedOptimizer, two broadcasts, the sampler, and who saves.",
+        "no_broadcast": "Averaging gradients keeps equal weights equal. It does not make different "
+        "weights equal: whose weights count, and when do the others get them?",
+        "no_optimizer": "Momentum is part of what decides a step, and each rank's optimizer keeps "
+        "its own. The checkpoint's is on rank 0 alone: hvd.broadcast_parameters sends weights, and "
+        "something else sends an optimizer's state.",
+        "state_lost": "hvd.DistributedOptimizer makes a new optimizer of the one it gets: it takes "
+        "over the parameters and their settings, not what has been remembered for them. Load "
+        "after wrapping.",
+        "load": "Where rank 0 finds a file at `path`, it loads model and optimizer from it, as the "
+        "serial script does; then the others get both.",
+        "no_shard": "Ranks that all see all samples do the same work several times. Who tells the "
+        "loader which samples are this rank's? There is no process group of torch.distributed "
+        "here, so it has to be told how many ranks there are.",
+        "samples": "The shares of all ranks together are the data set, each sample once per epoch.",
+        "set_epoch": "A sampler that is not told the epoch shuffles alike each time. It cannot "
+        "know on its own that a new one begins.",
+        "order": "The serial script's order comes from seed + epoch, and step after step takes the "
+        "next samples of it. A DistributedSampler can be given the seed, and deals them out in "
+        "turn.",
+        "batch": "batch_size is what each rank takes in one step: with more ranks, a step has more "
+        "samples and an epoch fewer steps.",
+        "unscaled": "With W ranks a step has W times the samples, and there are W times fewer "
+        "steps. The linear scaling rule (Goyal et al. 2017) makes up for that. A rate that comes "
+        "out of a checkpoint is that of the run which wrote it.",
+        "sum": "What are the ranks' gradients put together with: op=hvd.Average, the default, or "
+        "a sum? The learning rate is scaled already.",
+        "not_wrapped": "Whose step() do you call? Only hvd.DistributedOptimizer averages "
+        "gradients, and it is another object than the optimizer that you gave it.",
+        "weights": "Same start, same samples, other weights: look at the optimizer's settings, and "
+        "at what every rank does between two steps.",
+        "no_file": "`path` is the checkpoint's name. Rank 0 writes it at the end, as the serial "
+        "script does.",
+        "file": "What is saved is a dict with 'model' and 'optimizer', the state_dict of each, "
+        "after the last step.",
+        "writers": "All ranks hold the same weights. What do several writers of one file win, and "
+        "what do they risk?",
+        "raised": "hvd.init() comes before anything else of Horovod's. Rank 0 alone has a "
+        "checkpoint to read: the others cannot open it. Gradients that were computed too often "
+        "before step() were never fetched: whose step() do you call?",
+        "hang": ALL_RANKS,
+        "mismatch": ALL_RANKS,
+    },
+)

@@ -1,0 +1,148 @@
+"""Exercise hvd_fusion: its timelines are Horovod's, and its judges tell mistakes apart."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hpml.checks import judge
+from hpml.checks.m05_horovod import _timeline
+from hpml.checks.m05_horovod.hvd_fusion import CHECK, wrong_collectives, wrong_seconds
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+SEEDS = range(40)
+
+
+@pytest.fixture(scope="module")
+def read(solution):
+    """The right answer's function."""
+    names: dict = {}
+    exec(solution("hvd_fusion").replace("%%answer", "#", 1), names)
+    return names["read_timeline"]
+
+
+@pytest.fixture
+def run_of():
+    """A run in which the answer has returned this, for each of the seed's timelines."""
+
+    def made(seed, values):
+        evidence = Evidence(1, (RankEvidence(0, "returned", values),), 0.0)
+        run = replace(_empty(seed), evidence=evidence)
+        return [claim.judge(run) for claim in CHECK.claims]
+
+    return made
+
+
+def _empty(seed):
+    from hpml.checks.contract import Run
+
+    return Run(1, seed, None, None, Evidence(1, (), 0.0), {})
+
+
+@pytest.mark.parametrize("seed", [1, 20_000])
+def test_the_solution_holds(solution, seed):
+    verdict = judge("hvd_fusion", solution("hvd_fusion"), seed=seed)
+    assert verdict.passed, verdict
+
+
+def test_the_right_answer_is_right_for_all_timelines(read):
+    for seed in SEEDS:
+        for case in _timeline.planted(seed):
+            found = read(case.text)
+            assert wrong_collectives(case, found["collectives"]) is None, (seed, case.name)
+            for key in ("negotiated", "transferred"):
+                assert wrong_seconds(case, key, found[key]) is None, (seed, case.name, key)
+
+
+def test_whole_timelines_are_json_and_cut_ones_are_not():
+    for seed in SEEDS:
+        for case in _timeline.planted(seed):
+            if case.cut:
+                with pytest.raises(json.JSONDecodeError):
+                    json.loads(case.text)
+            else:
+                assert json.loads(case.text)
+
+
+def test_what_tells_the_mistakes_apart_is_in_every_timeline():
+    for seed in SEEDS:
+        small, *large = [case for case in _timeline.planted(seed) if not case.cut]
+        assert {len(message) > 1 for message in small.collectives} == {True, False}
+        for case in large:
+            assert case.broadcast
+            # Tensors negotiate at the same time, and travel together
+            for phases in (lambda p: p.startswith("NEG"), lambda p: p.split("_")[0] in LIBRARIES):
+                chosen = case.chosen(phases)
+                assert _timeline.covered(chosen) < 0.95 * _timeline.summed(chosen)
+
+
+LIBRARIES = ("GLOO", "MPI", "NCCL")
+
+
+def test_intervals_that_overlap_count_once():
+    intervals = [
+        _timeline.Interval("", "", start, end) for start, end in [(5, 6), (0, 2), (1, 3), (1, 2)]
+    ]
+    assert _timeline.covered(intervals) == 4
+    assert _timeline.summed(intervals) == 6
+
+
+def test_an_answer_that_returns_something_else_is_told_what_is_wanted(run_of, read):
+    for seed, values in [(3, [None] * 7), (3, []), (3, None), (3, [{"collectives": 3}] * 7)]:
+        problems = run_of(seed, values)
+        assert {problem.hint for problem in problems} == {"keys"}, values
+    odd = {"collectives": [["x"]], "negotiated": True, "transferred": float("nan")}
+    hints = [problem.hint for problem in run_of(3, [odd] * 7)]
+    assert hints == ["names", "pairs", "keys", "names"]
+
+
+def test_a_timeline_that_cannot_be_read_is_told_with_the_exception(run_of, read):
+    values = [read(case.text) for case in _timeline.planted(4)]
+    assert run_of(4, values) == [None] * 4
+    values[-1] = {"raised": "ValueError: no"}
+    *_, problem = run_of(4, values)
+    assert problem.hint == "cut"
+    assert "ValueError: no" in problem.message
+
+
+def test_what_goes_wrong_in_cut_timelines_only_is_what_had_not_ended(run_of, read):
+    values = [read(case.text) for case in _timeline.planted(5)]
+    values[-2] = values[-2] | {"collectives": [*values[-2]["collectives"], ["allreduce.x"]]}
+    assert [problem and problem.hint for problem in run_of(5, values)] == [None] * 3 + [
+        "unfinished"
+    ]
+
+
+def test_its_timelines_are_like_recorded_ones(read, tmp_path):
+    """Horovod itself writes one, and the right answer finds in it what was done."""
+    from hpml.ranks import flavour, launch
+
+    if why := flavour.missing("horovod"):
+        pytest.skip(why)
+    path = tmp_path / "timeline.json"
+
+    def drive():
+        import horovod.torch as hvd
+        import torch
+
+        hvd.broadcast(torch.ones(3), 0, name="weights")
+        for _ in range(2):
+            hvd.grouped_allreduce([torch.ones(5), torch.ones(7)], name="both")
+        hvd.allreduce(torch.ones(2), name="alone")
+        hvd.shutdown()
+
+    settings = {"HOROVOD_TIMELINE": str(path), "HOROVOD_TIMELINE_MARK_CYCLES": "1"}
+    evidence = launch(drive, 2, flavour="horovod", environment=lambda rank: settings)
+    assert evidence.diagnosis is None, evidence.diagnosis
+    found = read(path.read_text())
+    assert [len(message) for message in found["collectives"]] == [1, 2, 2, 1]
+    assert found["collectives"][0] == ["broadcast.weights"]
+    assert found["collectives"][3] == ["allreduce.alone"]
+    assert found["negotiated"] > 0
+    assert found["transferred"] > 0
+
+    recorded = {event["name"] for event in json.loads(path.read_text()) if "name" in event}
+    ours = json.loads(_timeline.planted(1)[1].text)  # with Gloo, and cycles marked
+    assert recorded <= {event["name"] for event in ours if "name" in event}
+    kinds = {(event["ph"], *sorted(event)) for event in json.loads(path.read_text())}
+    assert kinds <= {(event["ph"], *sorted(event)) for event in ours}

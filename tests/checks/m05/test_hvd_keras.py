@@ -1,0 +1,109 @@
+"""Exercise hvd_keras: what its judges say of a good run, and of the same run with one change."""
+
+import pytest
+import torch
+
+from hpml.checks.m05_horovod.hvd_keras import (
+    BATCH,
+    CHECK,
+    EPOCHS,
+    LEARNING_RATE,
+    LENGTH,
+    followed,
+    rate_at,
+)
+
+SAMPLES, ALIKE, RATE, STEPS, METRICS, PRINTS = [claim.judge for claim in CHECK.claims]
+
+
+@pytest.fixture(scope="module")
+def good(played):
+    return played(CHECK, 2, 5)
+
+
+def test_a_good_run_has_no_problems(good):
+    assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
+
+
+def test_the_rate_rises_from_one_ranks_to_that_of_all():
+    rates = [rate_at(step, 3, 4) for step in range(9)]
+    assert rates[:6] == pytest.approx([LEARNING_RATE * (1 + n / 2) for n in range(1, 7)])
+    assert rates[6:] == pytest.approx([4 * LEARNING_RATE] * 3)
+    assert {rate_at(step, 3, 1) for step in range(9)} == {LEARNING_RATE}
+
+
+def test_ranks_that_are_made_alike_after_the_first_step_bring_gradients_of_their_own():
+    ranks = CHECK.inputs(2, 2)
+    at_once, later = followed(ranks, True), followed(ranks, False)
+    assert torch.equal(at_once["states"][0][0][0], later["states"][0][0][0])
+    assert not torch.equal(later["states"][0][0][0], later["states"][0][1][0])
+    assert not torch.equal(at_once["states"][1][0][0], later["states"][1][0][0])
+    assert torch.equal(later["states"][1][0][0], later["states"][1][1][0])
+
+
+def with_seen(good, with_value, rank, change):
+    """The run with `change(number, step)` for each step that a rank has seen."""
+
+    def changed(value):
+        return value | {"seen": [change(n, step) for n, step in enumerate(value["seen"])]}
+
+    return with_value(good, rank, changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (lambda n, step: step | {"samples": []}, "samples"),
+        (lambda n, step: step | {"samples": [*step["samples"], 0]}, "samples"),
+        (lambda n, step: step | {"samples": [*range(2 * BATCH)]}, "no_shard"),
+        (lambda n, step: step | {"samples": [*range(BATCH)]}, "order"),
+    ],
+)
+def test_what_is_wrong_with_a_share_is_said(good, with_value, change, hint):
+    run = with_seen(good, with_value, 1, change)
+    assert SAMPLES(run).hint == hint
+    assert STEPS(run).hint == hint
+
+
+def test_weights_that_differ_are_told(good, with_value):
+    def later(n, step):
+        return step | {"weights": [w + 1e-4 * (n >= 4) for w in step["weights"]]}
+
+    def at_once(n, step):
+        return step | {"weights": [w + 1e-4 * (n >= 1) for w in step["weights"]]}
+
+    run = with_seen(good, with_value, 1, later)
+    assert ALIKE(run) is None
+    assert STEPS(run).hint == "weights"
+    assert "after step 4, rank 1's" in STEPS(run).message
+    assert ALIKE(with_seen(good, with_value, 1, at_once)).hint == "no_broadcast"
+
+
+@pytest.mark.parametrize(
+    ("rates", "hint"),
+    [
+        (lambda n: LEARNING_RATE, "unscaled"),
+        (lambda n: 2 * LEARNING_RATE, "no_warmup"),
+        (lambda n: LEARNING_RATE * (2 if n > 3 else 1), "warmup"),
+    ],
+)
+def test_what_is_wrong_with_the_rate_is_said(good, with_value, rates, hint):
+    run = with_seen(good, with_value, 0, lambda n, step: step | {"rate": rates(n)})
+    assert RATE(run).hint == hint
+
+
+def test_metrics_of_one_rank_are_told_from_wrong_ones(good, with_value):
+    own = good.expected[False]["accuracy"][:, 1].tolist()
+
+    def with_history(history):
+        return with_value(good, 1, lambda value: value | {"history": history})
+
+    history = good.values[1]["history"]
+    assert METRICS(with_history(history | {"accuracy": own})).hint == "own_metrics"
+    assert METRICS(with_history(history | {"loss": [0.1] * EPOCHS})).hint == "metrics"
+    for malformed in (None, {}, history | {"loss": None}, history | {"loss": [0.1]}):
+        assert METRICS(with_history(malformed)).hint == "history"
+
+
+def test_steps_and_length_fit_all_world_sizes():
+    assert all(LENGTH % (BATCH * world_size) == 0 for world_size in (1, 2, 3, 4))

@@ -1,0 +1,107 @@
+"""Exercise hvd_torch: what its judges say of a good run, and of the same run with one change."""
+
+import pytest
+import torch
+
+from hpml.checks.m05_horovod.hvd_torch import BATCH, CHECK, LEARNING_RATE, LENGTH, serial
+
+START, SAMPLES, STEPS, CARRY_ON, WRITER = [claim.judge for claim in CHECK.claims]
+
+
+@pytest.fixture(scope="module")
+def good(played):
+    return played(CHECK, 2, 5)
+
+
+def test_a_good_run_has_no_problems(good):
+    assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
+
+
+def test_inputs_differ_between_ranks_and_seeds():
+    stages = [*CHECK.inputs(3, 2).values(), *CHECK.inputs(4, 2).values()]
+    assert len({rank["model"] for stage in stages for rank in stage}) == 8 - 1  # 3 + 1 is 4
+    images = [stage[0]["images"] for stage in stages]
+    assert torch.equal(images[0], images[1])
+    assert not torch.equal(images[0], images[2])
+
+
+def test_the_mistakes_that_hints_are_for_lead_elsewhere():
+    """Otherwise a judge would blame the wrong one."""
+    for world_size in (2, 3, 4):
+        expected = CHECK.expect(CHECK.inputs(9, world_size), world_size)
+        for stage, found in expected.items():
+            after = [found["states"][1], found["mistakes"]["unscaled"], found["mistakes"]["sum"]]
+            after += found["alone"]
+            if stage == "carry on":
+                after.append(found["mistakes"]["no_optimizer"])
+            weights = [state["4.weight"] for state in after]
+            for number, one in enumerate(weights):
+                for other in weights[:number]:
+                    assert (one - other).abs().max() > 1e-6
+
+
+def test_ranks_with_shares_are_one_process_with_the_whole_batch():
+    run = CHECK.inputs(6, 2)["begin"][0]
+    one = serial(run, 2 * BATCH, LEARNING_RATE, most=1)["states"]
+    shares = [serial(run, BATCH, LEARNING_RATE, most=1, shard=(r, 2))["states"] for r in (0, 1)]
+    for name, tensor in one[1].items():
+        mean = (shares[0][1][name] + shares[1][1][name]) / 2
+        torch.testing.assert_close(tensor, mean, rtol=1e-12, atol=1e-12)
+
+
+def moved(step):
+    """The value with its weights a little off from a step on."""
+
+    def change(value):
+        states = [
+            {name: tensor + 1e-6 * (number >= step) for name, tensor in state.items()}
+            for number, state in enumerate(value["states"])
+        ]
+        return value | {"states": states}
+
+    return change
+
+
+def test_another_start_is_told_and_so_is_another_way(good, with_value):
+    assert START(with_value(good, 1, moved(0), "begin")).hint == "no_broadcast"
+    changed = with_value(good, 1, moved(3), "begin")
+    assert START(changed) is None
+    problem = STEPS(changed)
+    assert problem.hint == "weights"
+    assert "after step 3, rank 1's" in problem.message
+    assert CARRY_ON(changed) is None
+    assert CARRY_ON(with_value(good, 0, moved(0), "carry on")).hint == "load"
+    assert CARRY_ON(with_value(good, 1, moved(0), "carry on")).hint == "no_broadcast"
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (lambda taken: [], "samples"),
+        (lambda taken: taken[:-1], "samples"),
+        (lambda taken: [*range(LENGTH), *range(LENGTH)], "no_shard"),
+        (lambda taken: [*taken[: LENGTH // 2]] * 2, "samples"),
+        (lambda taken: [*taken[1:], taken[0]], "samples"),
+        (lambda taken: [*taken[BATCH : 2 * BATCH], *taken[:BATCH], *taken[2 * BATCH :]], "order"),
+    ],
+)
+def test_what_is_wrong_with_a_share_is_said(good, with_value, change, hint):
+    changed = with_value(good, 1, lambda v: v | {"taken": change(v["taken"])}, "begin")
+    assert SAMPLES(changed).hint == hint
+    assert STEPS(changed).hint == hint
+
+
+def test_who_writes_and_what_is_held_to(good, with_value):
+    def with_part(**parts):
+        return with_value(good, 0, lambda value: value | parts, "begin")
+
+    def without(part):
+        value = good.stages["begin"].values[0]["saved"]
+        return value | {part: good.inputs["carry on"][0]["checkpoint"][part]}
+
+    assert WRITER(with_part(wrote=[])).hint == "no_file"
+    assert WRITER(with_part(saved="EOFError: short")).hint == "file"
+    assert WRITER(with_part(saved=without("model"))).hint == "file"
+    assert WRITER(with_part(saved=without("momenta"))).hint == "file"
+    other = with_value(good, 1, lambda value: value | {"wrote": ["checkpoint.pt"]}, "begin")
+    assert WRITER(other).hint == "writers"
