@@ -734,9 +734,11 @@ print("OpenMP in this process:", ", ".join(sorted(n for n in loaded if "omp" in 
 
 # %%
 for path in sorted((CHECKOUT / "slurm").glob("05_*.slurm")):
-    lines = path.read_text().splitlines()
-    starts = [line for line in lines if line.startswith(("srun", "mpirun", "horovodrun"))]
-    print(f"{path.name:32} {starts[-1] if starts else ''}")
+    lines = path.read_text().replace('"${container[@]}" ', "").splitlines()
+    starts = [
+        line.strip(" \\") for line in lines if line.startswith(("srun", "mpirun", "horovodrun"))
+    ]
+    print(f"{path.name:27} {starts[-1]}")
 
 # %% [markdown]
 # `srun` and `mpirun` start one process for each rank, and Horovod with MPI asks MPI who they are.
