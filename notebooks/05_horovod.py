@@ -443,36 +443,22 @@ for name, evidence, took in (("ring", ring, flat), ("hierarchical", levels, hier
 
 # %% tags=["nbval-ignore-output"]
 log = FOLDER / "autotune.csv"
-TUNED = {
-    "HOROVOD_AUTOTUNE": "1",
-    "HOROVOD_AUTOTUNE_LOG": str(log),
-    "HOROVOD_AUTOTUNE_WARMUP_SAMPLES": "1",
-    "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE": "5",
-    "HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES": "6",
-}
-
-
-
-def tuned():
-    import horovod.torch as hvd
-
-    average(200, 1_000, steps=200)
-    hvd.shutdown()  # the log is written out
-
-
-launch(
-    tuned,
+evidence = launch(
+    lambda: average(50, 4_000, steps=400),
     2,
     flavour="horovod",
     link="1gbit",
-    environment=lambda rank: TUNED,
-    timeout=120,
+    environment=lambda rank: {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": str(log)},
+    timeout=300,
 )
-print(log.read_text())
+for line in log.read_text().splitlines():
+    print("{:>14} {:>24} {:>8}".format(*line.split(",")[-3:]))
 
 # %% [markdown]
-# The last column is the score, bytes per microsecond. It is the same knobs that you can turn
-# yourself, and for a job of days it is worth a look whether the defaults are far from the best.
+# A line for every fifty steps, after 150 that warm up. The fusion threshold is in MB, and the score,
+# bytes per microsecond, says how well the settings did. The first four are always tried; then the
+# process proposes what promises most. They are the knobs that you can turn yourself: for a job of days
+# it is worth a look whether the defaults are far from the best.
 #
 # One more knob is the sum itself. The mean of gradients is what a large batch means, and it asks for
 # a scaled learning rate (module 06, section 7). *Adasum*, `op=hvd.Adasum`, adds gradients where they
@@ -545,9 +531,9 @@ print("\n".join(said))
 from hpml.data import tfrecord
 from hpml.data.batches import MEAN, STD
 
-tf = tfrecord.tensorflow()
-train_images = load().train
-files = tfrecord.write(train_images, FOLDER / "train", shards=8, count=10_000)
+tf = tfrecord.tensorflow(remarks=False)
+train_images, IMAGES = load().train, 5_000
+files = tfrecord.write(train_images, FOLDER / "train", shards=8, count=IMAGES)
 print(f"{len(files)} files of {files[0].stat().st_size / 1e6:.1f} MB, {DATA}")
 
 # %% [markdown]
@@ -593,10 +579,10 @@ import hpml.data
 
 
 class Loader:
-    """10,000 images in a new order each time, augmented and normalised batch by batch."""
+    """The images in a new order each time, augmented and normalised batch by batch."""
 
     def __iter__(self):
-        order = torch.randperm(10_000)
+        order = torch.randperm(IMAGES)
         for images, labels in hpml.data.batches(train_images, order, batch_size=250):
             yield hpml.data.normalize(hpml.data.augment(images), channels_last=True), labels
 
@@ -605,7 +591,7 @@ class Image(torch.utils.data.Dataset):
     """The same one by one, which is what a DataLoader's processes collect batches from."""
 
     def __len__(self):
-        return 10_000
+        return IMAGES
 
     def __getitem__(self, number):
         image = torch.from_numpy(train_images.images[[number]])
@@ -628,7 +614,7 @@ title = f"Interleave to prefetch: {gain:.1f} times the images per second ({DATA}
 publish_figure(
     "loading for a GPU of 12,500 images/s",
     speeds(rates, ideal=250 / GPU, title=title),
-    "10,000 augmented images in batches of 250, for a device that is busy for 20 ms with each; "
+    f"{IMAGES:,} augmented images in batches of 250, for a device that is busy for 20 ms with each; "
     "dashed: what it could take.",
 )
 
@@ -670,7 +656,7 @@ first = int(os.environ["MASTER_PORT"])
 config = {"cluster": {"worker": [f"{host}:{first + n}" for n, host in enumerate(hosts)]}}
 os.environ["TF_CONFIG"] = json.dumps(config | {"task": {"type": "worker", "index": rank}})
 
-tf = tfrecord.tensorflow()
+tf = tfrecord.tensorflow(remarks=False)
 ring = tf.distribute.experimental.CommunicationOptions(
     implementation=tf.distribute.experimental.CommunicationImplementation.RING
 )
@@ -748,9 +734,11 @@ print("OpenMP in this process:", ", ".join(sorted(n for n in loaded if "omp" in 
 
 # %%
 for path in sorted((CHECKOUT / "slurm").glob("05_*.slurm")):
-    lines = path.read_text().splitlines()
-    starts = [line for line in lines if line.startswith(("srun", "mpirun", "horovodrun"))]
-    print(f"{path.name:32} {starts[-1] if starts else ''}")
+    lines = path.read_text().replace('"${container[@]}" ', "").splitlines()
+    starts = [
+        line.strip(" \\") for line in lines if line.startswith(("srun", "mpirun", "horovodrun"))
+    ]
+    print(f"{path.name:27} {starts[-1]}")
 
 # %% [markdown]
 # `srun` and `mpirun` start one process for each rank, and Horovod with MPI asks MPI who they are.
