@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from hpml.checks import judge
 from hpml.checks.m05_horovod.hvd_keras import (
     BATCH,
     CHECK,
@@ -12,6 +13,7 @@ from hpml.checks.m05_horovod.hvd_keras import (
     followed,
     rate_at,
 )
+from hpml.ranks import flavour
 
 SAMPLES, ALIKE, RATE, STEPS, METRICS, PRINTS = [claim.judge for claim in CHECK.claims]
 
@@ -23,6 +25,16 @@ def good(played):
 
 def test_a_good_run_has_no_problems(good):
     assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
+
+
+def test_variables_may_be_broadcast_before_training_as_well(solution):
+    if why := flavour.missing(CHECK.needs):
+        pytest.skip(why)
+    callback = "hvd.callbacks.BroadcastGlobalVariablesCallback(0),"
+    before = "    hvd.broadcast_variables(model.variables, root_rank=0)\n    callbacks = ["
+    source = solution("hvd_keras").replace(callback, "").replace("    callbacks = [", before)
+    verdict = judge("hvd_keras", source, worlds=[2])
+    assert verdict.passed, verdict
 
 
 def test_the_rate_rises_from_one_ranks_to_that_of_all():
