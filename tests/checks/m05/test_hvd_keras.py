@@ -31,8 +31,13 @@ def test_variables_may_be_broadcast_before_training_as_well(solution):
     if why := flavour.missing(CHECK.needs):
         pytest.skip(why)
     callback = "hvd.callbacks.BroadcastGlobalVariablesCallback(0),"
-    before = "    hvd.broadcast_variables(model.variables, root_rank=0)\n    callbacks = ["
-    source = solution("hvd_keras").replace(callback, "").replace("    callbacks = [", before)
+    source = solution("hvd_keras").replace(callback, "")
+    source = source.replace(
+        "    callbacks = [",
+        "    import horovod.tensorflow as of_tensorflow\n"
+        "    of_tensorflow.broadcast_variables(model.variables, root_rank=0)\n"
+        "    callbacks = [",
+    )
     verdict = judge("hvd_keras", source, worlds=[2])
     assert verdict.passed, verdict
 
