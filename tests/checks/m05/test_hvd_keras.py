@@ -43,10 +43,10 @@ def test_variables_may_be_broadcast_before_training_as_well(solution):
 
 
 def test_the_rate_rises_from_one_ranks_to_that_of_all():
-    rates = [rate_at(step, 3, 4) for step in range(9)]
+    rates = [rate_at(step, 6, 4) for step in range(9)]
     assert rates[:6] == pytest.approx([LEARNING_RATE * (1 + n / 2) for n in range(1, 7)])
     assert rates[6:] == pytest.approx([4 * LEARNING_RATE] * 3)
-    assert {rate_at(step, 3, 1) for step in range(9)} == {LEARNING_RATE}
+    assert {rate_at(step, 6, 1) for step in range(9)} == {LEARNING_RATE}
 
 
 def test_ranks_that_are_made_alike_after_the_first_step_bring_gradients_of_their_own():
