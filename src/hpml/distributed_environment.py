@@ -1,7 +1,8 @@
-"""Which rank am I, of how many, and where do we meet? Asked of torchrun's or SLURM's environment.
+"""Which rank am I, of how many, and where do we meet? Asked of the launcher's environment.
 
 torchrun: https://docs.pytorch.org/docs/stable/elastic/run.html, "Environment Variables";
-srun: https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES".
+srun: https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES";
+horovodrun: runner/gloo_run.py of Horovod 0.28; mpirun: Open MPI's manual page.
 """
 
 import os
@@ -11,6 +12,11 @@ from dataclasses import dataclass
 
 from hpml.problem import UserError
 
+# Launcher; its variables for the rank, the number of ranks, the rank on its node
+_NAMES = (
+    ("horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK"),
+    ("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+)
 FIRST_PORT, PORTS = 20_000, 12_000  # below the range that Linux hands out by itself (32768 up)
 
 
@@ -18,7 +24,8 @@ FIRST_PORT, PORTS = 20_000, 12_000  # below the range that Linux hands out by it
 class Place:
     """One process among `world_size`: `rank` over all nodes, `local_rank` on its own node.
 
-    `address` and `port` are where rank 0 listens; `launcher` is "torchrun", "srun" or "none".
+    `address` and `port` are where rank 0 listens; `launcher` is "torchrun", "srun", "horovodrun",
+    "mpirun" or "none". The last three have no such place: Horovod and MPI meet in their own ways.
     """
 
     rank: int = 0
@@ -32,7 +39,7 @@ class Place:
 def read(environment: Mapping[str, str] | None = None) -> Place:
     """The place that the environment (default: this process's) gives to this process.
 
-    torchrun's variables win over SLURM's, because torchrun is also started inside SLURM jobs.
+    Other launchers' variables win over SLURM's, because they are also started inside SLURM jobs.
     SLURM's are believed only in a job step: a plain `python` in a batch script is one process,
     though the job around it has SLURM_NTASKS. With neither, a single process.
 
@@ -47,6 +54,14 @@ def read(environment: Mapping[str, str] | None = None) -> Place:
             address=_text(environment, "MASTER_ADDR"),
             port=_number(environment, "MASTER_PORT"),
             launcher="torchrun",
+        )
+    elif own := _of_horovod_or_mpi(environment):
+        launcher, rank, world_size, local_rank = own
+        place = Place(
+            rank=_number(environment, rank),
+            world_size=_number(environment, world_size),
+            local_rank=_number(environment, local_rank),
+            launcher=launcher,
         )
     elif "SLURM_PROCID" in environment and "SLURM_STEP_ID" in environment:
         hosts = "SLURM_STEP_NODELIST" if "SLURM_STEP_NODELIST" in environment else ""
@@ -72,6 +87,11 @@ def read(environment: Mapping[str, str] | None = None) -> Place:
             "ranks count from 0; unset what is left over in the environment"
         )
     return place
+
+
+def _of_horovod_or_mpi(environment: Mapping[str, str]) -> tuple[str, str, str, str] | None:
+    """The launcher, and the names of its variables, where it is one of those."""
+    return next((names for names in _NAMES if names[1] in environment), None)
 
 
 def job_port(job: int, step: int = 0) -> int:

@@ -3,9 +3,11 @@
     python -m hpml.train --data DIR
     torchrun --nproc-per-node 2 -m hpml.train --data DIR --threads 1
     srun python -m hpml.train --data DIR
+    horovodrun -np 2 python -m hpml.train --data DIR --threads 1
+    mpirun -np 2 python -m hpml.train --data DIR --threads 1
 
-Each rank has the whole network and a share of each batch; DistributedDataParallel averages the
-gradients. `train(config)` is the same for notebooks and benchmarks.
+Each rank has the whole network and a share of each batch; DistributedDataParallel, or Horovod
+(`--backend`), averages the gradients. `train(config)` is the same for notebooks and benchmarks.
 """
 
 import dataclasses
@@ -19,15 +21,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch import distributed as dist
 from torch.nn import functional as F
-from torch.nn.parallel import DistributedDataParallel
 
 from hpml import distributed_environment
 from hpml.data import Data, Split, augment, load, normalize
 from hpml.models import ResidualNetwork, whitening_filters
 from hpml.problem import DONE, USAGE, UserError
-from hpml.training import checkpoint, hardware, learning_rate, requests, shards
+from hpml.training import backends, checkpoint, hardware, learning_rate, requests, shards
 from hpml.training.config import TrainConfig, parse
 from hpml.training.history import Epoch, History
 from hpml.training.scalars import Scalars
@@ -65,7 +65,7 @@ def train(config: TrainConfig) -> History:
     torch.set_num_threads(config.threads or threads_before)
     try:
         with (
-            hardware.process_group(place, device),
+            backends.joined(config.backend, place, device),
             requests.listen(bool(config.checkpoint)) as asked,
         ):
             run = Run(config, load(config.data), device)
@@ -79,9 +79,8 @@ class Run:
 
     def __init__(self, config: TrainConfig, data: Data, device: torch.device):
         self.config, self.data, self.device = config, data, device
-        self.grouped = dist.is_initialized()
-        self.rank = dist.get_rank() if self.grouped else 0
-        self.world_size = dist.get_world_size() if self.grouped else 1
+        self.backend = backends.there()
+        self.rank, self.world_size = self.backend.rank, self.backend.world_size
         self.images = min(config.samples or len(data.train), len(data.train))
         self.precision = hardware.pick_precision(config.precision, device)
         self.lr = learning_rate.peak(config.lr, config.lr_rule, self.world_size)
@@ -94,16 +93,8 @@ class Run:
             self.first_mirrored = torch.randint(0, 2, (self.images,))
         # Channels last is the layout that the fast convolutions want, on CPUs and GPUs alike.
         self.network = network.to(device, memory_format=torch.channels_last)
-        self.optimizer = make_optimizer(self.network, config, self.lr)
-        self.parallel: nn.Module = self.network
-        if self.world_size > 1:
-            self.parallel = DistributedDataParallel(
-                self.network,
-                # Each rank keeps statistics of its own batches; they are averaged where they are
-                # used. To broadcast rank 0's in every step would cost more and throw the rest away.
-                forward_sync_buffers=False,
-                gradient_as_bucket_view=True,
-            )
+        optimizer = make_optimizer(self.network, config, self.lr)
+        self.parallel, self.optimizer = self.backend.parallel(self.network, optimizer)
         self.position = Position()
         self.steps = 0  # of this process, over epochs: with many ranks an epoch is a few steps
         self.resume()
@@ -243,7 +234,7 @@ class Run:
             return
         running = [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
         flat = torch.cat([buffer.flatten() for buffer in running])
-        dist.all_reduce(flat)
+        self.backend.sum(flat)
         flat /= self.world_size
         for buffer, mean in zip(running, flat.split([b.numel() for b in running]), strict=True):
             buffer.copy_(mean.view_as(buffer))

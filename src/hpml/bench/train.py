@@ -1,7 +1,8 @@
 """How fast and how well the one training script trains on this machine.
 
 A full run, for time and test accuracy; and images/s of short runs at 1 rank × 1 thread, 1 × 2 and
-2 × 1, taken in turn in each round, so that what else goes on hits all three alike.
+2 × 1, taken in turn in each round, so that what else goes on hits all three alike. Or the short
+runs on 2 ranks, with one back end and another.
 """
 
 import subprocess
@@ -16,6 +17,7 @@ from hpml.bench.table import Row, Table, machine_conditions
 from hpml.data import load
 from hpml.measure.compute import matmul_rate
 from hpml.problem import UserError
+from hpml.ranks.flavour import missing
 from hpml.training.history import History, read_history
 
 LAYOUTS = ((1, 1), (1, 2), (2, 1))  # ranks, threads of each
@@ -25,6 +27,7 @@ SHORT_RUN = (
     *("--epochs", "2", "--samples", "4000", "--test-samples", "100"),
     *("--lr-rule", "none", "--early-share", "0"),
 )
+COMPARED = {"ddp": "DistributedDataParallel", "horovod": "Horovod"}
 LIMIT = 3600.0
 
 
@@ -115,6 +118,50 @@ def bench(
         f"loading included, of the last of two epochs of 4000 images, {rounds} rounds interleaved"
     )
     return Table("bench train", rows, conditions)
+
+
+def compare(
+    data: str | None,
+    backends: Sequence[str],
+    rounds: int = 3,
+    say: Callable[[str], None] = print,
+) -> Table:
+    """Images/s of short runs on 2 ranks with 1 thread each, by back end; the first is the base.
+
+    All are started in the same way, by torchrun, and all talk through Gloo. Raises UserError for a
+    back end that is none, or not installed.
+    """
+    for backend in backends:
+        if backend not in COMPARED:
+            raise UserError(f"--backends: {backend!r} is none of {', '.join(COMPARED)}")
+    if "horovod" in backends and (why := missing("horovod")):
+        raise UserError(f"--backends horovod: {why}")
+    conditions = machine_conditions()
+    where = [] if data is None else ["--data", data]
+    conditions["data"] = load(data).describe()
+    speeds: dict[str, list[float]] = {backend: [] for backend in backends}
+    for number in range(rounds):
+        for backend in backends:
+            options = [*where, *SHORT_RUN, "--threads", "1", "--backend", backend]
+            speeds[backend].append(_speed(run(2, options)))
+            told = f"{COMPARED[backend]}: {speeds[backend][-1]:.0f} images/s"
+            say(f"round {number + 1} of {rounds}, {told}")
+    conditions["images/s"] = (
+        f"2 ranks × 1 thread, loading included, of the last of two epochs of 4000 images, "
+        f"{rounds} rounds interleaved"
+    )
+    base = COMPARED[backends[0]]
+    rows = [
+        Row(
+            COMPARED[backend],
+            speeds[backend],
+            "images/s",
+            base=None if COMPARED[backend] == base else base,
+            target="at least 0.9" if (backends[0], backend) == ("ddp", "horovod") else "",
+        )
+        for backend in backends
+    ]
+    return Table("bench train --backends", rows, conditions)
 
 
 def _name(ranks: int, threads: int) -> str:

@@ -30,11 +30,18 @@ def bench_train(
     seeds: Annotated[
         int, typer.Option(min=0, help="Full runs, each with a seed of its own; 0 leaves them out.")
     ] = 1,
+    backends: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Compare these on 2 ranks instead: ddp,horovod."),
+    ] = None,
 ) -> None:
-    """Time and accuracy of a full training run; images/s by ranks and threads."""
-    from hpml.bench.train import bench as measure
+    """Time and accuracy of a full training run; images/s by ranks and threads, or by back end."""
+    from hpml.bench import train
 
-    _give(measure(data, rounds=rounds, seeds=range(seeds)), json)
+    if backends is not None:
+        _give(train.compare(data, backends.split(","), rounds), json)
+    else:
+        _give(train.bench(data, rounds=rounds, seeds=range(seeds)), json)
 
 
 @app.command("check")

@@ -4,7 +4,7 @@ Each flavour's warm server has imported what those before it have, and more, so 
 later flavour can serve an earlier one too, if at a larger fork's price.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -78,17 +78,28 @@ def environment(
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(port),
         }
-    return {
-        "HOROVOD_RANK": str(rank),
-        "HOROVOD_SIZE": str(world_size),
-        "HOROVOD_LOCAL_RANK": str(local_rank),
-        "HOROVOD_LOCAL_SIZE": str(local_size),
-        # Horovod counts the nodes that have a process of this local rank
-        "HOROVOD_CROSS_RANK": str(node),
-        "HOROVOD_CROSS_SIZE": str(-(-(world_size - local_rank) // per_node)),
-        "HOROVOD_HOSTNAME": f"node{node}",
-        "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
+    return horovod_environment(rank, [f"node{r // per_node}" for r in range(world_size)]) | {
         "HOROVOD_LOG_LEVEL": "fatal",  # what goes wrong is told by the launch's diagnosis
         "HOROVOD_LOG_HIDE_TIME": "1",
+    }
+
+
+def horovod_environment(rank: int, hosts: Sequence[str]) -> dict[str, str]:
+    """Who `rank` is among ranks on these hosts, as horovodrun tells its processes.
+
+    Of where they meet it says nothing.
+    """
+    before = hosts[:rank].count(hosts[rank])
+    # Horovod counts across the hosts that have a process of this local rank.
+    across = [host for host in dict.fromkeys(hosts) if hosts.count(host) > before]
+    return {
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(len(hosts)),
+        "HOROVOD_LOCAL_RANK": str(before),
+        "HOROVOD_LOCAL_SIZE": str(hosts.count(hosts[rank])),
+        "HOROVOD_CROSS_RANK": str(across.index(hosts[rank])),
+        "HOROVOD_CROSS_SIZE": str(len(across)),
+        "HOROVOD_HOSTNAME": hosts[rank],
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
     }

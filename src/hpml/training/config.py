@@ -12,6 +12,7 @@ from hpml.training.learning_rate import RULES
 
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("auto", "bf16", "fp32")
+BACKENDS = ("auto", "ddp", "horovod")
 
 
 def _option(default: Any, help: str, **limits: Any) -> Any:
@@ -41,6 +42,9 @@ class TrainConfig:
     seed: int = _option(0, "of weights, order and augmentation", least=0)
     threads: int | None = _option(None, "threads of each rank; default: PyTorch's", least=1)
     device: str = _option("auto", "auto takes the GPU where there is one", choices=DEVICES)
+    backend: str = _option(
+        "auto", "auto is horovod under horovodrun and mpirun, else ddp", choices=BACKENDS
+    )
     precision: str = _option("auto", "auto is bf16 where the processor has it", choices=PRECISIONS)
     checkpoint: str | None = _option(None, "folder to keep checkpoint.pt in")
     resume: bool = _option(False, "carry on from the checkpoint, if there is one yet")
@@ -71,7 +75,7 @@ def parse(arguments: Sequence[str] | None = None, program: str = "hpml train") -
     parser = _Parser(
         prog=program,
         description="Train a small residual network on CIFAR-10, on one process or many. "
-        "Runs the same as plain python, under torchrun and under srun.",
+        "Runs the same as plain python, under torchrun, srun, horovodrun and mpirun.",
         allow_abbrev=False,
     )
     for field in dataclasses.fields(TrainConfig):

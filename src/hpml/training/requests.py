@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from types import FrameType
 
 import torch
-from torch import distributed as dist
+
+from hpml.training import backends
 
 NOTHING, SAVE, SAVE_AND_STOP = 0, 1, 2
 SIGNALS = {signal.SIGUSR1: SAVE, signal.SIGTERM: SAVE_AND_STOP}
@@ -31,14 +32,15 @@ class Requests:
 
     def agreed(self, step: int, device: torch.device) -> int:
         """The most that any rank was asked for: one answer on all ranks, which all call this."""
-        if not dist.is_initialized() or dist.get_world_size() == 1:
+        backend = backends.there()
+        if backend.world_size == 1:
             answer, self.asked = self.asked, NOTHING
             return answer
         if step % STEPS_BETWEEN_QUESTIONS:
             return NOTHING
         mine, self.asked = self.asked, NOTHING
         most = torch.tensor(mine, device=device)
-        dist.all_reduce(most, dist.ReduceOp.MAX)
+        backend.maximum(most)
         return int(most)
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch import distributed as dist
 from torch.nn import functional as F
+
+from hpml.training import backends
 
 
 class Totals:
@@ -31,8 +32,7 @@ class Totals:
     def over_ranks(self) -> Tensor:
         """The three sums over all ranks, float64 [3] on the CPU. A collective, so all call it."""
         sums = self.sums.clone()
-        if dist.is_initialized():
-            dist.all_reduce(sums)
+        backends.there().sum(sums)
         return sums.cpu()
 
 
