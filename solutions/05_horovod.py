@@ -182,6 +182,8 @@ check("hvd_torch")
 #   of an epoch. Callbacks that read metrics come after it in the list.
 # - `hvd.callbacks.LearningRateWarmupCallback` lets the rate rise, step by step, from one rank's to
 #   that of all ranks in the course of `warmup_epochs`. Its `initial_lr` is the rate that it ends with.
+#   It would correct the optimizer's momentum with the rate, which plain SGD does not have, and which
+#   in these versions of Keras is a number that no callback can set: `momentum_correction=False`.
 # - Rank 0 prints its progress, and nobody else.
 #
 # With GPUs, each rank takes the one of its number:
@@ -230,7 +232,9 @@ def train(
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),
         hvd.callbacks.MetricAverageCallback(),
         hvd.callbacks.LearningRateWarmupCallback(
-            initial_lr=learning_rate * size, warmup_epochs=warmup_epochs
+            initial_lr=learning_rate * size,
+            warmup_epochs=warmup_epochs,
+            momentum_correction=False,
         ),
     ]
     history = model.fit(

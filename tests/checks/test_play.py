@@ -8,6 +8,7 @@ import torch
 from hpml.checks import find, judge, play
 from hpml.checks.contract import Check, Claim, Problem, Stage
 from hpml.problem import UserError
+from hpml.ranks import flavour
 from hpml.ranks.rank import _delays
 from hpml.ranks.warm import ServerDied
 
@@ -211,6 +212,17 @@ def test_an_answer_that_needs_luck_fails_where_ranks_come_late():
     assert failed.message.startswith("when ranks come late: rank ")
     assert failed.world_size == 2
     assert examined.evidence.world_size == 2
+
+
+def test_an_answer_is_not_blamed_for_a_horovod_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(flavour, "missing", lambda _: "Horovod is not installed: build it")
+    verdict = judge(dataclasses.replace(CHECK, flavour="horovod"), RIGHT)
+    assert verdict.status == "not gradable"
+    assert verdict.headline == (
+        "total could not be graded, which is not your answer's fault: "
+        "ranks with horovod: Horovod is not installed: build it"
+    )
+    assert not any(claim.judged for claim in verdict.claims)
 
 
 def test_what_keeps_an_answer_from_being_judged_is_handed_on(monkeypatch):

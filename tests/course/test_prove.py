@@ -16,6 +16,7 @@ from hpml.checks.verdict import Verdict
 from hpml.course import day
 from hpml.course.prove import Row, header, prove, record
 from hpml.problem import UserError
+from hpml.ranks import flavour
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks cannot import tests
 
@@ -282,6 +283,18 @@ def test_what_a_machine_cannot_judge_is_told_and_the_rest_is_proved(course: Cour
     assert not rows["a_constant"].good
     course.edit("solutions/03_rings.py", "tensor.item()", "str(tensor)")
     assert not next(row for row in course.rows() if row.part == "solution").good
+
+
+def test_what_takes_a_horovod_that_is_not_there_is_told_and_not_proved(
+    course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course.check = replace(GOOD, flavour="horovod")
+    monkeypatch.setattr(flavour, "missing", lambda _: "Horovod is not installed")
+    check, *rows = course.rows()
+    assert check.part == "check"
+    assert [row.part for row in rows] == ["stub", "solution", *["wrong answer"] * len(WRONG)]
+    assert all(row.good for row in rows)
+    assert {row.shows for row in rows} == {"not gradable: Horovod is not installed"}
 
 
 def test_rows_are_told_in_order(course: Course) -> None:

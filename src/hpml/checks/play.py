@@ -10,6 +10,7 @@ from typing import Any
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.registry import find
 from hpml.checks.verdict import ClaimResult, Verdict
+from hpml.problem import UserError
 from hpml.ranks import Evidence, launch
 from hpml.ranks.warm import ServerDied
 
@@ -93,7 +94,7 @@ def examine(
         try:
             run, fault = _play_patiently(check, source, world, seed, waits)
         except Exception as error:  # ours, whatever it is: the answer runs elsewhere
-            verdict = _not_gradable(check, f"world size {world}: {_one_line(error)}", seed)
+            verdict = _not_gradable(check, _why(error, world), seed)
             return Examined(verdict, runs[-1].evidence if runs else None, error)
         if fault is not None:
             return Examined(_faulty(check, run, fault, seed), fault)
@@ -246,6 +247,13 @@ def _not_gradable(check: Check, why: str, seed: int) -> Verdict:
     )
     headline = f"{check.id} could not be graded, which is not your answer's fault: {why}"
     return Verdict(check.id, check.title, "not gradable", claims, headline, seed)
+
+
+def _why(error: Exception, world: int) -> str:
+    """What kept a play from being: a UserError says it itself, whatever the world size."""
+    if isinstance(error, UserError):
+        return str(error)
+    return f"world size {world}: {_one_line(error)}"
 
 
 def _one_line(error: Exception) -> str:

@@ -3,7 +3,8 @@
 A check that passes a wrong answer, or fails the right one, is worse than none. So for each exercise
 the stub must fail and say what to do, the solution must have full points at every world size, and
 each wrong answer must fail with the hint that was meant for it. Of claims that this machine cannot
-judge the rest is proved, and the row says so.
+judge the rest is proved, and the row says so; and so does that of an answer whose ranks it cannot
+have at all, because Horovod is not installed.
 
 Wrong answers are files, `tests/mutants/<module id>/<exercise id>/<name>.py`. Each begins with
 comment lines: `# hint: KEY` names the hint that the first claim to fail must give, `# claim: NAME`,
@@ -25,6 +26,7 @@ from hpml.checks.play import GENERAL_HINTS
 from hpml.checks.verdict import Verdict
 from hpml.course.day import Day, Exercise, Module
 from hpml.problem import UserError
+from hpml.ranks import flavour
 
 WORLDS = (1, 2, 3, 4)
 FEWEST = 4  # wrong answers per exercise
@@ -104,6 +106,14 @@ def _tasks(
     except Exception as error:
         broken = Row(exercise.id, "check", exercise.id, "", f"no check: {_line(error)}")
         return [lambda: broken]
+    if missing := flavour.missing(check.needs):
+        unproved = [("stub", module.exercise_notebook.name), ("solution", module.solution.name)]
+        unproved += [("wrong answer", path.stem) for path in wrong]
+        rows = [Row(check.id, part, name, f"not gradable: {missing}") for part, name in unproved]
+        return [
+            lambda: _prove_check(check, exercise, len(wrong), folder),
+            *(lambda row=row: row for row in rows),
+        ]
     return [
         lambda: _prove_check(check, exercise, len(wrong), folder),
         lambda: _prove_stub(day, module, check, judge),

@@ -39,6 +39,7 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     centres = torch.randn(CLASSES, FEATURES, generator=draw, dtype=torch.float64)
     y = torch.randint(0, CLASSES, (LENGTH,), generator=draw)
     x = centres[y] + torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64)
+    x = x.float().double()  # Keras rounds what it is given
     return [
         {"x": x.numpy(), "y": y.numpy(), "weights": [w.numpy() for w in new_weights(seed + rank)]}
         for rank in range(world_size)
@@ -51,11 +52,13 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
     tf.config.run_functions_eagerly(True)  # to trace a graph takes longer than these few steps
     seen: list[dict[str, Any]] = []
-    numbers = {row.tobytes(): number for number, row in enumerate(inputs["x"])}
+    rows = inputs["x"].astype("float32")
+    numbers = {row.tobytes(): number for number, row in enumerate(rows)}
 
     class Recorded(tf.keras.Sequential):
         def train_step(self, data):
-            samples = [numbers.get(row.tobytes(), -1) for row in data[0].numpy()]
+            batch = data[0].numpy().astype("float32")
+            samples = [numbers.get(row.tobytes(), -1) for row in batch]
             rate = float(self.optimizer.learning_rate)
             seen.append({"weights": self.get_weights(), "rate": rate, "samples": samples})
             return super().train_step(data)
@@ -392,8 +395,9 @@ CHECK = Check(
         "everyone_prints": "256 ranks that print give 256 lines per epoch: verbose is for one of "
         "them.",
         "prints": "Somebody reads the log: rank 0 prints as the serial script does.",
-        "raised": "hvd.init() comes before anything else of Horovod's. The optimizer has to be a "
-        "tf.keras one, before it is wrapped.",
+        "raised": "hvd.init() comes before anything else of Horovod's. A float without dtype is "
+        "the optimizer's momentum, which the callback for the rate wants to correct: "
+        "momentum_correction=False.",
         "hang": ALL_RANKS,
         "mismatch": ALL_RANKS,
     },

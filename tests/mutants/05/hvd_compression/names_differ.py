@@ -27,5 +27,7 @@ def average(tensor: torch.Tensor, name: str) -> torch.Tensor:
     """
     compressed, context = Half.compress(tensor)
     # Divided before they are added up: the sum may be out of range where the mean is not.
-    mean = hvd.allreduce(compressed, name=f"{name}.{hvd.rank()}", op=hvd.Sum, prescale_factor=1 / hvd.size())
+    mean = hvd.allreduce(
+        compressed, name=f"{name}.{hvd.rank()}", op=hvd.Sum, prescale_factor=1 / hvd.size()
+    )
     return Half.decompress(mean, context)

@@ -25,7 +25,7 @@ def average(tensor: torch.Tensor, name: str) -> torch.Tensor:
 
     Each rank's values are within the range of half precision, and so is their mean.
     """
-    compressed, context = Half.compress(tensor)
+    compressed, _context = Half.compress(tensor)
     # Divided before they are added up: the sum may be out of range where the mean is not.
     mean = hvd.allreduce(compressed, name=name, op=hvd.Sum, prescale_factor=1 / hvd.size())
     return mean

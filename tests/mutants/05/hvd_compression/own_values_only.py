@@ -1,6 +1,5 @@
 # wrong: nothing is sent
 # hint: no_call
-import horovod.torch as hvd
 import torch
 
 

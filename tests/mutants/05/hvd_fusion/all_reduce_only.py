@@ -32,7 +32,11 @@ def read_timeline(text: str) -> dict[str, list[list[str]] | float]:
     phases.sort()
 
     negotiations = [phase for phase in phases if phase[2].startswith("NEGOTIATE_")]
-    transfers = [phase for phase in phases if phase[2] in ("GLOO_ALLREDUCE", "MPI_ALLREDUCE", "NCCL_ALLREDUCE")]
+    transfers = [
+        phase
+        for phase in phases
+        if phase[2] in ("GLOO_ALLREDUCE", "MPI_ALLREDUCE", "NCCL_ALLREDUCE")
+    ]
     collectives, message_ends = [], 0.0
     for start, end, _, tensor in transfers:
         if start >= message_ends:  # all tensors of a message begin before one of them ends

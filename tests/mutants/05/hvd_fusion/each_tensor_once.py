@@ -29,7 +29,9 @@ def read_timeline(text: str) -> dict[str, list[list[str]] | float]:
         elif event["ph"] == "E":
             name, start = begun[pid].pop()
             phases.append((start / 1e6, event["ts"] / 1e6, name, names[pid]))
-    phases = sorted({(name, tensor): (start, end, name, tensor) for start, end, name, tensor in phases}.values())
+    phases = sorted(
+        {(name, tensor): (start, end, name, tensor) for start, end, name, tensor in phases}.values()
+    )
 
     negotiations = [phase for phase in phases if phase[2].startswith("NEGOTIATE_")]
     transfers = [phase for phase in phases if phase[2].startswith(("GLOO_", "MPI_", "NCCL_"))]

@@ -1,6 +1,5 @@
 # wrong: the checkpoint is never read
 # hint: load
-import os
 
 import horovod.torch as hvd
 import torch

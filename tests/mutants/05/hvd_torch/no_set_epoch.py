@@ -38,7 +38,7 @@ def train(
         group["lr"] = learning_rate * hvd.size()
 
     sampler = DistributedSampler(dataset, hvd.size(), hvd.rank(), seed=seed)
-    for epoch in range(epochs):
+    for _epoch in range(epochs):
         for images, labels in DataLoader(dataset, batch_size, sampler=sampler):
             loss = functional.cross_entropy(model(images), labels)
             optimizer.zero_grad()

@@ -27,7 +27,9 @@ def train(
     hvd.init()
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
     # Wrapped first: what an optimizer has remembered does not come along.
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), op=hvd.Sum)
+    optimizer = hvd.DistributedOptimizer(
+        optimizer, named_parameters=model.named_parameters(), op=hvd.Sum
+    )
     if hvd.rank() == 0 and os.path.exists(path):
         state = torch.load(path)
         model.load_state_dict(state["model"])

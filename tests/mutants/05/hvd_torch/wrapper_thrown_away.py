@@ -1,4 +1,4 @@
-# wrong: the optimizer is wrapped, and the one inside is stepped
+# wrong: the optimizer that DistributedOptimizer returns is not taken
 # hint: raised
 import os
 
@@ -26,7 +26,7 @@ def train(
     """
     hvd.init()
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
-    parallel = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     if hvd.rank() == 0 and os.path.exists(path):
         state = torch.load(path)
         model.load_state_dict(state["model"])
@@ -43,7 +43,6 @@ def train(
             loss = functional.cross_entropy(model(images), labels)
             optimizer.zero_grad()
             loss.backward()
-            parallel.zero_grad
             optimizer.step()
     if hvd.rank() == 0:
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
