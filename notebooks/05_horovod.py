@@ -658,24 +658,24 @@ first = int(os.environ["MASTER_PORT"])
 config = {"cluster": {"worker": [f"{host}:{first + n}" for n, host in enumerate(hosts)]}}
 os.environ["TF_CONFIG"] = json.dumps(config | {"task": {"type": "worker", "index": rank}})
 
-tf = tfrecord.tensorflow(remarks=False)
-ring = tf.distribute.experimental.CommunicationOptions(
-    implementation=tf.distribute.experimental.CommunicationImplementation.RING
+tensorflow = tfrecord.tensorflow(remarks=False)
+ring = tensorflow.distribute.experimental.CommunicationOptions(
+    implementation=tensorflow.distribute.experimental.CommunicationImplementation.RING
 )
-strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=ring)
+strategy = tensorflow.distribute.MultiWorkerMirroredStrategy(communication_options=ring)
 
 
-@tf.function
+@tensorflow.function
 def step(number):
     def of_one_worker():
-        gradient = tf.fill([1_000_000], tf.cast(rank + number, tf.float32))
-        context = tf.distribute.get_replica_context()
-        return context.all_reduce(tf.distribute.ReduceOp.MEAN, gradient)[0]
+        gradient = tensorflow.fill([1_000_000], tensorflow.cast(rank + number, tensorflow.float32))
+        context = tensorflow.distribute.get_replica_context()
+        return context.all_reduce(tensorflow.distribute.ReduceOp.MEAN, gradient)[0]
 
     return strategy.run(of_one_worker)
 
 
-print([step(tf.constant(number)).numpy().item() for number in range(5)])
+print([step(tensorflow.constant(number)).numpy().item() for number in range(5)])
 
 # %% tags=["nbval-ignore-output"]
 if grpc.ranks[0].traffic:
