@@ -33,6 +33,7 @@ RUN_BY = {
     "./hpml run": "tests/course/test_run.py",
     "./hpml test": "tests/cli/test_commands.py",
     "./hpml data": "tests/data/test_command.py",
+    "./hpml horovod": "tests/horovod/test_install.py",
     "./hpml lab": "tests/cli/test_run_command.py",
     "./hpml watch exercises/06_torch_distributed.py": "tests/cli/test_learn.py",
     "./hpml course check": "tests/test_course.py",
