@@ -712,18 +712,20 @@ TORCH = {
 }
 for script, settings in (("serial_keras", KERAS), ("serial_torch", TORCH)):
     for name, environment in settings.items():
-        outcome = run(script, images=3_000, epochs=1, environment=environment)
+        outcome = run(script, images=2_500, epochs=1, environment=environment)
         print(f"{script:13} {name:36} {outcome.images_per_second:6.0f} images/s")
 
 # %% [markdown]
 # Which OpenMP is there, if any, the process itself says.
 
 # %% tags=["nbval-ignore-output"]
+import re
+
 mapped = Path("/proc/self/maps")
-loaded = (
-    {line.split("/")[-1] for line in mapped.read_text().splitlines()} if mapped.exists() else set()
+names = (
+    set(re.findall(r"/(lib[gi]?omp[^/\s]*)$", mapped.read_text(), re.M)) if mapped.exists() else ()
 )
-print("OpenMP in this process:", ", ".join(sorted(n for n in loaded if "omp" in n and ".so" in n)))
+print("OpenMP in this process:", ", ".join(sorted(names)) or "none, or this system does not tell")
 
 # %% [markdown]
 # TensorFlow's wheels bring a thread pool of their own and pay no heed to `OMP_NUM_THREADS`; PyTorch's
