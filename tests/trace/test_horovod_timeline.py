@@ -217,7 +217,7 @@ def test_a_recorded_timeline_is_read():
         (["broadcast.start"], "GLOO_BCAST", None),
     ]
     assert timeline.describe() == (
-        "8 operations on 5 tensors, 3 collectives; 1 span begun and not ended"
+        "7 operations on 4 tensors, 3 collectives; 1 span begun and not ended"
     )
     first, second = (timeline.round(k).operations[1] for k in (0, 1))
     assert [rank for rank, _ in first.ready] == [0, 1]
