@@ -71,8 +71,8 @@ print(f"\n{lines_of_code(for_torch)} lines are new or changed")
 # | `broadcast_optimizer_state` | after a resume, momentum on rank 0 only |
 # | `if hvd.rank() == 0` | every rank prints, and writes over the others' checkpoint |
 #
-# None of these gives an error when it is left out. The script runs, the loss goes down, and the
-# result is worse than it could be. (`hvd_torch` is your exercise, and it looks for each of them.)
+# Only the first gives an error when it is left out. With any other missing the script runs, the loss
+# goes down, and the result is worse than it could be. (`hvd_torch` is your exercise, and it looks for each of them.)
 #
 # Now Keras, whose loop is hidden in `fit`. *Predict: where can Horovod get in there, and what besides
 # the gradients has to be averaged?*
@@ -374,8 +374,7 @@ else:
         print(f"{int(nbytes):>9,} bytes: gloo {1e3 * gloo:7.3f} ms, mpi {1e3 * mpi:7.3f} ms")
 
 # %% [markdown]
-# For few bytes both have to wait for Horovod's next cycle, so that what the library itself takes
-# hardly shows. For many bytes it is how a library moves them: OpenMPI through memory that the ranks
+# For few bytes, much of this is waiting for Horovod's next cycle, whatever the library. For many bytes it is how a library moves them: OpenMPI through memory that the ranks
 # share, Gloo through sockets. Over a network both use what the network has; MPI knows InfiniBand's
 # own ways. On a cluster, take what its documentation says: an MPI that was built for its network, or
 # NCCL.
