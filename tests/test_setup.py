@@ -35,11 +35,19 @@ case "$1 ${2:-}" in
       [[ ! -e $LOG.fail ]] || { rm "$LOG.fail"; exit 1; }
       : >"$site/half.dist-info/INSTALLER"
     fi ;;
+  "-m hpml.horovod")
+    echo "Horovod talks"
+    [[ ! -e $LOG.hang_horovod ]] || { : >"$LOG.hanging"; exec sleep 60; }
+    exit "${HOROVOD:-0}" ;;
   "-m hpml") shift 2; printf '<%s>' "$@"; exit "${CODE:-0}" ;;
 esac
 """
 # What the script calls besides Python; a PATH with just these has no Python at all.
 TOOLS = ("bash", "env", "dirname", "basename", "mkdir", "rm", "cp", "ls", "flock", "sleep", "c++")
+
+
+# A change in any of these sets up again.
+RECIPE = ("requirements.lock", "pyproject.toml", "src/hpml/horovod/horovod-0.28.1.patch")
 
 
 class Machine:
@@ -51,8 +59,9 @@ class Machine:
         self.log = folder / "log"
         self.root.mkdir()
         self.bin.mkdir()
-        for name in ("hpml", "requirements.lock", "pyproject.toml"):
-            shutil.copy(CHECKOUT / name, self.root)
+        for name in ("hpml", *RECIPE):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(CHECKOUT / name, self.root / name)
         for tool in TOOLS:
             if path := shutil.which(tool):
                 (self.bin / tool).symlink_to(path)
@@ -162,11 +171,44 @@ def test_with_nothing_to_do_set_up_is_silent(with_python):
     assert not (with_python.root / ".hpml").exists()
 
 
+def test_horovod_is_built_once_after_the_packages_are_there(with_python):
+    done = with_python.run("list")
+    assert done.stdout == "<list>"  # what it says goes to stderr
+    assert "Horovod talks" in done.stderr
+    python = f"{with_python.root}/.venv/bin/python"
+    calls = [line for line in with_python.log.read_text().splitlines() if line.startswith(python)]
+    assert calls[-3].endswith(f"--editable {with_python.root}")
+    assert calls[-2:] == [f"{python} -m hpml.horovod", f"{python} -m hpml list"]
+    with_python.run("list")
+    assert with_python.log.read_text().count("-m hpml.horovod") == 1
+
+
+@pytest.mark.parametrize("code", ["2", "1"])
+def test_without_horovod_all_else_runs_and_it_is_not_tried_again(with_python, code):
+    done = with_python.run("list", HOROVOD=code)
+    assert (done.returncode, done.stdout) == (0, "<list>")
+    assert with_python.run("list", HOROVOD=code).stdout == "<list>"
+    assert with_python.log.read_text().count("-m hpml.horovod") == 1
+
+
+def test_whoever_does_not_wait_for_horovod_has_all_else(with_python):
+    with_python.mark("hang_horovod").touch()
+    running = with_python.start("list")
+    wait_for(with_python.mark("hanging"))
+    os.killpg(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert "./hpml horovod" in err.splitlines()[-1]
+    assert with_python.run("list").stdout == "<list>"
+    assert with_python.installs() == 1
+    assert "-m hpml.horovod" not in with_python.log.read_text()
+
+
 def test_the_exit_code_is_the_commands(with_python):
     assert with_python.run(CODE="3").returncode == 3
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
+@pytest.mark.parametrize("name", RECIPE)
 def test_a_change_of_what_is_pinned_installs_again(with_python, name):
     with_python.run()
     assert with_python.installs() == 1
@@ -254,7 +296,7 @@ def test_a_finished_set_up_is_not_done_again_by_the_one_that_waited(with_python,
     site = with_python.root / ".venv" / "lib" / "python3.11" / "site-packages"
     site.mkdir(parents=True)
     with_python.add_python(with_python.root / ".venv" / "bin", "python")
-    pinned = [(with_python.root / n).read_text() for n in ("requirements.lock", "pyproject.toml")]
+    pinned = [(with_python.root / name).read_text() for name in RECIPE]
     stamp = [str(with_python.root.resolve()), *(text.rstrip("\n") for text in pinned)]
     (site / "hpml.stamp").write_text("\n".join(stamp) + "\n")
     holder.communicate(b"\n", timeout=60)

@@ -1,6 +1,8 @@
 """TFRecord files: every image once, as it was, in as many files as asked for."""
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -52,3 +54,16 @@ def test_nothing_is_left_of_files_that_were_not_finished(whole, tmp_path, monkey
     with pytest.raises(UserError, match="No space left"):
         write(load(whole).train, tmp_path / "records", shards=1, count=5)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_tensorflow_remarks_goes_nowhere_and_what_python_says_does_not():
+    code = (
+        "import os, sys\n"
+        "from hpml.data.tfrecord import tensorflow\n"
+        "tf = tensorflow(remarks=False)\n"
+        "tf.io.TFRecordWriter(os.devnull).close()\n"
+        "print('python', file=sys.stderr)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert said.stderr == "python\n"
+    assert said.returncode == 0

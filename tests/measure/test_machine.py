@@ -11,6 +11,8 @@ from hpml.measure import cgroup, links, machine, namespaces
 
 FACTS = {
     "C++ compiler": machine._compiler,
+    "TensorFlow": machine._tensorflow,
+    "Horovod": machine._horovod,
     "MPI": machine._mpi,
     "SLURM": machine._slurm,
     "bubblewrap": machine._bubblewrap,
@@ -154,3 +156,33 @@ def test_a_machine_without_links_says_why_and_what_to_do(monkeypatch):
     assert "sysctl" in lack.remedy
     monkeypatch.setattr(links, "refusal", lambda: "the kernel refuses a bridge, veth or tbf (x)")
     assert "sysctl" not in fact("links between ranks").remedy
+
+
+def test_horovod_is_told_with_what_was_left_out_of_it_or_why_it_is_not_there(monkeypatch):
+    from hpml.horovod import state
+
+    built = state.State("key", "Gloo", "torch 2, tensorflow 2", ("without MPI, as so",), "")
+    monkeypatch.setattr(state, "read", lambda: built)
+    assert fact("Horovod").ok
+    assert fact("Horovod").value == (
+        "0.28.1 over Gloo, for torch 2, tensorflow 2; without MPI, as so"
+    )
+    monkeypatch.setattr(state, "read", lambda: state.State(reason="no C++ compiler: get one"))
+    lack = fact("Horovod")
+    assert (lack.ok, lack.needed) == (False, False)
+    assert lack.value == "no C++ compiler: get one"
+    assert "module 05" in lack.cost_of_lack
+    assert "./hpml horovod" in lack.remedy
+
+
+def test_tensorflow_without_tf_keras_is_no_tensorflow_for_horovod(monkeypatch):
+    from hpml.horovod import flavour
+
+    there = {"tensorflow-cpu": "tensorflow-cpu 2", "tensorflow": "tensorflow 2+cpu"}
+    monkeypatch.setattr(flavour, "package", lambda name: there.get(name, ""))
+    assert not fact("TensorFlow").ok
+    assert fact("TensorFlow").value == "tensorflow-cpu 2, but no tf_keras"
+    there["tf-keras"] = "tf-keras 2"
+    assert fact("TensorFlow").ok
+    there.clear()
+    assert fact("TensorFlow").value == "none"

@@ -39,6 +39,9 @@ COMMANDS = {
         "doctor_command", "doctor", "What this machine has, and what each lack costs.", "The day"
     ),
     "data": Command("data_command", "data", "Get CIFAR-10, or check what is there.", "The day"),
+    "horovod": Command(
+        "horovod_command", "horovod", "Build Horovod for module 05, if need be.", "The day"
+    ),
     "list": Command("learn_command", "list_", "Modules, exercises and your progress.", "Exercises"),
     "check": Command("learn_command", "check", "Check the answers in files.", "Exercises"),
     "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),

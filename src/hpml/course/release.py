@@ -31,7 +31,8 @@ _TOP = (
 )
 _ENDINGS = {
     "slurm": (".sh", ".py"),  # and the modules' jobs
-    "src/hpml": (".py", ".json", ".j2", ".css"),
+    "src/hpml": (".py", ".json", ".j2", ".css", ".patch"),
+    "packages": (".py", ".whl"),
 }
 # Of src/hpml/: what grades, measures the software itself, or makes exercises out of solutions.
 LEFT_OUT = (

@@ -7,8 +7,7 @@ data set is cut into several files, its shards, which are read at the same time
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -67,30 +66,25 @@ def parse(record: "tf.Tensor") -> "tuple[tf.Tensor, tf.Tensor]":
     return tf.reshape(pixels, SHAPE), example["label"]
 
 
-def tensorflow() -> ModuleType:
-    """TensorFlow, imported without its greetings. Raises UserError where it is not installed."""
+def tensorflow(*, remarks: bool = True) -> ModuleType:
+    """TensorFlow. Without `remarks`, what its C++ parts say on stderr goes nowhere from now on.
+
+    It says a good deal, and heeds TF_CPP_MIN_LOG_LEVEL for some of it only. Python's own stderr
+    stays. Raises UserError where TensorFlow is not installed.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if not remarks:
+        if sys.stderr is sys.__stderr__:
+            sys.stderr = os.fdopen(os.dup(2), "w", buffering=1)
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
     try:
-        with _silent_stderr():
-            import tensorflow as tf
+        import tensorflow as tf
     except ImportError as error:
         raise UserError(
             f"tfrecord: TensorFlow is not there ({error}): ./hpml doctor says how to get it"
         ) from None
     return tf
-
-
-@contextmanager
-def _silent_stderr() -> Iterator[None]:
-    """What C++ says while TensorFlow is imported heeds no log level yet; errors are exceptions."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def _example(split: Split, index: int) -> "tf.train.Example":

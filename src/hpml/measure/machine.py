@@ -101,6 +101,27 @@ def _torch() -> Fact:
     )
 
 
+def _tensorflow() -> Fact:
+    from hpml.horovod.flavour import package
+
+    value = package("tensorflow-cpu") or package("tensorflow")
+    cost = "module 05's TensorFlow and Keras exercises do not run"
+    remedy = "pip install -r requirements.lock, which has it"
+    if value and not (keras := package("tf-keras")):
+        return Fact("TensorFlow", f"{value}, but no tf_keras", False, cost, remedy)
+    return _fact("TensorFlow", value and f"{value}, {keras}", cost, remedy)
+
+
+def _horovod() -> Fact:
+    from hpml.horovod import ABOUT, state
+
+    known = state.read()
+    if known.works:
+        return Fact("Horovod", "; ".join((str(known), *known.notes)), True)
+    cost = "module 05 does not run; all else does"
+    return Fact("Horovod", str(known), False, cost, f"./hpml horovod builds it ({ABOUT})")
+
+
 def _cores() -> Fact:
     import psutil
 
@@ -253,6 +274,8 @@ def _version(program: str) -> str | None:
 _LOOKS: tuple[Callable[[], Fact], ...] = (
     _python,
     _torch,
+    _tensorflow,
+    _horovod,
     _cores,
     _memory,
     _gpus,

@@ -1,0 +1,97 @@
+"""Run a program to its end or its time limit, and leave nothing of it behind."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+PATIENCE = 5.0  # seconds between the polite signal and the last one
+_LOOK = 0.2  # seconds without output until we look whether it is still there
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    limit: float,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    on_line: Callable[[str], None] = lambda line: None,
+) -> int:
+    """The exit status of `command`. What it prints is appended to `log`, and each line is passed to
+    `on_line`; an empty line when it prints nothing for a moment.
+
+    After `limit` seconds, and on any exception here (an interrupt), it is ended with every process
+    that it has started. Raises TimeoutError after the limit, OSError where it cannot be started.
+    """
+    with log.open("ab") as kept:
+        kept.write(f"$ {' '.join(map(str, command))}\n".encode())
+        kept.flush()
+        process = subprocess.Popen(
+            list(map(str, command)),
+            cwd=folder,
+            env=dict(environment) if environment is not None else None,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            for line in _lines(process, limit):
+                kept.write(line)
+                kept.flush()
+                on_line(line.decode(errors="replace").rstrip())
+            return process.wait()
+        except TimeoutError as error:
+            kept.write(f"{error}\n".encode())
+            raise
+        finally:
+            end(process)
+            process.stdout.close()
+
+
+def _lines(process: subprocess.Popen, limit: float) -> Iterator[bytes]:
+    """What it prints until it ends, by line; b"" for each moment without a line."""
+    deadline, rest = time.monotonic() + limit, b""
+    while True:
+        ended = process.poll() is not None  # asked first: then nothing that it wrote is missed
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no end after {limit:.0f} s")
+        if select.select([process.stdout], [], [], 0 if ended else _LOOK)[0]:
+            chunk = os.read(process.stdout.fileno(), 1 << 16)
+            if not chunk:
+                break
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from (line + b"\n" for line in lines)
+        elif ended:  # whoever still holds its output is not waited for
+            break
+        else:
+            yield b""
+    if rest:
+        yield rest + b"\n"
+    process.wait(max(0.0, deadline - time.monotonic()) + PATIENCE)
+
+
+def end(process: subprocess.Popen) -> None:
+    """End a process and all that it has started, also what went into sessions of their own."""
+    known = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        if process.poll() is None:
+            known = psutil.Process(process.pid).children(recursive=True)
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE)
+    for child in known:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()  # psutil notices a number that was given away anew
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)  # the group lives as long as any member of it
+    process.wait()
