@@ -57,6 +57,11 @@ def test_a_collective_has_one_row_for_all_its_tensors(fused):
     assert bars(figure, "transfer") == [(0, 0.045, 0.145), (1, 0.17, 0.37)]
 
 
+def test_a_barrier_is_no_tensor(fused):
+    fused.negotiate("barrier.noname", [0, 1], kind="BARRIER")
+    assert labels(timeline(parse(fused.content))) == ["a", "b", "c"]
+
+
 def test_ranks_that_ask_are_ticks(fused):
     axes = timeline(parse(fused.content)).axes[0]
     ticks = [segment[0][0] for group in axes.collections for segment in group.get_segments()]

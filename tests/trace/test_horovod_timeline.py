@@ -117,6 +117,16 @@ def test_fused_tensors_are_copied_in_and_out():
     assert one.nbytes == 8
 
 
+def test_a_message_takes_from_its_first_begin_to_its_last_end():
+    file = Writer()
+    for kind, name in (("B", "ALLREDUCE"), ("B", "GLOO_ALLREDUCE"), ("E", "")):
+        for tensor in ("a", "b"):
+            file.event(kind, tensor, name)
+            file.now += 10
+    (one,) = collectives(parse(file.content))
+    assert (one.transfer.begin, one.transfer.end) == pytest.approx((20e-6, 50e-6))
+
+
 def test_messages_at_the_same_microsecond_are_not_taken_for_one():
     file = Writer()
     file.reduce({"a": 1}, us=0)
@@ -152,6 +162,7 @@ def test_a_round_has_each_tensor_once():
     assert [(o.tensor, o.shape) for o in timeline.round(1).operations] == [("a", (3,))]
     last = [(o.tensor, o.shape) for o in timeline.round(-1).operations]
     assert last == [("b", (2,)), ("a", (3,))]
+    assert [o.shape for o in timeline.round(-2).operations] == [(1,)]
 
 
 def test_a_tensor_whose_turn_was_lost_is_negotiated_anew():
@@ -206,7 +217,7 @@ def test_a_recorded_timeline_is_read():
         (["broadcast.start"], "GLOO_BCAST", None),
     ]
     assert timeline.describe() == (
-        "8 operations on 5 tensors, 3 collectives; 1 span begun and not ended"
+        "7 operations on 4 tensors, 3 collectives; 1 span begun and not ended"
     )
     first, second = (timeline.round(k).operations[1] for k in (0, 1))
     assert [rank for rank, _ in first.ready] == [0, 1]

@@ -58,6 +58,14 @@ def test_speeds_are_as_long_as_they_are_fast_and_the_ideal_is_in_sight():
     assert "images/s" in axes.get_xlabel()
 
 
+def test_a_number_is_in_its_bar_or_beside_one_that_is_too_short():
+    rates = {"long": 90.0, "short": 5.0, "longer": 100.0}
+    (axes,) = draw.speeds(rates, ideal=100.0, title="T", colours=("red", "red", "blue")).axes
+    shown = [(text.get_text().strip(), text.get_ha()) for text in axes.texts]
+    assert shown == [("90", "right"), ("5", "left"), ("100", "right")]
+    assert [to_hex(bar.get_facecolor()) for bar in axes.patches] == ["#ff0000"] * 2 + ["#0000ff"]
+
+
 def test_accuracies_are_per_cent():
     (axes,) = draw.accuracies(epochs(0.2, 0.6), title="T").axes
     lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}

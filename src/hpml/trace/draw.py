@@ -8,7 +8,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hpml.ranks.layout import IN_FLIGHT, PALETTE
-from hpml.trace.horovod_timeline import Collective, Operation, Phase, Span, Timeline, collectives
+from hpml.trace.horovod_timeline import (
+    WITHOUT_TENSOR,
+    Collective,
+    Operation,
+    Phase,
+    Span,
+    Timeline,
+    collectives,
+)
 
 SKY, ORANGE, GREEN, PINK, YELLOW, GREY = *PALETTE[:5], PALETTE[7]
 # Colour, hatch, and what the legend says: told apart in a print without colour as well.
@@ -31,7 +39,8 @@ def timeline(
     A row has its negotiation, pale, with a tick for each rank that asked (where the file tells it),
     then copies and transfer. Between them a tensor waits for its turn. Per collective, a row has
     the tensors that were fused into it: negotiation from the first to the last of them. What had
-    begun when the file was cut off is drawn to the right edge with a dashed outline.
+    begun when the file was cut off is drawn to the right edge with a dashed outline. Barriers have
+    no tensor, and no row.
 
     Raises ValueError when nothing is there to be drawn.
     """
@@ -73,7 +82,7 @@ def timeline(
 def _tensor_rows(trace: Timeline) -> list[tuple[str, list[Operation]]]:
     rows: dict[str, list[Operation]] = {}
     for operation in trace.operations:
-        if operation.spans:
+        if operation.spans and operation.kind not in WITHOUT_TENSOR:
             rows.setdefault(operation.tensor, []).append(operation)
     return list(rows.items())
 

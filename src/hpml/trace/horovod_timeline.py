@@ -25,6 +25,7 @@ Phase = Literal["negotiate", "wait", "prepare", "copy", "transfer", "other"]
 
 KINDS = ("B", "E", "X", "i")
 NEGOTIATE = "NEGOTIATE_"
+WITHOUT_TENSOR = ("BARRIER", "JOIN")  # negotiated like tensors, and nothing follows
 # What an activity is, by how its name begins (horovod/common/common.h).
 PHASES: tuple[tuple[str, Phase], ...] = (
     (NEGOTIATE, "negotiate"),
@@ -140,9 +141,10 @@ class Timeline:
 
         Of a process that was killed, the last event is missing even where the file looks whole.
         """
-        tensors = len({operation.tensor for operation in self.operations})
+        on_tensors = [o for o in self.operations if o.kind not in WITHOUT_TENSOR]
+        tensors = len({operation.tensor for operation in on_tensors})
         messages = len(collectives(self))
-        text = f"{_count(len(self.operations), 'operation')} on {_count(tensors, 'tensor')}, "
+        text = f"{_count(len(on_tensors), 'operation')} on {_count(tensors, 'tensor')}, "
         text += _count(messages, "collective")
         spans = [s for o in self.operations for s in (*o.spans, o.turn) if s is not None]
         begun = sum(span.end is None for span in spans)
