@@ -1,7 +1,9 @@
 """From a submission to its record, in real sandboxes: whose fault a fault is."""
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,9 +11,11 @@ from hpml.checks import answers, find
 from hpml.checks.answers import Answer
 from hpml.checks.play import Examined, _not_gradable, examine
 from hpml.course import day
+from hpml.grading import judging
 from hpml.grading.judging import Judge, could_not
 from hpml.grading.sandbox import MIB, REQUIRED, Limits
 from hpml.grading.submission import Submission
+from hpml.ranks.flavour import order
 
 COURSE = day.load()
 SMALL = Limits(memory=1500 * MIB, processes=150, processor=60, wall=100, disk=32 * MIB)
@@ -172,3 +176,28 @@ def test_what_an_answer_prints_and_calls_is_kept_as_it_is(text):
     (picture,) = result.pictures
     assert picture.svg.startswith("<svg")
     assert "2 ranks" in picture.title
+
+
+def test_sandboxes_have_imported_what_is_needed_and_there_is_one_at_a_time(monkeypatch):
+    made, now = [], []
+
+    @contextlib.contextmanager
+    def sandbox(limits, flavour):
+        made.append(flavour)
+        now.append(flavour)
+        assert len(now) == 1
+        yield SimpleNamespace(alive=True, layers=(), server=SimpleNamespace(flavour=flavour))
+        now.clear()
+
+    monkeypatch.setattr(judging, "sandbox", sandbox)
+    monkeypatch.setattr(judging, "missing", lambda flavour: None)
+    with judging._Boxes(Limits(), unsafe=False) as boxes:
+        for needed in ("torch", "torch", "horovod", "torch", "horovod-tensorflow", "horovod"):
+            with boxes.one(needed) as box:
+                assert order(box.server.flavour) >= order(needed)
+        monkeypatch.setattr(judging, "missing", lambda flavour: "not installed")
+        boxes.renew()
+        with boxes.one("horovod") as box:
+            assert box.server.flavour == "torch"
+    assert made == ["torch", "horovod", "horovod-tensorflow", "torch"]
+    assert not now

@@ -155,6 +155,12 @@ CASES = {
         (0, 1),
         "ranks 0 and 1 raised HorovodInternalError: Mismatched ALLGATHER tensor shapes: ",
     ),
+    "a rank that has shut down": (
+        "if hvd.rank() == 1:\n    hvd.shutdown()\nelse:\n    hvd.allreduce(torch.ones(3))",
+        "raised",
+        (0,),
+        "rank 0 raised HorovodInternalError: Horovod has been shut down. ",
+    ),
     "no init": (
         "hvd.allreduce(torch.ones(3))",
         "raised",
@@ -178,6 +184,8 @@ def test_what_goes_wrong_is_told(case):
     diagnosis = run(body, process_group=case != "no init").diagnosis
     assert (diagnosis.kind, diagnosis.ranks) == (kind, ranks), diagnosis.sentence
     assert diagnosis.sentence.startswith(sentence)
+    if case == "a rank that has shut down":
+        assert diagnosis.sentence.endswith("; rank 1 has made no call at all and returned")
 
 
 def test_other_orders_and_late_ranks_are_no_fault():

@@ -71,8 +71,8 @@ def everything(rank):
         images, targets, len(images), epochs=STEPS, shuffle=False, verbose=0, callbacks=callbacks
     )
     return [
-        summed.numpy(),
-        weights.numpy(),
+        summed,  # tensors and variables are sent as arrays
+        weights,
         layer.kernel.numpy(),
         told.history["loss"],
         tf.keras.__name__,

@@ -18,6 +18,7 @@ _SHAPES_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} |
     "alltoall",
     "join",
 }
+MAX_NAME = 200  # characters of a tensor's name in a sentence
 MEETING = ("init_process_group", "hvd.init")  # no calls of a group, but what makes it
 _POINT_TO_POINT = {"send", "recv"}
 # Errors with which Gloo says that somebody else is gone
@@ -194,10 +195,12 @@ def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
     causes = causes or [log for log in ended if not _is_consequence(log)] or ended
     first = min(causes, key=lambda log: log.ended_at or 0.0)
     same = [log for log in causes if _how(log, of) == _how(first, of)]
-    parts = [f"{_ranks([log.rank for log in same])} {_how(first, of)}"]
+    parts = [_did([log.rank for log in same], _how(first, of))]
     for how, ranks in _by([log for log in causes if log not in same], lambda log: _how(log, of)):
-        parts.append(f"{_ranks(ranks)} {how}")
+        parts.append(_did(ranks, how))
     still = [log for log in logs if log.end is None]
+    if _is_consequence(first):  # then of what those do that are content
+        parts += _left([log for log in logs if log.end == "returned"], causes, of)
     parts += _waits([log for log in still if log.waiting is not None], of)
     victims = [log for log in ended if log not in causes]
     for call, ranks in _by(victims, lambda log: _last_call(log, of)):
@@ -215,6 +218,11 @@ def _is_point_to_point(call: Call) -> bool:
 def _is_consequence(log: RankLog) -> bool:
     text = log.raised.message.lower() if log.raised else ""
     return any(sign in text for sign in _CONSEQUENCES)
+
+
+def _did(ranks: Sequence[int], how: str) -> str:
+    plural = len(ranks) > 1 and how.startswith("was ")
+    return f"{_ranks(ranks)} {how.replace('was', 'were', 1) if plural else how}"
 
 
 def _how(log: RankLog, of: str) -> str:
@@ -281,7 +289,7 @@ def _what(call: Call) -> str:
     "HorovodAllreduce" outside of them.
     """
     name = call.tensor.rpartition("/")[2].removeprefix(f"{call.operation}.")
-    name = re.sub(r"^Horovod(Grouped)?[A-Z][a-z]+_?", "", name)
+    name = re.sub(r"^Horovod(Grouped)?[A-Z][a-z]+_?", "", name)[:MAX_NAME]
     named = name and not name.startswith("noname")
     return f"{call.operation} of {name!r}" if named else call.operation
 

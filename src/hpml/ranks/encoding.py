@@ -34,7 +34,8 @@ def encode(value: Any) -> bytes:
     """`value` as bytes.
 
     Sent are None, bool, int, float, str, bytes, lists, tuples (arrive as lists), dicts with str
-    keys, torch tensors (values only: no graph, no device) and numpy arrays and scalars.
+    keys, torch tensors (values only: no graph, no device) and numpy arrays and scalars; tensors and
+    variables of TensorFlow arrive as arrays.
     Raises NotPlain for anything else.
     """
     return msgpack.packb(_plain(value, "value", 0), use_bin_type=True)
@@ -86,6 +87,8 @@ def _plain(value: Any, where: str, depth: int) -> Any:
         return _tensor(value, where)
     if isinstance(value, np.ndarray | np.generic):
         return _array(np.asarray(value), where)
+    if kind.__module__.startswith("tensorflow.") and hasattr(value, "numpy"):
+        return _array(np.asarray(value.numpy()), where)
     if kind in (list, tuple):
         return [_plain(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
     if isinstance(value, dict):
