@@ -171,6 +171,17 @@ def test_with_nothing_to_do_set_up_is_silent(with_python):
     assert not (with_python.root / ".hpml").exists()
 
 
+def test_packages_are_compiled_once_on_all_cores(with_python):
+    with_python.run("list")
+    log = with_python.log.read_text()
+    site = with_python.root / ".venv" / "lib" / "python3.11" / "site-packages"
+    lock = next(line for line in log.splitlines() if "requirements.lock" in line)
+    assert "--no-compile" in lock
+    assert log.count("compileall") == 1
+    assert f"-m compileall -qq -j 0 {site}\n" in log
+    assert log.index("requirements.lock") < log.index("compileall") < log.index("-m hpml list")
+
+
 def test_horovod_is_built_once_after_the_packages_are_there(with_python):
     done = with_python.run("list")
     assert done.stdout == "<list>"  # what it says goes to stderr
