@@ -35,8 +35,24 @@ def test_srun_is_read_and_rank_0_is_on_the_first_host():
     assert place.launcher == "srun"
 
 
-def test_torchrun_inside_a_slurm_job_wins():
-    assert read(SLURM | TORCHRUN) == read(TORCHRUN)
+HOROVODRUN = {"HOROVOD_RANK": "3", "HOROVOD_SIZE": "4", "HOROVOD_LOCAL_RANK": "1"}
+MPIRUN = {
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+}
+
+
+@pytest.mark.parametrize("own", [TORCHRUN, HOROVODRUN, MPIRUN])
+def test_other_launchers_inside_a_slurm_job_win(own):
+    assert read(SLURM | own) == read(own)
+
+
+def test_horovodrun_and_mpirun_are_read():
+    assert read(HOROVODRUN) == Place(3, 4, 1, launcher="horovodrun")
+    assert read(MPIRUN) == Place(1, 2, 1, launcher="mpirun")
+    with pytest.raises(UserError, match="HOROVOD_SIZE is not set"):
+        read({"HOROVOD_RANK": "0"})
 
 
 def test_a_step_on_part_of_the_job_counts_its_own_tasks_and_hosts():

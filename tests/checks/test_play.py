@@ -234,3 +234,22 @@ def test_what_keeps_an_answer_from_being_judged_is_handed_on(monkeypatch):
     assert examined.verdict.status == "not gradable"
     assert isinstance(examined.error, ZeroDivisionError)
     assert play.examine(CHECK, RIGHT, worlds=[1]).error is None
+
+
+def test_a_stage_may_have_a_flavour_of_its_own(monkeypatch):
+    asked = []
+
+    def launch(drive, ranks, **options):
+        asked.append(options["flavour"])
+        raise ServerDied("no ranks for this test")
+
+    monkeypatch.setattr(play, "launch", launch)
+    stages = (Stage("one", CHECK.drive, flavour="horovod-tensorflow"), Stage("two", CHECK.drive))
+    check = dataclasses.replace(CHECK, stages=stages, flavour="horovod")
+    inputs = {"inputs": lambda seed, world: {"one": [0], "two": [0]}}
+    assert check.needs == "horovod-tensorflow"
+    assert CHECK.needs == "torch"
+    assert judge(dataclasses.replace(check, **inputs), RIGHT, worlds=[1]).status == "not gradable"
+    swapped = dataclasses.replace(check, **inputs, stages=stages[::-1])
+    judge(swapped, RIGHT, worlds=[1])
+    assert asked == ["horovod-tensorflow"] * 2 + ["horovod"] * 2

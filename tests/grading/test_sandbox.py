@@ -16,7 +16,7 @@ from hpml.grading import sandbox as rooms
 from hpml.grading.sandbox import GROUP, MIB, REQUIRED, Limits, sandbox
 from hpml.home import CHECKOUT
 from hpml.problem import UserError
-from hpml.ranks import launch, warm
+from hpml.ranks import flavour, launch, warm
 
 SMALL = Limits(memory=900 * MIB, processes=120, processor=30, wall=60, files=256, disk=16 * MIB)
 
@@ -299,3 +299,32 @@ def test_a_sandbox_that_does_not_run_is_missing(monkeypatch):
         assert rooms.missing().count("\n") == 0
     finally:
         rooms.missing.cache_clear()
+
+
+@pytest.mark.skipif(
+    flavour.missing("horovod-tensorflow") is not None, reason="Horovod is not installed"
+)
+@pytest.mark.xdist_group("horovod")
+def test_ranks_talk_through_horovod_inside():
+    def through_torch():
+        import horovod.torch as hvd
+        import torch
+
+        return hvd.allreduce(torch.ones(1), op=hvd.Sum).item()
+
+    def through_tensorflow():
+        import horovod.tensorflow as hvd
+        import tensorflow as tf
+
+        return tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))(tf.ones(1)).numpy().item()
+
+    with sandbox(Limits(), "horovod-tensorflow") as box, warm.using(box.server):
+        for drive, wanted, link in (
+            (through_torch, "horovod", None),
+            (through_tensorflow, "horovod-tensorflow", None),
+            (through_torch, "horovod", "1gbit"),
+        ):
+            evidence = launch(drive, 3, flavour=wanted, link=link, timeout=60)
+            assert evidence.diagnosis is None, evidence.diagnosis.sentence
+            assert evidence.values == (3.0, 3.0, 3.0)
+        assert not box.exceeded

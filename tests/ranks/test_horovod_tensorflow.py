@@ -1,6 +1,7 @@
 """Horovod under TensorFlow on warm ranks: eagerly, in graphs, under GradientTape and Keras."""
 
 import sys
+from itertools import pairwise
 
 import cloudpickle
 import numpy as np
@@ -45,8 +46,8 @@ def everything(rank):
     def step():
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(images @ weights - targets))
-        if loss > 1e9:  # AutoGraph finds the source of what is in no file
-            loss = tf.zeros([])
+            if loss < 0:  # AutoGraph must find the source to make this tf.cond
+                loss = -loss
         gradients = hvd.DistributedGradientTape(tape).gradient(loss, [weights])
         weights.assign_sub(RATE * gradients[0])
 
@@ -149,8 +150,9 @@ def test_what_one_graph_submits_is_under_way_together():
 
     evidence = launch(drive, 2, flavour="horovod-tensorflow", timeout=30)
     assert evidence.diagnosis is None, evidence.diagnosis.sentence
-    last = sorted(evidence.ranks[0].calls[-20:], key=lambda call: call.issued)
-    assert max(call.issued for call in last[:10]) < min(call.finished for call in last)
+    calls = sorted(evidence.ranks[0].calls, key=lambda call: call.issued)
+    assert len(calls) == 60
+    assert sum(then.issued < one.finished for one, then in pairwise(calls)) >= 6
 
 
 def test_a_server_of_a_later_flavour_serves_the_earlier_ones():

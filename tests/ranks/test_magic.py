@@ -7,7 +7,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from hpml import notebook
 from hpml.checks.verdict import ClaimResult, Verdict
-from hpml.ranks import launch, magic
+from hpml.ranks import flavour, launch, magic
 
 
 @pytest.fixture(scope="module")
@@ -182,3 +182,23 @@ def test_a_claim_that_this_machine_cannot_judge_is_no_error(run, monkeypatch):
     out, error = run("check('hello_ranks')")
     assert error is None
     assert "1 cannot be judged here" in out
+
+
+@pytest.mark.skipif(flavour.missing("horovod") is not None, reason="Horovod is not installed")
+@pytest.mark.xdist_group("horovod")
+def test_ranks_talk_through_horovod_where_that_is_asked_for(run):
+    out, error = run(
+        "%%ranks 2 --horovod --env HOROVOD_CYCLE_TIME=2 --env NAME=a=b\n"
+        "import os, torch, horovod.torch as hvd\n"
+        "total = hvd.allreduce(torch.tensor([float(rank)]), op=hvd.Sum)\n"
+        "[rank, world_size, total.item(), os.environ['HOROVOD_CYCLE_TIME'], os.environ['NAME']]"
+    )
+    assert error is None
+    assert out == "[0] [0, 2, 1.0, '2', 'a=b']\n[1] [1, 2, 1.0, '2', 'a=b']\n"
+
+
+@pytest.mark.parametrize("line", ["2 --horovod jax", "2 --env NAME", "2 --env =1"])
+def test_what_cannot_be_meant_is_a_usage_error(run, line):
+    _, error = run(f"%%ranks {line}\nrank")
+    assert type(error).__name__ == "UsageError"
+    assert line.split()[-1] in str(error)
