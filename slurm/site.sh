@@ -112,6 +112,7 @@ if [[ -n ${SLURM_JOB_ID:-} ]]; then
     prepare_software || return
     if [[ -n $network_interface ]]; then
         export GLOO_SOCKET_IFNAME=$network_interface NCCL_SOCKET_IFNAME=$network_interface
+        export HOROVOD_GLOO_IFACE=$network_interface OMPI_MCA_btl_tcp_if_include=$network_interface
     fi
     if [[ -n $data ]]; then
         export HPML_DATA=$data

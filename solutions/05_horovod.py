@@ -23,8 +23,8 @@
 # runs it on 1, 2, 3 and 4 ranks with fresh inputs each time and says which claims hold. Check as
 # often as you like; a wrong answer costs nothing.
 #
-# Three of the four exercises need Horovod. Where it is not installed, their checks say so and do not
-# judge; `./hpml doctor` tells what is missing. `hvd_fusion` needs nothing but Python.
+# Three of the four exercises need Horovod, which `./hpml horovod` builds. Where it is not installed,
+# their checks say so and do not judge. `hvd_fusion` needs nothing but Python.
 
 # %%
 # %load_ext hpml

@@ -339,8 +339,9 @@ def test_modules_are_loaded_first(bash):
 
 def test_network_and_data_of_the_site_reach_the_ranks(bash):
     settings(bash, network_interface="ib0", data="cifar")
-    script = "source slurm/site.sh; echo $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME $HPML_DATA >$TOLD"
-    assert bash(script, **IN_A_JOB)[1].split() == ["ib0", "ib0", "cifar"]
+    names = "GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME HOROVOD_GLOO_IFACE OMPI_MCA_btl_tcp_if_include"
+    script = f"source slurm/site.sh; printenv {names} HPML_DATA >$TOLD"
+    assert bash(script, **IN_A_JOB)[1].split() == [*["ib0"] * 4, "cifar"]
 
 
 def test_a_kind_of_software_that_there_is_not_is_refused(bash):

@@ -154,6 +154,18 @@ def test_an_answer_runs_as_a_module_so_its_main_does_not_start(run):
     assert out == ""
 
 
+def test_an_answer_that_takes_a_horovod_that_is_not_there_is_taken_and_not_run(run, monkeypatch):
+    monkeypatch.setattr(flavour, "missing", lambda needs: f"no {needs}")
+    out, _ = run("%%answer hvd_torch\nimport horovod.torch as hvd\nprint('run')")
+    assert out == "The answer is taken, and not run here: no horovod\n"
+    assert "hvd_torch" in notebook._answers
+    _, error = run('check("hvd_torch")')
+    assert str(error).startswith(
+        "hvd_torch could not be graded, which is not your answer's fault: "
+    )
+    assert str(error).endswith("no horovod")
+
+
 def test_an_answer_with_a_syntax_error_is_taken_and_the_verdict_says_where(run):
     run("%%answer hello_ranks\ndef broken(:")
     out, error = run("check('hello_ranks')")

@@ -31,13 +31,15 @@ def missing(flavour: Flavour) -> str | None:
     """What this Python lacks for `flavour`, with the remedy; None where all is there."""
     if flavour == "torch":
         return None
-    for package in ("horovod", *_PACKAGES[flavour]):
+    if find_spec("horovod") is None:
+        return "Horovod is not installed: ./hpml horovod"
+    for package in _PACKAGES[flavour]:
         if find_spec(package) is None:
             return f"{package} is not installed: ./hpml doctor says what to do"
     (folder,) = find_spec("horovod").submodule_search_locations
     if not any(Path(folder).glob(_EXTENSIONS[flavour])):
         framework = _EXTENSIONS[flavour].partition("/")[0]
-        return f"Horovod was built without {framework}: ./hpml doctor says what to do"
+        return f"Horovod was built without {framework}: ./hpml horovod"
     return None
 
 

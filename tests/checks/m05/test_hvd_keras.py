@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from hpml.checks import judge
 from hpml.checks.m05_horovod.hvd_keras import (
     BATCH,
     CHECK,
@@ -12,6 +13,7 @@ from hpml.checks.m05_horovod.hvd_keras import (
     followed,
     rate_at,
 )
+from hpml.ranks import flavour
 
 SAMPLES, ALIKE, RATE, STEPS, METRICS, PRINTS = [claim.judge for claim in CHECK.claims]
 
@@ -25,11 +27,26 @@ def test_a_good_run_has_no_problems(good):
     assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
 
 
+def test_variables_may_be_broadcast_before_training_as_well(solution):
+    if why := flavour.missing(CHECK.needs):
+        pytest.skip(why)
+    callback = "hvd.callbacks.BroadcastGlobalVariablesCallback(0),"
+    source = solution("hvd_keras").replace(callback, "")
+    source = source.replace(
+        "    callbacks = [",
+        "    import horovod.tensorflow as of_tensorflow\n"
+        "    of_tensorflow.broadcast_variables(model.variables, root_rank=0)\n"
+        "    callbacks = [",
+    )
+    verdict = judge("hvd_keras", source, worlds=[2])
+    assert verdict.passed, verdict
+
+
 def test_the_rate_rises_from_one_ranks_to_that_of_all():
-    rates = [rate_at(step, 3, 4) for step in range(9)]
+    rates = [rate_at(step, 6, 4) for step in range(9)]
     assert rates[:6] == pytest.approx([LEARNING_RATE * (1 + n / 2) for n in range(1, 7)])
     assert rates[6:] == pytest.approx([4 * LEARNING_RATE] * 3)
-    assert {rate_at(step, 3, 1) for step in range(9)} == {LEARNING_RATE}
+    assert {rate_at(step, 6, 1) for step in range(9)} == {LEARNING_RATE}
 
 
 def test_ranks_that_are_made_alike_after_the_first_step_bring_gradients_of_their_own():

@@ -17,7 +17,7 @@ from torch.nn import functional
 from hpml.checks.compare import described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run
 
-LENGTH, BATCH, EPOCHS, WARMUP = 48, 4, 3, 2  # BATCH is one rank's
+LENGTH, BATCH, EPOCHS, WARMUP = 24, 2, 2, 1  # BATCH is one rank's
 FEATURES, HIDDEN, CLASSES = 12, 10, 5
 LEARNING_RATE = 0.05
 TOLERANCE = 1e-6  # weights are float64; Keras keeps the learning rate in float32
@@ -345,7 +345,7 @@ CHECK = Check(
     inputs=inputs,
     drive=drive,
     expect=expect,
-    timeout=40.0,
+    timeout=60.0,
     environment=environment,
     claims=(
         Claim("the ranks share the samples", 2, shares_samples),

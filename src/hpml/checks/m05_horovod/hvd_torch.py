@@ -61,10 +61,10 @@ def state_of(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
-def momenta_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor | None]:
+def momenta_of(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor | None]:
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    found = (optimizer.state[p].get("momentum_buffer") for p in parameters)
-    return [None if momentum is None else momentum.clone() for momentum in found]
+    found = [optimizer.state[p].get("momentum_buffer") for p in parameters]
+    return {f"parameter {i}'s": None if m is None else m.clone() for i, m in enumerate(found)}
 
 
 def set_momenta(optimizer: torch.optim.Optimizer, momenta: Sequence[torch.Tensor]) -> None:
@@ -353,9 +353,7 @@ def one_writer(run: Run) -> Problem | None:
         return problem
     if found := differs(saved["model"], first["states"][-1]):
         return Problem(f"the weights in the file are not the last ones: {found}", "file")
-    momenta = dict(zip(map(str, range(9)), first["momenta"], strict=False))
-    got = dict(zip(map(str, range(9)), saved["momenta"], strict=False))
-    if found := differs(got, momenta):
+    if found := differs(saved["momenta"], first["momenta"]):
         return Problem(f"the momenta in the file are not the last ones: {found}", "file")
     return None
 
