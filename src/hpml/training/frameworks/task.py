@@ -6,6 +6,7 @@ layer, 130,000 weights, each framework's own initial values.
 
 import json
 import os
+import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -85,25 +86,27 @@ def keras_network() -> "tf.keras.Model":
 
 
 class Clock:
-    """Images/s of this process, over all steps but the first few."""
+    """Images/s of this process: of its steps but the first few, the median.
+
+    Other programs on the machine make some steps slower, and none quicker.
+    """
 
     def __init__(self) -> None:
         self.steps = 0
-        self.images = 0
-        self.began = self.ended = 0.0
+        self._last = 0.0
+        self._rates: list[float] = []
 
     def step(self, images: int) -> None:
         """A step on `images` images has just ended."""
+        now = time.perf_counter()
+        if self.steps >= WARM_UP:
+            self._rates.append(images / (now - self._last))
         self.steps += 1
-        self.ended = time.perf_counter()
-        if self.steps == WARM_UP:
-            self.began = self.ended
-        elif self.steps > WARM_UP:
-            self.images += images
+        self._last = now
 
     @property
     def images_per_second(self) -> float:
-        return self.images / (self.ended - self.began)
+        return statistics.median(self._rates)
 
 
 def keras_clock(images: int) -> "tf.keras.callbacks.Callback":
