@@ -73,6 +73,9 @@ from hpml import check
 # Held to: step by step the weights of one process with W times the batch and W times the learning
 # rate.
 #
+# The cell is a script as well: saved to a file, `horovodrun -np 2 python hvd_torch.py` trains a small
+# model and leaves `checkpoint.pt`.
+#
 # *Before you start: all ranks have rank 0's weights, and only rank 0 has the checkpoint's momentum.
 # After which step do the weights differ, and does averaging the gradients bring them together again?*
 

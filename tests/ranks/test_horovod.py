@@ -222,6 +222,19 @@ def test_on_a_link_every_rank_has_a_host_of_its_own_and_its_bytes_are_counted():
         assert ring <= rank.traffic.sent_bytes <= 1.3 * ring
 
 
+def test_horovods_own_threads_are_known_by_name():
+    """What they use is not taken for a rank's progress."""
+    evidence = run(
+        "import threading\nfrom pathlib import Path\n"
+        "own = str(threading.get_native_id())\n"
+        "tasks = [t for t in Path('/proc/self/task').iterdir() if t.name != own]\n"
+        "return [(t / 'comm').read_text().strip() for t in tasks]"
+    )
+    for names in evidence.values:
+        assert names
+        assert set(names) == {"horovod"}
+
+
 def test_a_flavour_that_is_none_is_refused():
     with pytest.raises(UserError, match="flavour 'mpi': give one of torch, horovod"):
         launch(lambda: None, 1, flavour="mpi")
