@@ -14,10 +14,10 @@ SHORT = {"HPML_EPOCHS": "8", "HPML_IMAGES": "1000"}
 
 def test_the_worker_that_is_left_goes_on_from_the_last_commit_and_nothing_stays_behind():
     with elastic_horovod.job("elastic_torch", environment=SHORT) as job:
-        assert job.wait_for("step 10: committed", limit=120), job.log.read_text()
+        assert job.wait_for("step 10: committed", limit=300), job.log.read_text()
         processes = [job.process, *job.process.children(recursive=True)]
         assert job.lose("127.0.0.1") == 1
-        code = job.wait(limit=120)
+        code = job.wait(limit=300)
         said = job.said
         everything = job.log.read_text()
     assert said[0] == "workers: 2, from step 0", everything
