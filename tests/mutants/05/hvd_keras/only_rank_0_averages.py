@@ -1,5 +1,5 @@
 # wrong: one rank alone has the callback that averages
-# hint: hang
+# hint: mismatch
 import horovod.tensorflow.keras as hvd
 import numpy as np
 import tensorflow as tf
