@@ -89,6 +89,9 @@ def test_names_and_settings_are_horovods_own(tmp_path):
         "hvd.grouped_allreduce([torch.ones(2), torch.ones(3)], name='both')\n"
         "hvd.reducescatter(torch.ones(2))\n"
         "hvd.alltoall(torch.ones(2))\n"
+        # What is not written yet when Horovod shuts down is lost: all of this one, at times.
+        "hvd.allreduce(torch.ones(1), name='last')\n"
+        "time.sleep(0.2)\n"
         "hvd.shutdown()",
         environment=lambda rank: {"HOROVOD_TIMELINE": str(timeline)},
     )
@@ -97,7 +100,7 @@ def test_names_and_settings_are_horovods_own(tmp_path):
     events = json.loads(text + "]")
     theirs = {e["args"].get("name") for e in events if e.get("name") == "process_name"}
     ours = {call.tensor for call in evidence.ranks[0].calls}
-    assert ours - theirs == {"grouped_allreduce.both"}
+    assert ours - theirs - {"allreduce.last"} == {"grouped_allreduce.both"}
     assert {"grouped_allreduce.both_1of2", "allreduce.noname.1", "allreduce.named"} <= theirs
     (grouped,) = (c for c in evidence.ranks[1].calls if c.operation == "grouped_allreduce")
     assert (grouped.nbytes, grouped.shape) == (20, (2,))
