@@ -92,7 +92,7 @@ check("naive_all_reduce")
 # %%ranks 4 --link 1gbit --evidence run
 import torch
 
-naive_all_reduce(torch.ones(250_000))
+total = naive_all_reduce(torch.ones(250_000))
 
 # %%
 for rank in run.ranks:
