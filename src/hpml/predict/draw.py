@@ -5,12 +5,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
+from hpml.predict.parallelism import Plan
+from hpml.ranks.draw import HATCHES
 from hpml.ranks.layout import PALETTE
 
 # Told apart by marker and line as well, for prints without colour.
 COLOURS = (*PALETTE[5:7], *PALETTE[2:4], PALETTE[1], PALETTE[0], PALETTE[7])
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+HOLLOW = {"markerfacecolor": "none", "markeredgewidth": 1.6, "markersize": 7}  # some coincide
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
 
 
@@ -50,7 +54,7 @@ def message_curves(
             if one.model is not None:
                 predicted = [one.model(size) for size in fine]
                 axes.plot(fine, predicted, color=colour, linestyle=line, linewidth=1.4)
-            axes.plot(*_points(one.measured), marker, color=colour, markeredgecolor="black")
+            axes.plot(*_points(one.measured), marker, color=colour, **HOLLOW)
         axes.set_title(panel, fontsize=10)
         axes.set_xlabel("message (bytes)")
         axes.set_xticks(
@@ -74,8 +78,8 @@ def message_curves(
             marker=marker,
             color=colour,
             linestyle=line if modelled else "",
-            markeredgecolor="black",
             label=name,
+            **HOLLOW,
         )
     if bounds:
         places[0].fill_between([], [], color="#dddddd", label="less than the link allows")
@@ -134,3 +138,36 @@ def _size_ticks(least: float, most: float) -> tuple[list[float], list[str]]:
 
 
 _POWERS = ("1 B", "10 B", "100 B", "1 kB", "10 kB", "100 kB", "1 MB", "10 MB", "100 MB", "1 GB")
+
+
+def cuts(plans: Sequence[Plan], *, title: str = "") -> Figure:
+    """Who computes what: a panel per plan, the batch downwards, the layers' weights to the right.
+
+    Each cell has the colour, the hatch and the number of the rank that computes it. Lines separate
+    the layers.
+    """
+    figure = Figure(figsize=(2.3 * len(plans), 2.9), layout="constrained")
+    panels = figure.subplots(1, len(plans), squeeze=False)[0]
+    for axes, plan in zip(panels, plans, strict=True):
+        rows, columns = len(plan.who), len(plan.who[0])
+        layers = columns // rows
+        for i, row in enumerate(plan.who):
+            for j, rank in enumerate(row):
+                look = {"facecolor": PALETTE[rank], "hatch": HATCHES[rank % len(HATCHES)]}
+                axes.add_patch(Rectangle((j, i), 1, 1, edgecolor="#00000044", linewidth=0, **look))
+        for rank in sorted({rank for row in plan.who for rank in row}):
+            cells = [(i, j) for i in range(rows) for j in range(columns) if plan.who[i][j] == rank]
+            i, j = (sorted(line)[len(line) // 2] for line in zip(*cells, strict=True))
+            if (i, j) not in cells:
+                i, j = cells[len(cells) // 2]
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            axes.text(j + 0.5, i + 0.5, str(rank), ha="center", va="center", bbox=box)
+        for layer in range(layers + 1):
+            axes.axvline(layer * rows, color="black", linewidth=1.5)
+        axes.set(xlim=(0, columns), ylim=(rows, 0), xlabel="layers", yticks=[])
+        axes.set_xticks([rows * (k + 0.5) for k in range(layers)], range(1, layers + 1))
+        axes.tick_params(length=0)
+        axes.set_title(plan.name, fontsize=9)
+    panels[0].set_ylabel("batch")
+    figure.suptitle(title, x=0.01, ha="left")
+    return figure
