@@ -173,3 +173,158 @@ def rate_at(
 
 # %%
 check("lr_scaling")
+# %% [markdown]
+# ## `parameter_server`: one rank that everyone asks
+#
+# The oldest way to add gradients up over a network: one rank, the server, holds the weights. In each
+# step it sends them to every worker, each worker sends its gradient back, and the server takes the
+# step (Li et al. 2014, *Scaling distributed machine learning with the parameter server*). Here it
+# waits for all of them, so that the result is that of synchronous SGD.
+#
+# Rank 0 is the server, **and a worker too**: it has samples of its own, and their gradient counts like
+# any other. All other ranks are workers. Each rank is given
+#
+# - `weights`, float64 (n,), different on each rank: the server's count;
+# - `gradient(weights)`: the gradient of the mean loss over this rank's samples, float64 (n,). Shards
+#   are of one length, so that the mean over all samples is the mean over the ranks.
+#
+# Ranks talk with `dist.send(tensor, dst=...)` and `dist.recv(tensor, src=...)`, or with their `isend`
+# and `irecv`, and in no other way. The check counts bytes at each rank's network interface: per step
+# and worker, one copy of the weights goes out and one gradient comes back. With one rank the server
+# trains alone.
+#
+# *Before you start: 64 ranks, weights of 100 MB. How much goes out over the server's link in each step,
+# and how much over a worker's? Which of the two decides how long a step takes?*
+
+# %%
+# %%answer parameter_server
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+
+def serve(
+    weights: torch.Tensor,
+    gradient: Callable[[torch.Tensor], torch.Tensor],
+    learning_rate: float,
+    steps: int,
+) -> torch.Tensor:
+    """On rank 0: `steps` steps of SGD with the mean of all ranks' gradients, its own among them.
+
+    Starts from `weights`, float64 (n,), and returns the weights after the last step.
+    """
+    ### BEGIN SOLUTION
+    ranks = dist.get_world_size()
+    received = torch.empty_like(weights)
+    for _ in range(steps):
+        for worker in range(1, ranks):
+            dist.send(weights, dst=worker)
+        total = gradient(weights)
+        for worker in range(1, ranks):
+            dist.recv(received, src=worker)
+            total = total + received
+        weights = weights - learning_rate * total / ranks
+    return weights
+    ### END SOLUTION
+
+
+def work(
+    weights: torch.Tensor, gradient: Callable[[torch.Tensor], torch.Tensor], steps: int
+) -> None:
+    """On every other rank: compute the gradients that the server needs, one for each step.
+
+    `weights`, float64 (n,), are this rank's own: room for the server's.
+    """
+    ### BEGIN SOLUTION
+    for _ in range(steps):
+        dist.recv(weights, src=0)
+        dist.send(gradient(weights), dst=0)
+    ### END SOLUTION
+
+
+# %%
+check("parameter_server")
+# %% [markdown]
+# ## `async_sgd`: who waits for whom?
+#
+# In a synchronous step everybody waits for the slowest. An asynchronous server waits for nobody: it
+# takes each gradient as it comes, takes a step with it, and sends the new weights back to that worker
+# alone. The price is **staleness**: while a worker computed, the server has moved on, and the gradient
+# that arrives belongs to weights that are no more. A little of it does no harm, without a bound it can
+# undo the training. *Stale synchronous parallel* training (Ho et al. 2013) sets the bound:
+#
+# > A worker may start its step c (counted from 0) as soon as the weights hold at least c − `staleness`
+# > gradients of **every** worker, and not before.
+#
+# So nobody gets more than `staleness` steps ahead of the slowest. With 0 this is synchronous; with 3 a
+# worker that is held up for a moment stops nobody.
+#
+# Rank 0 is the server and has no samples; all other ranks are workers, and each computes `steps`
+# gradients. The server's weights count. For each gradient that arrives it takes one step of SGD,
+# `weights - learning_rate * gradient`, whoever sent it and however late it is. Workers that would run
+# too far ahead get their next weights only when they may go on.
+#
+# How does the server know who speaks? `dist.recv(tensor)` **without a source** takes the message that
+# comes first and returns the rank that sent it. With one rank there are no workers, and the server
+# returns its weights as they are.
+#
+# The check holds one worker in the middle of a gradient, and lets it go when all others have come as
+# far as the bound allows. There is no clock in it.
+#
+# *Before you start: staleness 2, three workers, and worker 3 falls asleep in its first gradient. How
+# many gradients do workers 1 and 2 compute before they stop? And what has the server to do when
+# worker 3 wakes up at last?*
+
+# %%
+# %%answer async_sgd
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+
+def serve(weights: torch.Tensor, learning_rate: float, steps: int, staleness: int) -> torch.Tensor:
+    """On rank 0: a step of SGD for each of the workers' gradients, in the order in which they come.
+
+    Starts from `weights`, float64 (n,), and returns them after `steps` gradients of each worker. No
+    worker starts its step c before c - staleness gradients of every worker have been applied.
+    """
+    ### BEGIN SOLUTION
+    workers = range(1, dist.get_world_size())
+    applied = dict.fromkeys(workers, 0)  # gradients, by worker
+    waiting = set()
+    received = torch.empty_like(weights)
+    for worker in workers:
+        dist.send(weights, dst=worker)
+    for _ in range(steps * len(workers)):
+        worker = dist.recv(received)  # from whoever speaks first
+        weights = weights - learning_rate * received
+        applied[worker] += 1
+        if applied[worker] < steps:
+            waiting.add(worker)
+        slowest = min(applied.values())
+        for ready in [w for w in waiting if applied[w] - staleness <= slowest]:
+            dist.send(weights, dst=ready)
+            waiting.remove(ready)
+    return weights
+    ### END SOLUTION
+
+
+def work(
+    weights: torch.Tensor, gradient: Callable[[torch.Tensor], torch.Tensor], steps: int
+) -> None:
+    """On every other rank: compute `steps` gradients, each on weights from the server.
+
+    `weights`, float64 (n,), are this rank's own: room for the server's. `gradient(weights)` is that
+    of this rank's samples, float64 (n,).
+    """
+    ### BEGIN SOLUTION
+    for _ in range(steps):
+        dist.recv(weights, src=0)
+        dist.send(gradient(weights), dst=0)
+    ### END SOLUTION
+
+
+# %%
+check("async_sgd")

@@ -1,7 +1,6 @@
 # wrong: scales by the batch of one rank
 # hint: batch_only
 # claim: the linear rule: k ranks, k times the rate
-import math
 
 
 def scaled_rate(base_rate: float, batch_size: int, ranks: int, rule: str) -> float:

@@ -1,7 +1,6 @@
 # wrong: knows the linear rule only
 # hint: linear_always
 # claim: the square-root rule: k ranks, √k times the rate
-import math
 
 
 def scaled_rate(base_rate: float, batch_size: int, ranks: int, rule: str) -> float:
