@@ -215,19 +215,18 @@ def test_other_orders_and_late_ranks_are_no_fault():
     assert evidence.values == (1, 1)
 
 
-def test_on_a_link_every_rank_has_a_host_of_its_own_and_its_bytes_are_counted():
+def test_on_a_link_ranks_know_their_nodes_and_all_bytes_are_counted():
     count = 1_000_000
     evidence = run(
         f"hvd.allreduce(torch.ones({count}), op=hvd.Sum)\n"
-        "return [os.uname().nodename, hvd.local_rank(), hvd.cross_rank()]",
+        "return [hvd.local_rank(), hvd.cross_rank()]",
         4,
         link="nodes=2x2,intra=10gbit,inter=1gbit",
     )
     assert evidence.diagnosis is None, evidence.diagnosis.sentence
     if evidence.no_link:
         pytest.skip(f"no emulated network: {evidence.no_link}")
-    hosts, local, cross = zip(*evidence.values, strict=True)
-    assert len(set(hosts)) == 4
+    local, cross = zip(*evidence.values, strict=True)
     assert (local, cross) == ((0, 1, 0, 1), (0, 0, 1, 1))
     ring = 4 * count * 2 * 3 / 4  # bytes that each rank of a ring of four sends
     for rank in evidence.ranks:

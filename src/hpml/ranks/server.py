@@ -354,7 +354,7 @@ def _become_rank(
 
         environment = dict(meet)
         if network is not None:
-            network.enter(number, named=bool(meet))
+            network.enter(number)
             environment |= network.environment
         channel, output, stacks = own
         rank.run(socket.socket(fileno=channel), output, stacks, environment)
