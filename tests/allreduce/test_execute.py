@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hpml.allreduce import ALGORITHMS
+from hpml.allreduce import ALGORITHMS, execute
 from hpml.ranks import launch
 
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64)
@@ -19,13 +19,15 @@ def total(world_size: int, length: int, dtype: torch.dtype = torch.float32) -> t
     return sum(whole(rank, length, dtype) for rank in range(world_size))
 
 
+@pytest.mark.parametrize("large", [execute.LARGE, 0], ids=["whole", "in halves"])
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
-def test_every_rank_has_the_sum_of_every_kind_of_tensor(world_size):
+def test_every_rank_has_the_sum_of_every_kind_of_tensor(world_size, large):
     def drive(inputs):
         import torch
 
-        from hpml.allreduce import ALGORITHMS, all_reduce
+        from hpml.allreduce import ALGORITHMS, all_reduce, execute
 
+        execute.LARGE = large
         made = {}
         for algorithm in ALGORITHMS:
             for name, tensor in inputs.items():
@@ -107,3 +109,21 @@ def test_nodes_are_those_of_the_launch_unless_they_are_said():
     assert crossings(alone) == 12  # one ring: 6 steps, 2 of its messages
     if not nodes.no_link:
         assert crossings(nodes) == 8
+
+
+def test_a_large_tensor_goes_in_two_halves():
+    def drive(length):
+        import torch
+
+        from hpml.allreduce import all_reduce
+
+        tensor = torch.ones(length)
+        all_reduce(tensor, "ring")
+        return tensor.sum().item()
+
+    length = execute.LARGE // 4 + 1
+    evidence = launch(drive, 2, inputs=[length, length])
+    assert list(evidence.values) == [2 * length] * 2
+    sent = [call.nbytes for call in evidence.ranks[0].calls if call.operation == "send"]
+    assert len(sent) == 4
+    assert sum(sent) == 4 * length

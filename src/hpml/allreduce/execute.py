@@ -1,13 +1,16 @@
 """Schedules, run over torch.distributed's send and recv."""
 
 import os
+from collections.abc import Iterator
 from functools import cache
 
 import torch
 import torch.distributed as dist
 
 from hpml.allreduce.algorithms import schedule
-from hpml.allreduce.transfers import Schedule, Transfer
+from hpml.allreduce.transfers import Schedule
+
+LARGE = 1 << 20  # bytes; below, twice as many messages cost more than an idle link does
 
 _schedule = cache(schedule)
 
@@ -35,17 +38,25 @@ def all_reduce(tensor: torch.Tensor, algorithm: str, per_node: int | None = None
 
 
 def run(plan: Schedule, flat: torch.Tensor) -> None:
-    """Do this rank's part of `plan` on `flat`, which is contiguous and has one dimension."""
+    """Do this rank's part of `plan` on `flat`, which is contiguous and has one dimension.
+
+    A large tensor in halves, each a step behind the other in turn: while the received parts of one
+    are added up, those of the other are on their way, and the link is never idle.
+    """
+    halves = flat.chunk(2) if flat.nbytes >= LARGE else [flat]
+    under_way = [_steps(plan, half) for half in halves]
+    while under_way:
+        under_way = [half for half in under_way if next(half, None)]
+
+
+def _steps(plan: Schedule, flat: torch.Tensor) -> Iterator[bool]:
+    """Post a step's messages, pause; when resumed, wait for them, add up, and go on to the next."""
     rank = dist.get_rank()
     cuts = plan.cuts(flat.numel())
-
-    def parts(transfer: Transfer) -> torch.Tensor:
-        return flat[cuts[transfer.first] : cuts[transfer.last]]
-
     for step in plan.steps:
         receives, sends, sums = [], [], []
         for transfer in step:
-            piece = parts(transfer)
+            piece = flat[cuts[transfer.first] : cuts[transfer.last]]
             if piece.numel() == 0:  # as both ends know
                 continue
             if transfer.destination == rank:
@@ -55,10 +66,11 @@ def run(plan: Schedule, flat: torch.Tensor) -> None:
                     sums.append((piece, into))
             elif transfer.source == rank:
                 sends.append(dist.P2POp(dist.isend, piece, transfer.destination))
-        if receives or sends:
-            # Receives are posted first and nobody waits before all are: no order of ranks can stop
-            # the step. Over NCCL, the batch is one group call, without which sends would block.
-            for work in dist.batch_isend_irecv(receives + sends):
-                work.wait()
+        # Receives are posted first and nobody waits before all are: no order of ranks can stop
+        # the step. Over NCCL, the batch is one group call, without which sends would block.
+        works = dist.batch_isend_irecv(receives + sends) if receives or sends else []
+        yield True
+        for work in works:
+            work.wait()
         for piece, summand in sums:
             piece += summand

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -21,17 +22,27 @@ class Transfer:
 Step = tuple[Transfer, ...]  # transfers under way at the same time
 
 
+class Cost(Protocol):
+    """`hpml.predict.collectives.Cost`: seconds per message, per byte sent, per byte added up."""
+
+    alpha: float
+    beta: float
+    gamma: float
+
+
 @dataclass(frozen=True)
 class Load:
     """The most that one rank has to do in a step; a rank sends and receives at the same time.
 
     `messages` and `parts` are those that it sends or those that it receives, whichever are more;
-    `added` are the parts that it adds up.
+    `added` are the parts that it adds up. `crossing` are the messages and parts that leave or enter
+    one node.
     """
 
     messages: int
     parts: int
     added: int
+    crossing: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -54,15 +65,34 @@ class Schedule:
         """How many parts `rank` sends in all."""
         return sum(t.last - t.first for step in self.steps for t in step if t.source == rank)
 
-    def loads(self) -> list[Load]:
-        """What each step asks of its busiest rank."""
-        return [_load(step) for step in self.steps]
+    def loads(self, per_node: int | None = None) -> list[Load]:
+        """What each step asks of its busiest rank, and of the busiest node of `per_node` ranks."""
+        return [_load(step, per_node or self.world_size) for step in self.steps]
+
+    def seconds(
+        self, nbytes: float, cost: Cost, per_node: int | None = None, across: Cost | None = None
+    ) -> float:
+        """What the α–β–γ model says of `nbytes`: the steps' seconds, each of its busiest rank.
+
+        `across`, α and β of the link that each node of `per_node` ranks shares to reach the others:
+        a step with messages over it takes that link's α and β where they are more.
+        """
+        total = 0.0
+        for load in self.loads(per_node):
+            alpha, sending = cost.alpha, load.parts * cost.beta
+            if across is not None and load.crossing[0]:
+                alpha = max(alpha, across.alpha)
+                sending = max(sending, load.crossing[1] * across.beta)
+            part = nbytes / self.parts
+            total += load.messages * alpha + part * (sending + load.added * cost.gamma)
+        return total
 
 
-def _load(step: Step) -> Load:
+def _load(step: Step, per_node: int) -> Load:
     messages: Counter[tuple[str, int]] = Counter()
     parts: Counter[tuple[str, int]] = Counter()
     added: Counter[int] = Counter()
+    crossing: tuple[Counter[tuple[str, int]], ...] = (Counter(), Counter())
     for transfer in step:
         size = transfer.last - transfer.first
         for end in (("sends", transfer.source), ("receives", transfer.destination)):
@@ -70,4 +100,13 @@ def _load(step: Step) -> Load:
             parts[end] += size
         if transfer.adds:
             added[transfer.destination] += size
-    return Load(*(max(count.values(), default=0) for count in (messages, parts, added)))
+        nodes = transfer.source // per_node, transfer.destination // per_node
+        if nodes[0] != nodes[1]:
+            for end in (("sends", nodes[0]), ("receives", nodes[1])):
+                crossing[0][end] += 1
+                crossing[1][end] += size
+    return Load(_most(messages), _most(parts), _most(added), tuple(map(_most, crossing)))
+
+
+def _most(count: Counter) -> int:
+    return max(count.values(), default=0)
