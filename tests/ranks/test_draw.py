@@ -1,10 +1,12 @@
 """Timelines: each call where it was, in figures that can be read back from the axes."""
 
+import itertools
+
 import pytest
 from matplotlib.colors import to_rgba
 
-from hpml.ranks.draw import IN_FLIGHT, phase_bars, timeline
-from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence
+from hpml.ranks.draw import IN_FLIGHT, phase_bars, timeline, traffic_bars
+from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence, Traffic
 
 
 def call(index, operation, issued, waited, finished):
@@ -130,3 +132,41 @@ def test_phases_follow_each_other_and_the_bound_begins_with_the_last_one():
         "compute",
         "send",
     ]
+
+
+def linked(*counts):
+    """A launch in which each rank sent and received so many bytes."""
+    ranks = tuple(
+        RankEvidence(number, "returned", traffic=Traffic(sent, 1, received, 1))
+        for number, (sent, received) in enumerate(counts)
+    )
+    return Evidence(len(ranks), ranks, 1.0)
+
+
+def test_traffic_has_a_panel_per_row_and_two_bars_per_rank():
+    figure = traffic_bars(
+        {
+            "server": {"2 ranks": linked((1e6, 2e6), (3e6, 4e6))},
+            "ring": {"2 ranks": linked((5e6, 6e6), (7e6, 8e6)), "1 rank": linked((0, 1e6))},
+        },
+        own=2e6,
+    )
+    heights = [[round(bar.get_height(), 3) for bar in axes.patches] for axes in figure.axes]
+    assert heights == [[1, 2, 3, 4], [5, 6, 7, 8, 0, 1]]
+    assert [axes.get_title() for axes in figure.axes] == ["server", "ring"]
+    labels = [label.get_text() for label in figure.axes[1].get_xticklabels()]
+    assert labels == ["2 ranks", "1 rank"]
+    assert figure.axes[0].get_ylabel() == "MB over the rank's link"
+    assert [line.get_ydata()[0] for axes in figure.axes for line in axes.lines] == [2, 2]
+
+
+def test_sent_and_received_are_told_apart_without_colour_and_do_not_cover_each_other():
+    axes = traffic_bars({"ring": {"2 ranks": linked((1, 2), (3, 4))}}).axes[0]
+    edges = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
+    assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(edges))
+    assert len({bar.get_hatch() for bar in axes.patches}) == 2
+
+
+def test_traffic_of_a_launch_without_links_is_refused_by_name():
+    with pytest.raises(ValueError, match="ring, 2 ranks: there was no link"):
+        traffic_bars({"ring": {"2 ranks": evidence([], [])}})

@@ -1,4 +1,13 @@
-"""What collectives cost at the least, whoever implements them: bytes from each rank, seconds."""
+"""What collectives cost: bytes from each rank at the least, and seconds by the α–β–γ model.
+
+A message of n bytes takes α + n β seconds, whoever sends it to whom, and γ per byte that is added
+up on arrival; a rank sends and receives at the same time, one message each (Hockney 1994, The
+communication challenge for MPP; Thakur, Rabenseifner and Gropp 2005, Optimization of collective
+communication operations in MPICH, section 3). So each rank's own link is the limit, in each
+direction, and what a rank receives from several others at once shares it.
+"""
+
+from dataclasses import dataclass
 
 
 def all_reduce_bytes(world_size: int, nbytes: int) -> float:
@@ -23,3 +32,83 @@ def broadcast_bytes(world_size: int, nbytes: int) -> float:
 def seconds(nbytes: float, rate: float) -> float:
     """Seconds that `nbytes` take on a link of `rate` bit/s, without latency and headers."""
     return 8 * nbytes / rate
+
+
+@dataclass(frozen=True)
+class Cost:
+    """α, β and γ of a network and its ranks: seconds per message, per byte sent, per byte added."""
+
+    alpha: float
+    beta: float
+    gamma: float = 0.0
+
+
+def least_seconds(nbytes: float, ranks: int, cost: Cost) -> float:
+    """Seconds below which no all-reduce of `nbytes` gets, for the bytes alone: 2 (p-1)/p · n β."""
+    return all_reduce_bytes(ranks, nbytes) * cost.beta
+
+
+def all_reduce_seconds(
+    algorithm: str,
+    nbytes: float,
+    ranks: int,
+    cost: Cost,
+    per_node: int | None = None,
+    across: Cost | None = None,
+) -> float:
+    """Seconds of an all-reduce of `nbytes` over `ranks`, by one of `hpml.allreduce.ALGORITHMS`.
+
+    With p ranks, n bytes, q the largest power of two up to p, N nodes of g ranks:
+
+        naive             2 (p-1) α    + 2 (p-1) n β       + (p-1) n γ
+        tree              2 ⌈log₂ p⌉ α + 2 ⌈log₂ p⌉ n β    + ⌈log₂ p⌉ n γ
+        ring              2 (p-1) α    + 2 (p-1)/p n β     + (p-1)/p n γ
+        halving-doubling  2 log₂ q α   + 2 (q-1)/q n β     + (q-1)/q n γ
+                          and 2 α + 2 n β + n γ more where q < p
+        hierarchical      2 (g-1) α    + 2 (g-1)/g n β     + (g-1)/g n γ
+                          and 2 (N-1) α + 2 (N-1)/N n/g β  + (N-1)/N n/g γ more
+
+    Tree and halving-doubling (there Rabenseifner's algorithm) are Thakur, Rabenseifner and Gropp's
+    (2005, on reduce and all-reduce), ring is Patarasuk and Yuan's (2009, section 3); naive follows
+    from the root's link, hierarchical from a ring in each node, g of them across, and one back in
+    each node (as in Cho et al. 2019, BlueConnect). All hold for every number of ranks. They take
+    parts as equal, and leave out that adding may hide behind sending.
+
+    `per_node` (default: all) and `across` count for "hierarchical" alone. `across` are the α and β
+    of the link by which a node reaches the others, which its ranks share: then 2 (N-1)/N n β of
+    that, or β of the ranks' own, whichever is more. For other algorithms on such a network see
+    `hpml.allreduce.Schedule.seconds`, which also gives all of the above, step by step.
+
+    Raises ValueError for an algorithm that is not known.
+    """
+    p, n = ranks, nbytes
+    if algorithm == "naive":
+        return _sum(cost, 2 * (p - 1), 2 * (p - 1) * n, (p - 1) * n)
+    if algorithm == "tree":
+        levels = (p - 1).bit_length()
+        return _sum(cost, 2 * levels, 2 * levels * n, levels * n)
+    if algorithm == "ring":
+        return _rings(cost, p, n)
+    if algorithm == "halving-doubling":
+        q = 1 << (p.bit_length() - 1)
+        halved = (q - 1) / q * n
+        fold = _sum(cost, 2, 2 * n, n) if q < p else 0.0
+        return fold + _sum(cost, 2 * (q.bit_length() - 1), 2 * halved, halved)
+    if algorithm == "hierarchical":
+        g = per_node or p
+        nodes, share = p // g, n / g
+        if across is not None:
+            beta = max(cost.beta, g * across.beta)  # of each of the g that send at the same time
+            across = Cost(across.alpha, beta, cost.gamma)
+        return _rings(cost, g, n) + _rings(across or cost, nodes, share)
+    raise ValueError(f"all-reduce {algorithm!r} is not one of hpml.allreduce.ALGORITHMS")
+
+
+def _rings(cost: Cost, ranks: int, nbytes: float) -> float:
+    """A reduce-scatter and an all-gather, each around a ring."""
+    most = (ranks - 1) / ranks * nbytes
+    return _sum(cost, 2 * (ranks - 1), 2 * most, most)
+
+
+def _sum(cost: Cost, messages: int, sent: float, added: float) -> float:
+    return messages * cost.alpha + sent * cost.beta + added * cost.gamma

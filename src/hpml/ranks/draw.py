@@ -1,9 +1,11 @@
-"""A launch as a picture: which rank was in which call, when; and what its phases took."""
+"""A launch as a picture: which rank was in which call, when; what its phases took; what it sent."""
 
 from collections.abc import Mapping
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
@@ -88,6 +90,53 @@ def phase_bars(
     axes.set_xlabel(f"time ({unit})")
     axes.set_title(title, loc="left")
     figure.legend(loc="outside lower center", ncols=len(names) + 1, frameon=False)
+    return figure
+
+
+def traffic_bars(
+    launches: Mapping[str, Mapping[str, Evidence]], *, title: str = "", own: float = 0.0
+) -> Figure:
+    """What each rank sent and received over its own link: a panel per row of `launches`.
+
+    A panel has a group of bars for each of its launches, by name, and in it two bars for each rank,
+    from rank 0 on: bytes sent and bytes received, as the kernel counted them at the rank's
+    interface. `own` is the bytes that each rank has to give, a dashed line.
+
+    Raises ValueError where a launch had no network of its own.
+    """
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    panels = figure.subplots(1, len(launches), sharey=True, squeeze=False)[0]
+    for axes, (panel, groups) in zip(panels, launches.items(), strict=True):
+        left, centres = 0.0, []
+        for name, evidence in groups.items():
+            for rank in evidence.ranks:
+                if rank.traffic is None:
+                    raise ValueError(f"{panel}, {name}: there was no link, so nothing was counted")
+                counts = (rank.traffic.sent_bytes, rank.traffic.received_bytes)
+                for number, count in enumerate(counts):
+                    look = {"color": PALETTE[number], "hatch": HATCHES[number]}
+                    at = left + rank.rank + 0.4 * number - 0.2
+                    axes.bar(at, count / 1e6, 0.4, edgecolor="black", linewidth=0.6, **look)
+                below = {"ha": "center", "va": "top", "fontsize": "x-small"}
+                place = axes.get_xaxis_transform()
+                axes.text(left + rank.rank, -0.015, str(rank.rank), transform=place, **below)
+            centres.append(left + (evidence.world_size - 1) / 2)
+            left += evidence.world_size + 0.8
+        axes.axhline(own / 1e6, color="black", linestyle="--", linewidth=1)
+        axes.set_xticks(centres, list(groups))
+        axes.tick_params(axis="x", length=0, pad=13)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_title(panel, fontsize=10)
+    panels[0].set_ylabel("MB over the rank's link")
+    figure.suptitle(title, x=0.01, ha="left")
+    names = ("sent", "received")
+    handles: list[Artist] = [
+        Patch(facecolor=_colour(k), hatch=_hatch(k), edgecolor="black", label=name)
+        for k, name in enumerate(names)
+    ]
+    if own:
+        handles.append(Line2D([], [], color="black", linestyle="--", label="what each rank has"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 

@@ -1,5 +1,6 @@
-"""Training runs as pictures: who sees which image, how fast, how well."""
+"""Training runs as pictures: who sees which image, how fast, how well, and which diverge."""
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 
@@ -9,6 +10,8 @@ from hpml.training.history import Epoch
 
 # Okabe and Ito, Color Universal Design (2008); with markers and line styles for prints.
 BLUE, SKY, ORANGE, RED, GREY = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#999999"
+CURVES = ("black", GREY, SKY, BLUE, RED, ORANGE)
+DASHES = ("-", ":", "--", (0, (6, 1, 1, 1)), "-.", (0, (8, 2)))
 LOOKS = (("-o", "black"), ("--s", GREY), ("-.^", ORANGE), (":D", BLUE))
 
 
@@ -106,4 +109,38 @@ def losses(runs: Mapping[str, Sequence[Epoch]], title: str) -> Figure:
     axes.set(xlabel="epoch", ylabel="training loss per image")
     axes.set_title(title, fontsize=10)
     axes.legend(fontsize=8)
+    return figure
+
+
+def descents(
+    runs: Mapping[str, Sequence[tuple[float, float]]], title: str, most: float = 10.0
+) -> Figure:
+    """Loss against samples seen, on a logarithmic axis: a line for each run, by its name.
+
+    A run is its points (samples, loss), in order. One that reaches a loss above `most`, or none at
+    all any more, is drawn up to there, and a cross says that it left the picture for good.
+    """
+    figure = Figure(figsize=(7.5, 3.8), layout="constrained")
+    axes = figure.subplots()
+    for number, (name, points) in enumerate(runs.items()):
+        inside = [math.isfinite(loss) and loss <= most for _, loss in points]
+        kept = max((k + 1 for k, fits in enumerate(inside) if fits), default=0)
+        look = {"color": CURVES[number % len(CURVES)], "linestyle": DASHES[number % len(DASHES)]}
+        shown = [(seen, min(loss, most)) for seen, loss in points[:kept]]
+        if kept < len(points):
+            shown.append((points[kept][0], most))
+            axes.plot(*shown[-1], "X", color=look["color"], markeredgecolor="black", clip_on=False)
+            name += ": diverges"
+        axes.plot(
+            [seen for seen, _ in shown],
+            [loss for _, loss in shown],
+            linewidth=2,
+            label=name,
+            **look,
+        )
+    axes.set_yscale("log")
+    axes.set_ylim(top=most)
+    axes.set(xlabel="samples seen", ylabel="training loss")
+    axes.set_title(title, fontsize=10)
+    figure.legend(loc="outside right center", fontsize=8, frameon=False)
     return figure

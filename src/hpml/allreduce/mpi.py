@@ -1,0 +1,121 @@
+"""MPI's own all-reduce algorithms, timed over the same emulated links as everything else.
+
+Each rank is a host of its own for mpirun: it starts its daemons through an agent (as it would
+through ssh) that enters a rank's network namespace instead. `mpi_hosts` does that, in a process of
+its own; `mpi_rank` is what runs on each rank.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpml.link import parse_link
+from hpml.problem import UserError
+
+# What coll_tuned_allreduce_algorithm may be: `ompi_info --param coll tuned --level 9`
+ALGORITHMS = {
+    "default": 0,  # by size and number of ranks, as Open MPI decides
+    "basic_linear": 1,
+    "nonoverlapping": 2,  # reduce, then broadcast
+    "recursive_doubling": 3,
+    "ring": 4,
+    "segmented_ring": 5,
+    "rabenseifner": 6,
+}
+NO_NETWORK = 69  # exit status of mpi_hosts
+
+
+def missing() -> str | None:
+    """Why MPI's algorithms cannot be measured here, in a few words; None where they can be."""
+    mpirun = shutil.which("mpirun")
+    if mpirun is None:
+        return "mpirun is not installed: apt install openmpi-bin"
+    if importlib.util.find_spec("mpi4py") is None:
+        return "mpi4py is not installed: run ./hpml"
+    version = _said(mpirun, "--version")
+    if "(Open MPI) 4." not in version:
+        what = version.splitlines()[0] if version else "silent"
+        return f"mpirun is {what}: what is used here are parameters of Open MPI 4"
+    if "Open MPI" not in _said(sys.executable, "-m", "mpi4py", "--mpi-lib-version"):
+        return "mpi4py finds no library of Open MPI: apt install libopenmpi3"
+    for program in ("nsenter", "unshare"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed: apt install util-linux"
+    return None
+
+
+def mpi_all_reduce_seconds(
+    sizes: Sequence[int],
+    world_size: int,
+    link: str,
+    algorithm: str = "default",
+    repeats: int | Sequence[int] = 5,
+    timeout: float = 120.0,
+) -> list[list[float]]:
+    """Seconds of MPI_Allreduce, for each of `sizes` (bytes, float32) those of each repeat.
+
+    `repeats` is one number, or one for each size.
+    Of the slowest rank, after one that is not counted and whose sum is checked; each begins when
+    all ranks are ready. `link` is what `hpml.ranks.launch` takes, `algorithm` one of `ALGORITHMS`
+    (coll_tuned_allreduce_algorithm of Open MPI 4). Ranks that wait give up the processor
+    (mpi_yield_when_idle), since there may be more of them than cores.
+
+    Raises UserError where `missing` says why, where no network can be emulated, for an algorithm
+    that is not known, and if mpirun fails or takes longer than `timeout` seconds.
+    """
+    parse_link(link, world_size)
+    if algorithm not in ALGORITHMS:
+        raise UserError(f"MPI algorithm {algorithm!r} is not known: give {', '.join(ALGORITHMS)}")
+    if why := missing():
+        raise UserError(f"MPI: {why}")
+    with tempfile.TemporaryDirectory(prefix="hpml-mpi-") as scratch:
+        program = str(Path(__file__).with_name("mpi_rank.py"))
+        found = Path(scratch, "seconds.json")
+        counts = [repeats] * len(sizes) if isinstance(repeats, int) else repeats
+        work = [f"{nbytes}x{count}" for nbytes, count in zip(sizes, counts, strict=True)]
+        rank = [sys.executable, program, str(found), *work]
+        hosts = [sys.executable, "-m", "hpml.allreduce.mpi_hosts", str(world_size), link, scratch]
+        number = ALGORITHMS[algorithm]
+        tuned = ["coll_tuned_use_dynamic_rules", "1", "coll_tuned_allreduce_algorithm", str(number)]
+        try:
+            done = subprocess.run(
+                [*hosts, *tuned, "--", *rank],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                env=_environment(),
+            )
+        except subprocess.TimeoutExpired:
+            raise UserError(f"MPI: mpirun took longer than {timeout:g} s and was ended") from None
+        if done.returncode == NO_NETWORK:
+            raise UserError(f"MPI: no network can be emulated here: {done.stderr.strip()}")
+        if done.returncode:
+            said = "\n".join(done.stderr.strip().splitlines()[-12:])
+            raise UserError(f"MPI: mpirun ended with {done.returncode}: {said}")
+        return json.loads(found.read_text())
+
+
+def _environment() -> dict[str, str]:
+    """This process's, without a job or a launcher around it that mpirun would ask for hosts."""
+    around = ("SLURM_", "PMI", "OMPI_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(around)}
+    source = str(Path(__file__).parents[2])
+    kept["PYTHONPATH"] = os.pathsep.join(filter(None, [source, kept.get("PYTHONPATH")]))
+    return kept
+
+
+def _said(*command: str) -> str:
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout

@@ -1,0 +1,115 @@
+"""mpirun on emulated hosts: `mpi_hosts RANKS LINK FOLDER [PARAMETER VALUE]… -- COMMAND…`.
+
+Three processes. The first has imported what has threads, and waits. The second, with one thread,
+builds the network and keeps it: it stays where the switches are. The third becomes mpirun, on the
+network of rank 0, as the first process of a process namespace: when it ends or is killed, so do the
+daemons and the ranks that it started.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+from hpml.allreduce.mpi import NO_NETWORK
+from hpml.link import parse_link
+from hpml.ranks import network
+
+NEW_PROCESSES = 0x20000000  # CLONE_NEWPID of sched.h
+
+# What mpirun calls as it would call ssh: AGENT HOST COMMAND
+AGENT = """#!/bin/sh
+host=$1; shift
+exec nsenter --net="{folder}/$host" unshare --uts sh -c "hostname $host; $*"
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Returns the exit status of mpirun."""
+    split = arguments.index("--")
+    ranks, link, folder, *parameters = arguments[:split]
+    child = os.fork()
+    if child == 0:
+        _die_with_parent()
+        try:
+            status = _keep_network(int(ranks), link, folder, parameters, arguments[split + 1 :])
+        except network.NoNetwork as error:
+            print(error, file=sys.stderr, flush=True)
+            status = NO_NETWORK
+        os._exit(status)
+    return _status_of(child)
+
+
+def _keep_network(
+    ranks: int, link: str, folder: str, parameters: list[str], command: list[str]
+) -> int:
+    built = network.build(parse_link(link, ranks), ranks)
+    for rank, descriptor in enumerate(built.namespaces):
+        Path(folder, network.address(rank)).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
+    agent = Path(folder, "agent")
+    agent.write_text(AGENT.format(folder=folder))
+    agent.chmod(0o700)
+    network._call("unshare", NEW_PROCESSES)
+    child = os.fork()
+    if child == 0:
+        _die_with_parent()
+        name = network.address(0).encode()
+        network._call("setns", built.namespaces[0], network.NEW_NETWORK)
+        network._call("unshare", network.NEW_HOST)
+        network._call("sethostname", name, len(name))
+        _keep_privileges()
+        words = _mpirun(ranks, str(agent), folder, parameters, command)
+        # Open MPI warns against root, which here is nobody's but this namespace's.
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        os.execvpe(words[0], words, os.environ | root)
+    return _status_of(child)
+
+
+def _mpirun(
+    ranks: int, agent: str, folder: str, parameters: list[str], command: list[str]
+) -> list[str]:
+    hosts = ",".join(f"{network.address(rank)}:1" for rank in range(ranks))
+    settings = {
+        "plm": "rsh",
+        "plm_rsh_agent": agent,
+        "orte_tmpdir_base": folder,
+        "pml": "ob1",
+        "btl": "tcp,self",  # never through memory, though it is one machine
+        "btl_tcp_if_include": network.INTERFACE,
+        "oob_tcp_if_include": network.INTERFACE,
+        "mpi_yield_when_idle": "1",
+        **dict(zip(parameters[::2], parameters[1::2], strict=True)),
+    }
+    chosen = [word for name, value in settings.items() for word in ("--mca", name, value)]
+    return ["mpirun", "-np", str(ranks), "-H", hosts, "--bind-to", "none", *chosen, *command]
+
+
+def _die_with_parent() -> None:
+    pr_set_pdeathsig = 1
+    network._libc.prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
+
+
+def _keep_privileges() -> None:
+    """nsenter, two programs further on, may enter the namespaces that another process keeps.
+
+    An ordinary user's program starts without capabilities but for ambient ones (capabilities(7)).
+    """
+    pr_cap_ambient, pr_cap_ambient_raise, cap_sys_ptrace, cap_sys_admin = 47, 2, 19, 21
+    version_3 = 0x20080522
+    header = (ctypes.c_uint32 * 2)(version_3, 0)
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; low half, high half
+    network._call("capget", header, sets)
+    sets[2], sets[5] = sets[1], sets[4]
+    network._call("capset", header, sets)
+    for capability in (cap_sys_ptrace, cap_sys_admin):
+        network._call("prctl", pr_cap_ambient, pr_cap_ambient_raise, capability, 0, 0)
+
+
+def _status_of(child: int) -> int:
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""Who sent what to whom, and when: the ledgers' sends and receives, brought together."""
+
+import re
+from dataclasses import dataclass
+
+from hpml.ranks.evidence import Call, Evidence
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message between two ranks. Times are those of `Call`, in seconds.
+
+    `sent` is when the sender issued its send, `received` when the receiver's call was complete as
+    far as it noticed (after a non-blocking one: when it waited), None if it never was.
+    """
+
+    sender: int
+    receiver: int
+    tag: int
+    nbytes: int
+    sent: float
+    received: float | None
+
+
+def messages(evidence: Evidence) -> list[Message]:
+    """Every message that was sent point to point, in the order of sending.
+
+    Messages from one rank to another under one tag arrive in the order in which they were sent
+    (MPI 4.1, section 3.5), so the k-th send belongs to the k-th receive. What collectives send
+    inside is no part of the ledger; `RankEvidence.traffic` has its bytes.
+
+    Raises ValueError where a rank receives from anyone: its ledger does not say from whom.
+    """
+    received: dict[tuple, Call] = {}
+    for rank in evidence.ranks:
+        for call in rank.calls:
+            if call.operation == "recv":
+                sender, tag = _peer(rank.rank, call)
+                received[call.group, sender, rank.rank, tag, call.sequence] = call
+    found = []
+    for rank in evidence.ranks:
+        for call in rank.calls:
+            if call.operation == "send":
+                receiver, tag = _peer(rank.rank, call)
+                match = received.get((call.group, rank.rank, receiver, tag, call.sequence))
+                arrived = None if match is None else match.finished
+                found.append(Message(rank.rank, receiver, tag, call.nbytes, call.issued, arrived))
+    return sorted(found, key=lambda message: message.sent)
+
+
+def _peer(rank: int, call: Call) -> tuple[int, int]:
+    """The other rank and the tag, of "to 1" or "from 0, tag 3"."""
+    words = re.fullmatch(r"(?:to|from) (\d+)(?:, tag (\d+))?", call.detail)
+    if words is None:
+        raise ValueError(
+            f"rank {rank}, call {call.index}: a {call.operation} {call.detail} cannot be matched: "
+            "name the sender in the receive"
+        )
+    return int(words[1]), int(words[2] or 0)
