@@ -10,7 +10,7 @@ from hpml.checks import answers
 from hpml.checks.contract import Check, Run
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
-SOLUTION = Path(__file__).parents[3] / "solutions" / "01_h2_part.py"
+SOLUTION = Path(__file__).parents[3] / "solutions" / "01_parallel_sgd.py"
 
 
 @pytest.fixture(scope="session")
