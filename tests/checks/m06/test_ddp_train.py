@@ -84,7 +84,7 @@ def test_samples_that_are_not_shared_out_are_said(good):
 
     share = LENGTH // 2
     assert taken(lambda own, rank: []) == "no_samples"
-    assert taken(lambda own, rank: list(range(LENGTH)) * EPOCHS) == "no_sampler"
+    assert taken(lambda own, rank: list(range(LENGTH)) * EPOCHS) == "no_shard"
     assert taken(lambda own, rank: own[:share] * EPOCHS) == "set_epoch"
     assert taken(lambda own, rank: own[:-1]) == "samples"
     assert taken(lambda own, rank: list(range(share)) * EPOCHS) == "samples"
