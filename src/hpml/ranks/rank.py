@@ -114,9 +114,9 @@ def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(job.cwd)
     torch.set_num_threads(job.threads)
-    # As in processes of their own: torch starts alike everywhere, the others do not.
-    random.seed()
+    # As in processes of their own: forked, all would start alike. Python's random does so itself.
     np.random.seed()
+    torch.default_generator.seed()
     first = 0 if job.process_group else 1
     told = recorder.Recorder(send, job.filename, first, delays)
     recorder.install(told)
