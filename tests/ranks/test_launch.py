@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -69,6 +70,21 @@ def test_ranks_start_with_what_a_first_training_step_sets_up():
     assert launch(drive, 1, process_group=False).values[0]
     # And no threads: they would not be there after a fork, and be waited for.
     assert psutil.Process(warm.server().pid).num_threads() == 1
+
+
+def test_what_ranks_leave_in_temporary_files_goes_with_them():
+    def drive():
+        import subprocess
+        import tempfile
+
+        with tempfile.NamedTemporaryFile(delete=False) as file:
+            started = subprocess.run(["mktemp"], capture_output=True, text=True, check=True)
+        return [file.name, started.stdout.strip()]
+
+    tempfile.gettempdir()  # which remembers it, and is not asked again
+    for left in launch(drive, 2, process_group=False).values:
+        assert all(left)
+        assert not any(map(os.path.exists, left))
 
 
 def test_the_ledger_has_operation_bytes_group_line_and_times():

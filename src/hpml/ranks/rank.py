@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -91,6 +92,7 @@ def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) 
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         os.environ.update(job.environment | network | job.extra_environment)
+        tempfile.tempdir = None  # what it was before the fork
         delays = iter(()) if job.delays is None else _delays(job.delays, job.rank)
         _prepare(job, send, stacks, delays)
         event = _play(job, delays)
