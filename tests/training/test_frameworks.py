@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import json
+import os
 import time
 
 import psutil
@@ -17,6 +18,7 @@ from hpml.training.frameworks.run import (
     run,
     source,
     tf_config,
+    told,
 )
 from hpml.training.frameworks.task import Clock
 
@@ -73,6 +75,16 @@ def test_a_script_that_fails_is_told_by_its_error(script):
     name = script("serial_torch", "print('first')\nraise ValueError('no such image')\n")
     with pytest.raises(UserError, match="serial_torch on 1 ranks failed: ValueError: no such imag"):
         run(name)
+
+
+def test_what_is_left_in_temporary_files_goes_with_the_processes(script):
+    name = script(
+        "serial_torch",
+        "import json, tempfile\n"
+        "_, left = tempfile.mkstemp()\n"
+        "print('result: ' + json.dumps({'left': left}))\n",
+    )
+    assert not os.path.exists(told(name)["left"])
 
 
 def test_a_script_without_a_result_is_told(script):

@@ -57,9 +57,10 @@ def launch(
     which Horovod's Keras interface was made. Calls in the evidence have Horovod's names of
     operations, and the name of the `tensor` by which ranks find each other's.
 
-    Ranks run in `cwd` (default: an empty folder that goes when they do), each with `threads`
-    threads. `on_output(rank, text)` sees their stdout and stderr as it comes. `watched` is the code
-    whose lines are reported (default: the answer, or else the file of the drive).
+    Ranks run in `cwd` (default: an empty folder that goes when they do, as their TMPDIR does), each
+    with `threads` threads. `on_output(rank, text)` sees their stdout and stderr as it comes.
+    `watched` is the code whose lines are reported (default: the answer, or else the file of the
+    drive).
 
     With a `link` each rank is on a network of its own behind rate-limited interfaces: "1gbit", or
     "nodes=2x2,intra=10gbit,inter=1gbit" (see `hpml.link` and `hpml.ranks.network`; latency
@@ -101,7 +102,11 @@ def launch(
             world_size=world_size,
             store=os.path.join(scratch, "store"),
             cwd=folder,
-            environment=dict(flavours.environment(flavour, rank, world_size, per_node, port)),
+            environment={
+                # For what is left in files, as AutoGraph does: it goes when the ranks do
+                "TMPDIR": scratch,
+                **flavours.environment(flavour, rank, world_size, per_node, port),
+            },
             extra_environment=dict(environment(rank)) if environment is not None else {},
             flavour=flavour,
             process_group=process_group,

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from hpml.checks.budget import over_bytes
-from hpml.checks.compare import difference, state_difference
+from hpml.checks.compare import difference, state_difference, state_of
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.predict.collectives import all_reduce_bytes
 
@@ -40,10 +40,6 @@ def new_state(seed: int) -> dict[str, torch.Tensor]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return state_of(Net())
-
-
-def state_of(net: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:

@@ -113,7 +113,9 @@ def told(
         try:
             for number, (command, own) in enumerate(_commands(script, ranks, controller)):
                 logs.append(Path(folder) / f"{number}.log")
-                processes.append(_start(command, {**own, **(environment or {})}, logs[-1]))
+                # Their own temporary folder: torchrun leaves files, whatever ends it
+                own = {"TMPDIR": folder, **own, **(environment or {})}
+                processes.append(_start(command, own, logs[-1]))
             codes = _wait(processes, time.monotonic() + limit)
         finally:
             for process in processes:
