@@ -507,8 +507,9 @@ for rank in run.ranks:
 # too far ahead get their next weights only when they may go on.
 #
 # How does the server know who speaks? `dist.recv(tensor)` **without a source** takes the message that
-# comes first and returns the rank that sent it. With one rank there are no workers, and the server
-# returns its weights as they are.
+# comes first and returns the rank that sent it. (To poll `irecv` requests with `is_completed()` is no
+# way: with Gloo it stays False until somebody waits.) With one rank there are no workers, and the
+# server returns its weights as they are.
 #
 # The check holds one worker in the middle of a gradient, and lets it go when all others have come as
 # far as the bound allows. There is no clock in it.

@@ -218,6 +218,9 @@ CHECK = Check(
         "sign": "Downhill: weights - learning_rate * gradient.",
         "steps": "Each worker computes `steps` gradients, no more and no less.",
         "types": "serve returns the server's weights: a float64 tensor of the shape that came in.",
+        "limit": "A loop that never sees its end. Polling with is_completed() is one: with Gloo, a "
+        "receive that has been asked for is complete only once somebody waits for it. "
+        "dist.recv(tensor) without a source needs no polling.",
         "hang": "Count the messages of a worker: weights in, gradient out, `steps` times. Does the "
         "server receive all of them, does it send to nobody who has finished, and does everyone "
         "who was held back get the weights at last?",
