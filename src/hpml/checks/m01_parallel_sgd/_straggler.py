@@ -15,7 +15,6 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -142,27 +141,21 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     return {"total": gradient.total}
 
 
-@dataclass(frozen=True)
-class Step:
-    """One gradient: how many gradients of each worker were in the weights it was computed on."""
+def applied_before(rank: RankEvidence, start: Sequence[float]) -> list[list[float]]:
+    """For each gradient of a worker, how many gradients of each worker were in its weights.
 
-    counts: tuple[float, ...]
-    ended: float | None  # on the clock of the launch
-
-
-def steps_of(rank: RankEvidence, start: Sequence[float]) -> list[Step]:
-    """A worker's gradients in turn, `start` being the counters of the server's first weights."""
-    ends = moments(rank, "end")
-    found = []
-    for mark_ in rank.marks:
-        if mark_.name.startswith("begin "):
-            seen = json.loads(mark_.name.removeprefix("begin "))
-            counts = tuple(
-                (one - first) / LEARNING_RATE for one, first in zip(seen, start, strict=True)
-            )
-            found.append(Step(counts, ends[len(found)] if len(found) < len(ends) else None))
-    return found
+    `start` are the counters in the server's first weights.
+    """
+    seen = [
+        json.loads(told.name.removeprefix("begin "))
+        for told in rank.marks
+        if told.name.startswith("begin ")
+    ]
+    return [
+        [(now - first) / LEARNING_RATE for now, first in zip(counters, start, strict=True)]
+        for counters in seen
+    ]
 
 
 def moments(rank: RankEvidence, name: str) -> list[float]:
-    return [mark.at for mark in rank.marks if mark.name == name]
+    return [told.at for told in rank.marks if told.name == name]

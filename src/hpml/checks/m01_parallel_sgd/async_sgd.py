@@ -18,10 +18,10 @@ from hpml.checks.m01_parallel_sgd._straggler import (
     MODEL,
     STEPS,
     allowed,
+    applied_before,
     drive,
     inputs,
     moments,
-    steps_of,
 )
 from hpml.ranks.evidence import Evidence
 
@@ -127,18 +127,18 @@ def keeps_the_bound(run: Run) -> Problem | None:
         start = ranks[0]["weights"][MODEL:].tolist()
         bound = ranks[0]["staleness"]
         for rank in evidence.ranks[1:]:
-            for number, step in enumerate(steps_of(rank, start)):
+            for number, counts in enumerate(applied_before(rank, start)):
                 seen = f"rank {rank.rank}'s gradient {number + 1}"
-                if not all(map(is_count, step.counts)):
+                if not all(map(is_count, counts)):
                     own = number == 0
                     message = f"{seen} was computed on weights that the server never had"
                     return Problem(message, "own_weights" if own else "protocol")
                 least = number - bound
-                mine = step.counts[rank.rank - 1]
+                mine = counts[rank.rank - 1]
                 if mine < least:
                     message = f"{seen} was computed on weights with {mine:.0f} of its own in them"
                     return Problem(f"{message}; {least} at least must be", "stale")
-                for worker, count in enumerate(step.counts, 1):
+                for worker, count in enumerate(counts, 1):
                     if count < least:
                         return Problem(
                             f"{seen} was begun with {count:.0f} of rank {worker}'s gradients in "
