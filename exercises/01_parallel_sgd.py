@@ -508,3 +508,65 @@ events = sorted((mark.at, rank.rank, mark.name) for rank in run.ranks[1:] for ma
 for worker in (1, 2, 3):
     line = "".join(f"{made:>2}" if who == worker else " ·" for _, who, made in events)
     print(f"worker {worker}: {line}")
+
+
+# %% [markdown]
+# ## `alpha_beta`: what it will cost
+#
+# A message of n bytes takes α + n β seconds: α for being a message at all, β for each byte. Adding up
+# takes γ for each byte that is added. A rank can send one message and receive another at the same
+# time. With three numbers, measured once, the cost of every algorithm can be told before it is run
+# (Thakur, Rabenseifner and Gropp 2005, *Optimization of collective communication operations in
+# MPICH*, section 3).
+#
+# Write the seconds that an all-reduce of n bytes takes on p ranks, by each of four algorithms:
+#
+# - **naive**: rank 0 receives the tensors of the others one after the other, adds each of them, and
+#   sends the sum to each of the others, one after the other.
+# - **tree**: in each step, half of the ranks that are left send their whole tensor to another, which
+#   adds it; the last one has the sum. It goes back down the same tree. Where p is no power of two,
+#   the number of steps is that of the next larger one.
+# - **ring**: the one that you wrote.
+# - **halving-doubling**: each rank exchanges half of the tensor with a partner and adds what it
+#   receives, then half of that half with another partner, and so on, until each rank has the sum of
+#   one p-th; and all the way back, with twice as much in each step. Here p is a power of two.
+#
+# For each: how many messages follow one another, how many bytes go over the busiest rank's link in one
+# direction, and how many bytes does the busiest rank add up? A p-th of n need not be a whole number.
+#
+# Held to: the closed form, each of the three counts by itself; and an all-reduce over links of
+# 100 Mbit/s, which your functions foretell within 15 %.
+#
+# *Before you start: which of the four is the fastest for 4 bytes on 1024 ranks, and which for 1 GB?*
+
+# %%
+# %%answer alpha_beta
+def naive(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """Seconds of an all-reduce of `nbytes` over `ranks`, through rank 0.
+
+    alpha: seconds per message; beta: seconds per byte sent; gamma: seconds per byte added.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def tree(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """The same, up a binomial tree and down again."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def ring(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """The same, around a ring."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def halving_doubling(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """The same, by halving and doubling. `ranks` is a power of two."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# %%
+check("alpha_beta")

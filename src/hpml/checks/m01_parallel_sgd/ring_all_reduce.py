@@ -1,4 +1,4 @@
-"""Exercise ring_all_reduce: parts of the tensor go round a ring, first to be added up, then as sums.
+"""Exercise ring_all_reduce: parts of the tensor go round a ring, to be added up and then as sums.
 
 `ring_all_reduce(tensor) -> None`, in place.
 """
@@ -26,7 +26,8 @@ STRIDE = 61  # of those that come back
 TIMED_AT = (2, 3)  # ranks: with 4, the grader makes them late, and that would be timed
 MOST_TIMES = 5  # that it is timed where it was slow: a busy machine may have been why
 GOOD = 1.25  # times what the known good messages take
-ENOUGH, CALM = 1.15, 1.3  # not timed again below: times the known good way; that, times its bound
+ENOUGH = 1.15  # times the same; not timed again below
+CALM = 1.5  # times the bound; where the known good messages take more, all is timed twice
 MESSAGES = ("send", "recv", "barrier")
 
 
@@ -76,7 +77,7 @@ def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     long = [given.clone()]
     answer.ring_all_reduce(long[0])
     known, times = 0, []
-    while bound is not None and len(times) < MOST_TIMES and is_unclear(times, bound):
+    while bound is not None and is_unclear(times, bound):
         best = timed("messages", pass_round, [given.clone()] * IN_A_ROW)
         more = [given.clone() for _ in range(IN_A_ROW)]
         times.append([best, timed("ring", answer.ring_all_reduce, more)])
@@ -90,9 +91,10 @@ def is_unclear(times: list[list[float]], bound: float) -> bool:
     if not times:
         return True
     best, took = (min(each) for each in zip(*times, strict=True))
-    seen = torch.tensor([took / max(best, bound) / ENOUGH, best / bound / CALM])
+    seen = torch.tensor([took / max(best, bound) > ENOUGH, best / bound > CALM]).int()
     dist.all_reduce(seen, dist.ReduceOp.MAX)
-    return seen.max().item() > 1
+    slow, busy = seen.tolist()
+    return len(times) < (MOST_TIMES if slow else 2 if busy else 0)
 
 
 def timed(name: str, work: Any, tensors: list[torch.Tensor]) -> float:
@@ -304,8 +306,8 @@ CHECK = Check(
         "p). After the first loop it holds the sum of part r+1, and that is where the second one "
         "begins.",
         "tail": "It holds where p divides the length. Parts need not be equally long: "
-        "Tensor.tensor_split makes p parts of any length. The place to receive into must be as long "
-        "as the part that comes.",
+        "Tensor.tensor_split makes p parts of any length. The place to receive into must be as "
+        "long as the part that comes.",
         "neighbours": "In a ring each rank knows two others: it sends to the right, "
         "(rank + 1) % p, and receives from the left, (rank - 1) % p, in every step.",
         "collective": "That is one of the library's collectives, and how it is done is what you "
@@ -317,8 +319,8 @@ CHECK = Check(
         "bytes": "Count one rank's bytes: p-1 steps to add up, p-1 steps to hand round, a p-th of "
         "the tensor in each. Is there a step too many, or a part that is sent twice?",
         "turns": "Some ranks receive while others send, and then the other way round: each link is "
-        "in use in one direction at a time, half of what it can do. Let every rank send and receive "
-        "at the same time: start both (irecv, isend), then wait for both.",
+        "in use in one direction at a time, half of what it can do. Let every rank send and "
+        "receive at the same time: start both (irecv, isend), then wait for both.",
         "late": "Each rank sends before it has said where it wants to receive. Gloo, like MPI with "
         "long messages, lets data set out when the receiver is ready; that word is short, but it "
         "queues behind the data that this rank is sending. Post the receive (irecv) before the "

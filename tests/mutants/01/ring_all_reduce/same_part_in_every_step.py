@@ -16,7 +16,7 @@ def ring_all_reduce(tensor: torch.Tensor) -> None:
     parts = tensor.view(-1).tensor_split(size)
     arrived = torch.empty_like(parts[0])
 
-    for step in range(size - 1):
+    for _ in range(size - 1):
         mine = parts[(rank - 1) % size]
         summand = arrived[: len(mine)]
         exchange(parts[rank], right, summand, left)
