@@ -28,9 +28,9 @@ import torch
 from torch import nn
 
 from hpml.allreduce import ALGORITHMS, all_reduce
-from hpml.measure.publish import publish, publish_figure, skip
+from hpml.measure.publish import publish_figure, skip
 from hpml.ranks import launch
-from hpml.ranks.repetition import phases, quickest
+from hpml.ranks.repetition import phases
 
 # %% [markdown]
 # ## 1. How much faster can it get?
@@ -253,8 +253,8 @@ def descent(workers, highest, warm_steps=0):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    means = np.array(losses).reshape(32, -1).mean(1)  # of 1024 samples each
-    return [(1024 * (k + 1), mean) for k, mean in enumerate(means)]
+    means = np.array(losses).reshape(128, -1).mean(1)  # of 256 samples each
+    return [(256 * (k + 1), mean) for k, mean in enumerate(means)]
 
 
 # %% tags=["nbval-ignore-output"]
@@ -317,11 +317,11 @@ def straggler(worker, step):
 
 
 def in_step():
-    return synchronous(gradient, start, learning_rate=0.35, steps=10, pause=straggler)
+    return synchronous(gradient, start, learning_rate=0.45, steps=10, pause=straggler)
 
 
 def out_of_step():
-    return asynchronous(gradient, start, learning_rate=0.35, steps=10, pause=straggler)
+    return asynchronous(gradient, start, learning_rate=0.45, steps=10, pause=straggler)
 
 
 # %% tags=["nbval-ignore-output"]
@@ -381,7 +381,7 @@ def path(rule, workers, pause):
     """The log of a run on real ranks: 30 steps, or as many updates without waiting."""
 
     def drive():
-        return rule(gradient, start, learning_rate=0.35, steps=30, pause=pause)
+        return rule(gradient, start, learning_rate=0.45, steps=30, pause=pause)
 
     evidence = launch(drive, workers + (rule is asynchronous))
     return [Update(**update) for update in evidence.values[0]]
@@ -427,8 +427,9 @@ publish_figure(
 #
 # Below, every worker adds its own updates, several times as many in the same time or less. One
 # worker alone is never stale. Four are about three updates late, which overshoots the minimum and
-# comes back: a delay of 3 allows only 0.45 of the 2/curvature that an up-to-date gradient allows
-# for a step (Levin and May 1976, A note on difference-delay equations, has the bound).
+# comes back. Along a direction of curvature *c*, up-to-date gradients bear a learning rate of up to
+# 2/*c*, gradients that are 3 updates late only up to 0.45/*c* (Levin and May 1976, A note on
+# difference-delay equations), which is just what it is here.
 # The slow worker's gradients are rare and very stale. Bounding staleness is the compromise: whoever
 # is too far ahead waits (Ho et al. 2013, stale synchronous parallel). (`async_sgd` is your
 # exercise.)
@@ -532,9 +533,254 @@ else:
         print(f"{name:18}{took[name]:8.3f}{one.uplinks[0].sent_bytes / 1e6:32.2f}")
 
 # %% [markdown]
-# The naive way is two steps, and four times through rank 0's node. The tree halves that. Ring and
-# halving-doubling move the least bytes per rank, in more messages. The hierarchical one crosses
-# between nodes with as little as if each node were a single rank.
+# All move 6 MB in all; the question is over which link, and how much of it at the same time. The
+# naive way brings it all to one rank. The tree works in pairs, and half of the ranks are idle. Ring
+# and halving-doubling keep every rank busy with the least there is to do, in more and smaller
+# messages, but halving-doubling swaps its largest pieces with the farthest rank. The hierarchical one
+# adds up within the node first: between nodes goes as little as if each node were a single rank.
+
+# %% [markdown]
+# ## 9. Latency on the left, bandwidth on the right
+#
+# Why keep five of them? A message of *n* bytes takes about α + *n*β: a *latency* for being a message
+# at all, and a time per byte, the inverse of the *bandwidth* (Hockney 1994, The communication
+# challenge for MPP). Both come from a ping-pong of two ranks. For an all-reduce one adds up its
+# messages (Thakur, Rabenseifner and Gropp 2005, section 3; adding up itself, γ per byte, is a
+# hundredth of sending here and left out):
+#
+# | *p* ranks | messages, × α | bytes, × β |
+# |---|---|---|
+# | naive | 2 (*p*−1) | 2 (*p*−1) *n* |
+# | tree | 2 log₂ *p* | 2 log₂ *p* · *n* |
+# | ring | 2 (*p*−1) | 2 (*p*−1)/*p* · *n* |
+# | halving-doubling | 2 log₂ *p* | 2 (*p*−1)/*p* · *n* |
+#
+# *Predict: on four ranks, which is the quickest for 1 kB? For 16 MB? From what size on does the
+# network's rate count at all?*
+
+# %%
+from hpml.link import parse_rate
+from hpml.measure.comm import fit, ping_pong
+
+
+def measured_cost(link, rate):
+    """α and β of a message from rank 0 to rank 1."""
+    sizes = (4, 256, 1024, rate // 1000, rate // 250)
+    return fit(sizes, launch(lambda: ping_pong(sizes, repeats=10), 2, link=link).values[0])
+
+
+# %% tags=["nbval-ignore-output"]
+links = {
+    "100 Mbit/s": ("100mbit", "100mbit", None),
+    "1 Gbit/s": ("1gbit", "1gbit", None),
+    "2 nodes of 2: 1 Gbit/s, 100 Mbit/s between": (
+        NODES,
+        "1gbit",
+        "nodes=2x1,intra=1gbit,inter=100mbit",
+    ),
+}
+costs = {}
+if no_link:
+    skip("α and β of links of a given rate", no_link)
+else:
+    for name, (_, within, across) in links.items():
+        costs[name] = (
+            measured_cost(within, parse_rate(within)),
+            across and measured_cost(across, parse_rate("100mbit")),
+        )
+        print(f"{name}: {costs[name][0]}")
+        if across:
+            print(f"{'between the nodes':>{len(name)}}: {costs[name][1]}")
+
+# %% [markdown]
+# The bandwidth is that of the link, less headers. The latency is this machine's: processes that wake
+# each other up. A cluster's is a few microseconds within InfiniBand, some tens over Ethernet.
+#
+# Now every algorithm at every size. What would take more than two seconds once is left out, and the
+# curve says what it would take.
+
+# %%
+from hpml.allreduce import schedule
+from hpml.predict.collectives import Cost, least_seconds
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000, 4_000_000, 16_000_000)
+GLOO = "Gloo's own"
+
+
+def predicted(algorithm, name):
+    """Seconds of an all-reduce on four ranks, by bytes, from two ranks' ping-pong."""
+    within, across = (cost and Cost(cost.alpha, cost.beta) for cost in costs[name])
+    plan = schedule(algorithm, 4, per_node=2)
+    return lambda nbytes: plan.seconds(nbytes, within, 2, across)
+
+
+def all_reduces(work):
+    """Seconds that each (algorithm, bytes, repeats) of `work` takes here, a list for each."""
+    import time
+
+    import torch.distributed as dist
+
+    taken = []
+    for algorithm, nbytes, repeats in work:
+        tensor = torch.zeros(nbytes // 4)
+        taken.append([])
+        for _ in range(repeats):
+            dist.barrier()
+            began = time.perf_counter()
+            if algorithm == GLOO:
+                dist.all_reduce(tensor)
+            else:
+                all_reduce(tensor, algorithm, per_node=2)
+            taken[-1].append(time.perf_counter() - began)
+    return taken
+
+
+def measured(name, algorithms, sizes=SIZES):
+    """Seconds by algorithm and bytes: of the quickest repeat, on the rank that is last."""
+    work = []
+    for nbytes in sizes:
+        for algorithm in algorithms:
+            guess = predicted("ring" if algorithm == GLOO else algorithm, name)(nbytes)
+            if guess < 2.2:
+                work.append((algorithm, nbytes, 1 + min(9, int(0.1 / guess))))
+    link = links[name][0]
+    values = launch(all_reduces, 4, inputs=[work] * 4, link=link, timeout=300).values
+    seconds = {algorithm: {} for algorithm in algorithms}
+    for k, (algorithm, nbytes, _) in enumerate(work):
+        seconds[algorithm][nbytes] = min(map(max, zip(*(rank[k] for rank in values), strict=True)))
+    return seconds
+
+
+# %% tags=["nbval-ignore-output"]
+from hpml.predict.draw import message_curves
+
+panels, bounds = {}, {}
+if no_link:
+    skip("all-reduce over links of a given rate", no_link)
+else:
+    for name in links:
+        seconds = measured(name, [*ALGORITHMS, GLOO])
+        panels[name] = {
+            algorithm: Series(points, None if algorithm == GLOO else predicted(algorithm, name))
+            for algorithm, points in seconds.items()
+        }
+    for name in ("100 Mbit/s", "1 Gbit/s"):
+        beta = 8 / parse_rate(links[name][0])
+        bounds[name] = lambda n, beta=beta: least_seconds(n, 4, Cost(0, beta))
+    ratio = seconds["ring"][1_000_000] / seconds["hierarchical"][1_000_000]
+    figure = message_curves(
+        panels,
+        bounds=bounds,
+        title="Few messages win on the left, few bytes on the right; across nodes the hierarchical "
+        f"one is {ratio:.1f} times as fast as a ring (1 MB)",
+    )
+    publish_figure(
+        "all-reduce by five algorithms over three networks",
+        figure,
+        "Four ranks. Points: measured. Lines: the α–β model, with α and β from a ping-pong of two "
+        "ranks. Grey: less than 2(p−1)/p · n over the link's rate.",
+    )
+
+# %% tags=["nbval-ignore-output"]
+if panels:
+    off = {
+        name: [
+            abs(points.model(n) / taken - 1)
+            for points in panel.values()
+            if points.model
+            for n, taken in points.measured.items()
+            if n >= 100_000
+        ]
+        for name, panel in panels.items()
+    }
+    for name, errors in off.items():
+        print(f"from 100 kB on, the model is off by {np.median(errors):.0%} in the median: {name}")
+
+# %% [markdown]
+# On the left the lines are flat: a message costs α whether it has 4 bytes or 4 thousand, and what
+# counts is how many messages follow each other. On the right they all rise alike, and what counts is
+# the bytes of the busiest link. Where the two meet, at α/β bytes a message, is different for every
+# network: so a library switches algorithms by size, and so frameworks put small gradients together
+# before they send them.
+#
+# Points above the lines on the left are this machine's: four ranks on few cores take turns, the
+# ping-pong had a core for each. (`alpha_beta` is your exercise.)
+
+# %% [markdown]
+# ## 10. MPI says what, a library decides how
+#
+# `MPI_Allreduce` is defined by its result: every rank has the sum (MPI 4.1, section 6.9.6). How the
+# sum comes about is up to the library. Open MPI has the algorithms above under names of its own,
+# and lets one choose: `mpirun --mca coll_tuned_use_dynamic_rules 1 --mca
+# coll_tuned_allreduce_algorithm 4`.
+#
+# *Predict: which of them does its own choice follow for 1 kB, which for 4 MB?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.allreduce import mpi
+
+SOME = (1_000, 10_000, 100_000, 1_000_000, 4_000_000)
+why_not = mpi.missing() or no_link
+if why_not:
+    skip("Open MPI's algorithms", why_not)
+else:
+    series = {}
+    for name in ("basic_linear", "recursive_doubling", "ring", "rabenseifner", "default"):
+        taken = mpi.mpi_all_reduce_seconds(SOME, 4, "1gbit", name, repeats=5)
+        series[f"Open MPI, {name}"] = Series(dict(zip(SOME, map(min, taken), strict=True)))
+    for name in ("ring", GLOO):
+        points = panels["1 Gbit/s"][name].measured
+        series[f"{name}, as above"] = Series({n: points[n] for n in SOME})
+    display(
+        message_curves(
+            {"4 ranks, 1 Gbit/s": series},
+            bounds={"4 ranks, 1 Gbit/s": bounds["1 Gbit/s"]},
+            title="One call, several algorithms",
+        )
+    )
+
+# %% [markdown]
+# `recursive_doubling` exchanges *all* it has with one rank, then with another: log₂ *p* messages,
+# the fewest there can be, and log₂ *p* times all bytes. `rabenseifner` is halving-doubling. The
+# default changes over between them by size and number of ranks (Open MPI's *tuned* component).
+#
+# PyTorch's *back ends* are such libraries, under one interface:
+#
+# | back end | made for | CPU tensors | GPU tensors |
+# |---|---|---|---|
+# | Gloo | training on CPUs, over Ethernet | all collectives, send and recv | collectives, no send and recv, no barrier |
+# | NCCL | NVIDIA GPUs: NVLink, InfiniBand, GPUDirect | none | all |
+# | MPI | clusters with an MPI of their own; PyTorch built from source with it | all but reduce-scatter | where that MPI can |
+#
+# (From the table in torch.distributed's documentation, PyTorch 2.13, which also has XCCL for Intel's
+# GPUs. Its rule of thumb: NCCL for GPUs, Gloo for CPUs.)
 
 # %% [markdown]
 # ## 11. Reading TensorFlow's page
+#
+# The guide *Distributed training with TensorFlow* (tensorflow.org/guide/distributed_training) can
+# now be read word by word. *Before you read the right-hand column: what does each of these lines
+# cost, on how many bytes, and what happens with a straggler?*
+#
+# | the guide says | and that means |
+# |---|---|
+# | "In sync training, all workers train over different slices of input data in sync, and aggregating gradients at each step." | Sections 3 and 5: one big batch, one all-reduce of all gradients per step, as slow as the slowest. *Aggregating* is a sum or a mean: look which. |
+# | "In async training, all workers are independently training over the input data and updating variables asynchronously." | Sections 5 and 6: no waiting, and stale gradients. The word *staleness* is not on the page; the cost is. |
+# | "Typically sync training is supported via all-reduce and async through parameter server architecture." | Section 7. *Typically*: a server can be synchronous as well. |
+# | `MirroredStrategy`: "It creates one replica per GPU device. Each variable in the model is mirrored across all the replicas." | Data parallelism in one machine, section 2: every GPU has all weights. They stay equal "by applying identical updates", section 3, and not by sending weights. |
+# | "All-reduce aggregates tensors across all the devices by adding them up, and makes them available on each device." | MPI's definition, section 10: what, and not how. |
+# | "There are many all-reduce algorithms and implementations available, depending on the type of communication available between devices." | Sections 8 and 9. `NcclAllReduce`, `HierarchicalCopyAllReduce`, `ReductionToOneDevice` are the choices: the last one is the naive way. |
+# | `MultiWorkerMirroredStrategy`: "synchronous distributed training across multiple workers, each with potentially multiple GPUs" | The same over a network, which is now the slow link of section 8. |
+# | "`CommunicationImplementation.RING` is RPC-based and supports both CPU and GPU." | The ring of section 8, over gRPC. `NCCL` is a library that picks ring or tree by size, and has no CPU. `AUTO` leaves it to TensorFlow. |
+# | `CommunicationOptions(bytes_per_pack=…)`: "Breaks collective operations into packs of certain size." (API reference) | The trade of section 9: large packs for the bandwidth, several of them so that the first is under way while backward is at work. |
+# | `ParameterServerStrategy`: "Variables are created on parameter servers and they are read and updated by workers in each step." | Section 7: all weights out and all gradients in, over the servers' links. By default workers do so "independently without synchronizing with each other" (API reference): asynchronous. |
+# | "each batch of the given input is divided equally among the multiple replicas" | The batch size you give is that of *all* together. More replicas: smaller shares, less to compute between two all-reduces (strong scaling), unless you raise it (weak scaling). |
+# | "You will also need to re-tune your learning rate, depending on the model." | Section 4, in one sentence. |
+# | `AutoShardPolicy.FILE`: "Shards by input files (i.e. each worker will get a set of files to process)." `DATA`: "Each worker will process the whole dataset and discard the portion that is not for itself." (API reference) | Who sees which samples. With `DATA` every worker *reads* everything, so reading does not scale: the serial part of section 1. |
+#
+# (Texts from the guide and from the API reference of tf.distribute and tf.data, Apache 2.0 and CC BY
+# 4.0.) PyTorch's and Horovod's pages use the same words. When a page promises a speed-up, ask:
+# strong or weak? Synchronous? Whose link carries how many bytes, in how many messages? And which
+# learning rate?
+#
+# Now the exercises: `exercises/01_parallel_sgd.ipynb`.

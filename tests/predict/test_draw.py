@@ -2,7 +2,8 @@
 
 import pytest
 
-from hpml.predict.draw import Series, message_curves, speed_ups
+from hpml.predict.draw import Series, cuts, message_curves, speed_ups
+from hpml.predict.parallelism import Plan
 
 
 def linear(size):
@@ -56,3 +57,23 @@ def test_speed_ups_stand_beside_the_ideal_and_the_simulated_are_hollow():
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == ["ideal", "strong", "strong, simulated", "strong, model"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("ranks", "speed-up")
+
+
+def test_cuts_colour_each_cell_by_its_rank_and_name_each_rank_once():
+    plans = [
+        Plan("rows", ((0, 0), (1, 1)), 1, 1, 0, ""),
+        Plan("one", ((0, 1), (0, 1)), 1, 1, 0, ""),
+    ]
+    figure = cuts(plans)
+    for axes, plan in zip(figure.axes, plans, strict=True):
+        colours = {}
+        for patch in axes.patches:
+            rank = plan.who[int(patch.get_y())][int(patch.get_x())]
+            colours.setdefault(rank, set()).add((patch.get_facecolor(), patch.get_hatch()))
+        assert [len(seen) for seen in colours.values()] == [1, 1]
+        assert colours[0] != colours[1]
+        for text in axes.texts:  # stands in a cell of its rank
+            x, y = text.get_position()
+            assert str(plan.who[int(y)][int(x)]) == text.get_text()
+        assert sorted(text.get_text() for text in axes.texts) == ["0", "1"]
+    assert [axes.get_title() for axes in figure.axes] == ["rows", "one"]
