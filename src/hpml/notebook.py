@@ -4,6 +4,7 @@ import linecache
 import sys
 from types import ModuleType
 
+import cloudpickle
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
@@ -51,6 +52,7 @@ def answer(line: str, cell: str) -> None:
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     module = ModuleType("answer")
     sys.modules["answer"] = module
+    cloudpickle.register_pickle_by_value(module)  # so that %%ranks can send what it defines
     exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
     shell = InteractiveShell.instance()
     shell.push({k: v for k, v in vars(module).items() if not k.startswith("__")})

@@ -149,6 +149,13 @@ def test_the_answer_run_last_counts_and_its_names_are_there(run, shell):
     assert "second" in notebook._answers["hello_ranks"]
 
 
+def test_ranks_have_what_an_answer_defines(run):
+    _, error = run("%%answer hello_ranks\noffset = 2\ndef hello(number):\n    return number + offset")
+    assert error is None
+    out, _ = run("%%ranks 2\nhello(rank)")
+    assert out == "[0] 2\n[1] 3\n"
+
+
 def test_an_answer_runs_as_a_module_so_its_main_does_not_start(run):
     out, _ = run("%%answer hello_ranks\nif __name__ == '__main__':\n    print('started')")
     assert out == ""

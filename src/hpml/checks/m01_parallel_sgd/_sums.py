@@ -1,0 +1,78 @@
+"""Sums over ranks: tensors whose sums tell what they are made of, and what a wrong one is made of.
+
+Values are whole numbers, so that sums are exact in every dtype and every order.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from hpml.checks.compare import difference
+
+LARGEST = 1000  # of a value: sums of a few are exact in float32, and in float16 rounded off
+FEW = 64  # elements that are enough to tell what a sum is made of
+LIBRARY = "hpml.allreduce"  # which has what is to be written here
+
+
+def draw_tensor(draw: torch.Generator, dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    """Whole numbers from -1000 to 1000."""
+    return torch.randint(-LARGEST, LARGEST + 1, shape, generator=draw).to(dtype)
+
+
+def borrowed() -> bool:
+    """On a rank: whether the library's own all-reduce has been imported there."""
+    return LIBRARY in sys.modules
+
+
+def multiples(got: torch.Tensor, parts: Sequence[torch.Tensor]) -> list[float] | None:
+    """The numbers k with got = k[0] · parts[0] + k[1] · parts[1] + …, by least squares.
+
+    Each a multiple of 1 / len(parts), as sums and means have them; None where there are no such
+    numbers. `got` and the parts have one dimension and one length.
+    """
+    count = len(parts)
+    if len(got) <= count:
+        return None
+    columns = torch.stack([part[:FEW].double() for part in parts], dim=1)
+    target = got[:FEW].double()
+    found = torch.linalg.lstsq(columns, target[:, None]).solution[:, 0]
+    found = (found * count).round() / count
+    return None if difference(columns @ found, target, 1e-6) else found.tolist()
+
+
+def made_of(found: Sequence[float]) -> str:
+    """`multiples` in words: "rank 0's + 2 × rank 3's"."""
+    terms = [
+        f"rank {rank}'s" if times == 1 else f"{times:g} × rank {rank}'s"
+        for rank, times in enumerate(found)
+        if times
+    ]
+    return " + ".join(terms) or "nothing but zeros"
+
+
+def first_wrong_run(got: torch.Tensor, right: torch.Tensor) -> tuple[int, int]:
+    """Where the first run of wrong elements is: [first, last), of two tensors that differ."""
+    wrong = torch.ne(got.flatten(), right.flatten())
+    first = int(wrong.int().argmax())
+    rest = wrong[first:]
+    return first, first + (len(rest) if rest.all() else int((~rest).int().argmax()))
+
+
+def wrong_sum(
+    got: Any, tensors: Sequence[torch.Tensor], right: torch.Tensor
+) -> tuple[str, list[float] | None] | None:
+    """How `got` differs from `right`, the sum of the ranks' `tensors`: the end of a sentence that
+    names it, and the multiples of the first wrong run of elements. None where it does not.
+    """
+    found = difference(got, right)
+    if found is None:
+        return None
+    if not isinstance(got, torch.Tensor) or got.shape != right.shape or got.dtype != right.dtype:
+        return found, None
+    first, last = first_wrong_run(got, right)
+    pieces = [tensor.flatten()[first:last] for tensor in tensors]
+    made = multiples(got.flatten()[first:last], pieces)
+    where = f"{found}: elements {first} to {last - 1} of {right.numel()} are not the sum"
+    return (f"{where}, but {made_of(made)}" if made else where), made

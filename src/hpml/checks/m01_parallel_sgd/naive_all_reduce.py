@@ -1,0 +1,185 @@
+"""Exercise naive_all_reduce: everybody sends everything to rank 0, which adds up and sends it back.
+
+`naive_all_reduce(tensor) -> tensor`, a new one.
+"""
+
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from hpml.checks.budget import over_bytes
+from hpml.checks.compare import difference
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.m01_parallel_sgd._sums import LIBRARY, borrowed, draw_tensor, wrong_sum
+
+LONG = 100_000  # elements of the tensor that is weighed on the wire, float32
+STRIDE = 61  # of those that come back
+MESSAGES = ("send", "recv", "barrier")
+
+
+def inputs(seed: int, world_size: int) -> list[dict[str, torch.Tensor]]:
+    """For each rank, tensors by name; shapes and dtypes are the same on all."""
+    draw = torch.Generator().manual_seed(seed)
+    length = 20 + seed % 50
+    return [
+        {
+            "a vector": draw_tensor(draw, torch.float32, length),
+            "a matrix of float64": draw_tensor(draw, torch.float64, 4, 7),
+            "a tensor of int64": draw_tensor(draw, torch.int64, 2, 3, 5),
+            "400 kB": draw_tensor(draw, torch.float32, LONG),
+        }
+        for _ in range(world_size)
+    ]
+
+
+def drive(answer: ModuleType, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """The sum of each tensor, and what has become of the tensor itself. Of the long one, a few."""
+    sums, left, shared = {}, {}, {}
+    for name, tensor in inputs.items():
+        given = tensor.clone()
+        got = answer.naive_all_reduce(given)
+        few = slice(None, None, STRIDE if tensor.numel() == LONG else 1)
+        is_tensor = isinstance(got, torch.Tensor)
+        sums[name] = got[few] if is_tensor and got.dim() else got
+        left[name] = given[few]
+        shared[name] = is_tensor and got.data_ptr() == given.data_ptr()
+    return {"sums": sums, "left": left, "shared": shared, "borrowed": borrowed()}
+
+
+def expect(inputs: list[dict[str, torch.Tensor]], world_size: int) -> dict[str, torch.Tensor]:
+    return {name: torch.stack([rank[name] for rank in inputs]).sum(0) for name in inputs[0]}
+
+
+def few_of(name: str, tensor: torch.Tensor) -> torch.Tensor:
+    return tensor[::STRIDE] if tensor.numel() == LONG else tensor
+
+
+def everybody_has_the_sum(run: Run) -> Problem | None:
+    for name, right in run.expected.items():
+        right = few_of(name, right)
+        tensors = [few_of(name, rank[name]) for rank in run.inputs]
+        for rank, value in enumerate(run.values):
+            got = value["sums"][name]
+            if found := wrong_sum(got, tensors, right):
+                told, made = found
+                hint = misconception(run, name, rank, got, made)
+                return Problem(f"{name}, rank {rank}: what came back {told}", hint)
+    return None
+
+
+def misconception(run: Run, name: str, rank: int, got: Any, made: list[float] | None) -> str:
+    """The hint for a wrong sum: which usual mistake leads to just that."""
+    if not isinstance(got, torch.Tensor):
+        return "returns"
+    if made is None:
+        return "start"
+    if made == [1 / run.world_size] * run.world_size:
+        return "mean"
+    if run.world_size > 2 and sum(made) == 2:
+        return "two_ranks"
+    right_on_0 = not difference(run.values[0]["sums"][name], few_of(name, run.expected[name]))
+    if rank and right_on_0:
+        return "root_only"
+    return "alone" if made == [float(r == rank) for r in range(run.world_size)] else "terms"
+
+
+def input_is_left_alone(run: Run) -> Problem | None:
+    for name in run.expected:
+        for rank, value in enumerate(run.values):
+            before = few_of(name, run.inputs[rank][name])
+            if found := difference(value["left"][name], before):
+                return Problem(f"{name}, rank {rank}: the tensor that went in {found}", "input")
+            if value["shared"][name]:
+                return Problem(
+                    f"{name}, rank {rank}: what came back is the tensor that went in", "input"
+                )
+    return None
+
+
+def by_send_and_recv(run: Run) -> Problem | None:
+    for rank in run.evidence.ranks:
+        for call in rank.calls:
+            if call.operation not in MESSAGES:
+                where = f" (line {call.line} of your answer)" if call.line else ""
+                return Problem(f"rank {rank.rank} is in {call.operation}{where}", "collective")
+        if run.values[rank.rank]["borrowed"]:
+            return Problem(f"rank {rank.rank} has imported {LIBRARY}", "library")
+        sends = [call for call in rank.calls if call.operation == "send"]
+        if run.world_size > 1 and not sends:
+            return Problem(f"rank {rank.rank} sends nothing to anybody", "alone")
+    return None
+
+
+def rank_0_has_the_traffic(run: Run) -> Problem | CannotJudge | None:
+    """Rank 0 sends the sum to each of the others, each of which sends what it has once."""
+    if run.world_size == 1:
+        return None
+    others = run.world_size - 1
+    each = sum(tensor.nbytes for tensor in run.inputs[0].values())
+    shares = [others, *[1] * others]
+    for rank, share in zip(run.evidence.ranks, shares, strict=True):
+        sent = sum(call.nbytes for call in rank.calls if call.operation == "send")
+        if sent != share * each:
+            hint = "everybody" if rank.rank and sent > each else "traffic"
+            return Problem(
+                f"rank {rank.rank} sends {sent / each:.3g} times the bytes of its tensors; "
+                f"through rank 0 it is {share} times",
+                hint,
+            )
+        if rank.traffic is not None and rank.traffic.sent_bytes < share * each / 2:
+            sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
+            return Problem(f"{sent}: the tensors cannot be among them", "alone")
+    return over_bytes(run.evidence, [share * each for share in shares], "everybody")
+
+
+CHECK = Check(
+    id="naive_all_reduce",
+    title="All-reduce through one rank",
+    names=("naive_all_reduce",),
+    inputs=inputs,
+    drive=drive,
+    expect=expect,
+    link="1gbit",
+    claims=(
+        Claim("every rank gets the sum over all ranks", 4, everybody_has_the_sum),
+        Claim("the tensor that went in is as it was", 2, input_is_left_alone),
+        Claim("it is made of send and recv", 2, by_send_and_recv),
+        Claim("rank 0 sends to everybody, and everybody to rank 0 alone", 2, rank_0_has_the_traffic),
+    ),
+    hints={
+        "start": "Two kinds of ranks. Rank 0: a tensor for the total, which starts as a copy of its "
+        "own; one more tensor to receive into, once for each of the others. All the others: send, "
+        "then receive. dist.get_rank() and dist.get_world_size() tell them apart.",
+        "alone": "That is this rank's own tensor: nothing of the others has come to it. A sum over "
+        "ranks takes messages, dist.send on one side and dist.recv on the other.",
+        "root_only": "Rank 0 has added up and keeps the result to itself. Who else needs it, and "
+        "what do they wait in?",
+        "two_ranks": "One other rank's tensor was added, and there are more: rank 0 receives from "
+        "each rank from 1 to world size - 1, and sends to each of them.",
+        "terms": "Some ranks' tensors are in the total more than once or not at all. Each message "
+        "needs a place to arrive in that nothing else is written to before it was added: one "
+        "tensor for two receives under way keeps the last one only.",
+        "mean": "That is the mean. Who wants it divides afterwards; an all-reduce adds up.",
+        "returns": "The function returns the sum, a tensor of the same shape and dtype, on every "
+        "rank.",
+        "input": "The caller still needs what it gave you: total = tensor is a second name for the "
+        "same memory, and += writes there. tensor.clone() is a copy; torch.empty_like(tensor) is "
+        "a place to receive into.",
+        "collective": "That is one of the library's collectives, which hides the very thing to be "
+        "seen here: who sends what to whom. dist.send, dist.recv, dist.isend and dist.irecv are "
+        "enough.",
+        "library": "hpml.allreduce has this algorithm, to be timed and drawn in the lecture. Here "
+        "you write it.",
+        "everybody": "If everybody sends to everybody, each rank sends as much as rank 0 does here: "
+        "p (p-1) messages instead of 2 (p-1). Let one rank add up, and send the sum.",
+        "traffic": "Through rank 0: each of the others sends its tensor to rank 0 once, and rank 0 "
+        "sends the sum to each of them. Trees and rings come later.",
+        "raised": "Start from the exception: it names a line of your answer. A rank cannot send to "
+        "itself: rank 0 is not among those that rank 0 receives from. What is received into must "
+        "have the shape and the dtype of what was sent.",
+        "hang": "A send is complete when its receive is there, and a receive when its send is. Go "
+        "through one rank's calls in their order: who is on the other end of each, and what is "
+        "that rank doing at that moment?",
+    },
+)
