@@ -43,6 +43,7 @@ RUN_BY = {
     "./hpml bench grade": "tests/bench/test_grade.py",
     "./hpml bench check": "tests/bench/test_check.py",
     "./hpml bench network": "tests/bench/test_network.py",
+    "./hpml bench allreduce": "tests/bench/test_allreduce.py",
     "./hpml bench fusion": "tests/bench/test_fusion.py",
     "./hpml bench train": "tests/bench/test_train.py",
     "./hpml build": "tests/course/test_build.py",

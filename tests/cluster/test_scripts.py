@@ -1,5 +1,6 @@
 """The job scripts, handed to a real SLURM as they stand, do what they promise."""
 
+import csv
 import re
 import shutil
 import time
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hpml.allreduce import ALGORITHMS
 from hpml.home import CHECKOUT
 from hpml.ranks import flavour
 from hpml.training.history import read_history
@@ -41,6 +43,7 @@ def ended(cluster, *words: str) -> tuple[str, str]:
 def test_each_script_without_gpus_is_run_here():
     assert {script.name for script in SCRIPTS} - set(GPU) == {
         "00_hello.slurm",
+        "01_allreduce.slurm",
         "05_horovodrun.slurm",
         "05_mpirun.slurm",
         "05_srun.slurm",
@@ -97,6 +100,25 @@ def test_horovod_trains_whoever_starts_its_ranks(wide, needs, script, asked, ran
     assert f"{ranks} ranks × 1 thread, cpu" in log
     history = read_history(wide.project() / "build/jobs" / job / "history.json")
     assert (history.world_size, history.stopped, len(history.epochs)) == (ranks, False, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "shape"),
+    [([], "4 ranks, 1 on each node"), (["--nodes=2", "--ntasks-per-node=2"], "2 on each node")],
+)
+def test_the_study_of_all_reduce_leaves_a_table_and_a_figure(wide, asked, shape):
+    short = ["--sizes", "4,10000", "--repeats", "2"]
+    job, log = ended(wide, *asked, "slurm/01_allreduce.slurm", *short)
+    assert shape in log
+    assert "between nodes: α = " in log
+    assert ("within a node: α = " in log) == bool(asked)
+    left = wide.project() / "build/jobs" / job
+    with (left / "all_reduce.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["algorithm"], row["bytes"]) for row in rows] == [
+        (name, nbytes) for nbytes in ("4", "10000") for name in (*ALGORITHMS, "gloo")
+    ]
+    assert (left / "all_reduce.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("script", GPU)

@@ -55,11 +55,12 @@ def mpi_all_reduce_seconds(
     world_size: int,
     link: str,
     algorithm: str = "default",
-    repeats: int = 5,
+    repeats: int | Sequence[int] = 5,
     timeout: float = 120.0,
 ) -> list[list[float]]:
     """Seconds of MPI_Allreduce, for each of `sizes` (bytes, float32) those of each repeat.
 
+    `repeats` is one number, or one for each size.
     Of the slowest rank, after one that is not counted and whose sum is checked; each begins when
     all ranks are ready. `link` is what `hpml.ranks.launch` takes, `algorithm` one of `ALGORITHMS`
     (coll_tuned_allreduce_algorithm of Open MPI 4). Ranks that wait give up the processor
@@ -76,7 +77,9 @@ def mpi_all_reduce_seconds(
     with tempfile.TemporaryDirectory(prefix="hpml-mpi-") as scratch:
         program = str(Path(__file__).with_name("mpi_rank.py"))
         found = Path(scratch, "seconds.json")
-        rank = [sys.executable, program, str(found), str(repeats), *map(str, sizes)]
+        counts = [repeats] * len(sizes) if isinstance(repeats, int) else repeats
+        work = [f"{nbytes}x{count}" for nbytes, count in zip(sizes, counts, strict=True)]
+        rank = [sys.executable, program, str(found), *work]
         hosts = [sys.executable, "-m", "hpml.allreduce.mpi_hosts", str(world_size), link, scratch]
         number = ALGORITHMS[algorithm]
         tuned = ["coll_tuned_use_dynamic_rules", "1", "coll_tuned_allreduce_algorithm", str(number)]

@@ -1,4 +1,4 @@
-"""What runs on each rank under mpirun: `mpi_rank.py FILE REPEATS BYTES…`. Needs no hpml."""
+"""What runs on each rank under mpirun: `mpi_rank.py FILE BYTESxREPEATS…`. Needs no hpml."""
 
 import json
 import sys
@@ -8,10 +8,10 @@ import numpy as np
 from mpi4py import MPI
 
 
-def main(path: str, repeats: int, sizes: list[int]) -> None:
+def main(path: str, work: list[str]) -> None:
     world = MPI.COMM_WORLD
     seconds = []
-    for nbytes in sizes:
+    for nbytes, repeats in (map(int, item.split("x")) for item in work):
         tensor = np.ones(max(1, nbytes // 4), np.float32)
         world.Allreduce(MPI.IN_PLACE, tensor)
         if not (tensor == world.size).all():
@@ -31,4 +31,4 @@ def main(path: str, repeats: int, sizes: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), [int(nbytes) for nbytes in sys.argv[3:]])
+    main(sys.argv[1], sys.argv[2:])

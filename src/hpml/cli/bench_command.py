@@ -66,6 +66,21 @@ def bench_network(
     _give(measure(rounds), json)
 
 
+@app.command("allreduce")
+def bench_allreduce(
+    json: JSON = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds, each over all cases.")] = 3,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LINK", help="As of ./hpml run; several times for several."),
+    ] = None,
+) -> None:
+    """All-reduce by each algorithm, beside Gloo's and MPI's, against the bound and the model."""
+    from hpml.bench.allreduce import bench as measure
+
+    _give(measure(rounds, link or ("1gbit",)), json)
+
+
 @app.command("fusion")
 def bench_fusion(
     json: JSON = None,

@@ -48,11 +48,14 @@ def bus_bandwidth(nbytes: int, world_size: int, seconds: Sequence[float]) -> flo
 
 
 def ping_pong(
-    sizes: Sequence[int] = SIZES, repeats: int = 20, device: torch.device | str = "cpu"
+    sizes: Sequence[int] = SIZES,
+    repeats: int = 20,
+    peer: int = 1,
+    device: torch.device | str = "cpu",
 ) -> list[float]:
-    """Seconds that a message of each of `sizes`, in bytes, takes from rank 0 to rank 1.
+    """Seconds that a message of each of `sizes`, in bytes, takes from rank 0 to rank `peer`.
 
-    A collective: every rank has the answer, whoever measures. Rank 0 sends a message, rank 1
+    A collective: every rank has the result, whoever measures. Rank 0 sends a message, the other
     answers with one of 4 bytes; the time of that, less half of the least that two of 4 bytes took.
     Of `repeats`, 2 at least, the lower quartile: what else goes on in a machine only adds.
 
@@ -66,24 +69,25 @@ def ping_pong(
     rank = dist.get_rank()
     answer = torch.zeros(1, device=device)
     result = torch.zeros(len(sizes), dtype=torch.float64, device=device)
-    if rank < 2:
-        half = min(_round_trips(rank, answer.clone(), answer, repeats)) / 2
+    if rank in (0, peer):
+        other = peer - rank
+        half = min(_round_trips(other, answer.clone(), answer, repeats)) / 2
         messages = [torch.zeros(max(1, nbytes // 4), device=device) for nbytes in sizes]
-        taken = [_quick(_round_trips(rank, message, answer, repeats)) for message in messages]
+        taken = [_quick(_round_trips(other, message, answer, repeats)) for message in messages]
         result += torch.tensor(taken, device=device) - half
     dist.broadcast(result, src=0)
     return result.tolist()
 
 
 def _round_trips(
-    rank: int, message: torch.Tensor, answer: torch.Tensor, repeats: int
+    other: int, message: torch.Tensor, answer: torch.Tensor, repeats: int
 ) -> list[float]:
     taken = []
     for _ in range(repeats + 1):
         started = time.perf_counter()
-        if rank == 0:
-            dist.send(message, 1)
-            dist.recv(answer, 1)
+        if other:
+            dist.send(message, other)
+            dist.recv(answer, other)
         else:
             dist.recv(message, 0)
             dist.send(answer, 0)

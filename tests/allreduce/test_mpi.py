@@ -1,0 +1,74 @@
+"""MPI's algorithms over emulated links, for real where there is an Open MPI."""
+
+import psutil
+import pytest
+
+from hpml.allreduce import mpi
+from hpml.measure import links
+from hpml.predict.collectives import all_reduce_bytes, seconds
+from hpml.problem import UserError
+
+
+@pytest.fixture
+def open_mpi():
+    why = mpi.missing() or links.refusal()
+    if why:
+        pytest.skip(why)
+
+
+def left_over() -> list[str]:
+    """Command lines of processes that a measurement started."""
+    lines = [
+        " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])
+    ]
+    return [line for line in lines if "hpml-mpi-" in line]
+
+
+@pytest.mark.usefixtures("open_mpi")
+def test_ranks_are_on_hosts_of_their_own_behind_the_link():
+    nbytes = 100_000
+    few, many = mpi.mpi_all_reduce_seconds([4, nbytes], 3, "10mbit", "ring", repeats=[4, 2])
+    assert (len(few), len(many)) == (4, 2)
+    # No faster than the link lets bytes through, but for the bursts that it lets through at once
+    assert min(many) > 0.7 * seconds(all_reduce_bytes(3, nbytes), 10e6)
+    assert min(few) < min(many)
+    assert left_over() == []
+
+
+@pytest.mark.usefixtures("open_mpi")
+def test_what_takes_too_long_is_ended_with_all_its_processes():
+    with pytest.raises(UserError, match="longer than 4 s and was ended"):
+        mpi.mpi_all_reduce_seconds([10_000_000], 2, "1mbit", repeats=5, timeout=4)
+    assert left_over() == []
+
+
+def test_an_algorithm_that_open_mpi_has_not_is_refused():
+    with pytest.raises(UserError, match="'butterfly' is not known: give default, basic_linear"):
+        mpi.mpi_all_reduce_seconds([4], 2, "1gbit", "butterfly")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (None, "mpirun is not installed"),
+        ("mpirun (Open MPI) 5.0.7\n", "mpirun is mpirun (Open MPI) 5.0.7: what is used here"),
+        ("HYDRA build details:\n", "mpirun is HYDRA build details"),
+        ("", "mpirun is silent"),
+    ],
+)
+def test_another_mpi_or_none_is_a_reason_in_words(monkeypatch, said, why):
+    monkeypatch.setattr(mpi.shutil, "which", lambda program: said if said is None else program)
+    monkeypatch.setattr(mpi.importlib.util, "find_spec", lambda name: True)
+    monkeypatch.setattr(mpi, "_said", lambda *command: said)
+    assert why in mpi.missing()
+    with pytest.raises(UserError, match=r"^MPI: mpirun is "):
+        mpi.mpi_all_reduce_seconds([4], 2, "1gbit")
+
+
+def test_mpirun_is_asked_for_ranks_by_nobody_around(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    environment = mpi._environment()
+    assert not any(name.startswith(("SLURM_", "OMPI_")) for name in environment)
+    assert environment["PYTHONPATH"].endswith("elsewhere")

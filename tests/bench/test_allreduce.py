@@ -1,0 +1,99 @@
+"""./hpml bench allreduce, for real but short: one slow link, one round, few sizes."""
+
+import dataclasses
+
+import pytest
+
+from hpml.bench import allreduce
+from hpml.link import parse_link
+from hpml.problem import UserError
+
+QUIET = {"say": lambda line: None}
+
+
+def test_every_algorithm_has_its_rows_and_none_beats_the_bound(monkeypatch):
+    monkeypatch.setattr(
+        allreduce.mpi, "missing", lambda: "mpirun is not installed: apt install openmpi-bin"
+    )
+    sizes = {4: 2, 10_000: 2, 250_000: 2}
+    monkeypatch.setattr(allreduce, "FITTED", (4, 250_000))
+    table = allreduce.bench(1, ["10mbit"], sizes, [2], **QUIET)
+    rows = {row.name: row for row in table.rows}
+    where = "10 Mbit/s, 2 ranks"
+    assert rows[f"{where}: bound"].values == [10]
+    for name in ("naive", "tree", "ring", "halving-doubling", "hierarchical", "Gloo"):
+        for size in ("4 B", "10 kB", "250 kB"):
+            (ratio,) = table.ratios(rows[f"{where}, {size}: {name}"])
+            # No link lets more through than its rate, but for one burst.
+            assert 0 < ratio < (1.05 if size == "250 kB" else 2)
+        assert rows[f"{where}: {name}, error of the model"].values[0] >= 0
+    assert table.ratios(rows[f"{where}, 250 kB: ring, time"])
+    assert table.conditions["MPI"].startswith("left out: mpirun is not installed")
+    assert not any("MPI" in name for name in rows)
+
+
+def test_mpi_is_beside_them_where_there_is_one(monkeypatch):
+    asked = []
+
+    def pretended(sizes, world_size, link, repeats, timeout):
+        asked.append((sizes, world_size, link, repeats))
+        return [[0.008] * count for count in repeats]
+
+    monkeypatch.setattr(allreduce.mpi, "missing", lambda: None)
+    monkeypatch.setattr(allreduce.mpi, "mpi_all_reduce_seconds", pretended)
+    table = allreduce.bench(1, ["10mbit"], {4: 2, 10_000: 1}, [2], **QUIET)
+    assert asked == [([4, 10_000], 2, "10mbit", [2, 1])]
+    (row,) = [row for row in table.rows if row.name == "10 Mbit/s, 2 ranks, 10 kB: MPI"]
+    assert row.values == [pytest.approx(10)]  # 80 kbit in 8 ms
+    assert table.ratios(row) == [pytest.approx(1)]
+
+
+def test_targets_are_set_for_sixteen_megabytes_on_four_ranks_at_a_gigabit():
+    taken = dict.fromkeys([*allreduce.OURS, "Gloo"], 0.25)
+    measured = {n: taken | {"ring": 0.2} for n in allreduce.SIZES}
+    rows = allreduce._rows(parse_link("1gbit", 4), 4, list(taken), [measured])
+    told = {row.name.rpartition("ranks")[2]: row for row in rows if row.target}
+    assert told[", 16 MB: ring"].target == "at least 0.90"
+    assert told[", 16 MB: ring"].values == [pytest.approx(960)]  # 24 MB in 0.2 s
+    assert told[", 16 MB: ring, time"].target == "at most 1.05"
+    for name in allreduce.OURS:
+        assert told[f": {name}, error of the model"].target == "under 15"
+    assert len(told) == 2 + len(allreduce.OURS)
+    other = allreduce._rows(parse_link("100mbit", 4), 4, list(taken), [measured])
+    assert not any(row.target for row in other)
+
+
+def test_the_model_is_judged_where_it_was_not_fitted():
+    seconds = {n: {"ring": 1e-4 + 1e-8 * n} for n in allreduce.SIZES}
+    assert allreduce.model_error(seconds, "ring") == pytest.approx(0, abs=1e-9)
+    off = {
+        n: {"ring": one["ring"] * (1 if n in allreduce.FITTED else 0.8)}
+        for n, one in seconds.items()
+    }
+    assert allreduce.model_error(off, "ring") == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("link", "world_size", "bound"),
+    [
+        ("1gbit", 4, 1e9),
+        ("nodes=2x2,intra=10gbit,inter=1gbit", 4, 1.5e9),  # n bytes each way for 1.5 n counted
+        ("nodes=2x2,intra=1gbit,inter=10gbit", 4, 1e9),
+        ("nodes=1x4,intra=1gbit,inter=1gbit", 4, 1e9),
+    ],
+)
+def test_the_bound_is_that_of_the_narrowest_link(link, world_size, bound):
+    assert allreduce._bound(parse_link(link, world_size), world_size) == pytest.approx(bound)
+    assert allreduce._worlds("nodes=3x2,intra=10gbit,inter=1gbit", [2]) == [6]
+
+
+def test_without_a_network_there_is_nothing_to_measure(monkeypatch):
+    launch = allreduce.launch
+
+    def without(*arguments, link=None, **options):
+        return dataclasses.replace(launch(*arguments, **options), no_link="namespaces are off")
+
+    monkeypatch.setattr(allreduce, "launch", without)
+    monkeypatch.setattr(allreduce.mpi, "missing", lambda: "no MPI")
+    with pytest.raises(UserError, match="no network can be emulated here: namespaces are off"):
+        allreduce.bench(1, ["1gbit"], {4: 1}, [2], **QUIET)
