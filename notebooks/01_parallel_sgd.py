@@ -253,8 +253,9 @@ def descent(workers, highest, warm_steps=0):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    means = np.array(losses).reshape(128, -1).mean(1)  # of 256 samples each
-    return [(256 * (k + 1), mean) for k, mean in enumerate(means)]
+    losses = np.array(losses).reshape(128, -1).mean(1)  # of 256 samples each
+    ends = np.unique(np.geomspace(1, 128, 25).astype(int))  # of longer and longer windows
+    return [(256 * b, losses[a:b].mean()) for a, b in zip([0, *ends], ends, strict=False)]
 
 
 # %% tags=["nbval-ignore-output"]
@@ -367,10 +368,8 @@ space_time(
 
 # %%
 def like_others(worker, step):
-    return (
-        0.004
-        + 0.002 * torch.rand(1, generator=torch.Generator().manual_seed(9 * step + worker)).item()
-    )
+    """Between 4 and 6 ms."""
+    return 0.004 + 0.002 * np.random.default_rng(9 * step + worker).random()
 
 
 def one_slow(worker, step):
@@ -390,12 +389,8 @@ def path(rule, workers, pause):
 # %% tags=["nbval-ignore-output"]
 from hpml.training.trajectory import trajectories
 
-setups = {
-    "1 worker": (1, like_others),
-    "2 workers": (2, like_others),
-    "4 workers": (4, like_others),
-}
-setups["4, one slow"] = (4, one_slow)
+setups = {"1 worker": (1, like_others), "2 workers": (2, like_others)}
+setups |= {"4 workers": (4, like_others), "4, one slow": (4, one_slow)}
 rows = {}
 for name, rule in (("synchronous", synchronous), ("asynchronous", asynchronous)):
     logs = {title: path(rule, *setup) for title, setup in setups.items()}
@@ -431,7 +426,7 @@ publish_figure(
 # 2/*c*, gradients that are 3 updates late only up to 0.45/*c* (Levin and May 1976, A note on
 # difference-delay equations), which is just what it is here.
 # The slow worker's gradients are rare and very stale. Bounding staleness is the compromise: whoever
-# is too far ahead waits (Ho et al. 2013, stale synchronous parallel). (`async_sgd` is your
+# is too many steps ahead of the slowest waits (Ho et al. 2013, stale synchronous parallel). (`async_sgd` is your
 # exercise.)
 
 # %% [markdown]
@@ -558,121 +553,52 @@ else:
 # *Predict: on four ranks, which is the quickest for 1 kB? For 16 MB? From what size on does the
 # network's rate count at all?*
 
-# %%
-from hpml.link import parse_rate
-from hpml.measure.comm import fit, ping_pong
-
-
-def measured_cost(link, rate):
-    """α and β of a message from rank 0 to rank 1."""
-    sizes = (4, 256, 1024, rate // 1000, rate // 250)
-    return fit(sizes, launch(lambda: ping_pong(sizes, repeats=10), 2, link=link).values[0])
-
-
 # %% tags=["nbval-ignore-output"]
-links = {
-    "100 Mbit/s": ("100mbit", "100mbit", None),
-    "1 Gbit/s": ("1gbit", "1gbit", None),
-    "2 nodes of 2: 1 Gbit/s, 100 Mbit/s between": (
-        NODES,
-        "1gbit",
-        "nodes=2x1,intra=1gbit,inter=100mbit",
-    ),
+from hpml.allreduce.curves import measured, network as measured_network, predicted
+
+LINKS = {
+    "100 Mbit/s": "100mbit",
+    "1 Gbit/s": "1gbit",
+    "2 nodes of 2: 1 Gbit/s, 100 Mbit/s between": NODES,
 }
-costs = {}
+networks = {}
 if no_link:
     skip("α and β of links of a given rate", no_link)
 else:
-    for name, (_, within, across) in links.items():
-        costs[name] = (
-            measured_cost(within, parse_rate(within)),
-            across and measured_cost(across, parse_rate("100mbit")),
-        )
-        print(f"{name}: {costs[name][0]}")
-        if across:
-            print(f"{'between the nodes':>{len(name)}}: {costs[name][1]}")
+    for name, link in LINKS.items():
+        networks[name] = measured_network(link, ranks=4)
+        print(f"{name:>42}: {networks[name].within}")
+    print(f"{'between the nodes':>42}: {networks[name].across}")
 
 # %% [markdown]
 # The bandwidth is that of the link, less headers. The latency is this machine's: processes that wake
 # each other up. A cluster's is a few microseconds within InfiniBand, some tens over Ethernet.
 #
-# Now every algorithm at every size. What would take more than two seconds once is left out, and the
-# curve says what it would take.
-
-# %%
-from hpml.allreduce import schedule
-from hpml.predict.collectives import Cost, least_seconds
-
-SIZES = (1_000, 10_000, 100_000, 1_000_000, 4_000_000, 16_000_000)
-GLOO = "Gloo's own"
-
-
-def predicted(algorithm, name):
-    """Seconds of an all-reduce on four ranks, by bytes, from two ranks' ping-pong."""
-    within, across = (cost and Cost(cost.alpha, cost.beta) for cost in costs[name])
-    plan = schedule(algorithm, 4, per_node=2)
-    return lambda nbytes: plan.seconds(nbytes, within, 2, across)
-
-
-def all_reduces(work):
-    """Seconds that each (algorithm, bytes, repeats) of `work` takes here, a list for each."""
-    import time
-
-    import torch.distributed as dist
-
-    taken = []
-    for algorithm, nbytes, repeats in work:
-        tensor = torch.zeros(nbytes // 4)
-        taken.append([])
-        for _ in range(repeats):
-            dist.barrier()
-            began = time.perf_counter()
-            if algorithm == GLOO:
-                dist.all_reduce(tensor)
-            else:
-                all_reduce(tensor, algorithm, per_node=2)
-            taken[-1].append(time.perf_counter() - began)
-    return taken
-
-
-def measured(name, algorithms, sizes=SIZES):
-    """Seconds by algorithm and bytes: of the quickest repeat, on the rank that is last."""
-    work = []
-    for nbytes in sizes:
-        for algorithm in algorithms:
-            guess = predicted("ring" if algorithm == GLOO else algorithm, name)(nbytes)
-            if guess < 2.2:
-                work.append((algorithm, nbytes, 1 + min(9, int(0.1 / guess))))
-    link = links[name][0]
-    values = launch(all_reduces, 4, inputs=[work] * 4, link=link, timeout=300).values
-    seconds = {algorithm: {} for algorithm in algorithms}
-    for k, (algorithm, nbytes, _) in enumerate(work):
-        seconds[algorithm][nbytes] = min(map(max, zip(*(rank[k] for rank in values), strict=True)))
-    return seconds
-
+# Now every algorithm at every size. What would take more than 2.2 seconds is left out: there is a
+# line for it.
 
 # %% tags=["nbval-ignore-output"]
+from hpml.allreduce.timing import LIBRARY
+from hpml.predict.collectives import all_reduce_bytes, seconds
 from hpml.predict.draw import message_curves
 
+SIZES = (1_000, 10_000, 100_000, 1_000_000, 4_000_000, 16_000_000)
 panels, bounds = {}, {}
 if no_link:
     skip("all-reduce over links of a given rate", no_link)
 else:
-    for name in links:
-        seconds = measured(name, [*ALGORITHMS, GLOO])
-        panels[name] = {
-            algorithm: Series(points, None if algorithm == GLOO else predicted(algorithm, name))
-            for algorithm, points in seconds.items()
-        }
-    for name in ("100 Mbit/s", "1 Gbit/s"):
-        beta = 8 / parse_rate(links[name][0])
-        bounds[name] = lambda n, beta=beta: least_seconds(n, 4, Cost(0, beta))
-    ratio = seconds["ring"][1_000_000] / seconds["hierarchical"][1_000_000]
+    for name, one in networks.items():
+        taken = measured(one, [*ALGORITHMS, LIBRARY], SIZES, longest=2.2)
+        panels[name] = {a: Series(taken[a], predicted(one, a)) for a in ALGORITHMS}
+        panels[name]["Gloo's own"] = Series(taken[LIBRARY])
+        if not one.across:
+            bounds[name] = lambda n, rate=one.link.rate: seconds(all_reduce_bytes(4, n), rate)
+    ratio = taken["ring"][1_000_000] / taken["hierarchical"][1_000_000]
     figure = message_curves(
         panels,
         bounds=bounds,
-        title="Few messages win on the left, few bytes on the right; across nodes the hierarchical "
-        f"one is {ratio:.1f} times as fast as a ring (1 MB)",
+        title="Few messages win on the left, few bytes on the right; "
+        f"across nodes, hierarchical is {ratio:.1f} times as fast as a ring",
     )
     publish_figure(
         "all-reduce by five algorithms over three networks",
@@ -683,18 +609,14 @@ else:
 
 # %% tags=["nbval-ignore-output"]
 if panels:
-    off = {
-        name: [
-            abs(points.model(n) / taken - 1)
-            for points in panel.values()
-            if points.model
-            for n, taken in points.measured.items()
-            if n >= 100_000
+    for name, panel in panels.items():
+        off = [
+            abs(series.model(n) / series.measured[n] - 1)
+            for series in panel.values()
+            for n in series.measured
+            if series.model and n >= 100_000
         ]
-        for name, panel in panels.items()
-    }
-    for name, errors in off.items():
-        print(f"from 100 kB on, the model is off by {np.median(errors):.0%} in the median: {name}")
+        print(f"from 100 kB on, the model is off by {np.median(off):.0%} in the median: {name}")
 
 # %% [markdown]
 # On the left the lines are flat: a message costs α whether it has 4 bytes or 4 thousand, and what
@@ -704,7 +626,9 @@ if panels:
 # before they send them.
 #
 # Points above the lines on the left are this machine's: four ranks on few cores take turns, the
-# ping-pong had a core for each. (`alpha_beta` is your exercise.)
+# ping-pong had a core for each. Points within the grey are the emulation's: a link that has been
+# idle lets a few kilobytes pass at once before it keeps to its rate. (`alpha_beta` is your
+# exercise.)
 
 # %% [markdown]
 # ## 10. MPI says what, a library decides how
@@ -728,7 +652,7 @@ else:
     for name in ("basic_linear", "recursive_doubling", "ring", "rabenseifner", "default"):
         taken = mpi.mpi_all_reduce_seconds(SOME, 4, "1gbit", name, repeats=5)
         series[f"Open MPI, {name}"] = Series(dict(zip(SOME, map(min, taken), strict=True)))
-    for name in ("ring", GLOO):
+    for name in ("ring", "Gloo's own"):
         points = panels["1 Gbit/s"][name].measured
         series[f"{name}, as above"] = Series({n: points[n] for n in SOME})
     display(
@@ -752,8 +676,8 @@ else:
 # | NCCL | NVIDIA GPUs: NVLink, InfiniBand, GPUDirect | none | all |
 # | MPI | clusters with an MPI of their own; PyTorch built from source with it | all but reduce-scatter | where that MPI can |
 #
-# (From the table in torch.distributed's documentation, PyTorch 2.13, which also has XCCL for Intel's
-# GPUs. Its rule of thumb: NCCL for GPUs, Gloo for CPUs.)
+# (From the table in the documentation of torch.distributed, docs.pytorch.org, which also has XCCL
+# for Intel's GPUs. Its rule of thumb: NCCL for GPUs, Gloo for CPUs.)
 
 # %% [markdown]
 # ## 11. Reading TensorFlow's page
@@ -771,7 +695,7 @@ else:
 # | "All-reduce aggregates tensors across all the devices by adding them up, and makes them available on each device." | MPI's definition, section 10: what, and not how. |
 # | "There are many all-reduce algorithms and implementations available, depending on the type of communication available between devices." | Sections 8 and 9. `NcclAllReduce`, `HierarchicalCopyAllReduce`, `ReductionToOneDevice` are the choices: the last one is the naive way. |
 # | `MultiWorkerMirroredStrategy`: "synchronous distributed training across multiple workers, each with potentially multiple GPUs" | The same over a network, which is now the slow link of section 8. |
-# | "`CommunicationImplementation.RING` is RPC-based and supports both CPU and GPU." | The ring of section 8, over gRPC. `NCCL` is a library that picks ring or tree by size, and has no CPU. `AUTO` leaves it to TensorFlow. |
+# | "`CommunicationImplementation.RING` is RPC-based" | The ring of section 8, over gRPC, for CPUs and GPUs. `NCCL` is a library that picks ring or tree by size, and has no CPU. `AUTO` leaves it to TensorFlow. |
 # | `CommunicationOptions(bytes_per_pack=…)`: "Breaks collective operations into packs of certain size." (API reference) | The trade of section 9: large packs for the bandwidth, several of them so that the first is under way while backward is at work. |
 # | `ParameterServerStrategy`: "Variables are created on parameter servers and they are read and updated by workers in each step." | Section 7: all weights out and all gradients in, over the servers' links. By default workers do so "independently without synchronizing with each other" (API reference): asynchronous. |
 # | "each batch of the given input is divided equally among the multiple replicas" | The batch size you give is that of *all* together. More replicas: smaller shares, less to compute between two all-reduces (strong scaling), unless you raise it (weak scaling). |

@@ -145,7 +145,9 @@ CHECK = Check(
         Claim("every rank gets the sum over all ranks", 4, everybody_has_the_sum),
         Claim("the tensor that went in is as it was", 2, input_is_left_alone),
         Claim("it is made of send and recv", 2, by_send_and_recv),
-        Claim("rank 0 sends to everybody, and everybody to rank 0 alone", 2, rank_0_has_the_traffic),
+        Claim(
+            "rank 0 sends to everybody, and everybody to rank 0 alone", 2, rank_0_has_the_traffic
+        ),
     ),
     hints={
         "start": "Two kinds of ranks. Rank 0: a tensor for the total, which starts as a copy of its "
