@@ -50,13 +50,18 @@ def test_messages_are_measured_on_the_ranks_link_and_between_two_nodes(monkeypat
 
     def launch(drive, world_size, link):
         asked.append((world_size, link))
-        return Evidence(2, (RankEvidence(0, "returned", [1e-4, 1e-4, 1e-4, 0.04, 0.1]),) * 2, 1.0)
+        return Evidence(2, (RankEvidence(0, "returned", drive()),) * 2, 1.0)
+
+    def ping_pong(sizes, repeats):
+        beta = 8e-8 if "inter" in asked[-1][1] else 8e-9
+        return [1e-4 + beta * nbytes for nbytes in sizes]
 
     monkeypatch.setattr(curves, "launch", launch)
+    monkeypatch.setattr(curves, "ping_pong", ping_pong)
     found = curves.network("nodes=2x2,intra=1gbit,inter=100mbit", 4)
     assert sorted(asked) == [(2, "1000mbit"), (2, "nodes=2x1,intra=1000mbit,inter=100mbit")]
-    # The same times of messages a tenth as long
-    assert found.across.beta == pytest.approx(10 * found.within.beta, rel=0.01)
+    assert found.within.beta == pytest.approx(8e-9)
+    assert found.across.beta == pytest.approx(8e-8)
     assert curves.network("100mbit", 4).across is None
 
 

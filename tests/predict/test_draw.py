@@ -60,20 +60,19 @@ def test_speed_ups_stand_beside_the_ideal_and_the_simulated_are_hollow():
 
 
 def test_cuts_colour_each_cell_by_its_rank_and_name_each_rank_once():
-    plans = [
-        Plan("rows", ((0, 0), (1, 1)), 1, 1, 0, ""),
-        Plan("one", ((0, 1), (0, 1)), 1, 1, 0, ""),
-    ]
-    figure = cuts(plans)
-    for axes, plan in zip(figure.axes, plans, strict=True):
-        colours = {}
+    cells = {"rows": ((0, 0), (1, 1)), "columns": ((0, 1), (0, 1)), "chess": ((0, 1), (1, 0))}
+    figure = cuts([Plan(name, who, 1, 1, 0, "") for name, who in cells.items()])
+    for axes, who in zip(figure.axes, cells.values(), strict=True):
+        looks = {0: set(), 1: set()}
         for patch in axes.patches:
-            rank = plan.who[int(patch.get_y())][int(patch.get_x())]
-            colours.setdefault(rank, set()).add((patch.get_facecolor(), patch.get_hatch()))
-        assert [len(seen) for seen in colours.values()] == [1, 1]
-        assert colours[0] != colours[1]
+            rank = who[int(patch.get_y())][int(patch.get_x())]
+            looks[rank].add((patch.get_facecolor(), patch.get_hatch()))
+        assert len(axes.patches) == 4
+        ((one_colour, one_hatch),), ((other_colour, other_hatch),) = looks.values()
+        assert one_colour != other_colour
+        assert one_hatch != other_hatch
         for text in axes.texts:  # stands in a cell of its rank
             x, y = text.get_position()
-            assert str(plan.who[int(y)][int(x)]) == text.get_text()
+            assert str(who[int(y)][int(x)]) == text.get_text()
         assert sorted(text.get_text() for text in axes.texts) == ["0", "1"]
-    assert [axes.get_title() for axes in figure.axes] == ["rows", "one"]
+    assert [axes.get_title() for axes in figure.axes] == list(cells)
