@@ -32,6 +32,8 @@ from hpml.measure.publish import publish_figure, skip
 from hpml.ranks import launch
 from hpml.ranks.repetition import phases
 
+torch.set_num_threads(1)  # as on the ranks
+
 # %% [markdown]
 # ## 1. How much faster can it get?
 #

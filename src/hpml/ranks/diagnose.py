@@ -107,8 +107,11 @@ def _has_its_other_side(rank: int, call: Call, by_rank: dict[int, RankLog]) -> b
     their number.
     """
     who, _, tag = call.detail.partition(", ")
-    peer = None if who == "from anyone" else int(who.split()[1])
+    number = re.fullmatch(r"(?:to|from) (\d+)", who)
+    peer = int(number[1]) if number else None
     sending = call.operation == "send"
+    if peer not in by_rank and (sending or who != "from anyone"):
+        return False  # a rank that does not exist
     receiver = peer if sending else rank
     received = [c for c in by_rank[receiver].calls if c.operation == "recv" and _tag(c) == tag]
     sent = {

@@ -102,6 +102,9 @@ class Gradient:
         self._gate = Gate(workers - 1, inputs["needed"]) if inputs["straggler"] else None
 
     def __call__(self, weights: torch.Tensor) -> torch.Tensor:
+        if weights.shape != self.total.shape:
+            shapes = f"{tuple(weights.shape)}, expected {tuple(self.total.shape)}"
+            raise ValueError(f"gradient(weights): weights are of shape {shapes}")
         counters = weights.detach()[MODEL:].tolist()
         mark("begin " + json.dumps(counters))
         found = torch.zeros_like(self.total)

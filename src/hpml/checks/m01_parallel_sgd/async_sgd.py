@@ -87,6 +87,11 @@ def computed_all(evidence: Evidence) -> Problem | None:
     return None
 
 
+def like_weights(value: Any, weights: torch.Tensor) -> bool:
+    alike = isinstance(value, torch.Tensor) and value.shape == weights.shape
+    return alike and value.dtype == weights.dtype
+
+
 def applied_once(run: Run) -> Problem | None:
     if problem := stalled(run):
         return problem
@@ -98,16 +103,14 @@ def applied_once(run: Run) -> Problem | None:
         right = start - LEARNING_RATE * total
         if not (found := difference(final, right, TOLERANCE)):
             continue
-        if not isinstance(final, torch.Tensor) or final.shape != right.shape:
-            return Problem(f"what serve returns {found}", "types")
-        if final.dtype != right.dtype:
+        if not like_weights(final, start):
             return Problem(f"what serve returns {found}", "types")
         shares = ((final - start)[MODEL:] / LEARNING_RATE / STEPS).tolist()
         worker, share = next(
             ((w, s) for w, s in enumerate(shares, 1) if abs(s - 1) > 1e-6), (0, 1.0)
         )
         if not worker:
-            return Problem(f"the weights that serve returns {found[:100]}", "start")
+            return Problem(f"what serve returns {found} from all gradients' sum", "start")
         hint = "mean" if abs(share * len(shares) - 1) < 1e-6 else "lost" if share < 1 else "twice"
         return Problem(
             f"of rank {worker}'s {STEPS} gradients, {share * STEPS:.4g} are in the weights at the "
@@ -115,6 +118,11 @@ def applied_once(run: Run) -> Problem | None:
             "sign" if share < 0 else hint,
         )
     return None
+
+
+def is_count(number: float) -> bool:
+    """Whether it is how many of a worker's gradients there can be, up to rounding."""
+    return -1e-6 <= number <= STEPS + 1e-6 and abs(number - round(number)) < 1e-6
 
 
 def keeps_the_bound(run: Run) -> Problem | None:
@@ -127,7 +135,7 @@ def keeps_the_bound(run: Run) -> Problem | None:
         for rank in evidence.ranks[1:]:
             for number, step in enumerate(steps_of(rank, start)):
                 seen = f"rank {rank.rank}'s gradient {number + 1}"
-                if any(not 0 <= round(n) <= STEPS or abs(n - round(n)) > 1e-6 for n in step.counts):
+                if not all(map(is_count, step.counts)):
                     own = number == 0
                     message = f"{seen} was computed on weights that the server never had"
                     return Problem(message, "own_weights" if own else "protocol")
@@ -151,7 +159,7 @@ def converges(run: Run) -> Problem | None:
         return problem
     for stage, evidence in run.stages.items() if run.world_size > 1 else ():
         start, final = run.inputs[stage][0]["weights"], evidence.values[0]["final"]
-        if difference(final, start) and difference(final, start, float("inf")):
+        if not like_weights(final, start):
             return Problem(f"what serve returns {difference(final, start)}", "types")
         before, after = (
             (weights[:MODEL] - run.expected[stage]).square().sum().item()
