@@ -599,7 +599,7 @@ else:
     figure = message_curves(
         panels,
         bounds=bounds,
-        title="Few messages win on the left, few bytes on the right; "
+        title="Few messages in a row win on the left, few bytes on the right; "
         f"across nodes, hierarchical is {ratio:.1f} times as fast as a ring",
     )
     publish_figure(
@@ -627,6 +627,8 @@ if panels:
 # network: so a library switches algorithms by size, and so frameworks put small gradients together
 # before they send them.
 #
+# Naive and ring have the same α on the left, 2(*p*−1), and yet naive is the quicker one there: its
+# messages are under way at the same time, those of the ring wait for each other. A model is a model.
 # Points above the lines on the left are this machine's: four ranks on few cores take turns, the
 # ping-pong had a core for each. Points within the grey are the emulation's: a link that has been
 # idle lets a few kilobytes pass at once before it keeps to its rate. (`alpha_beta` is your
@@ -635,6 +637,9 @@ if panels:
 # %% [markdown]
 # ## 10. MPI says what, a library decides how
 #
+# MPI, the *message passing interface*, has *point-to-point* calls, one rank to one other (send, recv:
+# section 8 is made of them), and *collectives*, which all ranks of a group call together: broadcast,
+# reduce, gather, scatter, all-gather, reduce-scatter, all-to-all, barrier, all-reduce.
 # `MPI_Allreduce` is defined by its result: every rank has the sum (MPI 4.1, section 6.9.6). How the
 # sum comes about is up to the library. Open MPI has the algorithms above under names of its own,
 # and lets one choose: `mpirun --mca coll_tuned_use_dynamic_rules 1 --mca
@@ -691,7 +696,7 @@ else:
 # | the guide says | and that means |
 # |---|---|
 # | "In sync training, all workers train over different slices of input data in sync, and aggregating gradients at each step." | Sections 3 and 5: one big batch, one all-reduce of all gradients per step, as slow as the slowest. *Aggregating* is a sum or a mean: look which. |
-# | "In async training, all workers are independently training over the input data and updating variables asynchronously." | Sections 5 and 6: no waiting, and stale gradients. The word *staleness* is not on the page; the cost is. |
+# | "In async training, all workers are independently training over the input data and updating variables asynchronously." | Sections 5 and 6: no waiting, and what it costs is *staleness*. |
 # | "Typically sync training is supported via all-reduce and async through parameter server architecture." | Section 7. *Typically*: a server can be synchronous as well. |
 # | `MirroredStrategy`: "It creates one replica per GPU device. Each variable in the model is mirrored across all the replicas." | Data parallelism in one machine, section 2: every GPU has all weights. They stay equal "by applying identical updates", section 3, and not by sending weights. |
 # | "All-reduce aggregates tensors across all the devices by adding them up, and makes them available on each device." | MPI's definition, section 10: what, and not how. |
