@@ -86,7 +86,7 @@ from hpml.predict.scaling import fit_amdahl
 strong = {p: step_seconds(1024 // p, ranks=min(p, 2)) for p in (1, 2, 4, 8, 16)}
 weak = {p: step_seconds(1024, ranks=p) for p in (1, 2)}
 model = fit_amdahl(list(strong), list(strong.values()))
-share = model.serial_fraction
+share, thousand = model.serial_fraction, model.seconds(1) / model.seconds(1000)
 figure = speed_ups(
     {
         "strong scaling": Series(
@@ -98,7 +98,7 @@ figure = speed_ups(
             lambda p: share + (1 - share) * p,
         ),
     },
-    title=f"{share:.0%} of the work is not shared out: never more than {1 / share:.0f} times as fast",
+    title=f"{share:.0%} is not shared out: a thousand ranks are {thousand:.1f} times as fast as one",
     simulated=[p for p in strong if p > 2],
 )
 publish_figure(
