@@ -88,9 +88,10 @@ def launch(
     watched = watched or _watched(drive, answer, answer_name)
     drive_bytes = cloudpickle.dumps(drive)
     port = _free_port()
-    # Made by the supervisor, and removed: it may see another /tmp than this process.
+    # Made by the supervisor, and removed: it may see another /tmp than this process. A short name,
+    # since the ranks' sockets may be in it, whose paths must not be long (104 bytes on macOS).
     server = warm.server(flavour)
-    scratch = os.path.join(server.tmp, f"hpml-ranks-{secrets.token_hex(8)}")
+    scratch = os.path.join(server.tmp, f"hpml-ranks-{secrets.token_hex(4)}")
     folder = os.path.join(scratch, "work") if cwd is None else server.folder(cwd)
     jobs = [
         Job(
