@@ -73,8 +73,7 @@ def ping_pong(
         other = peer - rank
         messages = [torch.zeros(max(1, nbytes // 4), device=device) for nbytes in sizes]
         trips = [
-            _round_trips(other, message, answer, repeats)
-            for message in (answer.clone(), *messages)
+            _round_trips(other, message, answer, repeats) for message in (answer.clone(), *messages)
         ]
         half = min(map(min, trips)) / 2  # of all: the first ones may have been slow
         result += torch.tensor([_quick(taken) for taken in trips[1:]], device=device) - half
