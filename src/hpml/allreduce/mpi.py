@@ -89,6 +89,7 @@ def mpi_all_reduce_seconds(
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            timeout=timeout + 60,  # only where mpi_hosts is stuck itself
             env=_environment(),
         )
         if done.returncode == TOO_LONG:
