@@ -18,24 +18,49 @@ HEADERS = 1.07
 SETUP_PER_PEER = 16_000
 
 
+def no_network(evidence: Evidence) -> CannotJudge | None:
+    """CannotJudge where the launch had no emulated network, whose link would be measured."""
+    if evidence.link is not None:
+        return None
+    why = evidence.no_link or "the launch had no link"
+    return CannotJudge(f"the network is not emulated on this machine: {why}")
+
+
+def elapsed(evidence: Evidence, between: tuple[str, str]) -> float:
+    """Seconds between two marks, from the first rank's first to the last rank's second.
+
+    Where ranks set them several times, the shortest.
+    """
+    begun, done = (
+        zip(*([m.at for m in rank.marks if m.name == name] for rank in evidence.ranks), strict=True)
+        for name in between
+    )
+    return min(max(last) - min(first) for first, last in zip(begun, done, strict=True))
+
+
 def over_bytes(
-    evidence: Evidence, bounds: Sequence[float], hint: str, slack: float = 1.05
+    evidence: Evidence,
+    bounds: Sequence[float],
+    hint: str,
+    slack: float = 1.05,
+    besides: float = 0.0,
 ) -> Problem | CannotJudge | None:
     """Whether a rank sent more over its link than `slack` times its bound, in bytes of payload.
 
     `bounds` has one item per rank. What the protocol adds is allowed for: HEADERS, and
-    SETUP_PER_PEER for each other rank.
+    SETUP_PER_PEER for each other rank. `besides` are bytes that the drive itself had each rank
+    send, for a reference say.
     """
-    if missing := _no_counters(evidence):
+    if missing := no_network(evidence):
         return missing
     peers = evidence.world_size - 1
     for rank, bound in zip(evidence.ranks, bounds, strict=True):
-        most = slack * HEADERS * bound + SETUP_PER_PEER * peers
+        most = HEADERS * (slack * bound + besides) + SETUP_PER_PEER * peers
         if rank.traffic.sent_bytes > most:
             return Problem(
                 f"rank {rank.rank} sent {_size(rank.traffic.sent_bytes)} over its link, by the "
-                f"kernel's count; {_size(bound)} are enough, {_size(most)} with what the protocol "
-                "adds",
+                f"kernel's count; {_size(bound + besides)} are enough, {_size(most)} with what the "
+                "protocol adds",
                 hint,
             )
     return None
@@ -62,14 +87,15 @@ def over_seconds(
 ) -> Problem | CannotJudge | None:
     """Whether what lies between two marks took longer over the link than `slack` times `bound`.
 
-    From the first rank's first mark to the last rank's second, in seconds. With a `reference`, two
-    marks around something known that has the same bound, done in the same launch: where that took
-    longer than the bound, on a busy machine say, its time is the measure instead.
+    From the first rank's first mark to the last rank's second, in seconds; where ranks set these
+    marks several times, the shortest time counts. With a `reference`, two marks around something
+    known that has the same bound, done in the same launch: where that took longer than the bound,
+    on a busy machine say, its time is the measure instead.
     """
-    if missing := _no_counters(evidence):
+    if missing := no_network(evidence):
         return missing
-    took = _elapsed(evidence, between)
-    measure = bound if reference is None else max(bound, _elapsed(evidence, reference))
+    took = elapsed(evidence, between)
+    measure = bound if reference is None else max(bound, elapsed(evidence, reference))
     if took <= slack * measure:
         return None
     known = "" if measure == bound else f", and {measure:.2f} s a known good way in the same run"
@@ -78,21 +104,6 @@ def over_seconds(
         f"take {bound:.2f} s{known}",
         hint,
     )
-
-
-def _no_counters(evidence: Evidence) -> CannotJudge | None:
-    if evidence.link is not None:
-        return None
-    why = evidence.no_link or "the launch had no link"
-    return CannotJudge(f"the network is not emulated on this machine: {why}")
-
-
-def _elapsed(evidence: Evidence, between: tuple[str, str]) -> float:
-    first, last = (
-        [mark.at for rank in evidence.ranks for mark in rank.marks if mark.name == name]
-        for name in between
-    )
-    return max(last) - min(first)
 
 
 def _size(nbytes: float) -> str:

@@ -92,25 +92,46 @@ def can_complete(log: RankLog, logs: Sequence[RankLog], call: Call | None = None
         return False
     by_rank = {other.rank: other for other in logs}
     if _is_point_to_point(call):
-        wanted = "recv" if call.operation == "send" else "send"
-        peers = [int(call.detail.split()[1].rstrip(","))] if "anyone" not in call.detail else []
-        tag = call.detail.partition(", ")[2]
-        for peer in peers or by_rank:
-            answers = [
-                c
-                for c in by_rank[peer].calls
-                if c.operation.startswith(wanted)
-                and (f" {log.rank}" in c.detail.partition(",")[0] or "anyone" in c.detail)
-                and c.detail.partition(", ")[2] == tag
-            ]
-            if len(answers) >= call.sequence:
-                return True
-        return False
+        return _has_its_other_side(log.rank, call, by_rank)
     return all(
         any(_is_same(c, call) for c in by_rank[rank].calls) or _has_joined(by_rank[rank])
         for rank in call.group
         if rank in by_rank
     )
+
+
+def _has_its_other_side(rank: int, call: Call, by_rank: dict[int, RankLog]) -> bool:
+    """Whether what `rank` sends will be received, or what it receives has been sent.
+
+    Messages between two ranks meet by their order, those to a rank that also takes from anyone by
+    their number.
+    """
+    who, _, tag = call.detail.partition(", ")
+    number = re.fullmatch(r"(?:to|from) (\d+)", who)
+    peer = int(number[1]) if number else None
+    sending = call.operation == "send"
+    if peer not in by_rank and (sending or who != "from anyone"):
+        return False  # a rank that does not exist
+    receiver = peer if sending else rank
+    received = [c for c in by_rank[receiver].calls if c.operation == "recv" and _tag(c) == tag]
+    sent = {
+        other: [c for c in log.calls if c.detail.partition(", ")[0] == f"to {receiver}"]
+        for other, log in by_rank.items()
+    }
+    sent = {other: [c for c in calls if _tag(c) == tag] for other, calls in sent.items()}
+    if not any(c.detail.startswith("from anyone") for c in received):
+        theirs = [c for c in received if c.detail.partition(", ")[0] == f"from {rank}"]
+        return len(theirs if sending else sent[peer]) >= call.sequence
+    everybody = [c for calls in sent.values() for c in calls]
+    if sending:
+        return len(received) > sum(c.finished is not None for c in everybody)
+    if peer is None:
+        return len(everybody) > received.index(call)
+    return any(c.finished is None for c in sent[peer])
+
+
+def _tag(call: Call) -> str:
+    return call.detail.partition(", ")[2]
 
 
 def _is_same(one: Call, other: Call) -> bool:

@@ -145,11 +145,13 @@ CHECK = Check(
         Claim("every rank gets the sum over all ranks", 4, everybody_has_the_sum),
         Claim("the tensor that went in is as it was", 2, input_is_left_alone),
         Claim("it is made of send and recv", 2, by_send_and_recv),
-        Claim("rank 0 sends to everybody, and everybody to rank 0 alone", 2, rank_0_has_the_traffic),
+        Claim(
+            "everybody sends to rank 0 alone, and rank 0 to everybody", 2, rank_0_has_the_traffic
+        ),
     ),
     hints={
-        "start": "Two kinds of ranks. Rank 0: a tensor for the total, which starts as a copy of its "
-        "own; one more tensor to receive into, once for each of the others. All the others: send, "
+        "start": "Two kinds of ranks. Rank 0: a tensor for the total, which begins as a copy of "
+        "its own; one more to receive into, once for each of the others. All the others: send, "
         "then receive. dist.get_rank() and dist.get_world_size() tell them apart.",
         "alone": "That is this rank's own tensor: nothing of the others has come to it. A sum over "
         "ranks takes messages, dist.send on one side and dist.recv on the other.",
@@ -171,7 +173,7 @@ CHECK = Check(
         "enough.",
         "library": "hpml.allreduce has this algorithm, to be timed and drawn in the lecture. Here "
         "you write it.",
-        "everybody": "If everybody sends to everybody, each rank sends as much as rank 0 does here: "
+        "everybody": "If everybody sends to everybody, each rank sends as much as rank 0 does: "
         "p (p-1) messages instead of 2 (p-1). Let one rank add up, and send the sum.",
         "traffic": "Through rank 0: each of the others sends its tensor to rank 0 once, and rank 0 "
         "sends the sum to each of them. Trees and rings come later.",

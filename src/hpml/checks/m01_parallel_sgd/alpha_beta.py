@@ -1,0 +1,310 @@
+"""Exercise alpha_beta: what four ways to all-reduce cost, before they are run.
+
+`naive`, `tree`, `ring` and `halving_doubling`, each `(nbytes, ranks, alpha, beta, gamma) ->
+seconds`.
+"""
+
+import math
+import random
+from collections.abc import Callable
+from statistics import median
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from hpml.checks.budget import elapsed, no_network
+from hpml.checks.compare import described
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.m01_parallel_sgd._sums import borrowed
+from hpml.predict.collectives import Cost, all_reduce_seconds
+from hpml.ranks import mark
+
+ALGORITHMS = {
+    "naive": "naive",
+    "tree": "tree",
+    "ring": "ring",
+    "halving_doubling": "halving-doubling",
+}
+RANKS = (1, 2, 3, 4, 5, 8, 12, 16, 100, 128, 1024)
+LIBRARY = "hpml.predict.collectives"
+TERMS = ("messages", "bytes", "added")  # what α, β and γ are multiplied with
+MEASURED_AT = (3, 4)  # ranks: between two, all four are much alike
+SIZES = (64_000, 192_000)  # bytes: each part of them is far more than a link lets through at once
+TRAIN = 4  # messages of the smaller size, one after the other
+WITHIN = 0.15  # of the measured seconds
+
+
+def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
+    """The same for each rank: cases of nbytes, ranks, alpha, beta, gamma; what to measure."""
+    draw = random.Random(seed)
+    cases = [
+        [
+            draw.randrange(1, 10 ** draw.randrange(1, 10)),
+            ranks,
+            10 ** draw.uniform(-6, -3),
+            10 ** draw.uniform(-11, -7),
+            10 ** draw.uniform(-11, -9),
+        ]
+        for ranks in RANKS
+    ]
+    measured = list(ALGORITHMS) if world_size in MEASURED_AT else []
+    if world_size & (world_size - 1) and measured:
+        measured.remove("halving_doubling")
+    return [{"cases": cases, "measured": measured}] * world_size
+
+
+def cases_of(name: str, cases: list[list[float]]) -> list[list[float]]:
+    """Those that the function is asked about: halving-doubling for powers of two alone."""
+    return [case for case in cases if name != "halving_doubling" or not case[1] & (case[1] - 1)]
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """What each function says of each case, and with α, β or γ = 1 and the others 0; and marks
+    around all-reduces on the link, and around the messages that α and β are taken from."""
+    said: dict[str, list[list[Any]]] = {}
+    for name in ALGORITHMS:
+        cost = getattr(answer, name)
+        said[name] = [
+            [
+                cost(nbytes, ranks, *abc),
+                *(cost(nbytes, ranks, *unit) for unit in ((1, 0, 0), (0, 1, 0), (0, 0, 1))),
+            ]
+            for nbytes, ranks, *abc in cases_of(name, inputs["cases"])
+        ]
+    found = {"said": said, "borrowed": borrowed(LIBRARY), "terms": {}}
+    for name in inputs["measured"]:
+        cost, ranks = getattr(answer, name), dist.get_world_size()
+        found["terms"][name] = [
+            [cost(nbytes, ranks, 1, 0, 0), cost(nbytes, ranks, 0, 1, 0)] for nbytes in SIZES
+        ]
+    if inputs["measured"]:
+        measure(inputs["measured"])
+    return found
+
+
+def measure(names: list[str]) -> None:
+    """Marks `α`, `β`, and `name nbytes`, each with its ` done`."""
+    from hpml.allreduce import all_reduce
+
+    word = torch.zeros(1)
+    messages = [torch.zeros(SIZES[0] // 4) for _ in range(TRAIN)]
+    for _ in range(2):
+        all_reduce(word.clone(), "naive")  # connects
+    for repeat in range(10):
+        between("α", lambda: there_and_back([word], word))
+        if repeat % 5 == 0:
+            between("β", lambda: there_and_back(messages, word))
+    for nbytes, repeats in zip(SIZES, (2, 1), strict=True):
+        for name in names * repeats:
+            tensor = torch.zeros(nbytes // 4)
+            algorithm = name.replace("_", "-")
+            between(f"{name} {nbytes}", lambda t=tensor, a=algorithm: all_reduce(t, a))
+
+
+def between(name: str, work: Callable[[], None]) -> None:
+    dist.barrier()
+    mark(name)
+    work()
+    mark(f"{name} done")
+
+
+def there_and_back(messages: list[torch.Tensor], answer: torch.Tensor) -> None:
+    """From rank 0 to rank 1, one message after the other, and a short one back."""
+    rank = dist.get_rank()
+    if rank == 0:
+        for message in messages:
+            dist.send(message, 1)
+        dist.recv(answer, 1)
+    elif rank == 1:
+        for message in messages:
+            dist.recv(message, 0)
+        dist.send(answer, 0)
+
+
+def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, list[list[float]]]:
+    """For each function and case: the seconds, and α's, β's and γ's factors."""
+
+    def of(name: str, nbytes: int, ranks: int, *abc: float) -> list[float]:
+        costs = (Cost(*abc), Cost(1, 0, 0), Cost(0, 1, 0), Cost(0, 0, 1))
+        return [all_reduce_seconds(ALGORITHMS[name], nbytes, ranks, cost) for cost in costs]
+
+    return {
+        name: [of(name, *case) for case in cases_of(name, inputs[0]["cases"])]
+        for name in ALGORITHMS
+    }
+
+
+def closed_form(name: str) -> Callable[[Run], Problem | None]:
+    """The judge of one function: each factor by itself, so that it can be said which is wrong."""
+
+    def judge(run: Run) -> Problem | None:
+        cases = cases_of(name, run.inputs[0]["cases"])
+        for value in run.values:
+            if value["borrowed"]:
+                return Problem(f"{LIBRARY} has been imported", "library")
+            told = zip(cases, value["said"][name], run.expected[name], strict=True)
+            for (nbytes, ranks, *_), said, right in told:
+                if problem := wrong_cost(name, nbytes, ranks, said, right):
+                    return problem
+        return None
+
+    return judge
+
+
+def wrong_cost(
+    name: str, nbytes: int, ranks: int, said: list[Any], right: list[float]
+) -> Problem | None:
+    of = f"{name}, {nbytes} bytes, {ranks} ranks"
+    for got in said:
+        if isinstance(got, bool) or not isinstance(got, int | float):
+            return Problem(f"{of}: it returned {described(got)}, not a number", "types")
+    for what, got, expected in zip(TERMS, said[1:], right[1:], strict=True):
+        if same(got, expected):
+            continue
+        if ranks == 1:
+            return Problem(f"{of}: {got:g} {WORDS[what]}, and there is nobody else", "one_rank")
+        return Problem(
+            f"{of}: {got:.6g} {WORDS[what]}, expected {expected:.6g}",
+            misconception(name, what, nbytes, ranks, got, expected),
+        )
+    if not same(said[0], right[0]):
+        return Problem(f"{of}: {said[0]:.6g} s, expected {right[0]:.6g} s", "sum")
+    return None
+
+
+WORDS = {
+    "messages": "messages, one after the other (the factor of alpha)",
+    "bytes": "bytes on the busiest link (the factor of beta)",
+    "added": "bytes added up by the busiest rank (the factor of gamma)",
+}
+
+
+def same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=0.0)
+
+
+def misconception(
+    name: str, what: str, nbytes: int, ranks: int, got: float, expected: float
+) -> str:
+    """The hint for a wrong factor: which usual mistake leads to just that."""
+    if what == "added":
+        return "added"
+    if same(2 * got, expected):
+        return "one_way"
+    logarithms = (math.log2(ranks), ranks.bit_length() - 1, math.ceil(math.log(ranks)))
+    if name == "tree" and what == "messages" and any(same(got, 2 * n) for n in logarithms):
+        return "levels"
+    if what == "messages":
+        return "latency"
+    if name == "naive" and same(got, 2 * nbytes):
+        return "root"
+    if name == "ring" and got > expected:
+        return "parts"
+    return "halves" if name == "halving_doubling" and got > expected else "bytes"
+
+
+def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
+    """By each function, with α and β of the same launch, as well as the closed form or within 15 %.
+
+    On a busy machine, what is measured may be further off any model than that.
+    """
+    # Where ranks are made to wait before their calls, that is what would be measured.
+    if run.world_size not in MEASURED_AT or run.delayed:
+        return None
+    if missing := no_network(run.evidence):
+        return missing
+    alpha, beta = measured_cost(run)
+    for name in run.inputs[0]["measured"]:
+        took = [elapsed(run.evidence, pair(f"{name} {nbytes}")) for nbytes in SIZES]
+        model = [
+            all_reduce_seconds(ALGORITHMS[name], nbytes, run.world_size, Cost(alpha, beta))
+            for nbytes in SIZES
+        ]
+        own = max(error(model, took), WITHIN)
+        for value in run.values:
+            terms = value["terms"][name]
+            if not all(isinstance(term, int | float) for pair in terms for term in pair):
+                return Problem(f"{name} does not return a number", "types")
+            said = [messages * alpha + nbytes * beta for messages, nbytes in terms]
+            if not error(said, took) <= own * (1 + 1e-6):
+                seconds = " and ".join(f"{t * 1e3:.1f} ms" for t in took)
+                foretold = " and ".join(f"{t * 1e3:.1f} ms" for t in said)
+                return Problem(
+                    f"{name} of 64 kB and 192 kB took {seconds}; with what was measured between "
+                    f"two ranks, your function says {foretold}",
+                    "curve",
+                )
+    return None
+
+
+def measured_cost(run: Run) -> tuple[float, float]:
+    """α and β of the launch, from a short message and its answer and from a train of long ones."""
+    alpha = elapsed(run.evidence, pair("α")) / 2
+    train = elapsed(run.evidence, pair("β")) - (TRAIN + 1) * alpha
+    return alpha, train / (TRAIN * SIZES[0])
+
+
+def pair(name: str) -> tuple[str, str]:
+    return name, f"{name} done"
+
+
+def error(said: list[float], took: list[float]) -> float:
+    """The median of the relative errors."""
+    return median(abs(s / t - 1) for s, t in zip(said, took, strict=True))
+
+
+CHECK = Check(
+    id="alpha_beta",
+    title="What an all-reduce costs",
+    names=tuple(ALGORITHMS),
+    inputs=inputs,
+    drive=drive,
+    expect=expect,
+    link="100mbit",
+    claims=(
+        Claim("naive: everything through rank 0's link", 2, closed_form("naive")),
+        Claim("tree: up a binomial tree and down again", 2, closed_form("tree")),
+        Claim("ring: parts around a ring, twice", 2, closed_form("ring")),
+        Claim(
+            "halving-doubling: half, a quarter, ... and back", 2, closed_form("halving_doubling")
+        ),
+        Claim("they predict what is measured over a slow link", 2, predicts_the_curve),
+    ),
+    hints={
+        "start": "Three counts for each algorithm, on the rank that has most to do: messages, one "
+        "after the other (times alpha); bytes that go over its link in one direction (times beta); "
+        "bytes that it adds up (times gamma). Draw 4 ranks and count.",
+        "latency": "Each message pays its latency, and a step cannot begin before the last one is "
+        "over: count the messages that the busiest rank sends or receives one after the other. A "
+        "ring has 2 (p-1) steps, whatever the parts' size.",
+        "levels": "In each step of a tree as many ranks again take part: 1, 2, 4, ... With 5 ranks "
+        "that takes 3 steps. The number of steps is a whole number: log2, rounded up. "
+        "(p - 1).bit_length() has no rounding errors.",
+        "one_way": "That is half of it. The sum is made by adding up, and then everybody gets it: "
+        "there and back.",
+        "root": "The others may send at the same time, but rank 0 has one link: what arrives there "
+        "arrives one after the other, n bytes from each of the p-1 others. The sum leaves the same "
+        "way.",
+        "parts": "A ring sends parts: in each of the 2 (p-1) steps a rank sends n/p bytes.",
+        "halves": "What is sent gets less in each step: n/2, n/4, n/8, ... They add up to "
+        "(p-1)/p · n. On the way back they double again.",
+        "bytes": "Bytes over one link, in one direction: what a rank sends, or receives, and not "
+        "both; not the bytes of all ranks together. beta is in seconds per byte.",
+        "added": "One addition for each byte that arrives to be added, and none on the way back: "
+        "naive adds p-1 tensors, all on rank 0; a tree one in each step up; ring and "
+        "halving-doubling share the work, (p-1)/p · n on each rank.",
+        "one_rank": "One rank has the sum already: no message, no byte, nothing to add.",
+        "sum": "The three parts are right by themselves, and their sum is not: "
+        "seconds = messages · alpha + bytes · beta + added · gamma.",
+        "types": "Return the seconds as a number, in every case.",
+        "library": "hpml.predict.collectives has these formulas. Here you find them yourself.",
+        "curve": "Measured is an all-reduce over links of 100 Mbit/s, with alpha and beta from "
+        "messages between two of the ranks. Compare the two sizes: does the time grow with the "
+        "bytes as your beta part does?",
+        "raised": "Start from the exception: it names a line of your answer. ranks may be 1, and "
+        "nbytes no multiple of ranks.",
+        "hang": "These are formulas: they send nothing.",
+    },
+)

@@ -1,0 +1,175 @@
+"""Exercise amdahl: speed-up where the problem stays, and where it grows with the ranks.
+
+`strong_speedup(serial, ranks)`, `weak_speedup(serial, ranks)`, `efficiency(speedup, ranks)` and
+`serial_fraction(speedup, ranks)`, all of plain numbers.
+"""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from hpml.checks.compare import described
+from hpml.checks.contract import Check, Claim, Problem, Run
+
+TOLERANCE = 1e-9  # of the value; the formulas have a few operations
+NAMES = ("strong_speedup", "weak_speedup", "efficiency", "serial_fraction")
+
+Formula = Callable[[float, int], float]
+
+
+def amdahl(serial: float, ranks: int) -> float:
+    """1 / (s + (1-s)/p): Amdahl 1967, Validity of the single processor approach."""
+    return 1 / (serial + (1 - serial) / ranks)
+
+
+def gustafson(serial: float, ranks: int) -> float:
+    """s + (1-s) p: Gustafson 1988, Reevaluating Amdahl's law."""
+    return serial + (1 - serial) * ranks
+
+
+def karp_flatt(speedup: float, ranks: int) -> float:
+    """(1/S - 1/p) / (1 - 1/p): Karp and Flatt 1990, Measuring parallel processor performance."""
+    return (1 / speedup - 1 / ranks) / (1 - 1 / ranks)
+
+
+RIGHT: dict[str, Formula] = {
+    "strong_speedup": amdahl,
+    "weak_speedup": gustafson,
+    "efficiency": lambda speedup, ranks: speedup / ranks,
+    "serial_fraction": karp_flatt,
+}
+# What people write instead, and the hint for it
+MISTAKES: dict[str, dict[str, Formula]] = {
+    "strong_speedup": {
+        "swapped": lambda s, p: amdahl(1 - s, p),
+        "grows": gustafson,
+        "seconds": lambda s, p: s + (1 - s) / p,
+    },
+    "weak_speedup": {
+        "swapped": lambda s, p: gustafson(1 - s, p),
+        "stays": amdahl,
+        "per_rank": lambda s, p: gustafson(s, p) / p,
+    },
+    "efficiency": {
+        "percent": lambda speedup, p: 100 * speedup / p,
+        "of_all": lambda speedup, p: speedup,
+        "inverse": lambda speedup, p: p / speedup,
+    },
+    "serial_fraction": {
+        "no_serial": lambda speedup, p: 1 / speedup - 1 / p,
+        "weak_estimate": lambda speedup, p: (p - speedup) / (p - 1),
+        "parallel_share": lambda speedup, p: 1 - karp_flatt(speedup, p),
+        "clamped": lambda speedup, p: max(0.0, karp_flatt(speedup, p)),
+    },
+}
+
+
+def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
+    """The arguments of each function's calls: (fraction or speed-up, ranks), in lists."""
+    draw = random.Random(seed)
+    # None is near 1/2, where a serial and a parallel fraction cannot be told apart.
+    fractions = [draw.uniform(0.01, 0.1), draw.uniform(0.2, 0.4), draw.uniform(0.6, 0.9)]
+    ranks = [draw.randint(2, 8), draw.randint(9, 64), draw.randint(65, 1024)]
+    scaled = [[s, p] for s in fractions for p in ranks]
+    ends = [[0.0, ranks[1]], [1.0, ranks[1]], [fractions[1], 1]]
+    measured = [[p * draw.uniform(0.3, 0.9), p] for p in ranks]
+    superlinear = [[p * draw.uniform(1.05, 1.3), p] for p in ranks[:2]]
+    return [
+        {
+            "strong_speedup": scaled + ends,
+            "weak_speedup": scaled + ends,
+            "efficiency": measured + superlinear + [[1.0, 1]],
+            "serial_fraction": measured + superlinear + [[float(ranks[0]), ranks[0]], [1.0, 5]],
+        }
+    ]
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, list[Any]]:
+    return {
+        name: [getattr(answer, name)(value, ranks) for value, ranks in calls]
+        for name, calls in inputs.items()
+    }
+
+
+def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, list[float]]:
+    return {name: [RIGHT[name](*call) for call in calls] for name, calls in inputs[0].items()}
+
+
+def close(got: float, expected: float) -> bool:
+    return math.isclose(got, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def misconception(name: str, calls: Sequence[Sequence[Any]], got: Sequence[float]) -> str:
+    """The hint for the first usual mistake that explains all that was returned."""
+    for hint, formula in MISTAKES[name].items():
+        if all(close(g, formula(*call)) for g, call in zip(got, calls, strict=True)):
+            return hint
+    return "start"
+
+
+def holds(name: str) -> Callable[[Run], Problem | None]:
+    """The judge of the function `name`."""
+
+    def judge(run: Run) -> Problem | None:
+        calls, got = run.inputs[0][name], run.values[0][name]
+        for (value, ranks), said in zip(calls, got, strict=True):
+            if isinstance(said, bool) or not isinstance(said, int | float):
+                message = f"{name}({value:.4g}, {ranks}) is {described(said)}, not a float"
+                return Problem(message, "types")
+        for (value, ranks), said, right in zip(calls, got, run.expected[name], strict=True):
+            if not close(said, right):
+                message = f"{name}({value:.4g}, {ranks}) is {said:.6g}, expected {right:.6g}"
+                return Problem(message, misconception(name, calls, got))
+        return None
+
+    return judge
+
+
+CHECK = Check(
+    id="amdahl",
+    title="How much faster can it get at all?",
+    names=NAMES,
+    worlds=(1,),
+    process_group=False,
+    inputs=inputs,
+    drive=drive,
+    expect=expect,
+    claims=(
+        Claim("the speed-up of a problem that stays as it is", 2, holds("strong_speedup")),
+        Claim("the speed-up of a problem that grows with the ranks", 1, holds("weak_speedup")),
+        Claim("efficiency is what each rank contributes", 1, holds("efficiency")),
+        Claim("a measured speed-up tells the serial fraction", 1, holds("serial_fraction")),
+    ),
+    hints={
+        "start": "Write down the time of one rank and the time of p ranks, each as serial part "
+        "plus parallel part, and divide. Only the parallel part is shared.",
+        "swapped": "The serial fraction is the part that every run does alone, however many ranks "
+        "there are. Which of your two terms shrinks (or grows) with p? Try s = 0, where nothing is "
+        "serial: p ranks are p times as fast.",
+        "grows": "That is the speed-up of a problem that grows with the ranks, and it has no "
+        "limit. Here the problem stays: with s = 0.1, can any number of ranks be more than 10 "
+        "times as fast?",
+        "stays": "That is Amdahl's law, for a problem of one size. Here p ranks do p times as much "
+        "of the parallel work in the same time; how long would one rank take for all of it?",
+        "seconds": "That is the time that p ranks take, if one rank takes 1. A speed-up is the "
+        "time of one rank divided by it.",
+        "per_rank": "That is the efficiency: the speed-up per rank. The speed-up itself is p times "
+        "as much.",
+        "percent": "Efficiency is a fraction: 1 where p ranks are p times as fast.",
+        "of_all": "A speed-up of 50 is excellent with 64 ranks and poor with 1024. Efficiency is "
+        "the speed-up per rank.",
+        "inverse": "The other way round: half the speed-up is half the efficiency.",
+        "no_serial": "Put a speed-up of 1 into it: nothing was gained, so everything was serial, "
+        "and the fraction should be 1. Solve Amdahl's law for s; (1-s)/p holds an s, too.",
+        "weak_estimate": "That is Gustafson's law solved for s, for a problem that grew with the "
+        "ranks. The speed-up was measured on a problem that stayed: solve Amdahl's law.",
+        "parallel_share": "That is the parallel fraction. The two add up to 1.",
+        "clamped": "A negative result is news: more than p times as fast on p ranks (each rank's "
+        "part may have begun to fit into its cache, say). Return what the formula gives.",
+        "types": "Return a plain float: a number, no tensor and no text.",
+        "raised": "Every call has ranks >= 1 and a serial fraction from 0 to 1, both ends "
+        "included; serial_fraction is asked for 2 ranks and more.",
+    },
+)

@@ -1,0 +1,225 @@
+"""Exercise async_sgd: workers that do not wait for each other, up to a bound.
+
+`serve(weights, learning_rate, steps, staleness)` runs on rank 0, which has no samples and returns
+the weights at the end; `work(weights, gradient, steps)` runs on the others. The rule is that of
+stale synchronous parallel training (Ho et al. 2013, More effective distributed ML via a stale
+synchronous parallel parameter server, section 2): a worker starts its step c once at least
+c - staleness gradients of every worker are in the weights. How that is seen: `_straggler.py`.
+"""
+
+from typing import Any
+
+import torch
+
+from hpml.checks.compare import difference
+from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.m01_parallel_sgd._straggler import (
+    LEARNING_RATE,
+    MODEL,
+    STEPS,
+    drive,
+    inputs,
+    moment,
+    steps_of,
+)
+from hpml.ranks.evidence import Evidence
+
+TOLERANCE = 1e-9  # everything is float64, so that only the order of additions may differ
+
+
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, torch.Tensor]:
+    """By stage, the optimum: the mean of the workers' targets."""
+    return {
+        stage: torch.stack([rank["target"] for rank in ranks[1:] or ranks]).mean(0)
+        for stage, ranks in inputs.items()
+    }
+
+
+def stalled(run: Run) -> Problem | None:
+    """Why the stage in which a worker is held did not come to its end."""
+    evidence = run.stages["held"]
+    if evidence.diagnosis is None:
+        return None
+    of = run.inputs["held"][0]
+    straggler = evidence.ranks[of["straggler"]]
+    released = moment(straggler, "released")
+    if evidence.diagnosis.kind not in ("hang", "limit") or released is not None:
+        return fault(evidence)
+    if moment(straggler, "held") is None:
+        return fault(evidence)
+    made = {
+        rank.rank: sum(mark.name == "end" for mark in rank.marks)
+        for rank in evidence.ranks[1:]
+        if rank is not straggler
+    }
+    strict = all(count == of["needed"] - 1 for count in made.values())
+    slowest = min(made, key=made.get)
+    return Problem(
+        f"while rank {straggler.rank} was held in its gradient {of['hold'] + 1}, rank {slowest} "
+        f"computed {made[slowest]} in all and then waited; with a staleness of {of['staleness']} "
+        f"it may compute {of['needed']}",
+        "strict" if strict else "barrier",
+    )
+
+
+def goes_on(run: Run) -> Problem | None:
+    if problem := stalled(run):
+        return problem
+    evidence, of = run.stages["held"], run.inputs["held"][0]
+    if run.world_size == 1:
+        return None
+    straggler = evidence.ranks[of["straggler"]]
+    released = moment(straggler, "released")
+    if released is None:
+        return computed_all(evidence) or Problem("no worker was ever held", "steps")
+    for rank in evidence.ranks[1:]:
+        ends = [mark.at for mark in rank.marks if mark.name == "end" and mark.at < released]
+        if rank is not straggler and len(ends) < of["needed"]:
+            return Problem(f"rank {rank.rank} computed {len(ends)} gradients meanwhile", "barrier")
+    return None
+
+
+def computed_all(evidence: Evidence) -> Problem | None:
+    for rank in evidence.ranks[1:]:
+        made = sum(mark.name == "end" for mark in rank.marks)
+        if made != STEPS:
+            return Problem(f"rank {rank.rank} computed {made} gradients in {STEPS} steps", "steps")
+    return None
+
+
+def like_weights(value: Any, weights: torch.Tensor) -> bool:
+    alike = isinstance(value, torch.Tensor) and value.shape == weights.shape
+    return alike and value.dtype == weights.dtype
+
+
+def applied_once(run: Run) -> Problem | None:
+    if problem := stalled(run):
+        return problem
+    for stage, evidence in run.stages.items():
+        start, final = run.inputs[stage][0]["weights"], evidence.values[0]["final"]
+        if problem := computed_all(evidence):
+            return problem
+        total = sum((value["total"] for value in evidence.values[1:]), torch.zeros_like(start))
+        right = start - LEARNING_RATE * total
+        if not (found := difference(final, right, TOLERANCE)):
+            continue
+        if not like_weights(final, start):
+            return Problem(f"what serve returns {found}", "types")
+        shares = ((final - start)[MODEL:] / LEARNING_RATE / STEPS).tolist()
+        worker, share = next(
+            ((w, s) for w, s in enumerate(shares, 1) if abs(s - 1) > 1e-6), (0, 1.0)
+        )
+        if not worker:
+            return Problem(f"what serve returns {found} from all gradients' sum", "start")
+        hint = "mean" if abs(share * len(shares) - 1) < 1e-6 else "lost" if share < 1 else "twice"
+        return Problem(
+            f"of rank {worker}'s {STEPS} gradients, {share * STEPS:.4g} are in the weights at the "
+            "end",
+            "sign" if share < 0 else hint,
+        )
+    return None
+
+
+def is_count(number: float) -> bool:
+    """Whether it is how many of a worker's gradients there can be, up to rounding."""
+    return -1e-6 <= number <= STEPS + 1e-6 and abs(number - round(number)) < 1e-6
+
+
+def keeps_the_bound(run: Run) -> Problem | None:
+    if problem := stalled(run):
+        return problem
+    for stage, evidence in run.stages.items():
+        ranks = run.inputs[stage]
+        start = ranks[0]["weights"][MODEL:].tolist()
+        bound = ranks[0]["staleness"]
+        for rank in evidence.ranks[1:]:
+            for number, step in enumerate(steps_of(rank, start)):
+                seen = f"rank {rank.rank}'s gradient {number + 1}"
+                if not all(map(is_count, step.counts)):
+                    own = number == 0
+                    message = f"{seen} was computed on weights that the server never had"
+                    return Problem(message, "own_weights" if own else "protocol")
+                least = number - bound
+                mine = step.counts[rank.rank - 1]
+                if mine < least:
+                    message = f"{seen} was computed on weights with {mine:.0f} of its own in them"
+                    return Problem(f"{message}; {least} at least must be", "stale")
+                for worker, count in enumerate(step.counts, 1):
+                    if count < least:
+                        return Problem(
+                            f"{seen} was begun with {count:.0f} of rank {worker}'s gradients in "
+                            f"the weights; with a staleness of {bound} it has to wait for {least}",
+                            "bound",
+                        )
+    return None
+
+
+def converges(run: Run) -> Problem | None:
+    if problem := stalled(run):
+        return problem
+    for stage, evidence in run.stages.items() if run.world_size > 1 else ():
+        start, final = run.inputs[stage][0]["weights"], evidence.values[0]["final"]
+        if not like_weights(final, start):
+            return Problem(f"what serve returns {difference(final, start)}", "types")
+        before, after = (
+            (weights[:MODEL] - run.expected[stage]).square().sum().item()
+            for weights in (start, final)
+        )
+        if not after < before / 2:
+            return Problem(
+                f"the squared distance to the optimum is {after:.3g} after {STEPS} steps of each "
+                f"worker, from {before:.3g}",
+                "start",
+            )
+    return None
+
+
+CHECK = Check(
+    id="async_sgd",
+    title="Workers that wait for nobody, up to a bound",
+    names=("serve", "work"),
+    inputs=inputs,
+    expect=expect,
+    stages=(Stage("free", drive), Stage("held", drive, dies=True)),
+    claims=(
+        Claim("while one worker is held up, the others go on", 5, goes_on),
+        Claim("every gradient is applied, once and whole", 4, applied_once),
+        Claim("no worker runs further ahead than the bound", 4, keeps_the_bound),
+        Claim("training converges", 2, converges),
+    ),
+    hints={
+        "start": "The server's loop has one message per turn: receive a gradient from whoever "
+        "speaks first, apply it, note whose it was, and send weights to those who may go on now. A "
+        "worker receives weights, computes, and sends its gradient.",
+        "barrier": "A barrier by another name: somebody waits for one particular worker before all "
+        "the others are served. A loop over the workers that receives from each in turn, a round "
+        "that ends when all have come, a collective. dist.recv(tensor) without a source takes what "
+        "comes first, and returns whose it is.",
+        "strict": "One step too early: with a staleness of s, a worker may be s steps ahead of the "
+        "slowest, and it is only held back when it would start a step further ahead than that.",
+        "bound": "Nobody held that worker back. Count each worker's gradients as they come: a "
+        "worker that would get more than staleness steps ahead of the slowest gets its weights "
+        "later, once the slowest has caught up. Who gets weights then may be several workers at "
+        "once.",
+        "stale": "These weights are too old even for the worker itself: it has to receive the "
+        "server's weights in each step, before it computes.",
+        "own_weights": "The worker came with weights of its own, and the server's count: receive "
+        "them before the first gradient.",
+        "protocol": "What arrives at a worker is not what the server had. Do the sender and the "
+        "receiver of each message agree what it is, and is the buffer still in use when the next "
+        "one is written?",
+        "mean": "That is one step for the mean over the workers. Asynchronous SGD takes a step for "
+        "each gradient as it arrives, with the whole learning rate.",
+        "lost": "A gradient that was computed has to be applied, however late it comes: the bound "
+        "is kept by letting fast workers wait, not by throwing the slow one's work away. And is "
+        "the last gradient of each worker received before serve returns?",
+        "twice": "A gradient was applied more than once: apply what was received in this turn, and "
+        "nothing that was there before.",
+        "sign": "Downhill: weights - learning_rate * gradient.",
+        "steps": "Each worker computes `steps` gradients, no more and no less.",
+        "types": "serve returns the server's weights: a float64 tensor of the shape that came in.",
+        "hang": "Count the messages of a worker: weights in, gradient out, `steps` times. Does the "
+        "server receive all of them, does it send to nobody who has finished, and does everyone "
+        "who was held back get the weights at last?",
+    },
+)

@@ -1,0 +1,281 @@
+"""Exercise lr_scaling: which learning rate goes with N ranks, and how training gets there.
+
+`scaled_rate(base_rate, batch_size, ranks, rule)` and `rate_at(step, base_rate, batch_size, ranks,
+rule, warm_up_steps)`. `batch_size` is that of each rank, with one rank as with many: it is there
+because programs have it at hand, and no rule needs it.
+"""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from types import ModuleType
+from typing import Any
+
+from hpml.checks.compare import described
+from hpml.checks.contract import Check, Claim, Problem, Run
+
+TOLERANCE = 1e-9  # of the rate; the formulas have a few operations
+RULES = ("linear", "sqrt")
+AFTER = 4  # steps that are asked for after the warm-up
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One training run. `rule` is "linear" or "sqrt"."""
+
+    base_rate: float
+    batch_size: int
+    ranks: int
+    rule: str
+    warm_up_steps: int
+
+    def __str__(self) -> str:
+        return (
+            f"base_rate {self.base_rate:.4g}, {self.ranks} ranks of {self.batch_size}, "
+            f"{self.rule}, {self.warm_up_steps} warm-up steps"
+        )
+
+
+def scaled(of: Setting) -> float:
+    """k η where each of k ranks brings a batch (Goyal et al. 2017, Accurate, large minibatch SGD,
+    section 2.1), √k η by the other rule (Krizhevsky 2014, One weird trick for parallelizing
+    convolutional neural networks)."""
+    return of.base_rate * (of.ranks if of.rule == "linear" else math.sqrt(of.ranks))
+
+
+def gradual(step: int, of: Setting) -> float:
+    """From η, by a constant amount at each step, to the scaled rate (Goyal et al., section 2.2)."""
+    if step >= of.warm_up_steps:
+        return scaled(of)
+    return of.base_rate + (scaled(of) - of.base_rate) * step / of.warm_up_steps
+
+
+def _ramp(begin: float, end: float, step: float, steps: int) -> float:
+    return begin + (end - begin) * min(step / steps, 1.0) if steps else end
+
+
+# What people write instead, and the hint for it: of the scaled rate, then of the rate at a step
+SCALED: dict[str, Callable[[Setting], float]] = {
+    "batch": lambda of: scaled(of) * of.batch_size,
+    "batch_only": lambda of: of.base_rate * of.batch_size,
+    "of_256": lambda of: scaled(of) * of.batch_size / 256,
+    "root_of_all": lambda of: math.sqrt(of.base_rate * of.ranks),
+    "linear_always": lambda of: of.base_rate * of.ranks,
+    "divided": lambda of: of.base_rate**2 / scaled(of),
+}
+AT: dict[str, Callable[[int, Setting], float]] = {
+    "no_warm_up": lambda step, of: scaled(of),
+    "from_zero": lambda step, of: _ramp(0.0, scaled(of), step, of.warm_up_steps),
+    "one_early": lambda step, of: _ramp(of.base_rate, scaled(of), step + 1, of.warm_up_steps),
+    "one_late": lambda step, of: _ramp(
+        of.base_rate, scaled(of), max(step - 1, 0), of.warm_up_steps
+    ),
+    "from_zero_early": lambda step, of: _ramp(0.0, scaled(of), step + 1, of.warm_up_steps),
+    "constant": lambda step, of: of.base_rate if step < of.warm_up_steps else scaled(of),
+    "factor": lambda step, of: (
+        of.base_rate * (scaled(of) / of.base_rate) ** _ramp(0.0, 1.0, step, of.warm_up_steps)
+    ),
+    "goes_on": lambda step, of: (
+        of.base_rate + (scaled(of) - of.base_rate) * step / max(of.warm_up_steps, 1)
+    ),
+    "to_linear": lambda step, of: _ramp(
+        of.base_rate, of.base_rate * of.ranks, step, of.warm_up_steps
+    ),
+}
+
+
+def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
+    """Settings: both rules, a few ranks and many, one rank, and no warm-up at all."""
+    draw = random.Random(seed)
+    few, many = draw.randint(2, 8), draw.randint(40, 300)
+    batches = [n for n in (24, 32, 48, 64, 96, 128) if n not in (few, many)]
+
+    def setting(ranks: int, rule: str, warm_up_steps: int) -> dict[str, Any]:
+        rate = draw.uniform(0.01, 0.2)
+        return asdict(Setting(rate, draw.choice(batches), ranks, rule, warm_up_steps))
+
+    settings = [
+        setting(ranks, rule, draw.randint(5, 12)) for ranks in (few, many) for rule in RULES
+    ]
+    return [[*settings, setting(1, RULES[0], 6), setting(few, RULES[1], 0)]]
+
+
+def drive(answer: ModuleType, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each setting: the scaled rate, and the rate at each step up to some after the warm-up."""
+    return [
+        {
+            "scaled": answer.scaled_rate(
+                of["base_rate"], of["batch_size"], of["ranks"], of["rule"]
+            ),
+            "at": [
+                answer.rate_at(
+                    step,
+                    of["base_rate"],
+                    of["batch_size"],
+                    of["ranks"],
+                    of["rule"],
+                    of["warm_up_steps"],
+                )
+                for step in range(of["warm_up_steps"] + AFTER)
+            ],
+        }
+        for of in inputs
+    ]
+
+
+def expect(inputs: list[list[dict[str, Any]]], world_size: int) -> list[dict[str, Any]]:
+    settings = [Setting(**of) for of in inputs[0]]
+    return [
+        {
+            "scaled": scaled(of),
+            "at": [gradual(step, of) for step in range(of.warm_up_steps + AFTER)],
+        }
+        for of in settings
+    ]
+
+
+def close(got: float, expected: float) -> bool:
+    return math.isclose(got, expected, rel_tol=TOLERANCE)
+
+
+def unusable(what: str, said: Any) -> Problem | None:
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        return Problem(f"{what} is {described(said)}, not a float", "types")
+    return None
+
+
+def scaled_by(rule: str) -> Callable[[Run], Problem | None]:
+    """The judge of the scaled rates of one rule."""
+
+    def judge(run: Run) -> Problem | None:
+        rows = list(zip(settings_of(run), run.values[0], run.expected, strict=True))
+        rows = [row for row in rows if row[0].rule == rule]
+        for of, said, _ in rows:
+            if problem := unusable(f"scaled_rate with {of}", said["scaled"]):
+                return problem
+        for of, said, right in rows:
+            if close(said["scaled"], right["scaled"]):
+                continue
+            hint = next(
+                (
+                    name
+                    for name, formula in SCALED.items()
+                    if all(close(got["scaled"], formula(of)) for of, got, _ in rows)
+                ),
+                "start",
+            )
+            got = f"{said['scaled']:.6g}, expected {right['scaled']:.6g}"
+            return Problem(f"with {of}, the scaled rate is {got}", hint)
+        return None
+
+    return judge
+
+
+def settings_of(run: Run) -> Sequence[Setting]:
+    return [Setting(**of) for of in run.inputs[0]]
+
+
+def at_steps(which: Callable[[int, Setting], bool]) -> Callable[[Run], Problem | None]:
+    """The judge of the rates at the steps for which `which(step, setting)` is true."""
+
+    def judge(run: Run) -> Problem | None:
+        rows = list(zip(settings_of(run), run.values[0], run.expected, strict=True))
+        for of, said, right in rows:
+            for step, (got, expected) in enumerate(zip(said["at"], right["at"], strict=True)):
+                if not which(step, of):
+                    continue
+                if problem := unusable(f"rate_at({step}, ...) with {of}", got):
+                    return problem
+                if not close(got, expected):
+                    message = f"with {of}, the rate at step {step} is {got:.6g}, "
+                    hint = misconception([row[:2] for row in rows])
+                    return Problem(f"{message}expected {expected:.6g}", hint)
+        return None
+
+    return judge
+
+
+def misconception(rows: Sequence[tuple[Setting, dict[str, Any]]]) -> str:
+    """The hint for the first usual mistake that explains all rates at all steps."""
+    for hint, formula in AT.items():
+        if all(
+            isinstance(got, int | float) and close(got, formula(step, of))
+            for of, said in rows
+            for step, got in enumerate(said["at"])
+        ):
+            return hint
+    return "ramp"
+
+
+CHECK = Check(
+    id="lr_scaling",
+    title="A learning rate for N ranks, and the way there",
+    names=("scaled_rate", "rate_at"),
+    worlds=(1,),
+    process_group=False,
+    inputs=inputs,
+    drive=drive,
+    expect=expect,
+    claims=(
+        Claim("the linear rule: k ranks, k times the rate", 2, scaled_by("linear")),
+        Claim("the square-root rule: k ranks, √k times the rate", 2, scaled_by("sqrt")),
+        Claim(
+            "the warm-up starts at the rate of one rank",
+            2,
+            at_steps(lambda step, of: step == 0 < of.warm_up_steps),
+        ),
+        Claim(
+            "each step of the warm-up adds the same",
+            2,
+            at_steps(lambda step, of: 0 < step < of.warm_up_steps),
+        ),
+        Claim(
+            "after the warm-up the scaled rate stays",
+            2,
+            at_steps(lambda step, of: step >= of.warm_up_steps),
+        ),
+    ),
+    hints={
+        "start": "Each of k ranks brings a batch as large as one rank had alone: the global batch "
+        "is k times as large. By how much does each rule raise the rate then?",
+        "batch": "What counts is by how much the batch has grown, not how large it is. base_rate "
+        "was found with batches of batch_size; k ranks bring k of them.",
+        "batch_only": "The rate was found with this very batch size: nothing to be scaled for "
+        "that. What has grown is the number of ranks that bring one.",
+        "of_256": "0.1 per 256 samples is the rate of one paper's network (Goyal et al. 2017). "
+        "Here base_rate belongs to batch_size, whatever that is, and the rest is the number of "
+        "ranks.",
+        "root_of_all": "The root is taken of the factor by which the batch has grown, and not of "
+        "the rate: √k · base_rate.",
+        "linear_always": "That is the linear rule. By the square-root rule 4 ranks train with "
+        "twice the rate.",
+        "divided": "A larger batch has a less noisy gradient, so it can go further in one step: "
+        "the rate grows.",
+        "no_warm_up": "That is the scaled rate from the first step on. The first steps are when a "
+        "large rate does most harm: start with what one rank would take, and get there in "
+        "warm_up_steps steps.",
+        "from_zero": "That starts at 0: the first step changes nothing at all. The gradual warm-up "
+        "starts from the rate that is known to work for one rank.",
+        "from_zero_early": "That starts below the rate that is known to work for one rank, at a "
+        "share of the scaled rate. Step 0 has base_rate, and step warm_up_steps is the first that "
+        "has the scaled rate.",
+        "one_early": "One step too early: step 0 has base_rate, nothing added yet, and step "
+        "warm_up_steps is the first that has the scaled rate.",
+        "one_late": "One step too late: step 1 has the first increment already, and step "
+        "warm_up_steps the scaled rate.",
+        "constant": "A jump at the end of a constant warm-up is what the gradual one is there to "
+        "avoid: add the same amount at each step.",
+        "factor": "That multiplies by the same factor at each step. Here each step adds the same "
+        "amount.",
+        "goes_on": "The rate goes on rising after the warm-up. From step warm_up_steps on, it "
+        "stays.",
+        "to_linear": "The warm-up ends at the linear rule's rate, whichever rule was asked for. It "
+        "should end where scaled_rate says.",
+        "ramp": "Three values fix it: step 0 has base_rate, step warm_up_steps and all later ones "
+        "have the scaled rate, and between them each step adds the same amount. Is it a "
+        "whole-number division that loses the fraction?",
+        "types": "Return a plain float: a number, no tensor and no text.",
+        "raised": "warm_up_steps may be 0: then there is no warm-up, and nothing to divide by it.",
+    },
+)

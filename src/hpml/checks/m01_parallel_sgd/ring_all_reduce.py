@@ -1,0 +1,340 @@
+"""Exercise ring_all_reduce: parts of the tensor go round a ring, to be added up and then as sums.
+
+`ring_all_reduce(tensor) -> None`, in place.
+"""
+
+import time
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from hpml.checks.budget import over_bytes, over_seconds
+from hpml.checks.compare import difference
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.m01_parallel_sgd._sums import LIBRARY, borrowed, draw_tensor, wrong_sum
+from hpml.link import parse_rate
+from hpml.predict.collectives import all_reduce_bytes, seconds
+from hpml.ranks import mark
+from hpml.ranks.evidence import Call, RankEvidence
+
+LINK = "100mbit"
+LONG = 72_000  # elements, float32, of each tensor that is weighed and timed; 2, 3 and 4 divide it
+IN_A_ROW = 3  # of them are timed, one after the other
+STRIDE = 61  # of those that come back
+TIMED_AT = (2, 3)  # ranks: with 4, the grader makes them late, and that would be timed
+MOST_TIMES = 5  # that it is timed where it was slow: a busy machine may have been why
+GOOD = 1.25  # times what the known good messages take
+ENOUGH = 1.15  # times the same; not timed again below
+CALM = 1.5  # times the bound; where the known good messages take more, all is timed twice
+MESSAGES = ("send", "recv", "barrier")
+
+
+def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
+    """By stage, for each rank: tensors by name, of the same shapes on all ranks."""
+    draw = torch.Generator().manual_seed(seed)
+    lengths = (0, 1, world_size + 1, 1001 + 12 * (seed % 40))
+    dtypes = (torch.float32, torch.float64, torch.int64)
+    bound = seconds(all_reduce_bytes(world_size, 4 * LONG * IN_A_ROW), parse_rate(LINK))
+    even = [
+        {
+            "tensors": {
+                "24 elements": draw_tensor(draw, torch.float32, 24),
+                "a matrix of float64": draw_tensor(draw, torch.float64, 12, 7),
+                "a tensor of int64": draw_tensor(draw, torch.int64, 3, 5, 4),
+            },
+            "row": draw_tensor(draw, torch.float32, LONG // 200),
+            "bound": bound if world_size in TIMED_AT else None,
+        }
+        for _ in range(world_size)
+    ]
+    odd = [
+        {
+            f"{length} element{'s' * (length != 1)}": draw_tensor(draw, dtypes[k % 3], length)
+            for k, length in enumerate(lengths)
+        }
+        for _ in range(world_size)
+    ]
+    return {"even": even, "odd": odd}
+
+
+def in_place(answer: ModuleType, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What stands in each tensor afterwards."""
+    after = {name: tensor.clone() for name, tensor in tensors.items()}
+    for tensor in after.values():
+        answer.ring_all_reduce(tensor)
+    return after
+
+
+def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Short tensors; then long ones, timed, again if they were slow. Of those, a few elements.
+
+    `known` is how many times as much as a long tensor needs was sent for comparison.
+    """
+    after = in_place(answer, inputs["tensors"])
+    given, bound = inputs["row"].repeat(200), inputs["bound"]
+    long = [given.clone()]
+    answer.ring_all_reduce(long[0])
+    known, times = 0, []
+    while bound is not None and is_unclear(times, bound):
+        best = timed("messages", pass_round, [given.clone()] * IN_A_ROW)
+        more = [given.clone() for _ in range(IN_A_ROW)]
+        times.append([best, timed("ring", answer.ring_all_reduce, more)])
+        known, long = known + IN_A_ROW, long + more
+    few = [tensor[::STRIDE].clone() for tensor in long]
+    return {"after": after, "long": few, "known": known, "borrowed": borrowed()}
+
+
+def is_unclear(times: list[list[float]], bound: float) -> bool:
+    """Whether to time again. What the slowest rank has seen decides for all."""
+    if not times:
+        return True
+    best, took = (min(each) for each in zip(*times, strict=True))
+    seen = torch.tensor([took / max(best, bound) > ENOUGH, best / bound > CALM]).int()
+    dist.all_reduce(seen, dist.ReduceOp.MAX)
+    slow, busy = seen.tolist()
+    return len(times) < (MOST_TIMES if slow else 2 if busy else 0)
+
+
+def timed(name: str, work: Any, tensors: list[torch.Tensor]) -> float:
+    dist.barrier()
+    started = time.perf_counter()
+    mark(name)
+    for tensor in tensors:
+        work(tensor)
+    mark(f"{name} done")
+    return time.perf_counter() - started
+
+
+def pass_round(tensor: torch.Tensor) -> None:
+    """The known good way to use the links: as many messages, as long ones, with nothing done."""
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    part = tensor[: len(tensor) // world_size]
+    arrived = torch.empty_like(part)
+    for _ in range(2 * (world_size - 1)):
+        receive = dist.irecv(arrived, (rank - 1) % world_size)
+        send = dist.isend(part, (rank + 1) % world_size)
+        receive.wait()
+        send.wait()
+
+
+def odd(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
+    return in_place(answer, inputs)
+
+
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
+    def total(ranks: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        return {name: torch.stack([rank[name] for rank in ranks]).sum(0) for name in ranks[0]}
+
+    return {
+        "even": total([rank["tensors"] for rank in inputs["even"]]),
+        "odd": total(inputs["odd"]),
+        "row": torch.stack([rank["row"] for rank in inputs["even"]]).sum(0),
+    }
+
+
+def sum_is_everywhere(run: Run) -> Problem | None:
+    stage = run.stages["even"]
+    given = [rank["tensors"] for rank in run.inputs["even"]]
+    after = [value["after"] for value in stage.values]
+    if problem := wrong_sums(run, given, after, run.expected["even"]):
+        return problem
+    rows = [rank["row"].repeat(200)[::STRIDE] for rank in run.inputs["even"]]
+    right = run.expected["row"].repeat(200)[::STRIDE]
+    for rank, value in enumerate(stage.values):
+        for got in value["long"]:
+            if found := wrong_sum(got, rows, right):
+                return Problem(f"a tensor of {LONG} elements, rank {rank}: it {found[0]}", "order")
+    return None
+
+
+def lengths_do_not_matter(run: Run) -> Problem | None:
+    if problem := fault(run.stages["odd"]):
+        return problem
+    after = run.stages["odd"].values
+    problem = wrong_sums(run, run.inputs["odd"], after, run.expected["odd"])
+    if problem and not sum_is_everywhere(run):
+        return Problem(problem.message, "tail")
+    return problem
+
+
+def wrong_sums(run: Run, given: Any, after: Any, expected: dict[str, Any]) -> Problem | None:
+    for name, right in expected.items():
+        tensors = [rank[name] for rank in given]
+        for rank, tensors_after in enumerate(after):
+            got = tensors_after[name]
+            if found := wrong_sum(got, tensors, right):
+                hint = misconception(run, got, tensors[rank], found[1])
+                return Problem(f"{name}, rank {rank}: the tensor {found[0]}", hint)
+    return None
+
+
+def misconception(run: Run, got: Any, own: torch.Tensor, made: list[float] | None) -> str:
+    """The hint for a wrong sum: which usual mistake leads to just that."""
+    if not difference(got, own):
+        return "unchanged"
+    if made == [1 / run.world_size] * run.world_size:
+        return "mean"
+    sent = sum(call.nbytes for call in sends_of(run.stages["even"].ranks[0]))
+    if 0 < sent <= 0.6 * bytes_needed(run):
+        return "half"
+    return "twice" if made and max(made) > 1 else "order"
+
+
+def own_calls(rank: RankEvidence) -> list[Call]:
+    """The answer's calls: those of the drive come from no line of it."""
+    return [call for call in rank.calls if call.line is not None]
+
+
+def sends_of(rank: RankEvidence) -> list[Call]:
+    return [call for call in own_calls(rank) if call.operation == "send"]
+
+
+def bytes_needed(run: Run) -> float:
+    """From each rank, in the stage with the link."""
+    short = sum(tensor.nbytes for tensor in run.expected["even"].values())
+    long = 4 * LONG * len(run.stages["even"].values[0]["long"])
+    return all_reduce_bytes(run.world_size, short + long)
+
+
+def round_the_ring(run: Run) -> Problem | None:
+    stage = run.stages["even"]
+    following = {}
+    for rank in stage.ranks:
+        for call in own_calls(rank):
+            if call.operation not in MESSAGES:
+                return Problem(
+                    f"rank {rank.rank} is in {call.operation} (line {call.line} of your answer)",
+                    "collective",
+                )
+        if stage.values[rank.rank]["borrowed"]:
+            return Problem(f"rank {rank.rank} has imported {LIBRARY}", "library")
+        peers = {call.detail.split()[1].rstrip(",") for call in sends_of(rank)}
+        if run.world_size > 1 and not peers:
+            return Problem(f"rank {rank.rank} sends nothing to anybody", "unchanged")
+        if len(peers) > 1:
+            ranks = " and ".join(sorted(peers))
+            return Problem(f"rank {rank.rank} sends to the ranks {ranks}", "neighbours")
+        following[rank.rank] = int(peers.pop()) if peers else 0
+    at, met = 0, set()
+    while at not in met:
+        met.add(at)
+        at = following[at]
+    if len(met) < run.world_size:
+        return Problem(f"what rank 0 sends comes by {len(met)} of the ranks only", "neighbours")
+    return None
+
+
+def as_few_bytes_as_can_be(run: Run) -> Problem | CannotJudge | None:
+    if run.world_size == 1:
+        return None
+    stage, bound = run.stages["even"], bytes_needed(run)
+    for rank in stage.ranks:
+        sent = sum(call.nbytes for call in sends_of(rank))
+        if sent > 1.05 * bound:
+            largest = max(call.nbytes for call in sends_of(rank))
+            return Problem(
+                f"rank {rank.rank} sends {sent / bound:.2f} times the bytes that are needed, "
+                f"2 (p-1)/p of the tensors'; its longest message has {largest} bytes",
+                "whole" if largest >= 4 * LONG else "bytes",
+            )
+        if rank.traffic is not None and rank.traffic.sent_bytes < bound / 2:
+            told = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
+            return Problem(f"{told}: the tensors' parts cannot be among them", "half")
+    reference = all_reduce_bytes(run.world_size, 4 * LONG * stage.values[0]["known"])
+    return over_bytes(stage, [bound] * run.world_size, "bytes", besides=reference)
+
+
+def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
+    # Where ranks are made to wait before their calls, that is what would be timed.
+    if run.world_size not in TIMED_AT or run.delayed:
+        return None
+    return over_seconds(
+        run.stages["even"],
+        ("ring", "ring done"),
+        run.inputs["even"][0]["bound"],
+        slow_because(run.stages["even"].ranks),
+        slack=GOOD,
+        reference=("messages", "messages done"),
+    )
+
+
+def slow_because(ranks: tuple[RankEvidence, ...]) -> str:
+    """The hint for links that were not busy all the time: how each rank's first two calls go."""
+    found = set()
+    for rank in ranks:
+        begins = next(mark.at for mark in rank.marks if mark.name == "ring")
+        calls = [call for call in own_calls(rank) if call.issued >= begins][:2]
+        if len(calls) == 2 and {call.operation for call in calls} == {"send", "recv"}:
+            first, second = calls
+            one_by_one = first.finished is not None and first.finished <= second.issued
+            found.add("turns" if one_by_one else "late" if first.operation == "send" else "slow")
+    return next((hint for hint in ("turns", "late") if hint in found), "slow")
+
+
+CHECK = Check(
+    id="ring_all_reduce",
+    title="All-reduce around a ring",
+    names=("ring_all_reduce",),
+    inputs=inputs,
+    expect=expect,
+    stages=(Stage("even", even, link=LINK), Stage("odd", odd, dies=True)),
+    claims=(
+        Claim("every rank has the sum, in the tensor itself", 5, sum_is_everywhere),
+        Claim("a tensor of any length is added up", 4, lengths_do_not_matter),
+        Claim("messages go round a ring, by send and recv", 3, round_the_ring),
+        Claim("no rank sends more than 2 (p-1)/p of the bytes", 4, as_few_bytes_as_can_be),
+        Claim("over a slow link, that is all it takes", 4, as_fast_as_the_links),
+    ),
+    hints={
+        "start": "Two loops of p-1 steps. In each step a rank sends one part to the right and "
+        "receives another from the left. In the first loop what comes is added to the rank's own; "
+        "in the second it takes its place. Write down for 3 ranks who sends which part in which "
+        "step before you write code.",
+        "unchanged": "The tensor that was given must hold the sum afterwards; what is returned is "
+        "not looked at. Parts that share its memory (tensor.view(-1), slices, tensor_split) can be "
+        "written to; a sum that is made elsewhere must be copied back.",
+        "mean": "That is the mean. Who wants it divides afterwards; an all-reduce adds up.",
+        "half": "Half of the way: after p-1 steps each rank has the whole sum of one part, and "
+        "something unfinished in the others. The second loop sends the finished parts round.",
+        "twice": "Something was added more than once. In the second loop (all-gather) what arrives "
+        "is finished: it replaces what is there. And in the first, p-1 steps are enough: in the "
+        "p-th a part would come back to where it began.",
+        "order": "Which part, in which step? What a rank sends in a step is what it received (and "
+        "added up) in the step before: rank r begins with part r, then sends r-1, r-2, … (modulo "
+        "p). After the first loop it holds the sum of part r+1, and that is where the second one "
+        "begins.",
+        "tail": "It holds where p divides the length. Parts need not be equally long: "
+        "Tensor.tensor_split makes p parts of any length. The place to receive into must be as "
+        "long as the part that comes.",
+        "neighbours": "In a ring each rank knows two others: it sends to the right, "
+        "(rank + 1) % p, and receives from the left, (rank - 1) % p, in every step.",
+        "collective": "That is one of the library's collectives, and how it is done is what you "
+        "write here. dist.isend and dist.irecv (or send and recv) are enough.",
+        "library": "hpml.allreduce has this algorithm, to be timed and drawn in the lecture. Here "
+        "you write it.",
+        "whole": "The whole tensor goes round the ring: p-1 times n bytes from each rank. Cut it "
+        "into p parts, one for each rank to be added up at, and send one part in each step.",
+        "bytes": "Count one rank's bytes: p-1 steps to add up, p-1 steps to hand round, a p-th of "
+        "the tensor in each. Is there a step too many, or a part that is sent twice?",
+        "turns": "Some ranks receive while others send, and then the other way round: each link is "
+        "in use in one direction at a time, half of what it can do. Let every rank send and "
+        "receive at the same time: start both (irecv, isend), then wait for both.",
+        "late": "Each rank sends before it has said where it wants to receive. Gloo, like MPI with "
+        "long messages, lets data set out when the receiver is ready; that word is short, but it "
+        "queues behind the data that this rank is sending. Post the receive (irecv) before the "
+        "send.",
+        "slow": "The right bytes, but the link is idle in between. Messages of a p-th of the "
+        "tensor, 2 (p-1) of them; in each step the receive is posted first, then the send, and "
+        "then both are waited for.",
+        "raised": "Start from the exception: it names a line of your answer. Tensor.chunk(p) may "
+        "give fewer than p parts (4 ranks, 5 elements: 3 parts); tensor_split gives p, some of "
+        "them empty. With one rank there is nobody to send to.",
+        "killed": "Gloo ends the process when a message is longer than the place that it is to "
+        "arrive in: that must have the length and the dtype of the part that comes.",
+        "hang": "A send is complete when its receive is there. If every rank first sends and then "
+        "receives, nobody ever comes to receive. isend and irecv return at once: start both, then "
+        "wait for both.",
+    },
+)

@@ -1,0 +1,251 @@
+"""Exercise sync_sgd: one step of SGD on all ranks together, equal to one process's on all samples.
+
+`start(weights)` makes the ranks alike, `step(weights, x, y, learning_rate)` takes the step; both
+return the weights. The loss is a mean over samples, ½ (x·w - y)², so that the mistakes of averaging
+show in the figures.
+"""
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from hpml.checks.compare import difference
+from hpml.checks.contract import Check, Claim, Problem, Run
+
+FEATURES = 6
+STEPS = 2  # of each kind of shards
+LEARNING_RATE = 0.25
+TOLERANCE = 1e-9  # everything is float64, so that only the order of additions may differ
+LARGEST = 8 * 4 * (FEATURES + 2)  # bytes per rank and step: a few gradients, and no samples
+KINDS = ("shards of one length", "shards of different lengths", "a rank without samples")
+
+Shard = list[torch.Tensor]  # x float64 (n, FEATURES) and y float64 (n,)
+
+
+def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
+    """For each rank: starting weights of its own, weights that all share, and its shards.
+
+    Shards differ in what they are drawn from, so that a mean of the ranks' means is far from the
+    mean.
+    """
+    draw = torch.Generator().manual_seed(seed)
+
+    def vector() -> torch.Tensor:
+        return torch.randn(FEATURES, generator=draw, dtype=torch.float64)
+
+    def shard(length: int, rank: int) -> Shard:
+        x = torch.randn(length, FEATURES, generator=draw, dtype=torch.float64)
+        noise = torch.randn(length, generator=draw, dtype=torch.float64)
+        return [x, x @ laws[rank] + 0.1 * noise]
+
+    laws = [3 * vector() for _ in range(world_size)]
+    empty = int(torch.randint(0, world_size, (), generator=draw)) if world_size > 1 else None
+    order = torch.randperm(world_size, generator=draw).tolist()
+    uneven = [5 + 13 * place for place in order]
+    lengths = {
+        KINDS[0]: [16] * world_size,
+        KINDS[1]: uneven,
+        KINDS[2]: [0 if rank == empty else length for rank, length in enumerate(uneven)],
+    }
+    shared = vector()
+    return [
+        {
+            "own": vector(),
+            "shared": shared,
+            "shards": {
+                kind: [shard(of_rank[rank], rank) for _ in range(STEPS)]
+                for kind, of_rank in lengths.items()
+            },
+        }
+        for rank in range(world_size)
+    ]
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """What `start` makes of the rank's own weights, and the weights after each step, by shards."""
+    start = answer.start(inputs["own"].clone())
+    after: dict[str, list[Any]] = {}
+    for kind, shards in inputs["shards"].items():
+        weights = inputs["shared"].clone()
+        after[kind] = []
+        for x, y in shards:
+            weights = answer.step(weights, x.clone(), y.clone(), LEARNING_RATE)
+            after[kind].append(weights.clone() if isinstance(weights, torch.Tensor) else weights)
+            if not isinstance(weights, torch.Tensor):
+                break
+    return {"start": start, "after": after}
+
+
+def gradient_sum(weights: torch.Tensor, shard: Shard) -> torch.Tensor:
+    """The sum of the samples' gradients: xᵀ (x w - y)."""
+    x, y = shard
+    return x.T @ (x @ weights - y)
+
+
+def big_batch(weights: torch.Tensor, shards: Sequence[Shard]) -> torch.Tensor:
+    """The weights after one step of one process that has all shards' samples."""
+    samples = sum(len(y) for _, y in shards)
+    total = sum(gradient_sum(weights, shard) for shard in shards)
+    return weights - LEARNING_RATE * total / samples
+
+
+def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, Any]:
+    """By kind of shards: the weights `after` each step, and what usual mistakes make of the first.
+
+    `means` is the mean of the ranks' means, by ranks and by ranks with samples; `sum` the means
+    added up, or nothing divided at all; `alone` each rank's own step.
+    """
+    expected = {}
+    for kind in KINDS:
+        steps = [[rank["shards"][kind][step] for rank in inputs] for step in range(STEPS)]
+        weights, after = inputs[0]["shared"], []
+        for shards in steps:
+            weights = big_batch(weights, shards)
+            after.append(weights)
+        start = inputs[0]["shared"]
+        filled = [shard for shard in steps[0] if len(shard[1])]
+        means = [gradient_sum(start, shard) / len(shard[1]) for shard in filled]
+        totals = sum(gradient_sum(start, shard) for shard in filled)
+
+        def stepped(gradient: torch.Tensor, start: torch.Tensor = start) -> torch.Tensor:
+            return start - LEARNING_RATE * gradient
+
+        samples = sum(len(y) for _, y in filled)
+        expected[kind] = {
+            "after": after,
+            "mistakes": {
+                "sum": [stepped(sum(means)), stepped(totals)],
+                "means": [stepped(sum(means) / n) for n in (world_size, len(filled))],
+                "twice": [stepped(totals / samples / world_size)],
+                "alone": [stepped(mean) for mean in means],
+                "unchanged": [start],
+            },
+        }
+    return expected
+
+
+def starts_alike(run: Run) -> Problem | None:
+    root = run.inputs[0]["own"]
+    mean = torch.stack([rank["own"] for rank in run.inputs]).mean(0)
+    for rank, value in enumerate(run.values):
+        if found := difference(value["start"], root):
+            if not isinstance(value["start"], torch.Tensor):
+                return Problem(f"what start returns on rank {rank} {found}", "types")
+            seen = f"rank {rank} does not start from rank 0's weights: what start returns {found}"
+            if not difference(value["start"], run.inputs[rank]["own"]):
+                return Problem(f"{seen}, and is its own", "no_sync")
+            averaged = not difference(value["start"], mean, TOLERANCE)
+            return Problem(seen, "start_mean" if averaged else "no_sync")
+    return None
+
+
+def misconception(mistakes: dict[str, list[torch.Tensor]], got: torch.Tensor) -> str:
+    """The hint for wrong weights after a first step: which usual mistake leads to just these."""
+    for hint, candidates in mistakes.items():
+        if any(not difference(got, weights, TOLERANCE) for weights in candidates):
+            return hint
+    return "start"
+
+
+def kind_of(tensor: torch.Tensor) -> tuple[torch.Size, torch.dtype]:
+    return tensor.shape, tensor.dtype
+
+
+def follows_the_big_batch(run: Run, kind: str) -> Problem | None:
+    expected = run.expected[kind]
+    for step, right in enumerate(expected["after"]):
+        for rank, value in enumerate(run.values):
+            after = value["after"][kind]
+            got = after[step] if step < len(after) else None
+            found = difference(got, right, TOLERANCE)
+            if found is None:
+                continue
+            message = (
+                f"{kind}: after step {step + 1}, rank {rank}'s weights are not those of one "
+                f"process with all samples: what step returns {found}"
+            )
+            if not isinstance(got, torch.Tensor) or kind_of(got) != kind_of(right):
+                hint = "types"
+            elif not torch.isfinite(got).all():
+                hint = "nan"
+            else:
+                hint = misconception(expected["mistakes"], got) if step == 0 else "start"
+            return Problem(message, hint)
+    return None
+
+
+def equal_shards(run: Run) -> Problem | None:
+    return follows_the_big_batch(run, KINDS[0])
+
+
+def uneven_shards(run: Run) -> Problem | None:
+    return follows_the_big_batch(run, KINDS[1])
+
+
+def no_samples(run: Run) -> Problem | None:
+    return follows_the_big_batch(run, KINDS[2])
+
+
+def samples_stay(run: Run) -> Problem | None:
+    """By the ledger, over the whole launch: every step of every kind, and the start."""
+    most = LARGEST * (STEPS * len(KINDS) + 1)
+    for rank in run.evidence.ranks if run.world_size > 1 else ():
+        if not rank.calls:
+            return Problem(f"rank {rank.rank} has told the others nothing", "alone")
+        if (sent := sum(call.nbytes for call in rank.calls)) > most:
+            return Problem(
+                f"rank {rank.rank} put {sent} bytes into its calls; a gradient is "
+                f"{8 * FEATURES} bytes, and {STEPS * len(KINDS)} steps need no more than {most}",
+                "samples",
+            )
+    return None
+
+
+CHECK = Check(
+    id="sync_sgd",
+    title="One step on all ranks is one step on one big batch",
+    names=("start", "step"),
+    inputs=inputs,
+    drive=drive,
+    expect=expect,
+    claims=(
+        Claim("every rank starts from rank 0's weights", 2, starts_alike),
+        Claim("a step on equal shards is that of one process", 3, equal_shards),
+        Claim("so is a step on shards of different lengths", 3, uneven_shards),
+        Claim("a rank without samples takes part and changes nothing", 1, no_samples),
+        Claim("gradients travel, samples stay where they are", 1, samples_stay),
+    ),
+    hints={
+        "start": "Write down the gradient of the mean loss over all samples: a sum over all "
+        "samples, divided by the number of all samples. Which part of the sum can this rank "
+        "compute, and who adds up the parts?",
+        "no_sync": "Equal gradients keep equal weights equal; they do not make different weights "
+        "equal. Before the first step, one rank's weights have to get to all: dist.broadcast.",
+        "start_mean": "That is the mean of all starting weights. Rank 0's count: it may have "
+        "loaded them from a file.",
+        "sum": "Added up, and divided by too little. The loss of the big batch is a mean over all "
+        "samples of all ranks; a sum of gradients is a learning rate that grows with the ranks.",
+        "means": "That is the mean of the ranks' means: a rank with 5 samples weighs as much as "
+        "one with 40. It is right only while all shards are of one length. Sums can be added, and "
+        "so can counts.",
+        "twice": "Divided by the samples and by the ranks: one of the two is enough. Who has "
+        "divided already?",
+        "alone": "These are the weights after a step on one rank's own samples. The parts of the "
+        "gradient have to meet: dist.all_reduce.",
+        "unchanged": "The weights that came back are those that went in. w - learning_rate * g is "
+        "a new tensor: return it.",
+        "nan": "0 / 0: a mean over no samples. A rank without samples has a sum of gradients, "
+        "which is zero, and a count, which is zero, too. Divide after both were added up.",
+        "types": "start and step return the weights: a float64 tensor of the shape that came in.",
+        "samples": "All samples on every rank is one process's work done N times. Of each shard "
+        "only the sum of its gradients is needed elsewhere: as many numbers as there are weights.",
+        "hang": "A rank without samples still has to take part in every call: the others wait for "
+        "it.",
+        "mismatch": "All ranks must make the same calls in the same order, with tensors of one "
+        "shape and dtype, whatever the length of their shard.",
+        "raised": "A shard can have no samples: x is of shape (0, features) then, and y of shape "
+        "(0,). Try yours with that.",
+    },
+)

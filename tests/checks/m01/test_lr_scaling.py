@@ -1,0 +1,106 @@
+"""Exercise lr_scaling: three values fix the warm-up, and each misconception meets its own hint."""
+
+import itertools
+import math
+import types
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpml.checks import judge
+from hpml.checks.m01_parallel_sgd import lr_scaling as exercise
+from hpml.checks.m01_parallel_sgd.lr_scaling import Setting
+
+SEED = 3
+NAMES = ("linear", "sqrt", "begins", "rises", "stays")
+JUDGES = dict(zip(NAMES, [claim.judge for claim in exercise.CHECK.claims], strict=True))
+
+settings = st.builds(
+    Setting,
+    base_rate=st.floats(1e-4, 1.0),
+    batch_size=st.integers(1, 512),
+    ranks=st.integers(1, 1024),
+    rule=st.sampled_from(exercise.RULES),
+    warm_up_steps=st.integers(0, 40),
+)
+
+
+@pytest.fixture
+def values(solution):
+    """`values(seed)` is what the right answer brings back."""
+    answer = types.ModuleType("answer")
+    exec("#" + solution("lr_scaling"), answer.__dict__)
+    return lambda seed: exercise.drive(answer, exercise.inputs(seed, 1)[0])
+
+
+def problems(run):
+    judged = {name: judge_it(run) for name, judge_it in JUDGES.items()}
+    return {name: problem.hint for name, problem in judged.items() if problem is not None}
+
+
+def test_the_solution_holds(solution):
+    verdict = judge("lr_scaling", solution("lr_scaling"), seed=SEED)
+    assert verdict.passed, verdict.headline
+    assert verdict.earned == 10
+
+
+@given(settings)
+def test_the_warm_up_goes_by_equal_steps_from_one_ranks_rate_to_the_scaled_one(of):
+    rates = [exercise.gradual(step, of) for step in range(of.warm_up_steps + 3)]
+    assert rates[of.warm_up_steps :] == [exercise.scaled(of)] * 3
+    if of.warm_up_steps:
+        assert rates[0] == of.base_rate
+    added = [after - before for before, after in itertools.pairwise(rates)]
+    equal = pytest.approx(added[0] if of.warm_up_steps else 0.0, rel=1e-6, abs=1e-12)
+    assert all(step == equal for step in added[: of.warm_up_steps])
+
+
+@given(settings)
+def test_rules_know_the_growth_of_the_batch_and_not_its_size(of):
+    assert exercise.scaled(of) == exercise.scaled(replace(of, batch_size=2 * of.batch_size))
+    four = replace(of, ranks=4 * of.ranks)
+    times = 4 if of.rule == "linear" else 2
+    assert exercise.scaled(four) == pytest.approx(times * exercise.scaled(of))
+
+
+def settings_of(seed):
+    return [Setting(**of) for of in exercise.inputs(seed, 1)[0]]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_wrong_scale_is_found_on_every_draw_with_its_own_hint(hand_made, values, seed):
+    for hint, formula in exercise.SCALED.items():
+        wrong = values(seed)
+        for of, row in zip(settings_of(seed), wrong, strict=True):
+            row["scaled"] = formula(of)
+        found = problems(hand_made(exercise.CHECK, [wrong], seed=seed))
+        rules = ["sqrt"] if hint == "linear_always" else exercise.RULES
+        assert found == dict.fromkeys(rules, hint)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_wrong_schedule_is_found_on_every_draw_with_its_own_hint(hand_made, values, seed):
+    for hint, formula in exercise.AT.items():
+        wrong = values(seed)
+        for of, row in zip(settings_of(seed), wrong, strict=True):
+            row["at"] = [formula(step, of) for step in range(len(row["at"]))]
+        found = problems(hand_made(exercise.CHECK, [wrong], seed=seed))
+        assert found
+        assert set(found.values()) == {hint}
+
+
+@pytest.mark.parametrize("value", [None, "0.1", True, [0.1]])
+def test_what_is_no_number_is_told_so(hand_made, values, value):
+    wrong = values(SEED)
+    for row in wrong:
+        row["scaled"], row["at"] = value, [value] * len(row["at"])
+    run = hand_made(exercise.CHECK, [wrong], seed=SEED)
+    assert problems(run) == dict.fromkeys(NAMES, "types")
+
+
+def test_one_wrong_step_among_many_is_found(hand_made, values):
+    wrong = values(SEED)
+    wrong[1]["at"][2] = math.nextafter(wrong[1]["at"][2], 1.0) * 1.001
+    assert problems(hand_made(exercise.CHECK, [wrong], seed=SEED)) == {"rises": "ramp"}

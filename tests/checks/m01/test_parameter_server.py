@@ -1,0 +1,214 @@
+"""Exercise parameter_server: synchronous SGD by messages, and what its judges say of other runs."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hpml.checks import judge
+from hpml.checks.compare import difference
+from hpml.checks.contract import CannotJudge
+from hpml.checks.m01_parallel_sgd import parameter_server as exercise
+from hpml.checks.play import examine
+from hpml.link import parse_link
+from hpml.ranks.evidence import Call, Traffic
+
+SEED = 4
+GRADIENTS, EQUALS, PAIRS, WIRE = (claim.judge for claim in exercise.CHECK.claims)
+NAMES = ("gradients", "equals", "pairs", "wire")
+
+
+def call(operation, detail, ranks=(0, 1)):
+    return Call(1, operation, ranks, 1, "float64", (9,), 72, detail, 5, 0.0, 0.0, 0.0)
+
+
+SERVES = (call("send", "to 1"), call("recv", "from 1"))
+WORKS = (call("recv", "from 0"), call("send", "to 0"))
+
+
+@pytest.fixture
+def good(hand_made):
+    """`good(W)` is a run of a right answer on W ranks."""
+
+    def run_of(world_size):
+        inputs = exercise.inputs(SEED, world_size)
+        weights = exercise.expect(inputs, world_size)["weights"]
+        seen = [w[:: exercise.SAMPLED] for w in weights[:-1]]
+        values = [
+            {"seen": list(seen), "final": None if rank else weights[-1]}
+            for rank in range(world_size)
+        ]
+        run = hand_made(exercise.CHECK, values, seed=SEED)
+        ranks = tuple(
+            replace(rank, calls=WORKS if rank.rank else SERVES, traffic=traffic(rank, world_size))
+            for rank in run.evidence.ranks
+        )
+        link = parse_link("1gbit", world_size)
+        return replace(run, evidence=replace(run.evidence, ranks=ranks, link=link))
+
+    return run_of
+
+
+def traffic(rank, world_size, factor=1.05):
+    peers = 1 if rank.rank else world_size - 1
+    sent = int(factor * exercise.STEPS * exercise.NBYTES * peers)
+    return Traffic(sent, sent // 1500, sent, sent // 1500)
+
+
+def with_rank(run, rank, **changes):
+    ranks = tuple(
+        replace(one, **changes) if one.rank == rank else one for one in run.evidence.ranks
+    )
+    return replace(run, evidence=replace(run.evidence, ranks=ranks))
+
+
+def with_value(run, rank, **changes):
+    return with_rank(run, rank, value=run.values[rank] | changes)
+
+
+def problems(run):
+    judged = zip(NAMES, (claim.judge(run) for claim in exercise.CHECK.claims), strict=True)
+    return {name: problem.hint for name, problem in judged if problem is not None}
+
+
+@pytest.mark.parametrize("seed", [1, 20_000])
+def test_the_solution_holds_at_every_world_size(solution, seed):
+    verdict = judge("parameter_server", solution("parameter_server"), seed=seed)
+    assert verdict.passed or verdict.nothing_failed, verdict.headline
+    assert verdict.earned == 10 or not verdict.passed
+
+
+def test_the_solution_holds_where_ranks_come_late(solution):
+    source = solution("parameter_server")
+    verdict = examine("parameter_server", source, worlds=(4,), seed=3, delayed=True).verdict
+    assert verdict.nothing_failed, verdict.headline
+
+
+def test_requests_that_overlap_are_right_and_so_is_one_more_message_at_the_end():
+    verdict = judge(
+        "parameter_server",
+        """
+import torch
+import torch.distributed as dist
+
+def serve(weights, gradient, learning_rate, steps):
+    workers = range(1, dist.get_world_size())
+    for _ in range(steps):
+        sent = [dist.isend(weights, dst=worker) for worker in workers]
+        parts = [torch.empty_like(weights) for _ in workers]
+        requests = [dist.irecv(p, src=w) for p, w in zip(parts, workers)]
+        mine = gradient(weights)
+        for request in [*sent, *requests]:
+            request.wait()
+        weights = weights - learning_rate * torch.stack([mine, *parts]).mean(0)
+    for worker in workers:
+        dist.send(weights, dst=worker)
+    return weights
+
+def work(weights, gradient, steps):
+    for _ in range(steps):
+        dist.recv(weights, src=0)
+        dist.send(gradient(weights), dst=0)
+    dist.recv(weights, src=0)
+""",
+        seed=SEED,
+    )
+    assert verdict.nothing_failed, [claim.message for claim in verdict.claims]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_a_good_run_has_no_problems(good, world_size):
+    assert problems(good(world_size)) == {}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("world_size", [2, 3, 4])
+def test_usual_mistakes_are_far_from_the_truth(seed, world_size):
+    expected = exercise.expect(exercise.inputs(seed, world_size), world_size)
+    for each in expected["mistakes"].values():
+        for weights in each:
+            assert difference(weights[-1], expected["weights"][-1], 1e-3)
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 4])
+def test_each_mistake_of_the_server_meets_its_hint(good, world_size):
+    run = good(world_size)
+    # With two ranks, the sum and a division by one worker are the same.
+    for hint, each in run.expected["mistakes"].items():
+        for weights in each:
+            found = problems(with_value(run, 0, final=weights[-1]))
+            assert found == {"equals": hint}
+
+
+def test_the_way_counts_and_not_only_the_end(good):
+    run = good(2)
+    seen = [weights + 0.1 * (step == 2) for step, weights in enumerate(run.values[0]["seen"])]
+    changed = with_value(with_value(run, 0, seen=seen), 1, seen=seen)
+    assert problems(changed) == {"equals": "start"}
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (lambda seen, own: seen[:-1], "steps"),
+        (lambda seen, own: [*seen, seen[-1]], "steps"),
+        (lambda seen, own: [own, *seen[1:]], "own_weights"),
+        (lambda seen, own: [seen[0]] * len(seen), "stale"),
+        (lambda seen, own: [*seen[:-1], seen[-1] + 1], "protocol"),
+    ],
+)
+def test_a_worker_that_computes_on_other_weights_is_found(good, change, hint):
+    run = good(3)
+    own = run.inputs[2]["weights"][:: exercise.SAMPLED]
+    changed = with_value(run, 2, seen=change(run.values[2]["seen"], own))
+    assert problems(changed) == {"gradients": hint}
+
+
+def test_a_server_without_a_gradient_is_found(good):
+    assert problems(with_value(good(3), 0, seen=[])) == {"gradients": "forgotten"}
+
+
+@pytest.mark.parametrize(
+    "final", [None, torch.zeros(3), torch.zeros(exercise.ELEMENTS, dtype=torch.float32)]
+)
+def test_what_is_not_the_weights_is_told_so(good, final):
+    assert problems(with_value(good(2), 0, final=final)) == {"equals": "types"}
+
+
+@pytest.mark.parametrize(
+    ("rank", "calls", "found"),
+    [
+        (1, (*WORKS, call("all_reduce", "sum")), {"pairs": "collective"}),
+        (0, (*SERVES, call("barrier", "")), {"pairs": "collective"}),
+        (1, (), {"pairs": "collective"}),
+        (1, (*WORKS, call("send", "to 2")), {"pairs": "star"}),
+        (1, (call("recv", "from anyone"), call("send", "to 0, tag 7")), {}),
+    ],
+)
+def test_the_ledger_tells_who_talks_to_whom(good, rank, calls, found):
+    assert problems(with_rank(good(3), rank, calls=calls)) == found
+
+
+@pytest.mark.parametrize(
+    ("rank", "factor", "found"),
+    [
+        (0, 1.05 * (exercise.STEPS + 1) / exercise.STEPS, {}),
+        (0, 1.75, {"wire": "wire"}),
+        (1, 1.75, {"wire": "wire"}),
+        (0, 0.5, {"wire": "collective"}),
+        (1, 0.0, {"wire": "collective"}),
+    ],
+)
+def test_the_kernel_tells_how_much_travelled(good, rank, factor, found):
+    run = good(4)
+    changed = traffic(run.evidence.ranks[rank], 4, factor)
+    assert problems(with_rank(run, rank, traffic=changed)) == found
+
+
+def test_without_a_network_to_count_on_nothing_is_claimed_of_bytes(good):
+    run = good(3)
+    for rank in range(3):
+        run = with_rank(run, rank, traffic=None)
+    run = replace(run, evidence=replace(run.evidence, link=None, no_link="no tbf"))
+    assert isinstance(WIRE(run), CannotJudge)
+    assert GRADIENTS(run) is EQUALS(run) is PAIRS(run) is None

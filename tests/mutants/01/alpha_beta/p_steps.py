@@ -1,0 +1,29 @@
+# wrong: a ring takes p steps each way
+# hint: latency
+def naive(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """Seconds of an all-reduce of `nbytes` over `ranks`, through rank 0.
+
+    alpha: seconds per message; beta: seconds per byte sent; gamma: seconds per byte added.
+    """
+    others = ranks - 1
+    return 2 * others * (alpha + nbytes * beta) + others * nbytes * gamma
+
+
+def tree(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """The same, up a binomial tree and down again."""
+    steps = (ranks - 1).bit_length()
+    return 2 * steps * (alpha + nbytes * beta) + steps * nbytes * gamma
+
+
+def ring(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """The same, around a ring."""
+    if ranks == 1:
+        return 0.0
+    part = nbytes / ranks
+    return 2 * ranks * (alpha + part * beta) + (ranks - 1) * part * gamma
+
+
+def halving_doubling(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """The same, by halving and doubling. `ranks` is a power of two."""
+    steps, share = ranks.bit_length() - 1, (ranks - 1) / ranks * nbytes
+    return 2 * (steps * alpha + share * beta) + share * gamma

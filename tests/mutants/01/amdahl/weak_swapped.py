@@ -1,0 +1,17 @@
+# wrong: lets the serial fraction grow with the ranks
+# hint: swapped
+# claim: the speed-up of a problem that grows with the ranks
+def strong_speedup(serial: float, ranks: int) -> float:
+    return 1 / (serial + (1 - serial) / ranks)
+
+
+def weak_speedup(serial: float, ranks: int) -> float:
+    return (1 - serial) + serial * ranks
+
+
+def efficiency(speedup: float, ranks: int) -> float:
+    return speedup / ranks
+
+
+def serial_fraction(speedup: float, ranks: int) -> float:
+    return (1 / speedup - 1 / ranks) / (1 - 1 / ranks)

@@ -1,0 +1,35 @@
+# wrong: computes gradients on the workers' own weights
+# hint: own_weights
+# claim: every gradient is of the server's weights
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+
+def serve(
+    weights: torch.Tensor,
+    gradient: Callable[[torch.Tensor], torch.Tensor],
+    learning_rate: float,
+    steps: int,
+) -> torch.Tensor:
+    ranks = dist.get_world_size()
+    received = torch.empty_like(weights)
+    for _ in range(steps):
+        for worker in range(1, ranks):
+            dist.send(weights, dst=worker)
+        total = gradient(weights)
+        for worker in range(1, ranks):
+            dist.recv(received, src=worker)
+            total = total + received
+        weights = weights - learning_rate * total / ranks
+    return weights
+
+
+def work(
+    weights: torch.Tensor, gradient: Callable[[torch.Tensor], torch.Tensor], steps: int
+) -> None:
+    server = torch.empty_like(weights)
+    for _ in range(steps):
+        dist.recv(server, src=0)
+        dist.send(gradient(weights), dst=0)

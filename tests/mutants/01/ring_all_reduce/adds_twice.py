@@ -1,0 +1,36 @@
+# wrong: what arrives in the second loop is added as well
+# hint: twice
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor: torch.Tensor) -> None:
+    """`tensor` becomes the sum of all ranks' tensors, in place, around a ring.
+
+    It is contiguous, of any shape, the same shape and dtype on all ranks; its length need not be a
+    multiple of the world size, and may be less. Each rank sends to rank + 1 and receives from
+    rank - 1, modulo the world size.
+    """
+    rank, size = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    parts = tensor.view(-1).tensor_split(size)
+    arrived = torch.empty_like(parts[0])
+
+    for step in range(size - 1):
+        mine = parts[(rank - step - 1) % size]
+        summand = arrived[: len(mine)]
+        exchange(parts[(rank - step) % size], right, summand, left)
+        mine += summand
+    for step in range(size - 1):
+        mine = parts[(rank - step) % size]
+        summand = arrived[: len(mine)]
+        exchange(parts[(rank - step + 1) % size], right, summand, left)
+        mine += summand
+
+
+def exchange(outgoing: torch.Tensor, right: int, incoming: torch.Tensor, left: int) -> None:
+    """Send one tensor and receive another at the same time."""
+    receive = dist.irecv(incoming, left)
+    send = dist.isend(outgoing, right)
+    receive.wait()
+    send.wait()

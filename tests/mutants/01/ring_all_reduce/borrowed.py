@@ -1,0 +1,15 @@
+# wrong: the library of the course does it
+# hint: library
+import torch
+
+from hpml.allreduce import all_reduce
+
+
+def ring_all_reduce(tensor: torch.Tensor) -> None:
+    """`tensor` becomes the sum of all ranks' tensors, in place, around a ring.
+
+    It is contiguous, of any shape, the same shape and dtype on all ranks; its length need not be a
+    multiple of the world size, and may be less. Each rank sends to rank + 1 and receives from
+    rank - 1, modulo the world size.
+    """
+    all_reduce(tensor, "ring")

@@ -1,0 +1,28 @@
+# wrong: the whole tensor goes round the ring
+# hint: whole
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor: torch.Tensor) -> None:
+    """`tensor` becomes the sum of all ranks' tensors, in place, around a ring.
+
+    It is contiguous, of any shape, the same shape and dtype on all ranks; its length need not be a
+    multiple of the world size, and may be less. Each rank sends to rank + 1 and receives from
+    rank - 1, modulo the world size.
+    """
+    rank, size = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    outgoing, incoming = tensor.clone(), torch.empty_like(tensor)
+    for _ in range(size - 1):
+        exchange(outgoing, right, incoming, left)
+        tensor += incoming
+        outgoing, incoming = incoming, outgoing
+
+
+def exchange(outgoing: torch.Tensor, right: int, incoming: torch.Tensor, left: int) -> None:
+    """Send one tensor and receive another at the same time."""
+    receive = dist.irecv(incoming, left)
+    send = dist.isend(outgoing, right)
+    receive.wait()
+    send.wait()
