@@ -26,8 +26,8 @@ def test_every_algorithm_has_its_rows_and_none_beats_the_bound(monkeypatch):
             (ratio,) = table.ratios(rows[f"{where}, {size}: {name}"])
             # No link lets more through than its rate, but for one burst.
             assert 0 < ratio < (1.05 if size == "250 kB" else 2)
-        assert rows[f"{where}: {name}, error of the model"].values[0] >= 0
-    assert table.ratios(rows[f"{where}, 250 kB: ring, time"])
+        assert rows[f"{where}: error of the model, {name}"].values[0] >= 0
+        assert table.cells[f"{where}\n10 kB"][name].row is rows[f"{where}, 10 kB: {name}"]
     assert table.conditions["MPI"].startswith("left out: mpirun is not installed")
     assert not any("MPI" in name for name in rows)
 
@@ -43,24 +43,24 @@ def test_mpi_is_beside_them_where_there_is_one(monkeypatch):
     monkeypatch.setattr(allreduce.mpi, "mpi_all_reduce_seconds", pretended)
     table = allreduce.bench(1, ["10mbit"], {4: 2, 10_000: 1}, [2], **QUIET)
     assert asked == [([4, 10_000], 2, "10mbit", [2, 1])]
-    (row,) = [row for row in table.rows if row.name == "10 Mbit/s, 2 ranks, 10 kB: MPI"]
-    assert row.values == [pytest.approx(10)]  # 80 kbit in 8 ms
-    assert table.ratios(row) == [pytest.approx(1)]
+    cell = table.cells["10 Mbit/s, 2 ranks\n10 kB"]["MPI"]
+    assert cell.took == "8 ms"
+    assert cell.row.values == [pytest.approx(10)]  # 80 kbit in 8 ms
+    assert table.ratios(cell.row) == [pytest.approx(1)]
 
 
 def test_targets_are_set_for_sixteen_megabytes_on_four_ranks_at_a_gigabit():
-    taken = dict.fromkeys([*allreduce.OURS, "Gloo"], 0.25)
+    taken = dict.fromkeys([*allreduce.ALGORITHMS, "Gloo"], 0.25)
     measured = {n: taken | {"ring": 0.2} for n in allreduce.SIZES}
-    rows = allreduce._rows(parse_link("1gbit", 4), 4, list(taken), [measured])
-    told = {row.name.rpartition("ranks")[2]: row for row in rows if row.target}
-    assert told[", 16 MB: ring"].target == "at least 0.90"
-    assert told[", 16 MB: ring"].values == [pytest.approx(960)]  # 24 MB in 0.2 s
-    assert told[", 16 MB: ring, time"].target == "at most 1.05"
-    for name in allreduce.OURS:
-        assert told[f": {name}, error of the model"].target == "under 15"
-    assert len(told) == 2 + len(allreduce.OURS)
-    other = allreduce._rows(parse_link("100mbit", 4), 4, list(taken), [measured])
-    assert not any(row.target for row in other)
+    rows = allreduce.beside_targets(parse_link("1gbit", 4), 4, [measured])
+    share, gloo, ring, *errors = rows
+    assert (share.values, share.target) == ([pytest.approx(0.96)], "at least 0.90")  # 24 MB, 0.2 s
+    assert (gloo.values, gloo.target) == ([250], "")
+    assert (ring.values, ring.base, ring.target) == ([200], gloo.name, "at most 1.05")
+    assert [row.target for row in errors] == ["under 15"] * len(allreduce.ALGORITHMS) + [""]
+    for link, world_size in (("100mbit", 4), ("1gbit", 3)):
+        other = allreduce.beside_targets(parse_link(link, world_size), world_size, [measured])
+        assert not any(row.target for row in other)
 
 
 def test_the_model_is_judged_where_it_was_not_fitted():
@@ -80,8 +80,15 @@ def test_the_model_is_judged_where_it_was_not_fitted():
     ],
 )
 def test_the_bound_is_that_of_the_narrowest_link(link, world_size, bound):
-    assert allreduce._bound(parse_link(link, world_size), world_size) == pytest.approx(bound)
-    assert allreduce._worlds("nodes=3x2,intra=10gbit,inter=1gbit", [2]) == [6]
+    assert allreduce.bound_rate(parse_link(link, world_size), world_size) == pytest.approx(bound)
+
+
+def test_a_link_with_nodes_is_measured_with_as_many_ranks_as_it_has():
+    assert allreduce._worlds("nodes=3x2,intra=10gbit,inter=1gbit", [2, 3]) == [6]
+    assert allreduce._worlds("1gbit", [2, 3]) == [2, 3]
+    for wrong in ("nodes=3x2,intra=10gbit", "nodes=3,intra=1gbit,inter=1gbit", "fast"):
+        with pytest.raises(UserError, match="link"):
+            allreduce._worlds(wrong, [2, 3])
 
 
 def test_without_a_network_there_is_nothing_to_measure(monkeypatch):

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hpml.allreduce import ALGORITHMS, mpi
 from hpml.allreduce.timing import LIBRARY, timed
-from hpml.bench.table import Row, Table, machine_conditions
+from hpml.bench.grid import Cell, Grid
+from hpml.bench.table import Row, machine_conditions
 from hpml.link import Link, parse_link, say_rate
 from hpml.measure.comm import bus_bandwidth, fit
 from hpml.problem import UserError
@@ -26,8 +27,10 @@ SIZES = {
 WORLDS = (2, 3, 4)
 FITTED = (4, 16_000_000)  # the sizes that the α–β model is fitted on
 JUDGED = ("1gbit", 4, 16_000_000)  # link, ranks and bytes that targets are set for
-OURS, GLOO, MPI = ALGORITHMS, "Gloo", "MPI"
+GLOO, MPI = "Gloo", "MPI"
 PER_NODE = 2  # of the hierarchical one, on a network without nodes
+
+Taken = dict[int, dict[str, float]]  # seconds by bytes and by algorithm: of one round, the median
 
 
 def bench(
@@ -36,7 +39,7 @@ def bench(
     sizes: Mapping[int, int] = SIZES,
     worlds: Sequence[int] = WORLDS,
     say: Callable[[str], None] = print,
-) -> Table:
+) -> Grid:
     """Measure in `rounds` rounds; `say` hears of each launch.
 
     A link with nodes is measured with as many ranks as it has. MPI is left out where it is missing.
@@ -45,49 +48,99 @@ def bench(
     """
     without_mpi = mpi.missing()
     cases = [(text, world_size) for text in links for world_size in _worlds(text, worlds)]
-    conditions = machine_conditions()
-    conditions["bus bandwidth"] = "2 (p-1)/p · bytes over seconds, as nccl-tests defines it"
-    conditions["bound"] = "bus bandwidth if each rank, or node, sent the least it can at full rate"
-    conditions["hierarchical"] = f"nodes are those of the link, or else of {PER_NODE} ranks"
-    conditions["rounds"] = f"{rounds}; medians of " + ", ".join(
-        f"{count} of {_say_bytes(nbytes)}" for nbytes, count in sizes.items()
-    )
-    conditions["model"] = (
-        f"α + β · bytes, fitted on {' and '.join(_say_bytes(nbytes) for nbytes in FITTED)}; "
-        "median of its relative errors at the other sizes"
-    )
-    conditions["MPI"] = f"left out: {without_mpi}" if without_mpi else "Open MPI's own choice"
-    found: dict[tuple[str, int], list[dict[int, dict[str, float]]]] = {case: [] for case in cases}
+    conditions = _conditions(rounds, sizes, without_mpi)
+    found: dict[tuple[str, int], list[Taken]] = {case: [] for case in cases}
     for number in range(1, rounds + 1):
         for text, world_size in cases:
-            seconds = _launched(text, world_size, sizes)
+            taken = _launched(text, world_size, sizes)
             if not without_mpi:
-                for nbytes, taken in _of_mpi(text, world_size, sizes).items():
-                    seconds[nbytes][MPI] = taken
-            found[text, world_size].append(seconds)
+                for nbytes, seconds in _of_mpi(text, world_size, sizes).items():
+                    taken[nbytes][MPI] = seconds
+            found[text, world_size].append(taken)
             say(f"round {number} of {rounds}: {world_size} ranks, {text}")
-    names = [*OURS, GLOO, *([] if without_mpi else [MPI])]
-    rows = [
-        row
-        for (text, world_size), measured in found.items()
-        for row in _rows(parse_link(text, world_size), world_size, names, measured)
-    ]
-    return Table("All-reduce over emulated links", rows, conditions)
+    rows: list[Row] = []
+    cells: dict[str, dict[str, Cell]] = {}
+    for (text, world_size), taken in found.items():
+        link = parse_link(text, world_size)
+        bound, lines = reached(link, world_size, taken)
+        rows += [bound, *(cell.row for line in lines.values() for cell in line.values())]
+        rows += beside_targets(link, world_size, taken)
+        cells |= lines
+    title = "All-reduce over emulated links: time, and bus bandwidth over the bound"
+    return Grid(title, rows, conditions, cells)
+
+
+def reached(
+    link: Link, world_size: int, taken: Sequence[Taken]
+) -> tuple[Row, dict[str, dict[str, Cell]]]:
+    """The bound, and the bus bandwidth of each algorithm: a line for each size."""
+    where = _where(link, world_size)
+    bound = Row(f"{where}: bound", [bound_rate(link, world_size) / 1e6] * len(taken), "Mbit/s")
+    lines: dict[str, dict[str, Cell]] = {}
+    for nbytes in taken[0]:
+        line = lines[f"{where}\n{_say_bytes(nbytes)}"] = {}
+        for name in taken[0][nbytes]:
+            seconds = [one[nbytes][name] for one in taken]
+            rates = [bus_bandwidth(nbytes, world_size, [each]) / 1e6 for each in seconds]
+            row = Row(f"{where}, {_say_bytes(nbytes)}: {name}", rates, "Mbit/s", bound.name)
+            line[name] = Cell(row, _say_seconds(statistics.median(seconds)))
+    return bound, lines
+
+
+def beside_targets(link: Link, world_size: int, taken: Sequence[Taken]) -> list[Row]:
+    """What there are targets for: a ring's bus bandwidth, a ring beside Gloo's, the model's errors.
+
+    Rows of what was not measured are left out; targets are set for `JUDGED` alone.
+    """
+    where = _where(link, world_size)
+    text, ranks, nbytes = JUDGED
+    judged = (link.text, world_size) == (text, ranks)
+    rows = []
+    if nbytes in taken[0]:
+        size = f"{where}, {_say_bytes(nbytes)}"
+        rate = bound_rate(link, world_size)
+        shares = [bus_bandwidth(nbytes, world_size, [one[nbytes]["ring"]]) / rate for one in taken]
+        rows.append(
+            Row(f"{size}: ring, over the bound", shares, "×", target="at least 0.90" * judged)
+        )
+        gloo, ring = ([1e3 * one[nbytes][name] for one in taken] for name in (GLOO, "ring"))
+        rows.append(Row(f"{size}: {GLOO}'s time", gloo, "ms"))
+        rows.append(Row(f"{size}: ring's time", ring, "ms", rows[-1].name, "at most 1.05" * judged))
+    if set(FITTED) < set(taken[0]):
+        for name in taken[0][FITTED[0]]:
+            errors = [100 * model_error(one, name) for one in taken]
+            target = "under 15" * (judged and name in ALGORITHMS)
+            rows.append(Row(f"{where}: error of the model, {name}", errors, "%", target=target))
+    return rows
+
+
+def model_error(taken: Taken, name: str) -> float:
+    """By how much α + β · bytes, fitted on two sizes, misses the others: the median."""
+    line = fit(FITTED, [taken[nbytes][name] for nbytes in FITTED])
+    others = {nbytes: by[name] for nbytes, by in taken.items() if nbytes not in FITTED}
+    return statistics.median(abs(line.seconds(n) / seconds - 1) for n, seconds in others.items())
+
+
+def bound_rate(link: Link, world_size: int) -> float:
+    """The bus bandwidth, in bit/s, that no all-reduce can exceed on this network."""
+    if link.uplink is None:
+        return link.rate
+    nodes = link.node(world_size - 1) + 1
+    crossing = (nodes - 1) / nodes  # what leaves a node at the least, as if it were one rank
+    share = (world_size - 1) / world_size
+    return min(link.rate, share / crossing * link.uplink) if crossing else link.rate
 
 
 def _worlds(text: str, worlds: Sequence[int]) -> Sequence[int]:
-    if "=" not in text:
-        return worlds
-    for world_size in range(1, 65):
-        try:
-            return [world_size] if parse_link(text, world_size) else []
-        except UserError:
-            continue
-    parse_link(text, 4)  # says what is wrong with it
-    return []
+    """How many ranks to measure: as many as the link has where it has nodes."""
+    nodes, _, ranks = text.partition("nodes=")[2].partition(",")[0].partition("x")
+    if nodes.isdecimal() and ranks.isdecimal():
+        worlds = [int(nodes) * int(ranks)]
+    parse_link(text, worlds[0])  # before anything is measured
+    return worlds
 
 
-def _launched(text: str, world_size: int, sizes: Mapping[int, int]) -> dict[int, dict[str, float]]:
+def _launched(text: str, world_size: int, sizes: Mapping[int, int]) -> Taken:
     link = parse_link(text, world_size)
     per_node = link.per_node if link.uplink else PER_NODE if world_size % PER_NODE == 0 else None
     inputs = {"sizes": dict(sizes), "per_node": per_node}
@@ -120,55 +173,21 @@ def _of_mpi(text: str, world_size: int, sizes: Mapping[int, int]) -> dict[int, f
     return dict(zip(sizes, map(statistics.median, taken), strict=True))
 
 
-def _rows(
-    link: Link,
-    world_size: int,
-    names: Sequence[str],
-    measured: Sequence[Mapping[int, Mapping[str, float]]],
-) -> list[Row]:
-    where = f"{say_rate(link.rate) if link.uplink is None else link.text}, {world_size} ranks"
-    bound = f"{where}: bound"
-    rows = [Row(bound, [_bound(link, world_size) / 1e6] * len(measured), "Mbit/s")]
-    for nbytes in measured[0]:
-        judged = (link.text, world_size, nbytes) == JUDGED
-        for name in names:
-            reached = [bus_bandwidth(nbytes, world_size, [one[nbytes][name]]) for one in measured]
-            target = "at least 0.90" if judged and name == "ring" else ""
-            title = f"{where}, {_say_bytes(nbytes)}: {name}"
-            rows.append(Row(title, [each / 1e6 for each in reached], "Mbit/s", bound, target))
-    latency, largest = min(measured[0]), max(n for n in measured[0] if n <= JUDGED[2])
-    for name in names:
-        taken = [1e6 * one[latency][name] for one in measured]
-        rows.append(Row(f"{where}, {_say_bytes(latency)}: {name}, time", taken, "µs"))
-    for name in (GLOO, "ring"):
-        taken = [1e3 * one[largest][name] for one in measured]
-        base = None if name == GLOO else f"{where}, {_say_bytes(largest)}: {GLOO}, time"
-        judged = name == "ring" and (link.text, world_size, largest) == JUDGED
-        title = f"{where}, {_say_bytes(largest)}: {name}, time"
-        rows.append(Row(title, taken, "ms", base, "at most 1.05" if judged else ""))
-    if set(FITTED) < set(measured[0]):
-        for name in names:
-            errors = [100 * model_error(one, name) for one in measured]
-            target = "under 15" if name in OURS and link.text == JUDGED[0] else ""
-            rows.append(Row(f"{where}: {name}, error of the model", errors, "%", target=target))
-    return rows
+def _conditions(rounds: int, sizes: Mapping[int, int], without_mpi: str | None) -> dict[str, str]:
+    counts = ", ".join(f"{count} of {_say_bytes(nbytes)}" for nbytes, count in sizes.items())
+    fitted = " and ".join(_say_bytes(nbytes) for nbytes in FITTED)
+    return machine_conditions() | {
+        "bus bandwidth": "2 (p-1)/p · bytes over seconds, as nccl-tests defines it",
+        "bound": "bus bandwidth where each rank, and node, sends the least it can at full rate",
+        "hierarchical": f"on nodes of {PER_NODE} ranks where the link has none of its own",
+        "rounds": f"{rounds}; the median in each of {counts}, after one that is not counted",
+        "model": f"α + β · bytes, fitted on {fitted}; the median error at the other sizes",
+        "MPI": f"left out: {without_mpi}" if without_mpi else "by Open MPI's own choice",
+    }
 
 
-def model_error(seconds: Mapping[int, Mapping[str, float]], name: str) -> float:
-    """By how much α + β · bytes, fitted on two sizes, misses the others: the median."""
-    line = fit(FITTED, [seconds[nbytes][name] for nbytes in FITTED])
-    others = {nbytes: taken[name] for nbytes, taken in seconds.items() if nbytes not in FITTED}
-    return statistics.median(abs(line.seconds(n) / taken - 1) for n, taken in others.items())
-
-
-def _bound(link: Link, world_size: int) -> float:
-    """The bus bandwidth, in bit/s, that no all-reduce can exceed on this network."""
-    share = (world_size - 1) / world_size
-    if link.uplink is None:
-        return link.rate
-    nodes = link.node(world_size - 1) + 1
-    crossing = (nodes - 1) / nodes  # what leaves a node, at the least, as if it were one rank
-    return min(link.rate, share / crossing * link.uplink) if crossing else link.rate
+def _where(link: Link, world_size: int) -> str:
+    return f"{say_rate(link.rate) if link.uplink is None else link.text}, {world_size} ranks"
 
 
 def _say_bytes(nbytes: int) -> str:
@@ -176,3 +195,10 @@ def _say_bytes(nbytes: int) -> str:
         if nbytes >= factor:
             return f"{nbytes / factor:g} {unit}"
     return f"{nbytes} B"
+
+
+def _say_seconds(seconds: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"

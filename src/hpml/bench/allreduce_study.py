@@ -12,22 +12,24 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
-from matplotlib.figure import Figure
 
 from hpml import distributed_environment
 from hpml.allreduce import ALGORITHMS, schedule
 from hpml.allreduce.timing import LIBRARY, Seconds, seconds_per_byte_added, timed
 from hpml.measure.comm import Fit, bus_bandwidth, fit, ping_pong
 from hpml.predict.collectives import Cost, least_seconds
-from hpml.predict.draw import Series, message_curves
 from hpml.problem import USAGE, UserError
 from hpml.training.hardware import pick_device, process_group
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 SIZES = (4, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
-PING_PONG = (4, 256, 1_024, 1_000_000, 10_000_000, 50_000_000)
+PING_PONG = (4, 256, 1_024, 1_000_000, 10_000_000)
 COLUMNS = (
     "algorithm",
     "ranks",
@@ -98,9 +100,9 @@ def study(sizes: Sequence[int], repeats: int, device: torch.device) -> tuple[Net
     ranks = dist.get_world_size()
     within = across = None
     if per_node > 1:
-        within = fit(PING_PONG, ping_pong(PING_PONG, device=device))
+        within = fit(PING_PONG, ping_pong(PING_PONG, 2 * repeats, device=device))
     if per_node < ranks:
-        across = fit(PING_PONG, ping_pong(PING_PONG, peer=per_node, device=device))
+        across = fit(PING_PONG, ping_pong(PING_PONG, 2 * repeats, per_node, device))
     gamma = seconds_per_byte_added(device=device)
     algorithms = [*ALGORITHMS, LIBRARY]
     seconds = timed(dict.fromkeys(sizes, repeats), algorithms, per_node, device)
@@ -129,8 +131,10 @@ def write(path: Path, network: Network, seconds: Seconds, backend: str) -> None:
             table.writerow(row)
 
 
-def drawn(network: Network, seconds: Seconds, backend: str) -> Figure:
+def drawn(network: Network, seconds: Seconds, backend: str) -> "Figure":
     """Measured points on predicted curves, and the bound."""
+    from hpml.predict.draw import Series, message_curves  # matplotlib, which rank 0 alone needs
+
     series: dict[str, Series] = {}
     for algorithm in [*ALGORITHMS, LIBRARY]:
         own = algorithm != LIBRARY

@@ -1,0 +1,46 @@
+"""A table of ratios too long to be read row by row: a line for each case, a column for each way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from hpml.bench.table import Row, Table
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of the table, and in a word or two what it took."""
+
+    row: Row
+    took: str
+
+
+@dataclass(frozen=True)
+class Grid(Table):
+    """`cells` by line and by column; rows of the table that are in none are shown below them.
+
+    What is written as JSON has all rows, as of any table.
+    """
+
+    cells: Mapping[str, Mapping[str, Cell]]
+
+    def show(self, console: Console | None = None) -> None:
+        """Print it: in each cell what it took, and under it the median of its ratios."""
+        console = console or Console()
+        columns = list(dict.fromkeys(name for line in self.cells.values() for name in line))
+        grid = RichTable(title=self.title, title_justify="left", show_lines=True)
+        grid.add_column("")
+        for name in columns:
+            grid.add_column(name.replace("-", "-\n"), justify="right", no_wrap=True)
+        for label, line in self.cells.items():
+            grid.add_row(label, *(self._say(line.get(name)) for name in columns))
+        console.print(grid)
+        inside = {cell.row.name for line in self.cells.values() for cell in line.values()}
+        below = [row for row in self.rows if row.name not in inside]
+        Table("", below, self.conditions).show(console)
+
+    def _say(self, cell: Cell | None) -> str:
+        return f"{cell.took}\n{median(self.ratios(cell.row)):.2f} ×" if cell else ""
