@@ -28,9 +28,11 @@ import torch
 from torch import nn
 
 from hpml.allreduce import ALGORITHMS, all_reduce
-from hpml.measure.publish import publish, publish_figure, skip
+from hpml.measure.publish import publish_figure, skip
 from hpml.ranks import launch
-from hpml.ranks.repetition import phases, quickest
+from hpml.ranks.repetition import phases
+
+torch.set_num_threads(1)  # as on the ranks
 
 # %% [markdown]
 # ## 1. How much faster can it get?
@@ -84,7 +86,7 @@ from hpml.predict.scaling import fit_amdahl
 strong = {p: step_seconds(1024 // p, ranks=min(p, 2)) for p in (1, 2, 4, 8, 16)}
 weak = {p: step_seconds(1024, ranks=p) for p in (1, 2)}
 model = fit_amdahl(list(strong), list(strong.values()))
-share = model.serial_fraction
+share, thousand = model.serial_fraction, model.seconds(1) / model.seconds(1000)
 figure = speed_ups(
     {
         "strong scaling": Series(
@@ -96,7 +98,7 @@ figure = speed_ups(
             lambda p: share + (1 - share) * p,
         ),
     },
-    title=f"{share:.0%} of the work is not shared out: never more than {1 / share:.0f} times as fast",
+    title=f"{share:.0%} is not shared out: a thousand ranks are {thousand:.1f} times as fast as one",
     simulated=[p for p in strong if p > 2],
 )
 publish_figure(
@@ -253,8 +255,9 @@ def descent(workers, highest, warm_steps=0):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    means = np.array(losses).reshape(32, -1).mean(1)  # of 1024 samples each
-    return [(1024 * (k + 1), mean) for k, mean in enumerate(means)]
+    losses = np.array(losses).reshape(128, -1).mean(1)  # of 256 samples each
+    ends = np.unique(np.geomspace(1, 128, 25).astype(int))  # of longer and longer windows
+    return [(256 * b, losses[a:b].mean()) for a, b in zip([0, *ends], ends, strict=False)]
 
 
 # %% tags=["nbval-ignore-output"]
@@ -317,11 +320,11 @@ def straggler(worker, step):
 
 
 def in_step():
-    return synchronous(gradient, start, learning_rate=0.35, steps=10, pause=straggler)
+    return synchronous(gradient, start, learning_rate=0.45, steps=10, pause=straggler)
 
 
 def out_of_step():
-    return asynchronous(gradient, start, learning_rate=0.35, steps=10, pause=straggler)
+    return asynchronous(gradient, start, learning_rate=0.45, steps=10, pause=straggler)
 
 
 # %% tags=["nbval-ignore-output"]
@@ -367,10 +370,8 @@ space_time(
 
 # %%
 def like_others(worker, step):
-    return (
-        0.004
-        + 0.002 * torch.rand(1, generator=torch.Generator().manual_seed(9 * step + worker)).item()
-    )
+    """Between 4 and 6 ms."""
+    return 0.004 + 0.002 * np.random.default_rng(9 * step + worker).random()
 
 
 def one_slow(worker, step):
@@ -381,7 +382,7 @@ def path(rule, workers, pause):
     """The log of a run on real ranks: 30 steps, or as many updates without waiting."""
 
     def drive():
-        return rule(gradient, start, learning_rate=0.35, steps=30, pause=pause)
+        return rule(gradient, start, learning_rate=0.45, steps=30, pause=pause)
 
     evidence = launch(drive, workers + (rule is asynchronous))
     return [Update(**update) for update in evidence.values[0]]
@@ -390,12 +391,8 @@ def path(rule, workers, pause):
 # %% tags=["nbval-ignore-output"]
 from hpml.training.trajectory import trajectories
 
-setups = {
-    "1 worker": (1, like_others),
-    "2 workers": (2, like_others),
-    "4 workers": (4, like_others),
-}
-setups["4, one slow"] = (4, one_slow)
+setups = {"1 worker": (1, like_others), "2 workers": (2, like_others)}
+setups |= {"4 workers": (4, like_others), "4, one slow": (4, one_slow)}
 rows = {}
 for name, rule in (("synchronous", synchronous), ("asynchronous", asynchronous)):
     logs = {title: path(rule, *setup) for title, setup in setups.items()}
@@ -427,10 +424,11 @@ publish_figure(
 #
 # Below, every worker adds its own updates, several times as many in the same time or less. One
 # worker alone is never stale. Four are about three updates late, which overshoots the minimum and
-# comes back: a delay of 3 allows only 0.45 of the 2/curvature that an up-to-date gradient allows
-# for a step (Levin and May 1976, A note on difference-delay equations, has the bound).
+# comes back. Along a direction of curvature *c*, up-to-date gradients bear a learning rate of up to
+# 2/*c*, gradients that are 3 updates late only up to 0.45/*c* (Levin and May 1976, A note on
+# difference-delay equations), which is just what it is here.
 # The slow worker's gradients are rare and very stale. Bounding staleness is the compromise: whoever
-# is too far ahead waits (Ho et al. 2013, stale synchronous parallel). (`async_sgd` is your
+# is too many steps ahead of the slowest waits (Ho et al. 2013, stale synchronous parallel). (`async_sgd` is your
 # exercise.)
 
 # %% [markdown]
@@ -532,9 +530,188 @@ else:
         print(f"{name:18}{took[name]:8.3f}{one.uplinks[0].sent_bytes / 1e6:32.2f}")
 
 # %% [markdown]
-# The naive way is two steps, and four times through rank 0's node. The tree halves that. Ring and
-# halving-doubling move the least bytes per rank, in more messages. The hierarchical one crosses
-# between nodes with as little as if each node were a single rank.
+# All move 6 MB in all; the question is over which link, and how much of it at the same time. The
+# naive way brings it all to one rank. The tree works in pairs, and half of the ranks are idle. Ring
+# and halving-doubling keep every rank busy with the least there is to do, in more and smaller
+# messages, but halving-doubling swaps its largest pieces with the farthest rank. The hierarchical one
+# adds up within the node first: between nodes goes as little as if each node were a single rank.
+
+# %% [markdown]
+# ## 9. Latency on the left, bandwidth on the right
+#
+# Why keep five of them? A message of *n* bytes takes about α + *n*β: a *latency* for being a message
+# at all, and a time per byte, the inverse of the *bandwidth* (Hockney 1994, The communication
+# challenge for MPP). Both come from a ping-pong of two ranks. For an all-reduce one adds up its
+# messages (Thakur, Rabenseifner and Gropp 2005, section 3; adding up itself, γ per byte, is a
+# hundredth of sending here and left out):
+#
+# | *p* ranks | messages, × α | bytes, × β |
+# |---|---|---|
+# | naive | 2 (*p*−1) | 2 (*p*−1) *n* |
+# | tree | 2 log₂ *p* | 2 log₂ *p* · *n* |
+# | ring | 2 (*p*−1) | 2 (*p*−1)/*p* · *n* |
+# | halving-doubling | 2 log₂ *p* | 2 (*p*−1)/*p* · *n* |
+#
+# *Predict: on four ranks, which is the quickest for 1 kB? For 16 MB? From what size on does the
+# network's rate count at all?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.allreduce.curves import measured, network as measured_network, predicted
+
+LINKS = {
+    "100 Mbit/s": "100mbit",
+    "1 Gbit/s": "1gbit",
+    "2 nodes of 2: 1 Gbit/s, 100 Mbit/s between": NODES,
+}
+networks = {}
+if no_link:
+    skip("α and β of links of a given rate", no_link)
+else:
+    for name, link in LINKS.items():
+        networks[name] = measured_network(link, ranks=4)
+        print(f"{name:>42}: {networks[name].within}")
+    print(f"{'between the nodes':>42}: {networks[name].across}")
+
+# %% [markdown]
+# The bandwidth is that of the link, less headers. The latency is this machine's: processes that wake
+# each other up. A cluster's is a few microseconds within InfiniBand, some tens over Ethernet.
+#
+# Now every algorithm at every size. What would take more than 2.2 seconds is left out: there is a
+# line for it.
+
+# %% tags=["nbval-ignore-output"]
+from hpml.allreduce.timing import LIBRARY
+from hpml.predict.collectives import all_reduce_bytes, seconds
+from hpml.predict.draw import message_curves
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000, 4_000_000, 16_000_000)
+panels, bounds = {}, {}
+if no_link:
+    skip("all-reduce over links of a given rate", no_link)
+else:
+    for name, one in networks.items():
+        taken = measured(one, [*ALGORITHMS, LIBRARY], SIZES, longest=2.2)
+        panels[name] = {a: Series(taken[a], predicted(one, a)) for a in ALGORITHMS}
+        panels[name]["Gloo's own"] = Series(taken[LIBRARY])
+        if not one.across:
+            bounds[name] = lambda n, rate=one.link.rate: seconds(all_reduce_bytes(4, n), rate)
+    ratio = taken["ring"][1_000_000] / taken["hierarchical"][1_000_000]
+    figure = message_curves(
+        panels,
+        bounds=bounds,
+        title="Few messages in a row win on the left, few bytes on the right; "
+        f"across nodes, hierarchical is {ratio:.1f} times as fast as a ring",
+    )
+    publish_figure(
+        "all-reduce by five algorithms over three networks",
+        figure,
+        "Four ranks. Points: measured. Lines: the α–β model, with α and β from a ping-pong of two "
+        "ranks. Grey: less than 2(p−1)/p · n over the link's rate.",
+    )
+
+# %% tags=["nbval-ignore-output"]
+if panels:
+    for name, panel in panels.items():
+        off = [
+            abs(series.model(n) / series.measured[n] - 1)
+            for series in panel.values()
+            for n in series.measured
+            if series.model and n >= 100_000
+        ]
+        print(f"from 100 kB on, the model is off by {np.median(off):.0%} in the median: {name}")
+
+# %% [markdown]
+# On the left the lines are flat: a message costs α whether it has 4 bytes or 4 thousand, and what
+# counts is how many messages follow each other. On the right they all rise alike, and what counts is
+# the bytes of the busiest link. Where the two meet, at α/β bytes a message, is different for every
+# network: so a library switches algorithms by size, and so frameworks put small gradients together
+# before they send them.
+#
+# Naive and ring have the same α on the left, 2(*p*−1), and yet naive is the quicker one there: its
+# messages are under way at the same time, those of the ring wait for each other. A model is a model.
+# Points above the lines on the left are this machine's: four ranks on few cores take turns, the
+# ping-pong had a core for each. Points within the grey are the emulation's: a link that has been
+# idle lets a few kilobytes pass at once before it keeps to its rate. (`alpha_beta` is your
+# exercise.)
+
+# %% [markdown]
+# ## 10. MPI says what, a library decides how
+#
+# MPI, the *message passing interface*, has *point-to-point* calls, one rank to one other (send, recv:
+# section 8 is made of them), and *collectives*, which all ranks of a group call together: broadcast,
+# reduce, gather, scatter, all-gather, reduce-scatter, all-to-all, barrier, all-reduce.
+# `MPI_Allreduce` is defined by its result: every rank has the sum (MPI 4.1, section 6.9.6). How the
+# sum comes about is up to the library. Open MPI has the algorithms above under names of its own,
+# and lets one choose: `mpirun --mca coll_tuned_use_dynamic_rules 1 --mca
+# coll_tuned_allreduce_algorithm 4`.
+#
+# *Predict: which of them does its own choice follow for 1 kB, which for 4 MB?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.allreduce import mpi
+
+SOME = (1_000, 10_000, 100_000, 1_000_000, 4_000_000)
+why_not = mpi.missing() or no_link
+if why_not:
+    skip("Open MPI's algorithms", why_not)
+else:
+    series = {}
+    for name in ("basic_linear", "recursive_doubling", "ring", "rabenseifner", "default"):
+        taken = mpi.mpi_all_reduce_seconds(SOME, 4, "1gbit", name, repeats=5)
+        series[f"Open MPI, {name}"] = Series(dict(zip(SOME, map(min, taken), strict=True)))
+    for name in ("ring", "Gloo's own"):
+        points = panels["1 Gbit/s"][name].measured
+        series[f"{name}, as above"] = Series({n: points[n] for n in SOME})
+    display(
+        message_curves(
+            {"4 ranks, 1 Gbit/s": series},
+            bounds={"4 ranks, 1 Gbit/s": bounds["1 Gbit/s"]},
+            title="One call, several algorithms",
+        )
+    )
+
+# %% [markdown]
+# `recursive_doubling` exchanges *all* it has with one rank, then with another: log₂ *p* messages,
+# the fewest there can be, and log₂ *p* times all bytes. `rabenseifner` is halving-doubling. The
+# default changes over between them by size and number of ranks (Open MPI's *tuned* component).
+#
+# PyTorch's *back ends* are such libraries, under one interface:
+#
+# | back end | made for | CPU tensors | GPU tensors |
+# |---|---|---|---|
+# | Gloo | training on CPUs, over Ethernet | all collectives, send and recv | collectives, no send and recv, no barrier |
+# | NCCL | NVIDIA GPUs: NVLink, InfiniBand, GPUDirect | none | all |
+# | MPI | clusters with an MPI of their own; PyTorch built from source with it | all but reduce-scatter | where that MPI can |
+#
+# (From the table in the documentation of torch.distributed, docs.pytorch.org, which also has XCCL
+# for Intel's GPUs. Its rule of thumb: NCCL for GPUs, Gloo for CPUs.)
 
 # %% [markdown]
 # ## 11. Reading TensorFlow's page
+#
+# The guide *Distributed training with TensorFlow* (tensorflow.org/guide/distributed_training) can
+# now be read word by word. *Before you read the right-hand column: what does each of these lines
+# cost, on how many bytes, and what happens with a straggler?*
+#
+# | the guide says | and that means |
+# |---|---|
+# | "In sync training, all workers train over different slices of input data in sync, and aggregating gradients at each step." | Sections 3 and 5: one big batch, one all-reduce of all gradients per step, as slow as the slowest. *Aggregating* is a sum or a mean: look which. |
+# | "In async training, all workers are independently training over the input data and updating variables asynchronously." | Sections 5 and 6: no waiting, and what it costs is *staleness*. |
+# | "Typically sync training is supported via all-reduce and async through parameter server architecture." | Section 7. *Typically*: a server can be synchronous as well. |
+# | `MirroredStrategy`: "It creates one replica per GPU device. Each variable in the model is mirrored across all the replicas." | Data parallelism in one machine, section 2: every GPU has all weights. They stay equal "by applying identical updates", section 3, and not by sending weights. |
+# | "All-reduce aggregates tensors across all the devices by adding them up, and makes them available on each device." | MPI's definition, section 10: what, and not how. |
+# | "There are many all-reduce algorithms and implementations available, depending on the type of communication available between devices." | Sections 8 and 9. `NcclAllReduce`, `HierarchicalCopyAllReduce`, `ReductionToOneDevice` are the choices: the last one is the naive way. |
+# | `MultiWorkerMirroredStrategy`: "synchronous distributed training across multiple workers, each with potentially multiple GPUs" | The same over a network, which is now the slow link of section 8. |
+# | "`CommunicationImplementation.RING` is RPC-based" | The ring of section 8, over gRPC, for CPUs and GPUs. `NCCL` is a library that picks ring or tree by size, and has no CPU. `AUTO` leaves it to TensorFlow. |
+# | `CommunicationOptions(bytes_per_pack=…)`: "Breaks collective operations into packs of certain size." (API reference) | The trade of section 9: large packs for the bandwidth, several of them so that the first is under way while backward is at work. |
+# | `ParameterServerStrategy`: "Variables are created on parameter servers and they are read and updated by workers in each step." | Section 7: all weights out and all gradients in, over the servers' links. By default workers do so "independently without synchronizing with each other" (API reference): asynchronous. |
+# | "each batch of the given input is divided equally among the multiple replicas" | The batch size you give is that of *all* together. More replicas: smaller shares, less to compute between two all-reduces (strong scaling), unless you raise it (weak scaling). |
+# | "You will also need to re-tune your learning rate, depending on the model." | Section 4, in one sentence. |
+# | `AutoShardPolicy.FILE`: "Shards by input files (i.e. each worker will get a set of files to process)." `DATA`: "Each worker will process the whole dataset and discard the portion that is not for itself." (API reference) | Who sees which samples. With `DATA` every worker *reads* everything, so reading does not scale: the serial part of section 1. |
+#
+# (Texts from the guide and from the API reference of tf.distribute and tf.data, Apache 2.0 and CC BY
+# 4.0.) PyTorch's and Horovod's pages use the same words. When a page promises a speed-up, ask:
+# strong or weak? Synchronous? Whose link carries how many bytes, in how many messages? And which
+# learning rate?
+#
+# Now the exercises: `exercises/01_parallel_sgd.ipynb`.

@@ -759,7 +759,8 @@ for path in sorted((CHECKOUT / "slurm").glob("05_*.slurm")):
 
 # %% [markdown]
 # `srun` and `mpirun` start one process for each rank, and Horovod with MPI asks MPI who they are.
-# `horovodrun` starts them itself, over ssh on other nodes. Whichever it is, the script is the same.
+# `horovodrun` starts them itself: on other nodes by ssh, or by what answers to that name, as does
+# `slurm/ssh_by_srun/ssh`, which has SLURM start them. Whichever it is, the script is the same.
 
 # %% tags=["nbval-ignore-output"]
 if not shutil.which("sbatch"):

@@ -72,7 +72,8 @@ def test_there_are_jobs():
 
 
 def test_scripts_are_clean_to_shellcheck(needs):
-    scripts = [path.relative_to(SLURM.parent) for path in (*JOBS, SLURM / "site.sh")]
+    others = (SLURM / "site.sh", SLURM / "ssh_by_srun" / "ssh")
+    scripts = [path.relative_to(SLURM.parent) for path in (*JOBS, *others)]
     told = subprocess.run(
         [needs("shellcheck"), "--external-sources", *scripts],
         cwd=SLURM.parent,
@@ -174,7 +175,8 @@ STUBS = {
     **{
         name: f'echo "{name} $*" >>"$TOLD"; exit "$SRUN_EXITS"' for name in ("mpirun", "horovodrun")
     },
-    "scontrol": 'echo "scontrol $*" >>"$TOLD"',
+    "scontrol": 'if [[ $* == "show hostnames" ]]; then printf "n1\\nn2\\n"; '
+    'else echo "scontrol $*" >>"$TOLD"; fi',
     "sbatch": 'echo "sbatch $* $(env | grep ^SBATCH_ | sort | tr "\\n" " ")" >>"$TOLD"',
     "apptainer": "exit 1",
 }
@@ -319,6 +321,29 @@ def test_horovodrun_is_in_the_container_itself(bash):
     code, told, _ = bash("bash slurm/05_horovodrun.slurm >$TOLD", **IN_A_JOB)
     assert code == 0
     assert re.search(r"exec --nv .* course\.sif horovodrun --gloo -np 8 python -m hpml", told)
+
+
+def test_horovodrun_is_told_the_nodes_where_there_are_several(bash):
+    several = {"SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS_PER_NODE": "4"}
+    _, told, _ = bash("bash slurm/05_horovodrun.slurm", **IN_A_JOB, **several)
+    assert "--gloo -np 8 --disable-cache --hosts n1:4,n2:4 python -m" in told
+    settings(bash, network_interface="ib0")
+    _, told, _ = bash("bash slurm/05_horovodrun.slurm", **IN_A_JOB, **several)
+    assert "--hosts n1:4,n2:4 --network-interface ib0 python -m" in told
+
+
+def test_what_horovodrun_takes_for_ssh_hands_the_command_to_srun(bash):
+    ssh = SLURM / "ssh_by_srun" / "ssh"
+    options = "-o PasswordAuthentication=no -o StrictHostKeyChecking=no"
+    for after in ("", "-p 2222 -i key -o ConnectTimeout=10"):
+        command = """'cd there ; env A="b c" python -c 1' 2"""
+        code, told, error = bash(f"{ssh} {options} n2 {after} {command}", SLURM_CPUS_ON_NODE="32")
+        assert (code, error) == (0, "")
+        assert told.startswith("srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=32 ")
+        assert "--overlap --nodelist=n2 " in told
+        assert told.endswith("""bash -c cd there ; env A="b c" python -c 1 2\n""")
+    code, _, _ = bash(f"{ssh} n2 false", srun_exits=7, SLURM_CPUS_ON_NODE="32")
+    assert code == 7
 
 
 def test_conda_activates_the_environment(bash):

@@ -321,6 +321,7 @@ def test_under_torchrun_two_processes_train_together(tmp_path):
         *options.split(),
         *("--out", str(out), "--tensorboard", str(scalars), "--checkpoint", str(tmp_path)),
         launcher=torchrun,
+        TMPDIR=str(tmp_path),  # torchrun leaves files there
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("2 ranks × 1 thread") == 1

@@ -11,7 +11,7 @@ import torch
 
 from hpml.distributed_environment import Place
 from hpml.problem import UserError
-from hpml.ranks import flavour, launch
+from hpml.ranks import flavour, launch, warm
 from hpml.train import Run, train
 from hpml.training import backends, requests, shards
 from hpml.training.config import TrainConfig, parse
@@ -31,6 +31,13 @@ SHORT = (
     "--epochs 1 --samples 66 --test-samples 33 --batch-size 8 --widths 8,8 --threads 1 "
     "--precision fp32 --early-share 0 --no-progress"
 ).split()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_server():
+    """Horovod's, for DDP's ranks too: to start another takes as long as all these launches."""
+    with warm.using(warm.server("horovod")):
+        yield
 
 
 def small_config(**changes) -> TrainConfig:

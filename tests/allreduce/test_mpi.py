@@ -1,5 +1,8 @@
 """MPI's algorithms over emulated links, for real where there is an Open MPI."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import psutil
 import pytest
 
@@ -40,6 +43,26 @@ def test_what_takes_too_long_is_ended_with_all_its_processes():
     with pytest.raises(UserError, match="longer than 4 s and was ended"):
         mpi.mpi_all_reduce_seconds([10_000_000], 2, "1mbit", repeats=5, timeout=4)
     assert left_over() == []
+
+
+@pytest.mark.usefixtures("open_mpi")
+def test_whoever_is_killed_takes_the_others_along():
+    with ThreadPoolExecutor(1) as pool:
+        measured = pool.submit(mpi.mpi_all_reduce_seconds, [10_000_000], 2, "1mbit", timeout=60)
+        until(lambda: sum("mpi_rank.py" in line for line in left_over()) >= 4)  # mpirun, ranks ...
+        for child in psutil.Process().children():
+            if "hpml.allreduce.mpi_hosts" in child.cmdline():
+                child.kill()
+        with pytest.raises(UserError, match="mpirun ended with -9"):
+            measured.result(timeout=30)
+    until(lambda: not left_over())
+
+
+def until(true) -> None:
+    limit = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
 
 
 def test_an_algorithm_that_open_mpi_has_not_is_refused():

@@ -86,6 +86,7 @@ def test_training_leaves_its_history_and_a_checkpoint(wide, script, asked, ranks
     ("script", "asked", "ranks"),
     [
         ("05_horovodrun", ["--ntasks-per-node=2"], 2),
+        ("05_horovodrun", ["--nodes=2", "--ntasks-per-node=2"], 4),
         ("05_mpirun", ["--nodes=1"], 2),
         ("05_mpirun", [], 4),
         ("05_srun", [], 4),

@@ -309,6 +309,33 @@ def test_rows_are_told_in_order(course: Course) -> None:
     assert told == rows
 
 
+def test_in_brief_a_wrong_answer_is_played_at_all_world_sizes_where_the_small_ones_do_not_show_it(
+    course: Course,
+) -> None:
+    three = "    if dist.get_world_size() == 3:\n        return 0\n"
+    text = f"# hint: alone\n{RIGHT}".replace("    tensor = ", f"{three}    tensor = ")
+    course.wrong("not_three").write_text(text)
+    played: list[tuple[str, object]] = []
+
+    def watching(check: Check, source: str, worlds: object = None) -> Verdict:
+        played.append((source, worlds))
+        return judge(check, source, worlds=worlds)
+
+    rows = prove(
+        day.load(course.root / "course.toml"),
+        find=lambda exercise: course.check,
+        judge=watching,
+        mutants=course.mutants,
+        workers=1,
+        brief=True,
+    )
+    assert [row.reason for row in rows] == [""] * len(rows)
+    assert [worlds for source, worlds in played if three in source] == [(1, 2), None]
+    others = [worlds for source, worlds in played if "# hint" in source and three not in source]
+    assert others == [(1, 2)] * len(WRONG)
+    assert [worlds for source, worlds in played if "# hint" not in source] == [None, None]
+
+
 def test_the_header_ends_with_the_first_line_of_code() -> None:
     text = "# What people do: this.\n# hint: alone\n#claim: it: works\nx = 1\n# hint: other\n"
     assert header(text) == {"hint": "alone", "claim": "it: works"}

@@ -274,9 +274,11 @@ def test_everything_in_it_ends_with_it():
 
 
 def _namespace(pid: int) -> str:
+    """Of a process that runs: the dead stay where the first process of a machine never asks."""
     try:
-        return os.readlink(f"/proc/{pid}/ns/pid")
-    except OSError:
+        dead = psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        return "" if dead else os.readlink(f"/proc/{pid}/ns/pid")
+    except (OSError, psutil.Error):
         return ""
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from hpml.predict.draw import Series, message_curves, speed_ups
+from hpml.predict.draw import Series, cuts, message_curves, speed_ups
+from hpml.predict.parallelism import Plan
 
 
 def linear(size):
@@ -56,3 +57,22 @@ def test_speed_ups_stand_beside_the_ideal_and_the_simulated_are_hollow():
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == ["ideal", "strong", "strong, simulated", "strong, model"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("ranks", "speed-up")
+
+
+def test_cuts_colour_each_cell_by_its_rank_and_name_each_rank_once():
+    cells = {"rows": ((0, 0), (1, 1)), "columns": ((0, 1), (0, 1)), "chess": ((0, 1), (1, 0))}
+    figure = cuts([Plan(name, who, 1, 1, 0, "") for name, who in cells.items()])
+    for axes, who in zip(figure.axes, cells.values(), strict=True):
+        looks = {0: set(), 1: set()}
+        for patch in axes.patches:
+            rank = who[int(patch.get_y())][int(patch.get_x())]
+            looks[rank].add((patch.get_facecolor(), patch.get_hatch()))
+        assert len(axes.patches) == 4
+        ((one_colour, one_hatch),), ((other_colour, other_hatch),) = looks.values()
+        assert one_colour != other_colour
+        assert one_hatch != other_hatch
+        for text in axes.texts:  # stands in a cell of its rank
+            x, y = text.get_position()
+            assert str(who[int(y)][int(x)]) == text.get_text()
+        assert sorted(text.get_text() for text in axes.texts) == ["0", "1"]
+    assert [axes.get_title() for axes in figure.axes] == list(cells)

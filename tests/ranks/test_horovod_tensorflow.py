@@ -1,5 +1,6 @@
 """Horovod under TensorFlow on warm ranks: eagerly, in graphs, under GradientTape and Keras."""
 
+import os
 import sys
 from itertools import pairwise
 
@@ -153,6 +154,26 @@ def test_what_one_graph_submits_is_under_way_together():
     calls = sorted(evidence.ranks[0].calls, key=lambda call: call.issued)
     assert len(calls) == 60
     assert sum(then.issued < one.finished for one, then in pairwise(calls)) >= 6
+
+
+def test_what_autograph_writes_goes_with_the_ranks():
+    def drive():
+        import tensorflow as tf
+
+        @tf.function
+        def half(x):
+            if x > 2:
+                x = x / 2
+            return x
+
+        value = half(tf.constant(3.0)).numpy().item()
+        written = [name for name in sys.modules if name.startswith("__autograph_generated")]
+        return [value, [sys.modules[name].__file__ for name in written]]
+
+    ((value, files),) = launch(drive, 1, flavour="horovod-tensorflow", timeout=30).values
+    assert value == 1.5
+    assert files
+    assert not any(map(os.path.exists, files))
 
 
 def test_a_server_of_a_later_flavour_serves_the_earlier_ones():

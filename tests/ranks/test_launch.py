@@ -1,8 +1,10 @@
 """Launches for real: what comes back, what is refused, and that nothing stays behind."""
 
 import os
+import platform
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -37,6 +39,52 @@ def test_every_rank_gets_its_inputs_and_returns_its_value(world_size):
     assert evidence.diagnosis is None
     assert [value["rank"] for value in evidence.values] == list(range(world_size))
     assert all(value["total"].item() == sum(inputs) for value in evidence.values)
+
+
+def test_ranks_start_with_random_numbers_of_their_own():
+    """As processes do: otherwise who forgets a seed, or a broadcast, would not see it."""
+
+    def drive():
+        import random
+
+        import numpy as np
+
+        return [random.random(), np.random.rand(), torch.rand(1).item()]
+
+    values = [value for _ in range(2) for value in launch(drive, 2, process_group=False).values]
+    for numbers in zip(*values, strict=True):
+        assert len(set(numbers)) == 4
+
+
+@pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64"),
+    reason="no processor of the kind for which torch makes its machine code at run time",
+)
+def test_ranks_start_with_what_a_first_training_step_sets_up():
+    """Machine code for a convolution, which oneDNN makes and torch keeps."""
+
+    def drive():
+        areas = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
+        return [area for area in areas if area[1].startswith("rwx")]
+
+    assert launch(drive, 1, process_group=False).values[0]
+    # And no threads: they would not be there after a fork, and be waited for.
+    assert psutil.Process(warm.server().pid).num_threads() == 1
+
+
+def test_what_ranks_leave_in_temporary_files_goes_with_them():
+    def drive():
+        import subprocess
+        import tempfile
+
+        with tempfile.NamedTemporaryFile(delete=False) as file:
+            started = subprocess.run(["mktemp"], capture_output=True, text=True, check=True)
+        return [file.name, started.stdout.strip()]
+
+    tempfile.gettempdir()  # which remembers it, and is not asked again
+    for left in launch(drive, 2, process_group=False).values:
+        assert all(left)
+        assert not any(map(os.path.exists, left))
 
 
 def test_the_ledger_has_operation_bytes_group_line_and_times():

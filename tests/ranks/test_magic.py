@@ -150,9 +150,8 @@ def test_the_answer_run_last_counts_and_its_names_are_there(run, shell):
 
 
 def test_ranks_have_what_an_answer_defines(run):
-    _, error = run("%%answer hello_ranks\noffset = 2\ndef hello(number):\n    return number + offset")
-    assert error is None
-    out, _ = run("%%ranks 2\nhello(rank)")
+    run("%%answer hello_ranks\noffset = 2\ndef further(number):\n    return number + offset")
+    out, _ = run("%%ranks 2\nfurther(rank)")
     assert out == "[0] 2\n[1] 3\n"
 
 

@@ -1,5 +1,7 @@
 """Pictures of training runs, read back from their axes."""
 
+import math
+
 import pytest
 from matplotlib.colors import to_hex
 
@@ -92,3 +94,26 @@ def test_every_picture_has_the_title_it_is_given():
     ]
     assert [figure.axes[0].get_title() for figure in figures] == ["T"] * 3
     assert draw.shares({"a": [[0]]}, title="T").get_suptitle() == "T"
+
+
+def test_a_run_that_diverges_leaves_the_picture_at_a_cross_and_is_called_so():
+    runs = {
+        "good": [(1, 2.0), (2, 1.0), (4, 0.5)],
+        "bad": [(1, 2.0), (2, 90.0), (4, math.nan)],
+        "lost": [(1, math.nan), (2, math.nan), (4, math.nan)],
+    }
+    figure = draw.descents(runs, "T", most=30)
+    (axes,) = figure.axes
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert drawn["good"] == [[1, 2.0], [2, 1.0], [4, 0.5]]
+    assert drawn["bad: diverges"] == [[1, 2.0], [2, 30]]
+    assert drawn["lost: diverges"] == [[1, 30]]
+    crosses = [line.get_xydata().tolist() for line in axes.lines if line.get_marker() == "X"]
+    assert crosses == [[[2, 30]], [[1, 30]]]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("samples seen", "training loss")
+
+
+def test_a_run_that_comes_back_into_the_picture_has_not_diverged():
+    figure = draw.descents({"catapult": [(1, 2.0), (2, 90.0), (4, 1.0)]}, "T", most=30)
+    (line,) = figure.axes[0].lines
+    assert (line.get_label(), line.get_ydata().tolist()) == ("catapult", [2.0, 30, 1.0])

@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 import json
+import os
 import time
 
 import psutil
@@ -17,6 +18,7 @@ from hpml.training.frameworks.run import (
     run,
     source,
     tf_config,
+    told,
 )
 from hpml.training.frameworks.task import Clock
 
@@ -73,6 +75,16 @@ def test_a_script_that_fails_is_told_by_its_error(script):
     name = script("serial_torch", "print('first')\nraise ValueError('no such image')\n")
     with pytest.raises(UserError, match="serial_torch on 1 ranks failed: ValueError: no such imag"):
         run(name)
+
+
+def test_what_is_left_in_temporary_files_goes_with_the_processes(script):
+    name = script(
+        "serial_torch",
+        "import json, tempfile\n"
+        "_, left = tempfile.mkstemp()\n"
+        "print('result: ' + json.dumps({'left': left}))\n",
+    )
+    assert not os.path.exists(told(name)["left"])
 
 
 def test_a_script_without_a_result_is_told(script):
@@ -147,7 +159,7 @@ def test_the_clock_takes_the_median_of_the_steps_after_the_first(monkeypatch):
 
 @functools.cache
 def trained(name):
-    return run(name, ranks=2, limit=400, images=1000, epochs=10)
+    return run(name, ranks=2, limit=400, images=1000, epochs=2, batch=25)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +176,7 @@ def test_a_framework_trains_on_two_ranks(name, needs):
         pytest.importorskip(needs, reason=f"{needs} is not installed")
     outcome = trained(name)
     assert outcome.ranks == 2
-    assert outcome.steps == 40  # 10 epochs of 1000 images, 2 × 125 in a step
+    assert outcome.steps == 40  # 2 epochs of 1000 images, 2 × 25 in a step
     assert outcome.images_per_second > 0
     assert outcome.accuracy > 0.12  # guessing has 0.1
 

@@ -28,7 +28,7 @@ ALGORITHMS = {
     "segmented_ring": 5,
     "rabenseifner": 6,
 }
-NO_NETWORK = 69  # exit status of mpi_hosts
+NO_NETWORK, TOO_LONG = 69, 75  # exit statuses of mpi_hosts
 
 
 def missing() -> str | None:
@@ -80,20 +80,20 @@ def mpi_all_reduce_seconds(
         counts = [repeats] * len(sizes) if isinstance(repeats, int) else repeats
         work = [f"{nbytes}x{count}" for nbytes, count in zip(sizes, counts, strict=True)]
         rank = [sys.executable, program, str(found), *work]
-        hosts = [sys.executable, "-m", "hpml.allreduce.mpi_hosts", str(world_size), link, scratch]
+        hosts = [sys.executable, "-m", "hpml.allreduce.mpi_hosts"]
+        network = [str(world_size), link, scratch, str(timeout)]
         number = ALGORITHMS[algorithm]
         tuned = ["coll_tuned_use_dynamic_rules", "1", "coll_tuned_allreduce_algorithm", str(number)]
-        try:
-            done = subprocess.run(
-                [*hosts, *tuned, "--", *rank],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                env=_environment(),
-            )
-        except subprocess.TimeoutExpired:
-            raise UserError(f"MPI: mpirun took longer than {timeout:g} s and was ended") from None
+        done = subprocess.run(
+            [*hosts, *network, *tuned, "--", *rank],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout + 60,  # only where mpi_hosts is stuck itself
+            env=_environment(),
+        )
+        if done.returncode == TOO_LONG:
+            raise UserError(f"MPI: mpirun took longer than {timeout:g} s and was ended")
         if done.returncode == NO_NETWORK:
             raise UserError(f"MPI: no network can be emulated here: {done.stderr.strip()}")
         if done.returncode:

@@ -1,9 +1,9 @@
-"""mpirun on emulated hosts: `mpi_hosts RANKS LINK FOLDER [PARAMETER VALUE]… -- COMMAND…`.
+"""mpirun on emulated hosts: `mpi_hosts RANKS LINK FOLDER SECONDS [PARAMETER VALUE]… -- COMMAND…`.
 
 Three processes. The first has imported what has threads, and waits. The second, with one thread,
 builds the network and keeps it: it stays where the switches are. The third becomes mpirun, on the
-network of rank 0, as the first process of a process namespace: when it ends or is killed, so do the
-daemons and the ranks that it started.
+network of rank 0, as the first process of a process namespace: when it ends, or is killed after so
+many seconds, so are the daemons and the ranks that it started, before the second process goes on.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from hpml.allreduce.mpi import NO_NETWORK
+from hpml.allreduce.mpi import NO_NETWORK, TOO_LONG
 from hpml.link import parse_link
 from hpml.ranks import network
 
@@ -26,14 +26,15 @@ exec nsenter --net="{folder}/$host" unshare --uts sh -c "hostname $host; $*"
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit status of mpirun."""
+    """Returns the exit status of mpirun, or NO_NETWORK or TOO_LONG."""
     split = arguments.index("--")
-    ranks, link, folder, *parameters = arguments[:split]
+    ranks, link, folder, seconds, *parameters = arguments[:split]
+    command = arguments[split + 1 :]
     child = os.fork()
     if child == 0:
         _die_with_parent()
         try:
-            status = _keep_network(int(ranks), link, folder, parameters, arguments[split + 1 :])
+            status = _keep_network(int(ranks), link, folder, float(seconds), parameters, command)
         except network.NoNetwork as error:
             print(error, file=sys.stderr, flush=True)
             status = NO_NETWORK
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _keep_network(
-    ranks: int, link: str, folder: str, parameters: list[str], command: list[str]
+    ranks: int, link: str, folder: str, seconds: float, parameters: list[str], command: list[str]
 ) -> int:
     built = network.build(parse_link(link, ranks), ranks)
     for rank, descriptor in enumerate(built.namespaces):
@@ -63,7 +64,16 @@ def _keep_network(
         # Open MPI warns against root, which here is nobody's but this namespace's.
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         os.execvpe(words[0], words, os.environ | root)
-    return _status_of(child)
+    late = []
+
+    def end(*_: object) -> None:
+        late.append(True)
+        os.kill(child, signal.SIGKILL)
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    status = _status_of(child)
+    return TOO_LONG if late else status
 
 
 def _mpirun(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 
 def difference(got: Any, expected: torch.Tensor, tolerance: float = 0.0) -> str | None:
@@ -42,6 +43,11 @@ def state_difference(
         if found := difference(got[name], tensor, tolerance):
             return f"{name} {found}"
     return None
+
+
+def state_of(model: nn.Module) -> dict[str, torch.Tensor]:
+    """A copy of its parameters and buffers, by name, to be compared later."""
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
 def described(value: Any) -> str:

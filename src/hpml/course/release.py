@@ -18,7 +18,7 @@ from hpml.problem import UserError
 
 NAME = "hpml"  # of the folder, and of the archive
 _MARKER = ".hpml-release"  # in a folder that a release was written to
-_TOP = (
+_BY_NAME = (
     ".gitignore",
     "LICENSE",
     "LICENSE-TEXTS",
@@ -28,6 +28,7 @@ _TOP = (
     "jupytext.toml",
     "pyproject.toml",
     "requirements.lock",
+    "slurm/ssh_by_srun/ssh",  # a name without an ending
 )
 _ENDINGS = {
     "slurm": (".sh", ".py"),  # and the modules' jobs
@@ -66,7 +67,7 @@ class File:
 
 def files(day: Day) -> dict[str, File]:
     """Every file of a release by its path, in order. UserError where one cannot be made."""
-    made = {path: _file(day.root / path) for path in _TOP}
+    made = {path: _file(day.root / path) for path in _BY_NAME}
     readme = _file(day.root / "README.md").data.decode()
     made["README.md"] = File(_COMMAND.sub("", _ASIDE.sub("", readme)).encode())
     for link in re.findall(r"\]\((docs/[^)#]+)\)", made["README.md"].data.decode()):

@@ -44,7 +44,7 @@ def message_curves(
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     sizes = [n for panel in panels.values() for one in panel.values() for n in one.measured]
     fine = np.geomspace(min(sizes), max(sizes), 80)
-    figure = Figure(figsize=(4.4 * len(panels) + 0.6, 4.4), layout="constrained")
+    figure = Figure(figsize=(max(9, 3.6 * len(panels) + 0.6), 4.4), layout="constrained")
     places = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     for axes, (panel, series) in zip(places, panels.items(), strict=True):
         axes.set_xscale("log")
@@ -55,7 +55,7 @@ def message_curves(
                 predicted = [one.model(size) for size in fine]
                 axes.plot(fine, predicted, color=colour, linestyle=line, linewidth=1.4)
             axes.plot(*_points(one.measured), marker, color=colour, **HOLLOW)
-        axes.set_title(panel, fontsize=10)
+        axes.set_title(panel, fontsize=9)
         axes.set_xlabel("message (bytes)")
         axes.set_xticks(
             *_size_ticks(min(sizes), max(sizes)),

@@ -57,9 +57,10 @@ def launch(
     which Horovod's Keras interface was made. Calls in the evidence have Horovod's names of
     operations, and the name of the `tensor` by which ranks find each other's.
 
-    Ranks run in `cwd` (default: an empty folder that goes when they do), each with `threads`
-    threads. `on_output(rank, text)` sees their stdout and stderr as it comes. `watched` is the code
-    whose lines are reported (default: the answer, or else the file of the drive).
+    Ranks run in `cwd` (default: an empty folder that goes when they do, as their TMPDIR does), each
+    with `threads` threads. `on_output(rank, text)` sees their stdout and stderr as it comes.
+    `watched` is the code whose lines are reported (default: the answer, or else the file of the
+    drive).
 
     With a `link` each rank is on a network of its own behind rate-limited interfaces: "1gbit", or
     "nodes=2x2,intra=10gbit,inter=1gbit" (see `hpml.link` and `hpml.ranks.network`; latency
@@ -87,9 +88,10 @@ def launch(
     watched = watched or _watched(drive, answer, answer_name)
     drive_bytes = cloudpickle.dumps(drive)
     port = _free_port()
-    # Made by the supervisor, and removed: it may see another /tmp than this process.
+    # Made by the supervisor, and removed: it may see another /tmp than this process. A short name,
+    # since the ranks' sockets may be in it, whose paths must not be long (104 bytes on macOS).
     server = warm.server(flavour)
-    scratch = os.path.join(server.tmp, f"hpml-ranks-{secrets.token_hex(8)}")
+    scratch = os.path.join(server.tmp, f"hpml-ranks-{secrets.token_hex(4)}")
     folder = os.path.join(scratch, "work") if cwd is None else server.folder(cwd)
     jobs = [
         Job(
@@ -101,7 +103,11 @@ def launch(
             world_size=world_size,
             store=os.path.join(scratch, "store"),
             cwd=folder,
-            environment=dict(flavours.environment(flavour, rank, world_size, per_node, port)),
+            environment={
+                # For what is left in files, as AutoGraph does: it goes when the ranks do
+                "TMPDIR": scratch,
+                **flavours.environment(flavour, rank, world_size, per_node, port),
+            },
             extra_environment=dict(environment(rank)) if environment is not None else {},
             flavour=flavour,
             process_group=process_group,

@@ -27,8 +27,8 @@ Counts = tuple[int, int, int, int]
 
 Made = TypeVar("Made")
 
-# CLONE_NEWUSER, CLONE_NEWNET, CLONE_NEWUTS of sched.h
-NEW_USER, NEW_NETWORK, NEW_HOST = 0x10000000, 0x40000000, 0x04000000
+# CLONE_NEWUSER, CLONE_NEWNET of sched.h
+NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000
 
 
 class NoNetwork(Exception):
@@ -51,18 +51,12 @@ class Network:
         """What a rank on this network has in its environment besides what every rank has."""
         return {"MASTER_ADDR": address(0), "GLOO_SOCKET_IFNAME": INTERFACE}
 
-    def enter(self, rank: int, named: bool = False) -> None:
+    def enter(self, rank: int) -> None:
         """Move this process, a rank just forked, to its own end of the cable, without privileges.
 
-        The ranks keep no right to change limits, counters or interfaces. If `named`, the rank's
-        host is called by its address: Horovod 0.28.1 listens for collectives at whatever address
-        the host's name has (GlooContext::InitializeForProcessSet leaves HOROVOD_GLOO_IFACE out).
+        The ranks keep no right to change limits, counters or interfaces.
         """
         _call("setns", self.namespaces[rank], NEW_NETWORK)
-        if named:
-            name = address(rank).encode()
-            _call("unshare", NEW_HOST)
-            _call("sethostname", name, len(name))
         for namespace in self.namespaces:
             os.close(namespace)
         _drop_privileges()

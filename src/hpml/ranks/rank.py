@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
@@ -91,6 +92,7 @@ def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) 
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         os.environ.update(job.environment | network | job.extra_environment)
+        tempfile.tempdir = None  # what it was before the fork
         delays = iter(()) if job.delays is None else _delays(job.delays, job.rank)
         _prepare(job, send, stacks, delays)
         event = _play(job, delays)
@@ -114,9 +116,9 @@ def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(job.cwd)
     torch.set_num_threads(job.threads)
-    # As in processes of their own: torch starts alike everywhere, the others do not.
-    random.seed()
+    # As in processes of their own: forked, all would start alike. Python's random does so itself.
     np.random.seed()
+    torch.default_generator.seed()
     first = 0 if job.process_group else 1
     told = recorder.Recorder(send, job.filename, first, delays)
     recorder.install(told)

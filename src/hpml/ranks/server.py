@@ -98,23 +98,23 @@ def _import_what_ranks_use() -> None:
 
 
 def _use_it_once() -> None:
-    """What a training step sets up at its first time, 10 ms of it, before there are ranks.
+    """What a training step sets up at its first time, 10 ms of it, before there are ranks: machine
+    code for a convolution, say.
 
     No backward: it asks for devices, which a process that is forked later must not have done. One
-    thread, since threads do not survive a fork. torch's random numbers stay as they are.
+    thread, since threads do not survive a fork.
     """
     import torch
     from torch import nn
 
     torch.set_num_threads(1)
-    with torch.random.fork_rng(devices=[]):
-        model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4, 2))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(torch.ones(2, 3, 3, 3)), torch.tensor([0, 1]))
-        for parameter in model.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        optimizer.step()
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(torch.ones(2, 3, 3, 3)), torch.tensor([0, 1]))
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
 
 
 def become_subreaper() -> None:
@@ -354,7 +354,7 @@ def _become_rank(
 
         environment = dict(meet)
         if network is not None:
-            network.enter(number, named=bool(meet))
+            network.enter(number)
             environment |= network.environment
         channel, output, stacks = own
         rank.run(socket.socket(fileno=channel), output, stacks, environment)

@@ -113,9 +113,9 @@ def losses(runs: Mapping[str, Sequence[Epoch]], title: str) -> Figure:
 
 
 def descents(
-    runs: Mapping[str, Sequence[tuple[float, float]]], title: str, most: float = 10.0
+    runs: Mapping[str, Sequence[tuple[float, float]]], title: str, most: float = 30.0
 ) -> Figure:
-    """Loss against samples seen, on a logarithmic axis: a line for each run, by its name.
+    """Loss against samples seen, on logarithmic axes: a line for each run, by its name.
 
     A run is its points (samples, loss), in order. One that reaches a loss above `most`, or none at
     all any more, is drawn up to there, and a cross says that it left the picture for good.
@@ -138,6 +138,7 @@ def descents(
             label=name,
             **look,
         )
+    axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_ylim(top=most)
     axes.set(xlabel="samples seen", ylabel="training loss")

@@ -22,14 +22,17 @@ LAST_CALL, SILENT = 5, 2
 
 
 class Node:
-    """One agent with its worker, in a session of its own; what they print is in `log`."""
+    """One agent with its worker, in a session of its own; what they print is in `log`.
+
+    What else they write to a temporary folder is beside it.
+    """
 
     def __init__(self, words: Sequence[str], log: Path) -> None:
         self.log = log
         with log.open("w") as file:
             self.process = psutil.Popen(
                 [sys.executable, "-m", "torch.distributed.run", *words],
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(log.parent)},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

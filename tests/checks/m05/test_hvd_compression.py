@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hpml.checks.contract import CannotJudge
-from hpml.checks.m05_horovod.hvd_compression import CHECK
+from hpml.checks.m05_horovod.hvd_compression import CHECK, CYCLE
 from hpml.ranks.evidence import Traffic
 
 HALF, WIRE, MEANS, LARGE, WHOLE, TRAINED = [claim.judge for claim in CHECK.claims]
@@ -65,6 +65,20 @@ def test_the_wire_is_counted_by_the_kernel(good, sent, hint):
     )
     problem = WIRE(changed)
     assert (problem and problem.hint) == hint
+
+
+def test_what_ranks_say_in_every_cycle_is_allowed_for_however_long_it_takes(good):
+    evidence = good.stages["averages"]
+    if evidence.link is None:
+        pytest.skip(f"no emulated network: {evidence.no_link}")
+    cycles = 20 / CYCLE
+    sent = 2_100_000 + round(600 * cycles)
+    changed = with_ranks(
+        good, "averages", lambda rank: replace(rank, traffic=Traffic(sent, 1, sent, 1))
+    )
+    assert WIRE(changed).hint == "wire"
+    slow = replace(changed.stages["averages"], seconds=20.0)
+    assert WIRE(replace(changed, stages={**changed.stages, "averages": slow})) is None
 
 
 @pytest.mark.parametrize(

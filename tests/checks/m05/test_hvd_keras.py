@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from hpml.checks import judge
-from hpml.checks.m05_horovod.hvd_keras import (
+from hpml.checks.m05_horovod._keras_script import (
     BATCH,
-    CHECK,
     EPOCHS,
     LEARNING_RATE,
     LENGTH,
     followed,
     rate_at,
 )
+from hpml.checks.m05_horovod.hvd_keras import CHECK
 from hpml.ranks import flavour
 
 SAMPLES, ALIKE, RATE, STEPS, METRICS, PRINTS = [claim.judge for claim in CHECK.claims]
@@ -70,7 +70,7 @@ def with_seen(good, with_value, rank, change):
 @pytest.mark.parametrize(
     ("change", "hint"),
     [
-        (lambda n, step: step | {"samples": []}, "samples"),
+        (lambda n, step: step | {"samples": []}, "no_samples"),
         (lambda n, step: step | {"samples": [*step["samples"], 0]}, "samples"),
         (lambda n, step: step | {"samples": [*range(2 * BATCH)]}, "no_shard"),
         (lambda n, step: step | {"samples": [*range(BATCH)]}, "order"),

@@ -31,7 +31,6 @@ ALGORITHMS = {
 }
 RANKS = (1, 2, 3, 4, 5, 8, 12, 16, 100, 128, 1024)
 LIBRARY = "hpml.predict.collectives"
-TERMS = ("messages", "bytes", "added")  # what α, β and γ are multiplied with
 MEASURED_AT = (3, 4)  # ranks: between two, all four are much alike
 SIZES = (64_000, 192_000)  # bytes: each part of them is far more than a link lets through at once
 TRAIN = 4  # messages of the smaller size, one after the other
@@ -98,8 +97,8 @@ def measure(names: list[str]) -> None:
         between("α", lambda: there_and_back([word], word))
         if repeat % 5 == 0:
             between("β", lambda: there_and_back(messages, word))
-    for nbytes, repeats in zip(SIZES, (2, 1), strict=True):
-        for name in names * repeats:
+    for nbytes in SIZES:
+        for name in names:
             tensor = torch.zeros(nbytes // 4)
             algorithm = name.replace("_", "-")
             between(f"{name} {nbytes}", lambda t=tensor, a=algorithm: all_reduce(t, a))
@@ -146,42 +145,44 @@ def closed_form(name: str) -> Callable[[Run], Problem | None]:
         for value in run.values:
             if value["borrowed"]:
                 return Problem(f"{LIBRARY} has been imported", "library")
-            told = zip(cases, value["said"][name], run.expected[name], strict=True)
-            for (nbytes, ranks, *_), said, right in told:
-                if problem := wrong_cost(name, nbytes, ranks, said, right):
-                    return problem
+            if problem := wrong_cost(name, cases, value["said"][name], run.expected[name]):
+                return problem
         return None
 
     return judge
 
 
 def wrong_cost(
-    name: str, nbytes: int, ranks: int, said: list[Any], right: list[float]
+    name: str, cases: list[list[float]], said: list[list[Any]], right: list[list[float]]
 ) -> Problem | None:
-    of = f"{name}, {nbytes} bytes, {ranks} ranks"
-    for got in said:
-        if not is_number(got):
-            returned = "too large a number" if type(got) is int else described(got)
-            return Problem(f"{of}: it returned {returned}, not seconds", "types")
-    for what, got, expected in zip(TERMS, said[1:], right[1:], strict=True):
-        if same(got, expected):
-            continue
-        if ranks == 1:
-            return Problem(f"{of}: {got:g} {WORDS[what]}, and there is nobody else", "one_rank")
-        return Problem(
-            f"{of}: {got:.6g} {WORDS[what]}, expected {expected:.6g}",
-            misconception(name, what, nbytes, ranks, got, expected),
-        )
-    if not same(said[0], right[0]):
-        return Problem(f"{of}: {said[0]:.6g} s, expected {right[0]:.6g} s", "sum")
+    for (nbytes, ranks, *_), told, expected in zip(cases, said, right, strict=True):
+        of = f"{name}, {nbytes} bytes, {ranks} ranks"
+        for got in told:
+            if not is_number(got):
+                returned = "too large a number" if type(got) is int else described(got)
+                return Problem(f"{of}: it returned {returned}, not seconds", "types")
+        for factor, words in enumerate(FACTORS, 1):
+            if same(told[factor], expected[factor]):
+                continue
+            if ranks == 1:
+                seen = f"{told[factor]:g} {words}, and there is nobody else"
+                return Problem(f"{of}: {seen}", "one_rank")
+            rows = zip(cases, said, right, strict=True)
+            counts = [(n, p, s[factor], r[factor]) for (n, p, *_), s, r in rows if p > 1]
+            return Problem(
+                f"{of}: {told[factor]:.6g} {words}, expected {expected[factor]:.6g}",
+                misconception(name, factor, counts),
+            )
+        if not same(told[0], expected[0]):
+            return Problem(f"{of}: {told[0]:.6g} s, expected {expected[0]:.6g} s", "sum")
     return None
 
 
-WORDS = {
-    "messages": "messages, one after the other (the factor of alpha)",
-    "bytes": "bytes on the busiest link (the factor of beta)",
-    "added": "bytes added up by the busiest rank (the factor of gamma)",
-}
+FACTORS = (
+    "messages, one after the other (the factor of alpha)",
+    "bytes on the busiest link (the factor of beta)",
+    "bytes added up by the busiest rank (the factor of gamma)",
+)
 
 
 def is_number(got: Any) -> bool:
@@ -195,24 +196,30 @@ def same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-9, abs_tol=0.0)
 
 
-def misconception(
-    name: str, what: str, nbytes: int, ranks: int, got: float, expected: float
-) -> str:
-    """The hint for a wrong factor: which usual mistake leads to just that."""
-    if what == "added":
+def misconception(name: str, factor: int, counts: list[tuple[int, int, Any, float]]) -> str:
+    """The hint for a wrong factor: which usual mistake leads to just that, in every case.
+
+    `counts` has the bytes, the ranks, what was said, and what is right, in each case.
+    """
+
+    def everywhere(mistake: Callable[[int, int, float], float]) -> bool:
+        return all(is_number(said) and same(said, mistake(n, p, r)) for n, p, said, r in counts)
+
+    if factor == 3:
         return "added"
-    if same(2 * got, expected):
+    if everywhere(lambda n, p, right: right / 2):
         return "one_way"
-    logarithms = (math.log2(ranks), ranks.bit_length() - 1, math.ceil(math.log(ranks)))
-    if name == "tree" and what == "messages" and any(same(got, 2 * n) for n in logarithms):
-        return "levels"
-    if what == "messages":
-        return "latency"
-    if name == "naive" and same(got, 2 * nbytes):
+    if factor == 1:
+        levels = (math.log2, lambda p: p.bit_length() - 1, lambda p: math.ceil(math.log(p)))
+        uneven = any(everywhere(lambda n, p, right, of=of: 2 * of(p)) for of in levels)
+        return "levels" if name == "tree" and uneven else "latency"
+    if name == "naive" and everywhere(lambda n, p, right: 2 * n):
         return "root"
-    if name == "ring" and got > expected:
-        return "parts"
-    return "halves" if name == "halving_doubling" and got > expected else "bytes"
+    if everywhere(lambda n, p, right: 2 * right):
+        return "bytes"
+    if all(is_number(said) and said > right * (1 + 1e-9) for _, _, said, right in counts):
+        return {"ring": "parts", "halving_doubling": "halves"}.get(name, "bytes")
+    return "bytes"
 
 
 def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:

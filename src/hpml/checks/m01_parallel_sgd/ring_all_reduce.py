@@ -3,31 +3,32 @@
 `ring_all_reduce(tensor) -> None`, in place.
 """
 
-import time
 from types import ModuleType
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from hpml.checks.budget import over_bytes, over_seconds
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.m01_parallel_sgd._beside import (
+    IN_A_ROW,
+    KNOWN,
+    TIMED,
+    own_calls,
+    slow_because,
+    time_beside_messages,
+)
 from hpml.checks.m01_parallel_sgd._sums import LIBRARY, borrowed, draw_tensor, wrong_sum
 from hpml.link import parse_rate
 from hpml.predict.collectives import all_reduce_bytes, seconds
-from hpml.ranks import mark
 from hpml.ranks.evidence import Call, RankEvidence
 
 LINK = "100mbit"
 LONG = 72_000  # elements, float32, of each tensor that is weighed and timed; 2, 3 and 4 divide it
-IN_A_ROW = 3  # of them are timed, one after the other
 STRIDE = 61  # of those that come back
 TIMED_AT = (2, 3)  # ranks: with 4, the grader makes them late, and that would be timed
-MOST_TIMES = 5  # that it is timed where it was slow: a busy machine may have been why
 GOOD = 1.25  # times what the known good messages take
-ENOUGH = 1.15  # times the same; not timed again below
-CALM = 1.5  # times the bound; where the known good messages take more, all is timed twice
 MESSAGES = ("send", "recv", "barrier")
 
 
@@ -36,7 +37,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     draw = torch.Generator().manual_seed(seed)
     lengths = (0, 1, world_size + 1, 1001 + 12 * (seed % 40))
     dtypes = (torch.float32, torch.float64, torch.int64)
-    bound = seconds(all_reduce_bytes(world_size, 4 * LONG * IN_A_ROW), parse_rate(LINK))
+    bound = seconds(IN_A_ROW * all_reduce_bytes(world_size, 4 * LONG), parse_rate(LINK))
     even = [
         {
             "tensors": {
@@ -68,55 +69,17 @@ def in_place(answer: ModuleType, tensors: dict[str, torch.Tensor]) -> dict[str, 
 
 
 def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Short tensors; then long ones, timed, again if they were slow. Of those, a few elements.
+    """Short tensors, and long ones, of which a few elements come back; some of them are timed.
 
     `known` is how many times as much as a long tensor needs was sent for comparison.
     """
     after = in_place(answer, inputs["tensors"])
-    given, bound = inputs["row"].repeat(200), inputs["bound"]
-    long = [given.clone()]
-    answer.ring_all_reduce(long[0])
-    known, times = 0, []
-    while bound is not None and is_unclear(times, bound):
-        best = timed("messages", pass_round, [given.clone()] * IN_A_ROW)
-        more = [given.clone() for _ in range(IN_A_ROW)]
-        times.append([best, timed("ring", answer.ring_all_reduce, more)])
-        known, long = known + IN_A_ROW, long + more
-    few = [tensor[::STRIDE].clone() for tensor in long]
-    return {"after": after, "long": few, "known": known, "borrowed": borrowed()}
-
-
-def is_unclear(times: list[list[float]], bound: float) -> bool:
-    """Whether to time again. What the slowest rank has seen decides for all."""
-    if not times:
-        return True
-    best, took = (min(each) for each in zip(*times, strict=True))
-    seen = torch.tensor([took / max(best, bound) > ENOUGH, best / bound > CALM]).int()
-    dist.all_reduce(seen, dist.ReduceOp.MAX)
-    slow, busy = seen.tolist()
-    return len(times) < (MOST_TIMES if slow else 2 if busy else 0)
-
-
-def timed(name: str, work: Any, tensors: list[torch.Tensor]) -> float:
-    dist.barrier()
-    started = time.perf_counter()
-    mark(name)
-    for tensor in tensors:
-        work(tensor)
-    mark(f"{name} done")
-    return time.perf_counter() - started
-
-
-def pass_round(tensor: torch.Tensor) -> None:
-    """The known good way to use the links: as many messages, as long ones, with nothing done."""
-    rank, world_size = dist.get_rank(), dist.get_world_size()
-    part = tensor[: len(tensor) // world_size]
-    arrived = torch.empty_like(part)
-    for _ in range(2 * (world_size - 1)):
-        receive = dist.irecv(arrived, (rank - 1) % world_size)
-        send = dist.isend(part, (rank + 1) % world_size)
-        receive.wait()
-        send.wait()
+    given = inputs["row"].repeat(200)
+    first = given.clone()
+    answer.ring_all_reduce(first)
+    timed = time_beside_messages(answer.ring_all_reduce, given, inputs["bound"])
+    few = [tensor[::STRIDE].clone() for tensor in (first, *timed)]
+    return {"after": after, "long": few, "known": len(timed), "borrowed": borrowed()}
 
 
 def odd(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -180,11 +143,6 @@ def misconception(run: Run, got: Any, own: torch.Tensor, made: list[float] | Non
     if 0 < sent <= 0.6 * bytes_needed(run):
         return "half"
     return "twice" if made and max(made) > 1 else "order"
-
-
-def own_calls(rank: RankEvidence) -> list[Call]:
-    """The answer's calls: those of the drive come from no line of it."""
-    return [call for call in rank.calls if call.line is not None]
 
 
 def sends_of(rank: RankEvidence) -> list[Call]:
@@ -252,25 +210,12 @@ def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
         return None
     return over_seconds(
         run.stages["even"],
-        ("ring", "ring done"),
+        TIMED,
         run.inputs["even"][0]["bound"],
         slow_because(run.stages["even"].ranks),
         slack=GOOD,
-        reference=("messages", "messages done"),
+        reference=KNOWN,
     )
-
-
-def slow_because(ranks: tuple[RankEvidence, ...]) -> str:
-    """The hint for links that were not busy all the time: how each rank's first two calls go."""
-    found = set()
-    for rank in ranks:
-        begins = next(mark.at for mark in rank.marks if mark.name == "ring")
-        calls = [call for call in own_calls(rank) if call.issued >= begins][:2]
-        if len(calls) == 2 and {call.operation for call in calls} == {"send", "recv"}:
-            first, second = calls
-            one_by_one = first.finished is not None and first.finished <= second.issued
-            found.add("turns" if one_by_one else "late" if first.operation == "send" else "slow")
-    return next((hint for hint in ("turns", "late") if hint in found), "slow")
 
 
 CHECK = Check(

@@ -1,151 +1,34 @@
 """Exercise hvd_keras: the serial script in Keras, made data parallel with Horovod's callbacks.
 
-`train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs) -> dict`. What must come out
-is computed in PyTorch, in double precision: TensorFlow is imported where the answer runs, and
-nowhere else.
+`train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs) -> dict`.
 """
 
 import itertools
 import math
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 import torch
-from torch.nn import functional
 
 from hpml.checks.compare import described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.m05_horovod._keras_script import (
+    BATCH,
+    EPOCHS,
+    LEARNING_RATE,
+    LENGTH,
+    Weights,
+    drive,
+    expect,
+    gradient_of,
+    inputs,
+    rate_at,
+)
+from hpml.checks.shares import wrong_amount
 
-LENGTH, BATCH, EPOCHS, WARMUP = 24, 2, 2, 1  # BATCH is one rank's
-FEATURES, HIDDEN, CLASSES = 12, 10, 5
-LEARNING_RATE = 0.05
 TOLERANCE = 1e-6  # weights are float64; Keras keeps the learning rate in float32
 METRIC_TOLERANCE = 1e-4  # and so it does with metrics
 NAMES = ("inner kernel", "inner bias", "outer kernel", "outer bias")
-
-Weights = Sequence[torch.Tensor]
-
-
-def new_weights(seed: int) -> list[torch.Tensor]:
-    draw = torch.Generator().manual_seed(seed)
-    shapes = ((FEATURES, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,))
-    return [0.3 * torch.randn(shape, generator=draw, dtype=torch.float64) for shape in shapes]
-
-
-def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For each rank: the same samples of noisy classes, and weights of its own."""
-    draw = torch.Generator().manual_seed(seed)
-    centres = torch.randn(CLASSES, FEATURES, generator=draw, dtype=torch.float64)
-    y = torch.randint(0, CLASSES, (LENGTH,), generator=draw)
-    x = centres[y] + torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64)
-    x = x.float().double()  # Keras rounds what it is given
-    return [
-        {"x": x.numpy(), "y": y.numpy(), "weights": [w.numpy() for w in new_weights(seed + rank)]}
-        for rank in range(world_size)
-    ]
-
-
-def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Train; before each step, the weights, the learning rate and the samples in the batch."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)  # to trace a graph takes longer than these few steps
-    seen: list[dict[str, Any]] = []
-    rows = inputs["x"].astype("float32")
-    numbers = {row.tobytes(): number for number, row in enumerate(rows)}
-
-    class Recorded(tf.keras.Sequential):
-        def train_step(self, data):
-            batch = data[0].numpy().astype("float32")
-            samples = [numbers.get(row.tobytes(), -1) for row in batch]
-            rate = float(self.optimizer.learning_rate)
-            seen.append({"weights": self.get_weights(), "rate": rate, "samples": samples})
-            return super().train_step(data)
-
-    layers = tf.keras.layers
-    model = Recorded(
-        [
-            layers.Input((inputs["x"].shape[1],), dtype="float64"),
-            layers.Dense(inputs["weights"][1].size, "relu", dtype="float64"),
-            layers.Dense(inputs["weights"][3].size, dtype="float64"),
-        ]
-    )
-    model.set_weights(inputs["weights"])
-    history = answer.train(
-        model, inputs["x"], inputs["y"], EPOCHS, BATCH, LEARNING_RATE, warmup_epochs=WARMUP
-    )
-    if isinstance(history, dict):
-        history = {
-            str(name): [float(value) for value in values] if isinstance(values, list) else None
-            for name, values in history.items()
-        }
-    return {"seen": seen, "final": model.get_weights(), "history": history}
-
-
-def rate_at(step: int, steps: int, world_size: int) -> float:
-    """The learning rate of a step, counted from 0: from one rank's to W times that.
-
-    It rises in every step until WARMUP epochs of `steps` are over (Goyal et al. 2017, section 2.2).
-    """
-    done = min(1.0, (step + 1) / (WARMUP * steps))
-    return LEARNING_RATE * (1 + (world_size - 1) * done)
-
-
-def loss_of(weights: Weights, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Mean cross-entropy, and the share of right answers."""
-    kernel, bias, outer_kernel, outer_bias = weights
-    logits = torch.relu(x @ kernel + bias) @ outer_kernel + outer_bias
-    right = (logits.argmax(1) == y).double().mean().item()
-    return functional.cross_entropy(logits, y), right
-
-
-def gradient_of(weights: Weights, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    leaves = [weight.clone().requires_grad_() for weight in weights]
-    loss, _ = loss_of(leaves, x, y)
-    return list(torch.autograd.grad(loss, leaves))
-
-
-def followed(ranks: Sequence[dict[str, Any]], alike_at_once: bool) -> dict[str, Any]:
-    """Where all ranks go: the weights before each step and at the end, and each rank's metrics.
-
-    The callback that broadcasts does so after the first step, to which each rank brings a gradient
-    at its own weights, unless all have been made `alike_at_once`.
-    """
-    world_size = len(ranks)
-    steps = LENGTH // (BATCH * world_size)
-    starts = [[torch.from_numpy(w) for w in rank["weights"]] for rank in ranks]
-    weights = starts[0]
-    x, y = torch.from_numpy(ranks[0]["x"]), torch.from_numpy(ranks[0]["y"])
-    states, metrics = [], []
-    for step in range(EPOCHS * steps):
-        own = [weights if alike_at_once or step else starts[rank] for rank in range(world_size)]
-        states.append(own)
-        first = step % steps * BATCH * world_size
-        shares = [
-            slice(first + rank, first + BATCH * world_size, world_size)
-            for rank in range(world_size)
-        ]
-        metrics.append(
-            [
-                [loss_of(mine, x[share], y[share])[0].item(), loss_of(mine, x[share], y[share])[1]]
-                for mine, share in zip(own, shares, strict=True)
-            ]
-        )
-        gradients = [gradient_of(m, x[s], y[s]) for m, s in zip(own, shares, strict=True)]
-        rate = rate_at(step, steps, world_size)
-        weights = [
-            weight - rate * sum(parts) / world_size
-            for weight, *parts in zip(weights, *gradients, strict=True)
-        ]
-    states.append([weights] * world_size)
-    by_epoch = torch.tensor(metrics).reshape(EPOCHS, steps, world_size, 2).mean(1)
-    return {"states": states, "loss": by_epoch[..., 0], "accuracy": by_epoch[..., 1]}
-
-
-def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[bool, dict[str, Any]]:
-    """What happens where ranks are made alike at once, and where after the first step."""
-    return {at_once: followed(inputs, at_once) for at_once in (True, False)}
 
 
 def differs(got: Any, weights: Weights) -> str | None:
@@ -166,22 +49,12 @@ def path_of(run: Run) -> dict[str, Any]:
 
 def shares_samples(run: Run) -> Problem | None:
     steps = LENGTH // (BATCH * run.world_size)
+    taken = [
+        list(itertools.chain(*(step["samples"] for step in value["seen"]))) for value in run.values
+    ]
+    if problem := wrong_amount(taken, LENGTH, EPOCHS, "never trained the model that it was given"):
+        return problem
     for rank, value in enumerate(run.values):
-        taken = list(itertools.chain(*(step["samples"] for step in value["seen"])))
-        if not taken:
-            return Problem(f"rank {rank} never trained the model that it was given", "samples")
-        if run.world_size > 1 and len(taken) == LENGTH * EPOCHS:
-            return Problem(
-                f"rank {rank} took all {LENGTH} samples in every epoch; its share is "
-                f"{LENGTH // run.world_size}",
-                "no_shard",
-            )
-        if len(taken) != LENGTH * EPOCHS // run.world_size:
-            return Problem(
-                f"rank {rank} took {len(taken)} samples in {EPOCHS} epochs, not "
-                f"{LENGTH * EPOCHS // run.world_size}",
-                "samples",
-            )
         if len(value["seen"]) != steps * EPOCHS:
             return Problem(
                 f"rank {rank} took {len(value['seen'])} steps; with batches of {BATCH} on each "
@@ -365,8 +238,9 @@ CHECK = Check(
         "callbacks, and who prints.",
         "no_shard": "Ranks that all see all samples do the same work several times. x[rank::size] "
         "is one way to deal them out.",
-        "samples": "The shares of all ranks together are the samples, each once per epoch, and "
-        "model.fit trains the model that was given.",
+        "no_samples": "The check looks at what the model is trained with that train was given: "
+        "call fit of that one.",
+        "samples": "The shares of all ranks together are the samples, each once per epoch.",
         "batch": "batch_size is what each rank takes in one step: with more ranks, a step has more "
         "samples and an epoch fewer steps.",
         "order": "In step k the ranks together take the samples that follow those of step k - 1: "

@@ -1,229 +1,30 @@
 """Exercise hvd_torch: a serial CIFAR-10 script, made data parallel with Horovod.
 
 `train(model, dataset, epochs, batch_size, learning_rate, seed, path) -> None`, first without a
-checkpoint at `path`, then with one that rank 0 alone can read. W ranks must go, step by step, where
-one process goes with W times the batch and W times the learning rate. Everything is float64.
+checkpoint at `path`, then with one that rank 0 alone can read.
 """
 
 import itertools
 from collections.abc import Sequence
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
-from torch import nn
-from torch.nn import functional
-from torch.utils.data import Dataset
 
 from hpml.checks.compare import described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.m05_horovod._torch_script import (
+    BATCH,
+    EPOCHS,
+    LEARNING_RATE,
+    LENGTH,
+    drive,
+    expect,
+    inputs,
+)
+from hpml.checks.shares import wrong_amount
 from hpml.ranks.evidence import Evidence
 
-LENGTH, BATCH, EPOCHS = 48, 4, 2  # BATCH is one rank's: 1, 2, 3 and 4 ranks share LENGTH evenly
-LEARNING_RATE, MOMENTUM = 0.01, 0.9
 TOLERANCE = 1e-9  # only the order of additions may differ
-
-
-class Images(Dataset):
-    """Images and labels, float64 (n, 3, 8, 8) and int64 (n,); remembers what was `taken`."""
-
-    def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
-        self.images, self.labels = images, labels
-        self.taken: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        self.taken.append(int(index))
-        return self.images[index], self.labels[index]
-
-
-def new_model(seed: int) -> nn.Module:
-    """A small convolutional network, float64 (n, 3, 8, 8) -> (n, 10)."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return nn.Sequential(
-            nn.Conv2d(3, 8, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.AvgPool2d(4),
-            nn.Flatten(),
-            nn.Linear(32, 10),
-        ).double()
-
-
-def new_optimizer(model: nn.Module, learning_rate: float) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=MOMENTUM)
-
-
-def state_of(model: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-
-
-def momenta_of(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor | None]:
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    found = [optimizer.state[p].get("momentum_buffer") for p in parameters]
-    return {f"parameter {i}'s": None if m is None else m.clone() for i, m in enumerate(found)}
-
-
-def set_momenta(optimizer: torch.optim.Optimizer, momenta: Sequence[torch.Tensor]) -> None:
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    for parameter, momentum in zip(parameters, momenta, strict=True):
-        optimizer.state[parameter]["momentum_buffer"] = momentum.clone()
-
-
-def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
-    """By stage, for each rank: the images of ten noisy classes, a model of its own, and what it
-    finds in the checkpoint, if it can read one."""
-    draw = torch.Generator().manual_seed(seed)
-    classes = torch.randn(10, 3, 8, 8, generator=draw, dtype=torch.float64)
-    labels = torch.randint(0, 10, (LENGTH,), generator=draw)
-    noise = torch.randn(LENGTH, 3, 8, 8, generator=draw, dtype=torch.float64)
-    data = {"images": classes[labels] + noise, "labels": labels}
-
-    saved = new_model(seed + 50)
-    momenta = [
-        0.1 * torch.randn(p.shape, generator=draw, dtype=torch.float64) for p in saved.parameters()
-    ]
-    checkpoint = {"model": state_of(saved), "momenta": momenta}
-    return {
-        "begin": [
-            data
-            | {
-                "stage": "begin",
-                "rank": rank,
-                "seed": seed,
-                "model": seed + rank,
-                "checkpoint": None,
-            }
-            for rank in range(world_size)
-        ],
-        "carry on": [
-            data
-            | {
-                "stage": "carry on",
-                "rank": rank,
-                "seed": seed + 7,
-                "model": seed + 10 + rank,
-                "checkpoint": checkpoint if rank == 0 else None,
-            }
-            for rank in range(world_size)
-        ],
-    }
-
-
-def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Train; the weights before each step and at the end, the samples taken, the files written.
-
-    Each rank has a folder of its own, as on nodes that share no disk.
-    """
-    rank = inputs["rank"]
-    folder = Path(f"{inputs['stage']} {rank}")
-    folder.mkdir()
-    path = folder / "checkpoint.pt"
-    if inputs["checkpoint"] is not None:
-        model = new_model(0)
-        model.load_state_dict(inputs["checkpoint"]["model"])
-        optimizer = new_optimizer(model, LEARNING_RATE)
-        set_momenta(optimizer, inputs["checkpoint"]["momenta"])
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
-    before = path.read_bytes() if path.exists() else None
-
-    model, dataset = new_model(inputs["model"]), Images(inputs["images"], inputs["labels"])
-    states: list[dict[str, torch.Tensor]] = []
-    # More than any answer needs that takes each sample once or on all ranks
-    most = EPOCHS * LENGTH // BATCH + 1
-
-    def remember(module: nn.Module, _: Any) -> None:
-        if len(states) < most:
-            states.append(state_of(module))
-
-    model.register_forward_pre_hook(remember)
-    answer.train(model, dataset, EPOCHS, BATCH, LEARNING_RATE, inputs["seed"], path=str(path))
-    states.append(state_of(model))
-    names = sorted(file.name for file in folder.iterdir())
-    wrote = [name for name in names if name != path.name or path.read_bytes() != before]
-    return {
-        "states": states,
-        "taken": dataset.taken,
-        "wrote": wrote,
-        "saved": saved_state(path) if rank == 0 and path.name in wrote else None,
-    }
-
-
-def saved_state(path: Path) -> Any:
-    """What is in the checkpoint, as far as a run that goes on needs it."""
-    try:
-        found = torch.load(path)
-        model = new_model(0)
-        model.load_state_dict(found["model"])
-        optimizer = new_optimizer(model, LEARNING_RATE)
-        optimizer.load_state_dict(found["optimizer"])
-        return {"model": state_of(model), "momenta": momenta_of(optimizer)}
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0]}"[:200]
-
-
-def serial(
-    run: dict[str, Any],
-    batch: int,
-    learning_rate: float,
-    *,
-    own_momenta: bool = True,
-    most: int | None = None,
-    shard: tuple[int, int] = (0, 1),
-) -> dict[str, Any]:
-    """One process with batches of `batch`: its weights before each step and at the end.
-
-    `shard`, (rank, ranks), takes a rank's part of the samples; `most` is a number of steps.
-    """
-    model = new_model(run["model"])
-    optimizer = new_optimizer(model, learning_rate)
-    if run["checkpoint"] is not None:
-        model.load_state_dict(run["checkpoint"]["model"])
-        if own_momenta:
-            set_momenta(optimizer, run["checkpoint"]["momenta"])
-    states, taken = [], []
-    for epoch in range(EPOCHS):
-        draw = torch.Generator().manual_seed(run["seed"] + epoch)
-        order = torch.randperm(LENGTH, generator=draw)[shard[0] :: shard[1]]
-        for samples in order.split(batch):
-            if most is not None and len(states) == most:
-                break
-            states.append(state_of(model))
-            taken += samples.tolist()
-            optimizer.zero_grad()
-            loss = functional.cross_entropy(model(run["images"][samples]), run["labels"][samples])
-            loss.backward()
-            optimizer.step()
-    states.append(state_of(model))
-    return {"states": states, "taken": taken, "momenta": momenta_of(optimizer)}
-
-
-def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
-    """By stage, where the serial script goes with the ranks' batch and rate, and what the usual
-    mistakes make of the first step."""
-    expected = {}
-    for stage, ranks in inputs.items():
-        run, large = ranks[0], BATCH * world_size
-        first = {
-            "unscaled": serial(run, large, LEARNING_RATE, most=1),
-            "sum": serial(run, large, LEARNING_RATE * world_size**2, most=1),
-            "no_optimizer": serial(
-                run, large, LEARNING_RATE * world_size, own_momenta=False, most=1
-            ),
-        }
-        alone = [
-            serial(run, BATCH, LEARNING_RATE * world_size, most=1, shard=(rank, world_size))
-            for rank in range(world_size)
-        ]
-        expected[stage] = {
-            **serial(run, large, LEARNING_RATE * world_size),
-            "mistakes": {name: found["states"][-1] for name, found in first.items()},
-            "alone": [found["states"][-1] for found in alone],
-        }
-    return expected
 
 
 def differs(got: Any, expected: dict[str, torch.Tensor]) -> str | None:
@@ -235,19 +36,8 @@ def wrong_samples(evidence: Evidence, taken: Sequence[int]) -> Problem | None:
     ranks = [value["taken"] for value in evidence.values]
     world_size = evidence.world_size
     share = LENGTH // world_size
-    for rank, own in enumerate(ranks):
-        if not own:
-            return Problem(f"rank {rank} took no samples from the dataset it was given", "samples")
-        if world_size > 1 and len(own) == LENGTH * EPOCHS:
-            return Problem(
-                f"rank {rank} took all {LENGTH} samples in every epoch; its share is {share}",
-                "no_shard",
-            )
-        if len(own) != share * EPOCHS:
-            return Problem(
-                f"rank {rank} took {len(own)} samples in {EPOCHS} epochs, not {share * EPOCHS}",
-                "samples",
-            )
+    if problem := wrong_amount(ranks, LENGTH, EPOCHS):
+        return problem
     for epoch in range(EPOCHS):
         shares = [own[epoch * share : (epoch + 1) * share] for own in ranks]
         together = sorted(itertools.chain(*shares))
@@ -276,7 +66,7 @@ def starts_alike(run: Run) -> Problem | None:
     for rank, value in enumerate(run.stages["begin"].values):
         first = run.expected["begin"]["states"][0]
         if len(value["states"]) < 2:
-            return Problem(f"rank {rank} never called the model that it was given", "samples")
+            return Problem(f"rank {rank} never called the model that it was given", "no_samples")
         if found := differs(value["states"][0], first):
             return Problem(
                 f"in its first step, rank {rank} does not have rank 0's weights: {found}",
@@ -408,6 +198,8 @@ CHECK = Check(
         "no_shard": "Ranks that all see all samples do the same work several times. Who tells the "
         "loader which samples are this rank's? There is no process group of torch.distributed "
         "here, so it has to be told how many ranks there are.",
+        "no_samples": "The check looks at the model and the data set that train was given, in this "
+        "process. Leave the loader's num_workers at 0.",
         "samples": "The shares of all ranks together are the data set, each sample once per epoch.",
         "set_epoch": "A sampler that is not told the epoch shuffles alike each time. It cannot "
         "know on its own that a new one begins.",

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from hpml.checks.budget import over_bytes
-from hpml.checks.compare import state_difference
+from hpml.checks.compare import state_difference, state_of
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
 from hpml.predict.collectives import all_reduce_bytes, broadcast_bytes
 from hpml.ranks import mark
@@ -90,10 +90,6 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
             [[sides[(rank + step) % 2] for step in range(STEPS)] for rank in range(world_size)]
         ),
     }
-
-
-def state_of(net: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:

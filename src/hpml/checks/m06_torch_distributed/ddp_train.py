@@ -12,8 +12,10 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
-from hpml.checks.compare import described, state_difference
+from hpml.checks.compare import described, state_difference, state_of
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.shares import wrong_amount
+from hpml.checks.small_images import Images, new_model, noisy_classes
 from hpml.ranks.evidence import Evidence
 
 LENGTH, BATCH, EPOCHS = 96, 24, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly
@@ -22,40 +24,10 @@ TOLERANCE = 1e-4  # float32; the usual mistakes move weights by more than ten ti
 LINE = re.compile(r"epoch (\d+): loss (\S+)")
 
 
-class Images(Dataset):
-    """Images and labels, float32 (n, 3, 8, 8) and int64 (n,); remembers what was `taken`."""
-
-    def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
-        self.images, self.labels = images, labels
-        self.taken: list[int] = []
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        self.taken.append(int(index))
-        return self.images[index], self.labels[index]
-
-
-def new_model(seed: int) -> nn.Module:
-    """A small convolutional network, float32 (n, 3, 8, 8) -> (n, 10)."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return nn.Sequential(
-            nn.Conv2d(3, 8, kernel_size=3, padding=1),
-            nn.ReLU(),
-            nn.AvgPool2d(4),
-            nn.Flatten(),
-            nn.Linear(32, 10),
-        )
-
-
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     """For each stage and rank: the images of ten noisy classes, and a start of its own."""
     draw = torch.Generator().manual_seed(seed)
-    classes = torch.randn(10, 3, 8, 8, generator=draw)
-    labels = torch.randint(0, 10, (LENGTH,), generator=draw)
-    images = classes[labels] + torch.randn(LENGTH, 3, 8, 8, generator=draw)
+    images, labels = noisy_classes(draw, LENGTH, torch.float32)
     ranks = [
         {"images": images, "labels": labels, "seed": seed, "model": seed + rank}
         for rank in range(world_size)
@@ -63,13 +35,9 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     return {stage.name: ranks for stage in STAGES}
 
 
-def state_of(model: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-
-
 def under_torchrun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Train in the environment that torchrun makes."""
-    model = new_model(inputs["model"])
+    model = new_model(inputs["model"], torch.float32)
     dataset = Images(inputs["images"], inputs["labels"])
     losses = answer.train(model, dataset, EPOCHS, BATCH, LEARNING_RATE, inputs["seed"])
     return {"state": state_of(model.cpu()), "taken": dataset.taken, "losses": losses}
@@ -131,7 +99,8 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
     quiet = FunctionType(serial.__code__, {**globals(), "print": lambda *_: None})
 
     def end(batch_size: int, learning_rate: float) -> dict[str, Any]:
-        model, dataset = new_model(data["model"]), Images(data["images"], data["labels"])
+        model = new_model(data["model"], torch.float32)
+        dataset = Images(data["images"], data["labels"])
         losses = quiet(model, dataset, EPOCHS, batch_size, learning_rate, data["seed"])
         return {"state": state_of(model), "losses": losses, "taken": dataset.taken}
 
@@ -145,23 +114,9 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
 def wrong_samples(evidence: Evidence, taken: Sequence[int]) -> Problem | None:
     """Whether the ranks together take, epoch by epoch, the samples in the order `taken`."""
     ranks = [value["taken"] for value in evidence.values]
-    world_size = evidence.world_size
-    share = LENGTH // world_size
-    for rank, own in enumerate(ranks):
-        if not own:
-            return Problem(
-                f"rank {rank} took no samples from the dataset it was given", "no_samples"
-            )
-        if world_size > 1 and len(own) == LENGTH * EPOCHS:
-            return Problem(
-                f"rank {rank} took all {LENGTH} samples in every epoch; its share is {share}",
-                "no_sampler",
-            )
-        if len(own) != share * EPOCHS:
-            return Problem(
-                f"rank {rank} took {len(own)} samples in {EPOCHS} epochs, not {share * EPOCHS}",
-                "samples",
-            )
+    share = LENGTH // evidence.world_size
+    if problem := wrong_amount(ranks, LENGTH, EPOCHS):
+        return problem
     for epoch in range(EPOCHS):
         # Sample i of the epoch's order is for rank i % world_size.
         shares = (own[epoch * share : (epoch + 1) * share] for own in ranks)
@@ -306,7 +261,7 @@ CHECK = Check(
     hints={
         "start": "Go through the serial script line by line and ask of each: the same on every "
         "rank, a share on every rank, or on rank 0 alone? Few lines change.",
-        "no_sampler": "Ranks that all see all samples do the same work several times. Who tells "
+        "no_shard": "Ranks that all see all samples do the same work several times. Who tells "
         "the loader which samples are this rank's?",
         "samples": "The shares of all ranks together are the data set, each sample once.",
         "no_samples": "The check looks at what is taken from the data set in this process. Leave "

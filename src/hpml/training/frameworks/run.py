@@ -80,14 +80,15 @@ def run(
     *,
     images: int = task.IMAGES,
     epochs: int = task.EPOCHS,
+    batch: int = task.BATCH,
     environment: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Train by a script on `ranks` processes of this machine; all have ended when this returns.
 
-    All ranks together see `images` training images in each of `epochs`. `environment` is added to
-    theirs. Raises UserError as `told` does.
+    All ranks together see `images` training images in each of `epochs`, each rank `batch` of them
+    in a step. `environment` is added to theirs. Raises UserError as `told` does.
     """
-    amounts = {"HPML_IMAGES": str(images), "HPML_EPOCHS": str(epochs)}
+    amounts = {"HPML_IMAGES": str(images), "HPML_EPOCHS": str(epochs), "HPML_BATCH": str(batch)}
     return Outcome(**told(script, ranks, limit, environment={**amounts, **(environment or {})}))
 
 
@@ -113,7 +114,9 @@ def told(
         try:
             for number, (command, own) in enumerate(_commands(script, ranks, controller)):
                 logs.append(Path(folder) / f"{number}.log")
-                processes.append(_start(command, {**own, **(environment or {})}, logs[-1]))
+                # Their own temporary folder: torchrun leaves files, whatever ends it
+                own = {"TMPDIR": folder, **own, **(environment or {})}
+                processes.append(_start(command, own, logs[-1]))
             codes = _wait(processes, time.monotonic() + limit)
         finally:
             for process in processes:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 SEED = 0
-BATCH = 125  # images per step of one process
+BATCH = int(os.environ.get("HPML_BATCH", 125))  # images per step of one process
 EPOCHS = int(os.environ.get("HPML_EPOCHS", 2))
 LEARNING_RATE = 0.02
 IMAGES = int(os.environ.get("HPML_IMAGES", 5_000))

@@ -1,5 +1,5 @@
 # wrong: what a rank sends and what it receives are both counted
-# hint: parts
+# hint: bytes
 def naive(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
     """Seconds of an all-reduce of `nbytes` over `ranks`, through rank 0.
 

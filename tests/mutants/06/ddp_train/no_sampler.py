@@ -1,5 +1,5 @@
 # wrong: every rank trains on all samples
-# hint: no_sampler
+# hint: no_shard
 import os
 
 import torch

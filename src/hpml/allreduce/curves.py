@@ -1,0 +1,129 @@
+"""Time against size, on one network: predicted from a ping-pong, measured where it is not too long.
+
+What takes seconds is measured once and without a run before it, so that a curve up to megabytes
+over a slow link is had in a lecture. `hpml.allreduce.timing` measures with more care.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from hpml.allreduce.algorithms import schedule
+from hpml.allreduce.execute import all_reduce
+from hpml.allreduce.timing import LIBRARY
+from hpml.link import Link, parse_link
+from hpml.measure.comm import Fit, fit, ping_pong
+from hpml.predict.collectives import Cost
+from hpml.problem import UserError
+from hpml.ranks import Evidence, launch
+
+PER_NODE = 2  # of the hierarchical one, on a network without nodes
+MOST = 10  # repeats, of what is quick
+ENOUGH = 0.1  # seconds for the repeats of one algorithm at one size
+
+
+@dataclass(frozen=True)
+class Network:
+    """`ranks` ranks behind a link, and what a message costs: within a node, and between nodes."""
+
+    link: Link
+    ranks: int
+    within: Fit
+    across: Fit | None
+
+    @property
+    def per_node(self) -> int:
+        return self.link.per_node if self.link.uplink else PER_NODE
+
+
+def network(text: str, ranks: int) -> Network:
+    """Measure α and β of the link that `text` means (see `hpml.link`), with two ranks on it.
+
+    Raises UserError where this machine cannot emulate a network.
+    """
+    link = parse_link(text, ranks)
+    across = None
+    if link.uplink:
+        nodes = f"nodes=2x1,intra={_mbit(link.rate)},inter={_mbit(link.uplink)}"
+        across = _message(nodes, min(link.rate, link.uplink))
+    return Network(link, ranks, _message(_mbit(link.rate), link.rate), across)
+
+
+def predicted(network: Network, algorithm: str) -> Callable[[float], float]:
+    """Seconds of an all-reduce by `algorithm`, by bytes, as the α–β model has it."""
+    plan = schedule(algorithm, network.ranks, network.per_node)
+    within = Cost(network.within.alpha, network.within.beta)
+    across = network.across and Cost(network.across.alpha, network.across.beta)
+    return lambda nbytes: plan.seconds(nbytes, within, network.per_node, across)
+
+
+def measured(
+    network: Network, algorithms: Sequence[str], sizes: Sequence[int], longest: float
+) -> dict[str, dict[int, float]]:
+    """Seconds of all-reduces by algorithm and by bytes, LIBRARY being torch.distributed's own.
+
+    Each is the quickest of up to MOST repeats, on the rank that took longest. What the model says
+    takes more than `longest` seconds is left out; LIBRARY's is taken for a ring.
+
+    Raises UserError where the launch fails.
+    """
+    expected = {
+        name: predicted(network, "ring" if name == LIBRARY else name) for name in algorithms
+    }
+    work = plan(expected, sizes, longest)
+    inputs = [{"work": [list(one) for one in work], "per_node": network.per_node}] * network.ranks
+    ran = _held(launch(_on_rank, network.ranks, inputs=inputs, link=network.link.text, timeout=600))
+    found: dict[str, dict[int, float]] = {name: {} for name in algorithms}
+    for number, (name, nbytes, _) in enumerate(work):
+        by_repeat = zip(*(rank[number] for rank in ran.values), strict=True)
+        found[name][nbytes] = min(max(repeat) for repeat in by_repeat)
+    return found
+
+
+def plan(
+    expected: Mapping[str, Callable[[float], float]], sizes: Sequence[int], longest: float
+) -> list[tuple[str, int, int]]:
+    """(algorithm, bytes, repeats) of what is measured, smallest first: a connection warms up."""
+    return [
+        (name, nbytes, max(1, min(MOST, int(ENOUGH / seconds(nbytes)))))
+        for nbytes in sorted(sizes)
+        for name, seconds in expected.items()
+        if seconds(nbytes) <= longest
+    ]
+
+
+def _on_rank(inputs: dict) -> list[list[float]]:
+    taken = []
+    for name, nbytes, repeats in inputs["work"]:
+        tensor = torch.zeros(max(1, nbytes // 4))
+        taken.append([])
+        for _ in range(repeats):
+            dist.barrier()
+            began = time.perf_counter()
+            if name == LIBRARY:
+                dist.all_reduce(tensor)
+            else:
+                all_reduce(tensor, name, inputs["per_node"])
+            taken[-1].append(time.perf_counter() - began)
+    return taken
+
+
+def _message(text: str, rate: int) -> Fit:
+    """The line through what messages from rank 0 to rank 1 take; 80 ms the largest of them."""
+    sizes = (4, 256, 1024, rate // 250, rate // 100)
+    return fit(sizes, _held(launch(lambda: ping_pong(sizes, 10), 2, link=text)).values[0])
+
+
+def _held(evidence: Evidence) -> Evidence:
+    if evidence.no_link:
+        raise UserError(f"no network can be emulated here: {evidence.no_link}")
+    if evidence.diagnosis is not None:
+        raise UserError(evidence.diagnosis.sentence)
+    return evidence
+
+
+def _mbit(rate: int) -> str:
+    return f"{rate / 1e6:g}mbit"

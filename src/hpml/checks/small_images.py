@@ -1,0 +1,47 @@
+"""Ten noisy classes of small images, and a network for them: what exercises that train are played
+on.
+
+Its classes and functions go to the ranks by value, as all of `hpml.checks` does.
+"""
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+
+class Images(Dataset):
+    """Images (n, 3, 8, 8) and labels, int64 (n,); remembers what was `taken`."""
+
+    def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
+        self.images, self.labels = images, labels
+        self.taken: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        self.taken.append(int(index))
+        return self.images[index], self.labels[index]
+
+
+def noisy_classes(
+    draw: torch.Generator, length: int, dtype: torch.dtype
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Images (length, 3, 8, 8) of ten classes with noise, and their labels, int64 (length,)."""
+    classes = torch.randn(10, 3, 8, 8, generator=draw, dtype=dtype)
+    labels = torch.randint(0, 10, (length,), generator=draw)
+    noise = torch.randn(length, 3, 8, 8, generator=draw, dtype=dtype)
+    return classes[labels] + noise, labels
+
+
+def new_model(seed: int, dtype: torch.dtype) -> nn.Module:
+    """A small convolutional network, (n, 3, 8, 8) -> (n, 10)."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Conv2d(3, 8, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.AvgPool2d(4),
+            nn.Flatten(),
+            nn.Linear(32, 10),
+        ).to(dtype)

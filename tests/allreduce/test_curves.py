@@ -1,0 +1,82 @@
+"""Curves: what is measured, for how long, and what the model is fed with."""
+
+import pytest
+
+from hpml.allreduce import ALGORITHMS, curves
+from hpml.allreduce.timing import LIBRARY
+from hpml.link import parse_link
+from hpml.measure.comm import Fit
+from hpml.predict.collectives import Cost, all_reduce_seconds
+from hpml.problem import UserError
+from hpml.ranks import Evidence, RankEvidence
+
+NAN = float("nan")
+FLAT = curves.Network(parse_link("1gbit", 4), 4, Fit(1e-4, 8e-9, NAN, NAN), None)
+NODES = curves.Network(
+    parse_link("nodes=2x2,intra=1gbit,inter=100mbit", 4),
+    4,
+    Fit(1e-4, 8e-9, NAN, NAN),
+    Fit(2e-4, 8e-8, NAN, NAN),
+)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_on_a_network_without_nodes_the_prediction_is_the_closed_form(algorithm):
+    expected = all_reduce_seconds(algorithm, 1e6, 4, Cost(1e-4, 8e-9), per_node=2)
+    assert curves.predicted(FLAT, algorithm)(1e6) == pytest.approx(expected)
+
+
+def test_between_nodes_the_slow_link_counts():
+    hierarchical = curves.predicted(NODES, "hierarchical")(1e6)
+    across = Cost(2e-4, 8e-8)
+    expected = all_reduce_seconds("hierarchical", 1e6, 4, Cost(1e-4, 8e-9), 2, across)
+    assert hierarchical == pytest.approx(expected)
+    assert curves.predicted(NODES, "ring")(1e6) > 5 * curves.predicted(FLAT, "ring")(1e6)
+
+
+def test_what_takes_too_long_is_left_out_and_what_is_quick_is_repeated():
+    expected = {"slow": lambda nbytes: nbytes * 1e-3, "quick": lambda nbytes: nbytes * 1e-5}
+    assert curves.plan(expected, [3000, 100, 1000], longest=1.0) == [
+        ("slow", 100, 1),
+        ("quick", 100, curves.MOST),
+        ("slow", 1000, 1),
+        ("quick", 1000, 10),
+        ("quick", 3000, 3),
+    ]
+
+
+def test_messages_are_measured_on_the_ranks_link_and_between_two_nodes(monkeypatch):
+    asked = []
+
+    def launch(drive, world_size, link):
+        asked.append((world_size, link))
+        return Evidence(2, (RankEvidence(0, "returned", drive()),) * 2, 1.0)
+
+    def ping_pong(sizes, repeats):
+        beta = 8e-8 if "inter" in asked[-1][1] else 8e-9
+        return [1e-4 + beta * nbytes for nbytes in sizes]
+
+    monkeypatch.setattr(curves, "launch", launch)
+    monkeypatch.setattr(curves, "ping_pong", ping_pong)
+    found = curves.network("nodes=2x2,intra=1gbit,inter=100mbit", 4)
+    assert sorted(asked) == [(2, "1000mbit"), (2, "nodes=2x1,intra=1000mbit,inter=100mbit")]
+    assert found.within.beta == pytest.approx(8e-9)
+    assert found.across.beta == pytest.approx(8e-8)
+    assert curves.network("100mbit", 4).across is None
+
+
+def test_without_an_emulated_network_that_is_what_is_said(monkeypatch):
+    nothing = Evidence(2, (RankEvidence(0, "returned"),) * 2, 1.0, no_link="namespaces are off")
+    monkeypatch.setattr(curves, "launch", lambda *_, **__: nothing)
+    with pytest.raises(UserError, match="namespaces are off"):
+        curves.network("1gbit", 4)
+    with pytest.raises(UserError, match="namespaces are off"):
+        curves.measured(FLAT, ["ring"], [1000], longest=9)
+
+
+def test_every_algorithm_is_measured_at_every_size_on_real_ranks():
+    taken = curves.measured(FLAT, [*ALGORITHMS, LIBRARY], [4, 4000], longest=9)
+    assert {name: list(sizes) for name, sizes in taken.items()} == {
+        name: [4, 4000] for name in [*ALGORITHMS, LIBRARY]
+    }
+    assert all(seconds > 0 for sizes in taken.values() for seconds in sizes.values())
