@@ -170,7 +170,7 @@ check("sync_sgd")
 # - **linear**: k times the rate, so that one step goes as far as k steps did (Goyal et al. 2017,
 #   *Accurate, large minibatch SGD*, section 2.1);
 # - **square root**: √k times the rate, so that the noise of a step keeps its size (Krizhevsky 2014,
-#   *One weird trick for parallelizing convolutional neural networks*).
+#   *One weird trick for parallelizing convolutional neural networks*, section 5).
 #
 # Early in training, when the weights change fast, the scaled rate is often too much. So it is reached
 # by a **gradual warm-up** (Goyal et al., section 2.2). Here it is defined by three values, and steps
