@@ -308,8 +308,8 @@ for rank in run.ranks:
 #
 # Each rank sends 2 (p−1) parts of n/p bytes: 2 (p−1)/p · n, less than 2 n however many ranks there
 # are, and no algorithm does with less (Patarasuk and Yuan 2009, *Bandwidth optimal all-reduce
-# algorithms for clusters of workstations*, sections 3 and 4). That is why NCCL, Gloo and Horovod add
-# up large gradients this way.
+# algorithms for clusters of workstations*, section 3). Horovod was written around this ring (Sergeev
+# and Del Balso 2018, *Horovod: fast and easy distributed deep learning in TensorFlow*, section 3).
 #
 # Three things to know:
 #

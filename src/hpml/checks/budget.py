@@ -27,15 +27,17 @@ def no_network(evidence: Evidence) -> CannotJudge | None:
 
 
 def elapsed(evidence: Evidence, between: tuple[str, str]) -> float:
-    """Seconds between two marks, from the first rank's first to the last rank's second.
+    """Seconds between two marks; where ranks set them several times, the shortest."""
+    return min(each_elapsed(evidence, between))
 
-    Where ranks set them several times, the shortest.
-    """
+
+def each_elapsed(evidence: Evidence, between: tuple[str, str]) -> list[float]:
+    """Seconds from the first rank's first mark to the last rank's second, each time."""
     begun, done = (
         zip(*([m.at for m in rank.marks if m.name == name] for rank in evidence.ranks), strict=True)
         for name in between
     )
-    return min(max(last) - min(first) for first, last in zip(begun, done, strict=True))
+    return [max(last) - min(first) for first, last in zip(begun, done, strict=True)]
 
 
 def over_bytes(

@@ -12,14 +12,15 @@ import torch
 import torch.distributed as dist
 from torch.distributed import barrier, irecv, isend
 
+from hpml.checks.budget import each_elapsed
 from hpml.ranks import mark
-from hpml.ranks.evidence import Call, RankEvidence
+from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
 TIMED, KNOWN = ("ring", "ring done"), ("messages", "messages done")  # marks
 IN_A_ROW = 3  # tensors between two marks, one after the other
 MOST_TIMES = 4  # that it is timed where it was slow: a busy machine may have been why
 ENOUGH = 1.15  # times the known good messages; not timed again below
-CALM = 1.5  # times the bound; where the known good messages take more, all is timed twice
+CALM = 1.5  # times the bound; where the known good messages take more, the machine is busy
 
 
 def time_beside_messages(
@@ -91,3 +92,8 @@ def slow_because(ranks: tuple[RankEvidence, ...]) -> str:
             one_by_one = first.finished is not None and first.finished <= second.issued
             found.add("turns" if one_by_one else "late" if first.operation == "send" else "slow")
     return next((hint for hint in ("turns", "late") if hint in found), "slow")
+
+
+def was_busy(evidence: Evidence, bound: float) -> bool:
+    """Whether the known good messages were slow as well, now and then or always."""
+    return max(each_elapsed(evidence, KNOWN)) > CALM * bound

@@ -1,4 +1,5 @@
 # wrong: even ranks send first, odd ones receive first
+# needs: an emulated network
 # hint: turns
 import torch
 import torch.distributed as dist

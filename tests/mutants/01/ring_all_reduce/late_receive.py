@@ -1,4 +1,5 @@
 # wrong: the receive is posted after the send
+# needs: an emulated network
 # hint: late
 import torch
 import torch.distributed as dist
