@@ -27,7 +27,7 @@ def test_every_algorithm_has_its_rows_and_none_beats_the_bound(monkeypatch):
             # No link lets more through than its rate, but for one burst.
             assert 0 < ratio < (1.05 if size == "250 kB" else 2)
         assert rows[f"{where}: error of the model, {name}"].values[0] >= 0
-        assert table.cells[f"{where}, 10 kB"][name].row is rows[f"{where}, 10 kB: {name}"]
+        assert table.cells[f"{where}\n10 kB"][name].row is rows[f"{where}, 10 kB: {name}"]
     assert table.conditions["MPI"].startswith("left out: mpirun is not installed")
     assert not any("MPI" in name for name in rows)
 
@@ -43,7 +43,7 @@ def test_mpi_is_beside_them_where_there_is_one(monkeypatch):
     monkeypatch.setattr(allreduce.mpi, "mpi_all_reduce_seconds", pretended)
     table = allreduce.bench(1, ["10mbit"], {4: 2, 10_000: 1}, [2], **QUIET)
     assert asked == [([4, 10_000], 2, "10mbit", [2, 1])]
-    cell = table.cells["10 Mbit/s, 2 ranks, 10 kB"]["MPI"]
+    cell = table.cells["10 Mbit/s, 2 ranks\n10 kB"]["MPI"]
     assert cell.took == "8 ms"
     assert cell.row.values == [pytest.approx(10)]  # 80 kbit in 8 ms
     assert table.ratios(cell.row) == [pytest.approx(1)]

@@ -78,7 +78,7 @@ def reached(
     bound = Row(f"{where}: bound", [bound_rate(link, world_size) / 1e6] * len(taken), "Mbit/s")
     lines: dict[str, dict[str, Cell]] = {}
     for nbytes in taken[0]:
-        line = lines[f"{where}, {_say_bytes(nbytes)}"] = {}
+        line = lines[f"{where}\n{_say_bytes(nbytes)}"] = {}
         for name in taken[0][nbytes]:
             seconds = [one[nbytes][name] for one in taken]
             rates = [bus_bandwidth(nbytes, world_size, [each]) / 1e6 for each in seconds]
