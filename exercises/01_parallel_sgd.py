@@ -16,6 +16,181 @@
 # %load_ext hpml
 from hpml import check
 
+
+# %% [markdown]
+# ## `amdahl`: how much faster can it get at all?
+#
+# Part of the work cannot be shared: reading the configuration, the first and the last step, whatever
+# only rank 0 does. Let `s` be that serial fraction, and p the number of ranks.
+#
+# - **Strong scaling**: the problem stays as it is, and p ranks share it. `s` is the serial fraction
+#   of the time that **one** rank takes. The speed-up is the time of one rank over the time of p
+#   (Amdahl 1967).
+# - **Weak scaling**: the problem grows with the ranks, so that each rank is as busy as one was. `s` is
+#   the serial fraction of the time that **p** ranks take. The speed-up is the time that one rank would
+#   take for the grown problem, over the time of p (Gustafson 1988).
+# - **Efficiency** is the speed-up per rank: 1 where p ranks are p times as fast.
+# - **The serial fraction of a program** is in no manual, but one measurement of strong scaling tells
+#   it: solve Amdahl's law for `s` (Karp and Flatt 1990). If it grows from 2 ranks to 4 and to 8, it is
+#   not the serial part that keeps you back but the talking, which grows with the ranks.
+#
+# *Before you start: 5 % of a training step is serial. What is the most that a thousand ranks can gain
+# on the same batch? And on a batch that is a thousand times as large?*
+
+# %%
+# %%answer amdahl
+def strong_speedup(serial: float, ranks: int) -> float:
+    """The speed-up of `ranks` ranks on a problem that stays as it is.
+
+    `serial` (0 to 1) is the fraction of one rank's time that cannot be shared.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def weak_speedup(serial: float, ranks: int) -> float:
+    """The speed-up of `ranks` ranks on a problem whose parallel part grows with them.
+
+    `serial` (0 to 1) is the fraction of these ranks' time that cannot be shared.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def efficiency(speedup: float, ranks: int) -> float:
+    """What each rank contributes, 1 where `ranks` ranks are `ranks` times as fast."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def serial_fraction(speedup: float, ranks: int) -> float:
+    """The `serial` for which `strong_speedup(serial, ranks)` is the measured `speedup`.
+
+    `ranks` is at least 2. A speed-up beyond `ranks` gives a negative fraction: return it as it is.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# %%
+check("amdahl")
+
+# %% [markdown]
+# Your four functions, on a program that is 5 % serial. Where would you stop paying for more ranks, if
+# the problem stays as it is?
+
+# %%
+print("ranks   strong: speed-up, efficiency   weak: speed-up, efficiency")
+for ranks in (1, 2, 4, 16, 64, 256, 1024):
+    strong, weak = strong_speedup(0.05, ranks), weak_speedup(0.05, ranks)
+    print(
+        f"{ranks:5}   {strong:16.1f} {efficiency(strong, ranks):11.0%}"
+        f"   {weak:14.1f} {efficiency(weak, ranks):11.0%}"
+    )
+
+# %% [markdown]
+# ## `sync_sgd`: N ranks, one step
+#
+# Synchronous data parallel SGD has a simple promise: N ranks with a part of the samples each take
+# exactly the step that one process would take with all of them. Nothing about training changes but
+# the time it takes.
+#
+# The model here is as small as can be: linear, with weights w, float64 of shape (d,). A sample is a
+# row of x and a number of y, and its loss is ½ (x·w − y)². The loss of a batch is the **mean** over
+# its samples; the gradient of that mean over n samples is xᵀ (x w − y) / n.
+#
+# - `start(weights)`: ranks come with different weights; all leave with those of rank 0.
+# - `step(weights, x, y, learning_rate)`: the ranks come with equal weights and a shard each, x float64
+#   (n, d) and y float64 (n,), and all leave with the weights after one step of SGD on the samples of
+#   all ranks. n may differ from rank to rank, and may be 0 on some.
+#
+# Samples stay on the rank that has them. Any collective of `torch.distributed` may be used.
+#
+# *Before you start: rank 0 has 30 samples and a mean gradient of 1, rank 1 has 10 samples and a mean
+# gradient of 5. What is the gradient of the big batch, what is the mean of the two, and what the sum?*
+
+# %%
+# %%answer sync_sgd
+import torch
+import torch.distributed as dist
+
+
+def start(weights: torch.Tensor) -> torch.Tensor:
+    """Rank 0's weights, on every rank: float64 (d,). `weights` are this rank's own."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def step(
+    weights: torch.Tensor, x: torch.Tensor, y: torch.Tensor, learning_rate: float
+) -> torch.Tensor:
+    """The weights after one step of SGD on the samples of all ranks, on every rank: float64 (d,).
+
+    `weights` are the same on all ranks; x (n, d) and y (n,), float64, are this rank's samples. n may
+    be 0, though not on all ranks.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# %%
+check("sync_sgd")
+
+# %% [markdown]
+# ## `lr_scaling`: N ranks, which learning rate?
+#
+# With N ranks of the same batch size each, the global batch is N times as large, and an epoch has N
+# times fewer steps. The learning rate that was right for one rank is too small now. Two rules, with k
+# the factor by which the batch has grown:
+#
+# - **linear**: k times the rate, so that one step goes as far as k steps did (Goyal et al. 2017,
+#   *Accurate, large minibatch SGD*, section 2.1);
+# - **square root**: √k times the rate, so that the noise of a step keeps its size (Krizhevsky 2014,
+#   *One weird trick for parallelizing convolutional neural networks*, section 5).
+#
+# Early in training, when the weights change fast, the scaled rate is often too much. So it is reached
+# by a **gradual warm-up** (Goyal et al., section 2.2). Here it is defined by three values, and steps
+# count from 0:
+#
+# - step 0 has `base_rate`, the rate of one rank;
+# - each further step adds the same amount;
+# - step `warm_up_steps` is the first that has the scaled rate, and all later steps keep it.
+#
+# With `warm_up_steps = 0` step 0 has the scaled rate already.
+#
+# *Before you start: one rank trains with batches of 32 and a rate of 0.1. Eight ranks train with
+# batches of 32 each. What is k? How would it change if each rank had had batches of 64 from the
+# beginning?*
+
+# %%
+# %%answer lr_scaling
+import math
+
+
+def scaled_rate(base_rate: float, batch_size: int, ranks: int, rule: str) -> float:
+    """The learning rate for `ranks` ranks, each with batches of `batch_size`.
+
+    `base_rate` is the rate for one rank with batches of `batch_size`. `rule` is "linear" or "sqrt".
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def rate_at(
+    step: int, base_rate: float, batch_size: int, ranks: int, rule: str, warm_up_steps: int
+) -> float:
+    """The learning rate of step `step` (0, 1, 2, ...), with a gradual warm-up.
+
+    From `base_rate` at step 0 by equal amounts to the scaled rate at step `warm_up_steps`, which
+    then stays. `warm_up_steps` may be 0.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# %%
+check("lr_scaling")
+
 # %% [markdown]
 # ## `naive_all_reduce`: everything through one rank
 #
@@ -66,7 +241,7 @@ check("naive_all_reduce")
 # %%ranks 4 --link 1gbit --evidence run
 import torch
 
-naive_all_reduce(torch.ones(250_000))
+total = naive_all_reduce(torch.ones(250_000))
 
 # %%
 for rank in run.ranks:
@@ -77,3 +252,321 @@ for rank in run.ranks:
 # %% [markdown]
 # Rank 0's link carries (p−1) tensors in and then (p−1) tensors out, while each of the other links
 # stands idle most of the time. Whatever rank you add, rank 0 pays for it.
+
+# %% [markdown]
+# ## `ring_all_reduce`: nobody sends more than anybody else
+#
+# Cut the tensor into p parts, and let each rank send to its right neighbour only, rank p−1 to rank 0.
+#
+# - **reduce-scatter**, p−1 steps: in each step, every rank sends one part to the right, receives
+#   another from the left, and adds that to its own. A part that has come by everybody is the sum.
+#   At the end each rank has one such part.
+# - **all-gather**, p−1 steps: the finished parts go round, and take the place of what is there.
+#
+# Each rank sends 2 (p−1) parts of n/p bytes: 2 (p−1)/p · n, less than 2 n however many ranks there
+# are, and no algorithm does with less (Patarasuk and Yuan 2009, *Bandwidth optimal all-reduce
+# algorithms for clusters of workstations*, sections 3 and 4). That is why NCCL, Gloo and Horovod add
+# up large gradients this way.
+#
+# Three things to know:
+#
+# - In place: the sum must stand in the tensor that was given. A copy would cost as much memory as all
+#   gradients do. `tensor.view(-1)` is the same memory as one row, and so is each part that
+#   `tensor_split` cuts from it.
+# - A `send` that nobody receives never returns. `dist.isend` and `dist.irecv` start a message, and
+#   `wait()` ends it: every rank can then send and receive at the same time.
+# - With Gloo, as with MPI for long messages, data sets out when the receiver has said that it is
+#   ready. **Post the receive before you send.** The other way round, the word "ready" waits in line
+#   behind your own data, and the link is idle in the other direction.
+#
+# Held to: the sum, also of tensors that p does not divide, down to no element at all; messages to one
+# neighbour, in the ledger; 2 (p−1)/p of the bytes, by the kernel's count; and on a link of 100 Mbit/s
+# not more than 1.25 times the seconds that so many bytes take.
+#
+# *Before you start: which part does rank 0 of 3 send in each of its four steps, and which one does it
+# receive? What would happen if every rank called `send` first and `recv` then?*
+
+# %%
+# %%answer ring_all_reduce
+import torch
+import torch.distributed as dist
+
+
+def ring_all_reduce(tensor: torch.Tensor) -> None:
+    """`tensor` becomes the sum of all ranks' tensors, in place, around a ring.
+
+    It is contiguous, of any shape, the same shape and dtype on all ranks; its length need not be a
+    multiple of the world size, and may be less. Each rank sends to rank + 1 and receives from
+    rank - 1, modulo the world size.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# %%
+check("ring_all_reduce")
+
+# %% [markdown]
+# And by the kernel's count, for the same 1 MB on each of four ranks:
+
+# %%
+# %%ranks 4 --link 1gbit --evidence run
+import torch
+
+ring_all_reduce(torch.ones(250_000))
+
+# %%
+for rank in run.ranks:
+    if rank.traffic:
+        sent, received = rank.traffic.sent_bytes / 1e6, rank.traffic.received_bytes / 1e6
+        print(f"rank {rank.rank} sent {sent:.2f} MB and received {received:.2f} MB")
+
+# %% [markdown]
+# All links carry the same, both ways at once, and rank 0's carries half of what it carried before.
+# With more ranks it will not be much more: 2 (p−1)/p is never 2.
+
+# %% [markdown]
+# ## `parameter_server`: one rank that everyone asks
+#
+# The oldest way to add gradients up over a network: one rank, the server, holds the weights. In each
+# step it sends them to every worker, each worker sends its gradient back, and the server takes the
+# step (Li et al. 2014, *Scaling distributed machine learning with the parameter server*). Here it
+# waits for all of them, so that the result is that of synchronous SGD.
+#
+# Rank 0 is the server, **and a worker too**: it has samples of its own, and their gradient counts like
+# any other. All other ranks are workers. Each rank is given
+#
+# - `weights`, float64 (n,), different on each rank: the server's count;
+# - `gradient(weights)`: the gradient of the mean loss over this rank's samples, float64 (n,). Shards
+#   are of one length, so that the mean over all samples is the mean over the ranks.
+#
+# Ranks talk with `dist.send(tensor, dst=...)` and `dist.recv(tensor, src=...)`, or with their `isend`
+# and `irecv`, and in no other way. The check counts bytes at each rank's network interface: per step
+# and worker, one copy of the weights goes out and one gradient comes back. With one rank the server
+# trains alone.
+#
+# *Before you start: 64 ranks, weights of 100 MB. How much goes out over the server's link in each step,
+# and how much over a worker's? Which of the two decides how long a step takes?*
+
+# %%
+# %%answer parameter_server
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+
+def serve(
+    weights: torch.Tensor,
+    gradient: Callable[[torch.Tensor], torch.Tensor],
+    learning_rate: float,
+    steps: int,
+) -> torch.Tensor:
+    """On rank 0: `steps` steps of SGD with the mean of all ranks' gradients, its own among them.
+
+    Starts from `weights`, float64 (n,), and returns the weights after the last step.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def work(
+    weights: torch.Tensor, gradient: Callable[[torch.Tensor], torch.Tensor], steps: int
+) -> None:
+    """On every other rank: compute the gradients that the server needs, one for each step.
+
+    `weights`, float64 (n,), are this rank's own: room for the server's.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# %%
+check("parameter_server")
+
+# %% [markdown]
+# Who pays? 1 MB of weights, four ranks, three steps, counted by the kernel.
+
+# %%
+# %%ranks 4 --link 1gbit --evidence run
+import torch
+
+weights = torch.zeros(125_000, dtype=torch.float64)
+target = torch.full_like(weights, rank)  # of this rank's samples
+if rank == 0:
+    weights = serve(weights, lambda w: w - target, learning_rate=0.5, steps=3)
+    print(f"after 3 steps the weights are {weights[0]:.4f}, on their way to {(0 + 1 + 2 + 3) / 4}")
+else:
+    work(weights, lambda w: w - target, steps=3)
+
+# %%
+for rank in run.ranks:
+    if rank.traffic:
+        sent, received = rank.traffic.sent_bytes / 1e6, rank.traffic.received_bytes / 1e6
+        print(f"rank {rank.rank} sent {sent:.2f} MB and received {received:.2f} MB")
+
+# %% [markdown]
+# The server's link carries what three workers' links carry together. Each worker that joins brings
+# samples, and makes every step longer for all. A ring's links carry nearly the same whatever p is.
+
+# %% [markdown]
+# ## `async_sgd`: who waits for whom?
+#
+# In a synchronous step everybody waits for the slowest. An asynchronous server waits for nobody: it
+# takes each gradient as it comes, takes a step with it, and sends the new weights back to that worker
+# alone. The price is **staleness**: while a worker computed, the server has moved on, and the gradient
+# that arrives belongs to weights that are no more. A little of it does no harm, without a bound it can
+# undo the training. *Stale synchronous parallel* training (Ho et al. 2013) sets the bound:
+#
+# > A worker may start its step c (counted from 0) as soon as the weights hold at least c − `staleness`
+# > gradients of **every** worker, and not before.
+#
+# So nobody gets more than `staleness` steps ahead of the slowest. With 0 this is synchronous; with 3 a
+# worker that is held up for a moment stops nobody.
+#
+# Rank 0 is the server and has no samples; all other ranks are workers, and each computes `steps`
+# gradients. The server's weights count. For each gradient that arrives it takes one step of SGD,
+# `weights - learning_rate * gradient`, whoever sent it and however late it is. Workers that would run
+# too far ahead get their next weights only when they may go on.
+#
+# How does the server know who speaks? `dist.recv(tensor)` **without a source** takes the message that
+# comes first and returns the rank that sent it. (To poll `irecv` requests with `is_completed()` is no
+# way: with Gloo it stays False until somebody waits.) With one rank there are no workers, and the
+# server returns its weights as they are.
+#
+# The check holds one worker in the middle of a gradient, and lets it go when all others have come as
+# far as the bound allows. There is no clock in it.
+#
+# *Before you start: staleness 2, three workers, and worker 3 falls asleep in its first gradient. How
+# many gradients do workers 1 and 2 compute before they stop? And what has the server to do when
+# worker 3 wakes up at last?*
+
+# %%
+# %%answer async_sgd
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+
+
+def serve(weights: torch.Tensor, learning_rate: float, steps: int, staleness: int) -> torch.Tensor:
+    """On rank 0: a step of SGD for each of the workers' gradients, in the order in which they come.
+
+    Starts from `weights`, float64 (n,), and returns them after `steps` gradients of each worker. No
+    worker starts its step c before c - staleness gradients of every worker have been applied.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def work(
+    weights: torch.Tensor, gradient: Callable[[torch.Tensor], torch.Tensor], steps: int
+) -> None:
+    """On every other rank: compute `steps` gradients, each on weights from the server.
+
+    `weights`, float64 (n,), are this rank's own: room for the server's. `gradient(weights)` is that
+    of this rank's samples, float64 (n,).
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# %%
+check("async_sgd")
+
+# %% [markdown]
+# Worker 3 takes a nap in its third gradient, with a staleness of 2. Each worker prints how far it is,
+# in order of time.
+
+# %%
+# %%ranks 4 --evidence run
+import time
+
+import torch
+
+from hpml.ranks import mark
+
+weights, made = torch.zeros(1, dtype=torch.float64), 0
+
+
+def gradient(w):
+    global made
+    if rank == 3 and made == 2:
+        time.sleep(0.3)
+    made += 1
+    mark(str(made))
+    return w - rank
+
+
+if rank == 0:
+    weights = serve(weights, learning_rate=0.05, steps=6, staleness=2)
+else:
+    work(weights, gradient, steps=6)
+
+# %%
+events = sorted((mark.at, rank.rank, mark.name) for rank in run.ranks[1:] for mark in rank.marks)
+for worker in (1, 2, 3):
+    line = "".join(f"{made:>2}" if who == worker else " ·" for _, who, made in events)
+    print(f"worker {worker}: {line}")
+
+
+# %% [markdown]
+# ## `alpha_beta`: what it will cost
+#
+# A message of n bytes takes α + n β seconds: α for being a message at all, β for each byte. Adding up
+# takes γ for each byte that is added. A rank can send one message and receive another at the same
+# time. With three numbers, measured once, the cost of every algorithm can be told before it is run
+# (Thakur, Rabenseifner and Gropp 2005, *Optimization of collective communication operations in
+# MPICH*, section 3).
+#
+# Write the seconds that an all-reduce of n bytes takes on p ranks, by each of four algorithms:
+#
+# - **naive**: rank 0 receives the tensors of the others one after the other, adds each of them, and
+#   sends the sum to each of the others, one after the other.
+# - **tree**: in each step, half of the ranks that are left send their whole tensor to another, which
+#   adds it; the last one has the sum. It goes back down the same tree. Where p is no power of two,
+#   the number of steps is that of the next larger one.
+# - **ring**: the one that you wrote.
+# - **halving-doubling**: each rank exchanges half of the tensor with a partner and adds what it
+#   receives, then half of that half with another partner, and so on, until each rank has the sum of
+#   one p-th; and all the way back, with twice as much in each step. Here p is a power of two.
+#
+# For each: how many messages follow one another, how many bytes go over the busiest rank's link in one
+# direction, and how many bytes does the busiest rank add up? A p-th of n need not be a whole number.
+#
+# Held to: the closed form, each of the three counts by itself; and an all-reduce over links of
+# 100 Mbit/s, which your functions foretell within 15 %.
+#
+# *Before you start: which of the four is the fastest for 4 bytes on 1024 ranks, and which for 1 GB?*
+
+# %%
+# %%answer alpha_beta
+def naive(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """Seconds of an all-reduce of `nbytes` over `ranks`, through rank 0.
+
+    alpha: seconds per message; beta: seconds per byte sent; gamma: seconds per byte added.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def tree(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """The same, up a binomial tree and down again."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def ring(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """The same, around a ring."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def halving_doubling(nbytes: int, ranks: int, alpha: float, beta: float, gamma: float) -> float:
+    """The same, by halving and doubling. `ranks` is a power of two."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# %%
+check("alpha_beta")

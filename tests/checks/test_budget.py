@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from hpml.checks import judge, play, render
-from hpml.checks.budget import HEADERS, SETUP_PER_PEER, over_bytes, over_messages, over_seconds
+from hpml.checks.budget import (
+    HEADERS,
+    SETUP_PER_PEER,
+    elapsed,
+    over_bytes,
+    over_messages,
+    over_seconds,
+)
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem
 from hpml.link import parse_link
 from hpml.predict.collectives import all_reduce_bytes
@@ -40,6 +47,13 @@ def test_bytes_may_exceed_the_bound_by_slack_and_protocol_and_no_more():
     assert problem.hint == "wire"
     assert problem.message.startswith("rank 1 sent 1.16 MB over its link, by the kernel's count")
     assert "1.00 MB are enough" in problem.message
+
+
+def test_what_the_drive_sends_itself_is_allowed_for_without_slack():
+    most = int(HEADERS * (1.05 * 1e6 + 2e6) + SETUP_PER_PEER)
+    assert over_bytes(evidence(most, 0), [1e6] * 2, "wire", besides=2e6) is None
+    problem = over_bytes(evidence(most + 1, 0), [1e6] * 2, "wire", besides=2e6)
+    assert "3.00 MB are enough" in problem.message
 
 
 def test_each_rank_has_a_bound_of_its_own():
@@ -83,6 +97,15 @@ def test_what_a_busy_machine_does_to_a_known_good_way_it_may_do_to_the_answer():
     assert "2.00 s a known good way in the same run" in problem.message
     # A reference that beats the bound, by a burst say, does not tighten it.
     assert over_seconds(timed(1.2, known=0.5), MINE, 1.0, "slow", reference=KNOWN) is None
+
+
+def test_of_several_times_the_shortest_counts():
+    first = (("go", 1.0), ("done", 2.0), ("go", 3.0), ("done", 3.4), ("go", 5.0), ("done", 7.0))
+    last = (("go", 1.1), ("done", 2.1), ("go", 2.9), ("done", 3.5), ("go", 5.0), ("done", 6.0))
+    assert elapsed(evidence(0, 0, marks=(first, last)), MINE) == pytest.approx(0.6)
+    alone = evidence(0, 0, marks=(first, last[:-2]))
+    with pytest.raises(ValueError, match="shorter"):  # ranks must mark alike
+        elapsed(alone, MINE)
 
 
 @pytest.mark.parametrize(

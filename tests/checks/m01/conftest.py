@@ -1,6 +1,7 @@
 """Runs made by hand, so that judges can be asked about evidence that no engine would bring."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from hpml.checks import answers
 from hpml.checks.contract import Check, Run
+from hpml.checks.play import _play
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
 SOLUTION = Path(__file__).parents[3] / "solutions" / "01_parallel_sgd.py"
@@ -42,3 +44,30 @@ def hand_made() -> Callable[..., Run]:
         return Run(world_size, seed, inputs, expected, evidence, {"play": evidence})
 
     return run_of
+
+
+@pytest.fixture(scope="session")
+def played(solution) -> Callable[[Check, int, int], Run]:
+    """`played(check, world_size, seed)`: a run of the right answer."""
+
+    def run_of(check: Check, world_size: int, seed: int) -> Run:
+        source = solution(check.id).replace("%%answer", "#", 1)
+        run, fault = _play(check, source, world_size, seed)
+        assert fault is None, fault.diagnosis
+        return run
+
+    return run_of
+
+
+@pytest.fixture
+def with_ranks() -> Callable[..., Run]:
+    """`with_ranks(run, change, stage)`: with `change(rank's evidence)` for each rank's evidence."""
+
+    def changed(
+        run: Run, change: Callable[[RankEvidence], RankEvidence], stage: str = "play"
+    ) -> Run:
+        evidence = run.stages[stage]
+        evidence = replace(evidence, ranks=tuple(map(change, evidence.ranks)))
+        return replace(run, evidence=evidence, stages={**run.stages, stage: evidence})
+
+    return changed

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hpml.checks import judge
 from hpml.checks.m01_parallel_sgd import amdahl as exercise
+from hpml.predict.scaling import Amdahl
 
 SEED = 3
 CLAIMS = dict(zip(exercise.NAMES, exercise.CHECK.claims, strict=True))
@@ -37,6 +38,12 @@ def test_a_problem_that_stays_is_never_faster_than_its_serial_part(serial, ranks
     assert speedup * serial <= 1 + 1e-9
     assert exercise.amdahl(0.0, ranks) == pytest.approx(ranks)
     assert exercise.amdahl(1.0, ranks) == 1
+
+
+@given(fractions, ranks)
+def test_the_lectures_model_is_the_same_law(serial, ranks):
+    model = Amdahl(serial, 1 - serial)
+    assert exercise.amdahl(serial, ranks) == pytest.approx(model.seconds(1) / model.seconds(ranks))
 
 
 @given(fractions, ranks)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hpml.checks import judge
 from hpml.checks.m01_parallel_sgd import lr_scaling as exercise
 from hpml.checks.m01_parallel_sgd.lr_scaling import Setting
+from hpml.training.learning_rate import peak
 
 SEED = 3
 NAMES = ("linear", "sqrt", "begins", "rises", "stays")
@@ -63,6 +64,11 @@ def test_rules_know_the_growth_of_the_batch_and_not_its_size(of):
     four = replace(of, ranks=4 * of.ranks)
     times = 4 if of.rule == "linear" else 2
     assert exercise.scaled(four) == pytest.approx(times * exercise.scaled(of))
+
+
+@given(settings)
+def test_the_training_script_scales_by_the_same_rules(of):
+    assert exercise.scaled(of) == pytest.approx(peak(of.base_rate, of.rule, of.ranks))
 
 
 def settings_of(seed):

@@ -2,9 +2,10 @@
 
 Nothing here is timed. The workers' `gradient` is ours, and tells with marks what it was called on.
 Part of the weights are counters: a worker's gradient is -1 at its own, so that weights say which
-gradients are in them. In the stage "held" one worker is held in a gradient until every other one
-has computed as many as the bound allows, by an event: with a hidden barrier that never comes, which
-the engine finds as a hang. It is held a little longer, so that who does not keep the bound is seen.
+gradients are in them. In the stage "held" one worker is held in each of its gradients until every
+other one has computed as many as the bound allows then, by an event: with a hidden barrier that
+never comes, which the engine finds as a hang. Once it is held a little longer, so that who does not
+keep the bound is seen.
 """
 
 import contextlib
@@ -12,8 +13,8 @@ import json
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -33,8 +34,7 @@ GATE = "gate"  # the pipe through which the others release it
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     """By stage, for each rank: weights of its own, the loss ½ |w - target|², and who is held when.
 
-    `straggler` is held in its gradient number `hold` (from 0), until each other worker has computed
-    `needed` of them.
+    `straggler` is held, and in its gradient number `longer` (from 0) longer than it has to be.
     """
     draw = torch.Generator().manual_seed(seed)
     choose = random.Random(seed)
@@ -43,7 +43,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     def ranks(staleness: int, held: bool) -> list[dict[str, Any]]:
         centre = 4 + torch.rand(MODEL, generator=draw, dtype=torch.float64)
         straggler = choose.randint(1, workers) if held and workers else 0
-        hold = choose.randint(0, 2)
+        longer = choose.randint(0, 2)
         return [
             {
                 "weights": torch.cat(
@@ -56,8 +56,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
                 "target": centre + 0.2 * torch.randn(MODEL, generator=draw, dtype=torch.float64),
                 "staleness": staleness,
                 "straggler": straggler,
-                "hold": hold,
-                "needed": hold + staleness + 1,
+                "longer": longer,
             }
             for rank in range(world_size)
         ]
@@ -65,28 +64,30 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     return {"free": ranks(1, held=False), "held": ranks(3, held=True)}
 
 
+def allowed(number: int, staleness: int) -> int:
+    """How many gradients the others may compute while one is at its gradient `number` (from 0)."""
+    return min(number + staleness + 1, STEPS)
+
+
 class Gate:
-    """Holds the straggler until each other worker has sent `needed` bytes, by a pipe in the folder.
+    """Lets the others tell, in a pipe in the folder, that they have computed a gradient.
 
     The pipe is open for both directions everywhere, so that nobody waits for it to be opened.
     """
 
-    def __init__(self, others: int, needed: int) -> None:
-        self._left = others * needed
-        self._others = others
+    def __init__(self) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkfifo(GATE)
         self._pipe = os.open(GATE, os.O_RDWR)
+        self._computed = Counter()
 
-    def tell(self) -> None:
-        os.write(self._pipe, b".")
+    def tell(self, rank: int) -> None:
+        os.write(self._pipe, bytes([rank]))
 
-    def hold(self) -> None:
-        while self._left > 0:
-            self._left -= len(os.read(self._pipe, self._left))
-        until = time.process_time() + (LONGER if self._others else 0.0)
-        while time.process_time() < until:
-            pass
+    def wait(self, others: Sequence[int], needed: int) -> None:
+        """Until each of the others has told `needed` times since the beginning."""
+        while any(self._computed[rank] < needed for rank in others):
+            self._computed.update(os.read(self._pipe, 1))
 
 
 class Gradient:
@@ -97,9 +98,9 @@ class Gradient:
         self._inputs = inputs
         self._made = 0
         self.total = torch.zeros_like(inputs["weights"])
-        workers = dist.get_world_size() - 1
         self._straggles = self._rank == inputs["straggler"]
-        self._gate = Gate(workers - 1, inputs["needed"]) if inputs["straggler"] else None
+        self._others = [r for r in range(1, dist.get_world_size()) if r != self._rank]
+        self._gate = Gate() if inputs["straggler"] else None
 
     def __call__(self, weights: torch.Tensor) -> torch.Tensor:
         if weights.shape != self.total.shape:
@@ -111,16 +112,22 @@ class Gradient:
         found[:MODEL] = weights.detach()[:MODEL] - self._inputs["target"]
         found[MODEL + self._rank - 1] = -1.0
         self.total += found
-        if self._straggles and self._made == self._inputs["hold"]:
-            mark("held")
-            self._gate.hold()
-            mark("released")
+        if self._straggles:
+            self._hold()
         mark("end")
-        # Told once each, so that nobody is let off by another's haste
-        if self._gate and not self._straggles and self._made < self._inputs["needed"]:
-            self._gate.tell()
+        if self._gate and not self._straggles:
+            self._gate.tell(self._rank)
         self._made += 1
         return found
+
+    def _hold(self) -> None:
+        mark("held")
+        self._gate.wait(self._others, allowed(self._made, self._inputs["staleness"]))
+        if self._others and self._made == self._inputs["longer"]:
+            until = time.process_time() + LONGER
+            while time.process_time() < until:
+                pass
+        mark("released")
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -134,27 +141,21 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     return {"total": gradient.total}
 
 
-@dataclass(frozen=True)
-class Step:
-    """One gradient: how many gradients of each worker were in the weights it was computed on."""
+def applied_before(rank: RankEvidence, start: Sequence[float]) -> list[list[float]]:
+    """For each gradient of a worker, how many gradients of each worker were in its weights.
 
-    counts: tuple[float, ...]
-    ended: float | None  # on the clock of the launch
-
-
-def steps_of(rank: RankEvidence, start: Sequence[float]) -> list[Step]:
-    """A worker's gradients in turn, `start` being the counters of the server's first weights."""
-    ends = [mark.at for mark in rank.marks if mark.name == "end"]
-    found = []
-    for mark_ in rank.marks:
-        if mark_.name.startswith("begin "):
-            seen = json.loads(mark_.name.removeprefix("begin "))
-            counts = tuple(
-                (one - first) / LEARNING_RATE for one, first in zip(seen, start, strict=True)
-            )
-            found.append(Step(counts, ends[len(found)] if len(found) < len(ends) else None))
-    return found
+    `start` are the counters in the server's first weights.
+    """
+    seen = [
+        json.loads(told.name.removeprefix("begin "))
+        for told in rank.marks
+        if told.name.startswith("begin ")
+    ]
+    return [
+        [(now - first) / LEARNING_RATE for now, first in zip(counters, start, strict=True)]
+        for counters in seen
+    ]
 
 
-def moment(rank: RankEvidence, name: str) -> float | None:
-    return next((mark.at for mark in rank.marks if mark.name == name), None)
+def moments(rank: RankEvidence, name: str) -> list[float]:
+    return [told.at for told in rank.marks if told.name == name]

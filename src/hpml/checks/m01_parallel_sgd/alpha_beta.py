@@ -4,8 +4,10 @@
 seconds`.
 """
 
+import itertools
 import math
 import random
+import sys
 from collections.abc import Callable
 from statistics import median
 from types import ModuleType
@@ -158,8 +160,9 @@ def wrong_cost(
 ) -> Problem | None:
     of = f"{name}, {nbytes} bytes, {ranks} ranks"
     for got in said:
-        if isinstance(got, bool) or not isinstance(got, int | float):
-            return Problem(f"{of}: it returned {described(got)}, not a number", "types")
+        if not is_number(got):
+            returned = "too large a number" if type(got) is int else described(got)
+            return Problem(f"{of}: it returned {returned}, not seconds", "types")
     for what, got, expected in zip(TERMS, said[1:], right[1:], strict=True):
         if same(got, expected):
             continue
@@ -179,6 +182,13 @@ WORDS = {
     "bytes": "bytes on the busiest link (the factor of beta)",
     "added": "bytes added up by the busiest rank (the factor of gamma)",
 }
+
+
+def is_number(got: Any) -> bool:
+    """Whether it is an int or a float, and one that a float can hold."""
+    if isinstance(got, bool) or not isinstance(got, int | float):
+        return False
+    return isinstance(got, float) or abs(got) < sys.float_info.max
 
 
 def same(one: float, other: float) -> bool:
@@ -225,7 +235,7 @@ def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
         own = max(error(model, took), WITHIN)
         for value in run.values:
             terms = value["terms"][name]
-            if not all(isinstance(term, int | float) for pair in terms for term in pair):
+            if not all(is_number(term) for term in itertools.chain.from_iterable(terms)):
                 return Problem(f"{name} does not return a number", "types")
             said = [messages * alpha + nbytes * beta for messages, nbytes in terms]
             if not error(said, took) <= own * (1 + 1e-6):

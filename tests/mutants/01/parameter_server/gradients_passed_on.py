@@ -1,6 +1,7 @@
 # wrong: tells every worker the gradients of all
 # hint: wire
 # claim: each step, one copy travels each way for each worker
+# needs: an emulated network
 from collections.abc import Callable
 
 import torch

@@ -1,0 +1,193 @@
+"""Exercise ring_all_reduce: what its judges say of a good run, and of one with a change."""
+
+from dataclasses import replace
+
+import pytest
+
+from hpml.checks.contract import CannotJudge
+from hpml.checks.m01_parallel_sgd.ring_all_reduce import CHECK
+from hpml.ranks.evidence import Diagnosis
+
+SUM, LENGTHS, RING, BYTES, TIME = [claim.judge for claim in CHECK.claims]
+
+
+@pytest.fixture(scope="module")
+def good(played):
+    return played(CHECK, 3, 5)
+
+
+@pytest.fixture
+def with_tensor(with_ranks):
+    """`with_tensor(run, stage, name, change)`: rank 1's tensor afterwards, changed."""
+
+    def changed(run, stage, name, change):
+        def of_rank(rank):
+            if rank.rank != 1:
+                return rank
+            value = dict(rank.value)
+            after = value["after"] if stage == "even" else value
+            after = {**after, name: change(after[name].clone())}
+            return replace(rank, value={**value, "after": after} if stage == "even" else after)
+
+        return with_ranks(run, of_rank, stage)
+
+    return changed
+
+
+def own_sends(calls):
+    return [call for call in calls if call.operation == "send" and call.line is not None]
+
+
+def test_a_good_run_has_no_problems(good):
+    problems = [claim.judge(good) for claim in CHECK.claims]
+    assert [p for p in problems if not isinstance(p, CannotJudge)] == [None] * (
+        3 if good.stages["even"].link is None else 5
+    )
+
+
+def test_lengths_are_of_all_kinds():
+    for world_size in (2, 3, 4):
+        inputs = CHECK.inputs(3, world_size)
+        lengths = {len(tensor) for tensor in inputs["odd"][0].values()}
+        assert {0, 1, world_size + 1} < lengths
+        assert max(lengths) % world_size
+        evenly = [tensor.numel() % world_size for tensor in inputs["even"][0]["tensors"].values()]
+        assert not any(evenly)
+
+
+def test_what_a_wrong_part_holds_leads_to_the_hint(good, with_tensor):
+    ranks = [rank["tensors"]["24 elements"] for rank in good.inputs["even"]]
+
+    def holding(values):
+        def change(tensor):
+            tensor[8:16] = values[8:16]
+            return tensor
+
+        return with_tensor(good, "even", "24 elements", change)
+
+    problem = SUM(holding(ranks[0] + ranks[1]))
+    assert problem.hint == "order"
+    assert "elements 8 to 15 of 24 are not the sum, but rank 0's + rank 1's" in problem.message
+    assert SUM(holding(sum(ranks) + ranks[2])).hint == "twice"
+    assert LENGTHS(holding(ranks[0])) is None
+    own = with_tensor(good, "even", "24 elements", lambda tensor: ranks[1])
+    assert SUM(own).hint == "unchanged"
+    mean = with_tensor(good, "even", "24 elements", lambda tensor: tensor / 3)
+    assert SUM(mean).hint == "mean"
+
+
+def test_every_long_tensor_counts(good, with_ranks):
+    def last_undone(rank):
+        long = [*rank.value["long"][:-1], rank.value["long"][-1] * 2]
+        return replace(rank, value={**rank.value, "long": long})
+
+    assert SUM(with_ranks(good, last_undone, "even")).hint == "order"
+
+
+def test_a_wrong_tail_is_told_from_a_wrong_ring(good, with_tensor):
+    name = list(good.inputs["odd"][0])[-1]
+
+    def last_element(tensor):
+        tensor[-1] += 1
+        return tensor
+
+    tail = with_tensor(good, "odd", name, last_element)
+    assert LENGTHS(tail).hint == "tail"
+    both = with_tensor(tail, "even", "24 elements", lambda tensor: tensor.flip(0))
+    assert LENGTHS(both).hint == "order"
+    raised = replace(good.stages["odd"], diagnosis=Diagnosis("raised", "rank 1 raised"))
+    assert LENGTHS(replace(good, stages={**good.stages, "odd": raised})).hint == "raised"
+
+
+def test_what_is_no_ring_of_messages_is_told(good, with_ranks):
+    def with_calls(change):
+        def of_rank(rank):
+            return replace(rank, calls=tuple(change(rank, call) for call in rank.calls))
+
+        return with_ranks(good, of_rank, "even")
+
+    def named(rank, call):
+        return replace(call, operation="reduce_scatter") if call.line else call
+
+    assert RING(with_calls(named)).hint == "collective"
+
+    def both_ways(rank, call):
+        other = (rank.rank - 1 - call.index % 2) % 3
+        return replace(call, detail=f"to {other}") if call in own_sends(rank.calls) else call
+
+    assert RING(with_calls(both_ways)).hint == "neighbours"
+
+    def in_pairs(rank, call):
+        other = {0: 1, 1: 0, 2: 0}[rank.rank]
+        return replace(call, detail=f"to {other}") if call in own_sends(rank.calls) else call
+
+    assert "2 of the ranks only" in RING(with_calls(in_pairs)).message
+    assert RING(with_ranks(good, lambda r: replace(r, calls=()), "even")).hint == "unchanged"
+
+    def borrowed(rank):
+        return replace(rank, value={**rank.value, "borrowed": True})
+
+    assert RING(with_ranks(good, borrowed, "even")).hint == "library"
+
+
+def test_too_many_bytes_are_told_by_ledger_and_kernel(good, with_ranks):
+    def more(nbytes):
+        def of_rank(rank):
+            first = own_sends(rank.calls)[0]
+            more = replace(first, nbytes=nbytes)
+            return replace(rank, calls=(*rank.calls, more))
+
+        return with_ranks(good, of_rank, "even")
+
+    assert BYTES(more(300_000)).hint == "whole"
+    assert BYTES(more(250_000)).hint == "bytes"
+    if good.stages["even"].link is None:
+        pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
+    assert BYTES(more(1000)) is None
+
+    def sent(times):
+        def of_rank(rank):
+            sent_bytes = int(rank.traffic.sent_bytes * times)
+            return replace(rank, traffic=replace(rank.traffic, sent_bytes=sent_bytes))
+
+        return with_ranks(good, of_rank, "even")
+
+    assert BYTES(sent(1.3)).hint == "bytes"
+    assert BYTES(sent(0.2)).hint == "half"
+
+
+def slower(rank, times, hint):
+    """The rank's evidence with `times` the seconds between its marks, and calls of that kind."""
+    marks, begun = [], 0.0
+    for mark in rank.marks:
+        if mark.name == "ring":
+            begun = mark.at
+        if mark.name == "ring done":
+            mark = replace(mark, at=begun + times * (mark.at - begun))
+        marks.append(mark)
+    first = next(mark.at for mark in marks if mark.name == "ring")
+    timed = [c for c in rank.calls if c.line and c.issued >= first]
+    if hint == "slow":  # as the right answer has it: receive, then send
+        assert [call.operation for call in timed[:2]] == ["recv", "send"]
+    send, receive = (next(c for c in timed if c.operation == name) for name in ("send", "recv"))
+    if hint != "slow":
+        ends = receive.issued - 1e-6 if hint == "turns" else receive.issued + 1e-3
+        begins = replace(send, issued=min(first, receive.issued) + 1e-9, finished=ends)
+        others = [c for c in rank.calls if c not in (send, receive)]
+        receive = replace(receive, issued=first + 2e-6)
+        finished = receive.issued if hint == "turns" else receive.issued + 1e-3
+        calls = [replace(begins, finished=finished), receive, *others]
+        calls.sort(key=lambda call: call.issued)
+        rank = replace(rank, calls=tuple(calls))
+    return replace(rank, marks=tuple(marks))
+
+
+@pytest.mark.parametrize("hint", ["slow", "late", "turns"])
+def test_seconds_are_judged_and_the_first_two_calls_say_why(good, with_ranks, hint):
+    if good.stages["even"].link is None:
+        pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
+    slow = with_ranks(good, lambda rank: slower(rank, 9.0, hint), "even")
+    problem = TIME(slow)
+    assert problem.hint == hint
+    assert "a known good way" in problem.message or "the bytes that must travel" in problem.message
+    assert TIME(replace(slow, delayed=True)) is None
