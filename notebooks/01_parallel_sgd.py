@@ -77,7 +77,8 @@ def step_seconds(samples, ranks):
 
 # %% [markdown]
 # One and two ranks are measured as they are. This machine need not have cores for more, so 4, 8 and
-# 16 are simulated: two ranks do what two of the 16 would do, each on its 64 samples.
+# 16 are simulated: two ranks do what two of the 16 would do, each on its 64 samples. (What they send
+# each other does not shrink either, so it counts as serial.)
 
 # %% tags=["nbval-ignore-output"]
 from hpml.predict.draw import Series, speed_ups
@@ -428,8 +429,8 @@ publish_figure(
 # 2/*c*, gradients that are 3 updates late only up to 0.45/*c* (Levin and May 1976, A note on
 # difference-delay equations), which is just what it is here.
 # The slow worker's gradients are rare and very stale. Bounding staleness is the compromise: whoever
-# is too many steps ahead of the slowest waits (Ho et al. 2013, stale synchronous parallel). (`async_sgd` is your
-# exercise.)
+# is too many steps ahead of the slowest waits (Ho et al. 2013, stale synchronous parallel).
+# (`async_sgd` is your exercise.)
 
 # %% [markdown]
 # ## 7. One server, or none
@@ -531,7 +532,7 @@ else:
 
 # %% [markdown]
 # All move 6 MB in all; the question is over which link, and how much of it at the same time. The
-# naive way brings it all to one rank. The tree works in pairs, and half of the ranks are idle. Ring
+# naive way brings it all to one rank. The tree works in pairs, and half of the ranks or more are idle. Ring
 # and halving-doubling keep every rank busy with the least there is to do, in more and smaller
 # messages, but halving-doubling swaps its largest pieces with the farthest rank. The hierarchical one
 # adds up within the node first: between nodes goes as little as if each node were a single rank.

@@ -45,24 +45,35 @@ def test_what_takes_too_long_is_left_out_and_what_is_quick_is_repeated():
     ]
 
 
-def test_messages_are_measured_on_the_ranks_link_and_between_two_nodes(monkeypatch):
+@pytest.fixture
+def slow_between_nodes(monkeypatch):
+    """What was asked of whom. Between nodes of two ranks a byte takes ten times as long."""
     asked = []
 
     def launch(drive, world_size, link):
-        asked.append((world_size, link))
-        return Evidence(2, (RankEvidence(0, "returned", drive()),) * 2, 1.0)
+        return Evidence(1, (RankEvidence(0, "returned", [link, world_size, drive]),), 1.0)
 
-    def ping_pong(sizes, repeats):
-        beta = 8e-8 if "inter" in asked[-1][1] else 8e-9
-        return [1e-4 + beta * nbytes for nbytes in sizes]
+    def fit(sizes, returned):
+        link, world_size, drive = returned
+        peer = drive.args[-1]
+        asked.append((link, world_size, peer, max(sizes)))
+        return Fit(1e-4, 8e-9 if peer // 2 == 0 else 8e-8, NAN, NAN)
 
     monkeypatch.setattr(curves, "launch", launch)
-    monkeypatch.setattr(curves, "ping_pong", ping_pong)
-    found = curves.network("nodes=2x2,intra=1gbit,inter=100mbit", 4)
-    assert sorted(asked) == [(2, "1000mbit"), (2, "nodes=2x1,intra=1000mbit,inter=100mbit")]
-    assert found.within.beta == pytest.approx(8e-9)
-    assert found.across.beta == pytest.approx(8e-8)
-    assert curves.network("100mbit", 4).across is None
+    monkeypatch.setattr(curves, "fit", fit)
+    return asked
+
+
+def test_messages_are_measured_within_a_node_and_between_two(slow_between_nodes):
+    text = "nodes=2x2,intra=1gbit,inter=100mbit"
+    found = curves.network(text, 4)
+    assert sorted(slow_between_nodes) == [(text, 4, 1, 10**7), (text, 4, 2, 10**6)]
+    assert (found.within.beta, found.across.beta) == (8e-9, 8e-8)
+
+
+def test_without_nodes_there_is_nothing_between_them(slow_between_nodes):
+    assert curves.network("100mbit", 3).across is None
+    assert slow_between_nodes == [("100mbit", 3, 1, 10**6)]
 
 
 def test_without_an_emulated_network_that_is_what_is_said(monkeypatch):

@@ -7,6 +7,7 @@ over a slow link is had in a lecture. `hpml.allreduce.timing` measures with more
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -40,16 +41,14 @@ class Network:
 
 
 def network(text: str, ranks: int) -> Network:
-    """Measure α and β of the link that `text` means (see `hpml.link`), with two ranks on it.
+    """Measure α and β of the link that `text` means (see `hpml.link`), between two of its ranks.
 
     Raises UserError where this machine cannot emulate a network.
     """
     link = parse_link(text, ranks)
-    across = None
-    if link.uplink:
-        nodes = f"nodes=2x1,intra={_mbit(link.rate)},inter={_mbit(link.uplink)}"
-        across = _message(nodes, min(link.rate, link.uplink))
-    return Network(link, ranks, _message(_mbit(link.rate), link.rate), across)
+    within = _message(link, ranks, 1, link.rate) if link.per_node > 1 or not link.uplink else None
+    across = _message(link, ranks, link.per_node, link.uplink) if link.uplink else None
+    return Network(link, ranks, within or across, across)
 
 
 def predicted(network: Network, algorithm: str) -> Callable[[float], float]:
@@ -111,10 +110,15 @@ def _on_rank(inputs: dict) -> list[list[float]]:
     return taken
 
 
-def _message(text: str, rate: int) -> Fit:
-    """The line through what messages from rank 0 to rank 1 take; 80 ms the largest of them."""
+def _message(link: Link, ranks: int, peer: int, rate: int) -> Fit:
+    """The line through what messages from rank 0 to rank `peer` take; 80 ms the largest of them."""
     sizes = (4, 256, 1024, rate // 250, rate // 100)
-    return fit(sizes, _held(launch(lambda: ping_pong(sizes, 10), 2, link=text)).values[0])
+    drive = partial(_ping_pong, sizes, peer)
+    return fit(sizes, _held(launch(drive, ranks, link=link.text)).values[0])
+
+
+def _ping_pong(sizes: Sequence[int], peer: int) -> list[float]:
+    return ping_pong(sizes, repeats=10, peer=peer)
 
 
 def _held(evidence: Evidence) -> Evidence:
@@ -123,7 +127,3 @@ def _held(evidence: Evidence) -> Evidence:
     if evidence.diagnosis is not None:
         raise UserError(evidence.diagnosis.sentence)
     return evidence
-
-
-def _mbit(rate: int) -> str:
-    return f"{rate / 1e6:g}mbit"

@@ -57,7 +57,7 @@ def _keep_network(
         _die_with_parent()
         name = network.address(0).encode()
         network._call("setns", built.namespaces[0], network.NEW_NETWORK)
-        network._call("unshare", network.NEW_HOST)
+        network._call("unshare", NEW_HOSTNAME)
         network._call("sethostname", name, len(name))
         _keep_privileges()
         words = _mpirun(ranks, str(agent), folder, parameters, command)
