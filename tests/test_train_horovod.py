@@ -134,7 +134,11 @@ def history_of(launcher: str, folder, *options: str):
     bin_ = os.path.dirname(sys.executable)
     if launcher == "horovodrun":
         horovodrun = [sys.executable, os.path.join(bin_, "horovodrun"), "--gloo", "-np", "2"]
-        said = ends(start([*horovodrun, *script]))
+        # To see whether Horovod has Gloo it imports TensorFlow, twice, or else PyTorch, which is
+        # done sooner.
+        (folder / "tensorflow.py").write_text("raise ImportError")
+        path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+        said = ends(start([*horovodrun, *script], PYTHONPATH=path.rstrip(os.pathsep)))
     elif launcher == "mpirun":
         if shutil.which("mpirun") is None:
             pytest.skip("mpirun is not installed")

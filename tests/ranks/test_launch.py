@@ -226,13 +226,19 @@ def test_nothing_outlives_a_launch_not_even_a_daemon():
         assert all(gone(pid, limit=0.5) for pid in pids)
 
 
-def test_the_supervisor_killed_by_a_rank_takes_nothing_with_it():
-    def drive():
-        os.kill(os.getppid(), 9)
+def test_the_supervisor_killed_by_a_rank_takes_nothing_with_it(tmp_path):
+    told = tmp_path / "told"
+
+    def drive(told):
+        if dist.get_rank() == 0:
+            Path(told).write_text(os.environ["TMPDIR"])
+            os.kill(os.getppid(), 9)
         time.sleep(60)
 
     with pytest.raises(warm.ServerDied):
-        launch(drive, 2)
+        launch(drive, 2, inputs=[str(told)] * 2)
+    assert "hpml-ranks-" in told.read_text()
+    assert not Path(told.read_text()).exists()
     assert launch(lambda: 1, 2).values == (1, 1)
 
 

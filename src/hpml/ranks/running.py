@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import selectors
+import shutil
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -266,8 +267,9 @@ class Running:
                 else:  # whatever a rank still had to say is not evidence any more
                     self._selector.unregister(key.fileobj)
                     key.fileobj.close()
-        if not self._all_gone:
+        if not self._all_gone:  # nor has the supervisor removed the ranks' folder
             self._server.end_all()
+            shutil.rmtree(self._header["scratch"], ignore_errors=True)
         self._close()
 
     def _something_left(self) -> bool:

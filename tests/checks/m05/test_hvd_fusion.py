@@ -122,6 +122,8 @@ def test_its_timelines_are_like_recorded_ones(read, tmp_path):
     path = tmp_path / "timeline.json"
 
     def drive():
+        import time
+
         import horovod.torch as hvd
         import torch
 
@@ -129,13 +131,16 @@ def test_its_timelines_are_like_recorded_ones(read, tmp_path):
         for _ in range(2):
             hvd.grouped_allreduce([torch.ones(5), torch.ones(7)], name="both")
         hvd.allreduce(torch.ones(2), name="alone")
+        # What is not written yet when Horovod shuts down is lost: all of this one, at times.
+        hvd.allreduce(torch.ones(1), name="last")
+        time.sleep(0.5)
         hvd.shutdown()
 
     settings = {"HOROVOD_TIMELINE": str(path), "HOROVOD_TIMELINE_MARK_CYCLES": "1"}
     evidence = launch(drive, 2, flavour="horovod", environment=lambda rank: settings)
     assert evidence.diagnosis is None, evidence.diagnosis
     found = read(path.read_text())
-    assert [len(message) for message in found["collectives"]] == [1, 2, 2, 1]
+    assert [len(message) for message in found["collectives"][:4]] == [1, 2, 2, 1]
     assert found["collectives"][0] == ["broadcast.weights"]
     assert found["collectives"][3] == ["allreduce.alone"]
     assert found["negotiated"] > 0
