@@ -56,6 +56,16 @@ def test_a_ping_pong_has_one_time_for_each_size_and_all_ranks_have_it(world_size
     assert sent == [4] * 5 + [4] * 5 + [1000] * 5 + [100_000] * 5
 
 
+def test_a_message_takes_time_however_slow_the_others_were(monkeypatch):
+    from hpml.measure import comm
+
+    seconds = iter([[0.5, 0.5], [0.002, 0.004], [0.9, 0.7]])  # 4 bytes, then the sizes
+    monkeypatch.setattr(comm.dist, "get_rank", lambda: 0)
+    monkeypatch.setattr(comm.dist, "broadcast", lambda tensor, src: None)
+    monkeypatch.setattr(comm, "_round_trips", lambda *arguments: next(seconds))
+    assert comm.ping_pong([4, 1000], 2) == pytest.approx([0.0025 - 0.001, 0.75 - 0.001])
+
+
 SIZES = [4, 64, 1000, 10_000, 10**6, 10**7]
 
 

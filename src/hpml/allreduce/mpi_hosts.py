@@ -16,7 +16,8 @@ from hpml.allreduce.mpi import NO_NETWORK, TOO_LONG
 from hpml.link import parse_link
 from hpml.ranks import network
 
-NEW_PROCESSES = 0x20000000  # CLONE_NEWPID of sched.h
+# CLONE_NEWPID, CLONE_NEWUTS of sched.h
+NEW_PROCESSES, NEW_HOSTNAME = 0x20000000, 0x04000000
 
 # What mpirun calls as it would call ssh: AGENT HOST COMMAND
 AGENT = """#!/bin/sh
