@@ -16,14 +16,14 @@ COURSE = day.load()
 
 @pytest.fixture(scope="module")
 def people():
-    return made_up.people(40, COURSE, CHECKOUT / "tests")
+    return made_up.people(80, COURSE, CHECKOUT / "tests")
 
 
 def test_twelve_are_enough_for_every_kind(people):
     assert {person.kind for person in people[:12]} == {
         "right", "wrong", "empty", "broken", "hostile",
     }  # fmt: skip
-    assert people == made_up.people(40, COURSE, CHECKOUT / "tests")
+    assert people == made_up.people(80, COURSE, CHECKOUT / "tests")
     assert people[:12] == made_up.people(12, COURSE, CHECKOUT / "tests")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.predict.scaling import Amdahl
 
 TOLERANCE = 1e-9  # of the value; the formulas have a few operations
 NAMES = ("strong_speedup", "weak_speedup", "efficiency", "serial_fraction")
@@ -21,17 +22,21 @@ Formula = Callable[[float, int], float]
 
 def amdahl(serial: float, ranks: int) -> float:
     """1 / (s + (1-s)/p): Amdahl 1967, Validity of the single processor approach."""
-    return 1 / (serial + (1 - serial) / ranks)
+    return _speedup(Amdahl(serial, 1 - serial), ranks)
 
 
 def gustafson(serial: float, ranks: int) -> float:
     """s + (1-s) p: Gustafson 1988, Reevaluating Amdahl's law."""
-    return serial + (1 - serial) * ranks
+    return _speedup(Amdahl(serial, ranks * (1 - serial)), ranks)
 
 
 def karp_flatt(speedup: float, ranks: int) -> float:
     """(1/S - 1/p) / (1 - 1/p): Karp and Flatt 1990, Measuring parallel processor performance."""
-    return (1 / speedup - 1 / ranks) / (1 - 1 / ranks)
+    return (ranks / speedup - 1) / (ranks - 1)
+
+
+def _speedup(work: Amdahl, ranks: int) -> float:
+    return work.seconds(1) / work.seconds(ranks)
 
 
 RIGHT: dict[str, Formula] = {
