@@ -24,8 +24,8 @@ def test_every_algorithm_has_its_rows_and_none_beats_the_bound(monkeypatch):
     for name in ("naive", "tree", "ring", "halving-doubling", "hierarchical", "Gloo"):
         for size in ("4 B", "10 kB", "250 kB"):
             (ratio,) = table.ratios(rows[f"{where}, {size}: {name}"])
-            # No link lets more through than its rate, but for one burst.
-            assert 0 < ratio < (1.05 if size == "250 kB" else 2)
+            # No link lets more through than its rate, but for one burst of 5 kB.
+            assert 0 < ratio < (1.05 if size == "250 kB" else 3)
         assert rows[f"{where}: error of the model, {name}"].values[0] >= 0
         assert table.cells[f"{where}\n10 kB"][name].row is rows[f"{where}, 10 kB: {name}"]
     assert table.conditions["MPI"].startswith("left out: mpirun is not installed")

@@ -56,7 +56,7 @@ def ping_pong(
     """Seconds that a message of each of `sizes`, in bytes, takes from rank 0 to rank `peer`.
 
     A collective: every rank has the result, whoever measures. Rank 0 sends a message, the other
-    answers with one of 4 bytes; the time of that, less half of the least that two messages took.
+    answers with one of 4 bytes; the time of that, less half of the least that such a round took.
     Of `repeats`, 2 at least, the lower quartile: what else goes on in a machine only adds.
 
     A link that is limited by a token bucket (tc-tbf(8), the course's emulated ones) lets a burst
@@ -71,12 +71,11 @@ def ping_pong(
     result = torch.zeros(len(sizes), dtype=torch.float64, device=device)
     if rank in (0, peer):
         other = peer - rank
-        shortest = _round_trips(other, answer.clone(), answer, repeats)
-        messages = [torch.zeros(max(1, nbytes // 4), device=device) for nbytes in sizes]
-        trips = [_round_trips(other, message, answer, repeats) for message in messages]
-        # Of them all: on a busy machine those of 4 bytes may happen to be the slowest.
-        half = min(map(min, [shortest, *trips])) / 2
-        result += torch.tensor([_quick(taken) for taken in trips], device=device) - half
+        messages = [torch.zeros(max(1, nbytes // 4), device=device) for nbytes in (4, *sizes)]
+        taken = [_round_trips(other, message, answer, repeats) for message in messages]
+        back = min(map(min, taken)) / 2
+        quick = [_quick(seconds) - back for seconds in taken[1:]]
+        result += torch.tensor(quick, dtype=torch.float64, device=device)
     dist.broadcast(result, src=0)
     return result.tolist()
 
