@@ -9,6 +9,8 @@ from rich.table import Table as RichTable
 
 from hpml.bench.table import Row, Table
 
+WIDTH = 120  # columns, where the grid is written to a file
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -30,9 +32,11 @@ class Grid(Table):
     def show(self, console: Console | None = None) -> None:
         """Print it: in each cell what it took, and under it the median of its ratios."""
         console = console or Console()
+        if not console.is_terminal:  # a file has no width
+            console = Console(file=console.file, width=max(console.width, WIDTH))
         columns = list(dict.fromkeys(name for line in self.cells.values() for name in line))
         grid = RichTable(title=self.title, title_justify="left", show_lines=True)
-        grid.add_column("")
+        grid.add_column("", no_wrap=True)
         for name in columns:
             grid.add_column(name.replace("-", "-\n"), justify="right", no_wrap=True)
         for label, line in self.cells.items():
