@@ -76,6 +76,19 @@ def serial_fraction(speedup: float, ranks: int) -> float:
 check("amdahl")
 
 # %% [markdown]
+# Your four functions, on a program that is 5 % serial. Where would you stop paying for more ranks, if
+# the problem stays as it is?
+
+# %%
+print("ranks   strong: speed-up, efficiency   weak: speed-up, efficiency")
+for ranks in (1, 2, 4, 16, 64, 256, 1024):
+    strong, weak = strong_speedup(0.05, ranks), weak_speedup(0.05, ranks)
+    print(
+        f"{ranks:5}   {strong:16.1f} {efficiency(strong, ranks):11.0%}"
+        f"   {weak:14.1f} {efficiency(weak, ranks):11.0%}"
+    )
+
+# %% [markdown]
 # ## `sync_sgd`: N ranks, one step
 #
 # Synchronous data parallel SGD has a simple promise: N ranks with a part of the samples each take
@@ -133,7 +146,7 @@ check("sync_sgd")
 # - **linear**: k times the rate, so that one step goes as far as k steps did (Goyal et al. 2017,
 #   *Accurate, large minibatch SGD*, section 2.1);
 # - **square root**: √k times the rate, so that the noise of a step keeps its size (Krizhevsky 2014,
-#   *One weird trick for parallelizing convolutional neural networks*).
+#   *One weird trick for parallelizing convolutional neural networks*, section 5).
 #
 # Early in training, when the weights change fast, the scaled rate is often too much. So it is reached
 # by a **gradual warm-up** (Goyal et al., section 2.2). Here it is defined by three values, and steps
@@ -372,6 +385,31 @@ def work(
 check("parameter_server")
 
 # %% [markdown]
+# Who pays? 1 MB of weights, four ranks, three steps, counted by the kernel.
+
+# %%
+# %%ranks 4 --link 1gbit --evidence run
+import torch
+
+weights = torch.zeros(125_000, dtype=torch.float64)
+target = torch.full_like(weights, rank)  # of this rank's samples
+if rank == 0:
+    weights = serve(weights, lambda w: w - target, learning_rate=0.5, steps=3)
+    print(f"after 3 steps the weights are {weights[0]:.4f}, on their way to {(0 + 1 + 2 + 3) / 4}")
+else:
+    work(weights, lambda w: w - target, steps=3)
+
+# %%
+for rank in run.ranks:
+    if rank.traffic:
+        sent, received = rank.traffic.sent_bytes / 1e6, rank.traffic.received_bytes / 1e6
+        print(f"rank {rank.rank} sent {sent:.2f} MB and received {received:.2f} MB")
+
+# %% [markdown]
+# The server's link carries what three workers' links carry together. Each worker that joins brings
+# samples, and makes every step longer for all. A ring's links carry nearly the same whatever p is.
+
+# %% [markdown]
 # ## `async_sgd`: who waits for whom?
 #
 # In a synchronous step everybody waits for the slowest. An asynchronous server waits for nobody: it
@@ -392,8 +430,9 @@ check("parameter_server")
 # too far ahead get their next weights only when they may go on.
 #
 # How does the server know who speaks? `dist.recv(tensor)` **without a source** takes the message that
-# comes first and returns the rank that sent it. With one rank there are no workers, and the server
-# returns its weights as they are.
+# comes first and returns the rank that sent it. (To poll `irecv` requests with `is_completed()` is no
+# way: with Gloo it stays False until somebody waits.) With one rank there are no workers, and the
+# server returns its weights as they are.
 #
 # The check holds one worker in the middle of a gradient, and lets it go when all others have come as
 # far as the bound allows. There is no clock in it.
@@ -434,6 +473,41 @@ def work(
 
 # %%
 check("async_sgd")
+
+# %% [markdown]
+# Worker 3 takes a nap in its third gradient, with a staleness of 2. Each worker prints how far it is,
+# in order of time.
+
+# %%
+# %%ranks 4 --evidence run
+import time
+
+import torch
+
+from hpml.ranks import mark
+
+weights, made = torch.zeros(1, dtype=torch.float64), 0
+
+
+def gradient(w):
+    global made
+    if rank == 3 and made == 2:
+        time.sleep(0.3)
+    made += 1
+    mark(str(made))
+    return w - rank
+
+
+if rank == 0:
+    weights = serve(weights, learning_rate=0.05, steps=6, staleness=2)
+else:
+    work(weights, gradient, steps=6)
+
+# %%
+events = sorted((mark.at, rank.rank, mark.name) for rank in run.ranks[1:] for mark in rank.marks)
+for worker in (1, 2, 3):
+    line = "".join(f"{made:>2}" if who == worker else " ·" for _, who, made in events)
+    print(f"worker {worker}: {line}")
 
 
 # %% [markdown]
