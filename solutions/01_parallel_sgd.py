@@ -286,7 +286,7 @@ import torch
 
 total = naive_all_reduce(torch.ones(250_000))
 
-# %%
+# %% tags=["nbval-ignore-output"]
 for rank in run.ranks:
     if rank.traffic:
         sent, received = rank.traffic.sent_bytes / 1e6, rank.traffic.received_bytes / 1e6
@@ -378,7 +378,7 @@ import torch
 
 ring_all_reduce(torch.ones(250_000))
 
-# %%
+# %% tags=["nbval-ignore-output"]
 for rank in run.ranks:
     if rank.traffic:
         sent, received = rank.traffic.sent_bytes / 1e6, rank.traffic.received_bytes / 1e6
@@ -476,7 +476,7 @@ if rank == 0:
 else:
     work(weights, lambda w: w - target, steps=3)
 
-# %%
+# %% tags=["nbval-ignore-output"]
 for rank in run.ranks:
     if rank.traffic:
         sent, received = rank.traffic.sent_bytes / 1e6, rank.traffic.received_bytes / 1e6
@@ -600,7 +600,7 @@ if rank == 0:
 else:
     work(weights, gradient, steps=6)
 
-# %%
+# %% tags=["nbval-ignore-output"]
 events = sorted((mark.at, rank.rank, mark.name) for rank in run.ranks[1:] for mark in rank.marks)
 for worker in (1, 2, 3):
     line = "".join(f"{made:>2}" if who == worker else " ·" for _, who, made in events)
