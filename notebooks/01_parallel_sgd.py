@@ -575,7 +575,8 @@ else:
 
 # %% [markdown]
 # The bandwidth is that of the link, less headers. The latency is this machine's: processes that wake
-# each other up. A cluster's is a few microseconds within InfiniBand, some tens over Ethernet.
+# each other up. A cluster's, with a core for every rank, is to be measured there: that is what
+# `slurm/01_allreduce.slurm` is for.
 #
 # Now every algorithm at every size. What would take more than 2.2 seconds is left out: there is a
 # line for it.

@@ -15,6 +15,7 @@ from pathlib import Path
 from hpml.allreduce.mpi import NO_NETWORK, TOO_LONG
 from hpml.link import parse_link
 from hpml.ranks import network
+from hpml.ranks.server import die_with_parent
 
 # CLONE_NEWPID, CLONE_NEWUTS of sched.h
 NEW_PROCESSES, NEW_HOSTNAME = 0x20000000, 0x04000000
@@ -33,7 +34,7 @@ def main(arguments: list[str]) -> int:
     command = arguments[split + 1 :]
     child = os.fork()
     if child == 0:
-        _die_with_parent()
+        die_with_parent()
         try:
             status = _keep_network(int(ranks), link, folder, float(seconds), parameters, command)
         except network.NoNetwork as error:
@@ -55,7 +56,7 @@ def _keep_network(
     network._call("unshare", NEW_PROCESSES)
     child = os.fork()
     if child == 0:
-        _die_with_parent()
+        die_with_parent()
         name = network.address(0).encode()
         network._call("setns", built.namespaces[0], network.NEW_NETWORK)
         network._call("unshare", NEW_HOSTNAME)
@@ -94,11 +95,6 @@ def _mpirun(
     }
     chosen = [word for name, value in settings.items() for word in ("--mca", name, value)]
     return ["mpirun", "-np", str(ranks), "-H", hosts, "--bind-to", "none", *chosen, *command]
-
-
-def _die_with_parent() -> None:
-    pr_set_pdeathsig = 1
-    network._libc.prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
 
 
 def _keep_privileges() -> None:

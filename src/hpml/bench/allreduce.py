@@ -11,6 +11,7 @@ from hpml.link import Link, parse_link, say_rate
 from hpml.measure.comm import bus_bandwidth, fit
 from hpml.problem import UserError
 from hpml.ranks import launch
+from hpml.ranks.space_time import say_bytes
 
 # Bytes, and how often in a round, besides once that is not counted
 SIZES = {
@@ -25,8 +26,8 @@ SIZES = {
     64_000_000: 1,
 }
 WORLDS = (2, 3, 4)
-# The sizes that the α–β model is fitted on. 4 bytes are one element, which cannot be cut into parts:
-# most of an algorithm's messages are then not sent, and it is not its latency that is seen.
+# The sizes that the α–β model is fitted on. 4 bytes are one element, which cannot be cut into
+# parts: most of an algorithm's messages are then not sent, and its latency is not seen.
 FITTED = (1_000, 16_000_000)
 JUDGED = ("1gbit", 4, 16_000_000)  # link, ranks and bytes that targets are set for
 GLOO, MPI = "Gloo", "MPI"
@@ -80,11 +81,11 @@ def reached(
     bound = Row(f"{where}: bound", [bound_rate(link, world_size) / 1e6] * len(taken), "Mbit/s")
     lines: dict[str, dict[str, Cell]] = {}
     for nbytes in taken[0]:
-        line = lines[f"{where}\n{_say_bytes(nbytes)}"] = {}
+        line = lines[f"{where}\n{say_bytes(nbytes)}"] = {}
         for name in taken[0][nbytes]:
             seconds = [one[nbytes][name] for one in taken]
             rates = [bus_bandwidth(nbytes, world_size, [each]) / 1e6 for each in seconds]
-            row = Row(f"{where}, {_say_bytes(nbytes)}: {name}", rates, "Mbit/s", bound.name)
+            row = Row(f"{where}, {say_bytes(nbytes)}: {name}", rates, "Mbit/s", bound.name)
             line[name] = Cell(row, _say_seconds(statistics.median(seconds)))
     return bound, lines
 
@@ -99,7 +100,7 @@ def beside_targets(link: Link, world_size: int, taken: Sequence[Taken]) -> list[
     judged = (link.text, world_size) == (text, ranks)
     rows = []
     if nbytes in taken[0]:
-        size = f"{where}, {_say_bytes(nbytes)}"
+        size = f"{where}, {say_bytes(nbytes)}"
         rate = bound_rate(link, world_size)
         shares = [bus_bandwidth(nbytes, world_size, [one[nbytes]["ring"]]) / rate for one in taken]
         rows.append(
@@ -176,8 +177,8 @@ def _of_mpi(text: str, world_size: int, sizes: Mapping[int, int]) -> dict[int, f
 
 
 def _conditions(rounds: int, sizes: Mapping[int, int], without_mpi: str | None) -> dict[str, str]:
-    counts = ", ".join(f"{count} of {_say_bytes(nbytes)}" for nbytes, count in sizes.items())
-    fitted = " and ".join(_say_bytes(nbytes) for nbytes in FITTED)
+    counts = ", ".join(f"{count} of {say_bytes(nbytes)}" for nbytes, count in sizes.items())
+    fitted = " and ".join(say_bytes(nbytes) for nbytes in FITTED)
     return machine_conditions() | {
         "bus bandwidth": "2 (p-1)/p · bytes over seconds, as nccl-tests defines it",
         "bound": "bus bandwidth where each rank, and node, sends the least it can at full rate",
@@ -190,13 +191,6 @@ def _conditions(rounds: int, sizes: Mapping[int, int], without_mpi: str | None) 
 
 def _where(link: Link, world_size: int) -> str:
     return f"{say_rate(link.rate) if link.uplink is None else link.text}, {world_size} ranks"
-
-
-def _say_bytes(nbytes: int) -> str:
-    for unit, factor in (("MB", 10**6), ("kB", 10**3)):
-        if nbytes >= factor:
-            return f"{nbytes / factor:g} {unit}"
-    return f"{nbytes} B"
 
 
 def _say_seconds(seconds: float) -> str:

@@ -1,8 +1,7 @@
-"""Runs made by hand, so that judges can be asked about evidence that no engine would bring."""
+"""Right answers, runs of them, and runs made by hand or changed afterwards: evidence for judges."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,20 +9,37 @@ import pytest
 from hpml.checks import answers
 from hpml.checks.contract import Check, Run
 from hpml.checks.play import _play
+from hpml.course import day
+from hpml.home import CHECKOUT
+from hpml.ranks import flavour
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
-
-SOLUTION = Path(__file__).parents[3] / "solutions" / "01_parallel_sgd.py"
 
 
 @pytest.fixture(scope="session")
 def solution() -> Callable[[str], str]:
-    """`solution("sync_sgd")` is the source of the right answer, as the solution notebook has it."""
+    """`solution("ddp")` is the source of the right answer, as the solution notebook has it."""
+    course = day.load()
 
     def source_of(exercise: str) -> str:
-        found = {answer.exercise: answer.source for answer in answers.read(SOLUTION)}
-        return found[exercise]
+        path = (CHECKOUT / course.module_of(exercise).solution).with_suffix(".py")
+        return {answer.exercise: answer.source for answer in answers.read(path)}[exercise]
 
     return source_of
+
+
+@pytest.fixture(scope="session")
+def played(solution) -> Callable[[Check, int, int], Run]:
+    """`played(check, world_size, seed)`: a run of the right answer."""
+
+    def run_of(check: Check, world_size: int, seed: int) -> Run:
+        if why := flavour.missing(check.needs):
+            pytest.skip(why)
+        source = solution(check.id).replace("%%answer", "#", 1)
+        run, fault = _play(check, source, world_size, seed)
+        assert fault is None, fault.diagnosis
+        return run
+
+    return run_of
 
 
 @pytest.fixture
@@ -46,19 +62,6 @@ def hand_made() -> Callable[..., Run]:
     return run_of
 
 
-@pytest.fixture(scope="session")
-def played(solution) -> Callable[[Check, int, int], Run]:
-    """`played(check, world_size, seed)`: a run of the right answer."""
-
-    def run_of(check: Check, world_size: int, seed: int) -> Run:
-        source = solution(check.id).replace("%%answer", "#", 1)
-        run, fault = _play(check, source, world_size, seed)
-        assert fault is None, fault.diagnosis
-        return run
-
-    return run_of
-
-
 @pytest.fixture
 def with_ranks() -> Callable[..., Run]:
     """`with_ranks(run, change, stage)`: with `change(rank's evidence)` for each rank's evidence."""
@@ -68,6 +71,20 @@ def with_ranks() -> Callable[..., Run]:
     ) -> Run:
         evidence = run.stages[stage]
         evidence = replace(evidence, ranks=tuple(map(change, evidence.ranks)))
+        return replace(run, evidence=evidence, stages={**run.stages, stage: evidence})
+
+    return changed
+
+
+@pytest.fixture
+def with_value() -> Callable[..., Run]:
+    """`with_value(run, rank, change, stage)`: with `change(value)` for what a rank returned."""
+
+    def changed(run: Run, rank: int, change: Callable, stage: str = "play") -> Run:
+        evidence = run.stages[stage]
+        ranks = list(evidence.ranks)
+        ranks[rank] = replace(ranks[rank], value=change(ranks[rank].value))
+        evidence = replace(evidence, ranks=tuple(ranks))
         return replace(run, evidence=evidence, stages={**run.stages, stage: evidence})
 
     return changed
