@@ -113,8 +113,11 @@ def test_what_is_no_ring_of_messages_is_told(good, with_ranks):
     assert RING(with_calls(named)).hint == "collective"
 
     def both_ways(rank, call):
-        other = (rank.rank - 1 - call.index % 2) % 3
-        return replace(call, detail=f"to {other}") if call in own_sends(rank.calls) else call
+        sends = own_sends(rank.calls)
+        if call not in sends:
+            return call
+        other = (rank.rank - 1 - sends.index(call) % 2) % 3
+        return replace(call, detail=f"to {other}")
 
     assert RING(with_calls(both_ways)).hint == "neighbours"
 
