@@ -29,9 +29,9 @@ from hpml.checks import judge
 from hpml.checks.render import as_html
 from hpml.cluster.terminal import Terminal
 from hpml.data import load
-from hpml.measure.machine import facts
-from hpml.measure.publish import skip
-from hpml.measure.show import facts_as_markdown
+from hpml.doctor import facts
+from hpml.publish import skip
+from hpml.notebook.facts import facts_as_markdown
 
 # %% [markdown]
 # ## What have I got?

@@ -28,9 +28,9 @@ import torch
 from torch import nn
 
 from hpml.allreduce import ALGORITHMS, all_reduce
-from hpml.measure.publish import publish_figure, skip
+from hpml.publish import publish_figure, skip
 from hpml.ranks import launch
-from hpml.ranks.repetition import phases
+from hpml.trace.repetition import phases
 
 torch.set_num_threads(1)  # as on the ranks
 
@@ -329,7 +329,7 @@ def out_of_step():
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.ranks.draw import timeline
+from hpml.trace.launch_timeline import timeline
 
 waiting = launch(in_step, 4)
 share = (
@@ -352,7 +352,7 @@ timeline(going_on, title=f"Asynchronous, rank 2 slow: gradients by worker: {coun
 # Who talks to whom is easier to see with an arrow for every message.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.ranks.space_time import space_time
+from hpml.trace.space_time import space_time
 
 space_time(
     {"weights out, gradients in": going_on},
@@ -462,7 +462,7 @@ def observed(algorithm, ranks, link, nbytes):
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.ranks.draw import traffic_bars
+from hpml.trace.launch_timeline import traffic_bars
 
 no_link = launch(lambda: None, 2, link="1gbit").no_link
 if no_link:

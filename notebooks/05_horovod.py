@@ -31,13 +31,14 @@ from pathlib import Path
 import torch
 
 from hpml.data import load
-from hpml.home import CHECKOUT, home
-from hpml.link import parse_rate
-from hpml.measure.publish import publish, publish_figure, skip
+from hpml.paths import CHECKOUT, home
+from hpml.network.link import parse_rate
+from hpml.publish import publish, publish_figure, skip
 from hpml.predict.collectives import all_reduce_bytes, seconds
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.ranks import launch
-from hpml.trace import draw, horovod_timeline
+from hpml.trace import horovod_timeline
+from hpml.trace import horovod_drawing as draw
 from hpml.training.frameworks.run import changes, lines_of_code, run, told
 
 DATA = "SYNTHETIC images, not CIFAR-10" if load().synthetic else "CIFAR-10"

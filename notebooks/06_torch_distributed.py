@@ -30,12 +30,12 @@ from torch import nn
 
 from hpml.data import load
 from hpml.distributed_environment import read
-from hpml.measure.publish import publish, publish_figure, skip
+from hpml.publish import publish, publish_figure, skip
 from hpml.predict.collectives import all_reduce_bytes, seconds
 from hpml.ranks import launch
-from hpml.ranks.draw import phase_bars, timeline
-from hpml.link import parse_rate
-from hpml.ranks.repetition import phases, quickest
+from hpml.trace.launch_timeline import phase_bars, timeline
+from hpml.network.link import parse_rate
+from hpml.trace.repetition import phases, quickest
 from hpml.training import draw
 from hpml.training.config import TrainConfig
 from hpml.training.history import Epoch
@@ -794,7 +794,7 @@ shutil.rmtree(folder)
 # %%
 import difflib
 
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 
 
 def job(name):

@@ -5,7 +5,7 @@ import pytest
 from hpml.checks import find, ids, judge
 from hpml.course import day
 from hpml.course.prove import prove
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 from hpml.ranks import flavour
 
 MUTANTS = CHECKOUT / "tests" / "mutants"

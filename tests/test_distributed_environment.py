@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpml.distributed_environment import FIRST_PORT, PORTS, Place, expand_hosts, job_port, read
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 TORCHRUN = {
     "RANK": "5",

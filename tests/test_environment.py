@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpml.course import day
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 
 TEXT = (CHECKOUT / "docs" / "grading.md").read_text(encoding="utf-8")
 COURSE = day.load()

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from hpml.course import build, day, readme
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 
 TEXT = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 SOLUTIONS = "solutions/06_torch_distributed.py"

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 
 STAND_IN = r"""#!/usr/bin/env bash
 # Python 3.11 as far as ./hpml can tell; files `too_old` and `no_venv` beside it say otherwise.

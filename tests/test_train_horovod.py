@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hpml.distributed_environment import Place
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.ranks import flavour, launch, warm
 from hpml.train import Run, train
 from hpml.training import backends, requests, shards

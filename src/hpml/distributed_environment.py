@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 # Launcher; its variables for the rank, the number of ranks, the rank on its node
 _NAMES = (

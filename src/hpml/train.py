@@ -25,8 +25,8 @@ from torch.nn import functional as F
 
 from hpml import distributed_environment
 from hpml.data import Data, Split, augment, load, normalize
+from hpml.errors import DONE, USAGE, UserError
 from hpml.models import ResidualNetwork, whitening_filters
-from hpml.problem import DONE, USAGE, UserError
 from hpml.training import backends, checkpoint, hardware, learning_rate, requests, shards
 from hpml.training.config import TrainConfig, parse
 from hpml.training.history import Epoch, History

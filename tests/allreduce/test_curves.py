@@ -4,10 +4,10 @@ import pytest
 
 from hpml.allreduce import ALGORITHMS, curves
 from hpml.allreduce.timing import LIBRARY
-from hpml.link import parse_link
+from hpml.errors import UserError
 from hpml.measure.comm import Fit
+from hpml.network.link import parse_link
 from hpml.predict.collectives import Cost, all_reduce_seconds
-from hpml.problem import UserError
 from hpml.ranks import Evidence, RankEvidence
 
 NAN = float("nan")

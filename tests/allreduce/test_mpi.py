@@ -7,14 +7,14 @@ import psutil
 import pytest
 
 from hpml.allreduce import mpi
-from hpml.measure import links
+from hpml.errors import UserError
+from hpml.network import available
 from hpml.predict.collectives import all_reduce_bytes, seconds
-from hpml.problem import UserError
 
 
 @pytest.fixture
 def open_mpi():
-    why = mpi.missing() or links.refusal()
+    why = mpi.missing() or available.refusal()
     if why:
         pytest.skip(why)
 

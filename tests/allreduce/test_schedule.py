@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from hpml.allreduce import ALGORITHMS, Schedule, Transfer, replay, schedule
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 WORLDS = range(1, 17)
 

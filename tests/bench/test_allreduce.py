@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from hpml.bench import allreduce
-from hpml.link import parse_link
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.network.link import parse_link
 
 QUIET = {"say": lambda line: None}
 

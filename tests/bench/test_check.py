@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from hpml.bench import check
 from hpml.cli import bench_command
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 
 def test_it_measures_torchrun_launch_and_checks_side_by_side(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from hpml.bench import fusion
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 pytest.importorskip("horovod", reason="horovod is not installed")
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from hpml.bench import grade, made_up
 from hpml.cli import bench_command
 from hpml.course import day
+from hpml.errors import UserError
 from hpml.grading import sandbox
-from hpml.problem import UserError
 
 needs_sandbox = pytest.mark.skipif(sandbox.missing() is not None, reason=str(sandbox.missing()))
 

@@ -8,7 +8,7 @@ import pytest
 from hpml.bench import made_up
 from hpml.course import day
 from hpml.grading import intake
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 
 COURSE = day.load()
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from hpml.bench import network
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 
 def test_links_and_launches_become_ratios():

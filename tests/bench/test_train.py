@@ -3,7 +3,7 @@
 import pytest
 
 from hpml.bench import train
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.training.history import Epoch, History
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from hpml.checks import answers
+from hpml import answer as answers
 from hpml.checks.contract import Check, Run
-from hpml.checks.play import _play
+from hpml.checks.run_check import _play
 from hpml.course import day
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 from hpml.ranks import flavour
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from hpml import cli
-from hpml.problem import NOT_GRADABLE, UserError
+from hpml.errors import NOT_GRADABLE, UserError
 
 
 def hpml(*arguments: str, code: str = "from hpml.cli import main; main()"):
@@ -150,13 +150,13 @@ def test_doctor_as_json_is_the_machines_facts():
 
 
 def test_doctor_tells_cost_and_remedy_of_each_lack_and_of_nothing_else(monkeypatch, capsys):
-    from hpml.measure import machine
+    from hpml import doctor
 
     facts = (
-        machine.Fact("here", "3 of them", True, needed=True),
-        machine.Fact("gone", "none", False, "no [fun]", "buy one"),
+        doctor.Fact("here", "3 of them", True, needed=True),
+        doctor.Fact("gone", "none", False, "no [fun]", "buy one"),
     )
-    monkeypatch.setattr(machine, "facts", lambda: facts)
+    monkeypatch.setattr(doctor, "facts", lambda: facts)
     monkeypatch.setattr("hpml.cli.doctor_command.find_spec", lambda _: None)
     monkeypatch.setenv("COLUMNS", "100")
     assert code_of("doctor") == 0
@@ -165,10 +165,10 @@ def test_doctor_tells_cost_and_remedy_of_each_lack_and_of_nothing_else(monkeypat
 
 
 def test_doctor_says_so_when_the_course_cannot_run(monkeypatch, capsys):
-    from hpml.measure import machine
+    from hpml import doctor
 
-    facts = (machine.Fact("torch", "none", False, "nothing runs", "install it", needed=True),)
-    monkeypatch.setattr(machine, "facts", lambda: facts)
+    facts = (doctor.Fact("torch", "none", False, "nothing runs", "install it", needed=True),)
+    monkeypatch.setattr(doctor, "facts", lambda: facts)
     assert code_of("doctor") == 2
     assert "cannot run" in capsys.readouterr().out
 

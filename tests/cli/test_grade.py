@@ -15,7 +15,7 @@ import pytest
 from hpml.course import day
 from hpml.grading import sandbox
 from hpml.grading.record import read_folder
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 
 COURSE = day.load()
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src"), "COLUMNS": "160"}

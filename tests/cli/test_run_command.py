@@ -16,11 +16,10 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hpml import data
+from hpml import data, doctor
 from hpml.cli import main
 from hpml.course import day
-from hpml.measure import machine
-from hpml.measure.machine import Fact
+from hpml.doctor import Fact
 
 COURSE = """
 title = "A day"
@@ -57,7 +56,7 @@ def small_day(tmp_path: Path, monkeypatch):
         monkeypatch.setattr(data, "load", lambda path: found)
         monkeypatch.setenv("HPML_DATA", "/elsewhere")
         facts = (Fact("cores", "2 usable", True),)
-        monkeypatch.setattr(machine, "facts", lambda: (*facts, _data_fact()))
+        monkeypatch.setattr(doctor, "facts", lambda: (*facts, _data_fact()))
 
     return make
 

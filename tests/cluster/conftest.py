@@ -14,7 +14,7 @@ import pytest
 from hpml.cluster import needs
 from hpml.data import synthetic
 from hpml.data.cifar10 import BINARY
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from hpml.cluster.subnet import interface
-from hpml.wire import bucket
+from hpml.network.veth import bucket
 
 pytestmark = pytest.mark.xdist_group("cluster")  # they share one, in one process of pytest's
 

@@ -3,7 +3,7 @@ import pytest
 from hpml.cluster import folder as rooms
 from hpml.cluster.shape import Shape
 from hpml.cluster.subnet import Subnet
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 
 @pytest.fixture(autouse=True)

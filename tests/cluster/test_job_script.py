@@ -6,8 +6,8 @@ import pytest
 
 from hpml.cluster.job_script import choose, fitted, read, sbatch_words, shown, site_settings
 from hpml.cluster.shape import Shape
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 
 NAMES = ("06_one_node", "06_several_nodes", "06_several_nodes_gpu")
 SCRIPTS = [read(Path(f"slurm/{name}.slurm"), CHECKOUT) for name in NAMES]

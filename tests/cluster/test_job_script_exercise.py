@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

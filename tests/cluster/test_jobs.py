@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

@@ -5,7 +5,7 @@ import pytest
 
 from hpml.cluster import lifecycle, needs
 from hpml.cluster.folder import folder
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 
 @pytest.fixture(autouse=True)

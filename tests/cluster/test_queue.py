@@ -7,7 +7,7 @@ import pytest
 
 from hpml.cluster import queue
 from hpml.cluster.folder import folder
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 # Each call of squeue takes the next file of its answers; the last one is given again and again.
 SQUEUE = """

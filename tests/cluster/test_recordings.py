@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hpml.checks.launchers import RECORDINGS
+from hpml.checks.kits.launchers import RECORDINGS
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

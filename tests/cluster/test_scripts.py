@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpml.allreduce import ALGORITHMS
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 from hpml.ranks import flavour
 from hpml.training.history import read_history
 

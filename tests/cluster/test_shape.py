@@ -1,7 +1,7 @@
 import pytest
 
 from hpml.cluster.shape import MIB_PER_CPU, Shape
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 GIB = 2**30
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hpml.cluster.shape import Shape
 from hpml.cluster.subnet import Subnet, addresses, choose, hosts_file, interface
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 NETWORKS = st.builds(
     lambda number, length: Subnet((number, length), strict=False),

@@ -8,8 +8,8 @@ import pytest
 
 from hpml.cluster import queue
 from hpml.cluster.terminal import RECORDING, Terminal
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 
 RECORDED = dict(json.loads(RECORDING.read_text(encoding="utf-8")))
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from hpml.course import day
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 
 ONE_MODULE = """
 title = "A day"

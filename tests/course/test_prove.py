@@ -15,7 +15,7 @@ from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.verdict import Verdict
 from hpml.course import day
 from hpml.course.prove import Row, header, prove, record
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.ranks import flavour
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks cannot import tests

@@ -15,12 +15,12 @@ from zipfile import ZipFile
 import pytest
 
 from hpml import cli
-from hpml.checks.answers import read
+from hpml.answer import read
 from hpml.course import day, report
 from hpml.course.release import File, files, write
 from hpml.course.run import DataUsed, plan
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 
 DAY = day.load()
 POINTS = sum(exercise.points for module in DAY.modules for exercise in module.exercises)

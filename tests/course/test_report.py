@@ -13,8 +13,8 @@ from hpml.checks.verdict import ClaimResult, Verdict
 from hpml.course import day, report
 from hpml.course.page import sanitized
 from hpml.course.run import DataUsed, DayRun, plan
-from hpml.measure.machine import Fact
-from hpml.measure.publish import RESULT, SKIP, VERDICT
+from hpml.doctor import Fact
+from hpml.publish import RESULT, SKIP, VERDICT
 
 COURSE = """
 title = "A day of rings"

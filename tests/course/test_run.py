@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from hpml.course import day
 from hpml.course.execute import CellRun, NotebookRun, open_notebook
 from hpml.course.run import DataUsed, DayRun, plan, prepare, run_day
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 MODULE = """
 [[module]]

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from hpml.cli.data_command import data as command
 from hpml.data import download, load
 from hpml.data.cifar10 import BINARY
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 
 def run(*arguments: str) -> str:

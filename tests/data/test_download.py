@@ -7,7 +7,7 @@ import pytest
 
 from hpml.data.checksum import check_sums
 from hpml.data.download import ARCHIVES, Archive, download, fetch
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 FILES = {"one.bin": b"1" * 100_000, "two.bin": bytes(range(256)) * 700, "names.txt": b"a b c\n"}
 

@@ -5,7 +5,7 @@ import pytest
 
 from hpml.data import load
 from hpml.data.python_layout import read_batch, read_plain
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 from .conftest import python2_batch
 

@@ -3,7 +3,7 @@ import pytest
 
 from hpml.data import CLASSES, find, load, synthetic
 from hpml.data.cifar10 import BINARY
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 from .conftest import OFFICIAL
 

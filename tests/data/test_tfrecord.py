@@ -9,7 +9,7 @@ import pytest
 
 from hpml.data import load
 from hpml.data.tfrecord import parse, write
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 tf = pytest.importorskip("tensorflow", reason="tensorflow is not installed")

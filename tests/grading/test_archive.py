@@ -13,9 +13,9 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZipFile, ZipInfo
 
 import pytest
 
-from hpml.grading import archive, found
+from hpml.errors import UserError
+from hpml.grading import archive, input_file
 from hpml.grading.archive import walk
-from hpml.problem import UserError
 
 NOTEBOOK = b'{"nbformat": 4, "cells": []}'
 
@@ -127,7 +127,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(scratch):
 
 
 def test_a_large_notebook_is_refused_by_its_size(scratch, monkeypatch):
-    monkeypatch.setitem(found.LARGEST, ".ipynb", 1_000_000)
+    monkeypatch.setitem(input_file.LARGEST, ".ipynb", 1_000_000)
     noise = random.Random(1).randbytes(1_000_001)
     files = read(zipped(("a.ipynb", noise), ("b.ipynb", noise[1:-1])), scratch)
     assert files["a.ipynb"] == "is larger than 1 MB: clear its outputs first"

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from hpml.bench import attacks
 from hpml.cli import bench_command
+from hpml.errors import UserError
 from hpml.grading import batch, intake, sandbox
-from hpml.problem import UserError
 from hpml.ranks import launch, warm
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a sandbox has no tests

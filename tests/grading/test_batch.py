@@ -16,12 +16,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpml.checks.answers import Answer
+from hpml.answer import Answer
 from hpml.course import day
+from hpml.errors import UserError
 from hpml.grading import batch, record, workers
 from hpml.grading.judging import Judge
 from hpml.grading.submission import Submission
-from hpml.problem import UserError
 
 COURSE = day.load()
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpml.checks import answers
-from hpml.checks.answers import of_cell
+from hpml import answer as answers
+from hpml.answer import of_cell
 from hpml.grading import cells
-from hpml.home import CHECKOUT
+from hpml.paths import CHECKOUT
 
 NOTEBOOKS = sorted(path.name for path in (CHECKOUT / "solutions").glob("*.ipynb"))
 

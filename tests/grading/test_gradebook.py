@@ -13,9 +13,9 @@ import pytest
 from nbgrader.api import Gradebook
 
 from hpml.course.day import Day
+from hpml.errors import UserError
 from hpml.grading import gradebook
 from hpml.grading.record import Record
-from hpml.problem import UserError
 
 ASSIGNMENT = "06_torch_distributed"
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpml.errors import UserError
 from hpml.grading.intake import LONGEST_ANSWER, collect
 from hpml.grading.naming import LONGEST, safe_names, shown
-from hpml.problem import UserError
 
 RING = "%%answer hello_ranks\ndef total(number):\n    return 1\n"
 DDP = "%%answer ddp\nimport torch\n"

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpml.checks import answers, find
-from hpml.checks.answers import Answer
-from hpml.checks.play import Examined, _not_gradable, examine
+from hpml import answer as answers
+from hpml.answer import Answer
+from hpml.checks import find
+from hpml.checks.run_check import Examined, _not_gradable, examine
 from hpml.course import day
 from hpml.grading import judging
 from hpml.grading.judging import Judge, could_not

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hpml.course.day import Day
+from hpml.errors import UserError
 from hpml.grading import gradebook, outputs
 from hpml.grading.record import Record
-from hpml.problem import UserError
 
 
 def files(out: Path) -> set[str]:

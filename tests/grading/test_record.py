@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from hpml.checks.verdict import ClaimResult
+from hpml.errors import UserError
 from hpml.grading import record as records
 from hpml.grading.record import Picture, Record, Result
-from hpml.problem import UserError
 
 from .conftest import hostile_text
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from hpml.errors import UserError
 from hpml.grading import cgroup
 from hpml.grading import sandbox as rooms
 from hpml.grading.sandbox import GROUP, MIB, REQUIRED, Limits, sandbox
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.paths import CHECKOUT
 from hpml.ranks import flavour, launch, warm
 
 SMALL = Limits(memory=900 * MIB, processes=120, processor=30, wall=60, files=256, disk=16 * MIB)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hpml.errors import UserError
 from hpml.horovod import VERSION, build, cache, command, source
 from hpml.horovod.flavour import Flavour
 from hpml.horovod.progress import Progress
-from hpml.problem import UserError
 
 FLAVOUR = Flavour(VERSION, "p", "cp311", "torch 2", "tf 2", "", "", "g++", "-mavx", "linux")
 

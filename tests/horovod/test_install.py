@@ -17,10 +17,10 @@ import psutil
 import pytest
 
 from hpml import cli
+from hpml.errors import UserError
 from hpml.horovod import VERSION, __main__, cache, install, state
 from hpml.horovod.flavour import Flavour
 from hpml.horovod.progress import Progress
-from hpml.problem import UserError
 
 FLAVOUR = Flavour(
     VERSION, "p", "cp311", "torch 2", "tensorflow-cpu 2", "", "", "g++", "", "linux", ("no MPI: x",)

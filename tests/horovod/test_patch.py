@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from hpml.errors import UserError
 from hpml.horovod import VERSION, patch
 from hpml.horovod.flavour import PATCH
-from hpml.problem import UserError
 
 BEFORE = {"a.txt": "".join(f"{n}\n" for n in range(1, 21)), "sub/b.txt": "one\ntwo\nthree\n"}
 SMALL = """\

@@ -2,8 +2,8 @@
 
 import pytest
 
+from hpml.errors import UserError
 from hpml.horovod import flavour, state, verify
-from hpml.problem import UserError
 
 KNOWN = state.read()
 needs_horovod = pytest.mark.skipif(not KNOWN.works, reason=f"Horovod is not built: {KNOWN.reason}")

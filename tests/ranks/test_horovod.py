@@ -8,7 +8,7 @@ import cloudpickle
 import pytest
 import torch
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.ranks import flavour, launch
 from hpml.ranks.watch import QUIET
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.ranks import launch, mark, warm
 
 

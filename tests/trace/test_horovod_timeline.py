@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.trace.horovod_timeline import collectives, parse, read
 
 from .horovod_file import START, Writer

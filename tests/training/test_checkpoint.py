@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.training import checkpoint
 
 # Killed, as by a node that fails: while bytes are written, before they are on disk, before the

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.training.config import TrainConfig, parse
 
 

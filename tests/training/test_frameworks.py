@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.training.frameworks import run as running
 from hpml.training.frameworks.run import (
     changes,

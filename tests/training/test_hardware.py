@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hpml.distributed_environment import Place
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.training import hardware
 
 CPU = torch.device("cpu")

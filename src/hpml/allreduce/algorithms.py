@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from hpml.allreduce.transfers import Schedule, Step, Transfer
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 ALGORITHMS = ("naive", "tree", "ring", "halving-doubling", "hierarchical")
 

@@ -15,10 +15,10 @@ import torch.distributed as dist
 from hpml.allreduce.algorithms import schedule
 from hpml.allreduce.execute import all_reduce
 from hpml.allreduce.timing import LIBRARY
-from hpml.link import Link, parse_link
+from hpml.errors import UserError
 from hpml.measure.comm import Fit, fit, ping_pong
+from hpml.network.link import Link, parse_link
 from hpml.predict.collectives import Cost
-from hpml.problem import UserError
 from hpml.ranks import Evidence, launch
 
 PER_NODE = 2  # of the hierarchical one, on a network without nodes
@@ -41,7 +41,9 @@ class Network:
 
 
 def network(text: str, ranks: int) -> Network:
-    """Measure α and β of the link that `text` means (see `hpml.link`), between two of its ranks.
+    """Measure α and β of the link that `text` means, between two of its ranks.
+
+    `text` is as `hpml.network.link` has it.
 
     Raises UserError where this machine cannot emulate a network.
     """

@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpml.link import parse_link
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.network.link import parse_link
 
 # What coll_tuned_allreduce_algorithm may be: `ompi_info --param coll tuned --level 9`
 ALGORITHMS = {

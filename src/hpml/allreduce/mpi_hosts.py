@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from hpml.allreduce.mpi import NO_NETWORK, TOO_LONG
-from hpml.link import parse_link
-from hpml.ranks import network
+from hpml.network import emulation
+from hpml.network.link import parse_link
 from hpml.ranks.server import die_with_parent
 
 # CLONE_NEWPID, CLONE_NEWUTS of sched.h
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         die_with_parent()
         try:
             status = _keep_network(int(ranks), link, folder, float(seconds), parameters, command)
-        except network.NoNetwork as error:
+        except emulation.NoNetwork as error:
             print(error, file=sys.stderr, flush=True)
             status = NO_NETWORK
         os._exit(status)
@@ -47,20 +47,20 @@ def main(arguments: list[str]) -> int:
 def _keep_network(
     ranks: int, link: str, folder: str, seconds: float, parameters: list[str], command: list[str]
 ) -> int:
-    built = network.build(parse_link(link, ranks), ranks)
+    built = emulation.build(parse_link(link, ranks), ranks)
     for rank, descriptor in enumerate(built.namespaces):
-        Path(folder, network.address(rank)).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
+        Path(folder, emulation.address(rank)).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
     agent = Path(folder, "agent")
     agent.write_text(AGENT.format(folder=folder))
     agent.chmod(0o700)
-    network._call("unshare", NEW_PROCESSES)
+    emulation._call("unshare", NEW_PROCESSES)
     child = os.fork()
     if child == 0:
         die_with_parent()
-        name = network.address(0).encode()
-        network._call("setns", built.namespaces[0], network.NEW_NETWORK)
-        network._call("unshare", NEW_HOSTNAME)
-        network._call("sethostname", name, len(name))
+        name = emulation.address(0).encode()
+        emulation._call("setns", built.namespaces[0], emulation.NEW_NETWORK)
+        emulation._call("unshare", NEW_HOSTNAME)
+        emulation._call("sethostname", name, len(name))
         _keep_privileges()
         words = _mpirun(ranks, str(agent), folder, parameters, command)
         # Open MPI warns against root, which here is nobody's but this namespace's.
@@ -81,15 +81,15 @@ def _keep_network(
 def _mpirun(
     ranks: int, agent: str, folder: str, parameters: list[str], command: list[str]
 ) -> list[str]:
-    hosts = ",".join(f"{network.address(rank)}:1" for rank in range(ranks))
+    hosts = ",".join(f"{emulation.address(rank)}:1" for rank in range(ranks))
     settings = {
         "plm": "rsh",
         "plm_rsh_agent": agent,
         "orte_tmpdir_base": folder,
         "pml": "ob1",
         "btl": "tcp,self",  # never through memory, though it is one machine
-        "btl_tcp_if_include": network.INTERFACE,
-        "oob_tcp_if_include": network.INTERFACE,
+        "btl_tcp_if_include": emulation.INTERFACE,
+        "oob_tcp_if_include": emulation.INTERFACE,
         "mpi_yield_when_idle": "1",
         **dict(zip(parameters[::2], parameters[1::2], strict=True)),
     }
@@ -106,11 +106,11 @@ def _keep_privileges() -> None:
     version_3 = 0x20080522
     header = (ctypes.c_uint32 * 2)(version_3, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; low half, high half
-    network._call("capget", header, sets)
+    emulation._call("capget", header, sets)
     sets[2], sets[5] = sets[1], sets[4]
-    network._call("capset", header, sets)
+    emulation._call("capset", header, sets)
     for capability in (cap_sys_ptrace, cap_sys_admin):
-        network._call("prctl", pr_cap_ambient, pr_cap_ambient_raise, capability, 0, 0)
+        emulation._call("prctl", pr_cap_ambient, pr_cap_ambient_raise, capability, 0, 0)
 
 
 def _status_of(child: int) -> int:

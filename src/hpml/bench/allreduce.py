@@ -7,11 +7,11 @@ from hpml.allreduce import ALGORITHMS, mpi
 from hpml.allreduce.timing import LIBRARY, timed
 from hpml.bench.grid import Cell, Grid
 from hpml.bench.table import Row, machine_conditions
-from hpml.link import Link, parse_link, say_rate
+from hpml.errors import UserError
 from hpml.measure.comm import bus_bandwidth, fit
-from hpml.problem import UserError
+from hpml.network.link import Link, parse_link, say_rate
 from hpml.ranks import launch
-from hpml.ranks.space_time import say_bytes
+from hpml.trace.space_time import say_bytes
 
 # Bytes, and how often in a round, besides once that is not counted
 SIZES = {

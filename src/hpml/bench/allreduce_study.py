@@ -20,9 +20,9 @@ import torch.distributed as dist
 from hpml import distributed_environment
 from hpml.allreduce import ALGORITHMS, schedule
 from hpml.allreduce.timing import LIBRARY, Seconds, seconds_per_byte_added, timed
+from hpml.errors import USAGE, UserError
 from hpml.measure.comm import Fit, bus_bandwidth, fit, ping_pong
 from hpml.predict.collectives import Cost, least_seconds
-from hpml.problem import USAGE, UserError
 from hpml.training.hardware import pick_device, process_group
 
 if TYPE_CHECKING:

@@ -30,17 +30,17 @@ from pathlib import Path
 import nbformat
 import psutil
 
+from hpml import answer as learners
 from hpml.bench.table import Row, Table, machine_conditions
-from hpml.checks import answers as learners
 from hpml.checks import find
-from hpml.checks.play import Examined, examine
+from hpml.checks.run_check import Examined, examine
 from hpml.course import day
+from hpml.errors import UserError
+from hpml.files.sanitize import one_line
 from hpml.grading import batch, intake, sandbox
 from hpml.grading.judging import Examine, Judge, examine_fully
-from hpml.grading.quoted import one_line
 from hpml.grading.record import Record
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.paths import CHECKOUT
 from hpml.ranks.server import become_subreaper
 
 ATTACKS = CHECKOUT / "tests" / "attacks"

@@ -15,12 +15,12 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from hpml import answer as learners
 from hpml.bench.table import Row, Table, machine_conditions
-from hpml.checks import answers as learners
 from hpml.checks import find, judge
 from hpml.course import day
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 from hpml.ranks import launch
 
 WORLD_SIZE = 4

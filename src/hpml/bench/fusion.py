@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpml.bench.table import Row, Table, machine_conditions
-from hpml.link import parse_rate, say_rate
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.network.link import parse_rate, say_rate
 from hpml.ranks import Evidence, launch
 from hpml.trace.horovod_timeline import collectives, read
 

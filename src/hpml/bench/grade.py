@@ -32,11 +32,11 @@ from hpml.bench.table import Row, Table, machine_conditions
 from hpml.course import day
 from hpml.course.day import Day, Module
 from hpml.course.graded import ANSWER, CHECK, SETUP
+from hpml.errors import UserError
 from hpml.grading import batch, intake, sandbox
 from hpml.grading.judging import Judge
 from hpml.grading.record import Record
 from hpml.grading.submission import Submission
-from hpml.problem import UserError
 
 MODULE = "06"
 STAND_IN = "%load_ext hpml.bench.spawned"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
+from hpml import answer as learners
 from hpml.bench import attacks
-from hpml.checks import answers as learners
 from hpml.checks import find
 from hpml.course.day import Day
 

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 import hpml
 from hpml.course.build import kernel_environment
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 CELL_TIMEOUT = 3600  # seconds; nbgrader's own is 30
 COMMAND_TIMEOUT = 2 * CELL_TIMEOUT

@@ -8,9 +8,9 @@ import torch
 import torch.distributed as dist
 
 from hpml.bench.table import Row, Table, machine_conditions
-from hpml.link import parse_rate, say_rate
+from hpml.errors import UserError
 from hpml.measure.comm import all_reduce_seconds, bus_bandwidth
-from hpml.problem import UserError
+from hpml.network.link import parse_rate, say_rate
 from hpml.ranks import Evidence, launch
 
 RATES = ("100mbit", "1gbit", "10gbit")

@@ -15,8 +15,8 @@ import torch
 
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.data import load
+from hpml.errors import UserError
 from hpml.measure.compute import matmul_rate
-from hpml.problem import UserError
 from hpml.ranks.flavour import missing
 from hpml.training.history import History, read_history
 

@@ -8,7 +8,7 @@ where the launch had no network to count on.
 from collections.abc import Callable, Sequence
 
 from hpml.checks.contract import CannotJudge, Problem
-from hpml.link import say_rate
+from hpml.network.link import say_rate
 from hpml.ranks.evidence import Call, Evidence
 
 # Above the payload, on the kernel's counters: headers, at most 66 bytes for 1448 of payload, and

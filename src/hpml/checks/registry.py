@@ -8,7 +8,7 @@ from pathlib import Path
 import cloudpickle
 
 from hpml.checks.contract import Check
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 
 @cache

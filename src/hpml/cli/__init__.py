@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from hpml.problem import USAGE, UserError
+from hpml.errors import USAGE, UserError
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -118,7 +118,7 @@ def application(wanted: str | None) -> typer.Typer:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that `arguments` (default: the process's) name, and exit as it says.
 
-    A command returns None or 0 when all is well, and else one of the codes in `hpml.problem`.
+    A command returns None or 0 when all is well, and else one of the codes in `hpml.errors`.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     wanted = arguments[0] if arguments[0] in COMMANDS else None

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpml.problem import DONE, FAILED
+from hpml.errors import DONE, FAILED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,7 +72,7 @@ def course_check(
     from hpml.checks import find, ids, judge
     from hpml.course import day
     from hpml.course.prove import prove, record
-    from hpml.home import CHECKOUT
+    from hpml.paths import CHECKOUT
 
     console = Console(highlight=False)
     rows = prove(

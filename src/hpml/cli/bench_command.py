@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpml.problem import FAILED
+from hpml.errors import FAILED
 
 if TYPE_CHECKING:
     from hpml.bench.table import Table

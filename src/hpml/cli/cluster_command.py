@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hpml.problem import DONE, FAILED
+from hpml.errors import DONE, FAILED
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 

@@ -35,7 +35,7 @@ def data(
     from hpml.data import sources
     from hpml.data import synthetic as generated
     from hpml.data.cifar10 import SYNTHETIC
-    from hpml.problem import UserError
+    from hpml.errors import UserError
 
     if synthetic:
         _report(generated.ensure())

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpml.problem import DONE, USAGE
+from hpml.errors import DONE, USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hpml.measure.machine import Fact
+    from hpml.doctor import Fact
 
 
 def doctor(
@@ -22,12 +22,12 @@ def doctor(
 
     Exit code 0 when the course can run here, 2 when it cannot.
     """
-    from hpml.measure import machine
+    from hpml import doctor
 
-    facts = machine.facts()
+    facts = doctor.facts()
     if find_spec("hpml.grading"):  # learners have no use for it, and do not get it
         facts += (import_module("hpml.grading.sandbox").fact(),)
-    runs = machine.can_run(facts)
+    runs = doctor.can_run(facts)
     if json:
         from json import dumps
 

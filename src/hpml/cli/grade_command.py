@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpml.problem import DONE, FAILED, NOT_GRADABLE, UserError
+from hpml.errors import DONE, FAILED, NOT_GRADABLE, UserError
 
 if TYPE_CHECKING:
     from hpml.grading.record import Record

@@ -19,9 +19,9 @@ def horovod(
     import signal
     import sys
 
+    from hpml.errors import DONE, UserError
     from hpml.horovod import install
     from hpml.horovod.progress import Progress
-    from hpml.problem import DONE, UserError
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     progress = Progress()

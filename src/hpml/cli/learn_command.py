@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpml.problem import DONE, FAILED, NOT_GRADABLE, UserError
+from hpml.errors import DONE, FAILED, NOT_GRADABLE, UserError
 
 if TYPE_CHECKING:
-    from hpml.checks.answers import Answer
+    from hpml.answer import Answer
     from hpml.checks.verdict import Verdict
 
 WIDTH = 96  # of a verdict, see hpml.checks.render
@@ -58,8 +58,8 @@ def check(
     With --id, a script without such a line is the answer as a whole. Exit code 0 when every answer
     passes, 1 when one does not, 3 when one could not be graded.
     """
+    from hpml.answer import read_all
     from hpml.checks import find, judge
-    from hpml.checks.answers import read_all
     from hpml.course import progress
 
     if exercise is not None:
@@ -85,7 +85,7 @@ def hint(
 ) -> None:
     """A hint: first how to start, then, call by call, what helps with what failed last time."""
     from hpml.checks import find
-    from hpml.checks.play import GENERAL_HINTS
+    from hpml.checks.run_check import GENERAL_HINTS
     from hpml.course import progress
 
     known = {**GENERAL_HINTS, **find(exercise).hints}
@@ -107,7 +107,7 @@ def watch(files: Files) -> int:
     """Check the answers in the files now, and whenever you save one of them. Ctrl-C ends it."""
     import watchfiles
 
-    from hpml.checks.answers import read_all
+    from hpml.answer import read_all
 
     paths = {path.resolve() for path in files}
     answers = read_all(files)

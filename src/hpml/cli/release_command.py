@@ -19,7 +19,7 @@ def release(
 
     from hpml.course import day
     from hpml.course.release import files, write
-    from hpml.home import CHECKOUT
+    from hpml.paths import CHECKOUT
 
     target = Path(out).expanduser() if out else CHECKOUT / "build" / "release"
     made = files(day.load())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hpml.problem import DONE, FAILED
+from hpml.errors import DONE, FAILED
 
 if TYPE_CHECKING:
     from hpml.course.execute import CellRun, NotebookRun
@@ -36,10 +36,10 @@ def run(
     from rich.console import Console
 
     from hpml import data as images
+    from hpml import doctor
     from hpml.course import day, report
     from hpml.course.run import DataUsed, plan, prepare, run_day
-    from hpml.home import CHECKOUT
-    from hpml.measure import machine
+    from hpml.paths import CHECKOUT
 
     console = Console(highlight=False, soft_wrap=True)
     folder = Path(out).expanduser() if out else CHECKOUT / "build" / "report"
@@ -52,7 +52,7 @@ def run(
     if not any("solution" in module.notebooks for module in planned.modules):
         console.print("There are no solutions here: only the lectures are executed.")
     os.environ["HPML_DATA"] = str(used.folder)  # what the facts say of data is of this data
-    facts = machine.facts()
+    facts = doctor.facts()
     run_day(planned, folder, _Progress(console, planned), cell_timeout=cell_timeout)
     front = report.write(planned, facts, folder)
     found = report.collect(planned)
@@ -79,7 +79,7 @@ def lab(
     """
     from hpml.course import lab as jupyter
     from hpml.data import find
-    from hpml.home import CHECKOUT, home
+    from hpml.paths import CHECKOUT, home
 
     command = jupyter.command(arguments or ())
     environment = jupyter.environment(os.environ, home(), find(data) if data else None)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from hpml.problem import DONE, FAILED, UserError
+from hpml.errors import DONE, FAILED, UserError
 
 INTERRUPTED = 130
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hpml.home import CHECKOUT
-from hpml.problem import DONE, FAILED, NOT_GRADABLE, USAGE
+from hpml.errors import DONE, FAILED, NOT_GRADABLE, USAGE
+from hpml.paths import CHECKOUT
 
 # pytest's codes: passed, failed, could not collect, internal error, usage, nothing selected.
 PYTEST = {0: DONE, 1: FAILED, 2: FAILED, 3: NOT_GRADABLE, 4: USAGE, 5: USAGE}

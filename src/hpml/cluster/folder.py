@@ -9,8 +9,8 @@ from pathlib import Path
 
 from hpml.cluster.shape import Shape
 from hpml.cluster.subnet import Subnet
-from hpml.home import home
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import home
 
 LONGEST = 107 - len("/munge/socket")  # sun_path of unix(7)
 

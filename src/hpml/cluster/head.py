@@ -24,13 +24,13 @@ from typing import NoReturn
 
 from pyroute2 import IPRoute
 
-from hpml import wire
 from hpml.cluster import kernel
 from hpml.cluster.folder import Folder
 from hpml.cluster.process import note
 from hpml.cluster.shape import HEAD, Shape
 from hpml.cluster.slurm_conf import CONTROLLER_PORT, SPOOL
 from hpml.cluster.subnet import HEAD_ADDRESS, LOGIN_ADDRESS, Subnet, addresses, interface
+from hpml.network import veth
 
 PATIENCE = 20.0  # seconds that a part of the cluster waits for the one before it
 INTERFACE = "eth0"  # of each node
@@ -81,7 +81,7 @@ def main(path: str, proc: str, network: str, shared: Sequence[str]) -> NoReturn:
         if os.waitpid(started, 0)[1] != 0:
             sys.exit(f"{name} could not be made")
         with IPRoute() as netlink:
-            wire.plug(netlink, wire.index_of(netlink, name), switch, shape.rate)
+            veth.plug(netlink, veth.index_of(netlink, name), switch, shape.rate)
     os.close(here)
     while folder.path.exists():  # nobody could find a cluster whose folder was removed
         _bury(os.WNOHANG)
@@ -92,18 +92,18 @@ def main(path: str, proc: str, network: str, shared: Sequence[str]) -> NoReturn:
 def _switch(folder: Folder, subnet: Subnet, machine: int) -> int:
     """The switch, with the head's own address, and the cable to this machine's namespace."""
     name = interface(folder.path)
-    wire.without_ipv6()
+    veth.without_ipv6()
     with IPRoute() as netlink:
         _up(netlink, "lo")
-        switch = wire.bridge(netlink, "switch")
+        switch = veth.bridge(netlink, "switch")
         netlink.addr("add", index=switch, address=str(subnet[HEAD_ADDRESS]), prefixlen=24)
-        login = wire.pair(netlink, "login", name, machine)
-        wire.plug(netlink, login, switch)
+        login = veth.pair(netlink, "login", name, machine)
+        veth.plug(netlink, login, switch)
     here = os.open("/proc/self/ns/net", os.O_RDONLY)
     kernel.enter_network(machine)
     try:
         with IPRoute() as netlink:
-            index = wire.index_of(netlink, name)
+            index = veth.index_of(netlink, name)
             netlink.addr("add", index=index, address=str(subnet[LOGIN_ADDRESS]), prefixlen=24)
             _up(netlink, name)
     finally:
@@ -124,11 +124,11 @@ def _become_node(
     """Make the node's namespaces around this process, and leave its process 1 behind."""
     kernel.unshare(_OWN | kernel.NEW_PIDS)
     socket.sethostname(name)
-    wire.without_ipv6()
+    veth.without_ipv6()
     with IPRoute() as netlink:
-        own = wire.pair(netlink, INTERFACE, name, head)
+        own = veth.pair(netlink, INTERFACE, name, head)
         netlink.addr("add", index=own, address=where[name], prefixlen=24)
-        wire.limit(netlink, own, shape.rate)
+        veth.limit(netlink, own, shape.rate)
         _up(netlink, INTERFACE)
         _up(netlink, "lo")
     os.close(head)
@@ -175,7 +175,7 @@ def _bury(options: int = 0) -> None:
 
 
 def _up(netlink: IPRoute, name: str) -> None:
-    netlink.link("set", index=wire.index_of(netlink, name), state="up")
+    netlink.link("set", index=veth.index_of(netlink, name), state="up")
 
 
 def _listens(address: str) -> bool:

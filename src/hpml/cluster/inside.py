@@ -8,7 +8,7 @@ from hpml.cluster import needs
 from hpml.cluster.folder import of_running
 from hpml.cluster.process import noted
 from hpml.cluster.shape import HEAD
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 
 def environment() -> dict[str, str]:

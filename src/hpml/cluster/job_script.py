@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpml.cluster.shape import Shape
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 _DIRECTIVE = re.compile(r"^#SBATCH --([a-z-]+)(?:=(\S+))?", re.MULTILINE)
 _CPUS = ("-c", "--cpus-per-task")

@@ -16,8 +16,8 @@ from hpml.cluster.nodes import nodes
 from hpml.cluster.process import noted
 from hpml.cluster.shape import HEAD, Shape
 from hpml.cluster.slurm_conf import cgroup_conf, slurm_conf
-from hpml.home import CHECKOUT, home
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT, home
 
 PATIENCE = 60.0  # seconds until every node is ready; 64 nodes on 2 cores take about half of it
 
@@ -78,7 +78,7 @@ def _still_up(shape: Shape) -> bool:
 
 def _bring_up(folder: Folder, shape: Shape) -> None:
     from hpml.cluster import subnet
-    from hpml.measure.machine import usable_memory
+    from hpml.machine.resources import usable_memory
 
     if len(os.fsencode(folder.path)) > LONGEST:
         raise UserError(

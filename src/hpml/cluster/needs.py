@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from hpml.cluster.folder import folder
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 PACKAGES = {  # program: the Debian package it comes from
     "slurmctld": "slurm-wlm",

@@ -15,8 +15,8 @@ from hpml.cluster.health import health
 from hpml.cluster.inside import environment
 from hpml.cluster.job_script import JobScript, site_settings
 from hpml.cluster.shape import Shape
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 
 # squeue(1), JOB STATE CODES: what is not the end.
 GOING_ON = {

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 MOST_NODES, MOST_CPUS = 64, 256
 MIB_PER_CPU = 2048  # what the course's job scripts ask for at most
@@ -27,7 +27,7 @@ class Shape:
             raise UserError(f"--cpus {self.cpus}: give a number from 1 to {MOST_CPUS}")
         if "=" in self.link:
             raise UserError(f"link {self.link!r}: all nodes have the same rate: give one, as 1gbit")
-        from hpml import link
+        from hpml.network import link
 
         try:
             link.parse_rate(self.link)
@@ -37,7 +37,7 @@ class Shape:
     @property
     def rate(self) -> int:
         """Of each node's link, in bit/s."""
-        from hpml.link import parse_rate  # brings torch along
+        from hpml.network.link import parse_rate  # brings torch along
 
         return parse_rate(self.link)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hpml.cluster.shape import HEAD, Shape
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 Subnet = ipaddress.IPv4Network
 

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from hpml.cluster import queue
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 
 RECORDING = Path(__file__).with_name("recorded_commands.json")
 LIMIT = 60.0  # seconds for a command, or for a job to end

@@ -17,7 +17,7 @@ from hpml.course.committed import faults
 from hpml.course.day import Day, Module
 from hpml.course.execute import CellRun, NotebookRun, execute
 from hpml.course.graded import add_grading, student_version
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 CELL_TIMEOUT = 1200.0  # seconds; the longest cells train a network
 

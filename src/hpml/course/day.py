@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -10,7 +10,7 @@ import re
 from nbformat import NotebookNode
 
 from hpml.course.day import Module
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 ANSWER = re.compile(r"%%answer[ \t]+(\S+)[ \t]*$", re.MULTILINE)
 CHECK = re.compile(r"""check\(["'](\w+)["']\)""")

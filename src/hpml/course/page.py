@@ -31,7 +31,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import BashLexer
 
 from hpml.course.execute import CellRun, NotebookRun
-from hpml.measure.publish import RESULT, SKIP, VERDICT
+from hpml.publish import RESULT, SKIP, VERDICT
 
 _ATTRIBUTES = {
     **{f"h{level}": {"id"} for level in range(1, 7)},

@@ -15,8 +15,8 @@ import nbformat
 from jupytext.config import load_jupytext_configuration_file
 from nbformat import NotebookNode
 
-from hpml.home import CHECKOUT
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},

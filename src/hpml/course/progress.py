@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 
 from hpml.checks.verdict import Verdict
 from hpml.course.day import Day, Module
-from hpml.home import home
+from hpml.paths import home
 
 
 class Entry(TypedDict):

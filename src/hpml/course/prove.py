@@ -21,12 +21,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from hpml.checks.answers import read
+from hpml.answer import read
 from hpml.checks.contract import Check
-from hpml.checks.play import GENERAL_HINTS
+from hpml.checks.run_check import GENERAL_HINTS
 from hpml.checks.verdict import Verdict
 from hpml.course.day import Day, Exercise, Module
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.ranks import flavour
 
 WORLDS = (1, 2, 3, 4)

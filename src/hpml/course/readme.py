@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from hpml.course.day import Day
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 BEGIN, END = "<!-- the day, from course.toml -->", "<!-- end of the day -->"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hpml.course.build import exercise_files
 from hpml.course.day import Day
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 NAME = "hpml"  # of the folder, and of the archive
 _MARKER = ".hpml-release"  # in a folder that a release was written to

@@ -1,7 +1,7 @@
 """The report of a day: a front page and a page for every executed notebook.
 
 Plain files that open from a disk, without internet and without scripts. The front page has what the
-notebooks published (`hpml.measure.publish`), and nothing that was not measured in this run.
+notebooks published (`hpml.publish`), and nothing that was not measured in this run.
 """
 
 import os
@@ -19,8 +19,8 @@ from hpml.course import page
 from hpml.course.day import Exercise, Module
 from hpml.course.execute import CellRun, NotebookRun
 from hpml.course.run import DayRun, Kind, page_name
-from hpml.measure.machine import Fact
-from hpml.measure.publish import RESULT, SKIP, VERDICT, rounded
+from hpml.doctor import Fact
+from hpml.publish import RESULT, SKIP, VERDICT, rounded
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import nbformat
 
 from hpml.course.day import Day, Module
 from hpml.course.execute import Listener, NotebookRun, execute, open_notebook
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 Kind = Literal["lecture", "solution"]
 KINDS: tuple[Kind, ...] = ("lecture", "solution")

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 SUMS = "MD5SUMS"  # the format of md5sum, so that `md5sum -c MD5SUMS` works
 

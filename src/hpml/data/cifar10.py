@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from hpml.data.mapped import RECORD, MappedImages
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",

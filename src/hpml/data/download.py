@@ -17,8 +17,8 @@ from pathlib import Path
 from hpml.data.checksum import SUMS, md5, write_sums
 from hpml.data.cifar10 import BINARY, NAMES, PYTHON, TEST, TRAIN
 from hpml.data.python_layout import FILES as PYTHON_FILES
-from hpml.data.whole import unwritable
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.files.atomic import unwritable
 
 ADDRESS = "https://www.cs.toronto.edu/~kriz"
 TIMEOUT = 30.0  # seconds without a byte

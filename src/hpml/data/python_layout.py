@@ -15,9 +15,9 @@ import numpy as np
 
 from hpml.data.cifar10 import BINARY, CONVERTED, NAMES, RECORDS_PER_FILE, TEST, TRAIN, open_binary
 from hpml.data.mapped import RECORD
-from hpml.data.whole import whole_folder
-from hpml.home import home
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.files.atomic import whole_folder
+from hpml.paths import home
 
 BATCHES = tuple(name.removesuffix(".bin") for name in (*TRAIN, *TEST))
 META = "batches.meta"

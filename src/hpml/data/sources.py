@@ -7,8 +7,8 @@ from pathlib import Path
 from hpml.data import python_layout, synthetic
 from hpml.data.checksum import check_sums
 from hpml.data.cifar10 import BINARY, NAMES, PYTHON, TEST, TRAIN, Data, open_binary, remedy
-from hpml.home import home
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.paths import home
 
 
 def load(path: str | os.PathLike[str] | None = None) -> Data:

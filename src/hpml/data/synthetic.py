@@ -14,8 +14,8 @@ import numpy as np
 from hpml.data.checksum import write_sums
 from hpml.data.cifar10 import BINARY, NAMES, RECORDS_PER_FILE, SYNTHETIC, TEST, TRAIN
 from hpml.data.mapped import RECORD
-from hpml.data.whole import whole_folder
-from hpml.home import home
+from hpml.files.atomic import whole_folder
+from hpml.paths import home
 
 Shape = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

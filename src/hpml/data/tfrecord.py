@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hpml.data.cifar10 import Split
-from hpml.data.whole import whole_folder
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.files.atomic import whole_folder
 
 if TYPE_CHECKING:
     import tensorflow as tf

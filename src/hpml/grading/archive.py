@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from hpml.grading.found import (
+from hpml.errors import UserError
+from hpml.grading.input_file import (
     ARCHIVE,
     LARGEST,
     Found,
@@ -24,7 +25,6 @@ from hpml.grading.found import (
     suffix,
     too_large,
 )
-from hpml.problem import UserError
 
 DEPTH = 2  # a class's archive, and in it one per person
 ENTRIES = 20_000

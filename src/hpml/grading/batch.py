@@ -18,12 +18,12 @@ from typing import Protocol
 
 from hpml.checks import find
 from hpml.course.day import Day
+from hpml.errors import UserError
 from hpml.grading import record as records
 from hpml.grading.judging import Judge, could_not
 from hpml.grading.record import Record
 from hpml.grading.submission import Submission
 from hpml.grading.workers import WorkerDied, judged
-from hpml.problem import UserError
 
 MANIFEST = "grading.json"
 RECORDS = "records"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from hpml.measure.cgroup import MEMBERSHIP, MOUNT
+from hpml.machine.cgroup import MEMBERSHIP, MOUNT
 
 PREFIX = "hpml-"  # of a group's name; its maker's process number follows
 REMOVE_LIMIT = 5.0  # seconds for the kernel to let go of a group whose processes were killed

@@ -22,9 +22,9 @@ from pygments.lexers import PythonLexer
 from hpml.checks import render
 from hpml.checks.verdict import ClaimResult
 from hpml.course.day import Day
+from hpml.files.sanitize import cut, plain
 from hpml.grading import marks
 from hpml.grading.handed_back import without_expected
-from hpml.grading.quoted import cut, plain
 from hpml.grading.record import Picture, Record, missed
 
 LONGEST = 30_000  # characters of an answer that are shown

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from hpml.grading import archive
-from hpml.grading.found import (
+from hpml.grading.input_file import (
     ARCHIVE,
     LARGEST,
     Found,

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import nbformat
 
 from hpml.course.day import Day, Module
+from hpml.errors import UserError
 from hpml.grading.marks import UNSAFE, defused
 from hpml.grading.record import Record, Result, write_whole
-from hpml.problem import UserError
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook, Student

@@ -12,9 +12,9 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
+from hpml.files.sanitize import cut, one_line, plain
 from hpml.grading.handed_back import without_expected
 from hpml.grading.marks import UNSAFE
-from hpml.grading.quoted import cut, one_line, plain
 from hpml.grading.record import Record, Result, write_whole
 
 Visibility = Literal["visible", "after_due_date", "after_published", "hidden"]

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hpml.checks import answers as learners
-from hpml.checks.answers import Answer
+from hpml import answer as learners
+from hpml.answer import Answer
 from hpml.checks.registry import ids, modules
+from hpml.errors import UserError
 from hpml.grading import cells, folder
-from hpml.grading.found import ARCHIVE, Found, is_wanted, suffix
+from hpml.grading.input_file import ARCHIVE, Found, is_wanted, suffix
 from hpml.grading.naming import Owner, owner, safe_names, shown
 from hpml.grading.submission import Submission
-from hpml.problem import UserError
 
 LONGEST_ANSWER = 100_000  # characters; the course's longest is 4,000
 NOTES = 20  # of one person; a hostile archive could have thousands

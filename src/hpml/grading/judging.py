@@ -14,8 +14,9 @@ from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
 
-from hpml.checks import answers, find
-from hpml.checks.play import Examined, examine
+from hpml import answer as answers
+from hpml.checks import find
+from hpml.checks.run_check import Examined, examine
 from hpml.checks.verdict import Verdict
 from hpml.course.day import Day
 from hpml.grading.picture import picture_of

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from hpml.checks.verdict import ClaimResult
-from hpml.grading.quoted import cut, one_line, plain
+from hpml.files.sanitize import cut, one_line, plain
 from hpml.grading.record import Record, Result
 
 LONGEST = 4000  # characters of one text

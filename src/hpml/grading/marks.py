@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpml.course.day import Day
-from hpml.grading.quoted import one_line
+from hpml.files.sanitize import one_line
 from hpml.grading.record import Record, Result, missed
 
 if TYPE_CHECKING:

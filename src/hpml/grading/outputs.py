@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hpml.course.day import Day
+from hpml.errors import UserError
+from hpml.files.sanitize import one_line
 from hpml.grading import feedback, gradebook, gradescope, junit, marks
-from hpml.grading.quoted import one_line
 from hpml.grading.record import Record, write_whole
-from hpml.problem import UserError
 
 
 def write_all(records: Sequence[Record], course: Day, out: Path) -> list[Path]:

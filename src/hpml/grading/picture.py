@@ -1,9 +1,10 @@
 """A picture of one launch for a page of feedback: SVG, written by hand because it is many times
 quicker than a plotting library, and a class has hundreds of them.
 
-It reads as `hpml.ranks.draw.timeline` does: a row per rank, pale while a call is in flight, full
-while its rank waits for it, dashed where it never came back. Everything that a rank reported is
-taken with care: moments outside the launch are moved to its edge, names are escaped and cut.
+It reads as `hpml.trace.launch_timeline.timeline` does: a row per rank, pale while a call is in
+flight, full while its rank waits for it, dashed where it never came back. Everything that a rank
+reported is taken with care: moments outside the launch are moved to its edge, names are escaped
+and cut.
 """
 
 import math
@@ -11,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
 
-from hpml.grading.quoted import one_line
+from hpml.files.sanitize import one_line
 from hpml.grading.record import Picture
 from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence
-from hpml.ranks.layout import IN_FLIGHT, PALETTE, drawn_calls, lanes
+from hpml.trace.layout import IN_FLIGHT, PALETTE, drawn_calls, lanes
 
 CALLS = 200  # drawn at most, the last ones, which tell how it ended
 RANKS = 16

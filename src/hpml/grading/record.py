@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hpml.checks.verdict import ClaimResult
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 FORMAT = "hpml-record-1"
 SCHEMA = Path(__file__).with_name("record.schema.json")

@@ -25,15 +25,15 @@ from pathlib import Path
 import psutil
 
 import hpml
+from hpml.doctor import Fact
+from hpml.errors import UserError
 from hpml.grading import cgroup
-from hpml.home import CHECKOUT
-from hpml.measure.machine import Fact
-from hpml.problem import UserError
+from hpml.paths import CHECKOUT
 from hpml.ranks import warm
 from hpml.ranks.flavour import Flavour
 
 # What ranks import of this package. Nothing in it knows an expected value.
-SEEN = ("__init__.py", "link.py", "problem.py", "ranks", "wire.py")
+SEEN = ("__init__.py", "errors.py", "network", "ranks")
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 PROGRAMS = {"bwrap": "bubblewrap", "prlimit": "util-linux"}  # and Debian's packages of them
@@ -108,7 +108,7 @@ def missing() -> str | None:
     for program, package in PROGRAMS.items():
         if shutil.which(program) is None:
             return f"{program} is not installed: apt install {package}"
-    command = [*_command(Limits(), None), sys.executable, "-c", "import hpml.link"]
+    command = [*_command(Limits(), None), sys.executable, "-c", "import hpml.network.link"]
     try:
         tried = subprocess.run(
             command,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from hpml.checks.answers import Answer
+from hpml.answer import Answer
 
 
 @dataclass(frozen=True)

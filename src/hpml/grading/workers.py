@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
+from hpml.errors import UserError
 from hpml.grading.judging import Judge
 from hpml.grading.record import Record
 from hpml.grading.submission import Submission
-from hpml.problem import UserError
 from hpml.ranks.server import die_with_parent
 
 RENEW_AFTER = 40  # submissions; whatever a worker gathers in memory goes with it

@@ -3,9 +3,9 @@
 import signal
 import sys
 
+from hpml.errors import DONE, USAGE
 from hpml.horovod.install import ensure
 from hpml.horovod.progress import Progress
-from hpml.problem import DONE, USAGE
 
 
 def main() -> int:

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from hpml.errors import UserError
 from hpml.horovod import command, source
 from hpml.horovod.flavour import Flavour, compiler_of, nccl_of, nvcc_of, program_of
 from hpml.horovod.progress import Progress
-from hpml.measure.machine import GIB, usable_cores, usable_memory
-from hpml.problem import UserError
+from hpml.machine.resources import GIB, usable_cores, usable_memory
 
 LIMIT = 3600.0  # seconds
 _MEMORY_PER_JOB = 2 * GIB  # of a compiler with torch's headers

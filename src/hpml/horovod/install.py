@@ -7,13 +7,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from hpml.home import home
+from hpml.errors import UserError
 from hpml.horovod import ABOUT, VERSION, cache, command, state
 from hpml.horovod.build import build
 from hpml.horovod.flavour import Flavour, look
 from hpml.horovod.progress import Progress
 from hpml.horovod.verify import loads, verify
-from hpml.problem import UserError
+from hpml.paths import home
 
 INTERRUPTED = "its build was interrupted: ./hpml horovod builds it"
 _LIMIT = 300.0  # seconds for pip to install a wheel

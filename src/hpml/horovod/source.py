@@ -6,9 +6,9 @@ import sys
 import tarfile
 from pathlib import Path
 
+from hpml.errors import UserError
 from hpml.horovod import VERSION, cache, command, patch
 from hpml.horovod.flavour import PATCH
-from hpml.problem import UserError
 
 ARCHIVE = f"horovod-{VERSION}.tar.gz"
 SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"

@@ -5,9 +5,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
+from hpml.errors import UserError
 from hpml.horovod import command, two_ranks
 from hpml.horovod.flavour import Flavour
-from hpml.problem import UserError
 
 FRAMEWORKS = ("torch", "tensorflow")
 _LIMIT = 600.0  # seconds for horovodrun, which imports TensorFlow again and again

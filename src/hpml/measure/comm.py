@@ -60,11 +60,11 @@ def ping_pong(
     Of `repeats`, 2 at least, the lower quartile: what else goes on in a machine only adds.
 
     A link that is limited by a token bucket (tc-tbf(8), the course's emulated ones) lets a burst
-    through at full speed after a pause: `hpml.wire.bucket`, 0.3 ms' worth at 1 Gbit/s. The first
-    message of each size, which has the burst, is not counted, and the answers are short, so that
-    later ones find the bucket as good as empty. What is smaller than the burst does not feel the
-    rate and is as fast as the processor: take `sizes` of some kilobytes at most, for the latency,
-    and of several bursts, for the bandwidth, as `SIZES` are up to 2 Gbit/s.
+    through at full speed after a pause: 0.3 ms' worth at 1 Gbit/s (`hpml.network.veth.bucket`). The
+    first message of each size, which has the burst, is not counted, and the answers are short, so
+    that later ones find the bucket as good as empty. What is smaller than the burst does not feel
+    the rate and is as fast as the processor: take `sizes` of some kilobytes at most, for the
+    latency, and of several bursts, for the bandwidth, as `SIZES` are up to 2 Gbit/s.
     """
     rank = dist.get_rank()
     answer = torch.zeros(1, device=device)

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from hpml.predict.parallelism import Plan
-from hpml.ranks.draw import HATCHES
-from hpml.ranks.layout import PALETTE
+from hpml.trace.launch_timeline import HATCHES
+from hpml.trace.layout import PALETTE
 
 # Told apart by marker and line as well, for prints without colour.
 COLOURS = (*PALETTE[5:7], *PALETTE[2:4], PALETTE[1], PALETTE[0], PALETTE[7])

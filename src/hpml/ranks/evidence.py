@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hpml.link import Link
+from hpml.network.link import Link
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 Flavour = Literal["torch", "horovod", "horovod-tensorflow"]
 FLAVOURS: tuple[Flavour, ...] = ("torch", "horovod", "horovod-tensorflow")

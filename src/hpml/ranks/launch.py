@@ -8,8 +8,8 @@ from typing import Any
 
 import cloudpickle
 
-from hpml.link import parse_link
-from hpml.problem import UserError
+from hpml.errors import UserError
+from hpml.network.link import parse_link
 from hpml.ranks import flavour as flavours
 from hpml.ranks import warm
 from hpml.ranks.evidence import Evidence
@@ -63,8 +63,8 @@ def launch(
     drive).
 
     With a `link` each rank is on a network of its own behind rate-limited interfaces: "1gbit", or
-    "nodes=2x2,intra=10gbit,inter=1gbit" (see `hpml.link` and `hpml.ranks.network`; latency
-    cannot be added). They reach each other there, and nothing else. The evidence then has each
+    "nodes=2x2,intra=10gbit,inter=1gbit" (see `hpml.network`; latency cannot be
+    added). They reach each other there, and nothing else. The evidence then has each
     rank's traffic; results are the same as without. Where this machine cannot emulate a network,
     the ranks run without, and `evidence.no_link` says why.
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from hpml.link import Link
+from hpml.network.link import Link
 from hpml.ranks import diagnose, warm
 from hpml.ranks.channel import EventReader, frame
 from hpml.ranks.evidence import Diagnosis, Evidence, Traffic

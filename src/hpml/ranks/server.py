@@ -263,21 +263,21 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
 
 def _network(
     link: str | None, world_size: int, control: socket.socket, meets: bool
-) -> "tuple[network.Network | None, list[socket.socket]]":  # noqa: F821
+) -> "tuple[emulation.Network | None, list[socket.socket]]":  # noqa: F821
     """The network that the launch asks for; None where it asks for none, or cannot have it.
 
     With the sockets at which its ranks can be met, if `meets`: one on each one's network.
     """
     if link is None:
         return None, [rendezvous.listen()] if meets else []
-    from hpml.link import parse_link
-    from hpml.ranks import network
+    from hpml.network import emulation
+    from hpml.network.link import parse_link
 
     _allow_looking_inside(True)  # else the kernel does not let it map users; no rank is there yet
     try:
-        built = network.build(parse_link(link, world_size), world_size)
+        built = emulation.build(parse_link(link, world_size), world_size)
         listeners = built.on_each(rendezvous.listen) if meets else []
-    except network.NoNetwork as error:
+    except emulation.NoNetwork as error:
         _tell(control, {"no_link": str(error)})
         return None, [rendezvous.listen()] if meets else []
     finally:
@@ -337,7 +337,7 @@ def _tell(control: socket.socket, message: dict) -> None:
 def _become_rank(
     own: list[int],
     keep_out: list[int],
-    network: "network.Network | None",  # noqa: F821
+    network: "emulation.Network | None",  # noqa: F821
     number: int,
     meet: dict[str, str],
 ) -> None:

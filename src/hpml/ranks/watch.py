@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hpml.network.emulation import INTERFACE
 from hpml.ranks import diagnose, movement, stationary
 from hpml.ranks.evidence import Diagnosis
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.horovod_recorder import THREADS
 from hpml.ranks.ledger import RankLog
-from hpml.ranks.network import INTERFACE
 from hpml.ranks.rank import SAMPLE_SIGNAL, STACK_SIGNAL
 
 LOOK_EVERY = 0.1  # seconds between two looks at what moves

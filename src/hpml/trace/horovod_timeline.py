@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 Phase = Literal["negotiate", "wait", "prepare", "copy", "transfer", "other"]
 

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from hpml.distributed_environment import Place
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.training import hardware
 
 HOROVODS = ("horovodrun", "mpirun")  # launchers that "auto" takes Horovod under

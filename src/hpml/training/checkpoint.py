@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 NAME = "checkpoint.pt"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.training.learning_rate import RULES
 
 DEVICES = ("auto", "cpu", "cuda")

@@ -11,7 +11,7 @@ import torch
 from torch import distributed as dist
 
 from hpml.distributed_environment import Place
-from hpml.problem import UserError
+from hpml.errors import UserError
 
 
 def pick_device(asked: str, local_rank: int) -> torch.device:

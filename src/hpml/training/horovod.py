@@ -19,7 +19,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
 
 from hpml.distributed_environment import Place
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.ranks.flavour import horovod_environment
 from hpml.ranks.rendezvous import Store, listen
 from hpml.training.backends import Backend

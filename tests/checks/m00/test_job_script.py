@@ -4,11 +4,12 @@ import secrets
 
 import pytest
 
-from hpml.checks import judge, submission
+from hpml.checks import judge
 from hpml.checks.contract import CannotJudge, Run
+from hpml.checks.kits import slurm_job
+from hpml.checks.kits.slurm_job import Part, Submission
 from hpml.checks.m00_your_machine import job_script
 from hpml.checks.m00_your_machine.job_script import CHECK, inputs, right
-from hpml.checks.submission import Part, Submission
 from hpml.ranks.evidence import Evidence, RankEvidence
 
 JOB = inputs(3, 1)[0][-1]
@@ -57,7 +58,7 @@ def slurm(monkeypatch):
             scripts.append(script)
             return next(answers)
 
-        monkeypatch.setattr(submission, "submit", submit)
+        monkeypatch.setattr(slurm_job, "submit", submit)
         monkeypatch.setattr(secrets, "token_hex", lambda length: WORD)
         return scripts
 
@@ -182,7 +183,7 @@ def job_script(name, nodes, tasks_per_node, cpus_per_task, minutes, parts, comma
 srun {command}
 """
 '''
-    monkeypatch.setattr(submission.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(slurm_job.shutil, "which", lambda *_, **__: None)
     verdict = judge("job_script", source, seed=1)
     assert verdict.status == "not gradable"
     assert verdict.nothing_failed

@@ -13,7 +13,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from hpml.checks import answers, judge
+from hpml import answer as answers
+from hpml.checks import judge
 from hpml.course.prove import header
 
 ROOT = Path(__file__).parents[3]

@@ -92,7 +92,7 @@ def test_usual_mistakes_have_hints_of_their_own(right, name, change, hint):
 def measured(off=1.0, ranks=4, link="100mbit", delayed=False, told=1.0):
     """A run with marks as the model has them, but `off` times as long; the answer's functions say
     `told` times what the closed form says."""
-    from hpml.link import parse_link
+    from hpml.network.link import parse_link
 
     inputs = CHECK.inputs(3, ranks)
     names = inputs[0]["measured"]

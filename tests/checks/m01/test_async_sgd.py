@@ -14,7 +14,7 @@ from hpml.checks import judge
 from hpml.checks.contract import Run
 from hpml.checks.m01_parallel_sgd import _straggler as straggler
 from hpml.checks.m01_parallel_sgd.async_sgd import CHECK
-from hpml.checks.play import examine
+from hpml.checks.run_check import examine
 from hpml.ranks.evidence import Diagnosis, Evidence, Mark, RankEvidence
 
 SEED = 4

@@ -9,8 +9,8 @@ from hpml.checks import judge
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge
 from hpml.checks.m01_parallel_sgd import parameter_server as exercise
-from hpml.checks.play import examine
-from hpml.link import parse_link
+from hpml.checks.run_check import examine
+from hpml.network.link import parse_link
 from hpml.ranks.evidence import Call, Traffic
 
 SEED = 4

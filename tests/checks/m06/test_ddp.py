@@ -7,7 +7,7 @@ import torch
 
 from hpml.checks import judge
 from hpml.checks.m06_torch_distributed.ddp import CHECK, serial
-from hpml.checks.play import _play
+from hpml.checks.run_check import _play
 from hpml.ranks.evidence import Diagnosis
 
 JUDGES = [claim.judge for claim in CHECK.claims]

@@ -21,7 +21,7 @@ from hpml.checks.m06_torch_distributed.ddp_train import (
     TOLERANCE,
     serial,
 )
-from hpml.checks.play import _play
+from hpml.checks.run_check import _play
 from hpml.ranks.evidence import Diagnosis
 
 SAMPLES, TORCHRUN, SRUN, LOSSES, PRINTS = (claim.judge for claim in CHECK.claims)

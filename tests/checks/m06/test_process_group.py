@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from hpml.checks import find, judge
-from hpml.checks.launchers import cases
+from hpml.checks.kits.launchers import cases
 from hpml.checks.m06_torch_distributed import process_group as exercise
 
 SEED = 11

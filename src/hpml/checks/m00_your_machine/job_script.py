@@ -10,9 +10,9 @@ from collections import Counter
 from types import ModuleType
 from typing import Any
 
-from hpml.checks import sbatch, submission
 from hpml.checks.compare import described
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.kits import sbatch, slurm_job
 
 ASKED = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "cpus-per-task": "cpus_per_task"}
 # Beside the job: one line of each task, with a word that the answer has never seen.
@@ -166,11 +166,11 @@ def judge_submitted(run: Run) -> Problem | CannotJudge | None:
     job, script = run.expected[-1], run.values[0][-1]
     word = secrets.token_hex(8)
     files = {job["command"].split()[-1]: REPORT.format(word=word)}
-    done = submission.submit(script, files)
+    done = slurm_job.submit(script, files)
     if isinstance(done, CannotJudge):
         return done
     if done.refused:
-        reference = submission.submit(right(**job), files, test_only=True)
+        reference = slurm_job.submit(right(**job), files, test_only=True)
         if isinstance(reference, CannotJudge) or reference.refused:
             return CannotJudge(f"the SLURM here takes no such job: {done.refused}")
         return Problem(f"sbatch refused it: {done.refused}", "refused")
@@ -178,18 +178,18 @@ def judge_submitted(run: Run) -> Problem | CannotJudge | None:
 
 
 def _judge_ended(
-    job: dict[str, Any], done: submission.Submission, word: str
+    job: dict[str, Any], done: slurm_job.Submission, word: str
 ) -> Problem | CannotJudge | None:
     """What became of a job that SLURM took, against what was asked for."""
     for part in done.parts:
         if not done.ended and part.state == "RUNNING":
             return Problem(
-                f"part {part.index} was still running after {submission.PATIENCE:g} s", "limit"
+                f"part {part.index} was still running after {slurm_job.PATIENCE:g} s", "limit"
             )
     for part in done.parts:
         if not done.ended:
             why = part.facts.get("Reason", "None")
-            return CannotJudge(f"the job was {part.state} ({why}) for {submission.PATIENCE:g} s")
+            return CannotJudge(f"the job was {part.state} ({why}) for {slurm_job.PATIENCE:g} s")
         if part.state in ("NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "CANCELLED"):
             return CannotJudge(f"part {part.index} ended as {part.state}")
     wanted = {

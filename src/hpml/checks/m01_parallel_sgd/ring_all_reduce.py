@@ -21,7 +21,7 @@ from hpml.checks.m01_parallel_sgd._beside import (
     was_busy,
 )
 from hpml.checks.m01_parallel_sgd._sums import LIBRARY, borrowed, draw_tensor, wrong_sum
-from hpml.link import parse_rate
+from hpml.network.link import parse_rate
 from hpml.predict.collectives import all_reduce_bytes, seconds
 from hpml.ranks.evidence import Call, RankEvidence
 

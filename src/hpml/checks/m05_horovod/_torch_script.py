@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from hpml.checks.compare import state_of
-from hpml.checks.small_images import Images, new_model, noisy_classes
+from hpml.checks.kits.small_images import Images, new_model, noisy_classes
 
 LENGTH, BATCH, EPOCHS = 48, 4, 2  # BATCH is one rank's: 1, 2, 3 and 4 ranks share LENGTH evenly
 LEARNING_RATE, MOMENTUM = 0.01, 0.9

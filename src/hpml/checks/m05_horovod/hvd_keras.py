@@ -12,6 +12,7 @@ import torch
 
 from hpml.checks.compare import described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.shares import wrong_amount
 from hpml.checks.m05_horovod._keras_script import (
     BATCH,
     EPOCHS,
@@ -24,7 +25,6 @@ from hpml.checks.m05_horovod._keras_script import (
     inputs,
     rate_at,
 )
-from hpml.checks.shares import wrong_amount
 
 TOLERANCE = 1e-6  # weights are float64; Keras keeps the learning rate in float32
 METRIC_TOLERANCE = 1e-4  # and so it does with metrics

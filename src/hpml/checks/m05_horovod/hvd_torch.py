@@ -12,6 +12,7 @@ import torch
 
 from hpml.checks.compare import described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.kits.shares import wrong_amount
 from hpml.checks.m05_horovod._torch_script import (
     BATCH,
     EPOCHS,
@@ -21,7 +22,6 @@ from hpml.checks.m05_horovod._torch_script import (
     expect,
     inputs,
 )
-from hpml.checks.shares import wrong_amount
 from hpml.ranks.evidence import Evidence
 
 TOLERANCE = 1e-9  # only the order of additions may differ

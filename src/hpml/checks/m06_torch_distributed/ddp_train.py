@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from hpml.checks.compare import described, state_difference, state_of
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
-from hpml.checks.shares import wrong_amount
-from hpml.checks.small_images import Images, new_model, noisy_classes
+from hpml.checks.kits.shares import wrong_amount
+from hpml.checks.kits.small_images import Images, new_model, noisy_classes
 from hpml.ranks.evidence import Evidence
 
 LENGTH, BATCH, EPOCHS = 96, 24, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
-from hpml.checks.launchers import Case, cases
+from hpml.checks.kits.launchers import Case, cases
 
 PLACE = ("rank", "world_size", "local_rank", "local_world_size", "node_rank")
 KEYS = {name: int for name in PLACE} | {"master_address": str, "master_port": int, "device": str}

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpml.problem import UserError
+from hpml.errors import UserError
 from hpml.training.frameworks import task
 
 HERE = Path(__file__).parent

@@ -1,0 +1,176 @@
+"""Find the answers in a learner's files: the cells that start with `%%answer ID`.
+
+Reads notebooks (.ipynb) and percent scripts (.py, where the magic is a comment, `# %%answer ID`).
+Nothing is executed or imported.
+"""
+
+import re
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.errors import UserError
+
+MAGIC = re.compile(r"%%answer(?:[ \t]+(?P<id>\S+))?[ \t]*(?P<rest>.*)")
+LARGEST = 20_000_000  # bytes; a notebook beyond it is not one that a learner wrote
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer cell. Line 1 of `source` is its `%%answer` line, as JupyterLab counts lines."""
+
+    exercise: str
+    source: str
+    file: Path
+    cell: int  # counts all cells of the file from 1
+    first_line: int | None  # of a .py file: the line that the `%%answer` line is on
+
+    @property
+    def where(self) -> str:
+        """The place in words: `ring.ipynb, cell 4`, or `ring.py, line 31`."""
+        place = f"cell {self.cell}" if self.first_line is None else f"line {self.first_line}"
+        return f"{self.file.name}, {place}"
+
+    def syntax_error(self) -> str:
+        """What keeps Python from reading the answer, with its line; empty if nothing does.
+
+        The line is the file's in a .py, and the cell's in a notebook, as the learner sees it.
+        """
+        body = "#" + self.source  # the magic line as a comment, so that lines keep their numbers
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(body, self.file.name, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            line = error.lineno or 1
+            if self.first_line is not None:
+                return f"{self.file.name}, line {self.first_line + line - 1}: {error.msg}"
+            return f"{self.where}, line {line} of the cell: {error.msg}"
+        except (ValueError, RecursionError, MemoryError) as error:
+            return f"{self.where}: {error}"
+        return ""
+
+    @property
+    def is_stub(self) -> bool:
+        """Whether the line that an answer is to replace still stands there."""
+        return re.search(r"^\s*raise NotImplementedError\(\)\s*$", self.source, re.M) is not None
+
+
+def read(path: Path) -> tuple[Answer, ...]:
+    """All answers in a file, in order. UserError where the file cannot be read or names one twice.
+
+    A file without any answer gives an empty tuple.
+    """
+    text = _text(path)
+    notebook = path.suffix == ".ipynb"
+    cells = _notebook_cells(path, text) if notebook else _script_cells(path, text)
+    lines = iter(()) if notebook else iter(enumerate(text.splitlines(), 1))
+    answers = tuple(
+        answer
+        for number, source in enumerate(cells, 1)
+        if source is not None and (answer := of_cell(path, number, source, lines))
+    )
+    _refuse_twice(answers)
+    return answers
+
+
+def read_all(paths: Iterable[Path], exercise: str | None = None) -> tuple[Answer, ...]:
+    """The answers of several files; with `exercise`, that one only.
+
+    A .py file without any `%%answer` line counts, as a whole, as the answer to `exercise`.
+    UserError where nothing is found, or one exercise is answered in two places.
+    """
+    paths = tuple(paths)
+    answers: list[Answer] = []
+    for path in paths:
+        found = read(path)
+        if not found and exercise and path.suffix == ".py":
+            found = (Answer(exercise, f"%%answer {exercise}\n{_text(path)}", path, 1, 0),)
+        answers += [answer for answer in found if exercise in (None, answer.exercise)]
+    if not answers:
+        files = ", ".join(path.name for path in paths)
+        if exercise is None:
+            raise UserError(f"{files}: no cell starts with %%answer ID, so there is no answer here")
+        raise UserError(f"{files}: no cell starts with %%answer {exercise}")
+    _refuse_twice(answers)
+    return tuple(answers)
+
+
+def _text(path: Path) -> str:
+    if path.suffix not in (".ipynb", ".py"):
+        raise UserError(f"{path}: expected a notebook (.ipynb) or a script (.py)")
+    try:
+        if path.stat().st_size > LARGEST:
+            raise UserError(f"{path}: larger than {LARGEST // 10**6} MB: clear its outputs first")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not UTF-8 text") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _notebook_cells(path: Path, text: str) -> list[str | None]:
+    """Each cell's source; None for a cell that is not code."""
+    import nbformat
+
+    try:
+        notebook = nbformat.reads(text, as_version=4)
+        return [cell.source if cell.cell_type == "code" else None for cell in notebook.cells]
+    except Exception as error:  # nbformat raises whatever the broken structure makes it run into
+        finding = str(error).strip().splitlines()[0][:120] if str(error).strip() else repr(error)
+        raise UserError(f"{path}: not a Jupyter notebook: {finding}") from None
+
+
+def _script_cells(path: Path, text: str) -> list[str | None]:
+    import jupytext
+
+    try:
+        cells = jupytext.reads(text, fmt="py:percent").cells
+    except Exception as error:
+        raise UserError(f"{path}: not a percent script: {error}") from None
+    return [cell.source if cell.cell_type == "code" else None for cell in cells]
+
+
+def of_cell(
+    path: Path, number: int, source: str, script: Iterable[tuple[int, str]] = ()
+) -> Answer | None:
+    """The answer in a code cell; None where no line of it starts with `%%answer`.
+
+    `number` counts the file's cells from 1. Of a script, `script` goes on over its numbered lines,
+    from cell to cell. UserError where the magic is not as it must be.
+    """
+    lines = source.splitlines()
+    while lines and not lines[0].strip():
+        del lines[0]
+    at = next((index for index, line in enumerate(lines) if line.startswith("%%answer")), None)
+    if at is None:
+        return None
+    match = MAGIC.fullmatch(lines[at])
+    if match is None or not match["id"] or match["rest"]:
+        raise UserError(
+            f"{path.name}, cell {number}: {lines[at]!r}: expected %%answer and one exercise id"
+        )
+    # Cells come in the file's order, so the search goes on where it stopped for the last answer.
+    first_line = next(
+        (n for n, line in script if line.lstrip("# ").rstrip() == lines[at].rstrip()), None
+    )
+    answer = Answer(match["id"], "\n".join(lines) + "\n", path, number, first_line)
+    if at:
+        raise UserError(
+            f"{answer.where}: {lines[at]} must be the first line of its cell, it is line {at + 1}"
+        )
+    return answer
+
+
+def _refuse_twice(answers: Iterable[Answer]) -> None:
+    seen: dict[str, Answer] = {}
+    for answer in answers:
+        first = seen.setdefault(answer.exercise, answer)
+        if first is not answer:
+            raise UserError(
+                f"%%answer {answer.exercise} is there twice, in {first.where} and in "
+                f"{answer.where}: keep one of them"
+            )

@@ -1,0 +1,260 @@
+"""From an answer to a verdict: play it at each world size, then judge what came out."""
+
+import secrets
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
+from hpml.checks.registry import find
+from hpml.checks.verdict import ClaimResult, Verdict
+from hpml.errors import UserError
+from hpml.ranks import Evidence, launch
+from hpml.ranks.warm import ServerDied
+
+# What helps with a launch that ended badly, where the exercise has no hint of its own for it.
+GENERAL_HINTS = {
+    "hang": "Every rank of a group must reach every collective of that group. Look for a call that "
+    "only some ranks make: under an `if rank ==`, after an early return, in a loop whose length "
+    "differs between ranks.",
+    "mismatch": "A collective is one operation on all ranks together: same call, same order, same "
+    "shape, same dtype. Print what each rank is about to bring.",
+    "raised": "Start from the exception: it names a line of your answer.",
+    "exited": "An answer returns; it does not leave the process.",
+    "killed": "The process was ended from outside or crashed in native code; memory is the usual "
+    "cause.",
+    "limit": "It did not finish in time. Look for a loop whose end is never reached, or for work "
+    "that grows with the world size.",
+    "refused": "Return what the exercise's docstring asks for: plain values and tensors.",
+}
+
+
+# Before what went wrong where the ranks were made to wait now and then
+WAITS = "when ranks come late: "
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A verdict, and the launch that shows why best: one that failed, else one of the last.
+
+    `error` is what kept the answer from being judged, where the verdict says "not gradable".
+    """
+
+    verdict: Verdict
+    evidence: Evidence | None = None
+    error: Exception | None = None
+
+
+class _MissingName(Exception):
+    """The answer does not define what the exercise asks for."""
+
+
+def judge(
+    exercise: str | Check,
+    source: str,
+    *,
+    worlds: Sequence[int] | None = None,
+    seed: int | None = None,
+) -> Verdict:
+    """The verdict on `source`, an answer cell's text, line 1 being its `%%answer` line.
+
+    `worlds` defaults to the check's own world sizes. Inputs are fresh unless a `seed` is given; the
+    verdict tells it. Raises UserError for an unknown exercise. A fault that is not the answer's
+    makes the verdict "not gradable".
+    """
+    return examine(exercise, source, worlds=worlds, seed=seed).verdict
+
+
+def examine(
+    exercise: str | Check,
+    source: str,
+    *,
+    worlds: Sequence[int] | None = None,
+    seed: int | None = None,
+    delayed: bool = False,
+) -> Examined:
+    """As `judge`, with what the verdict rests on.
+
+    With `delayed` waits are injected before the collectives of the last play, at the largest world
+    size: an answer that is right one time in ten then is not. Where there is but one world size, it
+    is played once more for that.
+    """
+    check = exercise if isinstance(exercise, Check) else find(exercise)
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    source = _without_magic(source)
+    if not source.strip():
+        return Examined(_unwritten(check, f"{check.id}: the answer is empty", seed))
+    runs: list[Run] = []
+    plays = [(world, False) for world in sorted(worlds or check.worlds)]
+    if delayed:
+        plays = [*(plays[:-1] or plays), (plays[-1][0], True)]
+    for world, waits in plays:
+        try:
+            run, fault = _play_patiently(check, source, world, seed, waits)
+        except Exception as error:  # ours, whatever it is: the answer runs elsewhere
+            verdict = _not_gradable(check, _why(error, world), seed)
+            return Examined(verdict, runs[-1].evidence if runs else None, error)
+        if fault is not None:
+            return Examined(_faulty(check, run, fault, seed), fault)
+        runs.append(run)
+    try:
+        claims = tuple(_decide(check, claim, runs) for claim in check.claims)
+    except Exception as error:
+        return Examined(_not_gradable(check, _one_line(error), seed), runs[-1].evidence, error)
+    unjudged = [claim for claim in claims if not claim.judged]
+    failed = [claim for claim in claims if not claim.passed and claim.judged]
+    status = "failed" if failed else "not gradable" if unjudged else "passed"
+    headline = f"{sum(claim.passed for claim in claims)} of {len(claims)} claims hold"
+    if status == "passed":
+        headline = "every claim holds"
+    elif unjudged:
+        headline += f", {len(unjudged)} cannot be judged here"
+    wrong_at = [claim.world_size for claim in failed]
+    shown = next((run for run in runs if run.world_size in wrong_at), runs[-1])
+    verdict = Verdict(check.id, check.title, status, claims, headline, seed)
+    return Examined(verdict, shown.evidence)
+
+
+def _without_magic(source: str) -> str:
+    """The source with its magic line as a comment, so that lines keep their numbers."""
+    first, _, rest = source.partition("\n")
+    return f"# {first.strip()}\n{rest}" if first.lstrip().startswith("%%") else source
+
+
+def _play_patiently(
+    check: Check, source: str, world: int, seed: int, delayed: bool
+) -> tuple[Run, Evidence | None]:
+    """`_play`, and once more if the warm server went away: at first, no fault of the answer's."""
+    try:
+        return _play(check, source, world, seed, delayed)
+    except ServerDied:
+        return _play(check, source, world, seed, delayed)
+
+
+def _play(
+    check: Check, source: str, world: int, seed: int, delayed: bool = False
+) -> tuple[Run, Evidence | None]:
+    """One run of all stages, and the evidence of the stage that ended badly, if one did."""
+    inputs = check.inputs(seed, world)
+    stages = check.stages or (Stage("play", check.drive, link=check.link),)
+    found: dict[str, Evidence] = {}
+    fault = None
+    with tempfile.TemporaryDirectory(prefix="hpml-play-") as scratch:
+        for stage in stages:
+            given = inputs[stage.name] if check.stages else inputs
+            ranks = stage.world(world)
+            environment = None
+            if check.environment is not None:
+
+                def environment(rank: int, given: Any = given, ranks: int = ranks) -> dict:
+                    return check.environment(given, rank, ranks)
+
+            found[stage.name] = evidence = launch(
+                _guarded(stage.drive, check.names),
+                ranks,
+                answer=source,
+                answer_name=check.id,
+                inputs=given,
+                flavour=stage.flavour or check.flavour,
+                process_group=check.process_group,
+                environment=environment,
+                cwd=scratch,
+                timeout=check.timeout,
+                link=stage.link,
+                delays=seed if delayed else None,
+            )
+            if evidence.diagnosis is not None and not stage.dies:
+                fault = evidence
+                break
+    expected = None if fault is not None else check.expect(inputs, world)
+    return Run(world, seed, inputs, expected, evidence, found, delayed), fault
+
+
+def _guarded(drive: Any, names: tuple[str, ...]) -> Any:
+    """`drive`, after a look whether the answer defines what it will be asked for."""
+
+    def guarded(answer: ModuleType, inputs: Any) -> Any:
+        missing = [name for name in names if not hasattr(answer, name)]
+        if missing:
+            raise _MissingName(" and ".join(missing))
+        return drive(answer, inputs)
+
+    return guarded
+
+
+def _decide(check: Check, claim: Claim, runs: Sequence[Run]) -> ClaimResult:
+    unjudged = ""
+    for run in runs:
+        problem = claim.judge(run)
+        if isinstance(problem, CannotJudge):
+            unjudged = unjudged or problem.why
+        elif problem is not None:
+            return _failed(check, claim, problem, run)
+    if unjudged:
+        return ClaimResult(claim.name, False, claim.points, unjudged, judged=False)
+    return ClaimResult(claim.name, True, claim.points)
+
+
+def _failed(check: Check, claim: Claim, problem: Problem, run: Run | None) -> ClaimResult:
+    hint = check.hints.get(problem.hint) or GENERAL_HINTS[problem.hint]
+    message, world = problem.message, None
+    if run is not None:
+        message, world = f"{WAITS if run.delayed else ''}{message}", run.world_size
+    return ClaimResult(claim.name, False, claim.points, message, hint, problem.hint, world)
+
+
+def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
+    """The verdict where ranks did not all return: nothing can be claimed of such a run."""
+    diagnosis = evidence.diagnosis
+    raised = next((rank.raised for rank in evidence.ranks if rank.raised), None)
+    if diagnosis.kind == "raised" and raised is not None:
+        if raised.kind == "NotImplementedError":
+            where = f", line {raised.line} of your answer" if raised.line else ""
+            return _unwritten(
+                check,
+                f"{check.id} is not written yet: put your code where "
+                f"`raise NotImplementedError()` stands{where}",
+                seed,
+            )
+        if raised.kind == "_MissingName":
+            return _unwritten(
+                check, f"{check.id}: your answer does not define {raised.message}", seed
+            )
+    ranks = f"{evidence.world_size} rank{'s' if evidence.world_size > 1 else ''}"
+    headline = f"with {ranks}: {WAITS if run.delayed else ''}{diagnosis.sentence}"
+    problem = Problem("not judged: the ranks did not all return", diagnosis.kind)
+    claims = tuple(
+        replace(_failed(check, claim, problem, None), world_size=run.world_size)
+        for claim in check.claims
+    )
+    stacks = {f"rank {rank} of {evidence.world_size}": t for rank, t in diagnosis.stacks.items()}
+    return Verdict(check.id, check.title, "failed", claims, headline, seed, stacks)
+
+
+def _unwritten(check: Check, headline: str, seed: int) -> Verdict:
+    problem = Problem("nothing to judge yet", "start")
+    claims = tuple(_failed(check, claim, problem, None) for claim in check.claims)
+    return Verdict(check.id, check.title, "failed", claims, headline, seed)
+
+
+def _not_gradable(check: Check, why: str, seed: int) -> Verdict:
+    problem = Problem("could not be judged", "start")
+    claims = tuple(
+        replace(_failed(check, claim, problem, None), hint="", hint_key="", judged=False)
+        for claim in check.claims
+    )
+    headline = f"{check.id} could not be graded, which is not your answer's fault: {why}"
+    return Verdict(check.id, check.title, "not gradable", claims, headline, seed)
+
+
+def _why(error: Exception, world: int) -> str:
+    """What kept a play from being: a UserError says it itself, whatever the world size."""
+    if isinstance(error, UserError):
+        return str(error)
+    return f"world size {world}: {_one_line(error)}"
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".split("\n")[0][:300]

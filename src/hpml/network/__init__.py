@@ -1,0 +1,1 @@
+"""The emulated network between ranks: links, veth pairs, token buckets, byte counters."""

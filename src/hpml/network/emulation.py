@@ -1,0 +1,196 @@
+"""A cluster's network for one launch: ranks in network namespaces behind rate-limited links.
+
+    rank 0 ── eth0 ═══ port0 ─┐                      rank 0 ─┐
+    rank 1 ── eth0 ═══ port1 ─┤ switch               rank 1 ─┤ switch0 ── uplink0 ═══ core0 ─┐
+    rank 2 ── eth0 ═══ port2 ─┤                      rank 2 ─┐                               │ core
+    rank 3 ── eth0 ═══ port3 ─┘                      rank 3 ─┤ switch1 ── uplink1 ═══ core1 ─┘
+         one rate                                        nodes=2x2
+
+Everything is made by an ordinary user, inside one user namespace of the launch's supervisor: no
+root, no daemon. It goes when the last process in it does, however that ends. Both ends of each
+cable are limited by the kernel (a token bucket, tc-tbf(8)); latency is the machine's own and cannot
+be added here (see `hpml.network.veth`). Ranks reach each other and nothing else.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hpml.network.link import Link
+
+INTERFACE = "eth0"  # of each rank, in its own namespace
+
+# Sent bytes, sent packets, received bytes, received packets: the fields of `evidence.Traffic`
+Counts = tuple[int, int, int, int]
+
+Made = TypeVar("Made")
+
+# CLONE_NEWUSER, CLONE_NEWNET of sched.h
+NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000
+
+
+class NoNetwork(Exception):
+    """This machine cannot emulate a network. The message says what it lacks, in a few words."""
+
+
+def address(rank: int) -> str:
+    return f"10.77.0.{rank + 1}"
+
+
+@dataclass(frozen=True)
+class Network:
+    """The namespaces of the ranks, as descriptors in the process that built them."""
+
+    link: Link
+    namespaces: tuple[int, ...]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a rank on this network has in its environment besides what every rank has."""
+        return {"MASTER_ADDR": address(0), "GLOO_SOCKET_IFNAME": INTERFACE}
+
+    def enter(self, rank: int) -> None:
+        """Move this process, a rank just forked, to its own end of the cable, without privileges.
+
+        The ranks keep no right to change limits, counters or interfaces.
+        """
+        _call("setns", self.namespaces[rank], NEW_NETWORK)
+        for namespace in self.namespaces:
+            os.close(namespace)
+        _drop_privileges()
+
+    def on_each(self, make: Callable[[], Made]) -> list[Made]:
+        """What `make` returns on each rank's network. A socket made there stays a socket there."""
+        home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        try:
+            made = []
+            for namespace in self.namespaces:
+                _call("setns", namespace, NEW_NETWORK)
+                made.append(make())
+            return made
+        finally:
+            _call("setns", home, NEW_NETWORK)
+            os.close(home)
+
+    def traffic(self) -> dict[str, list[Counts]]:
+        """What the interface counters stand at, of "ranks" and of "nodes" that have an uplink.
+
+        Read at the switch, out of the ranks' reach: what a rank sent is what its port received.
+        """
+        from pyroute2 import IPRoute
+
+        with IPRoute() as netlink:
+            counters = {
+                link.get_attr("IFLA_IFNAME"): link.get_attr("IFLA_STATS64")
+                for link in netlink.get_links()
+            }
+        ranks = [_seen_from_port(counters[f"port{r}"]) for r in range(len(self.namespaces))]
+        nodes = self.link.node(len(ranks) - 1) + 1 if self.link.uplink else 0
+        uplinks = [_seen_from_port(counters[f"core{node}"]) for node in range(nodes)]
+        return {"ranks": ranks, "nodes": uplinks}
+
+
+def build(link: Link, world_size: int) -> Network:
+    """Make the network that `link` describes, around this process, which must have one thread.
+
+    This process, and what it forks, leaves the namespaces it was in; its own new one holds the
+    switches. Raises NoNetwork; then this process has a working loopback interface and no more.
+    """
+    try:
+        from pyroute2 import IPRoute, NetlinkError
+    except ImportError:
+        raise NoNetwork("pyroute2 is not installed, or not for this system") from None
+    try:
+        _own_namespaces()
+    except OSError as error:
+        raise NoNetwork(f"namespaces for ordinary users are switched off ({error})") from None
+    try:
+        with IPRoute() as netlink:
+            return _wire(netlink, link, world_size)
+    except (NetlinkError, OSError) as error:
+        # pyroute2 gives (number, text)
+        raise NoNetwork(f"the kernel refuses a bridge, veth or tbf ({error.args[-1]})") from None
+
+
+def _wire(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa: F821
+    from pyroute2 import IPRoute
+
+    from hpml.network import veth
+
+    netlink.link("set", index=veth.index_of(netlink, "lo"), state="up")
+    veth.without_ipv6()
+    if link.uplink is None:
+        switches = [veth.bridge(netlink, "switch")]
+    else:
+        core = veth.bridge(netlink, "core")
+        switches = []
+        for node in range(link.node(world_size - 1) + 1):
+            switches.append(veth.bridge(netlink, f"switch{node}"))
+            up = veth.pair(netlink, f"uplink{node}", f"core{node}")
+            veth.plug(netlink, up, switches[-1], link.uplink)
+            veth.plug(netlink, veth.index_of(netlink, f"core{node}"), core, link.uplink)
+    home = os.open("/proc/self/ns/net", os.O_RDONLY)
+    namespaces = []
+    try:
+        for rank in range(world_size):
+            _call("unshare", NEW_NETWORK)
+            namespaces.append(os.open("/proc/self/ns/net", os.O_RDONLY))
+            veth.without_ipv6()
+            with IPRoute() as there:
+                own = veth.pair(there, INTERFACE, f"port{rank}", home)
+                there.addr("add", index=own, address=address(rank), prefixlen=24)
+                veth.limit(there, own, link.rate)
+                there.link("set", index=own, state="up")
+                there.link("set", index=veth.index_of(there, "lo"), state="up")
+    finally:
+        _call("setns", home, NEW_NETWORK)
+        os.close(home)
+    for rank in range(world_size):
+        port = veth.index_of(netlink, f"port{rank}")
+        veth.plug(netlink, port, switches[link.node(rank) if link.uplink else 0], link.rate)
+    return Network(link, tuple(namespaces))
+
+
+def _own_namespaces() -> None:
+    """A user namespace of this process's own, in which it may do anything, and a network in it.
+
+    Users and groups keep their numbers, so that files are whose they were.
+    """
+    user, group = os.getuid(), os.getgid()
+    _call("unshare", NEW_USER | NEW_NETWORK)
+    for name, text in (
+        ("setgroups", "deny"),  # without it, an ordinary user may not map groups
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def _drop_privileges() -> None:
+    """Give up all capabilities in the user namespace, for good and for what is executed later."""
+    pr_capbset_drop, pr_set_no_new_privs, last_capability = 24, 38, 63
+    for capability in range(last_capability + 1):
+        if _libc.prctl(pr_capbset_drop, capability, 0, 0, 0):
+            break  # the kernel knows no more of them
+    _libc.prctl(pr_set_no_new_privs, 1, 0, 0, 0)
+    version_3 = 0x20080522
+    header = (ctypes.c_uint32 * 2)(version_3, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    _call("capset", header, nothing)
+
+
+def _seen_from_port(counters: dict[str, int]) -> Counts:
+    names = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
+    return tuple(counters[name] for name in names)
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(name: str, *arguments: object) -> None:
+    if getattr(_libc, name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

@@ -1,0 +1,112 @@
+"""What a notebook has after `%load_ext hpml`: `%%ranks`, `%%answer`, and `check`."""
+
+import linecache
+import sys
+from types import ModuleType
+
+import cloudpickle
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display
+
+from hpml.errors import UserError
+from hpml.publish import VERDICT
+
+_answers: dict[str, str] = {}
+
+
+class NotYet(Exception):
+    """The answer does not hold yet: the verdict is above. Shown as one line, without a traceback.
+
+    An exception, so that "run all" stops here, and so that nbgrader and nbval see it.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+def answer(line: str, cell: str) -> None:
+    """`%%answer ID`: take the cell as the answer to exercise ID, and run it here.
+
+    It runs as a module of its own, as it will on the ranks, so it needs its own imports. What it
+    defines is then there in the notebook too, to be tried out.
+    """
+    from hpml.checks.registry import find
+    from hpml.ranks import flavour
+
+    exercise = line.strip()
+    if not exercise:
+        raise UsageError("%%answer: name the exercise, for example: %%answer ddp")
+    try:
+        needs = find(exercise).needs
+    except UserError as error:
+        raise UsageError(f"%%answer: {error}") from None
+    source = f"# %%answer {exercise}\n{cell}"
+    _answers[exercise] = source  # taken first: an answer that fails to run is still the answer
+    if why := flavour.missing(needs):
+        print(f"The answer is taken, and not run here: {why}")
+        return
+    if needs == "horovod-tensorflow":
+        flavour.preload(needs)  # as on the ranks: Keras 2, and without TensorFlow's greetings
+    filename = f"<{exercise}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    module = ModuleType("answer")
+    sys.modules["answer"] = module
+    cloudpickle.register_pickle_by_value(module)  # so that %%ranks can send what it defines
+    exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
+    shell = InteractiveShell.instance()
+    shell.push({k: v for k, v in vars(module).items() if not k.startswith("__")})
+
+
+def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
+    """Judge the answer to `exercise` and show the verdict.
+
+    The answer is the `%%answer` cell that was run last for it in this kernel. Inputs are fresh each
+    time; `seed` repeats those of an earlier verdict. Raises NotYet where a claim does not hold, and
+    not where this machine merely cannot judge one.
+    """
+    from hpml.checks import find, judge
+    from hpml.checks.render import as_html, as_text
+    from hpml.course import progress
+
+    try:
+        find(exercise)
+    except UserError as error:
+        raise NotYet(str(error)) from None
+    if exercise not in _answers:
+        raise NotYet(
+            f"{exercise}: this kernel has no answer yet: run the cell that begins with "
+            f"%%answer {exercise}, then this one"
+        )
+    verdict = judge(exercise, _answers[exercise], seed=seed)
+    progress.record(verdict)
+    record = verdict.record()
+    if verdict.nothing_failed:
+        # The same answer then has the same output, whenever it is run.
+        del record["seed"]
+    display(
+        {
+            "text/plain": as_text(verdict, stacks),
+            "text/html": as_html(verdict),
+            VERDICT: record,
+        },
+        raw=True,
+    )
+    if not any(claim.judged for claim in verdict.claims):
+        raise NotYet(verdict.headline)
+    if not verdict.nothing_failed:
+        raise NotYet(
+            f"{exercise}: {verdict.earned} of {verdict.points} points; change the answer cell, run "
+            f'it, and check again (the same inputs: check("{exercise}", seed={verdict.seed}))'
+        )
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Register the magics, and start importing torch for the ranks in the background."""
+    from hpml.notebook.ranks_magic import ranks
+    from hpml.ranks import warm
+
+    shell.register_magic_function(ranks, "cell", "ranks")
+    shell.register_magic_function(answer, "cell", "answer")
+    shell.push({"check": check})
+    warm.server()

@@ -1,0 +1,259 @@
+"""From an answer to a verdict, on a small exercise of this file's own."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from hpml.checks import find, judge, run_check
+from hpml.checks.contract import Check, Claim, Problem, Stage
+from hpml.errors import UserError
+from hpml.ranks import flavour
+from hpml.ranks.rank import _delays
+from hpml.ranks.warm import ServerDied
+
+RIGHT = """%%answer total
+import torch, torch.distributed as dist
+
+def total(value):
+    result = torch.tensor([value])
+    dist.all_reduce(result)
+    return result
+"""
+
+
+def _sum_is_right(run):
+    for rank, value in enumerate(run.values):
+        if value != run.expected:
+            return Problem(f"rank {rank} has {value}, the sum is {run.expected}", "wrong")
+    return None
+
+
+def _inputs(seed, world_size):
+    return torch.randint(100, (world_size,), generator=torch.manual_seed(seed)).tolist()
+
+
+CHECK = Check(
+    id="total",
+    title="The sum over ranks",
+    claims=(
+        Claim("every rank has the sum", 3, _sum_is_right),
+        Claim("it ran", 1, lambda run: None),
+    ),
+    hints={"start": "Use a collective.", "wrong": "Which collective adds?", "hang": "Who is late?"},
+    inputs=_inputs,
+    expect=lambda inputs, world_size: sum(inputs),
+    drive=lambda answer, value: answer.total(value).item(),
+    names=("total",),
+)
+
+
+def test_a_right_answer_gets_every_point():
+    verdict = judge(CHECK, RIGHT)
+    assert verdict.status == "passed"
+    assert (verdict.earned, verdict.points) == (4, 4)
+
+
+def test_a_claim_that_fails_has_message_hint_and_the_smallest_world_size():
+    wrong = RIGHT.replace("dist.all_reduce(result)", "pass")
+    verdict = judge(CHECK, wrong, seed=1)
+    failed, held = verdict.claims
+    assert (verdict.status, verdict.earned) == ("failed", 1)
+    assert (failed.hint_key, failed.hint, failed.world_size) == (
+        "wrong",
+        "Which collective adds?",
+        2,
+    )
+    assert "the sum is" in failed.message
+    assert held.passed
+
+
+def test_the_same_seed_gives_the_same_verdict_and_another_seed_other_inputs():
+    wrong = RIGHT.replace("dist.all_reduce(result)", "pass")
+    assert judge(CHECK, wrong, seed=7) == judge(CHECK, wrong, seed=7)
+    assert judge(CHECK, wrong, seed=7).claims != judge(CHECK, wrong, seed=8).claims
+
+
+@pytest.mark.parametrize(
+    ("source", "headline", "hint"),
+    [
+        ("", "total: the answer is empty", "start"),
+        ("%%answer total\n\n", "total: your answer does not define total", "start"),
+        (
+            RIGHT.replace(
+                "    result = torch.tensor([value])\n", "    raise NotImplementedError()\n"
+            ),
+            "total is not written yet: put your code where `raise NotImplementedError()` stands, "
+            "line 5 of your answer",
+            "start",
+        ),
+        (
+            RIGHT.replace("def total(value):", "def total(value:"),
+            "with 1 rank: rank 0 raised SyntaxError: '(' was never closed (line 4 of your answer)",
+            "raised",
+        ),
+        (
+            RIGHT.replace("dist.all_reduce(result)", "dist.get_rank() or dist.barrier()"),
+            "with 2 ranks: rank 0 waits in barrier (call 1, line 6 of your answer); "
+            "rank 1 has made no call at all and returned",
+            "hang",
+        ),
+    ],
+)
+def test_an_answer_that_cannot_be_judged_gets_a_sentence_and_no_points(source, headline, hint):
+    verdict = judge(CHECK, source)
+    assert verdict.status == "failed"
+    assert verdict.earned == 0
+    assert verdict.headline == headline
+    assert {claim.hint_key for claim in verdict.claims} == {hint}
+
+
+def test_a_fault_of_the_check_is_not_the_answers():
+    def broken(run):
+        raise KeyError("ours")
+
+    check = dataclasses.replace(CHECK, claims=(Claim("broken", 2, broken),))
+    verdict = judge(check, RIGHT)
+    assert verdict.status == "not gradable"
+    assert "not your answer's fault: KeyError: 'ours'" in verdict.headline
+
+
+def test_a_server_that_goes_away_once_costs_the_answer_nothing(monkeypatch):
+    launches = []
+
+    def flaky(*args, **kwargs):
+        launches.append(args)
+        if len(launches) == 1:
+            raise ServerDied("gone")
+        return original(*args, **kwargs)
+
+    original = run_check.launch
+    monkeypatch.setattr(run_check, "launch", flaky)
+    assert judge(CHECK, RIGHT).passed
+
+    def never(*arguments, **options):
+        raise ServerDied("gone")
+
+    monkeypatch.setattr(run_check, "launch", never)
+    assert judge(CHECK, RIGHT).status == "not gradable"
+
+
+def test_stages_share_a_folder_and_one_may_die():
+    def write_and_die(answer, name):
+        with open(name, "w") as file:
+            file.write("kept")
+        raise SystemExit(3)
+
+    def read(answer, name):
+        with open(name) as file:
+            return file.read()
+
+    check = dataclasses.replace(
+        CHECK,
+        drive=None,
+        stages=(
+            Stage("dies", write_and_die, dies=True),
+            Stage("reads", read, world=lambda world_size: world_size + 1),
+        ),
+        inputs=lambda seed, world: {
+            "dies": [f"file {r}" for r in range(world)],
+            "reads": ["file 0"] * (world + 1),
+        },
+        expect=lambda inputs, world: "kept",
+        worlds=(1, 2),
+    )
+    verdict = judge(check, RIGHT)
+    assert verdict.passed, verdict.headline
+
+
+def test_an_unknown_exercise_is_one_line_with_the_nearest():
+    with pytest.raises(UserError, match="no exercise has the id 'dpp': did you mean ddp"):
+        find("dpp")
+
+
+# Right as long as the ranks keep step: each writes its number, and reads the others' soon after.
+IN_STEP = """%%answer total
+import os, time, torch.distributed as dist, torch
+
+def total(value):
+    rank, world = dist.get_rank(), dist.get_world_size()
+    with open(f"{world} {rank}", "w") as file:
+        file.write(str(value))
+    time.sleep(0.02)
+    there = [f"{world} {other}" for other in range(world)]
+    return torch.tensor(sum(int(open(name).read()) for name in there if os.path.exists(name)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("worlds", "plays"),
+    [((1, 2, 3), [(1, None), (2, None), (3, 7)]), ((2,), [(2, None), (2, 7)])],
+)
+def test_delayed_the_largest_world_waits_on_the_inputs_of_its_seed(monkeypatch, worlds, plays):
+    seen = []
+
+    def launch(drive, world_size, **options):
+        seen.append((world_size, options["delays"]))
+        return play_launch(drive, world_size, **options)
+
+    play_launch = run_check.launch
+    monkeypatch.setattr(run_check, "launch", launch)
+    examined = run_check.examine(CHECK, RIGHT, worlds=worlds, seed=7, delayed=True)
+    assert examined.verdict.passed
+    assert seen == plays
+    assert examined.evidence.values == (sum(_inputs(7, worlds[-1])),) * worlds[-1]
+
+
+def test_an_answer_that_needs_luck_fails_where_ranks_come_late():
+    # A seed with which ranks 0 and 1 start 20 ms apart, and none of the numbers is 0
+    seed = next(
+        seed
+        for seed in range(1000)
+        if abs(next(_delays(seed, 0)) - next(_delays(seed, 1))) > 0.04 and min(_inputs(seed, 2)) > 0
+    )
+    examined = run_check.examine(CHECK, IN_STEP, worlds=[1, 2], seed=seed, delayed=True)
+    failed = examined.verdict.claims[0]
+    assert failed.message.startswith("when ranks come late: rank ")
+    assert failed.world_size == 2
+    assert examined.evidence.world_size == 2
+
+
+def test_an_answer_is_not_blamed_for_a_horovod_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(flavour, "missing", lambda _: "Horovod is not installed: build it")
+    verdict = judge(dataclasses.replace(CHECK, flavour="horovod"), RIGHT)
+    assert verdict.status == "not gradable"
+    assert verdict.headline == (
+        "total could not be graded, which is not your answer's fault: "
+        "ranks with horovod: Horovod is not installed: build it"
+    )
+    assert not any(claim.judged for claim in verdict.claims)
+
+
+def test_what_keeps_an_answer_from_being_judged_is_handed_on(monkeypatch):
+    def break_down(run):
+        raise ZeroDivisionError("ours")
+
+    broken = dataclasses.replace(CHECK, claims=(Claim("x", 1, break_down),))
+    examined = run_check.examine(broken, RIGHT, worlds=[1])
+    assert examined.verdict.status == "not gradable"
+    assert isinstance(examined.error, ZeroDivisionError)
+    assert run_check.examine(CHECK, RIGHT, worlds=[1]).error is None
+
+
+def test_a_stage_may_have_a_flavour_of_its_own(monkeypatch):
+    asked = []
+
+    def launch(drive, ranks, **options):
+        asked.append(options["flavour"])
+        raise ServerDied("no ranks for this test")
+
+    monkeypatch.setattr(run_check, "launch", launch)
+    stages = (Stage("one", CHECK.drive, flavour="horovod-tensorflow"), Stage("two", CHECK.drive))
+    check = dataclasses.replace(CHECK, stages=stages, flavour="horovod")
+    inputs = {"inputs": lambda seed, world: {"one": [0], "two": [0]}}
+    assert check.needs == "horovod-tensorflow"
+    assert CHECK.needs == "torch"
+    assert judge(dataclasses.replace(check, **inputs), RIGHT, worlds=[1]).status == "not gradable"
+    swapped = dataclasses.replace(check, **inputs, stages=stages[::-1])
+    judge(swapped, RIGHT, worlds=[1])
+    assert asked == ["horovod-tensorflow"] * 2 + ["horovod"] * 2

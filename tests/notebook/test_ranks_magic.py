@@ -1,0 +1,223 @@
+"""The notebook's magics, in a real IPython shell."""
+
+import dataclasses
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from hpml import notebook
+from hpml.checks.verdict import ClaimResult, Verdict
+from hpml.notebook import ranks_magic
+from hpml.ranks import flavour, launch
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("HPML_HOME", str(tmp_path_factory.mktemp("home")))
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "hpml")
+    yield shell
+    InteractiveShell.clear_instance()
+    patch.undo()
+
+
+@pytest.fixture
+def run(shell, capsys):
+    """Run a cell; gives what it printed and the exception it ended with, if any."""
+
+    def run(cell):
+        capsys.readouterr()
+        result = shell.run_cell(cell)
+        return capsys.readouterr().out, result.error_in_exec or result.error_before_exec
+
+    return run
+
+
+def test_each_ranks_output_and_last_expression_are_marked(run):
+    out, error = run("%%ranks 2\nprint('I am', rank)\nworld_size * 10")
+    assert error is None
+    assert out == "[0] I am 0\n[0] 20\n[1] I am 1\n[1] 20\n"
+
+
+def test_a_cell_sees_the_notebooks_names_and_functions(run, shell):
+    run("factor = 3\ndef times(x):\n    return factor * x")
+    out, _ = run("%%ranks 2\ntimes(rank + 1)")
+    assert out == "[0] 3\n[1] 6\n"
+
+
+def test_out_brings_variables_back_by_rank_and_changes_no_others(run, shell):
+    run("mine = 'here'")
+    _, error = run("%%ranks 3 --out square\nmine = 'there'\nsquare = rank ** 2")
+    assert error is None
+    assert shell.user_ns["square"] == [0, 1, 4]
+    assert shell.user_ns["mine"] == "here"
+
+
+def test_collectives_are_there_and_evidence_is_kept(run, shell):
+    run("%%ranks 2 --evidence seen\nimport torch.distributed as dist\ndist.barrier()")
+    calls = [(call.operation, call.line) for call in shell.user_ns["seen"].ranks[1].calls]
+    assert calls == [("barrier", 3)]
+
+
+def test_a_hang_is_one_sentence_with_the_cells_lines(run):
+    _, error = run("%%ranks 2\nimport torch.distributed as dist\nif rank:\n    dist.barrier()")
+    assert str(error) == (
+        "rank 1 waits in barrier (call 1, line 4 of the cell); "
+        "rank 0 has made no call at all and returned"
+    )
+    assert error._render_traceback_() == [str(error)]
+
+
+def test_a_syntax_error_names_its_line(run):
+    _, error = run("%%ranks 2\nx = = 1")
+    assert str(error) == "ranks 0 and 1 raised SyntaxError: invalid syntax (line 2 of the cell)"
+
+
+def test_a_link_is_a_network_and_its_traffic_is_evidence(run, shell):
+    cell = "import torch, torch.distributed as dist\ndist.all_reduce(torch.ones(250_000))\nrank"
+    out, error = run(f"%%ranks 2 --link 1gbit --evidence wire\n{cell}")
+    assert error is None
+    assert out == "[0] 0\n[1] 1\n"
+    evidence = shell.user_ns["wire"]
+    assert evidence.link.rate == 10**9
+    assert all(rank.traffic.sent_bytes > 10**6 for rank in evidence.ranks)
+
+
+def test_where_no_network_can_be_emulated_the_cell_runs_and_one_line_says_so(run, monkeypatch):
+    def without(*arguments, link=None, **options):
+        return dataclasses.replace(launch(*arguments, **options), no_link="namespaces are off")
+
+    monkeypatch.setattr(ranks_magic, "launch", without)
+    out, error = run("%%ranks 1 --link 1gbit\nrank")
+    assert error is None
+    assert out == (
+        "The network is not emulated, and nothing limits its rate: namespaces are off.\n[0] 0\n"
+    )
+
+
+def test_live_output_comes_in_whole_lines(run):
+    out, _ = run("%%ranks 1 --live\nimport sys\nsys.stdout.write('a')\nprint('b')")
+    assert out == "[0] ab\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("%%ranks", "required: world_size"),
+        ("%%ranks four", "invalid int value: 'four'"),
+        ("%%ranks 0", "world size 0"),
+        ("%%ranks 65", "world size 65"),
+        ("%%ranks 2 --link 1gbps", "link '1gbps' is not a rate"),
+        ("%%ranks 2 --link 0", "link '0' is not a rate"),
+        ("%%ranks 2 --link", "argument --link: expected one argument"),
+        ("%%ranks 2 --link -1gbit", "link '-1gbit' is not a rate"),
+        ("%%ranks 3 --link nodes=2x2,intra=1gbit,inter=1gbit", "4 ranks, and 3 were asked for"),
+        ("%%answer", "name the exercise"),
+        ("%%answer dpp", "did you mean ddp?"),
+    ],
+)
+def test_wrong_usage_is_one_line(run, shell, capsys, line, says):
+    shell.run_cell(f"{line}\n1")
+    assert says in capsys.readouterr().err
+
+
+def test_what_cannot_be_sent_is_named(run, shell, capsys):
+    run("import threading\nlock = threading.Lock()")
+    shell.run_cell("%%ranks 1\nlock")
+    assert "lock is a lock, which cannot be sent" in capsys.readouterr().err
+
+
+def test_out_of_a_name_that_is_not_set_is_told(run):
+    _, error = run("%%ranks 1 --out missing\n1")
+    assert "--out names missing" in str(error)
+
+
+def test_check_before_the_answer_says_which_cell_to_run(run):
+    notebook._answers.clear()
+    _, error = run("check('global_metrics')")
+    assert str(error) == (
+        "global_metrics: this kernel has no answer yet: run the cell that begins with "
+        "%%answer global_metrics, then this one"
+    )
+
+
+def test_the_answer_run_last_counts_and_its_names_are_there(run, shell):
+    run("%%answer hello_ranks\nfirst = 1")
+    run("%%answer hello_ranks\nsecond = 2\ndef inner():\n    return second")
+    assert shell.user_ns["second"] == 2
+    assert shell.user_ns["inner"]() == 2
+    assert "second" in notebook._answers["hello_ranks"]
+
+
+def test_ranks_have_what_an_answer_defines(run):
+    run("%%answer hello_ranks\noffset = 2\ndef further(number):\n    return number + offset")
+    out, _ = run("%%ranks 2\nfurther(rank)")
+    assert out == "[0] 2\n[1] 3\n"
+
+
+def test_an_answer_runs_as_a_module_so_its_main_does_not_start(run):
+    out, _ = run("%%answer hello_ranks\nif __name__ == '__main__':\n    print('started')")
+    assert out == ""
+
+
+def test_an_answer_that_takes_a_horovod_that_is_not_there_is_taken_and_not_run(run, monkeypatch):
+    monkeypatch.setattr(flavour, "missing", lambda needs: f"no {needs}")
+    out, _ = run("%%answer hvd_torch\nimport horovod.torch as hvd\nprint('run')")
+    assert out == "The answer is taken, and not run here: no horovod\n"
+    assert "hvd_torch" in notebook._answers
+    _, error = run('check("hvd_torch")')
+    assert str(error).startswith(
+        "hvd_torch could not be graded, which is not your answer's fault: "
+    )
+    assert str(error).endswith("no horovod")
+
+
+def test_an_answer_with_a_syntax_error_is_taken_and_the_verdict_says_where(run):
+    run("%%answer hello_ranks\ndef broken(:")
+    out, error = run("check('hello_ranks')")
+    assert "SyntaxError" in out
+    assert "line 2 of your answer" in out
+    assert isinstance(error, notebook.NotYet)
+
+
+def test_a_failed_check_tells_how_to_repeat_it(run):
+    run("%%answer hello_ranks\ndef nothing():\n    pass")
+    _, error = run("check('hello_ranks', seed=5)")
+    assert 'check("hello_ranks", seed=5)' in str(error)
+
+
+def test_a_claim_that_this_machine_cannot_judge_is_no_error(run, monkeypatch):
+    verdict = Verdict(
+        "hello_ranks",
+        "Hello",
+        "not gradable",
+        (ClaimResult("it runs", True, 1), ClaimResult("few bytes", False, 1, "x", judged=False)),
+        "1 of 2 claims hold, 1 cannot be judged here",
+        1,
+    )
+    monkeypatch.setattr("hpml.checks.judge", lambda *_, **__: verdict)
+    run("%%answer hello_ranks\ndef nothing():\n    pass")
+    out, error = run("check('hello_ranks')")
+    assert error is None
+    assert "1 cannot be judged here" in out
+
+
+@pytest.mark.skipif(flavour.missing("horovod") is not None, reason="Horovod is not installed")
+@pytest.mark.xdist_group("horovod")
+def test_ranks_talk_through_horovod_where_that_is_asked_for(run):
+    out, error = run(
+        "%%ranks 2 --horovod --env HOROVOD_CYCLE_TIME=2 --env NAME=a=b\n"
+        "import os, torch, horovod.torch as hvd\n"
+        "total = hvd.allreduce(torch.tensor([float(rank)]), op=hvd.Sum)\n"
+        "[rank, world_size, total.item(), os.environ['HOROVOD_CYCLE_TIME'], os.environ['NAME']]"
+    )
+    assert error is None
+    assert out == "[0] [0, 2, 1.0, '2', 'a=b']\n[1] [1, 2, 1.0, '2', 'a=b']\n"
+
+
+@pytest.mark.parametrize("line", ["2 --horovod jax", "2 --env NAME", "2 --env =1"])
+def test_what_cannot_be_meant_is_a_usage_error(run, line):
+    _, error = run(f"%%ranks {line}\nrank")
+    assert type(error).__name__ == "UsageError"
+    assert line.split()[-1] in str(error)

@@ -1,0 +1,88 @@
+"""Space-time diagrams: each message an arrow that can be read back from the axes."""
+
+import pytest
+
+from hpml.ranks.evidence import Call, Evidence, RankEvidence
+from hpml.trace.space_time import say_bytes, space_time
+
+
+def call(operation, sequence, detail, issued, finished, nbytes=8):
+    return Call(
+        sequence, operation, (0, 1), sequence, "float32", (2,), nbytes, detail, 1, issued, issued,
+        finished,
+    )  # fmt: skip
+
+
+def evidence(*ranks):
+    rows = [RankEvidence(number, "returned", calls=tuple(row)) for number, row in enumerate(ranks)]
+    return Evidence(len(rows), tuple(rows), 1.0)
+
+
+def one_message(begin=2.0, end=2.25, nbytes=8):
+    return evidence(
+        [call("send", 1, "to 1", begin, begin + 0.1, nbytes)],
+        [call("recv", 1, "from 0", begin, end)],
+    )
+
+
+def arrows(axes):
+    """Of each arrow: where it begins and where it ends, as (time, rank)."""
+    found = [text for text in axes.texts if hasattr(text, "arrow_patch") and text.arrow_patch]
+    return [tuple((round(x, 3), y) for x, y in (text.xyann, text.xy)) for text in found]
+
+
+def test_an_arrow_goes_from_the_senders_row_to_the_receivers_and_time_begins_with_it():
+    axes = space_time({"one": one_message()}).axes[0]
+    assert arrows(axes) == [((0, 0), (250, 1))]
+    assert axes.get_xlabel() == "time since the first message (ms)"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["rank 0", "rank 1"]
+
+
+def test_rank_0_is_above():
+    bottom, top = space_time({"one": one_message()}).axes[0].get_ylim()
+    assert bottom > top
+
+
+def test_panels_share_one_time_axis_and_say_how_much_was_sent():
+    figure = space_time({"short": one_message(end=2.1), "long": one_message(end=5.0)})
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "short: 1 message, 8 B",
+        "long: 1 message, 8 B",
+    ]
+    assert arrows(figure.axes[0]) == [((0, 0), (0.1, 1))]
+    assert arrows(figure.axes[1]) == [((0, 0), (3, 1))]
+    assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
+    assert figure.axes[-1].get_xlabel() == "time since the first message (s)"
+
+
+def test_more_bytes_are_a_thicker_arrow():
+    figure = space_time({"small": one_message(nbytes=100), "large": one_message(nbytes=10**6)})
+    small, large = (axes.texts[0].arrow_patch.get_linewidth() for axes in figure.axes)
+    assert small < large
+    assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["100 B", "1 MB"]
+
+
+def test_senders_are_told_apart_without_colour():
+    both = evidence(
+        [call("send", 1, "to 1", 0.0, 0.1), call("recv", 1, "from 1", 0.0, 0.3)],
+        [call("recv", 1, "from 0", 0.0, 0.2), call("send", 1, "to 0", 0.2, 0.3)],
+    )
+    patches = [text.arrow_patch for text in space_time({"both": both}).axes[0].texts]
+    assert len({patch.get_linestyle() for patch in patches}) == 2
+    assert len({patch.get_edgecolor() for patch in patches}) == 2
+
+
+def test_what_nobody_received_is_a_cross_and_no_arrow():
+    axes = space_time({"lost": evidence([call("send", 1, "to 1", 1.0, None)], [])}).axes[0]
+    assert arrows(axes) == []
+    assert [(list(line.get_xdata()), line.get_marker()) for line in axes.lines] == [([0], "x")]
+
+
+def test_a_launch_without_messages_is_refused_by_name():
+    with pytest.raises(ValueError, match="quiet: no rank sent a message"):
+        space_time({"one": one_message(), "quiet": evidence([], [])})
+
+
+def test_bytes_are_said_as_people_do():
+    said = [say_bytes(count) for count in (8, 999, 1000, 1_500_000, 2e9)]
+    assert said == ["8 B", "999 B", "1 kB", "1.5 MB", "2 GB"]
