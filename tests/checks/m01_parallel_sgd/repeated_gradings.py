@@ -1,6 +1,6 @@
 """Grade one exercise's solution and its wrong answers again and again: is luck in it?
 
-    python tests/checks/m01/repeated_gradings.py async_sgd --times 50 --busy 4
+    python tests/checks/m01_parallel_sgd/repeated_gradings.py async_sgd --times 50 --busy 4
 
 Prints, for each answer, how often it passed and with which hints it failed. Ends with 1 where the
 solution failed once, a wrong answer passed once, or one failed with another hint than its own.
