@@ -1,8 +1,9 @@
-"""Inside a rank: every call of Horovod's is told to the parent before it begins and when it ends.
+"""Inside a rank: every call of Horovod is recorded before it begins and when it ends.
 
-The record is made at the doors to Horovod's C++ library, below its Python functions, so that what
-DistributedOptimizer's hooks and Keras's callbacks submit is in it as well. Both doors are objects
-with a function per operation; they are replaced by ones that tell, and hand on.
+Calls are recorded where Horovod's Python enters its C++ library, so that what the hooks of
+DistributedOptimizer and the callbacks of Keras submit is recorded as well. Both frameworks reach
+that library through an object with a function per operation; `install` puts a RecordingLibrary in
+its place.
 """
 
 import contextlib
@@ -14,9 +15,10 @@ from types import ModuleType
 from typing import Any
 
 from hpml.ranks.flavour import Flavour
+from hpml.ranks.process_sets import ProcessSets
 from hpml.ranks.recorder import Recorder
 
-# What Horovod's own threads are called, so that their chatter is not taken for a rank's progress
+# The name of Horovod's own threads: their activity is no progress of the rank's
 THREADS = "horovod"
 
 
@@ -30,42 +32,20 @@ def framework(flavour: Flavour) -> ModuleType:
 
 
 def install(recorder: Recorder, flavour: Flavour) -> None:
-    """From now on, what this process does through the flavour's Horovod is told to `recorder`."""
+    """From now on, `recorder` records what this process does through the flavour's Horovod."""
     if flavour == "horovod":
         from horovod.torch import mpi_ops
 
-        from hpml.ranks.horovod_torch import Told
+        from hpml.ranks.horovod_torch import RecordingLibrary
 
-        mpi_ops.mpi_lib = Told(mpi_ops.mpi_lib, recorder, Groups(mpi_ops._basics))
+        mpi_ops.mpi_lib = RecordingLibrary(mpi_ops.mpi_lib, recorder, ProcessSets(mpi_ops._basics))
     else:
         from horovod.tensorflow import mpi_ops
 
-        from hpml.ranks.horovod_tensorflow import Told
+        from hpml.ranks.horovod_tensorflow import RecordingLibrary
 
-        mpi_ops.MPI_LIB = Told(mpi_ops.MPI_LIB, recorder, Groups(mpi_ops._basics))
+        mpi_ops.MPI_LIB = RecordingLibrary(mpi_ops.MPI_LIB, recorder, ProcessSets(mpi_ops._basics))
     mpi_ops._basics.init = _initialising(mpi_ops._basics, recorder)
-
-
-class Groups:
-    """The ranks of Horovod's process sets, and its reductions' names, by number."""
-
-    def __init__(self, basics: Any) -> None:
-        self._basics = basics
-        names = ("Average", "Sum", "Adasum", "Min", "Max", "Product")
-        self._reductions = {getattr(basics, name): name.lower() for name in names}
-
-    @property
-    def known(self) -> bool:
-        """Whether there are any: Horovod is initialised."""
-        return self._basics.is_initialized()
-
-    def ranks(self, process_set: int) -> tuple[int, ...]:
-        if process_set == 0:
-            return tuple(range(self._basics.size()))
-        return tuple(self._basics._get_process_set_ids_and_ranks().get(process_set, ()))
-
-    def reduction(self, number: int) -> str:
-        return self._reductions.get(number, "")
 
 
 def _initialising(basics: Any, recorder: Recorder) -> Callable[..., None]:

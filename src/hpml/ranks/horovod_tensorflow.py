@@ -1,9 +1,9 @@
-"""The door between horovod.tensorflow and its C++ operations, with a recorder beside it.
+"""Records what horovod.tensorflow asks of its C++ operations.
 
 An operation that is executed eagerly is recorded as it is called. One that becomes part of a graph
 (a tf.function, all of Keras) is called once, when the graph is made, and executed from C++ ever
-after: two small Python functions are put into the graph, one that tells before the operation and
-one after it.
+after: two small Python functions are put into the graph, one that records before the
+operation and one after it.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops
 
-from hpml.ranks.horovod_recorder import Groups
+from hpml.ranks.process_sets import ProcessSets
 from hpml.ranks.recorder import Carried, Recorder
 
 _PREFIX = "horovod_"
@@ -33,11 +33,11 @@ _OPERATIONS = {
 }
 
 
-class Told:
+class RecordingLibrary:
     """Stands where `horovod.tensorflow.mpi_ops` has its library `MPI_LIB`."""
 
-    def __init__(self, library: Any, recorder: Recorder, groups: Groups) -> None:
-        self._library, self._recorder, self._groups = library, recorder, groups
+    def __init__(self, library: Any, recorder: Recorder, process_sets: ProcessSets) -> None:
+        self._library, self._recorder, self._process_sets = library, recorder, process_sets
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self._library, name)
@@ -46,9 +46,9 @@ class Told:
             return function
 
         def submit(*args: Any, **kwargs: Any) -> Any:
-            if not self._groups.known:
-                return function(*args, **kwargs)  # which says so
-            call = _Call(operation, args, kwargs, self._groups)
+            if not self._process_sets.known:
+                return function(*args, **kwargs)  # which raises
+            call = _Call(operation, args, kwargs, self._process_sets)
             if tf.executing_eagerly():
                 return self._now(call, function)
             return self._in_graph(call, function)
@@ -89,8 +89,11 @@ class Told:
 class _Call:
     """One call of an operation of the library, as its caller made it."""
 
-    def __init__(self, operation: str, args: tuple, kwargs: dict[str, Any], groups: Groups) -> None:
-        self.operation, self.args, self.kwargs, self._groups = operation, args, kwargs, groups
+    def __init__(
+        self, operation: str, args: tuple, kwargs: dict[str, Any], process_sets: ProcessSets
+    ) -> None:
+        self.operation, self.args, self.kwargs = operation, args, kwargs
+        self._process_sets = process_sets
         first = args[0] if args else []
         self._many = isinstance(first, list | tuple)
         self.tensors = [tf.convert_to_tensor(one) for one in (first if self._many else [first])]
@@ -105,12 +108,12 @@ class _Call:
         """Tell that it begins; `shapes` are the tensors', where they are known only now."""
         detail = ""
         if "reduce_op" in self.kwargs:
-            detail = self._groups.reduction(self.kwargs["reduce_op"])
+            detail = self._process_sets.reduction(self.kwargs["reduce_op"])
         elif "root_rank" in self.kwargs:
             detail = f"from {self.kwargs['root_rank']}"
         return recorder.enter(
             self.operation,
-            self._groups.ranks(self.kwargs.get("process_set_id", 0)),
+            self._process_sets.ranks(self.kwargs.get("process_set_id", 0)),
             detail=detail,
             tensor=name,
             carried=self._carried(shapes),

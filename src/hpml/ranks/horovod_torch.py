@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hpml.ranks.horovod_recorder import Groups
+from hpml.ranks.process_sets import ProcessSets
 from hpml.ranks.recorder import Recorder
 
 _PREFIX = "horovod_torch_"
@@ -36,11 +36,11 @@ _OPERATIONS = {
 }
 
 
-class Told:
+class RecordingLibrary:
     """Stands where `horovod.torch.mpi_ops` has its library `mpi_lib_v2`."""
 
-    def __init__(self, library: Any, recorder: Recorder, groups: Groups) -> None:
-        self._library, self._recorder, self._groups = library, recorder, groups
+    def __init__(self, library: Any, recorder: Recorder, process_sets: ProcessSets) -> None:
+        self._library, self._recorder, self._process_sets = library, recorder, process_sets
         self._handles: dict[int, int] = {}  # handle → index of the call
         self._last_handle = 0  # Horovod counts them, and names after them what has no name
 
@@ -74,18 +74,20 @@ class Told:
         places = _OPERATIONS[operation]
 
         def submit(*args: Any) -> int:
-            if not self._groups.known:
+            if not self._process_sets.known:
                 return function(*args)  # which says so
             name = args[places.name] if places.name is not None else ""
             tensors = args[0] if operation not in ("join", "barrier") else []
             detail = ""
             if places.reduction is not None:
-                detail = self._groups.reduction(args[places.reduction])
+                detail = self._process_sets.reduction(args[places.reduction])
             elif places.root is not None:
                 detail = f"from {args[places.root]}"
             index = self._recorder.enter(
                 operation,
-                self._groups.ranks(0 if places.process_set is None else args[places.process_set]),
+                self._process_sets.ranks(
+                    0 if places.process_set is None else args[places.process_set]
+                ),
                 [tensors] if isinstance(tensors, torch.Tensor) else list(tensors),
                 detail,
                 tensor=self._name(operation, name),
