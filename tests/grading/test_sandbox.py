@@ -115,6 +115,23 @@ def test_what_is_there_cannot_be_written(inside):
     assert inside(drive, ["/tmp", "/dev/shm"]) == []
 
 
+def test_the_kernels_settings_cannot_be_written(inside):
+    def drive():
+        opened = []
+        for folder, below, files in os.walk("/proc"):
+            if folder == "/proc":  # not the processes'
+                below[:] = [name for name in below if not name.isdigit() and "self" not in name]
+            for path in (os.path.join(folder, name) for name in files):
+                with contextlib.suppress(OSError):
+                    os.close(os.open(path, os.O_WRONLY))
+                    opened.append(path)
+        return opened
+
+    # But for those of its own network namespace, and what asks to be woken under pressure
+    wrote = [p for p in inside(drive) if not p.startswith(("/proc/sys/net/", "/proc/pressure/"))]
+    assert wrote == []
+
+
 def test_it_is_nobody_with_no_rights_and_sees_only_its_own_processes(inside):
     def drive():
         lines = Path("/proc/self/status").read_text().splitlines()
