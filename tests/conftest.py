@@ -8,6 +8,11 @@ import shutil
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes depends on how busy the machine is.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 IN_CI = os.environ.get("CI") == "true"
 HARDWARE = ("GPU", "processor")  # a reason to skip in CI must name one of these

@@ -10,10 +10,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from hpml.answer import exercise_of
 from hpml.checks import find
 from hpml.course import build, day
 from hpml.course.committed import faults
-from hpml.course.graded import ANSWER, CHECK
+from hpml.course.graded import CHECK
 from hpml.ranks import flavour
 
 CELL_TIMEOUT = 600  # seconds
@@ -111,7 +112,7 @@ def test_an_exercise_fails_at_its_checks_and_nowhere_else(
 def kind_of(cell: nbformat.NotebookNode) -> str:
     if CHECK.fullmatch(cell.source.strip()):
         return "check"
-    return "answer" if ANSWER.match(cell.source) else "other"
+    return "answer" if exercise_of(cell.source) else "other"
 
 
 # That the runs above notice what they are there to notice:

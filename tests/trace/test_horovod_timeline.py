@@ -39,7 +39,6 @@ def written(content, cycles=True) -> Writer:
     return file
 
 
-@settings(deadline=None)
 @given(rounds)
 def test_every_message_is_read_with_its_tensors_and_bytes(content):
     timeline = parse(written(content).content)
@@ -52,7 +51,7 @@ def test_every_message_is_read_with_its_tensors_and_bytes(content):
     assert timeline.started == START / 1e6
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rounds, st.data())
 def test_a_file_cut_off_at_any_byte_is_read_up_to_there(content, data):
     file = written(content)

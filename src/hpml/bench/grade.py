@@ -25,13 +25,14 @@ import nbformat
 import psutil
 from nbformat import NotebookNode
 
+from hpml.answer import exercise_of
 from hpml.bench import made_up
 from hpml.bench.attacks import LIMITS, SEED
 from hpml.bench.nbgrader_course import NbgraderCourse
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.course import day
 from hpml.course.day import Day, Module
-from hpml.course.graded import ANSWER, CHECK, SETUP
+from hpml.course.graded import CHECK, SETUP
 from hpml.errors import UserError
 from hpml.grading import batch, intake, sandbox
 from hpml.grading.judging import Judge
@@ -136,7 +137,7 @@ def _hand_in(
 
 
 def _belongs(cell: NotebookNode, exercises: Sequence[str]) -> bool:
-    is_about = ANSWER.match(cell.source) or CHECK.fullmatch(cell.source.strip())
+    is_about = exercise_of(cell.source) or CHECK.fullmatch(cell.source.strip())
     return not is_about or is_about[1] in exercises
 
 

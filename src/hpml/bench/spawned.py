@@ -26,11 +26,11 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from hpml.answer.module import as_module
 from hpml.checks import find
 from hpml.checks.contract import Check, Problem, Run, Stage
 from hpml.ranks import encoding
 from hpml.ranks.evidence import Diagnosis, Evidence, RankEvidence
-from hpml.ranks.rank import answer_module
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -165,7 +165,7 @@ def _rank(
         store = dist.FileStore(str(Path(folder, "store")), world_size)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=world_size)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        value = drive(answer_module(source, f"<{exercise}>"), given[rank])
+        value = drive(as_module(source, f"<{exercise}>"), given[rank])
     if check.process_group:
         dist.barrier()
         dist.destroy_process_group()

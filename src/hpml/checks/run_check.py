@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+from hpml.answer import as_python
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.registry import find
 from hpml.checks.verdict import ClaimResult, Verdict
@@ -83,7 +84,7 @@ def examine(
     """
     check = exercise if isinstance(exercise, Check) else find(exercise)
     seed = secrets.randbelow(2**31) if seed is None else seed
-    source = _without_magic(source)
+    source = as_python(source)
     if not source.strip():
         return Examined(_unwritten(check, f"{check.id}: the answer is empty", seed))
     runs: list[Run] = []
@@ -115,12 +116,6 @@ def examine(
     shown = next((run for run in runs if run.world_size in wrong_at), runs[-1])
     verdict = Verdict(check.id, check.title, status, claims, headline, seed)
     return Examined(verdict, shown.evidence)
-
-
-def _without_magic(source: str) -> str:
-    """The source with its magic line as a comment, so that lines keep their numbers."""
-    first, _, rest = source.partition("\n")
-    return f"# {first.strip()}\n{rest}" if first.lstrip().startswith("%%") else source
 
 
 def _play_patiently(

@@ -9,10 +9,10 @@ import re
 
 from nbformat import NotebookNode
 
+from hpml.answer import as_python, exercise_of
 from hpml.course.day import Module
 from hpml.errors import UserError
 
-ANSWER = re.compile(r"%%answer[ \t]+(\S+)[ \t]*$", re.MULTILINE)
 CHECK = re.compile(r"""check\(["'](\w+)["']\)""")
 SETUP = re.compile(r"%load_ext[ \t]+hpml\b", re.MULTILINE)
 
@@ -28,10 +28,9 @@ def add_grading(notebook: NotebookNode, module: Module, name: str) -> None:
     checked: list[str] = []
     for number, cell in enumerate(notebook.cells, 1):
         where = f"{name}, cell {number}"
-        answer = ANSWER.match(cell.source) if cell.cell_type == "code" else None
+        exercise = exercise_of(cell.source) if cell.cell_type == "code" else None
         check = CHECK.fullmatch(cell.source.strip()) if cell.cell_type == "code" else None
-        if answer:
-            exercise = answer[1]
+        if exercise:
             _listed(exercise, points, module, where)
             _complete(cell.source, where)
             answered.append(exercise)
@@ -85,7 +84,7 @@ def student_version(solution: NotebookNode, name: str) -> NotebookNode:
     except RuntimeError as error:
         raise UserError(f"{name}: nbgrader: {' '.join(str(error).split())}") from None
     for number, cell in enumerate(notebook.cells, 1):
-        if ANSWER.match(cell.source):
+        if exercise_of(cell.source):
             _compiles(cell.source, f"{name}, cell {number}")
     return notebook
 
@@ -115,10 +114,9 @@ def _complete(source: str, where: str) -> None:
 
 
 def _compiles(source: str, where: str) -> None:
-    body = source.partition("\n")[2]
     try:
-        compile(body, where, "exec")
+        compile(as_python(source), where, "exec")
     except SyntaxError as error:
         raise UserError(
-            f"{where}: the stub is not valid Python at line {(error.lineno or 0) + 1}: {error.msg}"
+            f"{where}: the stub is not valid Python at line {error.lineno or 0}: {error.msg}"
         ) from None

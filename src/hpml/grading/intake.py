@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hpml import answer as learners
-from hpml.answer import Answer
+from hpml.answer import Answer, cells
 from hpml.checks.registry import ids, modules
 from hpml.errors import UserError
-from hpml.grading import cells, folder
+from hpml.grading import folder
 from hpml.grading.input_file import ARCHIVE, Found, is_wanted, suffix
 from hpml.grading.naming import Owner, owner, safe_names, shown
 from hpml.grading.submission import Submission

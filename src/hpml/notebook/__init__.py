@@ -1,14 +1,11 @@
 """What a notebook has after `%load_ext hpml`: `%%ranks`, `%%answer`, and `check`."""
 
-import linecache
-import sys
-from types import ModuleType
-
 import cloudpickle
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
+from hpml.answer.module import as_module
 from hpml.errors import UserError
 from hpml.publish import VERDICT
 
@@ -48,12 +45,8 @@ def answer(line: str, cell: str) -> None:
         return
     if needs == "horovod-tensorflow":
         flavour.preload(needs)  # as on the ranks: Keras 2, and without TensorFlow's greetings
-    filename = f"<{exercise}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    module = ModuleType("answer")
-    sys.modules["answer"] = module
+    module = as_module(source, f"<{exercise}>")
     cloudpickle.register_pickle_by_value(module)  # so that %%ranks can send what it defines
-    exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
     shell = InteractiveShell.instance()
     shell.push({k: v for k, v in vars(module).items() if not k.startswith("__")})
 

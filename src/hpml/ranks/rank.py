@@ -2,7 +2,6 @@
 
 import faulthandler
 import itertools
-import linecache
 import os
 import pickle
 import random
@@ -16,13 +15,13 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
+from hpml.answer.module import as_module
 from hpml.ranks import (
     encoding,
     flavour,
@@ -58,19 +57,6 @@ class Job:
     timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
     threads: int = 1
     delays: int | None = None  # the seed of waits before its calls, where there are any
-
-
-def answer_module(source: str, filename: str) -> ModuleType:
-    """The answer as a module, executed. Line numbers are those of its notebook cell.
-
-    The name is not `__main__`, so that an answer which is also a script does not start its main.
-    """
-    module = ModuleType("answer")
-    module.__file__ = filename
-    sys.modules["answer"] = module  # dataclasses and pickling look a class's module up there
-    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
-    return module
 
 
 def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) -> None:
@@ -154,7 +140,7 @@ def _play(job: Job, delays: Iterator[float]) -> list[Any]:
     drive = pickle.loads(job.drive)
     arguments = []
     if job.answer is not None:
-        arguments.append(answer_module(job.answer, job.filename))
+        arguments.append(as_module(job.answer, job.filename))
     if job.inputs is not None:
         arguments.append(pickle.loads(job.inputs))
     if job.process_group and job.flavour != "torch":

@@ -196,7 +196,7 @@ def test_any_protocol_that_keeps_the_rule_is_right(way):
     assert verdict.passed, verdict
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 4), st.integers(0, 10**6), st.randoms(use_true_random=False))
 def test_whatever_the_schedule_a_server_that_keeps_the_rule_has_no_problems(world, seed, chance):
     assert problems(run_of(world, seed, pick=chance.choice)) == {}

@@ -1,7 +1,7 @@
-"""Find the answers in a learner's files: the cells that start with `%%answer ID`.
+"""An answer: the cell that starts with `%%answer ID`, found in a learner's files.
 
 Reads notebooks (.ipynb) and percent scripts (.py, where the magic is a comment, `# %%answer ID`).
-Nothing is executed or imported.
+Nothing is executed here; `hpml.answer.module` makes an answer a module.
 """
 
 import re
@@ -10,10 +10,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpml.answer import cells
 from hpml.errors import UserError
 
 MAGIC = re.compile(r"%%answer(?:[ \t]+(?P<id>\S+))?[ \t]*(?P<rest>.*)")
 LARGEST = 20_000_000  # bytes; a notebook beyond it is not one that a learner wrote
+
+
+def exercise_of(source: str) -> str | None:
+    """The exercise id on a cell's first line; None where that is no `%%answer ID` line."""
+    match = MAGIC.fullmatch(source.partition("\n")[0].rstrip())
+    return match["id"] if match and not match["rest"] else None
+
+
+def as_python(source: str) -> str:
+    """A cell's source with its magic line as a comment, so that lines keep their numbers."""
+    first, newline, rest = source.partition("\n")
+    return f"# {first.strip()}{newline}{rest}" if first.lstrip().startswith("%%") else source
 
 
 @dataclass(frozen=True)
@@ -37,11 +50,10 @@ class Answer:
 
         The line is the file's in a .py, and the cell's in a notebook, as the learner sees it.
         """
-        body = "#" + self.source  # the magic line as a comment, so that lines keep their numbers
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                compile(body, self.file.name, "exec", dont_inherit=True)
+                compile(as_python(self.source), self.file.name, "exec", dont_inherit=True)
         except SyntaxError as error:
             line = error.lineno or 1
             if self.first_line is not None:
@@ -62,14 +74,16 @@ def read(path: Path) -> tuple[Answer, ...]:
 
     A file without any answer gives an empty tuple.
     """
-    text = _text(path)
+    data = _data(path)
     notebook = path.suffix == ".ipynb"
-    cells = _notebook_cells(path, text) if notebook else _script_cells(path, text)
-    lines = iter(()) if notebook else iter(enumerate(text.splitlines(), 1))
+    lines = () if notebook else enumerate(data.decode(errors="replace").splitlines(), 1)
+    try:
+        code = tuple(cells.of_notebook(data) if notebook else cells.of_script(data))
+    except cells.Unreadable as error:
+        raise UserError(f"{path}: {error}") from None
+    lines = iter(lines)
     answers = tuple(
-        answer
-        for number, source in enumerate(cells, 1)
-        if source is not None and (answer := of_cell(path, number, source, lines))
+        answer for number, source in code if (answer := of_cell(path, number, source, lines))
     )
     _refuse_twice(answers)
     return answers
@@ -86,7 +100,8 @@ def read_all(paths: Iterable[Path], exercise: str | None = None) -> tuple[Answer
     for path in paths:
         found = read(path)
         if not found and exercise and path.suffix == ".py":
-            found = (Answer(exercise, f"%%answer {exercise}\n{_text(path)}", path, 1, 0),)
+            text = _data(path).decode("utf-8-sig")
+            found = (Answer(exercise, f"%%answer {exercise}\n{text}", path, 1, 0),)
         answers += [answer for answer in found if exercise in (None, answer.exercise)]
     if not answers:
         files = ", ".join(path.name for path in paths)
@@ -97,41 +112,17 @@ def read_all(paths: Iterable[Path], exercise: str | None = None) -> tuple[Answer
     return tuple(answers)
 
 
-def _text(path: Path) -> str:
+def _data(path: Path) -> bytes:
     if path.suffix not in (".ipynb", ".py"):
         raise UserError(f"{path}: expected a notebook (.ipynb) or a script (.py)")
     try:
         if path.stat().st_size > LARGEST:
             raise UserError(f"{path}: larger than {LARGEST // 10**6} MB: clear its outputs first")
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 text") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _notebook_cells(path: Path, text: str) -> list[str | None]:
-    """Each cell's source; None for a cell that is not code."""
-    import nbformat
-
-    try:
-        notebook = nbformat.reads(text, as_version=4)
-        return [cell.source if cell.cell_type == "code" else None for cell in notebook.cells]
-    except Exception as error:  # nbformat raises whatever the broken structure makes it run into
-        finding = str(error).strip().splitlines()[0][:120] if str(error).strip() else repr(error)
-        raise UserError(f"{path}: not a Jupyter notebook: {finding}") from None
-
-
-def _script_cells(path: Path, text: str) -> list[str | None]:
-    import jupytext
-
-    try:
-        cells = jupytext.reads(text, fmt="py:percent").cells
-    except Exception as error:
-        raise UserError(f"{path}: not a percent script: {error}") from None
-    return [cell.source if cell.cell_type == "code" else None for cell in cells]
 
 
 def of_cell(

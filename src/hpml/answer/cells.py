@@ -9,9 +9,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from jupytext.magics import uncomment_magic
-from jupytext.stringparser import StringParser
-
 CELLS = 20_000
 # As jupytext has them: a marker has a space, and with it options, or nothing after it.
 _MARKER = re.compile(r"\s*#\s*%%(?:%*\s(?P<options>.*)|\s*)")
@@ -42,6 +39,10 @@ def of_notebook(data: bytes) -> Iterator[tuple[int, str]]:
 
 def of_script(data: bytes) -> Iterator[tuple[int, str]]:
     """The same of a percent script, with commented magics as they stand in a notebook."""
+    # Only here: ranks import this package, and have no use for jupytext.
+    from jupytext.magics import uncomment_magic
+    from jupytext.stringparser import StringParser
+
     number, cell, quotes, code = 0, [], StringParser("python"), True
     lines = _text(data).splitlines()
     cells: list[tuple[int, bool, list[str]]] = []

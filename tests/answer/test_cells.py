@@ -1,34 +1,47 @@
-"""Cells are those that jupytext and nbformat find, which a learner's own check reads them with."""
+"""Cells are those that jupytext and nbformat find."""
 
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import jupytext
+import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpml import answer as answers
-from hpml.answer import of_cell
-from hpml.grading import cells
+from hpml.answer import cells, of_cell
 from hpml.paths import CHECKOUT
 
 NOTEBOOKS = sorted(path.name for path in (CHECKOUT / "solutions").glob("*.ipynb"))
 
 
+def cells_by_the_libraries(path: Path) -> list[tuple[int, str]]:
+    if path.suffix == ".ipynb":
+        notebook = nbformat.reads(path.read_text(), as_version=4)
+    else:
+        notebook = jupytext.reads(path.read_text(), fmt="py:percent")
+    found = enumerate(notebook.cells, 1)
+    return [(number, cell.source) for number, cell in found if cell.cell_type == "code"]
+
+
+def answers_in(path: Path, found: Iterable[tuple[int, str]]) -> list[tuple[str, str]]:
+    read = [of_cell(path, number, source) for number, source in found]
+    return [(answer.exercise, answer.source) for answer in read if answer]
+
+
 def answers_of(path: Path) -> list[tuple[str, str]]:
     data = path.read_bytes()
     found = cells.of_notebook(data) if path.suffix == ".ipynb" else cells.of_script(data)
-    read = [of_cell(path, number, source) for number, source in found]
-    return [(answer.exercise, answer.source) for answer in read if answer]
+    return answers_in(path, found)
 
 
 @pytest.mark.parametrize("folder", ["solutions", "exercises", "notebooks"])
 @pytest.mark.parametrize("name", NOTEBOOKS)
 @pytest.mark.parametrize("ending", [".ipynb", ".py"])
-def test_the_courses_answers_are_read_as_by_its_own_check(folder, name, ending):
+def test_the_courses_answers_are_those_that_the_libraries_find(folder, name, ending):
     path = (CHECKOUT / folder / name).with_suffix(ending)
-    expected = [(answer.exercise, answer.source) for answer in answers.read(path)]
+    expected = answers_in(path, cells_by_the_libraries(path))
     assert answers_of(path) == expected
     assert bool(expected) == (folder != "notebooks")
 
@@ -69,7 +82,8 @@ def test_a_script_is_cut_as_jupytext_cuts_it(tmp_path_factory, parts):
         text += "\n".join(lines) + "\n"
     path = tmp_path_factory.mktemp("script") / "a.py"
     path.write_text(text)
-    expected = [(answer.exercise, answer.source.rstrip()) for answer in answers.read(path)]
+    found = answers_in(path, cells_by_the_libraries(path))
+    expected = [(exercise, source.rstrip()) for exercise, source in found]
     assert [(exercise, source.rstrip()) for exercise, source in answers_of(path)] == expected
 
 

@@ -1,0 +1,19 @@
+"""An answer as a module: in a notebook's kernel, and on each rank."""
+
+import linecache
+import sys
+from types import ModuleType
+
+
+def as_module(source: str, filename: str) -> ModuleType:
+    """Execute `source`, Python text, as the module `answer`; tracebacks show its lines.
+
+    The name is not `__main__`, so that an answer which is also a script does not start its main.
+    Raises whatever the answer raises.
+    """
+    module = ModuleType("answer")
+    module.__file__ = filename
+    sys.modules["answer"] = module  # dataclasses and pickling look a class's module up there
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    exec(compile(source, filename, "exec", dont_inherit=True), module.__dict__)
+    return module
