@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+import hpml
 from hpml.paths import CHECKOUT
 
 STAND_IN = r"""#!/usr/bin/env bash
@@ -393,6 +394,16 @@ def test_a_python_that_does_not_run_or_is_too_old_is_passed_over(machine):
     assert "pyenv" not in done.stderr
     assert f"{good} -m venv" in machine.log.read_text()
     assert f"{old} -m venv" not in machine.log.read_text()
+
+
+def test_the_version_is_printed_where_nothing_else_works(machine):
+    (machine.root / "requirements.lock").unlink()  # and there is no Python
+    done = machine.run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"hpml {hpml.__version__}\n", "")
+
+
+def test_a_commands_own_version_is_the_commands(with_python):
+    assert with_python.run("lab", "--version").stdout == "<lab><--version>"
 
 
 def test_a_lacking_compiler_is_said_and_does_not_stop(with_python):

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hpml.bench import grade, made_up
-from hpml.cli import bench_command
+from hpml.cli import bench_grading_command
 from hpml.course import day
 from hpml.errors import UserError
 from hpml.grading import sandbox
@@ -19,7 +19,7 @@ needs_sandbox = pytest.mark.skipif(sandbox.missing() is not None, reason=str(san
 def test_it_grades_the_same_files_with_nbgrader_and_with_more_and_more_workers(tmp_path):
     file = tmp_path / "grade.json"
     words = ["--people", "2", "--class", "0", "--only", "process_group", "--json", str(file)]
-    ended = CliRunner().invoke(bench_command.app, ["grade", *words])
+    ended = CliRunner().invoke(bench_grading_command.app, ["grade", *words])
     assert ended.exit_code == 0, ended.output
     written = json.loads(file.read_text())
     first, *others = written["rows"]

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 import typer
@@ -51,6 +52,10 @@ def test_help_names_every_command_with_what_it_does():
 
 def test_no_arguments_is_a_call_for_help():
     assert hpml().stdout == hpml("--help").stdout
+
+
+def test_the_version_is_the_packages():
+    assert hpml("--version").stdout == f"hpml {version('hpml')}\n"
 
 
 def test_help_imports_nothing_slow():

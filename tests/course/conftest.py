@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpml.course import build, day
+from hpml.course import build, day, release
 
 COURSE = """
 title = "A day"
@@ -139,3 +139,15 @@ def unbuilt(tmp_path: Path) -> day.Day:
     """A course with nothing but its sources."""
     (tmp_path / "unbuilt").mkdir()
     return lay_out(tmp_path / "unbuilt")
+
+
+@pytest.fixture(scope="session")
+def made() -> dict[str, release.File]:
+    """The files of a release of the course."""
+    return release.files(day.load())
+
+
+@pytest.fixture(scope="session")
+def released(made, tmp_path_factory) -> Path:
+    """A release's folder."""
+    return release.write(made, tmp_path_factory.mktemp("release"))[0]

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hpml.bench import attacks
-from hpml.cli import bench_command
+from hpml.cli import bench_grading_command
 from hpml.errors import UserError
 from hpml.grading import batch, intake, sandbox
 from hpml.ranks import launch, warm
@@ -222,13 +222,13 @@ def test_the_command_fails_where_points_were_given(monkeypatch, tmp_path):
     monkeypatch.setattr(attacks, "run", lambda *_args, **_options: given)
     file = tmp_path / "attacks.json"
     words = ["attacks", "--only", "01_exit_when_called", "--json", str(file)]
-    ended = CliRunner().invoke(bench_command.app, words)
+    ended = CliRunner().invoke(bench_grading_command.app, words)
     assert ended.exit_code == 1, ended.output
     values = {row["name"]: row["values"] for row in json.loads(file.read_text())["rows"]}
     assert values["attacks tried"] == [1]
     assert values["unearned points given"] == [2]
     monkeypatch.setattr(attacks, "run", lambda *_a, **_o: replace(given, unearned={}))
-    assert CliRunner().invoke(bench_command.app, words).exit_code == 0
+    assert CliRunner().invoke(bench_grading_command.app, words).exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from hpml import __version__
 from hpml.errors import USAGE, UserError
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -28,6 +30,7 @@ class Command:
     passes_on: bool = False
     own_help: bool = False
     keeps_dashes: bool = False
+    instructors: str = ""  # the module with the rest of a group, which a release leaves out
 
 
 COMMANDS = {
@@ -64,7 +67,13 @@ COMMANDS = {
         passes_on=True,
         keeps_dashes=True,
     ),
-    "bench": Command("bench_command", "app", "Benchmarks, as ratios.", "Measuring"),
+    "bench": Command(
+        "bench_command",
+        "app",
+        "Benchmarks, as ratios.",
+        "Measuring",
+        instructors="bench_grading_command",
+    ),
     "test": Command(
         "test_command", "run_tests", "Run every test.", "Making the course", passes_on=True
     ),
@@ -79,12 +88,13 @@ COMMANDS = {
     ),
 }
 
+
+def _is_here(module: str) -> bool:
+    return Path(__file__).with_name(f"{module}.py").is_file()
+
+
 # A release for learners comes without the files that make and grade the course.
-COMMANDS = {
-    name: command
-    for name, command in COMMANDS.items()
-    if Path(__file__).with_name(f"{command.module}.py").is_file()
-}
+COMMANDS = {name: command for name, command in COMMANDS.items() if _is_here(command.module)}
 
 
 def application(wanted: str | None) -> typer.Typer:
@@ -95,11 +105,13 @@ def application(wanted: str | None) -> typer.Typer:
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
     )
-    app.callback()(lambda: None)  # a group, however few commands there are
+    app.callback()(_options)
     for name, command in COMMANDS.items():
         function = _placeholder
         if name == wanted:
             function = getattr(import_module(f"{__name__}.{command.module}"), command.function)
+            if command.instructors and _is_here(command.instructors):
+                import_module(f"{__name__}.{command.instructors}")
         if isinstance(function, typer.Typer):
             app.add_typer(function, name=name, help=command.help, rich_help_panel=command.panel)
         else:
@@ -138,6 +150,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code == INTERRUPTED:  # some versions of typer return it, others raise
         print("hpml: interrupted", file=sys.stderr)
     sys.exit(code if type(code) is int else 0)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hpml {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Which version this is."
+        ),
+    ] = False,
+) -> None:
+    """What stands before a command. That this is there makes a group of however few commands."""
 
 
 def _placeholder() -> None:

@@ -1,11 +1,12 @@
-"""`./hpml bench NAME`: measure, print a table of ratios with their conditions, write it as JSON."""
+"""`./hpml bench NAME`: measure, print a table of ratios with their conditions, write it as JSON.
+
+What measures the grader is in bench_grading_command.py.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from hpml.errors import FAILED
 
 if TYPE_CHECKING:
     from hpml.bench.table import Table
@@ -39,9 +40,9 @@ def bench_train(
     from hpml.bench import train
 
     if backends is not None:
-        _give(train.compare(data, backends.split(","), rounds), json)
+        give(train.compare(data, backends.split(","), rounds), json)
     else:
-        _give(train.bench(data, rounds=rounds, seeds=range(seeds)), json)
+        give(train.bench(data, rounds=rounds, seeds=range(seeds)), json)
 
 
 @app.command("check")
@@ -52,7 +53,7 @@ def bench_check(
     """How long a verdict takes, beside the same ranks under torchrun."""
     from hpml.bench.check import bench as measure
 
-    _give(measure(rounds), json)
+    give(measure(rounds), json)
 
 
 @app.command("network")
@@ -63,7 +64,7 @@ def bench_network(
     """What emulated links let through, and what a launch with a network costs."""
     from hpml.bench.network import bench as measure
 
-    _give(measure(rounds), json)
+    give(measure(rounds), json)
 
 
 @app.command("allreduce")
@@ -78,7 +79,7 @@ def bench_allreduce(
     """All-reduce by each algorithm, beside Gloo's and MPI's, against the bound and the model."""
     from hpml.bench.allreduce import bench as measure
 
-    _give(measure(rounds, link or ("1gbit",)), json)
+    give(measure(rounds, link or ("1gbit",)), json)
 
 
 @app.command("fusion")
@@ -89,49 +90,10 @@ def bench_fusion(
     """Horovod's tensor fusion: 200 small tensors with it and without, over slow links."""
     from hpml.bench.fusion import bench as measure
 
-    _give(measure(rounds), json)
+    give(measure(rounds), json)
 
 
-@app.command("attacks")
-def bench_attacks(
-    json: JSON = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Submissions at a time.")] = 2,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="This attack only.")
-    ] = None,
-) -> None:
-    """Hostile submissions among honest ones: points given, others harmed, honest marked down."""
-    from hpml.bench.attacks import bench as measure
-
-    table, good = measure(jobs, names=only or ())
-    _give(table, json)
-    if not good:
-        raise typer.Exit(FAILED)
-
-
-@app.command("grade")
-def bench_grade(
-    json: JSON = None,
-    people: Annotated[
-        int | None, typer.Option(min=1, help="Full submissions; default: three for each core.")
-    ] = None,
-    by_nbgrader: Annotated[
-        int, typer.Option("--nbgrader", min=1, help="As many of them for nbgrader: minutes each.")
-    ] = 1,
-    class_size: Annotated[
-        int, typer.Option("--class", min=0, help="People in the mixed class; 0 leaves it out.")
-    ] = 200,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Submissions of this exercise only.")
-    ] = None,
-) -> None:
-    """Submissions per minute beside nbgrader autograde; a class, and the memory it takes."""
-    from hpml.bench.grade import bench as measure
-
-    _give(measure(people, by_nbgrader, class_size, only or ()), json)
-
-
-def _give(table: "Table", json: Path | None) -> None:
+def give(table: "Table", json: Path | None) -> None:
     table.show()
     if json:
         table.write(json)

@@ -132,8 +132,7 @@ def _open(root: Path, path: Path) -> NotebookRun:
     try:
         return open_notebook(root / path)
     except FileNotFoundError:
-        remedy = "restore it from the repository, or run ./hpml build"
-        raise UserError(f"{path} is missing: {remedy}") from None
+        raise UserError(f"{path} is missing: restore it from the repository") from None
     except (nbformat.reader.NotJSONError, nbformat.ValidationError, UnicodeDecodeError) as error:
         first = str(error).strip().splitlines()[0][:120]
         raise UserError(f"{path} is not a notebook: {first}") from None

@@ -1,0 +1,47 @@
+"""`./hpml bench attacks` and `./hpml bench grade`: for instructors, and so not in a release."""
+
+from typing import Annotated
+
+import typer
+
+from hpml.cli.bench_command import JSON, app, give
+from hpml.errors import FAILED
+
+
+@app.command("attacks")
+def bench_attacks(
+    json: JSON = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Submissions at a time.")] = 2,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="This attack only.")
+    ] = None,
+) -> None:
+    """Hostile submissions among honest ones: points given, others harmed, honest marked down."""
+    from hpml.bench.attacks import bench as measure
+
+    table, good = measure(jobs, names=only or ())
+    give(table, json)
+    if not good:
+        raise typer.Exit(FAILED)
+
+
+@app.command("grade")
+def bench_grade(
+    json: JSON = None,
+    people: Annotated[
+        int | None, typer.Option(min=1, help="Full submissions; default: three for each core.")
+    ] = None,
+    by_nbgrader: Annotated[
+        int, typer.Option("--nbgrader", min=1, help="As many of them for nbgrader: minutes each.")
+    ] = 1,
+    class_size: Annotated[
+        int, typer.Option("--class", min=0, help="People in the mixed class; 0 leaves it out.")
+    ] = 200,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Submissions of this exercise only.")
+    ] = None,
+) -> None:
+    """Submissions per minute beside nbgrader autograde; a class, and the memory it takes."""
+    from hpml.bench.grade import bench as measure
+
+    give(measure(people, by_nbgrader, class_size, only or ()), json)
