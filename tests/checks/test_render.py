@@ -58,3 +58,17 @@ def test_stacks_are_shown_on_request_in_text_and_folded_in_html():
     assert "rank 1 of 2" not in as_text(FAILED)
     assert "rank 1 of 2" in as_text(FAILED, stacks=True)
     assert "<details><summary>where rank 1 of 2 stood</summary>" in as_html(FAILED)
+
+
+def test_what_was_expected_follows_what_was_seen():
+    claim = dataclasses.replace(FAILED.claims[1], message="rank 1 has 3", expected="7")
+    verdict = dataclasses.replace(FAILED, claims=(claim,))
+    assert "with 2 ranks: rank 1 has 3, expected 7" in as_text(verdict)
+    assert "with 2 ranks: rank 1 has 3, expected 7" in as_html(verdict)
+
+
+def test_a_world_size_is_named_only_where_claims_were_judged():
+    claims = tuple(dataclasses.replace(c, message="not judged") for c in FAILED.claims[1:])
+    text = as_text(dataclasses.replace(FAILED, claims=claims, cause="hang"))
+    assert "not judged" in text
+    assert "with 2 ranks" not in text

@@ -25,7 +25,7 @@ def total(value):
 def _sum_is_right(run):
     for rank, value in enumerate(run.values):
         if value != run.expected:
-            return Problem(f"rank {rank} has {value}, the sum is {run.expected}", "wrong")
+            return Problem(f"rank {rank} has {value}", "wrong", expected=f"the sum {run.expected}")
     return None
 
 
@@ -64,7 +64,9 @@ def test_a_claim_that_fails_has_message_hint_and_the_smallest_world_size():
         "Which collective adds?",
         2,
     )
-    assert "the sum is" in failed.message
+    assert failed.message.startswith("rank ")
+    assert failed.expected.startswith("the sum ")
+    assert verdict.cause == "claims"
     assert held.passed
 
 
@@ -75,10 +77,15 @@ def test_the_same_seed_gives_the_same_verdict_and_another_seed_other_inputs():
 
 
 @pytest.mark.parametrize(
-    ("source", "headline", "hint"),
+    ("source", "headline", "hint", "cause"),
     [
-        ("", "total: the answer is empty", "start"),
-        ("%%answer total\n\n", "total: your answer does not define total", "start"),
+        ("", "total: the answer is empty", "start", "unwritten"),
+        (
+            "%%answer total\n\n",
+            "total: your answer does not define total",
+            "start",
+            "missing name",
+        ),
         (
             RIGHT.replace(
                 "    result = torch.tensor([value])\n", "    raise NotImplementedError()\n"
@@ -86,10 +93,12 @@ def test_the_same_seed_gives_the_same_verdict_and_another_seed_other_inputs():
             "total is not written yet: put your code where `raise NotImplementedError()` stands, "
             "line 5 of your answer",
             "start",
+            "unwritten",
         ),
         (
             RIGHT.replace("def total(value):", "def total(value:"),
             "with 1 rank: rank 0 raised SyntaxError: '(' was never closed (line 4 of your answer)",
+            "raised",
             "raised",
         ),
         (
@@ -97,14 +106,18 @@ def test_the_same_seed_gives_the_same_verdict_and_another_seed_other_inputs():
             "with 2 ranks: rank 0 waits in barrier (call 1, line 6 of your answer); "
             "rank 1 has made no call at all and returned",
             "hang",
+            "hang",
         ),
     ],
 )
-def test_an_answer_that_cannot_be_judged_gets_a_sentence_and_no_points(source, headline, hint):
+def test_an_answer_that_cannot_be_judged_gets_a_sentence_and_no_points(
+    source, headline, hint, cause
+):
     verdict = judge(CHECK, source)
     assert verdict.status == "failed"
     assert verdict.earned == 0
     assert verdict.headline == headline
+    assert verdict.cause == cause
     assert {claim.hint_key for claim in verdict.claims} == {hint}
 
 
@@ -115,6 +128,7 @@ def test_a_fault_of_the_check_is_not_the_answers():
     check = dataclasses.replace(CHECK, claims=(Claim("broken", 2, broken),))
     verdict = judge(check, RIGHT)
     assert verdict.status == "not gradable"
+    assert verdict.cause == "ours"
     assert "not your answer's fault: KeyError: 'ours'" in verdict.headline
 
 

@@ -104,6 +104,7 @@ def test_an_answer_that_kills_what_runs_it_is_wrong_and_costs_no_other():
     killed, other = record.results
     assert (killed.status, killed.earned, killed.attempts) == ("failed", 0, 2)
     assert killed.headline == "the answer ended the processes that ran it"
+    assert killed.cause == "killed"
     assert all(not claim.passed for claim in killed.claims)
     assert other.status == "passed"
 
@@ -117,6 +118,7 @@ def test_an_answer_that_takes_too_much_is_wrong_and_the_next_has_a_new_sandbox()
     taken, other = record.results
     assert (taken.status, taken.earned) == ("failed", 0)
     assert taken.headline == "the answer was ended: it used more than 1500 MiB of memory"
+    assert taken.cause == "killed"
     assert other.status == "passed"
 
 
@@ -139,6 +141,7 @@ def test_where_the_course_s_own_solution_fails_too_nobody_is_marked_down():
     (result,) = record.results
     assert (result.status, result.attempts) == ("not gradable", 2)
     assert "not your answer's fault" in result.headline
+    assert result.cause == "ours"
     assert not record.complete
 
 
@@ -149,6 +152,7 @@ def test_where_the_course_s_own_solution_passes_the_fault_is_the_answer_s():
     (result,) = record.results
     assert (result.status, result.earned) == ("failed", 0)
     assert "RuntimeError" in result.headline
+    assert result.cause == "refused"
 
 
 def test_what_was_refused_and_what_the_grader_failed_at():
@@ -158,6 +162,7 @@ def test_what_was_refused_and_what_the_grader_failed_at():
     assert record.refused == refused.refused
     failed = could_not(Judge(COURSE, ("hello_ranks", "ddp")), refused, "it broke")
     assert [result.status for result in failed.results] == ["not gradable"] * 2
+    assert {result.cause for result in failed.results} == {"ours"}
     assert failed.earned == 0
     assert not failed.complete
 

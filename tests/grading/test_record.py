@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from hpml.checks.verdict import ClaimResult
+from hpml.checks.verdict import Cause, ClaimResult
 from hpml.errors import UserError
 from hpml.grading import record as records
 from hpml.grading.record import Picture, Record, Result
@@ -32,11 +32,11 @@ def test_a_record_reads_back_as_it_was_written(
     path.read_text(encoding="utf-8")  # no lone surrogate in it
 
 
-def _described(kind: type, schema: dict[str, Any]) -> None:
-    """Every field of a dataclass, and no other, is in the schema; so for what it consists of."""
-    fields = typing.get_type_hints(kind)
+def _described(kind: type, schema: dict[str, Any], without: Set[str] = frozenset()) -> None:
+    """Every field of a dataclass but those `without`, and no other, is in the schema."""
+    fields = typing.get_type_hints(kind).keys() - without
     derived = {"points", "earned"} if kind is Record else set()
-    assert set(schema["properties"]) == set(fields) | derived
+    assert set(schema["properties"]) == fields | derived
     assert set(schema["required"]) == set(schema["properties"])
     assert schema["additionalProperties"] is False
 
@@ -46,9 +46,10 @@ def test_the_schema_has_every_field_and_no_other() -> None:
     result = SCHEMA["properties"]["results"]["items"]
     _described(Record, SCHEMA)
     _described(Result, result)
-    _described(ClaimResult, result["properties"]["claims"]["items"])
+    _described(ClaimResult, result["properties"]["claims"]["items"], without={"expected"})
     _described(Picture, result["properties"]["pictures"]["items"])
     assert set(result["properties"]["status"]["enum"]) == set(typing.get_args(records.Status))
+    assert set(result["properties"]["cause"]["enum"]) == set(typing.get_args(Cause))
 
 
 def test_the_sums_are_written_too(record: Callable[..., Record]) -> None:
@@ -63,7 +64,7 @@ def test_the_sums_are_written_too(record: Callable[..., Record]) -> None:
         (lambda data: data.update(person="../ada"), "person: '../ada' does not match"),
         (lambda data: data.update(person=".."), "person: '..' does not match"),
         (lambda data: data.update(unsafe="no"), "unsafe: 'no' is not of type 'boolean'"),
-        (lambda data: data.update(format="hpml-record-9"), "format: 'hpml-record-1' was expected"),
+        (lambda data: data.update(format="hpml-record-9"), "format: 'hpml-record-2' was expected"),
         (lambda data: data["results"][2].update(status="great"), "results/2/status: 'great'"),
         (lambda data: data["results"][0].update(earned=-1), "results/0/earned: -1 is less"),
         (lambda data: data["results"][0].update(bonus=5), "'bonus' was unexpected"),
@@ -84,6 +85,15 @@ def test_what_the_schema_does_not_have_is_refused_by_name(
         records.read(path)
     assert str(path) in str(refusal.value)
     assert says in str(refusal.value)
+
+
+def test_a_record_of_an_earlier_form_is_refused_in_one_line(
+    record: Callable[..., Record], tmp_path: Path
+) -> None:
+    path = tmp_path / "ada.json"
+    path.write_text(json.dumps({**record().as_json(), "format": "hpml-record-1"}))
+    with pytest.raises(UserError, match=r"ada\.json: a record of an earlier hpml .*another --out"):
+        records.read(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 10**6, b"NaN"])

@@ -24,10 +24,17 @@ from hpml.ranks.flavour import Flavour, order
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a claim does not hold: what was seen (a sentence with figures), and which hint helps."""
+    """Why a claim does not hold: what was seen, what was expected, and which hint helps.
 
-    message: str
+    The inputs of a grading are the same for a whole class, so what an answer should have computed
+    from them stands in `expected` alone: a learner's own check shows "MESSAGE, expected EXPECTED",
+    and nothing that is handed back after grading shows more than `message`. What the exercise's
+    text states (a dtype, a length, a bound) may stand in either.
+    """
+
+    message: str  # a sentence with figures, and without the value that was expected
     hint: str  # a key of Check.hints
+    expected: str = ""  # "3.5", "shape (4,)": it follows the word "expected"
 
 
 @dataclass(frozen=True)

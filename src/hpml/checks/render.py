@@ -1,40 +1,39 @@
 """A verdict as people read it: text for a terminal, HTML for a notebook. Both escape everything."""
 
 import textwrap
+from collections.abc import Sequence
 from html import escape
 
-from hpml.checks.verdict import ClaimResult, Verdict
+from hpml.checks.verdict import Cause, ClaimResult, Verdict
+from hpml.files.sanitize import plain
 
 WIDTH = 96
 _MARKS = {"passed": "✓", "failed": "✗", "not gradable": "?"}
 
 
-def _plain(text: str) -> str:
-    """`text` without characters that could redraw a terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+def explained(
+    claims: Sequence[ClaimResult], cause: Cause, expected: bool
+) -> list[tuple[ClaimResult, str, str]]:
+    """Each claim with its message and hint, left out where the one before has the same.
 
-
-def told_once(claims: tuple[ClaimResult, ...]) -> list[tuple[ClaimResult, str, str]]:
-    """Each claim with its message and hint, left out where the one before said the same."""
-    rows, message, hint = [], "", ""
+    A message names the world size at which the claim, judged by itself, did not hold. What should
+    have been seen is in it where `expected`.
+    """
+    rows, before = [], ClaimResult("", True, 0)
     for claim in claims:
-        rows.append(
-            (
-                claim,
-                claim.message if claim.message != message else "",
-                claim.hint if claim.hint != hint else "",
-            )
-        )
+        same = (claim.message, claim.expected) == (before.message, before.expected)
+        message = "" if same else _sentence(claim, cause, expected)
+        rows.append((claim, message, claim.hint if claim.hint != before.hint else ""))
         if not claim.passed:
-            message, hint = claim.message, claim.hint
+            before = claim
     return rows
 
 
-def said(claim: ClaimResult, message: str) -> str:
-    """The message with the world size at which the claim did not hold."""
-    if claim.world_size is None or not message or message.startswith("not judged"):
+def _sentence(claim: ClaimResult, cause: Cause, expected: bool) -> str:
+    message, ranks = claim.full_message if expected else claim.message, claim.world_size
+    if cause != "claims" or ranks is None or not message:
         return message
-    return f"with {claim.world_size} rank{'s' if claim.world_size > 1 else ''}: {message}"
+    return f"with {ranks} rank{'s' if ranks > 1 else ''}: {message}"
 
 
 def as_text(verdict: Verdict, stacks: bool = False) -> str:
@@ -47,23 +46,23 @@ def as_text(verdict: Verdict, stacks: bool = False) -> str:
     lines = [f"{title:<{WIDTH - len(score) - 1}} {score}"]
     if verdict.status != "passed":
         lines += textwrap.wrap(
-            _plain(verdict.headline), WIDTH - 2, initial_indent="  ", subsequent_indent="  "
+            plain(verdict.headline), WIDTH - 2, initial_indent="  ", subsequent_indent="  "
         )
-    for claim, message, hint in told_once(verdict.claims):
+    for claim, message, hint in explained(verdict.claims, verdict.cause, expected=True):
         points = f"{claim.earned}/{claim.points}"
         mark = "✓" if claim.passed else "✗" if claim.judged else "?"
         lines.append(f"  {mark} {claim.name:<{WIDTH - 5 - len(points)}} {points}")
-        for label, text in (("", said(claim, message)), ("hint: ", hint)):
+        for label, text in (("", message), ("hint: ", hint)):
             if text:
                 lines += textwrap.wrap(
-                    label + _plain(text),
+                    label + plain(text),
                     WIDTH - 6,
                     initial_indent=" " * 6,
                     subsequent_indent=" " * (6 + len(label)),
                 )
     if stacks:
         for rank, text in verdict.stacks.items():
-            lines += ["", f"  {rank}:", textwrap.indent(_plain(text).rstrip(), "    ")]
+            lines += ["", f"  {rank}:", textwrap.indent(plain(text).rstrip(), "    ")]
     return "\n".join(lines)
 
 
@@ -88,11 +87,11 @@ def as_html(verdict: Verdict) -> str:
     """The verdict as an HTML table; stacks, if there are any, behind a fold."""
     tone = _TONES[verdict.status]
     rows = []
-    for claim, message, hint in told_once(verdict.claims):
+    for claim, message, hint in explained(verdict.claims, verdict.cause, expected=True):
         mark = "✓" if claim.passed else "✗" if claim.judged else "?"
         notes = "".join(
-            f'<div class="m">{label}{escape(_plain(text))}</div>'
-            for label, text in (("", said(claim, message)), ("<b>Hint.</b> ", hint))
+            f'<div class="m">{label}{escape(plain(text))}</div>'
+            for label, text in (("", message), ("<b>Hint.</b> ", hint))
             if text
         )
         rows.append(
@@ -102,10 +101,10 @@ def as_html(verdict: Verdict) -> str:
         )
     headline = ""
     if verdict.status != "passed":
-        headline = f"<div>{escape(_plain(verdict.headline))}</div>"
+        headline = f"<div>{escape(plain(verdict.headline))}</div>"
     stacks = "".join(
         f"<details><summary>where {escape(rank)} stood</summary>"
-        f"<pre>{escape(_plain(text))}</pre></details>"
+        f"<pre>{escape(plain(text))}</pre></details>"
         for rank, text in verdict.stacks.items()
     )
     return (

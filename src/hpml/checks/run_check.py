@@ -10,7 +10,7 @@ from typing import Any
 from hpml.answer import as_python
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.registry import find
-from hpml.checks.verdict import ClaimResult, Verdict
+from hpml.checks.verdict import Cause, ClaimResult, Verdict
 from hpml.errors import UserError
 from hpml.ranks import Evidence, launch
 from hpml.ranks.warm import ServerDied
@@ -86,7 +86,7 @@ def examine(
     seed = secrets.randbelow(2**31) if seed is None else seed
     source = as_python(source)
     if not source.strip():
-        return Examined(_unwritten(check, f"{check.id}: the answer is empty", seed))
+        return Examined(_unwritten(check, f"{check.id}: the answer is empty", seed, "unwritten"))
     runs: list[Run] = []
     plays = [(world, False) for world in sorted(worlds or check.worlds)]
     if delayed:
@@ -197,7 +197,16 @@ def _failed(check: Check, claim: Claim, problem: Problem, run: Run | None) -> Cl
     message, world = problem.message, None
     if run is not None:
         message, world = f"{WAITS if run.delayed else ''}{message}", run.world_size
-    return ClaimResult(claim.name, False, claim.points, message, hint, problem.hint, world)
+    return ClaimResult(
+        claim.name,
+        False,
+        claim.points,
+        message,
+        hint,
+        problem.hint,
+        world,
+        expected=problem.expected,
+    )
 
 
 def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
@@ -212,11 +221,11 @@ def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
                 f"{check.id} is not written yet: put your code where "
                 f"`raise NotImplementedError()` stands{where}",
                 seed,
+                "unwritten",
             )
         if raised.kind == "_MissingName":
-            return _unwritten(
-                check, f"{check.id}: your answer does not define {raised.message}", seed
-            )
+            headline = f"{check.id}: your answer does not define {raised.message}"
+            return _unwritten(check, headline, seed, "missing name")
     ranks = f"{evidence.world_size} rank{'s' if evidence.world_size > 1 else ''}"
     headline = f"with {ranks}: {WAITS if run.delayed else ''}{diagnosis.sentence}"
     problem = Problem("not judged: the ranks did not all return", diagnosis.kind)
@@ -225,13 +234,13 @@ def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
         for claim in check.claims
     )
     stacks = {f"rank {rank} of {evidence.world_size}": t for rank, t in diagnosis.stacks.items()}
-    return Verdict(check.id, check.title, "failed", claims, headline, seed, stacks)
+    return Verdict(check.id, check.title, "failed", claims, headline, seed, stacks, diagnosis.kind)
 
 
-def _unwritten(check: Check, headline: str, seed: int) -> Verdict:
+def _unwritten(check: Check, headline: str, seed: int, cause: Cause) -> Verdict:
     problem = Problem("nothing to judge yet", "start")
     claims = tuple(_failed(check, claim, problem, None) for claim in check.claims)
-    return Verdict(check.id, check.title, "failed", claims, headline, seed)
+    return Verdict(check.id, check.title, "failed", claims, headline, seed, cause=cause)
 
 
 def _not_gradable(check: Check, why: str, seed: int) -> Verdict:
@@ -241,7 +250,7 @@ def _not_gradable(check: Check, why: str, seed: int) -> Verdict:
         for claim in check.claims
     )
     headline = f"{check.id} could not be graded, which is not your answer's fault: {why}"
-    return Verdict(check.id, check.title, "not gradable", claims, headline, seed)
+    return Verdict(check.id, check.title, "not gradable", claims, headline, seed, cause="ours")
 
 
 def _why(error: Exception, world: int) -> str:

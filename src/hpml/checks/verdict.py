@@ -3,6 +3,24 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+# What a verdict rests on. "claims": the ranks returned, and each claim was judged by itself.
+# "unwritten": there is no answer yet, only the stub or nothing. "missing name": it does not define
+# what the exercise asks for. "ours": a fault that is not the answer's. The others are
+# `hpml.ranks.evidence.Diagnosis.kind`: the launch ended so, and no claim was judged.
+Cause = Literal[
+    "claims",
+    "unwritten",
+    "missing name",
+    "hang",
+    "mismatch",
+    "raised",
+    "exited",
+    "killed",
+    "limit",
+    "refused",
+    "ours",
+]
+
 
 @dataclass(frozen=True)
 class ClaimResult:
@@ -11,15 +29,21 @@ class ClaimResult:
     name: str
     passed: bool
     points: int  # that the claim is worth
-    message: str = ""
+    message: str = ""  # what was seen
     hint: str = ""  # the text for the learner
     hint_key: str = ""  # which of the check's hints it is
     world_size: int | None = None  # the smallest world size at which it did not hold
     judged: bool = True  # False: this machine cannot tell, and `message` says why
+    expected: str = ""  # what should have been seen; for the learner's own check alone
 
     @property
     def earned(self) -> int:
         return self.points if self.passed else 0
+
+    @property
+    def full_message(self) -> str:
+        """What was seen and what was expected: for the learner's own check, and for authors."""
+        return f"{self.message}, expected {self.expected}" if self.expected else self.message
 
 
 @dataclass(frozen=True)
@@ -36,6 +60,7 @@ class Verdict:
     headline: str  # one sentence: why, leading with the cause
     seed: int
     stacks: dict[str, str] = field(default_factory=dict)  # "rank 1 of 4" -> text, for who asks
+    cause: Cause = "claims"
 
     @property
     def points(self) -> int:

@@ -188,7 +188,7 @@ def _prove_stub(day: Day, module: Module, check: Check, judge: Judge) -> Row:
         reason = f"it is {verdict.status}, expected to fail: {verdict.headline}"
     elif verdict.earned:
         reason = f"it earns {verdict.earned} points"
-    elif hint != "start" or "not written yet" not in verdict.headline:
+    elif hint != "start" or verdict.cause != "unwritten":
         reason = f"it does not say what to do (hint {hint or 'none'}): {verdict.headline}"
     else:
         reason = ""
@@ -207,9 +207,9 @@ def _prove_solution(day: Day, module: Module, check: Check, judge: Judge) -> Row
     if verdict.nothing_failed:  # and so, not all of it could be judged
         return replace(row, shows=f"{shows}; {_unjudged(verdict)}")
     missed = next((claim for claim in verdict.claims if not claim.passed), None)
-    what = f"{missed.name}: {missed.message}" if missed else verdict.headline
+    what = f"{missed.name}: {missed.full_message}" if missed else verdict.headline
     at = f" at world size {missed.world_size}" if missed and missed.world_size else ""
-    cause = "" if verdict.headline.endswith("claims hold") else f"{verdict.headline}; "
+    cause = "" if verdict.cause == "claims" else f"{verdict.headline}; "
     return replace(row, shows=shows, reason=f"{verdict.status}{at}: {cause}{what}")
 
 
@@ -243,8 +243,8 @@ def _prove_wrong_by(path: Path, check: Check, judge: Judge) -> Row:
         if verdict.status == "not gradable":
             reason = verdict.headline
     elif seen != wants["hint"]:
-        reason = f"its hint is {seen!r}, meant was {wants['hint']!r}: {failed[0].message}"
-        if verdict.headline and not verdict.headline.endswith("claims hold"):
+        reason = f"its hint is {seen!r}, meant was {wants['hint']!r}: {failed[0].full_message}"
+        if verdict.cause != "claims":
             reason += f" ({verdict.headline})"
     elif wants.get("claim", failed[0].name) != failed[0].name:
         reason = f"the first claim to fail is {failed[0].name!r}, meant was {wants['claim']!r}"

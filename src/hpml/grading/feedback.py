@@ -24,8 +24,7 @@ from hpml.checks.verdict import ClaimResult
 from hpml.course.day import Day
 from hpml.files.sanitize import cut, plain
 from hpml.grading import marks
-from hpml.grading.handed_back import without_expected
-from hpml.grading.record import Picture, Record, missed
+from hpml.grading.record import Picture, Record, Result, missed
 
 LONGEST = 30_000  # characters of an answer that are shown
 PRINTED = 4_000  # of what it printed
@@ -133,12 +132,9 @@ def _image(picture: Picture) -> str:
     return f"data:image/svg+xml;base64,{encoded}"
 
 
-def _claims(claims: tuple[ClaimResult, ...]) -> list[tuple[ClaimResult, str, str]]:
-    """Each claim with its message and hint, said once where several share them."""
-    return [
-        (claim, render.said(claim, without_expected(message)), hint)
-        for claim, message, hint in render.told_once(claims)
-    ]
+def _claims(result: Result) -> list[tuple[ClaimResult, str, str]]:
+    """Each claim with its message and hint, once where several share them."""
+    return render.explained(result.claims, result.cause, expected=False)
 
 
 def _sentence(text: str) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hpml.files.sanitize import cut, one_line, plain
-from hpml.grading.handed_back import without_expected
 from hpml.grading.marks import UNSAFE
 from hpml.grading.record import Record, Result, write_whole
 
@@ -83,7 +82,7 @@ def _tests(result: Result, number: str) -> list[dict[str, Any]]:
                 part
                 for part in (
                     result.headline if place == 1 and result.status != "passed" else "",
-                    without_expected(claim.message),
+                    claim.message,
                     f"Hint: {claim.hint}" if claim.hint else "",
                 )
                 if part

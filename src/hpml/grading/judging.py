@@ -17,7 +17,7 @@ from pathlib import Path
 from hpml import answer as answers
 from hpml.checks import find
 from hpml.checks.run_check import Examined, examine
-from hpml.checks.verdict import Verdict
+from hpml.checks.verdict import Cause, Verdict
 from hpml.course.day import Day
 from hpml.grading.picture import picture_of
 from hpml.grading.record import Picture, Record, Result
@@ -86,9 +86,9 @@ class Judge:
                 boxes.renew()
         verdict = examined.verdict
         if exceeded:
-            verdict = _theirs(verdict, f"the answer was ended: {exceeded}")
+            verdict = _theirs(verdict, f"the answer was ended: {exceeded}", "killed")
         elif examined.error is not None and self._control(exercise, boxes):
-            verdict = _theirs(verdict, _what_it_did(examined.error))
+            verdict = _theirs(verdict, *_what_it_did(examined.error))
         evidence = examined.evidence
         return Result(
             exercise=exercise,
@@ -106,6 +106,7 @@ class Judge:
             pictures=_pictures(examined),
             attempts=attempts,
             seconds=round(time.monotonic() - began, 3),
+            cause=verdict.cause,
         )
 
     def _control(self, exercise: str, boxes: "_Boxes") -> bool:
@@ -120,7 +121,9 @@ class Judge:
 def could_not(judge: Judge, submission: Submission, why: str) -> Record:
     """The record of a submission over which the grader itself failed: no marks, and no zeros."""
     results = tuple(
-        replace(_missing(judge.course, exercise, judge.seed, why), status="not gradable")
+        replace(
+            _missing(judge.course, exercise, judge.seed, why), status="not gradable", cause="ours"
+        )
         for exercise in judge.exercises
     )
     return _record(judge, submission, results, layers=(), seconds=0.0)
@@ -189,21 +192,23 @@ class _Boxes:
         self._box = None
 
 
-def _theirs(verdict: Verdict, headline: str) -> Verdict:
+def _theirs(verdict: Verdict, headline: str, cause: Cause) -> Verdict:
     """The verdict on an answer that could not be judged through its own doing."""
+    message = f"not judged: {headline}"
     claims = tuple(
-        replace(claim, passed=False, judged=True, message="not judged: " + headline)
+        replace(claim, passed=False, judged=True, message=message, expected="")
         for claim in verdict.claims
     )
-    return replace(verdict, status="failed", claims=claims, headline=headline)
+    return replace(verdict, status="failed", claims=claims, headline=headline, cause=cause)
 
 
-def _what_it_did(error: Exception) -> str:
+def _what_it_did(error: Exception) -> tuple[str, Cause]:
     if isinstance(error, warm.ServerDied):
-        return "the answer ended the processes that ran it"
+        return "the answer ended the processes that ran it", "killed"
     return (
         "what the answer returned does not have the form that is asked for "
-        f"({type(error).__name__}); the course's own solution was judged in the same way"
+        f"({type(error).__name__}); the course's own solution was judged in the same way",
+        "refused",
     )
 
 
@@ -219,6 +224,7 @@ def _missing(course: Day, exercise: str, seed: int, said: str) -> Result:
         headline=said,
         seed=seed,
         attempts=0,
+        cause="unwritten",
     )
 
 

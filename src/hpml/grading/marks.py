@@ -153,9 +153,10 @@ def _mark(result: Result) -> int | str:
 
 def _why(result: Result) -> str:
     """The headline, and what it was about a claim that kept it from being judged."""
-    said = [claim.message for claim in result.claims if not claim.judged and claim.message]
-    unsaid = [message for message in said if message != "could not be judged"]
-    return ": ".join([result.headline, *unsaid[:1]])
+    if result.cause != "claims":
+        return result.headline
+    messages = [claim.message for claim in result.claims if not claim.judged and claim.message]
+    return ": ".join([result.headline, *messages[:1]])
 
 
 def _have(count: int) -> str:

@@ -8,15 +8,16 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from hpml.checks.verdict import ClaimResult
+from hpml.checks.verdict import Cause, ClaimResult
 from hpml.errors import UserError
 
-FORMAT = "hpml-record-1"
+FORMAT = "hpml-record-2"
+EARLIER = ("hpml-record-1",)
 SCHEMA = Path(__file__).with_name("record.schema.json")
 
 Status = Literal["passed", "failed", "missing", "not gradable"]
@@ -34,7 +35,9 @@ class Picture:
 class Result:
     """One exercise of one person. "missing": no answer was there, or only the stub; 0 points.
 
-    "not gradable" is our fault, whatever `earned` says: such a mark is not to be published.
+    "not gradable" is our fault, whatever `earned` says: such a mark is not to be published. Its
+    claims are without what was expected, whatever they had: the inputs of a grading are the same
+    for a whole class, and what is made of a record is handed back.
     """
 
     exercise: str
@@ -52,6 +55,11 @@ class Result:
     pictures: tuple[Picture, ...] = ()
     attempts: int = 1
     seconds: float = 0.0
+    cause: Cause = "claims"  # what the verdict rests on
+
+    def __post_init__(self) -> None:
+        claims = tuple(replace(claim, expected="") for claim in self.claims)
+        object.__setattr__(self, "claims", claims)
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,9 @@ class Record:
     def as_json(self) -> dict[str, Any]:
         """Plain data that `record.schema.json` describes."""
         record = {**asdict(self), "points": self.points, "earned": self.earned}
+        for result in record["results"]:
+            for claim in result["claims"]:
+                del claim["expected"]  # which is empty, see Result
         return json.loads(json.dumps(record))  # tuples are lists there
 
 
@@ -100,6 +111,11 @@ def _validator() -> Any:
 
 def from_json(data: Any, where: str) -> Record:
     """A record from plain data. Raises UserError, naming `where`, for what the schema refuses."""
+    if isinstance(data, dict) and data.get("format") in EARLIER:
+        raise UserError(
+            f"{where}: a record of an earlier hpml ({data['format']}), with expected values in its "
+            "messages: grade into another --out"
+        )
     fault = next(iter(_validator().iter_errors(data)), None)
     if fault is not None:
         at = "/".join(map(str, fault.absolute_path)) or "the record"
