@@ -262,8 +262,8 @@ def descent(workers, highest, warm_steps=0):
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.training import draw
-from hpml.training.learning_rate import RULES
+from hpml.train import draw
+from hpml.train.learning_rate import RULES
 
 RATE = 0.035  # of one worker
 runs = {"1 worker": descent(1, RATE)}
@@ -302,7 +302,7 @@ publish_figure(
 # without waiting?*
 
 # %%
-from hpml.training.parallel_sgd import Update, asynchronous, synchronous
+from hpml.parallel_sgd.updates import Update, asynchronous, synchronous
 
 torch.manual_seed(3)
 inputs = torch.randn(4096, 2, dtype=torch.float64) * torch.tensor([1.0, 0.4])
@@ -390,7 +390,7 @@ def path(rule, workers, pause):
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.training.trajectory import trajectories
+from hpml.parallel_sgd.trajectory import trajectories
 
 setups = {"1 worker": (1, like_others), "2 workers": (2, like_others)}
 setups |= {"4 workers": (4, like_others), "4, one slow": (4, one_slow)}

@@ -39,7 +39,7 @@ from hpml.errors import UserError
 from hpml.ranks import launch
 from hpml.trace import horovod_timeline
 from hpml.trace import horovod_drawing as draw
-from hpml.training.frameworks.run import changes, lines_of_code, run, told
+from hpml.frameworks.run import changes, lines_of_code, run, told
 
 DATA = "SYNTHETIC images, not CIFAR-10" if load().synthetic else "CIFAR-10"
 FOLDER = Path(tempfile.mkdtemp(prefix="hpml-05-"))
@@ -49,7 +49,7 @@ TIMELINES.mkdir(exist_ok=True)
 # %% [markdown]
 # ## 1. From one process to many
 #
-# `hpml/training/frameworks/serial_torch.py` trains a small network on CIFAR-10 with one process, in
+# `hpml/frameworks/serial_torch.py` trains a small network on CIFAR-10 with one process, in
 # some twenty lines; `horovod_torch.py` beside it does the same with many. What follows is the
 # difference between the two files.
 #
@@ -492,7 +492,7 @@ print(f"parallel: {adasum(x, x).tolist()}, orthogonal: {adasum(x, y).tolist()}")
 # in a *state*, which is committed now and then.
 
 # %%
-from hpml.training.frameworks.run import source
+from hpml.frameworks.run import source
 
 print("@hvd" + source("elastic_torch").partition("@hvd")[2])
 
@@ -505,10 +505,10 @@ print("@hvd" + source("elastic_torch").partition("@hvd")[2])
 # %% tags=["nbval-ignore-output"]
 import time
 
-from hpml.training import elastic_horovod
+from hpml.frameworks import elastic_horovodrun
 
 short = {"HPML_EPOCHS": "8", "HPML_IMAGES": "1000"}
-with elastic_horovod.job("elastic_torch", environment=short) as job:
+with elastic_horovodrun.job("elastic_torch", environment=short) as job:
     job.wait_for("step 20: committed", limit=90)
     began = time.monotonic()
     lost = job.lose("127.0.0.1")
@@ -612,7 +612,7 @@ class Image(torch.utils.data.Dataset):
 
 # %% tags=["nbval-ignore-output"]
 from hpml.measure.loading import images_per_second
-from hpml.training.draw import ORANGE, SKY, speeds
+from hpml.train.draw import ORANGE, SKY, speeds
 
 GPU = 0.01  # seconds for a batch
 loaders = {f"tf.data, {name}": pipeline for name, pipeline in pipelines.items()}

@@ -36,9 +36,9 @@ from hpml.ranks import launch
 from hpml.trace.launch_timeline import phase_bars, timeline
 from hpml.network.link import parse_rate
 from hpml.trace.repetition import phases, quickest
-from hpml.training import draw
-from hpml.training.config import TrainConfig
-from hpml.training.history import Epoch
+from hpml.train import draw
+from hpml.train.config import TrainConfig
+from hpml.train.history import Epoch
 
 DATA = "SYNTHETIC images, not CIFAR-10" if load().synthetic else "CIFAR-10"
 
@@ -345,7 +345,7 @@ print("same as alone, but for rounding:", torch.allclose(together[0], alone, ato
 # %% [markdown]
 # ## 5. Real images, and twice the speed?
 #
-# `hpml/train.py` is the one training script of this course: a small residual network, SGD, DDP
+# `hpml/train/run.py` is the one training script of this course: a small residual network, SGD, DDP
 # where there is more than one rank. Here it runs with a narrower network than the default, so that
 # you do not wait for it.
 #
@@ -731,8 +731,8 @@ shutil.rmtree(folder)
 # %% tags=["nbval-ignore-output"]
 from pathlib import Path
 
-from hpml.training.elastic import nodes, torchrun_words
-from hpml.training.history import read_history
+from hpml.frameworks.elastic_torchrun import nodes, torchrun_words
+from hpml.train.history import read_history
 
 folder = Path(tempfile.mkdtemp())
 text = (
@@ -846,12 +846,12 @@ if not shutil.which("sbatch"):
 #
 # Here they are on the same problem: a small network on CIFAR-10, 125 images per step on each of two
 # ranks with one thread, the same number of steps. Each script is the serial one with what its
-# framework asks for, in `hpml/training/frameworks/`; the learning rate is scaled in all of them.
+# framework asks for, in `hpml/frameworks/`; the learning rate is scaled in all of them.
 #
 # *Predict: which needs the fewest lines? Which is the quickest? Whose accuracy is the best?*
 
 # %%
-from hpml.training.frameworks.run import changes, lines_of_code, missing, run, source
+from hpml.frameworks.run import changes, lines_of_code, missing, run, source
 
 SCRIPTS = {
     "PyTorch, alone": ("serial_torch", "serial_torch"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpml.training.config import TrainConfig
+from hpml.train.config import TrainConfig
 
 SLURM = Path(__file__).parents[1] / "slurm"
 JOBS = sorted(SLURM.glob("*.slurm"))

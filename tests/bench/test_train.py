@@ -4,7 +4,7 @@ import pytest
 
 from hpml.bench import train
 from hpml.errors import UserError
-from hpml.training.history import Epoch, History
+from hpml.train.history import Epoch, History
 
 
 def history(speed: float, accuracy: float = 0.9, seconds: float = 60.0) -> History:

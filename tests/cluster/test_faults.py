@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from hpml.training import checkpoint
-from hpml.training.history import Epoch, History, read_history
+from hpml.train import checkpoint
+from hpml.train.history import Epoch, History, read_history
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

@@ -11,7 +11,7 @@ import pytest
 from hpml.allreduce import ALGORITHMS
 from hpml.paths import CHECKOUT
 from hpml.ranks import flavour
-from hpml.training.history import read_history
+from hpml.train.history import read_history
 
 pytestmark = pytest.mark.xdist_group("cluster")
 

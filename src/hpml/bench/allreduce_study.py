@@ -23,7 +23,7 @@ from hpml.allreduce.timing import LIBRARY, Seconds, seconds_per_byte_added, time
 from hpml.errors import USAGE, UserError
 from hpml.measure.comm import Fit, bus_bandwidth, fit, ping_pong
 from hpml.predict.collectives import Cost, least_seconds
-from hpml.training.hardware import pick_device, process_group
+from hpml.train.hardware import pick_device, process_group
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,7 +18,7 @@ from hpml.data import load
 from hpml.errors import UserError
 from hpml.measure.compute import matmul_rate
 from hpml.ranks.flavour import missing
-from hpml.training.history import History, read_history
+from hpml.train.history import History, read_history
 
 LAYOUTS = ((1, 1), (1, 2), (2, 1))  # ranks, threads of each
 BASE = "1 rank × 1 thread"

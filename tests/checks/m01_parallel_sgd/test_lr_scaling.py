@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hpml.checks import judge
 from hpml.checks.m01_parallel_sgd import lr_scaling as exercise
 from hpml.checks.m01_parallel_sgd.lr_scaling import Setting
-from hpml.training.learning_rate import peak
+from hpml.train.learning_rate import peak
 
 SEED = 3
 NAMES = ("linear", "sqrt", "begins", "rises", "stays")

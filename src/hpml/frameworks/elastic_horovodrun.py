@@ -1,0 +1,102 @@
+"""Elastic Horovod on this machine: start workers on two "hosts", lose one, let the other go on.
+
+horovodrun asks a script which hosts there are, starts a worker in each free slot, and starts over
+with those that are left when one fails: https://horovod.readthedocs.io/en/stable/elastic_include.html
+Where one worker of a host has failed, Horovod keeps off that host. Two names of this machine,
+localhost and 127.0.0.1, are two hosts to it.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from hpml.frameworks.run import HERE, ONE_THREAD, end, horovodrun
+
+HOSTS = ("localhost", "127.0.0.1")
+# Seconds: how long a rank waits for the others in Gloo, horovodrun for new workers
+MEET, SLOTS = 20, 30
+
+
+class Job:
+    """A horovodrun with its workers, in a session of its own; what they say is in `log`."""
+
+    def __init__(self, process: psutil.Popen, log: Path) -> None:
+        self.process, self.log = process, log
+
+    @property
+    def said(self) -> list[str]:
+        """The workers' own lines so far, without the launcher's mark in front."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [line.partition(">:")[2] for line in lines if "]<stdout>:" in line]
+
+    def wait_for(self, text: str, limit: float) -> bool:
+        """Whether a worker has said `text` within `limit` seconds."""
+        deadline = time.monotonic() + limit
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if any(text in line for line in self.said):
+                return True
+            time.sleep(0.05)
+        return any(text in line for line in self.said)
+
+    def lose(self, host: str) -> int:
+        """Kill the workers on `host` at once; returns how many there were."""
+        lost = []
+        for child in self.process.children(recursive=True):
+            try:
+                own = child.environ().get("HOROVOD_HOSTNAME") == host
+                if own and Path(child.exe()).samefile(sys.executable):
+                    child.kill()
+                    lost.append(child)
+            except (psutil.NoSuchProcess, psutil.ZombieProcess, FileNotFoundError):
+                continue
+        psutil.wait_procs(lost, timeout=10)
+        return len(lost)
+
+    def wait(self, limit: float) -> int:
+        """horovodrun's exit code. Raises psutil.TimeoutExpired after `limit` seconds."""
+        return self.process.wait(timeout=limit)
+
+
+@contextmanager
+def job(
+    script: str, hosts: Sequence[str] = HOSTS, environment: Mapping[str, str] | None = None
+) -> Iterator[Job]:
+    """`script` of hpml.frameworks with a worker on each of `hosts`, and on one at least.
+
+    What still runs at the end is ended.
+    """
+    with tempfile.TemporaryDirectory(prefix="hpml-elastic-") as folder:
+        discover = Path(folder) / "hosts.sh"
+        discover.write_text("#!/bin/sh\n" + "".join(f"echo {host}:1\n" for host in hosts))
+        discover.chmod(0o755)
+        log = Path(folder) / "log"
+        command = [*words(len(hosts), str(discover)), sys.executable, str(HERE / f"{script}.py")]
+        own = {"HOROVOD_GLOO_TIMEOUT_SECONDS": str(MEET), "PYTHONUNBUFFERED": "1"}
+        with log.open("w") as file:
+            process = psutil.Popen(
+                command,
+                env={**os.environ, **ONE_THREAD, **own, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            yield Job(process, log)
+        finally:
+            end(process)
+
+
+def words(most: int, discover: str) -> list[str]:
+    """horovodrun's words for at most `most` workers, and one at least."""
+    return [
+        *(horovodrun(), "--gloo", "-np", str(most), "--min-np", "1", "--max-np", str(most)),
+        *("--host-discovery-script", discover, "--elastic-timeout", str(SLOTS)),
+    ]

@@ -1,0 +1,25 @@
+"""A small network on CIFAR-10 with Keras, in several processes: MultiWorkerMirroredStrategy."""
+
+import tensorflow as tf
+from tensorflow import keras
+
+from hpml.frameworks import task
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+workers = strategy.num_replicas_in_sync
+keras.utils.set_random_seed(task.SEED)
+images = task.keras_images("train")
+images = images.shuffle(task.IMAGES).batch(task.BATCH * workers)
+with strategy.scope():
+    optimizer = keras.optimizers.SGD(task.LEARNING_RATE * workers, momentum=0.9)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model = task.keras_network()
+    model.compile(optimizer, loss, metrics=["accuracy"])
+
+counts = task.keras_clock(task.BATCH)
+model.fit(images, epochs=task.EPOCHS, callbacks=[counts], verbose=0)
+
+test = task.keras_images("test").batch(task.BATCH * workers)
+_, accuracy = model.evaluate(test, verbose=0)
+if strategy.cluster_resolver.task_id == 0:
+    task.report(counts.clock, accuracy, workers)

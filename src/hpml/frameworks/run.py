@@ -1,0 +1,224 @@
+"""Start a framework's script as its users would, end it in time, compare it with the serial one.
+
+Each process has one thread. What a script prints last is its result (`task.report`).
+"""
+
+import contextlib
+import difflib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpml.errors import UserError
+from hpml.frameworks import task
+
+HERE = Path(__file__).parent
+SERIAL = {"torch": "serial_torch", "keras": "serial_keras"}
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "TF_USE_LEGACY_KERAS": "1",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a script told: on how many ranks, after how many steps, how fast and how well."""
+
+    ranks: int
+    steps: int
+    images_per_second: float  # of all ranks together
+    accuracy: float  # of the test images, in [0, 1]
+
+
+def source(script: str) -> str:
+    """The text of a script, by its name without .py."""
+    return (HERE / f"{script}.py").read_text()
+
+
+def changes(serial: str, distributed: str) -> list[str]:
+    """The lines that differ between two scripts, as a diff has them, without their docstrings."""
+    texts = [source(name).splitlines()[2:] for name in (serial, distributed)]
+    lines = difflib.unified_diff(*texts, n=0, lineterm="")
+    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+def lines_of_code(difference: Sequence[str]) -> int:
+    """How many lines of the new script are not in the old one; empty ones do not count."""
+    return sum(line.startswith("+") and len(line) > 1 for line in difference)
+
+
+def missing(script: str) -> str:
+    """What a script needs and this machine lacks, or an empty text."""
+    needs = {"keras": ("tensorflow", "tf_keras"), "lightning": ("lightning",)}
+    needs |= {"horovod": ("horovod",), "worker": ("tensorflow", "tf_keras")}
+    for word, modules in needs.items():
+        for module in modules if word in script else ():
+            if importlib.util.find_spec(module) is None:
+                return f"{module} is not installed"
+    return ""
+
+
+def run(
+    script: str,
+    ranks: int = 1,
+    limit: float = 180.0,
+    *,
+    images: int = task.IMAGES,
+    epochs: int = task.EPOCHS,
+    batch: int = task.BATCH,
+    environment: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Train by a script on `ranks` processes of this machine; all have ended when this returns.
+
+    All ranks together see `images` training images in each of `epochs`, each rank `batch` of them
+    in a step. `environment` is added to theirs. Raises UserError as `told` does.
+    """
+    amounts = {"HPML_IMAGES": str(images), "HPML_EPOCHS": str(epochs), "HPML_BATCH": str(batch)}
+    return Outcome(**told(script, ranks, limit, environment={**amounts, **(environment or {})}))
+
+
+def told(
+    script: str,
+    ranks: int = 1,
+    limit: float = 180.0,
+    *,
+    controller: str = "gloo",
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """What a script told by `task.tell`.
+
+    Horovod's ranks are started by horovodrun, or, with "mpi" for the `controller`, by mpirun.
+
+    Raises UserError, with the first error that was said, when they fail or take longer than `limit`
+    seconds.
+    """
+    if lacking := missing(script):
+        raise UserError(f"{script}: {lacking}: ./hpml doctor says how to get it")
+    with tempfile.TemporaryDirectory(prefix="hpml-frameworks-") as folder:
+        logs, processes = [], []
+        try:
+            for number, (command, own) in enumerate(_commands(script, ranks, controller)):
+                logs.append(Path(folder) / f"{number}.log")
+                # Their own temporary folder: torchrun leaves files, whatever ends it
+                own = {"TMPDIR": folder, **own, **(environment or {})}
+                processes.append(_start(command, own, logs[-1]))
+            codes = _wait(processes, time.monotonic() + limit)
+        finally:
+            for process in processes:
+                end(process)
+        said = "\n".join(log.read_text(errors="replace") for log in logs)
+    results = [line.partition(task.RESULT)[2] for line in said.splitlines() if task.RESULT in line]
+    if codes.count(0) < len(codes) or not results:
+        late = "failed" if any(codes) or None not in codes else f"was not done after {limit:.0f} s"
+        raise UserError(f"{script} on {ranks} ranks {late}: {_why(said)}")
+    return json.loads(results[-1])
+
+
+def _why(said: str) -> str:
+    """The first error that a rank told; launchers say a good deal more after it."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [
+        line for line in lines if re.search(r"^(\[\d+\]<stderr>:)?[\w.]+(Error|Exception):", line)
+    ]
+    return (errors or lines[-1:] or ["it said nothing"])[0]
+
+
+def _commands(
+    script: str, ranks: int, controller: str
+) -> list[tuple[list[str], Mapping[str, str]]]:
+    """What to start, and what to add to its environment."""
+    path = str(HERE / f"{script}.py")
+    python = [sys.executable, path]
+    if script.startswith("ddp"):
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        return [([*torchrun, f"--nproc-per-node={ranks}", path], {})]
+    if script.startswith("horovod") and ranks > 1:  # a single process needs no launcher
+        if controller == "mpi":
+            mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
+            return [([*mpirun, *python], {"HOROVOD_CPU_OPERATIONS": "mpi"})]
+        options = ["--gloo", "-np", str(ranks), "-H", f"localhost:{ranks}"]
+        return [([horovodrun(), *options, *python], {})]
+    if script.startswith("multi_worker"):
+        workers = [f"127.0.0.1:{port}" for port in _free_ports(ranks)]
+        return [(python, {"TF_CONFIG": tf_config(workers, rank)}) for rank in range(ranks)]
+    return [(python, {})]
+
+
+def horovodrun() -> str:
+    """Horovod's launcher, of this Python's environment."""
+    beside = Path(sys.executable).with_name("horovodrun")
+    return str(beside) if beside.exists() else shutil.which("horovodrun") or "horovodrun"
+
+
+def tf_config(workers: Sequence[str], rank: int) -> str:
+    """What TensorFlow reads to know who it is: a JSON text with all "address:port", and its own."""
+    own = {"type": "worker", "index": rank}
+    return json.dumps({"cluster": {"worker": list(workers)}, "task": own})
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen:
+    with log.open("w") as file:
+        return subprocess.Popen(
+            command,
+            env={**os.environ, **ONE_THREAD, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _wait(processes: Sequence[subprocess.Popen], deadline: float) -> list[int | None]:
+    """Exit codes; None of what had not ended. When one has failed the others are not waited for."""
+    while time.monotonic() < deadline:
+        codes = [process.poll() for process in processes]
+        if None not in codes or any(codes):
+            return codes
+        time.sleep(0.05)
+    return [process.poll() for process in processes]
+
+
+def end(process: subprocess.Popen) -> None:
+    """End what was started and all in its session."""
+    import psutil
+
+    left = []
+    if process.poll() is None:
+        try:
+            left = psutil.Process(process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            left = []
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for child in left:  # horovodrun's are in sessions of their own
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            continue
+    process.wait(10)

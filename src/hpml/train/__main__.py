@@ -1,0 +1,43 @@
+"""The training script's command line."""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from hpml import distributed_environment
+from hpml.errors import DONE, USAGE, UserError
+from hpml.train.config import parse
+
+
+def main(arguments: Sequence[str] | None = None, program: str = "hpml train") -> int:
+    """Train as the command line says; returns the exit code. Raises UserError for bad usage."""
+    config = parse(arguments, program)
+    from hpml.train.run import train  # with torch: more than a second, and --help needs none
+
+    history = train(config)
+    if distributed_environment.read().rank == 0 and history.epochs:
+        last = history.epochs[-1]
+        print(
+            f"{history.data}\n"
+            f"{history.world_size} rank{'s' * (history.world_size > 1)} × {history.threads} "
+            f"thread{'s' * (history.threads > 1)}, {history.device}, {history.precision}: "
+            f"test accuracy {last.test_accuracy:.2%} after {len(history.epochs)} epochs, "
+            f"{history.seconds:.0f} s of training, {history.images_per_second:.0f} images/s"
+        )
+    # As a shell reports a process that SIGTERM ended: a scheduler then knows that there is more.
+    return 128 + signal.SIGTERM if history.stopped else DONE
+
+
+if __name__ == "__main__":
+    try:
+        code = main(program="python -m hpml.train")
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(USAGE)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # All is written, and the interpreter's own end is left out: a thread of Gloo's that is about to
+    # let go of a tensor then aborts the process, now and then
+    # (https://github.com/pytorch/pytorch/pull/179291).
+    os._exit(code)

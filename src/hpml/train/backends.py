@@ -1,0 +1,98 @@
+"""What the ranks of a training run talk with: nothing, torch.distributed, or Horovod.
+
+The training script asks `there()` and knows no more of it. A rank alone talks to itself.
+"""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+
+from hpml.distributed_environment import Place
+from hpml.errors import UserError
+from hpml.train import hardware
+from hpml.train.backend import Backend
+
+HOROVODS = ("horovodrun", "mpirun")  # launchers that "auto" takes Horovod under
+
+
+class Ddp(Backend):
+    """torch.distributed's default group, and DistributedDataParallel."""
+
+    def __init__(self) -> None:
+        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+
+    def sum(self, tensor: Tensor) -> None:
+        dist.all_reduce(tensor)
+
+    def maximum(self, tensor: Tensor) -> None:
+        dist.all_reduce(tensor, dist.ReduceOp.MAX)
+
+    def parallel(self, network: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
+        if self.world_size == 1:
+            return network, optimizer
+        wrapped = DistributedDataParallel(
+            network,
+            # Each rank keeps statistics of its own batches; they are averaged where they are
+            # used. To broadcast rank 0's in every step would cost more and throw the rest away.
+            forward_sync_buffers=False,
+            gradient_as_bucket_view=True,
+        )
+        return wrapped, optimizer
+
+
+def there() -> Backend:
+    """What this process has been initialised with."""
+    if dist.is_initialized():
+        return Ddp()
+    if "horovod.torch" in sys.modules:
+        # Not at the top: it imports Horovod, which is not installed everywhere.
+        from hpml.train.horovod import Horovod, hvd
+
+        if hvd.is_initialized():
+            return Horovod()
+    return Backend()
+
+
+@contextlib.contextmanager
+def joined(asked: str, place: Place, device: torch.device) -> Iterator[None]:
+    """Meet the other ranks, if there are any, by "ddp", "horovod", or "auto".
+
+    What is there already is used, and left as it is. Raises UserError where that is not what is
+    asked for, where Horovod is not installed, and where the other ranks cannot be found.
+    """
+    present = there()
+    if asked == "auto":
+        asked = "horovod" if place.launcher in HOROVODS else "ddp"
+        if type(present) is not Backend:
+            asked = "ddp" if isinstance(present, Ddp) else "horovod"
+    if asked == "horovod":
+        if isinstance(present, Ddp):
+            raise UserError(
+                "--backend is horovod, and torch.distributed is initialised here: use one of them"
+            )
+        meeting = _horovod(place)
+    elif place.launcher in HOROVODS and place.world_size > 1 and not isinstance(present, Ddp):
+        raise UserError(
+            f"--backend is ddp, and {place.launcher} gives it no place to meet: "
+            "start with torchrun or srun, or leave --backend out"
+        )
+    else:
+        meeting = hardware.process_group(place, device)
+    with meeting:
+        yield
+
+
+def _horovod(place: Place) -> contextlib.AbstractContextManager[None]:
+    from hpml.ranks.flavour import missing
+
+    if why := missing("horovod"):
+        raise UserError(f"--backend horovod: {why}")
+    from hpml.train import horovod
+
+    return horovod.initialised(place)

@@ -1,0 +1,301 @@
+"""A training run on one rank: network, optimizer, data, and where it is."""
+
+import dataclasses
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from hpml import distributed_environment
+from hpml.data import Data, Split, augment, load, normalize
+from hpml.errors import UserError
+from hpml.models import ResidualNetwork, whitening_filters
+from hpml.train import backends, checkpoint, hardware, learning_rate, requests, shards
+from hpml.train.config import TrainConfig
+from hpml.train.history import Epoch, History
+from hpml.train.scalars import Scalars
+from hpml.train.totals import Totals, means
+
+WHITENING_IMAGES = 5_000
+TEST_BATCH = 500
+# Biases of normalisation learn at a much higher rate, without decay (Jordan 2024, section 3.4).
+BIAS_FACTOR = 64
+
+
+@dataclass
+class Position:
+    """Where a run is: all that a checkpoint holds besides weights and momentum."""
+
+    epoch: int = 0  # epochs done
+    consumed: int = 0  # images of this epoch's order that all ranks together have seen
+    seconds: float = 0.0  # of training, in this epoch
+    sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])  # of this epoch, all ranks
+    epochs: list[Epoch] = field(default_factory=list)
+
+
+def train(config: TrainConfig) -> History:
+    """Train as `config` says, on the ranks that the environment says.
+
+    All ranks return the same History; rank 0 writes the files. In a process group that is there
+    already (in a notebook, a check), its ranks take part.
+
+    Raises UserError for data, devices or checkpoints that cannot be used.
+    """
+    place = distributed_environment.read()
+    device = hardware.pick_device(config.device, place.local_rank)
+    hardware.keep_freed_memory()
+    threads_before = torch.get_num_threads()
+    torch.set_num_threads(config.threads or threads_before)
+    try:
+        with (
+            backends.joined(config.backend, place, device),
+            requests.listen(bool(config.checkpoint)) as asked,
+        ):
+            run = Run(config, load(config.data), device)
+            return run.train(asked)
+    finally:
+        torch.set_num_threads(threads_before)
+
+
+class Run:
+    """The network, its optimizer and its data on one rank."""
+
+    def __init__(self, config: TrainConfig, data: Data, device: torch.device):
+        self.config, self.data, self.device = config, data, device
+        self.backend = backends.there()
+        self.rank, self.world_size = self.backend.rank, self.backend.world_size
+        self.images = min(config.samples or len(data.train), len(data.train))
+        self.precision = hardware.pick_precision(config.precision, device)
+        self.lr = learning_rate.peak(config.lr, config.lr_rule, self.world_size)
+
+        # The same numbers on all ranks; a caller's own random numbers stay as they are.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(config.seed)
+            first = torch.from_numpy(data.train.images[: min(WHITENING_IMAGES, self.images)])
+            network = ResidualNetwork(config.widths, whitening=whitening_filters(normalize(first)))
+            self.first_mirrored = torch.randint(0, 2, (self.images,))
+        # Channels last is the layout that the fast convolutions want, on CPUs and GPUs alike.
+        self.network = network.to(device, memory_format=torch.channels_last)
+        optimizer = make_optimizer(self.network, config, self.lr)
+        self.parallel, self.optimizer = self.backend.parallel(self.network, optimizer)
+        self.position = Position()
+        self.steps = 0  # of this process, over epochs: with many ranks an epoch is a few steps
+        self.resume()
+
+    def train(self, asked: requests.Requests) -> History:
+        config, stopped = self.config, False
+        writer = self.rank == 0
+        with Scalars(
+            images=config.epochs * self.images,
+            seen=self.position.epoch * self.images + self.position.consumed,
+            bar=config.progress and writer,
+            tensorboard=config.tensorboard if writer else None,
+        ) as scalars:
+            while self.position.epoch < config.epochs and not stopped:
+                stopped = self.train_epoch(asked, scalars)
+        history = self.history(stopped)
+        if config.out and writer:
+            history.write(config.out)
+        return history
+
+    def train_epoch(self, asked: requests.Requests, scalars: Scalars) -> bool:
+        """What is left of this epoch, then its test and its checkpoint. True when asked to stop."""
+        config, position, world_size = self.config, self.position, self.world_size
+        order = shards.epoch_order(self.images, config.seed, position.epoch)
+        shard = shards.training_shard(order, self.rank, world_size, position.consumed)
+        # Rank 0 goes on counting from what all ranks together had counted when they stopped.
+        totals = Totals(self.device, position.sums if self.rank == 0 else None)
+        started = time.perf_counter() - position.seconds
+        self.network.train()
+        for index in shards.split(shard, config.batch_size):
+            self.step(index, totals)
+            self.steps += 1
+            seen = min(len(index) * world_size, self.images - position.consumed)
+            position.consumed += seen
+            scalars.step(seen)
+            if request := asked.agreed(self.steps, self.device):
+                position.seconds = time.perf_counter() - started
+                self.save(totals.over_ranks())
+                if request == requests.SAVE_AND_STOP:
+                    return True
+                started = time.perf_counter() - position.seconds
+        sums = totals.over_ranks()  # Waits for all ranks, and so for the end of the last step.
+        seconds = time.perf_counter() - started
+        train_loss, train_accuracy = means(sums)
+        test_loss, test_accuracy = self.test()
+        epoch = Epoch(
+            epoch=position.epoch + 1,
+            train_loss=train_loss,
+            train_accuracy=train_accuracy,
+            test_loss=test_loss,
+            test_accuracy=test_accuracy,
+            lr=self.lr * self.schedule(),
+            seconds=seconds,
+            images_per_second=float(sums[2]) / seconds,
+        )
+        self.position = Position(position.epoch + 1, epochs=[*position.epochs, epoch])
+        scalars.epoch(epoch, self.position.epoch * self.images)
+        self.save(torch.zeros(3, dtype=torch.float64))
+        return False
+
+    def step(self, index: Tensor, totals: Totals) -> None:
+        """One step on the training images `index`, int64 [B]; they are added to `totals`."""
+        images, labels = self.batch(self.data.train, index)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["peak"] * self.schedule()
+        # Small images first: they teach the coarse features at half the cost (progressive
+        # resizing; Howard et al. 2018, https://www.fast.ai/posts/2018-08-10-fastai-diu-imagenet.html).
+        early = self.progress() < self.config.early_share
+        size = self.config.early_size if early else None
+        logits = self.forward(self.parallel, self.augment(images, index), size)
+        losses = F.cross_entropy(
+            logits, labels, reduction="none", label_smoothing=self.config.label_smoothing
+        )
+        self.optimizer.zero_grad()
+        losses.mean().backward()
+        self.optimizer.step()
+        totals.add(logits.detach(), labels, losses.detach())
+
+    def progress(self) -> float:
+        """The share of the whole training that is done, in [0, 1]."""
+        position = self.position
+        return (position.epoch + position.consumed / self.images) / self.config.epochs
+
+    def schedule(self) -> float:
+        """The share of the highest learning rate that is due now."""
+        return learning_rate.shape(self.progress(), self.config.warmup)
+
+    def batch(self, split: Split, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Images uint8 [B, 3, 32, 32] and labels int64 [B] on the device."""
+        chosen = index.numpy()
+        images, labels = split.images[chosen], split.labels[chosen]
+        return tuple(torch.from_numpy(array).to(self.device) for array in (images, labels))
+
+    def augment(self, images: Tensor, index: Tensor) -> Tensor:
+        """Shift at random; mirror every image in every other epoch (Jordan 2024, section 3.6).
+
+        The draws follow from seed, epoch, place in the epoch and rank, so that there is no state of
+        a generator to keep in a checkpoint.
+        """
+        config, position = self.config, self.position
+        draw = (config.seed, position.epoch, position.consumed, self.rank)
+        generator = torch.Generator().manual_seed(hash(draw) & (2**63 - 1))
+        mirrored = (self.first_mirrored[index] + position.epoch) % 2 == 1
+        images = torch.where(mirrored.view(-1, 1, 1, 1).to(images.device), images.flip(3), images)
+        return augment(images, generator, pad=2, flip=False)
+
+    def forward(self, network: nn.Module, images: Tensor, size: int | None = None) -> Tensor:
+        """Logits, float32 [B, 10], of images uint8 [B, 3, 32, 32], shrunk to `size` if asked."""
+        pixels = normalize(images, channels_last=True)
+        if size is not None and size != pixels.shape[-1]:
+            pixels = F.interpolate(pixels, size=(size, size), mode="bilinear")
+        mixed = self.precision != torch.float32
+        with torch.autocast(self.device.type, self.precision, enabled=mixed):
+            logits = network(pixels)
+        return logits.float()
+
+    def test(self) -> tuple[float, float]:
+        """Mean loss and accuracy over all test images, exact whatever the shards. A collective."""
+        self.average_statistics()
+        self.network.eval()
+        totals = Totals(self.device)
+        with torch.inference_mode():
+            count = min(self.config.test_samples or len(self.data.test), len(self.data.test))
+            share = shards.evaluation_shard(count, self.rank, self.world_size)
+            for index in shards.split(share, TEST_BATCH):
+                images, labels = self.batch(self.data.test, index)
+                totals.add(self.forward(self.network, images), labels)
+            return means(totals.over_ranks())
+
+    def average_statistics(self) -> None:
+        """Make normalisation's running means and variances those of all ranks' batches.
+
+        They are linear in the batches' statistics, so that it makes no difference when, and how
+        often, they are averaged between one use and the next.
+        """
+        if self.world_size == 1:
+            return
+        running = [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
+        flat = torch.cat([buffer.flatten() for buffer in running])
+        self.backend.sum(flat)
+        flat /= self.world_size
+        for buffer, mean in zip(running, flat.split([b.numel() for b in running]), strict=True):
+            buffer.copy_(mean.view_as(buffer))
+
+    def save(self, sums: Tensor) -> None:
+        """Write a checkpoint, where one is wanted. All ranks call this, and rank 0 writes."""
+        if not self.config.checkpoint:
+            return
+        self.average_statistics()
+        self.position.sums = sums.tolist()
+        if self.rank == 0:
+            state = {
+                "network": self.network.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "position": dataclasses.asdict(self.position),
+                "run": self.identity(),
+            }
+            checkpoint.save(self.config.checkpoint, state)
+
+    def resume(self) -> None:
+        """Take up where the checkpoint left off, if that is asked for and there is one."""
+        state = checkpoint.load(self.config.checkpoint) if self.config.resume else None
+        if state is None:
+            return
+        for name, now in self.identity().items():
+            then = state["run"].get(name)
+            if then != now:
+                raise UserError(
+                    f"--resume: the checkpoint in {self.config.checkpoint} is of a run with {name} "
+                    f"{then}, this one has {now}: give it the same, or another --checkpoint folder"
+                )
+        self.network.load_state_dict(state["network"])
+        peaks = [group["peak"] for group in self.optimizer.param_groups]
+        self.optimizer.load_state_dict(state["optimizer"])
+        # The number of ranks may be another one now, and the learning rate with it.
+        for group, peak in zip(self.optimizer.param_groups, peaks, strict=True):
+            group["peak"] = peak
+        position = state["position"]
+        epochs = [Epoch(**epoch) for epoch in position.pop("epochs")]
+        self.position = Position(**position, epochs=epochs)
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same before and after a stop for the whole to be one run."""
+        config = dataclasses.asdict(self.config)
+        names = ("epochs", "batch_size", "lr", "seed", "widths", "early_size", "early_share")
+        return {"images": self.images} | {name: config[name] for name in names}
+
+    def history(self, stopped: bool) -> History:
+        config = self.config
+        return History(
+            config=dataclasses.asdict(config),
+            data=self.data.describe(),
+            synthetic=self.data.synthetic,
+            world_size=self.world_size,
+            threads=torch.get_num_threads(),
+            device=self.device.type,
+            precision=str(self.precision).removeprefix("torch."),
+            parameters=sum(parameter.numel() for parameter in self.network.parameters()),
+            epochs=tuple(self.position.epochs),
+            stopped=stopped,
+        )
+
+
+def make_optimizer(network: nn.Module, config: TrainConfig, lr: float) -> torch.optim.SGD:
+    """SGD with Nesterov momentum; each group keeps its highest learning rate under "peak"."""
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    weights = [parameter for parameter in trained if parameter.ndim > 1]
+    biases = [parameter for parameter in trained if parameter.ndim == 1]
+    return torch.optim.SGD(
+        [
+            {"params": weights, "peak": lr, "weight_decay": config.weight_decay},
+            {"params": biases, "peak": lr * BIAS_FACTOR, "weight_decay": 0.0},
+        ],
+        lr=lr,
+        momentum=config.momentum,
+        nesterov=config.momentum > 0,
+        fused=True,
+    )

@@ -1,1 +1,0 @@
-"""The parts of the one training script, `hpml.train`: one idea to a file."""

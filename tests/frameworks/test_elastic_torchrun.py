@@ -1,0 +1,70 @@
+"""Elastic restart: torchrun goes on with the nodes that are left, from the last checkpoint."""
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from hpml.frameworks.elastic_torchrun import Node, nodes
+from hpml.train import learning_rate
+from hpml.train.config import TrainConfig
+from hpml.train.history import read_history
+
+LIMIT = 120.0  # seconds, for any of the waits here
+EPOCHS, SAMPLES = 5, 3000
+
+
+def wait_for(path: Path, node: Node) -> None:
+    limit = time.monotonic() + LIMIT
+    while not path.exists():
+        assert time.monotonic() < limit, node.log.read_text()
+        assert node.process.is_running(), node.log.read_text()
+        time.sleep(0.02)
+
+
+def options(folder: Path) -> list[str]:
+    text = f"--epochs {EPOCHS} --samples {SAMPLES} --test-samples 100 --batch-size 50"
+    text += " --widths 8,16,16 --precision fp32 --threads 1 --no-progress --resume"
+    return [*text.split(), "--checkpoint", str(folder), "--out", str(folder / "history.json")]
+
+
+def ranks_in(epoch: int, lr: float) -> int:
+    """How many ranks there were at the end of an epoch: the learning rate grows with them."""
+    config = TrainConfig()
+    share = learning_rate.shape(epoch / EPOCHS, config.warmup)
+    rates = [learning_rate.peak(config.lr, "linear", ranks) * share for ranks in (1, 2)]
+    return 1 + [lr == pytest.approx(rate) for rate in rates].index(True)
+
+
+def test_after_a_node_is_lost_the_other_finishes_every_epoch_alone(tmp_path):
+    with nodes(2, ["-m", "hpml.train", *options(tmp_path)]) as (left, lost):
+        wait_for(tmp_path / "checkpoint.pt", left)
+        lost.lose()
+        assert not (tmp_path / "history.json").exists()  # the loss came in the middle
+        assert left.wait(LIMIT) == 0, left.log.read_text()
+        log = left.log.read_text()
+    history = read_history(tmp_path / "history.json")
+    assert history.world_size == 1
+    assert not history.stopped
+    assert [epoch.epoch for epoch in history.epochs] == list(range(1, EPOCHS + 1))
+    images = [epoch.images_per_second * epoch.seconds for epoch in history.epochs]
+    assert images == pytest.approx([SAMPLES] * EPOCHS)
+    ranks = [ranks_in(epoch.epoch, epoch.lr) for epoch in history.epochs[:-1]]  # the last is at 0
+    assert ranks[0] == 2
+    assert ranks[-1] == 1
+    assert ranks == sorted(ranks, reverse=True)
+    assert log.count("after 5 epochs") == 1
+    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert (state["position"]["epoch"], state["position"]["consumed"]) == (EPOCHS, 0)
+
+
+def test_nothing_is_left_of_nodes_that_did_not_finish(tmp_path):
+    with nodes(1, ["-m", "hpml.train", *options(tmp_path)]) as (node,):
+        wait_for(tmp_path / "checkpoint.pt", node)
+        family = [node.process, *node.process.children(recursive=True)]
+        assert len(family) >= 2
+    assert not any(
+        process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in family
+    )

@@ -1,0 +1,63 @@
+"""The command line: what it says, and what it refuses, in one line."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from hpml.errors import UserError
+from hpml.train.config import TrainConfig, parse
+
+
+def test_every_field_can_be_given_on_the_command_line():
+    asked = parse(
+        "--data d --samples 9 --test-samples 8 --epochs 2 --early-size 20 --early-share 0.5 "
+        "--batch-size 4 --lr 0.5 --lr-rule sqrt "
+        "--warmup 0.1 --momentum 0.8 --weight-decay 0 --label-smoothing 0.3 --widths 8,16 --seed 7 "
+        "--threads 1 --device cpu --backend horovod --precision fp32 --checkpoint c --resume "
+        "--out o --tensorboard t --no-progress".split()
+    )
+    default = TrainConfig()
+    for field in dataclasses.fields(TrainConfig):
+        assert getattr(asked, field.name) != getattr(default, field.name), field.name
+    assert (asked.widths, asked.lr, asked.samples) == ((8, 16), 0.5, 9)
+
+
+def test_nothing_given_is_the_default():
+    assert parse([]) == TrainConfig()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--epochs 0", "--epochs is 0, expected at least 1"),
+        ("--epochs many", "--epochs: invalid int value: 'many'"),
+        ("--batch-size -5", "--batch-size is -5, expected at least 1"),
+        ("--lr-rule cubic", "--lr-rule is 'cubic', expected one of none, sqrt, linear"),
+        ("--device tpu", "--device is 'tpu', expected one of auto, cpu, cuda"),
+        ("--precision fp8", "--precision is 'fp8', expected one of auto, bf16, fp32"),
+        ("--warmup 2", "--warmup is 2.0, expected at most 1"),
+        ("--lr nan", "--lr is nan, expected at least 0"),
+        ("--widths 8,,16", "--widths: "),
+        ("--widths 8,0", "--widths is 0, expected at least 1"),
+        ("--resume", "--resume needs --checkpoint DIR"),
+        ("--speed 3", "unrecognized arguments: --speed 3"),
+        ("--ep 3", "unrecognized arguments: --ep 3"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(arguments, message):
+    with pytest.raises(UserError) as refused:
+        parse(arguments.split())
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_configuration_and_the_history_are_there_without_torch():
+    code = (
+        "import sys, hpml.train.config, hpml.train.history, hpml.train.learning_rate;"
+        "assert 'torch' not in sys.modules;"
+        "from hpml.train import Run, main, train; assert callable(train) and 'torch' in sys.modules"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
