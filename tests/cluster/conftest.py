@@ -19,7 +19,7 @@ from hpml.paths import CHECKOUT
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster of its own HPML_HOME, told what to do by the command line, as a person does."""
+    """A cluster of its own HPML_HOME, used by the command line, as a person does."""
 
     home: Path
 
@@ -47,13 +47,13 @@ class Cluster:
     @cache  # noqa: B019 - as long as the tests
     def env(self) -> dict[str, str]:
         """What ./hpml cluster env exports."""
-        told = self.hpml("cluster", "env")
-        assert told.returncode == 0, told.stderr
-        exports = [shlex.split(line) for line in told.stdout.splitlines()]
+        done = self.hpml("cluster", "env")
+        assert done.returncode == 0, done.stderr
+        exports = [shlex.split(line) for line in done.stdout.splitlines()]
         assert {word for word, _ in exports} == {"export"}
         return dict(setting.split("=", 1) for _, setting in exports)
 
-    def said(self, *words: str, timeout: float = 60) -> list[str]:
+    def output(self, *words: str, timeout: float = 60) -> list[str]:
         """The lines that a command prints; it must succeed."""
         ended = self.run(*words, timeout=timeout)
         assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -130,7 +130,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def wide(tmp_path_factory):
-    """Four nodes that say they have CPUs enough for every job script as it stands."""
+    """Four nodes that declare CPUs enough for every job script as it stands."""
     cluster = _here(tmp_path_factory.mktemp("hpml"))
     up = cluster.hpml("cluster", "up", "--cpus", "32")
     try:

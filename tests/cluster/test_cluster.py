@@ -24,11 +24,11 @@ NODES = ["n1", "n2", "n3", "n4"]
 def submitted(cluster, *options: str, script: str) -> str:
     """The number of a job of this script; its log is job-NUMBER.out."""
     wrapped = ["--output=job-%j.out", *options, "--wrap", script]
-    return cluster.said("sbatch", "--parsable", *wrapped)[0]
+    return cluster.output("sbatch", "--parsable", *wrapped)[0]
 
 
 def state_of(cluster, job: str) -> list[str]:
-    return cluster.said("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
+    return cluster.output("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
 
 
 def until(there, what: str, patience: float = 60):
@@ -51,35 +51,35 @@ def ended(cluster, job: str) -> list[str]:
 
 
 def test_a_job_runs_on_four_nodes_with_names_and_addresses_of_their_own(cluster):
-    lines = cluster.said("srun", "--nodes=4", "sh", "-c", "echo $(hostname) $(hostname -i)")
+    lines = cluster.output("srun", "--nodes=4", "sh", "-c", "echo $(hostname) $(hostname -i)")
     names, addresses = zip(*(line.split() for line in lines), strict=True)
     assert sorted(names) == NODES
     assert len(set(addresses)) == 4
-    seen = cluster.said("srun", "--nodes=4", "hostname", "-I")
+    seen = cluster.output("srun", "--nodes=4", "hostname", "-I")
     assert sorted(line.strip() for line in seen) == sorted(addresses)
 
 
 def test_a_batch_job_starts_processes_on_all_of_its_nodes(cluster):
     job = submitted(cluster, "--nodes=4", "--ntasks-per-node=2", script="srun hostname")
     assert ended(cluster, job) == ["COMPLETED"]
-    told = (cluster.home / f"job-{job}.out").read_text().split()
-    assert Counter(told) == dict.fromkeys(NODES, 2)
+    hosts = (cluster.home / f"job-{job}.out").read_text().split()
+    assert Counter(hosts) == dict.fromkeys(NODES, 2)
 
 
 def test_every_node_has_a_tmp_and_shared_memory_of_its_own(cluster):
     script = "f=/tmp/mine.$SLURM_JOB_ID; test ! -e $f && hostname >$f; sleep 0.5; ls $f; cat $f"
-    lines = cluster.said("srun", "--nodes=4", "sh", "-c", script)
+    lines = cluster.output("srun", "--nodes=4", "sh", "-c", script)
     assert sorted(line for line in lines if "/" not in line) == NODES
     assert not list(Path("/tmp").glob("mine.*"))
     script = "touch /dev/shm/mine.$SLURM_JOB_ID; sleep 0.5; ls /dev/shm/mine.$SLURM_JOB_ID | wc -l"
-    assert cluster.said("srun", "--nodes=2", "sh", "-c", script) == ["1", "1"]
+    assert cluster.output("srun", "--nodes=2", "sh", "-c", script) == ["1", "1"]
     assert not list(Path("/dev/shm").glob("mine.*"))
 
 
 def test_the_projects_files_are_seen_by_all(cluster):
     (cluster.home / "everywhere").write_text("the same\n")
     assert (
-        cluster.said("srun", "--nodes=4", "cat", str(cluster.home / "everywhere"))
+        cluster.output("srun", "--nodes=4", "cat", str(cluster.home / "everywhere"))
         == ["the same"] * 4
     )
 
@@ -96,8 +96,8 @@ def test_every_link_is_limited_by_the_kernel_on_both_ends(cluster):
     )
     rate = bucket(10**9).rate
     for place, expected in (("n3", {"eth0": rate}), ("head", dict.fromkeys(NODES, rate))):
-        told = cluster.hpml("cluster", "exec", place, sys.executable, "-c", script)
-        assert json.loads(told.stdout) == expected, told.stderr
+        done = cluster.hpml("cluster", "exec", place, sys.executable, "-c", script)
+        assert json.loads(done.stdout) == expected, done.stderr
 
 
 def test_a_job_array_runs_every_part(cluster):
@@ -108,7 +108,7 @@ def test_a_job_array_runs_every_part(cluster):
 def test_scancel_ends_a_job(cluster):
     job = submitted(cluster, script="sleep 300")
     until(lambda: state_of(cluster, job) == ["RUNNING"], "the job to start")
-    cluster.said("scancel", job)
+    cluster.output("scancel", job)
     assert ended(cluster, job) == ["CANCELLED"]
 
 
@@ -117,7 +117,7 @@ def test_a_requeued_job_runs_again_under_its_number(cluster):
     job = submitted(cluster, "--requeue", "--open-mode=append", script=script)
     log = cluster.home / f"job-{job}.out"
     until(lambda: log.exists() and "start 0" in log.read_text(), "the job to start")
-    cluster.said("scontrol", "requeue", job)
+    cluster.output("scontrol", "requeue", job)
     assert ended(cluster, job) == ["COMPLETED"]
     assert "start 1" in log.read_text()
 
@@ -125,7 +125,7 @@ def test_a_requeued_job_runs_again_under_its_number(cluster):
 @pytest.mark.parametrize(("kind", "rank"), [("pmi2", "PMI_RANK"), ("pmix", "PMIX_RANK")])
 def test_srun_starts_mpi_processes_on_every_node(cluster, kind, rank):
     script = f"echo $(hostname) ${rank}"
-    lines = cluster.said("srun", f"--mpi={kind}", "--nodes=4", "--ntasks=8", "sh", "-c", script)
+    lines = cluster.output("srun", f"--mpi={kind}", "--nodes=4", "--ntasks=8", "sh", "-c", script)
     names, ranks = zip(*(line.split() for line in lines), strict=True)
     assert Counter(names) == dict.fromkeys(NODES, 2)
     assert sorted(ranks) == list("01234567")
@@ -146,52 +146,52 @@ def test_jobs_that_ended_are_listed_without_a_database(cluster):
     job = submitted(cluster, script="exit 3")
     assert ended(cluster, job) == ["FAILED"]
 
-    def told():
-        rows = cluster.said("sacct", "--completion", "--noheader", "--format=jobid,state")
+    def listed():
+        rows = cluster.output("sacct", "--completion", "--noheader", "--format=jobid,state")
         return [job, "FAILED"] in [row.split() for row in rows]
 
-    until(told, "the job to be listed")
+    until(listed, "the job to be listed")
 
 
 def test_exec_enters_a_node_with_folder_options_and_exit_code(cluster):
-    told = cluster.hpml("cluster", "exec", "n2", "sh", "-c", "hostname; pwd; exit 7")
-    assert told.stdout.split() == ["n2", str(cluster.home)]
-    assert told.returncode == 7
-    told = cluster.hpml("cluster", "exec", "nosuchnode", "ls")
-    assert told.returncode == 2
-    assert told.stderr == "hpml: no node 'nosuchnode': there are n1, n2, n3, n4, head\n"
+    done = cluster.hpml("cluster", "exec", "n2", "sh", "-c", "hostname; pwd; exit 7")
+    assert done.stdout.split() == ["n2", str(cluster.home)]
+    assert done.returncode == 7
+    done = cluster.hpml("cluster", "exec", "nosuchnode", "ls")
+    assert done.returncode == 2
+    assert done.stderr == "hpml: no node 'nosuchnode': there are n1, n2, n3, n4, head\n"
 
 
 def test_logs_are_those_of_the_named_daemon(cluster):
     assert "slurmd version" in cluster.hpml("cluster", "logs", "n2").stdout
     assert "Running as primary controller" in cluster.hpml("cluster", "logs").stdout
-    told = cluster.hpml("cluster", "logs", "nope")
-    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
-    assert "no log of 'nope': there are slurmctld, n1" in told.stderr
+    done = cluster.hpml("cluster", "logs", "nope")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "no log of 'nope': there are slurmctld, n1" in done.stderr
 
 
 def test_a_second_up_changes_nothing_and_another_shape_is_refused(cluster):
     before = cluster.pid("head")
-    told = cluster.hpml("cluster", "up")
-    assert told.returncode == 0
-    assert told.stdout.startswith("The cluster is up already: 4 nodes, 2 CPUs each")
-    told = cluster.hpml("cluster", "up", "--nodes", "3")
-    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
-    assert "a cluster of --nodes 4 --cpus 2 --link 1gbit is up" in told.stderr
+    done = cluster.hpml("cluster", "up")
+    assert done.returncode == 0
+    assert done.stdout.startswith("The cluster is up already: 4 nodes, 2 CPUs each")
+    done = cluster.hpml("cluster", "up", "--nodes", "3")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "a cluster of --nodes 4 --cpus 2 --link 1gbit is up" in done.stderr
     assert cluster.pid("head") == before
     assert cluster.hpml("cluster", "status").returncode == 0
 
 
 def test_env_is_what_a_shell_needs(cluster):
     script = f'eval "$({sys.executable} -m hpml cluster env)" && sinfo -h -o %D'
-    told = subprocess.run(
+    done = subprocess.run(
         ["sh", "-c", script],
         env=cluster.environment(),
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert told.stdout == "4\n", told.stderr
+    assert done.stdout == "4\n", done.stderr
 
 
 def traces(cluster) -> dict[str, object]:
@@ -220,7 +220,9 @@ def test_down_leaves_nothing_of_a_cluster_with_a_running_job(spare):
     before = traces(spare)
     assert before["processes"] == []
     assert spare.hpml("cluster", "up", "--nodes", "2").returncode == 0
-    job = spare.said("sbatch", "--parsable", "--nodes=2", "--output=/dev/null", "--wrap=sleep 300")
+    job = spare.output(
+        "sbatch", "--parsable", "--nodes=2", "--output=/dev/null", "--wrap=sleep 300"
+    )
     until(lambda: state_of(spare, job[0]) == ["RUNNING"], "the job to start")
     during = traces(spare)
     assert len(during["processes"]) >= 6
@@ -231,27 +233,27 @@ def test_down_leaves_nothing_of_a_cluster_with_a_running_job(spare):
     assert (again.returncode, again.stdout) == (0, "No cluster is up here.\n")
 
 
-def test_status_and_submit_say_which_daemon_is_dead_and_what_to_do(spare):
+def test_status_and_submit_name_the_dead_daemon_and_the_remedy(spare):
     before = traces(spare)
     assert spare.hpml("cluster", "up", "--nodes", "2").returncode == 0
     remedy = "./hpml cluster down, then ./hpml cluster up"
 
     os.kill(spare.pid("n2.slurmd"), signal.SIGKILL)
-    told = until(lambda: _failing(spare.hpml("cluster", "status")), "status to notice")
-    assert told.splitlines()[-1] == f"✗ slurmd of n2 ended unexpectedly: {remedy}"
+    status = until(lambda: _failing(spare.hpml("cluster", "status")), "status to notice")
+    assert status.splitlines()[-1] == f"✗ slurmd of n2 ended unexpectedly: {remedy}"
 
     os.kill(spare.pid("slurmctld"), signal.SIGKILL)
     both = f"slurmctld and slurmd of n2 ended unexpectedly: {remedy}"
     until(lambda: both in spare.hpml("cluster", "status").stdout, "status to notice")
     for words in (("submit", "00"), ("cluster", "up", "--nodes", "2")):
-        told = spare.hpml(*words)
-        assert (told.returncode, told.stdout, told.stderr) == (2, "", f"hpml: {both}\n")
+        done = spare.hpml(*words)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", f"hpml: {both}\n")
     assert spare.hpml("cluster", "down").returncode == 0
     assert traces(spare) == before
 
 
-def _failing(told) -> str:
-    return told.stdout if told.returncode == 1 else ""
+def _failing(done) -> str:
+    return done.stdout if done.returncode == 1 else ""
 
 
 def test_when_its_head_is_killed_the_kernel_takes_the_cluster_away(spare):
@@ -260,9 +262,9 @@ def test_when_its_head_is_killed_the_kernel_takes_the_cluster_away(spare):
     os.kill(spare.pid("head"), signal.SIGKILL)
     # Nobody has cleaned up yet: files are all that is left.
     until(lambda: {**traces(spare), "files": []} == {**before, "files": []}, "all to go")
-    told = spare.hpml("cluster", "status")
-    assert told.returncode == 1
-    assert "the cluster has ended" in told.stdout
+    done = spare.hpml("cluster", "status")
+    assert done.returncode == 1
+    assert "the cluster has ended" in done.stdout
     assert spare.hpml("cluster", "down").returncode == 0
     assert traces(spare) == before
 
@@ -288,9 +290,9 @@ def test_an_up_that_is_killed_half_way_leaves_nothing_behind_a_down(spare, reach
     finally:
         up.kill()
         up.wait()
-    told = spare.hpml("cluster", "up", "--nodes", "2")
-    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
-    assert "./hpml cluster down" in told.stderr
+    done = spare.hpml("cluster", "up", "--nodes", "2")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "./hpml cluster down" in done.stderr
     assert spare.hpml("cluster", "down").stdout == "The cluster is down.\n"
     until(lambda: traces(spare) == before, "all to go", patience=60)
 
@@ -322,7 +324,7 @@ def test_an_up_that_fails_names_the_reason_and_keeps_its_logs(spare):
         "lifecycle.cgroup_conf = lambda version: 'CgroupPlugin=nope\\n'\n"
         "main(['cluster', 'up', '--nodes', '1'])\n"
     )
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", broken],
         env=spare.environment(),
         cwd=spare.home,
@@ -330,8 +332,8 @@ def test_an_up_that_fails_names_the_reason_and_keeps_its_logs(spare):
         text=True,
         timeout=120,
     )
-    assert (told.returncode, told.stderr.count("\n")) == (2, 1), told.stderr
-    assert "the cluster did not come up: n1.slurmd ended: " in told.stderr
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "the cluster did not come up: n1.slurmd ended: " in done.stderr
     assert traces(spare)["processes"] == []
     assert "nope" in spare.hpml("cluster", "logs", "n1").stdout
     assert spare.hpml("cluster", "up", "--nodes", "1").returncode == 0  # it is in nobody's way

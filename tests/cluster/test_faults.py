@@ -28,7 +28,7 @@ EPOCHS = 12
 SMALL = (
     f"--epochs {EPOCHS} --samples 2000 --batch-size 40 --test-samples 100 --widths 8,8,32".split()
 )
-GOING_ON = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
+UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
 
 
 def until(there: Callable[[], Any], what: str) -> Any:
@@ -55,12 +55,12 @@ class Training:
     def log(self) -> str:
         return (self.cluster.project() / f"slurm-several-nodes-{self.job}.out").read_text()
 
-    def told(self, field: str) -> str:
-        (line,) = self.cluster.said("scontrol", "--oneliner", "show", "job", self.job)
+    def job_field(self, field: str) -> str:
+        (line,) = self.cluster.output("scontrol", "--oneliner", "show", "job", self.job)
         return re.search(rf"(?:^| ){field}=(\S*)", line)[1]
 
     def position(self) -> dict[str, Any]:
-        """Where the checkpoint says that the training is."""
+        """How far the training is, by its checkpoint."""
         return checkpoint.load(self.folder)["position"]
 
     def epochs(self) -> tuple[Epoch, ...]:
@@ -74,7 +74,7 @@ class Training:
         assert self.position()["epoch"] < EPOCHS, "too late to disturb it"
 
     def ended(self) -> str:
-        return until(lambda: {self.told("JobState")} - GOING_ON, f"job {self.job}").pop()
+        return until(lambda: {self.job_field("JobState")} - UNFINISHED, f"job {self.job}").pop()
 
     def history(self) -> History:
         assert self.ended() == "COMPLETED", self.log
@@ -103,7 +103,7 @@ def submit():
 
     def submit(cluster, *options: str) -> Training:
         line = ["sbatch", "--parsable", f"--chdir={cluster.project()}", *RANKS, *options]
-        (job,) = cluster.said(*line, str(cluster.project() / SCRIPT), *SMALL)
+        (job,) = cluster.output(*line, str(cluster.project() / SCRIPT), *SMALL)
         submitted.append(Training(cluster, job))
         return submitted[-1]
 
@@ -119,15 +119,15 @@ def undisturbed(cluster, submit) -> History:
     training = submit(cluster)
     history = training.history()
     assert len(history.epochs) == EPOCHS
-    assert training.told("Restarts") == "0", training.log
+    assert training.job_field("Restarts") == "0", training.log
     return history
 
 
 def carried_on(training: Training, before: tuple[Epoch, ...], undisturbed: History) -> None:
     """It ended well, kept the epochs that it had, and learned what it would have learned."""
     history = training.history()
-    # Twice where scontrol and the script, which was told to stop, both asked for it.
-    assert training.told("Restarts") in ("1", "2")
+    # Twice where scontrol and the script, which got a signal to stop, both asked for it.
+    assert training.job_field("Restarts") in ("1", "2")
     assert 2 <= len(before) < EPOCHS
     assert history.epochs[: len(before)] == before
     assert (history.world_size, history.stopped) == (2, False)
@@ -141,8 +141,8 @@ def carried_on(training: Training, before: tuple[Epoch, ...], undisturbed: Histo
 def test_a_job_that_is_requeued_saves_and_carries_on(cluster, submit, undisturbed):
     training = submit(cluster)
     training.underway()
-    cluster.said("scontrol", "requeue", training.job)
-    until(lambda: training.told("JobState") == "PENDING", "the job to be back in the queue")
+    cluster.output("scontrol", "requeue", training.job)
+    until(lambda: training.job_field("JobState") == "PENDING", "the job to be back in the queue")
     before = training.epochs()
     assert training.position()["consumed"] > 0  # in the middle of an epoch, so it was asked
     carried_on(training, before, undisturbed)
@@ -152,8 +152,8 @@ def test_a_job_that_is_warned_of_its_limit_goes_back_into_the_queue(cluster, sub
     training = submit(cluster)
     training.underway()
     # What --signal=TERM@90 of the script has SLURM do 90 s before the limit.
-    cluster.said("scancel", "--signal=TERM", training.job)
-    until(lambda: training.told("JobState") == "PENDING", "the job to be back in the queue")
+    cluster.output("scancel", "--signal=TERM", training.job)
+    until(lambda: training.job_field("JobState") == "PENDING", "the job to be back in the queue")
     before = training.epochs()
     assert training.position()["consumed"] > 0
     carried_on(training, before, undisturbed)
@@ -162,22 +162,22 @@ def test_a_job_that_is_warned_of_its_limit_goes_back_into_the_queue(cluster, sub
 def test_a_job_that_was_asked_to_save_carries_on_from_there(cluster, submit, undisturbed):
     training = submit(cluster)
     training.underway()
-    cluster.said("scancel", "--signal=USR1", training.job)
+    cluster.output("scancel", "--signal=USR1", training.job)
     until(lambda: training.position()["consumed"] > 0, "a checkpoint within an epoch")
     # The limit: what is still there is killed.
-    cluster.said("scancel", "--signal=KILL", training.job)
+    cluster.output("scancel", "--signal=KILL", training.job)
     assert training.ended() == "CANCELLED"
     before = training.epochs()
-    cluster.said("scontrol", "requeue", training.job)
+    cluster.output("scontrol", "requeue", training.job)
     carried_on(training, before, undisturbed)
 
 
 def test_a_job_that_is_cancelled_stays_out_of_the_queue(cluster, submit):
     training = submit(cluster)
     training.underway()
-    cluster.said("scancel", training.job)
+    cluster.output("scancel", training.job)
     assert training.ended() == "CANCELLED"
-    assert training.told("Restarts") == "0", training.log
+    assert training.job_field("Restarts") == "0", training.log
 
 
 def test_a_lost_node_costs_no_more_than_the_steps_since_the_checkpoint(spare, submit, undisturbed):

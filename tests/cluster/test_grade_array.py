@@ -55,9 +55,9 @@ def test_an_array_of_two_gives_the_marks_of_one_run(cluster, project):
     options = ["--only", "hello_ranks", "--seed", "7"]
     asked = ["--array=1-2", "--cpus-per-task=1", "--mem-per-cpu=1G"]
     script = ["slurm/grade_array.slurm", "submissions/", "--out", "by-array", *options]
-    (job,) = cluster.said("sbatch", "--parsable", f"--chdir={project}", *asked, *script)
+    (job,) = cluster.output("sbatch", "--parsable", f"--chdir={project}", *asked, *script)
     limit = time.monotonic() + PATIENCE
-    while cluster.said("squeue", "--noheader", f"--jobs={job}"):
+    while cluster.output("squeue", "--noheader", f"--jobs={job}"):
         assert time.monotonic() < limit, f"job {job} did not end in {PATIENCE:g} s"
         time.sleep(0.5)
     logs = [project / f"slurm-grade-{job}-{part}.out" for part in (1, 2)]

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from hpml.cluster.job_script import choose, fitted, read, sbatch_words, shown, site_settings
+from hpml.cluster.job_script import (
+    choose,
+    fitting_options,
+    read,
+    sbatch_command,
+    shell_line,
+    site_settings,
+)
 from hpml.cluster.shape import Shape
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
@@ -14,7 +21,7 @@ SCRIPTS = [read(Path(f"slurm/{name}.slurm"), CHECKOUT) for name in NAMES]
 ONE, SEVERAL, GPU = SCRIPTS
 
 
-def test_a_script_says_what_it_asks_for():
+def test_a_scripts_directives_are_read():
     assert (ONE.name, ONE.nodes, ONE.tasks_per_node, ONE.cpus_per_task) == ("one_node", 1, 4, 4)
     assert [script.gpus for script in SCRIPTS] == [False, False, True]
 
@@ -49,7 +56,7 @@ def test_a_single_script_needs_no_choice():
     assert choose([GPU], module="06") is GPU
 
 
-def test_what_cannot_be_chosen_is_said_with_the_names_that_there_are():
+def test_what_cannot_be_chosen_is_refused_with_the_names_there_are():
     with pytest.raises(UserError, match="--job nope: module 06 has one_node, several_nodes, "):
         choose(SCRIPTS, module="06", job="nope")
     with pytest.raises(UserError, match="has 2 job scripts for that: name one with --job"):
@@ -71,20 +78,20 @@ def test_what_cannot_be_chosen_is_said_with_the_names_that_there_are():
     ],
 )
 def test_on_small_virtual_nodes_ranks_get_fewer_cores_and_then_there_are_fewer(cpus, options):
-    assert fitted(ONE, Shape(4, cpus), [], None) == options
+    assert fitting_options(ONE, Shape(4, cpus), [], None) == options
 
 
 @pytest.mark.parametrize("given", ["-c2", "--cpus-per-task=2", "--ntasks=2", "-n", "-n4"])
-def test_who_says_how_many_is_obeyed(given):
-    assert fitted(ONE, Shape(4, 2), ["--time=5", given], None) == []
+def test_given_numbers_are_obeyed(given):
+    assert fitting_options(ONE, Shape(4, 2), ["--time=5", given], None) == []
 
 
 def test_more_nodes_than_there_are_is_a_user_error():
-    assert fitted(SEVERAL, Shape(2, 16), [], 2) == []
+    assert fitting_options(SEVERAL, Shape(2, 16), [], 2) == []
     with pytest.raises(UserError, match="3 nodes are wanted, and the cluster has 2"):
-        fitted(SEVERAL, Shape(2, 16), [], 3)
+        fitting_options(SEVERAL, Shape(2, 16), [], 3)
     with pytest.raises(UserError, match="2 nodes are wanted, and the cluster has 1"):
-        fitted(SEVERAL, Shape(1, 16), [], None)
+        fitting_options(SEVERAL, Shape(1, 16), [], None)
 
 
 @pytest.fixture
@@ -124,8 +131,8 @@ def test_a_site_sh_with_a_mistake_is_a_user_error(site):
 
 
 def test_the_line_that_is_shown_can_be_typed():
-    words = sbatch_words(ONE, ["--time=5", "--comment=a b"], ["--epochs", "3"])
-    line = shown(words, {"SBATCH_ACCOUNT": "a b"})
+    words = sbatch_command(ONE, ["--time=5", "--comment=a b"], ["--epochs", "3"])
+    line = shell_line(words, {"SBATCH_ACCOUNT": "a b"})
     assert line == (
         "SBATCH_ACCOUNT='a b' sbatch --time=5 '--comment=a b' slurm/06_one_node.slurm --epochs 3"
     )

@@ -27,7 +27,7 @@ def test_the_solution_runs_and_each_wrong_answer_is_caught(cluster):
         "hidden_failure": "failed, hint failed",
     }
     assert {*(CHECKOUT / "build" / "jobs").glob("*")} == before
-    assert cluster.said("squeue", "--noheader") == []
+    assert cluster.output("squeue", "--noheader") == []
 
 
 ANSWER = '''%%answer job_script
@@ -41,14 +41,14 @@ srun {command}
 
 
 @pytest.mark.parametrize(
-    ("option", "status", "said"),
+    ("option", "status", "message"),
     [
         ("--mem-per-cpu=1M", "passed", ""),
         ("--partition=nope", "failed", "sbatch refused it: sbatch: error: "),
         ("--hold", "not gradable", "the job was PENDING (JobHeldUser) for 3 s"),
     ],
 )
-def test_what_slurm_says_of_a_script_is_told(cluster, option, status, said):
+def test_slurms_message_about_a_script_is_reported(cluster, option, status, message):
     script = (
         "import sys, json; from hpml.checks import judge, submission\n"
         "submission.PATIENCE = 30.0 if 'hold' not in sys.argv[1] else 3.0\n"
@@ -58,5 +58,5 @@ def test_what_slurm_says_of_a_script_is_told(cluster, option, status, said):
     assert ran.returncode == 0, ran.stderr
     verdict = json.loads(ran.stdout)
     assert verdict["status"] == status, verdict
-    assert verdict["claims"][-1]["message"].startswith(said)
-    assert cluster.said("squeue", "--noheader") == []  # cancelled
+    assert verdict["claims"][-1]["message"].startswith(message)
+    assert cluster.output("squeue", "--noheader") == []  # cancelled

@@ -38,11 +38,11 @@ def test_missing_programs_are_named_with_their_packages(programs):
     programs(nsenter="", unshare="", sbatch="", slurmctld="")
     with pytest.raises(UserError) as refused:
         needs.need_programs()
-    said = "slurmd, munged not found: as root, apt install munge slurm-wlm (Debian)"
-    assert str(refused.value) == said
+    message = "slurmd, munged not found: as root, apt install munge slurm-wlm (Debian)"
+    assert str(refused.value) == message
 
 
-def test_without_root_the_command_to_use_is_said(programs, ordinary_user):
+def test_without_root_the_command_to_use_is_named(programs, ordinary_user):
     programs(**dict.fromkeys(needs.PACKAGES, ""))
     with pytest.raises(UserError) as refused:
         lifecycle.up()
@@ -59,7 +59,7 @@ def test_a_cluster_of_roots_is_not_ended_by_another(ordinary_user):
     assert folder().path.exists()
 
 
-def test_a_root_that_may_not_make_namespaces_is_told_so(programs):
+def test_a_root_that_may_not_make_namespaces_is_refused(programs):
     programs(unshare="echo unshare: Operation not permitted >&2; exit 1")
     with pytest.raises(UserError, match=r"Operation not permitted.*docker run --privileged"):
         needs.need_namespaces()
@@ -92,10 +92,10 @@ def test_up_leaves_a_machine_with_its_own_slurm_alone(programs, capsys):
 
 
 @pytest.mark.parametrize(
-    ("said", "version"), [("slurm-wlm 22.05.8", (22, 5, 8)), ("slurm 23.11.4", (23, 11, 4))]
+    ("printed", "version"), [("slurm-wlm 22.05.8", (22, 5, 8)), ("slurm 23.11.4", (23, 11, 4))]
 )
-def test_the_version_is_read_from_slurmd(programs, said, version):
-    programs(slurmd=f"echo {said}")
+def test_the_version_is_read_from_slurmd(programs, printed, version):
+    programs(slurmd=f"echo {printed}")
     assert needs.slurm_version() == version
 
 

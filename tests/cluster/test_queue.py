@@ -47,30 +47,30 @@ def slurm(tmp_path, monkeypatch):
 
 @pytest.fixture
 def following(monkeypatch):
-    """`following(slurm)`: what is said of job 7, and its last state. No time passes."""
+    """`following(slurm)`: what is reported of job 7, and its last state. No time passes."""
     clock = iter(range(0, 10**6, 10))
     monkeypatch.setattr(queue.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(queue.time, "sleep", lambda seconds: None)
 
     def run(slurm: queue.Slurm) -> tuple[list[str], str]:
-        said = []
-        return said, queue.follow(slurm, "7", said.append)
+        reported = []
+        return reported, queue.follow(slurm, "7", reported.append)
 
     return run
 
 
 def test_a_job_is_followed_from_waiting_to_its_end(slurm, following):
     states = ("PENDING|Resources", "PENDING|Resources", "RUNNING|None", "COMPLETED|None")
-    said, state = following(slurm(*states))
+    reported, state = following(slurm(*states))
     assert state == "COMPLETED"
-    assert said == ["job 7: PENDING (Resources)", "job 7: RUNNING", "job 7: COMPLETED"]
+    assert reported == ["job 7: PENDING (Resources)", "job 7: RUNNING", "job 7: COMPLETED"]
 
 
 def test_a_job_that_is_requeued_has_not_ended(slurm, following):
     states = ("RUNNING|None", "REQUEUED|None", "PENDING|BeginTime", "FAILED|NonZeroExitCode")
-    said, state = following(slurm(*states))
+    reported, state = following(slurm(*states))
     assert state == "FAILED"
-    assert len(said) == 4
+    assert len(reported) == 4
 
 
 def test_the_log_is_shown_once_each_byte_to_its_end(slurm, following, tmp_path, capfd):
@@ -84,11 +84,11 @@ def test_the_log_is_shown_once_each_byte_to_its_end(slurm, following, tmp_path, 
 
 
 def test_a_job_array_has_ended_when_its_last_part_has(slurm, following):
-    said, state = following(
+    reported, state = following(
         slurm("RUNNING|None\nPENDING|Resources", "COMPLETED|None\nRUNNING|None", "COMPLETED|None")
     )
     assert state == "COMPLETED"
-    assert said[0] == "job 7: RUNNING, PENDING (Resources)"
+    assert reported[0] == "job 7: RUNNING, PENDING (Resources)"
 
 
 def test_one_failed_part_is_what_an_array_ends_with(slurm, following):
@@ -111,12 +111,12 @@ def test_a_slurm_that_falls_silent_is_a_user_error_with_its_words(slurm, followi
 def test_submit_returns_the_number_and_has_the_job_use_this_python(slurm, tmp_path, monkeypatch):
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     monkeypatch.setattr(sys, "base_prefix", "/elsewhere")
-    tells = 'echo "$* $VIRTUAL_ENV $SBATCH_ACCOUNT $PWD" >"$LOG"; echo Submitted batch job 12'
+    script = 'echo "$* $VIRTUAL_ENV $SBATCH_ACCOUNT $PWD" >"$LOG"; echo Submitted batch job 12'
     words = ["sbatch", "--time=5", "job.slurm"]
-    number = queue.submit(slurm(sbatch=tells), words, {"SBATCH_ACCOUNT": "abc"}, tmp_path)
+    number = queue.submit(slurm(sbatch=script), words, {"SBATCH_ACCOUNT": "abc"}, tmp_path)
     assert number == "12"
-    told = (tmp_path / "log").read_text().split()
-    assert told == ["--time=5", "job.slurm", sys.prefix, "abc", str(tmp_path)]
+    seen = (tmp_path / "log").read_text().split()
+    assert seen == ["--time=5", "job.slurm", sys.prefix, "abc", str(tmp_path)]
 
 
 def test_what_sbatch_refuses_is_a_user_error_in_its_words(slurm, tmp_path):
@@ -131,7 +131,7 @@ def test_gpus_are_seen_where_a_node_has_some(slurm):
     assert slurm(sinfo="printf 'shard:8,gpu:4\\n'").gpus()
 
 
-def test_without_any_slurm_the_remedy_is_said(slurm):
+def test_without_any_slurm_the_remedy_is_named(slurm):
     slurm()
     with pytest.raises(UserError, match=r"no SLURM answers here: .* \./hpml cluster up"):
         queue.find()

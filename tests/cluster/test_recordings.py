@@ -20,7 +20,7 @@ RECORD = (
     "import json, os, sys; e = dict(os.environ); "
     "json.dump(e, open(f'{sys.argv[1]}.{e[\"SLURM_PROCID\"]}', 'w'))"
 )
-# What tells of the cluster, the user and the moment, and nothing of who a task is among the others.
+# What belongs to the cluster, the user and the moment, not to a task's place among the others.
 OF_THE_PLACE = re.compile(
     "HOSTNAME|MASTER_.*|SLURM_(CLUSTER_NAME|JOB_?ID|JOB_(NAME|PARTITION|USER)|SRUN_COMM_.*"
     "|SUBMIT_.*|LAUNCH_NODE_IPADDR|STEP_LAUNCHER_PORT|STEP_?ID|JOB_CPUS_PER_NODE|CPUS_ON_NODE)"
@@ -42,11 +42,11 @@ def recorded(cluster, asked: list[str], step: list[str] | None) -> list[dict[str
     record.write_text(RECORD)
     task = [sys.executable, str(record), str(place / "task")]
     if step is None:
-        cluster.said("srun", *asked, *task)
+        cluster.output("srun", *asked, *task)
     else:
         wrapped = " ".join([*step, *task])
         options = ["--wait", f"--chdir={place}", "--output=log"]
-        cluster.said("sbatch", *options, *asked, f"--wrap={wrapped}")
+        cluster.output("sbatch", *options, *asked, f"--wrap={wrapped}")
     files = sorted(place.glob("task.*"), key=lambda path: int(path.suffix[1:]))
     return [json.loads(path.read_text()) for path in files]
 
@@ -77,7 +77,7 @@ def recorded(cluster, asked: list[str], step: list[str] | None) -> list[dict[str
         ),
     ],
 )
-def test_a_recording_is_what_slurm_tells_the_tasks(wide, name, asked, step, hosts):
+def test_a_recording_is_what_slurm_sets_for_the_tasks(wide, name, asked, step, hosts):
     committed = COMMITTED[name]
     renamed = dict(zip(committed["hosts"], hosts, strict=True))
     tasks = recorded(wide, asked, step)
@@ -97,9 +97,9 @@ def test_a_recorded_host_list_is_how_slurm_abbreviates_those_hosts(wide, name):
     shared = COMMITTED[name]["shared"]
     for key in ("SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"):
         if key in shared:
-            hosts = wide.said("scontrol", "show", "hostnames", shared[key])
+            hosts = wide.output("scontrol", "show", "hostnames", shared[key])
             assert set(COMMITTED[name]["hosts"]) <= set(hosts)
-            told = wide.said("scontrol", "show", "hostlistsorted", ",".join(hosts))
-            assert told == [shared[key]]
+            listed = wide.output("scontrol", "show", "hostlistsorted", ",".join(hosts))
+            assert listed == [shared[key]]
     if "SLURM_STEP_NODELIST" in shared:
         assert hosts == COMMITTED[name]["hosts"]

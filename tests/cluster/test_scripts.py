@@ -20,23 +20,23 @@ SCRIPTS = sorted((CHECKOUT / "slurm").glob("[0-9]*.slurm"))
 GPU = [script.name for script in SCRIPTS if "--gpus-per-node" in script.read_text()]
 # What comes after the script is for the training: an epoch of two steps, and threads for two cores.
 SHORT = "--epochs 1 --samples 400 --test-samples 100 --batch-size 25 --widths 8,8,8 --threads 1"
-GOING_ON = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
+UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
 PATIENCE = 240.0  # seconds
 
 
 def ended(cluster, *words: str) -> tuple[str, str]:
     """Submit a job, wait for its end; its number and its log. It must have been COMPLETED."""
-    (job,) = cluster.said("sbatch", "--parsable", f"--chdir={cluster.project()}", *words)
+    (job,) = cluster.output("sbatch", "--parsable", f"--chdir={cluster.project()}", *words)
     limit = time.monotonic() + PATIENCE
     while True:
-        (line,) = cluster.said("scontrol", "--oneliner", "show", "job", job)
-        said = dict(re.findall(r"(\w+)=(\S*)", line))
-        if said["JobState"] not in GOING_ON:
+        (line,) = cluster.output("scontrol", "--oneliner", "show", "job", job)
+        job_info = dict(re.findall(r"(\w+)=(\S*)", line))
+        if job_info["JobState"] not in UNFINISHED:
             break
         assert time.monotonic() < limit, f"job {job} did not end in {PATIENCE:g} s"
         time.sleep(0.2)
-    log = Path(said["StdOut"]).read_text()
-    assert (said["JobState"], said["Restarts"]) == ("COMPLETED", "0"), log
+    log = Path(job_info["StdOut"]).read_text()
+    assert (job_info["JobState"], job_info["Restarts"]) == ("COMPLETED", "0"), log
     return job, log
 
 
@@ -53,7 +53,7 @@ def test_each_script_without_gpus_is_run_here():
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 4])
-def test_hello_says_where_each_rank_runs_and_their_sum(wide, nodes):
+def test_hello_prints_where_each_rank_runs_and_their_sum(wide, nodes):
     asked = [f"--nodes={nodes}"] if nodes != 1 else []
     _, log = ended(wide, *asked, "slurm/00_hello.slurm")
     where = dict(re.findall(r"^rank (\d+) of \d+ on (\w+): \d+ core", log, re.M))
@@ -135,7 +135,7 @@ def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(wide
     text, count = re.subn(r"(?m)^gpus_per_node= ", "gpus_per_node=0 ", site.read_text())
     site.write_text(text)
     assert count == 1
-    (line,) = wide.said(*words)
+    (line,) = wide.output(*words)
     many = 1 if script == "05_horovodrun_gpu.slurm" else 2
     nodes = "n1" if many == 1 else r"n\[1-2\]"
     assert re.search(rf"to start at .* using {32 * many} processors on nodes {nodes}", line)

@@ -7,7 +7,7 @@ GIB = 2**30
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"nodes": 0}, r"--nodes 0: give a number from 1 to 64"),
         ({"nodes": 65}, r"--nodes 65: give a number from 1 to 64"),
@@ -18,8 +18,8 @@ GIB = 2**30
         ({"link": "nodes=2x2,intra=1gbit,inter=1gbit"}, r"all nodes have the same rate"),
     ],
 )
-def test_what_no_cluster_can_be_is_refused_in_one_line(wrong, said):
-    with pytest.raises(UserError, match=said) as refused:
+def test_what_no_cluster_can_be_is_refused_in_one_line(wrong, message):
+    with pytest.raises(UserError, match=message) as refused:
         Shape(**wrong).check()
     assert "\n" not in str(refused.value)
 

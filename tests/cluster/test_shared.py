@@ -20,7 +20,7 @@ def places(monkeypatch):
         monkeypatch.setattr(Path, "home", lambda: Path(user))
         monkeypatch.setattr(Path, "exists", lambda path: True)
         monkeypatch.setenv("PYTHONPATH", added)
-        return lifecycle.shared()
+        return lifecycle.shared_folders()
 
     return are
 

@@ -22,18 +22,18 @@ def nowhere(monkeypatch, tmp_path):
     monkeypatch.setattr(queue.needs, "other_slurm", lambda: None)
 
 
-def test_without_a_slurm_what_was_recorded_is_shown_and_said_to_be(nowhere, capsys):
+def test_without_a_slurm_recorded_output_is_shown_and_marked(nowhere, capsys):
     terminal = Terminal()
     assert "no SLURM answers here" in terminal.missing
     for _ in range(2):  # cells are run again
         terminal.type("sinfo")
-    said = capsys.readouterr().out
-    assert said.count("$ sinfo   # recorded on the virtual cluster\nPARTITION AVAIL") == 2
+    output = capsys.readouterr().out
+    assert output.count("$ sinfo   # recorded on the virtual cluster\nPARTITION AVAIL") == 2
 
 
 def test_a_recorded_job_has_its_recorded_number(nowhere):
     terminal = Terminal()
-    jobs = [command for command, said in RECORDED.items() if said.startswith("Submitted")]
+    jobs = [command for command, output in RECORDED.items() if output.startswith("Submitted")]
     numbers = [terminal.submit(command) for command in jobs]
     assert numbers[:2] == ["1", "2"]
     terminal.wait("1")

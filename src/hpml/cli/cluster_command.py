@@ -76,7 +76,7 @@ def exec_(
     """Run a command on a node. Root only; anybody may use srun."""
     from hpml import cluster
 
-    words = cluster.inside(node, command)
+    words = cluster.nsenter_command(node, command)
     sys.stdout.flush()
     os.execvp(words[0], words)
 
@@ -90,7 +90,7 @@ def logs(
     """Print what a daemon of the cluster has logged."""
     from hpml import cluster
 
-    path = cluster.log(of)
+    path = cluster.log_file(of)
     typer.echo(path.read_text(errors="replace") if path.exists() else "", nl=False)
 
 

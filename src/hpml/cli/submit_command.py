@@ -60,14 +60,14 @@ def submit(
     )
     fitting = []
     if slurm is not None and slurm.shape is not None:
-        fitting = job_script.fitted(script, slurm.shape, for_sbatch, nodes)
+        fitting = job_script.fitting_options(script, slurm.shape, for_sbatch, nodes)
         if fitting:
             typer.echo(f"{' '.join(fitting)}: the nodes here have {slurm.shape.cpus} CPUs each")
     asked = [f"--nodes={nodes}"] if nodes is not None else []
-    words = job_script.sbatch_words(script, [*asked, *fitting, *for_sbatch], arguments)
+    words = job_script.sbatch_command(script, [*asked, *fitting, *for_sbatch], arguments)
     settings = job_script.site_settings(script, course.root)
     where = {"SLURM_CONF": slurm.settings["SLURM_CONF"]} if slurm and slurm.settings else {}
-    typer.echo(job_script.shown(words, {**where, **settings}))
+    typer.echo(job_script.shell_line(words, {**where, **settings}))
     if dry_run:
         return DONE
 

@@ -1,4 +1,4 @@
-"""The one folder that a cluster keeps everything in, and what is written there."""
+"""The folder that a cluster keeps all its files in."""
 
 import json
 import os
@@ -12,12 +12,12 @@ from hpml.cluster.subnet import Subnet
 from hpml.errors import UserError
 from hpml.paths import home
 
-LONGEST = 107 - len("/munge/socket")  # sun_path of unix(7)
+LONGEST_PATH = 107 - len("/munge/socket")  # sun_path of unix(7)
 
 
 @dataclass(frozen=True)
 class Folder:
-    """Where the files of a cluster are. It is there from `up` to `down`, and not otherwise."""
+    """Where the files of a cluster are. The folder exists from `up` to `down`."""
 
     path: Path
 
@@ -40,30 +40,30 @@ class Folder:
 
     @property
     def ready(self) -> Path:
-        """Is there once all nodes were."""
+        """Exists once all nodes have been ready."""
         return self.path / "ready"
 
     @property
     def failed(self) -> Path:
-        """Says why, where the cluster could not be brought up and its logs were kept."""
+        """Why the cluster could not be brought up; its logs were kept."""
         return self.path / "failed"
 
     def log(self, name: str) -> Path:
         return self.path / "log" / f"{name}.log"
 
-    def process(self, name: str) -> Path:
-        """Where the process of that name is noted: see hpml.cluster.process."""
+    def pid_file(self, name: str) -> Path:
+        """The file with the pid of the process of that name: see hpml.cluster.process."""
         return self.path / "processes" / name
 
     def make(self, shape: Shape, subnet: Subnet) -> None:
-        """The empty folder, and in it what the cluster is to be."""
+        """Make the folder, with the plan of the cluster in it."""
         for part in ("log", "processes", "munge", "slurmctld"):
             (self.path / part).mkdir(parents=True)
         plan = {**shape.record(), "subnet": str(subnet)}
         (self.path / "cluster.json").write_text(json.dumps(plan, indent=1) + "\n")
 
     def plan(self) -> tuple[Shape, Subnet]:
-        """What the cluster was to be. Raises UserError where that was not written to its end."""
+        """The planned shape and network. Raises UserError where the plan is incomplete."""
         try:
             plan = json.loads((self.path / "cluster.json").read_text())
             subnet = Subnet(plan.pop("subnet"))
@@ -85,12 +85,12 @@ def folder() -> Folder:
     return Folder(found)
 
 
-def leaving() -> Folder:
-    """What `down` makes of the folder first, so that nothing that still comes up finds it."""
+def folder_to_remove() -> Folder:
+    """What `down` renames the folder to first, so that nothing that still starts finds it."""
     return Folder(home() / "cluster.down")
 
 
-def of_running() -> Folder:
+def running_folder() -> Folder:
     """The folder of the cluster that is up, or half-way. Raises UserError where there is none."""
     found = folder()
     if not found.path.exists():
@@ -99,8 +99,8 @@ def of_running() -> Folder:
 
 
 @contextmanager
-def alone(what: str) -> Iterator[None]:
-    """No two at a time of what changes the folder. Raises UserError where another is at it."""
+def locked(what: str) -> Iterator[None]:
+    """One `up` or `down` at a time. Raises UserError where another one runs."""
     import fcntl
 
     descriptor = os.open(home(), os.O_RDONLY | os.O_DIRECTORY)

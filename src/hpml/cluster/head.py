@@ -5,9 +5,9 @@
     n2 ── eth0 ═══════════════════════ n2 ──┤
     …
 
-It is process 1 of a process namespace and owns the network namespace with the switch. When it ends,
-however it ends, the kernel ends every process of the cluster and takes namespaces, mounts and
-interfaces away with them, this machine's end of the cable too. Nothing has to be cleaned up.
+It is process 1 of a process namespace and owns the network namespace with the switch. However it
+ends, the kernel then ends every process of the cluster and removes its namespaces, mounts and
+interfaces, this machine's end of the cable too. Nothing has to be cleaned up.
 
 Each node is a process 1 as well, below the head's: the same holds for a node and what runs on it.
 """
@@ -26,7 +26,7 @@ from pyroute2 import IPRoute
 
 from hpml.cluster import kernel
 from hpml.cluster.folder import Folder
-from hpml.cluster.process import note
+from hpml.cluster.process import write_pid_file
 from hpml.cluster.shape import HEAD, Shape
 from hpml.cluster.slurm_conf import CONTROLLER_PORT, SPOOL
 from hpml.cluster.subnet import HEAD_ADDRESS, LOGIN_ADDRESS, Subnet, addresses, interface
@@ -35,18 +35,18 @@ from hpml.network import veth
 PATIENCE = 20.0  # seconds that a part of the cluster waits for the one before it
 INTERFACE = "eth0"  # of each node
 
-_OWN = kernel.NEW_MOUNTS | kernel.NEW_HOSTNAME | kernel.NEW_IPC | kernel.NEW_NETWORK
+_OWN = kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC | kernel.CLONE_NEWNET
 
 
 def main(path: str, proc: str, network: str, shared: Sequence[str]) -> NoReturn:
     """Become the cluster that is planned in the folder `path`.
 
     Runs as process 1 of a process namespace, in network, mount, IPC and host name namespaces of its
-    own. `proc` and `network` are descriptors of the machine outside: its /proc, and its network
+    own. `proc` and `network` are descriptors of the outer machine: its /proc, and its network
     namespace. `shared` are the folders in /tmp that all nodes see.
     """
     folder, outside = Folder(Path(path)), int(proc)
-    note(folder.process(HEAD), outside)  # fails where the cluster is already being taken down
+    write_pid_file(folder.pid_file(HEAD), outside)  # fails where `down` is at work already
     shape, subnet = folder.plan()
     socket.sethostname(HEAD)
     kernel.bind(folder.hosts, "/etc/hosts")
@@ -83,8 +83,8 @@ def main(path: str, proc: str, network: str, shared: Sequence[str]) -> NoReturn:
         with IPRoute() as netlink:
             veth.plug(netlink, veth.index_of(netlink, name), switch, shape.rate)
     os.close(here)
-    while folder.path.exists():  # nobody could find a cluster whose folder was removed
-        _bury(os.WNOHANG)
+    while folder.path.exists():  # without its folder, nobody could find the cluster
+        _reap(os.WNOHANG)
         time.sleep(0.5)
     sys.exit(f"{folder.path} is gone, and the cluster with it")
 
@@ -122,7 +122,7 @@ def _become_node(
     shared: Sequence[Path],
 ) -> None:
     """Make the node's namespaces around this process, and leave its process 1 behind."""
-    kernel.unshare(_OWN | kernel.NEW_PIDS)
+    kernel.unshare(_OWN | kernel.CLONE_NEWPID)
     socket.sethostname(name)
     veth.without_ipv6()
     with IPRoute() as netlink:
@@ -138,19 +138,19 @@ def _become_node(
         return
     kernel.mount("proc", "/proc")
     os.setsid()
-    note(folder.process(name), outside)
+    write_pid_file(folder.pid_file(name), outside)
     os.mkdir(SPOOL, 0o755)
     _wait_for("slurmctld", lambda: _listens(where[HEAD]))
     _start(folder, outside, f"{name}.slurmd", ["slurmd", "-D"], folder.log(name))
     while True:
-        _bury()
-        time.sleep(0.01)  # there may be none
+        _reap()
+        time.sleep(0.01)  # without children, waitpid returns at once
 
 
 def _start(
     folder: Folder, outside: int, name: str, words: Sequence[str], log: Path | None = None
 ) -> None:
-    """A daemon of this name, with its own log, noted as a process of the cluster."""
+    """Start a daemon of the cluster, with a pid file and a log of its own."""
     if os.fork() != 0:
         return
     try:
@@ -158,9 +158,9 @@ def _start(
         file = os.open(log or folder.log(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(file, 1)
         os.dup2(file, 2)
-        for number in (signal.SIGINT, signal.SIGPIPE):  # as Python found them
+        for number in (signal.SIGINT, signal.SIGPIPE):  # Python changed them
             signal.signal(number, signal.SIG_DFL)
-        note(folder.process(name), outside)
+        write_pid_file(folder.pid_file(name), outside)
         os.execvp(words[0], words)
     except BaseException as error:
         print(f"{words[0]}: {error}", file=sys.stderr, flush=True)
@@ -168,8 +168,8 @@ def _start(
         os._exit(127)
 
 
-def _bury(options: int = 0) -> None:
-    """What a process 1 has to do: collect one that has ended."""
+def _reap(options: int = 0) -> None:
+    """Collect a child that has ended, as a process 1 has to."""
     with suppress(ChildProcessError):
         os.waitpid(-1, options)
 

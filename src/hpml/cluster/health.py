@@ -1,9 +1,9 @@
-"""Whether the cluster is whole: its processes are looked for, so that a dead SLURM is told too."""
+"""Are the cluster's daemons alive?"""
 
 from dataclasses import dataclass
 
-from hpml.cluster.folder import of_running
-from hpml.cluster.process import noted
+from hpml.cluster.folder import running_folder
+from hpml.cluster.process import read_pid_file
 from hpml.cluster.shape import HEAD, Shape
 
 REMEDY = "./hpml cluster down, then ./hpml cluster up"
@@ -13,7 +13,7 @@ REMEDY = "./hpml cluster down, then ./hpml cluster up"
 class Health:
     """What of the cluster runs.
 
-    `dead` names daemons that were started and are no more; `failed` says why `up` gave up.
+    `dead` names daemons that were started and have ended; `failed` is why `up` gave up.
     """
 
     shape: Shape
@@ -37,23 +37,23 @@ class Health:
 
 
 def health() -> Health:
-    """How the cluster is. Raises UserError where there is none."""
-    folder = of_running()
+    """The state of the cluster. Raises UserError where there is none."""
+    folder = running_folder()
     shape, _ = folder.plan()
     alive = {
         name: process.alive
-        for name in (HEAD, "munged", "slurmctld", *_of_nodes(shape))
-        if (process := noted(folder.process(name))) is not None
+        for name in (HEAD, "munged", "slurmctld", *_node_daemons(shape))
+        if (process := read_pid_file(folder.pid_file(name))) is not None
     }
-    dead = [_said(name) for name, lives in alive.items() if not lives and name != HEAD]
+    dead = [_format_daemon(name) for name, lives in alive.items() if not lives and name != HEAD]
     failed = folder.failed.read_text().strip() if folder.failed.exists() else ""
     return Health(shape, folder.ready.exists(), alive.get(HEAD, False), tuple(dead), failed)
 
 
-def _of_nodes(shape: Shape) -> list[str]:
+def _node_daemons(shape: Shape) -> list[str]:
     return [f"{name}.slurmd" for name in shape.names]
 
 
-def _said(name: str) -> str:
+def _format_daemon(name: str) -> str:
     node, _, daemon = name.partition(".")
     return f"{daemon} of {node}" if daemon else node

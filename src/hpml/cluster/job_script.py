@@ -61,11 +61,10 @@ def choose(
     nodes: int | None = None,
     gpus: bool = False,
 ) -> JobScript:
-    """The one of a module's scripts that is named `job`, or else that fits.
+    """The script of a module that is named `job`, or else the one that fits.
 
-    One that is made for several nodes where `nodes` is more than one, else one for a single node;
-    one with GPUs where SLURM has `gpus`, else one without. Raises UserError where that leaves none
-    or several.
+    For several nodes where `nodes` is more than one, else for a single node; with GPUs where SLURM
+    has `gpus`, else without. Raises UserError where that leaves none or several.
     """
     if not scripts:
         raise UserError(f"module {module} has no job script: ./hpml list shows what it has")
@@ -87,11 +86,13 @@ def choose(
     return fit[0]
 
 
-def fitted(script: JobScript, shape: Shape, given: Sequence[str], nodes: int | None) -> list[str]:
+def fitting_options(
+    script: JobScript, shape: Shape, given: Sequence[str], nodes: int | None
+) -> list[str]:
     """sbatch options that make the script fit a virtual cluster's nodes, beside those `given`.
 
-    A job script asks for a real node's cores; on smaller nodes each rank gets as many as there are,
-    and where even one each is too many, there are fewer ranks. Raises UserError where there are too
+    A job script asks for a real node's cores; on smaller nodes each rank gets fewer, and where even
+    one each is too many, there are fewer ranks. Raises UserError where there are too
     few nodes for `nodes`, or for the script.
     """
     wanted = nodes or script.nodes
@@ -100,7 +101,7 @@ def fitted(script: JobScript, shape: Shape, given: Sequence[str], nodes: int | N
             f"{wanted} nodes are wanted, and the cluster has {shape.nodes}: give --nodes "
             f"{shape.nodes}, or ./hpml cluster down and up --nodes {wanted}"
         )
-    if any(_is(word, (*_CPUS, *_TASKS)) for word in given):
+    if any(_is_option(word, (*_CPUS, *_TASKS)) for word in given):
         return []
     options = []
     tasks = script.tasks_per_node
@@ -113,31 +114,33 @@ def fitted(script: JobScript, shape: Shape, given: Sequence[str], nodes: int | N
 
 
 def site_settings(script: JobScript, root: Path) -> dict[str, str]:
-    """What slurm/site.sh tells sbatch in its environment for this script: SBATCH_ACCOUNT, …"""
+    """The variables that slurm/site.sh sets for this script's sbatch: SBATCH_ACCOUNT, …"""
     line = 'unset SLURM_JOB_ID; source slurm/site.sh && sbatch_settings "$1"'
-    told = subprocess.run(
+    done = subprocess.run(
         ["bash", "-c", line, "site", str(script.path)],
         cwd=root,
         capture_output=True,
         text=True,
         timeout=30,
     )
-    if told.returncode:
-        last = told.stderr.strip().splitlines()[-1:] or [f"exit code {told.returncode}"]
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         raise UserError(f"slurm/site.sh cannot be read: {last[0]}")
-    return dict(line.partition("=")[::2] for line in told.stdout.splitlines())
+    return dict(line.partition("=")[::2] for line in done.stdout.splitlines())
 
 
-def sbatch_words(script: JobScript, options: Sequence[str], arguments: Sequence[str]) -> list[str]:
+def sbatch_command(
+    script: JobScript, options: Sequence[str], arguments: Sequence[str]
+) -> list[str]:
     return ["sbatch", *options, str(script.path), *arguments]
 
 
-def shown(words: Sequence[str], settings: Mapping[str, str]) -> str:
-    """A line for the shell that runs `words` with those settings."""
+def shell_line(words: Sequence[str], settings: Mapping[str, str]) -> str:
+    """The shell line that runs `words` with those variables."""
     return " ".join([*(f"{k}={shlex.quote(v)}" for k, v in settings.items()), shlex.join(words)])
 
 
-def _is(word: str, options: Sequence[str]) -> bool:
+def _is_option(word: str, options: Sequence[str]) -> bool:
     """Whether a word is one of those options, with its value or without."""
     return any(
         word == option

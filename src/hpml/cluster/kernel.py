@@ -1,4 +1,4 @@
-"""Namespaces and mounts, asked of the kernel: what os has only from Python 3.12 on, or never."""
+"""Namespaces and mounts by system call: what `os` has only from Python 3.12 on, or never."""
 
 import ctypes
 import os
@@ -7,20 +7,20 @@ from contextlib import ExitStack
 from pathlib import Path
 
 # sched.h
-NEW_MOUNTS, NEW_HOSTNAME, NEW_IPC = 0x00020000, 0x04000000, 0x08000000
-NEW_PIDS, NEW_NETWORK = 0x20000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
+CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 
 _BIND = 4096  # sys/mount.h
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare(kinds: int) -> None:
-    """This process leaves the namespaces of those kinds for new ones (unshare(2))."""
+    """Move this process to new namespaces of those kinds (unshare(2))."""
     _call("unshare", kinds)
 
 
 def enter_network(descriptor: int) -> None:
-    _call("setns", descriptor, NEW_NETWORK)
+    _call("setns", descriptor, CLONE_NEWNET)
 
 
 def mount(kind: str, target: str | Path, options: str = "") -> None:
@@ -29,7 +29,7 @@ def mount(kind: str, target: str | Path, options: str = "") -> None:
 
 
 def bind(source: str | Path, target: str | Path) -> None:
-    """What is at `source` is also at `target` from now on: a folder or a file."""
+    """Show the folder or file `source` at `target` too (mount(2), MS_BIND)."""
     _call("mount", os.fsencode(source), os.fsencode(target), None, _BIND, None)
 
 
@@ -38,7 +38,7 @@ def own_folder(folder: Path, kept: Sequence[Path] = ()) -> None:
     with ExitStack() as opened:
         sources = []
         for path in kept:
-            sources.append(os.open(path, os.O_PATH))  # reached through it once it is covered
+            sources.append(os.open(path, os.O_PATH))  # still reachable once the mount hides it
             opened.callback(os.close, sources[-1])
         mount("tmpfs", folder, "mode=1777")
         for path, source in zip(kept, sources, strict=True):

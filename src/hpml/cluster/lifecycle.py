@@ -1,4 +1,4 @@
-"""Bringing a cluster up and taking it down, each as often as one likes."""
+"""Bring a cluster up and take it down; doing either twice does no harm."""
 
 import os
 import secrets
@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 from hpml.cluster import needs
-from hpml.cluster.folder import LONGEST, Folder, alone, folder, leaving
+from hpml.cluster.folder import LONGEST_PATH, Folder, folder, folder_to_remove, locked
 from hpml.cluster.health import health
 from hpml.cluster.nodes import nodes
-from hpml.cluster.process import noted
+from hpml.cluster.process import read_pid_file
 from hpml.cluster.shape import HEAD, Shape
 from hpml.cluster.slurm_conf import cgroup_conf, slurm_conf
 from hpml.errors import UserError
@@ -23,10 +23,10 @@ PATIENCE = 60.0  # seconds until every node is ready; 64 nodes on 2 cores take a
 
 
 def up(nodes: int = 4, cpus: int = 2, link: str = "1gbit") -> bool:
-    """Bring up a cluster of that shape; False where just that one was up already.
+    """Bring up a cluster of that shape; False where this very one was up already.
 
-    Raises UserError where it cannot be, and where a cluster of another shape, or one that is not
-    whole, is in its place.
+    Raises UserError where it cannot be brought up, and where a cluster of another shape or a broken
+    one is in its place.
     """
     shape = Shape(nodes, cpus, link)
     shape.check()
@@ -36,13 +36,13 @@ def up(nodes: int = 4, cpus: int = 2, link: str = "1gbit") -> bool:
     needs.need_programs()
     needs.need_root("to make namespaces, interfaces and a SLURM")
     needs.need_namespaces()
-    with alone("./hpml cluster up"):
-        if folder().path.exists() and not folder().failed.exists():  # another came first
+    with locked("./hpml cluster up"):
+        if folder().path.exists() and not folder().failed.exists():  # another process was faster
             return _still_up(shape)
         _down()  # what an earlier attempt left
         try:
             _bring_up(folder(), shape)
-        except UserError as error:  # its logs stay, to be read
+        except UserError as error:  # its logs are kept
             _end(folder())
             folder().failed.write_text(f"{error}\n")
             raise
@@ -57,10 +57,10 @@ def down() -> bool:
 
     Raises UserError where root is needed, or where a process does not end.
     """
-    if not folder().path.exists() and not leaving().path.exists():
+    if not folder().path.exists() and not folder_to_remove().path.exists():
         return False
     needs.need_root("to end a cluster that root has brought up")
-    with alone("./hpml cluster down"):
+    with locked("./hpml cluster down"):
         _down()
     return True
 
@@ -80,19 +80,19 @@ def _bring_up(folder: Folder, shape: Shape) -> None:
     from hpml.cluster import subnet
     from hpml.machine.resources import usable_memory
 
-    if len(os.fsencode(folder.path)) > LONGEST:
+    if len(os.fsencode(folder.path)) > LONGEST_PATH:
         raise UserError(
             f"{folder.path} is too long for a socket's path: "
             f"set HPML_HOME to a folder whose path is shorter"
         )
-    os.umask(0o022)  # who may not end the cluster may still use it
+    os.umask(0o022)  # other users may use the cluster, though not end it
     network = subnet.choose(folder.path, subnet.in_use())
     folder.make(shape, network)
     folder.hosts.write_text(subnet.hosts_file(network, shape, socket.gethostname()))
     memory = shape.memory(usable_memory())
     folder.slurm_conf.write_text(slurm_conf(folder.path, shape, network, memory))
     (folder.path / "cgroup.conf").write_text(cgroup_conf(needs.slurm_version()))
-    folder.jobs.touch(mode=0o644)  # SLURM would make it root's alone
+    folder.jobs.touch(mode=0o644)  # SLURM would let only root read it
     key = folder.munge / "key-file"
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(128))
@@ -105,7 +105,7 @@ def _bring_up(folder: Folder, shape: Shape) -> None:
                 [
                     *"unshare --net --uts --ipc --mount --pid --fork --kill-child".split(),
                     *("--mount-proc", sys.executable, "-m", "hpml.cluster.head"),
-                    *(str(folder.path), str(proc), str(net), *shared()),
+                    *(str(folder.path), str(proc), str(net), *shared_folders()),
                 ],
                 pass_fds=(proc, net),
                 env={**os.environ, "PATH": needs.search_path()},
@@ -122,10 +122,10 @@ def _bring_up(folder: Folder, shape: Shape) -> None:
     folder.ready.touch()
 
 
-def shared() -> list[str]:
-    """What all nodes see even where it lies in /tmp, of which each node has its own.
+def shared_folders() -> list[str]:
+    """The folders below /tmp that all nodes see, though each node has a /tmp of its own.
 
-    The project, its files, this Python with what PYTHONPATH adds, and the user's home folder.
+    The project, HPML_HOME, this Python with what PYTHONPATH adds, and the user's home folder.
     """
     added = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     places = [CHECKOUT, home(), Path.home()]
@@ -147,7 +147,7 @@ def _wait_until_ready(folder: Folder, head: subprocess.Popen) -> None:
         if head.poll() is not None:
             raise UserError(f"the cluster did not come up: {_last_line(folder.log(HEAD))}")
         for name in ("munged", "slurmctld", *(f"{node}.slurmd" for node in shape.names)):
-            process = noted(folder.process(name))
+            process = read_pid_file(folder.pid_file(name))
             if process is not None and not process.alive:
                 log = folder.log(name.removesuffix(".slurmd"))
                 raise UserError(f"the cluster did not come up: {name} ended: {_last_line(log)}")
@@ -165,29 +165,29 @@ def _wait_until_ready(folder: Folder, head: subprocess.Popen) -> None:
 def _nodes_ready(folder: Folder) -> int:
     """How many nodes SLURM would give work to.
 
-    It is not asked before each slurmd has found slurmctld: sinfo would wait nine seconds for it.
+    SLURM is asked only once every slurmd has started: before, sinfo would wait nine seconds.
     """
     shape, _ = folder.plan()
-    if any(noted(folder.process(f"{name}.slurmd")) is None for name in shape.names):
+    if any(read_pid_file(folder.pid_file(f"{name}.slurmd")) is None for name in shape.names):
         return 0
     return sum(node.state == "idle" for node in nodes())
 
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").split("\n") if log.exists() else []
-    said = [line.strip() for line in lines if line.strip()]
-    return said[-1] if said else f"{log} is empty"
+    written = [line.strip() for line in lines if line.strip()]
+    return written[-1] if written else f"{log} is empty"
 
 
 def _down() -> None:
     if folder().path.exists():
-        _take_down(leaving())
-        folder().path.rename(leaving().path)  # from now on, nothing new notes itself there
-    _take_down(leaving())
+        _take_down(folder_to_remove())
+        folder().path.rename(folder_to_remove().path)  # from now on nothing writes a pid file there
+    _take_down(folder_to_remove())
 
 
 def _take_down(folder_: Folder) -> None:
-    """End what is noted in a folder, wait until it has gone, and remove the folder."""
+    """End the cluster of a folder, wait until it has gone, and remove the folder."""
     if not folder_.path.exists():
         return
     _end(folder_)
@@ -195,14 +195,14 @@ def _take_down(folder_: Folder) -> None:
 
 
 def _end(folder_: Folder) -> None:
-    head = noted(folder_.process(HEAD))
+    head = read_pid_file(folder_.pid_file(HEAD))
     if head is not None and not head.kill():
         raise UserError(f"process {head.pid} of the cluster does not end: see `ps {head.pid}`")
     _unplug()
 
 
 def _unplug() -> None:
-    """Take this machine's end of the cable away now; the kernel would in its own time."""
+    """Remove this machine's end of the cable now; the kernel would do it later."""
     from pyroute2 import IPRoute, NetlinkError
 
     from hpml.cluster.subnet import interface
@@ -213,7 +213,7 @@ def _unplug() -> None:
         while found := netlink.link_lookup(ifname=name):
             try:
                 netlink.link("del", index=found[0])
-            except NetlinkError:  # gone in between
+            except NetlinkError:  # removed by the kernel meanwhile
                 if time.monotonic() > limit:
                     raise UserError(f"interface {name} does not go away") from None
                 time.sleep(0.02)

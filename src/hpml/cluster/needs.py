@@ -1,4 +1,4 @@
-"""What a cluster needs of this machine, each lack said in one line with its remedy."""
+"""What a cluster needs of this machine; what is missing is reported in one line with its remedy."""
 
 import os
 import re
@@ -21,7 +21,7 @@ PACKAGES = {  # program: the Debian package it comes from
 _SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
-def as_root() -> str:
+def sudo_command() -> str:
     """The command that is running, as an administrator types it, with this very Python."""
     words = ["sudo"]
     if "HPML_HOME" in os.environ:
@@ -30,9 +30,9 @@ def as_root() -> str:
 
 
 def need_root(why: str) -> None:
-    """Raises UserError where this process is not root's."""
+    """Raises UserError where this process does not run as root."""
     if os.geteuid() != 0:
-        raise UserError(f"{why} takes root: {as_root()}")
+        raise UserError(f"{why} takes root: {sudo_command()}")
 
 
 def need_linux() -> None:
@@ -65,7 +65,7 @@ def need_namespaces() -> None:
 
 
 def find(program: str) -> str | None:
-    """Its path, also where that is in one of the folders for administrators."""
+    """The path of a program, which may be in one of the folders for administrators."""
     return shutil.which(program, path=search_path())
 
 
@@ -76,25 +76,25 @@ def search_path() -> str:
 
 
 def slurm_version() -> tuple[int, ...]:
-    """Of the slurmd that is installed: (22, 5, 8) for 22.05.8."""
-    told = subprocess.run([find("slurmd"), "-V"], capture_output=True, text=True, timeout=30)
-    match = re.search(r"(\d+)\.(\d+)\.(\d+)", told.stdout)
+    """The version of the installed slurmd: (22, 5, 8) for 22.05.8."""
+    done = subprocess.run([find("slurmd"), "-V"], capture_output=True, text=True, timeout=30)
+    match = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
     if not match:
         raise UserError(
-            f"slurmd -V says {told.stdout.strip()!r}, expected a version: install SLURM"
+            f"slurmd -V prints {done.stdout.strip()!r}, expected a version: install SLURM"
         )
     return tuple(map(int, match.groups()))
 
 
 def other_slurm() -> str | None:
-    """The name of a SLURM that this machine has of its own, and that answers; None without one."""
+    """The cluster name of the machine's own SLURM, if it answers; None without one."""
     if shutil.which("scontrol") is None:
         return None
     environment = dict(os.environ)
     if environment.get("SLURM_CONF") == str(folder().slurm_conf):
         del environment["SLURM_CONF"]
     try:
-        told = subprocess.run(
+        done = subprocess.run(
             ["scontrol", "show", "config"],
             env=environment,
             capture_output=True,
@@ -103,8 +103,8 @@ def other_slurm() -> str | None:
         )
     except subprocess.TimeoutExpired:
         return None
-    if told.returncode:
+    if done.returncode:
         return None
-    settings = dict(line.partition("=")[::2] for line in told.stdout.splitlines() if "=" in line)
+    settings = dict(line.partition("=")[::2] for line in done.stdout.splitlines() if "=" in line)
     named = {name.strip(): value.strip() for name, value in settings.items()}
     return named.get("ClusterName") or "unnamed"

@@ -4,13 +4,13 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from hpml.cluster.folder import of_running
+from hpml.cluster.folder import running_folder
 from hpml.cluster.subnet import addresses
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node, its address, and its state in SLURM's words, "unknown" where that does not answer."""
+    """A node, its address, and its state as SLURM names it; "unknown" without an answer."""
 
     name: str
     address: str
@@ -19,7 +19,7 @@ class Node:
 
 def nodes() -> tuple[Node, ...]:
     """All nodes of the cluster. Raises UserError where there is none."""
-    folder = of_running()
+    folder = running_folder()
     shape, subnet = folder.plan()
     states = _states(str(folder.slurm_conf))
     where = addresses(subnet, shape)
@@ -28,7 +28,7 @@ def nodes() -> tuple[Node, ...]:
 
 def _states(slurm_conf: str) -> dict[str, str]:
     try:
-        told = subprocess.run(
+        done = subprocess.run(
             ["sinfo", "--noheader", "--Node", "--format=%N %T"],
             env={**os.environ, "SLURM_CONF": slurm_conf},
             capture_output=True,
@@ -37,4 +37,4 @@ def _states(slurm_conf: str) -> dict[str, str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    return dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
+    return dict(line.split(maxsplit=1) for line in done.stdout.splitlines())

@@ -1,4 +1,4 @@
-"""Processes noted in files, and found again: by number and starting time, never by name."""
+"""Pid files: a process is found again by its pid and starting time, never by its name."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Process:
-    """A process as the machine outside the cluster numbers it, and when it started, in ticks."""
+    """A process: its pid on the machine outside the cluster, and its starting time in ticks."""
 
     pid: int
     started: int
@@ -31,11 +31,10 @@ class Process:
         return not self.alive
 
 
-def note(file: Path, outside: int) -> None:
-    """Write down this process. `outside` is a descriptor of the /proc of the machine outside.
+def write_pid_file(file: Path, outside: int) -> None:
+    """Write this process to `file`. `outside` is a descriptor of the outer machine's /proc.
 
-    A cluster has numbers of its own for its processes; /proc/self says the number that counts for
-    who mounted that /proc.
+    The cluster has a pid namespace of its own; that /proc's `self` links to the pid outside it.
     """
     pid = int(os.readlink("self", dir_fd=outside))
     started = _started(pid, outside)
@@ -44,8 +43,8 @@ def note(file: Path, outside: int) -> None:
     half.rename(file)
 
 
-def noted(file: Path) -> Process | None:
-    """The process written down there, or None."""
+def read_pid_file(file: Path) -> Process | None:
+    """The process in a pid file; None where there is no file."""
     try:
         pid, started = file.read_text().split()
     except (FileNotFoundError, NotADirectoryError):
@@ -54,7 +53,7 @@ def noted(file: Path) -> Process | None:
 
 
 def _started(pid: int, proc: int | None = None) -> int | None:
-    """Its starting time (proc(5), stat, field 22); None where it has ended, zombies included."""
+    """A process's starting time (proc(5), stat, field 22); None once it has ended (a zombie)."""
     try:
         descriptor = os.open(f"{pid}/stat" if proc else f"/proc/{pid}/stat", 0, dir_fd=proc)
         with open(descriptor) as file:

@@ -1,4 +1,4 @@
-"""Jobs in SLURM's queue: which SLURM, what it has, handing a job in, and following it."""
+"""SLURM's queue: find the SLURM to use, submit a job, and follow it."""
 
 import os
 import re
@@ -10,35 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpml.cluster import needs
+from hpml.cluster.access import environment
 from hpml.cluster.folder import folder
 from hpml.cluster.health import health
-from hpml.cluster.inside import environment
 from hpml.cluster.job_script import JobScript, site_settings
 from hpml.cluster.shape import Shape
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
-# squeue(1), JOB STATE CODES: what is not the end.
-GOING_ON = {
+# squeue(1), JOB STATE CODES: the job has not ended.
+UNFINISHED = {
     *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "STOPPED"),
     *("SUSPENDED", "RESIZING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"),
     *("RESV_DEL_HOLD", "REVOKED"),
 }
-PATIENCE = 120.0  # seconds that a SLURM may leave questions unanswered
+PATIENCE = 120.0  # seconds that a SLURM may not answer
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """The SLURM to submit to. `shape` is our own cluster's, None for one that is not ours.
+    """The SLURM to submit to. `shape` is that of our own cluster, None for any other.
 
-    `settings` are what its commands need in their environment besides what this process has.
+    `settings` are the variables that its commands need besides this process's.
     """
 
     settings: Mapping[str, str]
     shape: Shape | None = None
 
-    def ask(self, *words: str, more: Mapping[str, str] | None = None, **options: object):
-        """Run one of SLURM's commands and return how it ended, with its output as text."""
+    def run(self, *words: str, more: Mapping[str, str] | None = None, **options: object):
+        """Run one of SLURM's commands; the finished process, with its output as text."""
         return subprocess.run(
             words,
             env={**os.environ, **self.settings, **(more or {})},
@@ -51,8 +51,8 @@ class Slurm:
 
     def gpus(self) -> bool:
         """Whether any node has GPUs."""
-        told = self.ask("sinfo", "--noheader", "--format=%G")
-        return any(line.startswith("gpu") for line in re.split(r"[\n,]", told.stdout))
+        done = self.run("sinfo", "--noheader", "--format=%G")
+        return any(line.startswith("gpu") for line in re.split(r"[\n,]", done.stdout))
 
 
 def find() -> Slurm:
@@ -72,48 +72,48 @@ def find() -> Slurm:
     return Slurm({})
 
 
-def login(slurm: Slurm) -> dict[str, str]:
-    """The environment of a shell on the login node, with what slurm/site.sh says of this cluster.
+def login_environment(slurm: Slurm) -> dict[str, str]:
+    """The environment of a shell on the login node, with slurm/site.sh's settings.
 
-    This process may be in a job itself, whose variables are none of the next job's. Raises
-    UserError where site.sh cannot be read.
+    If this process is in a job itself, that job's SLURM_* variables are left out. Raises UserError
+    where site.sh cannot be read.
     """
     outer = {k: v for k, v in os.environ.items() if not k.startswith("SLURM_") or k == "SLURM_CONF"}
-    script = JobScript(Path("job.slurm"), {})  # of its name, site.sh asks only whether it has GPUs
+    script = JobScript(Path("job.slurm"), {})  # site.sh looks only for "gpu" in its name
     return {**outer, **slurm.settings, **site_settings(script, CHECKOUT)}
 
 
 def submit(slurm: Slurm, words: Sequence[str], settings: Mapping[str, str], root: Path) -> str:
-    """Hand a job in with this sbatch line; its number. Raises UserError with what sbatch says."""
-    told = slurm.ask(*words, more={**_this_python(), **settings}, cwd=root)
-    number = re.search(r"Submitted batch job (\d+)", told.stdout)
-    if told.returncode or not number:
-        said = (told.stderr.strip() or told.stdout.strip()).splitlines()
-        raise UserError(said[-1] if said else f"sbatch ended with exit code {told.returncode}")
+    """Submit a job with this sbatch line; its number. Raises UserError with sbatch's message."""
+    done = slurm.run(*words, more={**_this_python(), **settings}, cwd=root)
+    number = re.search(r"Submitted batch job (\d+)", done.stdout)
+    if done.returncode or not number:
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise UserError(lines[-1] if lines else f"sbatch ended with exit code {done.returncode}")
     return number[1]
 
 
-def follow(slurm: Slurm, job: str, say: Callable[[str], None], every: float = 0.5) -> str:
-    """Tell what becomes of a job and what it writes, until it has ended; its last state.
+def follow(slurm: Slurm, job: str, report: Callable[[str], None], every: float = 0.5) -> str:
+    """Report a job's states and print its log until it has ended; its last state.
 
-    Of a job array all parts are waited for, and none of their logs is shown. Asks SLURM each
-    `every` seconds, or five where it is not ours: there it has others to serve.
+    Of a job array all parts are waited for, and no log is shown. SLURM is asked each `every`
+    seconds; one that is not ours, and serves others, each five.
     """
-    before, told_at, log = None, 0.0, None
+    before, asked_at, log = None, 0.0, None
     while True:
-        if time.monotonic() - told_at >= (every if slurm.shape else max(every, 5.0)):
-            told_at = time.monotonic()
+        if time.monotonic() - asked_at >= (every if slurm.shape else max(every, 5.0)):
+            asked_at = time.monotonic()
             parts = _parts(slurm, job)
             states = [state for state, _ in parts]
-            now = ", ".join(_said(state, reason) for state, reason in dict.fromkeys(parts))
+            now = ", ".join(_format_state(state, reason) for state, reason in dict.fromkeys(parts))
             if log is None and len(parts) == 1 and "PENDING" not in states:
                 log = _log(slurm, job)
             if log is not None:
                 log.show()
             if now != before:
-                say(f"job {job}: {now}")
+                report(f"job {job}: {now}")
                 before = now
-            if not GOING_ON.intersection(states):
+            if not UNFINISHED.intersection(states):
                 return next((state for state in states if state != "COMPLETED"), "COMPLETED")
         elif log is not None:
             log.show()
@@ -131,7 +131,7 @@ class _Log:
             with self.path.open("rb") as file:
                 file.seek(self.read)
                 new = file.read()
-        except OSError:  # not there yet, or not seen from here
+        except OSError:  # not written yet, or not visible from this machine
             return
         self.read += len(new)
         sys.stdout.write(new.decode(errors="replace"))
@@ -139,35 +139,35 @@ class _Log:
 
 
 def _log(slurm: Slurm, job: str) -> _Log | None:
-    found = re.search(r"^\s*StdOut=(.+)$", slurm.ask("scontrol", "show", "job", job).stdout, re.M)
+    found = re.search(r"^\s*StdOut=(.+)$", slurm.run("scontrol", "show", "job", job).stdout, re.M)
     return _Log(Path(found[1])) if found else None
 
 
 def _parts(slurm: Slurm, job: str) -> list[tuple[str, str]]:
-    """State and reason of a job, or of each part of a job array. Waits while SLURM is silent."""
+    """State and reason of a job, or of each part of an array. Waits while SLURM does not answer."""
     limit = time.monotonic() + PATIENCE
     while True:
-        told = slurm.ask("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T|%r")
-        if told.returncode == 0 and told.stdout.strip():
-            return [tuple(line.split("|", 1)) for line in told.stdout.split("\n") if "|" in line]
-        if told.returncode == 0 or "Invalid job id" in told.stderr:  # ended, and forgotten
-            told = slurm.ask("sacct", "-n", "-X", "-P", "-j", job, "--format=State")
-            states = [line.split()[0] for line in told.stdout.splitlines() if line.strip()]
+        done = slurm.run("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T|%r")
+        if done.returncode == 0 and done.stdout.strip():
+            return [tuple(line.split("|", 1)) for line in done.stdout.split("\n") if "|" in line]
+        if done.returncode == 0 or "Invalid job id" in done.stderr:  # ended, no longer listed
+            done = slurm.run("sacct", "-n", "-X", "-P", "-j", job, "--format=State")
+            states = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
             return [(state, "None") for state in states] or [("UNKNOWN", "None")]
         if slurm.shape is not None and (problem := health().problem):
             raise UserError(f"job {job} cannot be followed: {problem}")
         if time.monotonic() > limit:
-            last = told.stderr.strip().splitlines()[-1:] or ["squeue failed"]
+            last = done.stderr.strip().splitlines()[-1:] or ["squeue failed"]
             raise UserError(f"job {job} cannot be followed any more: {last[0]}")
         time.sleep(2.0)
 
 
-def _said(state: str, reason: str) -> str:
+def _format_state(state: str, reason: str) -> str:
     return state if reason in ("None", "") or state == "COMPLETED" else f"{state} ({reason})"
 
 
 def _this_python() -> dict[str, str]:
-    """Has the job use this Python, where it is an environment's that no shell has activated."""
+    """Variables with which a job uses this Python, if no shell has activated its environment."""
     if sys.prefix == sys.base_prefix or os.environ.get("VIRTUAL_ENV"):
         return {}
     path = os.pathsep.join([str(Path(sys.prefix) / "bin"), os.environ.get("PATH", os.defpath)])

@@ -1,4 +1,4 @@
-"""What was asked for: how many nodes, how large, how fast a network. And what they are called."""
+"""The shape of a cluster: how many nodes, how large, how fast a network; and their names."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,14 +13,14 @@ HEAD = "head"  # the node that SLURM's controller runs on
 
 @dataclass(frozen=True)
 class Shape:
-    """A cluster's nodes: their number, the CPUs that each says it has, and the rate of its link."""
+    """A cluster's nodes: their number, the CPUs that each declares, and the rate of its link."""
 
     nodes: int = 4
     cpus: int = 2
     link: str = "1gbit"
 
     def check(self) -> None:
-        """Raises UserError, in one line, for what no cluster of ours can be."""
+        """Raises UserError, in one line, for a shape that no cluster here can have."""
         if not 1 <= self.nodes <= MOST_NODES:
             raise UserError(f"--nodes {self.nodes}: give a number from 1 to {MOST_NODES}")
         if not 1 <= self.cpus <= MOST_CPUS:
@@ -36,7 +36,7 @@ class Shape:
 
     @property
     def rate(self) -> int:
-        """Of each node's link, in bit/s."""
+        """The rate of each node's link, in bit/s."""
         from hpml.network.link import parse_rate  # brings torch along
 
         return parse_rate(self.link)
@@ -51,10 +51,10 @@ class Shape:
         return "n1" if self.nodes == 1 else f"n[1-{self.nodes}]"
 
     def memory(self, machine: int) -> int:
-        """MiB that each node says it has, on a machine of `machine` bytes.
+        """MiB that each node declares, on a machine of `machine` bytes.
 
-        Its share, but never less than 2 GiB for each CPU: as with the CPUs, a node that is only
-        declared lets a job start that the machine may well have room for.
+        Its share, but at least 2 GiB for each CPU. Like the CPUs, this is only declared, so that a
+        job starts even where the shares are small: the machine may well have room for it.
         """
         return max(machine // 2**20 // self.nodes, MIB_PER_CPU * self.cpus)
 
@@ -62,7 +62,7 @@ class Shape:
         return asdict(self)
 
     def options(self) -> str:
-        """As the command line says it."""
+        """As options of the command line."""
         return f"--nodes {self.nodes} --cpus {self.cpus} --link {self.link}"
 
     def __str__(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from hpml.cluster.shape import HEAD, Shape
 from hpml.cluster.subnet import Subnet, addresses
 
-CONTROLLER_PORT = 6817  # on the head's own address, so that it is nobody else's
+CONTROLLER_PORT = 6817  # on the head's own address, where no other program listens
 SPOOL = "/tmp/slurmd"  # each node has its own /tmp; sockets lie here, whose paths must be short
 
 
@@ -24,8 +24,8 @@ SlurmctldHost={HEAD}({where[HEAD]})
 SlurmctldPort={CONTROLLER_PORT}
 SlurmUser=root
 
-# A munged of its own, so that one that the machine may have is left alone. A credential lives for
-# ten seconds, because a job that was requeued waits for as long before it starts again.
+# A munged of its own: the machine's, if any, is left alone. A credential lives for ten seconds,
+# because a requeued job waits for as long before it starts again.
 AuthType=auth/munge
 CredType=cred/munge
 AuthInfo=socket={folder}/munge/socket,cred_expire=10
@@ -38,7 +38,7 @@ SlurmctldDebug=info
 SlurmdDebug=info
 
 # Processes are found by their parents, not by control groups: containers often have none to give,
-# and a node that says it has 8 CPUs on a machine with 2 has none to bind tasks to.
+# and a node that declares 8 CPUs on a machine with 2 has none to bind tasks to.
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
@@ -57,7 +57,7 @@ DefMemPerCPU={per_cpu}
 SchedulerType=sched/backfill
 SchedulerParameters=batch_sched_delay=0,bf_interval=2,sched_interval=5
 
-# A node that does not answer is given up after 20 s and welcome again at any time.
+# A node that does not answer is down after 20 s, and up again as soon as it answers.
 SlurmdTimeout=20
 SlurmctldTimeout=20
 ReturnToService=2
@@ -65,7 +65,7 @@ InactiveLimit=0
 KillWait=10
 MinJobAge=3600
 
-# Without a database server there is no sacct; a line for each finished job there is.
+# Without a database server sacct has no data; a line for each finished job goes to this file.
 JobCompType=jobcomp/filetxt
 JobCompLoc={folder}/jobs.txt
 

@@ -14,18 +14,18 @@ HEAD_ADDRESS, LOGIN_ADDRESS = 253, 254  # within the subnet; nodes count from 1
 
 
 def interface(folder: Path) -> str:
-    """The name of this machine's own end of the cluster in `folder`: none else has the same."""
+    """The name of this machine's interface to the cluster in `folder`; unique to that folder."""
     return f"hpml{_number(folder):08x}"
 
 
 def choose(folder: Path, used: Iterable[Subnet]) -> Subnet:
     """A /24 of the private 10.0.0.0/8 (RFC 1918) that overlaps none of `used`.
 
-    Where to begin looking depends on `folder`, so that clusters of two checkouts seldom collide.
+    The first candidate depends on `folder`, so that clusters of two checkouts seldom collide.
     """
     used = tuple(used)
     for i in range(2**16):
-        number = (_number(folder) + i * 7919) % 2**16  # a prime, so that every one has its turn
+        number = (_number(folder) + i * 7919) % 2**16  # a prime step visits every number
         candidate = Subnet((10 << 24 | number << 8, 24))
         if not any(candidate.overlaps(other) for other in used):
             return candidate
@@ -33,7 +33,7 @@ def choose(folder: Path, used: Iterable[Subnet]) -> Subnet:
 
 
 def in_use() -> list[Subnet]:
-    """What this machine has addresses in or routes to, the default route apart."""
+    """The networks that this machine has an address in or a route to, but for the default route."""
     from pyroute2 import IPRoute
 
     with IPRoute() as netlink:
@@ -56,10 +56,10 @@ def addresses(subnet: Subnet, shape: Shape) -> dict[str, str]:
 
 
 def hosts_file(subnet: Subnet, shape: Shape, login: str) -> str:
-    """/etc/hosts of every node. `login` is what this machine calls itself.
+    """/etc/hosts of every node. `login` is this machine's own host name.
 
-    A server that listens on IPv6 sees IPv4 clients as ::ffff:ADDRESS, and torch's rendezvous, which
-    does, wants names for them. They are not the nodes' own, so that n1 keeps a single address.
+    A server that listens on IPv6, as torch's rendezvous does, sees IPv4 clients as ::ffff:ADDRESS
+    and looks their names up. Those are other names than the nodes', so that n1 has one address.
     """
     lines = ["127.0.0.1 localhost"]
     for name, address in addresses(subnet, shape).items():

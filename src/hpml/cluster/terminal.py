@@ -1,8 +1,8 @@
-"""Commands as one types them on a login node, for a notebook's pages on the cluster.
+"""Commands typed on a login node, for a notebook's pages on the cluster.
 
-Where a SLURM answers they are run. Where none does, what they printed on the virtual cluster is
-shown, and said to be recorded. To record anew: bring a cluster up, run the notebook's cells, and
-write `terminal.said` to recorded_commands.json.
+Where a SLURM answers they are run. Otherwise their recorded output from the virtual cluster is
+shown, and marked as recorded. To record anew: bring a cluster up, run the notebook's cells, and
+write `terminal.transcript` to recorded_commands.json.
 """
 
 import json
@@ -22,15 +22,15 @@ LIMIT = 60.0  # seconds for a command, or for a job to end
 class Terminal:
     """A shell on the login node, whose jobs write their logs to build/jobs/terminal.
 
-    `missing` says why nothing is run, and is empty where a SLURM answers.
+    `missing` is why nothing is run; empty where a SLURM answers.
     """
 
     def __init__(self) -> None:
         self.missing = ""
-        self.said: list[tuple[str, str]] = []
+        self.transcript: list[tuple[str, str]] = []
         self._recorded: dict[str, str] = {}
         try:
-            self._environment = queue.login(queue.find())
+            self._environment = queue.login_environment(queue.find())
         except UserError as error:
             self.missing = str(error).replace("; --dry-run only prints", "")
             self._recorded = dict(json.loads(RECORDING.read_text(encoding="utf-8")))
@@ -65,7 +65,7 @@ class Terminal:
 
     def _show(self, command: str) -> str:
         output = self._run(command)
-        self.said.append((command, output))
+        self.transcript.append((command, output))
         recorded = "   # recorded on the virtual cluster" if self.missing else ""
         print(f"$ {command}{recorded}\n{output}")
         return output
@@ -76,7 +76,7 @@ class Terminal:
                 raise UserError(f"no SLURM here, and nothing was recorded of {command!r}")
             return self._recorded[command]
         try:
-            told = subprocess.run(
+            done = subprocess.run(
                 ["bash", "-c", command],
                 cwd=self._folder,
                 env=self._environment,
@@ -88,4 +88,4 @@ class Terminal:
             )
         except subprocess.TimeoutExpired:
             raise UserError(f"{command!r} did not end within {LIMIT:g} s") from None
-        return told.stdout
+        return done.stdout

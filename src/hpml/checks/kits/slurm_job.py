@@ -61,7 +61,7 @@ def submit(
 
     try:
         slurm = queue.find()
-        environment = queue.login(slurm)
+        environment = queue.login_environment(slurm)
     except UserError as error:
         return CannotJudge(str(error).replace("; --dry-run only prints", ""))
     jobs = CHECKOUT / "build" / "jobs"  # all nodes see the project's folder, and not our /tmp
