@@ -15,7 +15,7 @@ from hpml.horovod.progress import Progress
 FLAVOUR = Flavour(VERSION, "p", "cp311", "torch 2", "tf 2", "", "", "g++", "-mavx", "linux")
 
 
-def test_the_build_is_told_what_the_flavour_has_and_nothing_else(monkeypatch):
+def test_the_build_gets_what_the_flavour_has_and_nothing_else(monkeypatch):
     monkeypatch.setattr(build, "nvcc_of", lambda environment: Path("/cuda-13/bin/nvcc"))
     monkeypatch.setattr(build, "nccl_of", lambda environment: Path("/nccl"))
     theirs = {
@@ -27,7 +27,7 @@ def test_the_build_is_told_what_the_flavour_has_and_nothing_else(monkeypatch):
         "PATH": "/usr/bin",
         "LANG": "C",
     }
-    given = build.surroundings(FLAVOUR, theirs)
+    given = build.build_environment(FLAVOUR, theirs)
     assert given["HOROVOD_WITH_GLOO"] == given["HOROVOD_WITHOUT_MPI"] == "1"
     assert given["HOROVOD_NCCL_HOME"] == "/nccl"
     assert given["LANG"] == "C"
@@ -36,7 +36,7 @@ def test_the_build_is_told_what_the_flavour_has_and_nothing_else(monkeypatch):
     for name in ("HOROVOD_WITH_MXNET", "HOROVOD_GPU_ALLREDUCE", "HOROVOD_GPU_OPERATIONS"):
         assert name not in given
     both = Flavour(**{**vars(FLAVOUR), "mpi": "Open MPI", "gpu": "NCCL", "simd": ""})
-    given = build.surroundings(both, theirs)
+    given = build.build_environment(both, theirs)
     assert given["HOROVOD_WITH_MPI"] == "1"
     assert given["HOROVOD_GPU_OPERATIONS"] == "NCCL"
     assert given["HOROVOD_CUDA_HOME"] == "/cuda-13"
@@ -49,7 +49,7 @@ def test_the_build_is_told_what_the_flavour_has_and_nothing_else(monkeypatch):
 def test_no_more_compilers_than_cores_and_memory_for_them(monkeypatch, cores, gib, jobs):
     monkeypatch.setattr(build, "usable_cores", lambda: cores)
     monkeypatch.setattr(build, "usable_memory", lambda: gib * build.GIB)
-    assert build.surroundings(FLAVOUR, {})["CMAKE_BUILD_PARALLEL_LEVEL"] == str(jobs)
+    assert build.build_environment(FLAVOUR, {})["CMAKE_BUILD_PARALLEL_LEVEL"] == str(jobs)
 
 
 @pytest.mark.parametrize(
@@ -59,15 +59,15 @@ def test_no_more_compilers_than_cores_and_memory_for_them(monkeypatch, cores, gi
         (["x.h:1: fatal error: mpi.h: No such file"], "fatal error: mpi.h: No such file"),
         (
             ["c++: fatal error: Killed signal terminated program cc1plus"],
-            "the memory was not enough",
+            "the compiler ran out of memory",
         ),
         (["error: x", "cannot write: No space left on device"], "No space left on device"),
         (["CMake Error at CMakeLists.txt:3:"], "CMake Error at CMakeLists.txt:3:"),
         (["first", "last", ""], "last"),
-        ([], "pip said nothing"),
+        ([], "pip printed nothing"),
     ],
 )
-def test_the_reason_is_the_line_that_says_most(lines, words):
+def test_the_reason_is_the_line_that_explains_most(lines, words):
     assert build.reason(lines).startswith(words)
 
 
@@ -100,7 +100,7 @@ def test_a_build_gives_a_wheel(with_source, monkeypatch):
 
 
 @pytest.mark.parametrize(("status", "wheels"), [(1, 1), (0, 0)])
-def test_a_stopped_build_is_said_with_its_reason_and_its_log(
+def test_a_stopped_build_is_reported_with_its_reason_and_its_log(
     with_source, monkeypatch, status, wheels
 ):
     _pip(monkeypatch, status, ["", "x.cc:1: error: so it is"], wheels)
@@ -181,7 +181,7 @@ def test_the_source_is_downloaded_once_by_pip_with_its_hash(archive, tmp_path, m
 
 
 @pytest.mark.parametrize("how", ["status", "nothing", "another", "late"])
-def test_a_source_that_does_not_come_is_said_with_the_way_by_hand(
+def test_a_source_that_does_not_come_is_reported_with_the_way_by_hand(
     archive, tmp_path, monkeypatch, how
 ):
     def pip(program, **options):

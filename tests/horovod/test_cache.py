@@ -29,39 +29,39 @@ def wheel(tmp_path) -> Path:
     return path
 
 
-def test_what_was_put_is_found_with_what_was_wanting(wheel):
+def test_what_was_stored_is_found_with_its_shortfalls(wheel):
     assert cache.find(FLAVOUR) is None
-    kept = cache.put(FLAVOUR, wheel, ["no mpirun"])
+    kept = cache.store(FLAVOUR, wheel, ["no mpirun"])
     assert kept == cache.find(FLAVOUR) != wheel
     assert kept.read_bytes() == b"wheel"
-    assert cache.less(FLAVOUR) == ["no mpirun"]
+    assert cache.shortfalls(FLAVOUR) == ["no mpirun"]
 
 
 @pytest.mark.parametrize(
     "part", [field.name for field in dataclasses.fields(Flavour) if field.name != "notes"]
 )
 def test_another_version_of_anything_is_another_wheel(wheel, part):
-    cache.put(FLAVOUR, wheel)
+    cache.store(FLAVOUR, wheel)
     other = dataclasses.replace(FLAVOUR, **{part: "other"})
     assert other.key != FLAVOUR.key
     assert cache.find(other) is None
 
 
 def test_notes_make_no_difference(wheel):
-    cache.put(FLAVOUR, wheel)
+    cache.store(FLAVOUR, wheel)
     assert cache.find(dataclasses.replace(FLAVOUR, notes=("without MPI",)))
 
 
 def test_a_wheel_takes_the_place_of_an_earlier_one_and_nothing_else_stays(wheel, folder):
-    cache.put(FLAVOUR, wheel)
+    cache.store(FLAVOUR, wheel)
     wheel.write_bytes(b"better")
-    assert cache.put(FLAVOUR, wheel).read_bytes() == b"better"
+    assert cache.store(FLAVOUR, wheel).read_bytes() == b"better"
     assert [path.name for path in folder.iterdir()] == [FLAVOUR.key]
 
 
 @pytest.mark.parametrize("damage", ["wheel", "facts", "no wheel"])
 def test_a_damaged_wheel_is_not_found(wheel, damage):
-    kept = cache.put(FLAVOUR, wheel)
+    kept = cache.store(FLAVOUR, wheel)
     if damage == "wheel":
         kept.write_bytes(b"whee")
     elif damage == "facts":
@@ -78,7 +78,7 @@ def test_a_copy_that_breaks_off_leaves_nothing(wheel, folder, monkeypatch):
 
     monkeypatch.setattr(cache.shutil, "copy2", full)
     with pytest.raises(OSError, match="No space"):
-        cache.put(FLAVOUR, wheel)
+        cache.store(FLAVOUR, wheel)
     assert cache.find(FLAVOUR) is None
     assert list(folder.iterdir()) == []
 
@@ -95,23 +95,23 @@ def _hold(free, held) -> None:
         free.wait(60)
 
 
-def test_the_second_waits_for_the_first_and_is_told(folder):
+def test_the_second_waits_for_the_first_and_its_caller_is_called(folder):
     context = multiprocessing.get_context("fork")
     free, held = context.Event(), context.Event()
     first = context.Process(target=_hold, args=(free, held))
     first.start()
     assert held.wait(60)
-    told = []
+    waits = []
 
     def on_wait() -> None:
-        told.append("waits")
+        waits.append("waits")
         free.set()
 
     with cache.locked(on_wait):
-        assert told == ["waits"]
+        assert waits == ["waits"]
     first.join(60)
     with cache.locked(on_wait):
-        assert told == ["waits"]
+        assert waits == ["waits"]
 
 
 def test_a_killed_holder_does_not_keep_the_lock(folder):
@@ -122,9 +122,9 @@ def test_a_killed_holder_does_not_keep_the_lock(folder):
     assert held.wait(60)
     os.kill(first.pid, 9)
     first.join(60)
-    told = []
-    with cache.locked(lambda: told.append("waits")):
-        assert told == []
+    waits = []
+    with cache.locked(lambda: waits.append("waits")):
+        assert waits == []
 
 
 def test_where_the_cache_is(monkeypatch, tmp_path):
@@ -135,5 +135,5 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which the XDG specification has ignored
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache.folder() == tmp_path / ".cache" / "hpml" / "horovod"
-    with cache.at(tmp_path / "elsewhere"):
+    with cache.using(tmp_path / "elsewhere"):
         assert cache.folder() == tmp_path / "elsewhere"

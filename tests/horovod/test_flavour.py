@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpml.horovod import flavour
-from hpml.horovod.flavour import compiler_of, look
+from hpml.horovod.flavour import compiler_of, detect
 
 SAYS = '#!/bin/sh\necho "$0 1.0"\n'
 DECLINES = "#!/bin/sh\nexit 1\n"
@@ -32,22 +32,22 @@ def machine(tmp_path, monkeypatch):
     monkeypatch.setattr(flavour, "package", lambda name: f"{name} 2")
     paths = {"include": str(include), "scripts": str(here)}
     monkeypatch.setattr(sysconfig, "get_path", paths.__getitem__)
-    flavour._said.cache_clear()
+    flavour._output_line.cache_clear()
     yield has
-    flavour._said.cache_clear()
+    flavour._output_line.cache_clear()
 
 
 def test_a_complete_machine(machine, tmp_path):
-    found, lacks = look(machine(cxx=SAYS, mpicxx=SAYS, mpirun=SAYS))
-    assert lacks == []
+    found, missing = detect(machine(cxx=SAYS, mpicxx=SAYS, mpirun=SAYS))
+    assert missing == []
     assert found.compiler == f"{tmp_path}/bin/c++ 1.0"
     assert found.transports == "Gloo, MPI"
     assert found.frameworks == "torch 2, tensorflow-cpu 2"
     assert found.notes == ()
 
 
-def test_without_an_mpi_compiler_there_is_no_mpi_and_it_says_so(machine):
-    found, _ = look(machine(cxx=SAYS))
+def test_without_an_mpi_compiler_there_is_no_mpi_and_a_note_of_it(machine):
+    found, _ = detect(machine(cxx=SAYS))
     assert found.mpi == ""
     assert found.transports == "Gloo"
     assert found.notes == (
@@ -56,43 +56,43 @@ def test_without_an_mpi_compiler_there_is_no_mpi_and_it_says_so(machine):
 
 
 def test_an_mpi_compiler_that_does_not_work_is_left_out(machine, tmp_path):
-    found, _ = look(machine(cxx=SAYS, mpicxx=DECLINES))
+    found, _ = detect(machine(cxx=SAYS, mpicxx=DECLINES))
     assert found.mpi == ""
     assert f"{tmp_path}/bin/mpicxx compiles no MPI program" in found.notes[0]
 
 
-def test_all_that_is_missing_is_said_at_once_with_its_remedy(machine, tmp_path, monkeypatch):
+def test_all_that_is_missing_is_reported_at_once_with_its_remedy(machine, tmp_path, monkeypatch):
     environment = machine()
     monkeypatch.setattr(flavour, "package", lambda name: "")
     (tmp_path / "include" / "Python.h").unlink()
     (tmp_path / "bin" / "cmake").unlink()
-    found, lacks = look(environment)
+    found, missing = detect(environment)
     assert found is None
     words = ("torch", "tensorflow", "cmake", "Python.h", "C++ compiler")
-    assert len(lacks) == len(words)
-    for word, lack in zip(words, lacks, strict=True):
+    assert len(missing) == len(words)
+    for word, lack in zip(words, missing, strict=True):
         what, _, remedy = lack.partition(": ")
         assert word in what
         assert "install" in remedy
         assert "\n" not in lack
 
 
-def test_a_compiler_that_is_too_old_is_said(machine, tmp_path):
-    found, lacks = look(machine(cxx=DECLINES))
+def test_a_compiler_that_is_too_old_is_reported(machine, tmp_path):
+    found, missing = detect(machine(cxx=DECLINES))
     assert found is None
-    assert lacks == [
-        f"{tmp_path}/bin/c++ does not know C++20: apt install g++ (10 or newer), "
+    assert missing == [
+        f"{tmp_path}/bin/c++ does not compile C++20: apt install g++ (10 or newer), "
         "or name another by the variable CXX"
     ]
 
 
 def test_the_variable_cxx_names_the_compiler(machine, tmp_path):
     environment = machine(cxx=DECLINES, mine=SAYS)
-    assert look({**environment, "CXX": "mine"})[0].compiler == f"{tmp_path}/bin/mine 1.0"
+    assert detect({**environment, "CXX": "mine"})[0].compiler == f"{tmp_path}/bin/mine 1.0"
     assert compiler_of({"CXX": "none"}) is None
 
 
-def test_what_a_real_compiler_is_asked_tells_right_from_wrong(needs):
+def test_a_real_compiler_compiles_what_it_should_and_nothing_else(needs):
     compiler = needs("c++")
     assert flavour._compiles((compiler, "-std=c++20"), flavour._CXX20)
     assert not flavour._compiles((compiler, "-std=c++17"), "int main() { return f(); }")
@@ -116,9 +116,9 @@ def with_cuda(machine, tmp_path, monkeypatch):
 
 
 def test_nccl_is_used_where_it_is_asked_for_and_there(with_cuda):
-    assert look(with_cuda)[0].transports == "Gloo, NCCL"
+    assert detect(with_cuda)[0].transports == "Gloo, NCCL"
     del with_cuda["HOROVOD_GPU_OPERATIONS"]
-    assert look(with_cuda)[0].gpu == ""
+    assert detect(with_cuda)[0].gpu == ""
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_nccl_is_used_where_it_is_asked_for_and_there(with_cuda):
         ("NCCL", "only NCCL is built here"),
     ],
 )
-def test_why_nccl_is_left_out_is_said(with_cuda, tmp_path, monkeypatch, lack, words):
+def test_why_nccl_is_left_out_is_reported(with_cuda, tmp_path, monkeypatch, lack, words):
     if lack == "nvcc":
         (tmp_path / "bin" / "nvcc").unlink()
     elif lack == "nccl.h":
@@ -139,7 +139,7 @@ def test_why_nccl_is_left_out_is_said(with_cuda, tmp_path, monkeypatch, lack, wo
         monkeypatch.setattr(flavour, "_torch_has_cuda", lambda: False)
     else:
         with_cuda["HOROVOD_GPU_OPERATIONS"] = "MPI"
-    found, _ = look(with_cuda)
+    found, _ = detect(with_cuda)
     assert found.gpu == ""
     asked = with_cuda["HOROVOD_GPU_OPERATIONS"]
     assert f"without HOROVOD_GPU_OPERATIONS={asked}, as {words}" in found.notes

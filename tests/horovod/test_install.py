@@ -33,7 +33,7 @@ class World:
     def __init__(self):
         self.done = []
         self.fails = {}
-        self.flavour, self.lacks = FLAVOUR, []
+        self.flavour, self.missing = FLAVOUR, []
         self.installed = None
         self.out = io.StringIO()
 
@@ -77,10 +77,10 @@ def world(tmp_path, monkeypatch):
     monkeypatch.setattr(state, "file", lambda: tmp_path / "state.json")
     monkeypatch.setattr(state, "installed", lambda: world.flavour.frameworks)
     monkeypatch.setattr(state.metadata, "version", world.version)
-    monkeypatch.setattr(install, "look", lambda: (world.flavour, world.lacks))
+    monkeypatch.setattr(install, "detect", lambda: (world.flavour, world.missing))
     monkeypatch.setattr(install, "build", world.build)
     monkeypatch.setattr(install, "verify", world.verify)
-    monkeypatch.setattr(install, "loads", lambda log: world.step("loads"))
+    monkeypatch.setattr(install, "check_starts", lambda log: world.step("loads"))
     monkeypatch.setattr(install, "_pip", world.pip)
     monkeypatch.setattr(install, "_uninstall", lambda: setattr(world, "installed", None))
     return world
@@ -96,9 +96,9 @@ def test_it_is_verified_before_it_is_kept_or_installed(world):
     assert found.works
     assert str(found) == f"{VERSION} over Gloo, for torch 2, tensorflow-cpu 2"
     assert found.notes == ("no MPI: x", "mpirun starts no ranks")
-    said = world.out.getvalue()
-    assert "no MPI: x" in said
-    assert "about 4 minutes" in said
+    output = world.out.getvalue()
+    assert "no MPI: x" in output
+    assert "about 4 minutes" in output
     assert kept() == [FLAVOUR.key, "lock"]
 
 
@@ -143,8 +143,8 @@ def test_what_is_not_right_is_neither_kept_nor_installed(world, step):
     assert state.read() == found
 
 
-def test_lacks_are_said_one_by_one_and_nothing_is_tried(world):
-    world.flavour, world.lacks = None, ["no C++ compiler: apt install g++", "no Python.h: apt"]
+def test_what_is_missing_is_reported_one_by_one_and_nothing_is_tried(world):
+    world.flavour, world.missing = None, ["no C++ compiler: apt install g++", "no Python.h: apt"]
     found = world.ensure()
     assert found.reason == "no C++ compiler: apt install g++; no Python.h: apt"
     assert world.done == []
@@ -190,7 +190,7 @@ def test_a_better_flavour_that_cannot_be_built_leaves_the_one_that_works(world):
     assert world.installed == VERSION
 
 
-def test_what_pip_has_taken_away_is_not_said_to_work(world):
+def test_what_pip_has_taken_away_does_not_count_as_working(world):
     world.ensure()
     world.flavour = Flavour(**{**vars(FLAVOUR), "mpi": "Open MPI"})
     world.fails["install"] = KeyboardInterrupt()
@@ -229,7 +229,7 @@ def test_a_cache_that_cannot_be_written_costs_only_the_keeping(world, tmp_path, 
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_set_up_says_what_became_of_it_in_one_line(monkeypatch, capsys, works):
+def test_set_up_reports_the_state_in_one_line(monkeypatch, capsys, works):
     found = state.State("key", "Gloo", "torch 2", reason="") if works else state.State(reason="why")
     monkeypatch.setattr(__main__, "ensure", lambda progress: found)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
@@ -244,7 +244,7 @@ def test_set_up_says_what_became_of_it_in_one_line(monkeypatch, capsys, works):
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_the_command_says_what_is_there_or_why_not(monkeypatch, capsys, works):
+def test_the_command_reports_what_is_there_or_why_not(monkeypatch, capsys, works):
     found = state.State("key", "Gloo", "torch 2", ("without MPI",), "")
     monkeypatch.setattr(
         install, "ensure", lambda progress, anew: found if works else state.State(reason="why")
@@ -252,13 +252,13 @@ def test_the_command_says_what_is_there_or_why_not(monkeypatch, capsys, works):
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with pytest.raises(SystemExit) as ended:
         cli.main(["horovod"])
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     if works:
         assert ended.value.code == 0
-        assert said.out == f"Horovod {VERSION} over Gloo, for torch 2\n  without MPI\n"
+        assert output.out == f"Horovod {VERSION} over Gloo, for torch 2\n  without MPI\n"
     else:
         assert ended.value.code == 2
-        assert said.err == "hpml: no Horovod: why\n"
+        assert output.err == "hpml: no Horovod: why\n"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -270,7 +270,7 @@ from hpml.horovod import __main__, command, flavour, install, state
 from pathlib import Path
 root = Path(sys.argv[1])
 state.file = lambda: root / "state.json"
-install.look = lambda: (flavour.Flavour(*"abcdefghij"), [])
+install.detect = lambda: (flavour.Flavour(*"abcdefghij"), [])
 install._uninstall = lambda: None
 def build(flavour, folder, log, progress):
     shell = "echo $$ > pid.half; mv pid.half pid; sleep 60; :"
@@ -295,9 +295,9 @@ sys.exit(__main__.main())
             break
         time.sleep(0.01)
     running.send_signal(number)
-    said = running.communicate(timeout=60)[1]
-    assert running.returncode == code, said
-    assert "Traceback" not in said
+    output = running.communicate(timeout=60)[1]
+    assert running.returncode == code, output
+    assert "Traceback" not in output
     group = int((tmp_path / "pid").read_text())
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):

@@ -62,7 +62,7 @@ def test_it_does_what_the_program_patch_does(tree, tmp_path):
         ("sub/b.txt", "one\n", "sub/b.txt is different at line 2"),
     ],
 )
-def test_what_does_not_fit_is_said_and_nothing_is_changed(tree, tmp_path, name, text, words):
+def test_what_does_not_fit_is_reported_and_nothing_is_changed(tree, tmp_path, name, text, words):
     (tree / name).unlink()
     if text is not None:
         (tree / name).write_text(text)
@@ -81,7 +81,7 @@ def test_every_file_of_horovods_patch_has_its_reason_above_it():
     assert VERSION in lines[0]
 
 
-def test_horovods_patch_changes_the_lines_that_it_says(tmp_path):
+def test_horovods_patch_changes_the_lines_that_it_names(tmp_path):
     """On files that are made of its own context, as the archive need not be there."""
     for name, hunks in patch._files(PATCH.read_text().splitlines(keepends=True)):
         lines = ["filler\n"] * 2000

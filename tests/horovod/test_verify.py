@@ -11,8 +11,8 @@ needs_horovod = pytest.mark.skipif(not KNOWN.works, reason=f"Horovod is not buil
 
 @pytest.fixture(scope="module")
 def built() -> flavour.Flavour:
-    found, lacks = flavour.look()
-    assert lacks == []
+    found, missing = flavour.detect()
+    assert missing == []
     return found
 
 
@@ -41,8 +41,8 @@ RANKS = "[0]<stdout>:all-reduce right on rank 0 of 2\n[1]<stdout>:all-reduce rig
 
 
 @pytest.fixture
-def told(tmp_path):
-    """`told(...)`: verify a Horovod whose horovodrun says this."""
+def verified(tmp_path):
+    """`verified(...)`: verify a Horovod whose horovodrun prints this."""
 
     def verified(build: str = BUILD, ranks: str = RANKS, status: int = 0, mpi: str = "Open MPI"):
         program = tmp_path / "site" / "bin" / "horovodrun"
@@ -57,34 +57,38 @@ def told(tmp_path):
     return verified
 
 
-def test_a_horovod_that_has_all_is_verified(told):
-    assert told() == []
+def test_a_horovod_that_has_all_is_verified(verified):
+    assert verified() == []
 
 
 @pytest.mark.parametrize("part", ["TensorFlow", "PyTorch", "MPI", "Gloo"])
-def test_a_part_that_check_build_does_not_name_is_missed(told, part):
+def test_a_part_that_check_build_does_not_name_is_missed(verified, part):
     with pytest.raises(UserError, match=f"--check-build names no {part}"):
-        told(build=BUILD.replace(f"[X] {part}", f"[ ] {part}"))
+        verified(build=BUILD.replace(f"[X] {part}", f"[ ] {part}"))
 
 
-def test_a_part_that_was_left_out_is_not_missed(told):
-    assert told(build=BUILD.replace("[X] MPI", "[ ] MPI"), mpi="") == []
+def test_a_part_that_was_left_out_is_not_missed(verified):
+    assert verified(build=BUILD.replace("[X] MPI", "[ ] MPI"), mpi="") == []
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_says_nothing_got_no_sum(told, rank):
+def test_a_rank_that_prints_nothing_got_no_sum(verified, rank):
     with pytest.raises(
         UserError, match=rf"two ranks with torch: rank {rank} got no sum: see .*log"
     ):
-        told(ranks="".join(line for line in RANKS.splitlines(True) if f"rank {rank}" not in line))
+        verified(
+            ranks="".join(line for line in RANKS.splitlines(True) if f"rank {rank}" not in line)
+        )
 
 
-def test_a_horovodrun_that_fails_is_said(told):
+def test_a_horovodrun_that_fails_is_reported(verified):
     with pytest.raises(UserError, match="horovodrun --check-build exits 3"):
-        told(status=3)
+        verified(status=3)
 
 
-def test_where_only_mpirun_starts_no_ranks_horovod_is_usable_and_it_is_said(told, monkeypatch):
+def test_where_only_mpirun_starts_no_ranks_horovod_is_usable_and_it_is_reported(
+    verified, monkeypatch
+):
     real = verify._two_ranks
 
     def two_ranks(over, *arguments):
@@ -93,4 +97,4 @@ def test_where_only_mpirun_starts_no_ranks_horovod_is_usable_and_it_is_said(told
         real(over, *arguments)
 
     monkeypatch.setattr(verify, "_two_ranks", two_ranks)
-    assert told() == ["mpirun starts no ranks here (no slots); horovodrun does, over Gloo"]
+    assert verified() == ["mpirun starts no ranks here (no slots); horovodrun does, over Gloo"]

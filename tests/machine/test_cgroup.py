@@ -9,7 +9,7 @@ from hpml.machine import cgroup
 
 @pytest.fixture
 def kernel(tmp_path: Path):
-    """`kernel(membership, {path: text})` writes the files and returns what both functions say."""
+    """`kernel(membership, {path: text})` writes the files and returns what both functions do."""
 
     def limits(membership: str, files: dict[str, str]):
         (tmp_path / "membership").write_text(membership)
@@ -24,7 +24,7 @@ def kernel(tmp_path: Path):
     return limits
 
 
-def test_version_2_says_its_limits(kernel):
+def test_version_2_has_its_limits(kernel):
     files = {"job/memory.max": "1073741824\n", "job/cpu.max": "150000 100000\n"}
     assert kernel("0::/job\n", files) == (2**30, 1.5)
 
@@ -41,7 +41,7 @@ def test_the_tightest_limit_on_the_way_up_holds(kernel):
     assert kernel("0::/a/b/c\n", files) == (100, 4.0)
 
 
-def test_version_1_says_its_limits(kernel):
+def test_version_1_has_its_limits(kernel):
     files = {
         "memory/job/memory.limit_in_bytes": "5000\n",
         "cpu,cpuacct/job/cpu.cfs_quota_us": "50000\n",

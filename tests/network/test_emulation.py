@@ -271,7 +271,7 @@ def test_nothing_is_left_when_the_parent_is_killed(tmp_path):
     assert gone(seen.made)
 
 
-LAUNCH_AND_TELL = """
+LAUNCH_AND_PRINT = """
 import sys
 from pathlib import Path
 from hpml.network import available
@@ -287,26 +287,26 @@ print([status["CapEff"], evidence.diagnosis, evidence.values, evidence.no_link,
 """
 
 
-def told(*prefix: str, needs) -> list:
+def printed(*prefix: str, needs) -> list:
     """What the script above prints, run behind `prefix`."""
     needs(prefix[0])
-    command = [*prefix, sys.executable, "-c", LAUNCH_AND_TELL]
+    command = [*prefix, sys.executable, "-c", LAUNCH_AND_PRINT]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert ended.returncode == 0, ended.stderr
     return eval(ended.stdout)
 
 
 def test_an_ordinary_user_needs_no_rights_for_it(needs):
-    capabilities, *rest = told(
+    capabilities, *rest = printed(
         "unshare", "--user", "--map-user=1000", "--map-group=1000", needs=needs
     )
     assert int(capabilities, 16) == 0
     assert rest == [None, (3, 3), "", True]
 
 
-def test_where_namespaces_are_switched_off_ranks_run_without_and_it_is_said(needs):
+def test_where_namespaces_are_switched_off_ranks_run_without_and_the_evidence_names_why(needs):
     switch_off = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
-    _, *rest = told(
+    _, *rest = printed(
         *("unshare", "--user", "--map-root-user", "sh", "-c", switch_off, "sh"), needs=needs
     )
     assert rest[:2] == [None, (3, 3)]

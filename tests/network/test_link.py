@@ -1,9 +1,9 @@
-"""What `--link` may say, and what it is told when it may not."""
+"""What `--link` accepts, and how it refuses the rest."""
 
 import pytest
 
 from hpml.errors import UserError
-from hpml.network.link import Link, parse_link, say_rate
+from hpml.network.link import Link, format_rate, parse_link
 from hpml.network.veth import bucket
 
 
@@ -24,7 +24,7 @@ def test_nodes_have_a_rate_within_and_one_between():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("0", "'0' is not a rate: give a number with kbit, mbit or gbit"),
         ("0gbit", "from 100kbit to 32gbit"),
@@ -42,10 +42,10 @@ def test_nodes_have_a_rate_within_and_one_between():
         ("nodes=2x2,intra=1gbit,inter=1gbps", "'1gbps' is not a rate"),
     ],
 )
-def test_anything_else_is_one_line_with_the_remedy(text, says):
+def test_anything_else_is_one_line_with_the_remedy(text, message):
     with pytest.raises(UserError) as refused:
         parse_link(text, 4)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
@@ -57,7 +57,7 @@ def test_a_bundle_of_packets_fits_the_bucket_whole(rate):
     assert sizes.rate == rate / 8
 
 
-def test_rates_are_said_as_people_write_them():
+def test_rates_are_formatted_as_people_write_them():
     rates = (10**9, 25 * 10**8, 10**8, 150_000)
-    said = ["1 Gbit/s", "2.5 Gbit/s", "100 Mbit/s", "150 kbit/s"]
-    assert [say_rate(rate) for rate in rates] == said
+    expected = ["1 Gbit/s", "2.5 Gbit/s", "100 Mbit/s", "150 kbit/s"]
+    assert [format_rate(rate) for rate in rates] == expected

@@ -17,8 +17,8 @@ from hpml.network import emulation
 from hpml.network.link import parse_link
 from hpml.ranks.server import die_with_parent
 
-# CLONE_NEWPID, CLONE_NEWUTS of sched.h
-NEW_PROCESSES, NEW_HOSTNAME = 0x20000000, 0x04000000
+# sched.h
+CLONE_NEWPID, CLONE_NEWUTS = 0x20000000, 0x04000000
 
 # What mpirun calls as it would call ssh: AGENT HOST COMMAND
 AGENT = """#!/bin/sh
@@ -53,14 +53,14 @@ def _keep_network(
     agent = Path(folder, "agent")
     agent.write_text(AGENT.format(folder=folder))
     agent.chmod(0o700)
-    emulation._call("unshare", NEW_PROCESSES)
+    emulation.libc_call("unshare", CLONE_NEWPID)
     child = os.fork()
     if child == 0:
         die_with_parent()
         name = emulation.address(0).encode()
-        emulation._call("setns", built.namespaces[0], emulation.NEW_NETWORK)
-        emulation._call("unshare", NEW_HOSTNAME)
-        emulation._call("sethostname", name, len(name))
+        emulation.libc_call("setns", built.namespaces[0], emulation.CLONE_NEWNET)
+        emulation.libc_call("unshare", CLONE_NEWUTS)
+        emulation.libc_call("sethostname", name, len(name))
         _keep_privileges()
         words = _mpirun(ranks, str(agent), folder, parameters, command)
         # Open MPI warns against root, which here is nobody's but this namespace's.
@@ -106,11 +106,11 @@ def _keep_privileges() -> None:
     version_3 = 0x20080522
     header = (ctypes.c_uint32 * 2)(version_3, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; low half, high half
-    emulation._call("capget", header, sets)
+    emulation.libc_call("capget", header, sets)
     sets[2], sets[5] = sets[1], sets[4]
-    emulation._call("capset", header, sets)
+    emulation.libc_call("capset", header, sets)
     for capability in (cap_sys_ptrace, cap_sys_admin):
-        emulation._call("prctl", pr_cap_ambient, pr_cap_ambient_raise, capability, 0, 0)
+        emulation.libc_call("prctl", pr_cap_ambient, pr_cap_ambient_raise, capability, 0, 0)
 
 
 def _status_of(child: int) -> int:

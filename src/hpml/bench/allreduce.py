@@ -9,7 +9,7 @@ from hpml.bench.grid import Cell, Grid
 from hpml.bench.table import Row, machine_conditions
 from hpml.errors import UserError
 from hpml.measure.comm import bus_bandwidth, fit
-from hpml.network.link import Link, parse_link, say_rate
+from hpml.network.link import Link, format_rate, parse_link
 from hpml.ranks import launch
 from hpml.trace.space_time import say_bytes
 
@@ -190,7 +190,7 @@ def _conditions(rounds: int, sizes: Mapping[int, int], without_mpi: str | None) 
 
 
 def _where(link: Link, world_size: int) -> str:
-    return f"{say_rate(link.rate) if link.uplink is None else link.text}, {world_size} ranks"
+    return f"{format_rate(link.rate) if link.uplink is None else link.text}, {world_size} ranks"
 
 
 def _say_seconds(seconds: float) -> str:

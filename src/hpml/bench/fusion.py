@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.errors import UserError
-from hpml.network.link import parse_rate, say_rate
+from hpml.network.link import format_rate, parse_rate
 from hpml.ranks import Evidence, launch
 from hpml.trace.horovod_timeline import collectives, read
 
@@ -148,7 +148,7 @@ def _sent(evidence: Evidence) -> float:
 
 
 def _rows(rate: str, taken: dict[tuple[str, Case], list[Measured]]) -> list[Row]:
-    link = say_rate(parse_rate(rate))
+    link = format_rate(parse_rate(rate))
     rows = []
     for what, unit, of in (
         ("a step", "ms", lambda one: 1e3 * one.seconds),

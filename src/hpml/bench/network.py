@@ -10,7 +10,7 @@ import torch.distributed as dist
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.errors import UserError
 from hpml.measure.comm import all_reduce_seconds, bus_bandwidth
-from hpml.network.link import parse_rate, say_rate
+from hpml.network.link import format_rate, parse_rate
 from hpml.ranks import Evidence, launch
 
 RATES = ("100mbit", "1gbit", "10gbit")
@@ -37,7 +37,8 @@ def bench(
     """
     conditions = machine_conditions()
     sizes = [
-        f"{message(parse_rate(rate)) / 1e6:g} MB at {say_rate(parse_rate(rate))}" for rate in rates
+        f"{message(parse_rate(rate)) / 1e6:g} MB at {format_rate(parse_rate(rate))}"
+        for rate in rates
     ]
     conditions["by ranks"] = f"bus bandwidth of gloo's all_reduce of {', '.join(sizes)}"
     conditions["bus bandwidth"] = "2 (p-1)/p · bytes over seconds, as nccl-tests defines it"
@@ -57,7 +58,7 @@ def bench(
         say(f"round {number} of {rounds}" if number else "warmed up")
     rows = []
     for rate in rates:
-        link = say_rate(parse_rate(rate))
+        link = format_rate(parse_rate(rate))
         rows.append(Row(link, [parse_rate(rate) / 1e9] * rounds, "Gbit/s"))
         for world_size in worlds:
             name = f"{link}, {world_size} ranks"

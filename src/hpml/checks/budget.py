@@ -8,7 +8,7 @@ where the launch had no network to count on.
 from collections.abc import Callable, Sequence
 
 from hpml.checks.contract import CannotJudge, Problem
-from hpml.network.link import say_rate
+from hpml.network.link import format_rate
 from hpml.ranks.evidence import Call, Evidence
 
 # Above the payload, on the kernel's counters: headers, at most 66 bytes for 1448 of payload, and
@@ -102,7 +102,7 @@ def over_seconds(
         return None
     known = "" if measure == bound else f", and {measure:.2f} s a known good way in the same run"
     return Problem(
-        f"it took {took:.2f} s over {say_rate(evidence.link.rate)}; the bytes that must travel "
+        f"it took {took:.2f} s over {format_rate(evidence.link.rate)}; the bytes that must travel "
         f"take {bound:.2f} s{known}",
         hint,
     )

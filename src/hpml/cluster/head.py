@@ -92,7 +92,7 @@ def main(path: str, proc: str, network: str, shared: Sequence[str]) -> NoReturn:
 def _switch(folder: Folder, subnet: Subnet, machine: int) -> int:
     """The switch, with the head's own address, and the cable to this machine's namespace."""
     name = interface(folder.path)
-    veth.without_ipv6()
+    veth.disable_ipv6()
     with IPRoute() as netlink:
         _up(netlink, "lo")
         switch = veth.bridge(netlink, "switch")
@@ -124,7 +124,7 @@ def _become_node(
     """Make the node's namespaces around this process, and leave its process 1 behind."""
     kernel.unshare(_OWN | kernel.CLONE_NEWPID)
     socket.sethostname(name)
-    veth.without_ipv6()
+    veth.disable_ipv6()
     with IPRoute() as netlink:
         own = veth.pair(netlink, INTERFACE, name, head)
         netlink.addr("add", index=own, address=where[name], prefixlen=24)

@@ -1,7 +1,7 @@
 """Horovod for this environment: built from its source once, kept as a wheel, and verified.
 
-Its last release (June 2023) is older than the torch and the TensorFlow that it works with here, so
-no wheel of it can be downloaded. `install.ensure` is what `./hpml` and `./hpml horovod` call.
+Its last release (June 2023) is older than this torch and TensorFlow, so there is no wheel to
+download. `./hpml` and `./hpml horovod` call `install.ensure`.
 """
 
 VERSION = "0.28.1"

@@ -17,9 +17,9 @@ def main() -> int:
         progress.end()
         return 128 + signal.SIGINT
     if state.works:
-        progress.say(f"Horovod {state} is there")
+        progress.report(f"Horovod {state} is there")
         return DONE
-    progress.say(
+    progress.report(
         f"no Horovod: {state.reason}. All but module 05 works without; ./hpml horovod tries again"
     )
     return USAGE

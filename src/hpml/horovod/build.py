@@ -14,9 +14,9 @@ from hpml.machine.resources import GIB, usable_cores, usable_memory
 
 LIMIT = 3600.0  # seconds
 _MEMORY_PER_JOB = 2 * GIB  # of a compiler with torch's headers
-# Of what people set for Horovod, what says where things are; the rest is decided here.
+# Of the user's HOROVOD_* variables, those that name places are kept; the rest is decided here.
 _PLACES = re.compile(r"HOROVOD_(CUDA_HOME|NCCL_\w+|BUILD_CUDA_CC_LIST)")
-# What compilers and CMake say when they give up; in a log, the first one of these is the reason.
+# Messages with which compilers and CMake give up; the first of these in a log is the reason.
 _REASONS = (
     re.compile(r"No space left on device"),
     re.compile(r"Killed signal|internal compiler error: Killed"),
@@ -28,7 +28,7 @@ _REASONS = (
 
 
 def build(flavour: Flavour, folder: Path, log: Path, progress: Progress) -> Path:
-    """A wheel of this flavour, in `folder`. UserError, with the reason, where it cannot be made."""
+    """Build a wheel of this flavour in `folder`. Raises UserError with the reason."""
     archive = source.fetch(log)
     root = source.unpack(archive, folder)
     progress.begin()
@@ -36,7 +36,7 @@ def build(flavour: Flavour, folder: Path, log: Path, progress: Progress) -> Path
     pip = [sys.executable, "-m", "pip", "wheel", *options, "-w", folder / "wheel", root]
     lines: list[str] = []
 
-    def heard(line: str) -> None:
+    def on_line(line: str) -> None:
         if line:
             lines.append(line)
         progress.line(line)
@@ -46,8 +46,8 @@ def build(flavour: Flavour, folder: Path, log: Path, progress: Progress) -> Path
             pip,
             limit=LIMIT,
             log=log,
-            environment=surroundings(flavour, os.environ),
-            on_line=heard,
+            environment=build_environment(flavour, os.environ),
+            on_line=on_line,
         )
     except TimeoutError as error:
         raise UserError(f"horovod: its build has {error}: see {log}") from None
@@ -59,7 +59,7 @@ def build(flavour: Flavour, folder: Path, log: Path, progress: Progress) -> Path
     return wheels[0]
 
 
-def surroundings(flavour: Flavour, environment: Mapping[str, str]) -> dict[str, str]:
+def build_environment(flavour: Flavour, environment: Mapping[str, str]) -> dict[str, str]:
     """The environment variables of the build."""
     kept = {
         name: value
@@ -73,9 +73,9 @@ def surroundings(flavour: Flavour, environment: Mapping[str, str]) -> dict[str, 
         "CXX": compiler_of(environment) or "c++",
         "CMAKE_GENERATOR": "Ninja",
         "CMAKE_BUILD_PARALLEL_LEVEL": str(jobs),
-        "CMAKE_POLICY_VERSION_MINIMUM": "3.5",  # Gloo's files are older than CMake 4 likes
+        "CMAKE_POLICY_VERSION_MINIMUM": "3.5",  # CMake 4 refuses Gloo's files otherwise
         "HOROVOD_CMAKE": program_of("cmake") or "cmake",
-        "HOROVOD_BUILD_ARCH_FLAGS": flavour.simd or " ",  # empty: Horovod would choose
+        "HOROVOD_BUILD_ARCH_FLAGS": flavour.simd or " ",  # if empty, Horovod would choose
         "HOROVOD_WITH_PYTORCH": "1",
         "HOROVOD_WITH_TENSORFLOW": "1",
         "HOROVOD_WITHOUT_MXNET": "1",
@@ -102,7 +102,7 @@ def reason(lines: list[str]) -> str:
         for line in lines:
             if found := pattern.search(line):
                 if "Killed" in found[0]:
-                    return "the memory was not enough for the compiler"
+                    return "the compiler ran out of memory"
                 return found[0].strip()[:200]
-    said = [line.strip() for line in lines if line.strip()]
-    return said[-1][:200] if said else "pip said nothing"
+    printed = [line.strip() for line in lines if line.strip()]
+    return printed[-1][:200] if printed else "pip printed nothing"

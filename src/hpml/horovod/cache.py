@@ -1,6 +1,6 @@
 """The wheels that were built and verified here, each in a folder named by its flavour's key.
 
-A folder appears whole or not at all. Whoever builds holds the lock.
+A folder appears whole or not at all. A build holds the lock.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from hpml.horovod.flavour import Flavour
 
 _FACTS = "built.json"
 _WORK = "building-"
-_elsewhere: Path | None = None
+_override: Path | None = None
 
 
 def folder() -> Path:
-    """HPML_CACHE, or else hpml in the user's cache folder; not made here."""
-    if _elsewhere is not None:
-        return _elsewhere
+    """HPML_CACHE, or else hpml in the user's cache folder; it may not exist yet."""
+    if _override is not None:
+        return _override
     named = os.environ.get("HPML_CACHE")
     if named:
         return Path(named).expanduser().absolute() / "horovod"
@@ -33,18 +33,18 @@ def folder() -> Path:
 
 
 @contextlib.contextmanager
-def at(place: Path) -> Iterator[None]:
-    """Another folder for a while."""
-    global _elsewhere
-    before, _elsewhere = _elsewhere, place
+def using(place: Path) -> Iterator[None]:
+    """Use another cache folder inside the `with` block."""
+    global _override
+    before, _override = _override, place
     try:
         yield
     finally:
-        _elsewhere = before
+        _override = before
 
 
 def find(flavour: Flavour) -> Path | None:
-    """The wheel of this flavour, where there is one and it is what was put there."""
+    """The wheel of this flavour, if there is one and its checksum is right."""
     entry = folder() / flavour.key
     try:
         facts = json.loads((entry / _FACTS).read_text())
@@ -55,13 +55,13 @@ def find(flavour: Flavour) -> Path | None:
     return wheel if whole else None
 
 
-def less(flavour: Flavour) -> list[str]:
-    """What was found wanting when the wheel of this flavour was verified."""
+def shortfalls(flavour: Flavour) -> list[str]:
+    """What did not work when the wheel of this flavour was verified, a line each."""
     return json.loads((folder() / flavour.key / _FACTS).read_text())["less"]
 
 
-def put(flavour: Flavour, wheel: Path, less: Sequence[str] = ()) -> Path:
-    """Keep a verified wheel; where it lies now. In place of an earlier one of its flavour."""
+def store(flavour: Flavour, wheel: Path, shortfalls: Sequence[str] = ()) -> Path:
+    """Keep a verified wheel in place of an earlier one of its flavour; returns its path."""
     entry = folder() / flavour.key
     with tempfile.TemporaryDirectory(prefix=_WORK, dir=folder()) as name:
         fresh = Path(name) / "entry"
@@ -70,7 +70,7 @@ def put(flavour: Flavour, wheel: Path, less: Sequence[str] = ()) -> Path:
         facts = {
             "wheel": wheel.name,
             "sha256": _digest(wheel),
-            "less": list(less),
+            "less": list(shortfalls),
             "flavour": asdict(flavour),
         }
         (fresh / _FACTS).write_text(json.dumps(facts, indent=2) + "\n")
@@ -80,17 +80,17 @@ def put(flavour: Flavour, wheel: Path, less: Sequence[str] = ()) -> Path:
     return entry / wheel.name
 
 
-def forget(flavour: Flavour) -> None:
-    """Throw the wheel of this flavour away."""
+def remove(flavour: Flavour) -> None:
+    """Delete the wheel of this flavour."""
     shutil.rmtree(folder() / flavour.key, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def locked(on_wait: Callable[[], None]) -> Iterator[None]:
-    """One build at a time; `on_wait` is called where another one is at work.
+    """One build at a time; `on_wait` is called if this one has to wait.
 
-    Removes what a killed one has left. On a file system without locks everyone goes ahead: they
-    build in folders of their own. Raises OSError where the folder cannot be made.
+    Removes what a killed build has left. On a file system without locks builds run side by side,
+    in folders of their own. Raises OSError where the folder cannot be made.
     """
     folder().mkdir(parents=True, exist_ok=True)
     with (folder() / "lock").open("a") as file:
@@ -109,7 +109,7 @@ def locked(on_wait: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def work_folder() -> Iterator[Path]:
-    """A folder to build in, which is gone afterwards."""
+    """A temporary folder to build in."""
     with tempfile.TemporaryDirectory(prefix=_WORK, dir=folder()) as name:
         yield Path(name)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-PATIENCE = 5.0  # seconds between the polite signal and the last one
-_LOOK = 0.2  # seconds without output until we look whether it is still there
+PATIENCE = 5.0  # seconds between SIGTERM and SIGKILL
+_POLL = 0.2  # seconds without output until the process is polled
 
 
 def run(
@@ -25,7 +25,7 @@ def run(
     on_line: Callable[[str], None] = lambda line: None,
 ) -> int:
     """The exit status of `command`. What it prints is appended to `log`, and each line is passed to
-    `on_line`; an empty line when it prints nothing for a moment.
+    `on_line`; an empty line while it prints nothing.
 
     After `limit` seconds, and on any exception here (an interrupt), it is ended with every process
     that it has started. Raises TimeoutError after the limit, OSError where it cannot be started.
@@ -57,19 +57,19 @@ def run(
 
 
 def _lines(process: subprocess.Popen, limit: float) -> Iterator[bytes]:
-    """What it prints until it ends, by line; b"" for each moment without a line."""
+    """The lines it prints until it ends; b"" for each pause without a line."""
     deadline, rest = time.monotonic() + limit, b""
     while True:
-        ended = process.poll() is not None  # asked first: then nothing that it wrote is missed
+        ended = process.poll() is not None  # polled first, so that no output is missed
         if time.monotonic() > deadline:
             raise TimeoutError(f"no end after {limit:.0f} s")
-        if select.select([process.stdout], [], [], 0 if ended else _LOOK)[0]:
+        if select.select([process.stdout], [], [], 0 if ended else _POLL)[0]:
             chunk = os.read(process.stdout.fileno(), 1 << 16)
             if not chunk:
                 break
             *lines, rest = (rest + chunk).split(b"\n")
             yield from (line + b"\n" for line in lines)
-        elif ended:  # whoever still holds its output is not waited for
+        elif ended:  # do not wait for others that still hold its output
             break
         else:
             yield b""
@@ -79,7 +79,7 @@ def _lines(process: subprocess.Popen, limit: float) -> Iterator[bytes]:
 
 
 def end(process: subprocess.Popen) -> None:
-    """End a process and all that it has started, also what went into sessions of their own."""
+    """End a process and all that it has started, those in sessions of their own too."""
     known = []
     with contextlib.suppress(psutil.NoSuchProcess):
         if process.poll() is None:
@@ -91,7 +91,7 @@ def end(process: subprocess.Popen) -> None:
             process.wait(PATIENCE)
     for child in known:
         with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill()  # psutil notices a number that was given away anew
+            child.kill()  # psutil notices a pid that was reused
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)  # the group lives as long as any member of it
+        os.killpg(process.pid, signal.SIGKILL)  # the group lives as long as any member
     process.wait()

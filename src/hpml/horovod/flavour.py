@@ -1,4 +1,4 @@
-"""What a Horovod would be built against here, and what is missing for it."""
+"""What Horovod would be built against on this machine, and what is missing for it."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ PATCH = Path(__file__).with_name(f"horovod-{VERSION}.patch")
 COMPILERS = ("c++", "g++", "clang++")
 _SIMD = ("f16c", "avx", "fma")  # what Horovod's sums of half-precision numbers can use
 _CUDA = "/usr/local/cuda"  # where NVIDIA's installer puts it
-_LIMIT = 60.0  # seconds for a question to a compiler
+_LIMIT = 60.0  # seconds for one call of a compiler
 
 _CXX20 = "#include <concepts>\nint main() { return 0; }\n"
 _MPI = "#include <mpi.h>\nint main() { int up; return MPI_Initialized(&up); }\n"
@@ -30,7 +30,7 @@ _MPI = "#include <mpi.h>\nint main() { int up; return MPI_Initialized(&up); }\n"
 
 @dataclass(frozen=True)
 class Flavour:
-    """All that makes one wheel differ from another. MPI and GPU are empty where left out."""
+    """All that makes one wheel differ from another. `mpi` and `gpu` are empty if left out."""
 
     horovod: str
     patch: str  # digest
@@ -46,7 +46,7 @@ class Flavour:
 
     @property
     def key(self) -> str:
-        """A name for it: 16 hexadecimal digits."""
+        """A name for this flavour: 16 hexadecimal digits."""
         parts = {name: value for name, value in asdict(self).items() if name != "notes"}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -59,32 +59,32 @@ class Flavour:
         return ", ".join(["Gloo", *["MPI"] * bool(self.mpi), *["NCCL"] * bool(self.gpu)])
 
 
-def look(environment: Mapping[str, str] = os.environ) -> tuple[Flavour | None, list[str]]:
+def detect(environment: Mapping[str, str] = os.environ) -> tuple[Flavour | None, list[str]]:
     """The flavour for this environment, or None and what is missing: a line each, with a remedy."""
     torch, tensorflow = _torch(), _tensorflow()
-    lacks = [
+    missing = [
         f"{name} is not installed: pip install -r requirements.lock"
         for name, version in (("torch", torch), ("tensorflow", tensorflow))
         if not version
     ]
-    lacks += [
+    missing += [
         f"no {program}: pip install {program}"
         for program in ("cmake", "ninja")
         if program_of(program) is None
     ]
     if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
         package = "python{}.{}-dev".format(*sys.version_info)
-        lacks.append(f"no Python.h: apt install {package}, or conda's Python")
+        missing.append(f"no Python.h: apt install {package}, or conda's Python")
     compiler = compiler_of(environment)
     if compiler is None:
-        lacks.append("no C++ compiler: apt install g++, or conda install cxx-compiler")
+        missing.append("no C++ compiler: apt install g++, or conda install cxx-compiler")
     elif not _compiles((compiler, "-std=c++20"), _CXX20):
-        lacks.append(
-            f"{compiler} does not know C++20: apt install g++ (10 or newer), "
+        missing.append(
+            f"{compiler} does not compile C++20: apt install g++ (10 or newer), "
             "or name another by the variable CXX"
         )
-    if lacks:
-        return None, lacks
+    if missing:
+        return None, missing
     mpi, without_mpi = _mpi()
     gpu, without_gpu = _gpu(environment)
     flavour = Flavour(
@@ -95,7 +95,7 @@ def look(environment: Mapping[str, str] = os.environ) -> tuple[Flavour | None, l
         tensorflow=tensorflow,
         mpi=mpi,
         gpu=gpu,
-        compiler=_said(compiler, "--version"),
+        compiler=_output_line(compiler, "--version"),
         simd=simd(),
         platform=" ".join((sys.platform, platform.machine(), *platform.libc_ver())),
         notes=tuple(filter(None, (without_mpi, without_gpu))),
@@ -104,7 +104,7 @@ def look(environment: Mapping[str, str] = os.environ) -> tuple[Flavour | None, l
 
 
 def compiler_of(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The C++ compiler that CMake will take; CXX names it, without options."""
+    """The C++ compiler that CMake will use; CXX names it, without options."""
     wanted = [environment["CXX"]] if environment.get("CXX") else COMPILERS
     return next(filter(None, map(shutil.which, wanted)), None)
 
@@ -115,7 +115,7 @@ def program_of(name: str) -> str | None:
 
 
 def simd() -> str:
-    """Compiler options for those instruction sets that this processor has."""
+    """Compiler options for those of `_SIMD` that this processor has."""
     try:
         flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     except OSError:
@@ -130,7 +130,7 @@ def _mpi() -> tuple[str, str]:
         return "", "without MPI, as there is no mpicxx: apt install libopenmpi-dev openmpi-bin"
     if not _compiles((compiler,), _MPI):
         return "", f"without MPI, as {compiler} compiles no MPI program: load its module anew"
-    return f"{_said(compiler, '-show')} {_said('mpirun', '--version')}", ""
+    return f"{_output_line(compiler, '-show')} {_output_line('mpirun', '--version')}", ""
 
 
 def _gpu(environment: Mapping[str, str]) -> tuple[str, str]:
@@ -148,11 +148,11 @@ def _gpu(environment: Mapping[str, str]) -> tuple[str, str]:
         return "", f"{left_out} there is no nccl.h: load NCCL's module, or name HOROVOD_NCCL_HOME"
     if not _torch_has_cuda():
         return "", f"{left_out} {_torch()} is built without CUDA"
-    return f"NCCL {nccl} {_said(str(nvcc), '--version')}", ""
+    return f"NCCL {nccl} {_output_line(str(nvcc), '--version')}", ""
 
 
 def nvcc_of(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """CUDA's compiler: where variables say, on PATH, or where NVIDIA's installer puts it."""
+    """CUDA's compiler: where variables point, on PATH, or where NVIDIA's installer puts it."""
     named = [environment.get(name) for name in ("HOROVOD_CUDA_HOME", "CUDA_HOME")]
     places = [f"{home}/bin" for home in named if home]
     places += [environment.get("PATH", ""), f"{_CUDA}/bin"]
@@ -161,7 +161,7 @@ def nvcc_of(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def nccl_of(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder over include/nccl.h: where variables say, beside nvcc, or the system's."""
+    """The folder above include/nccl.h: where variables point, beside nvcc, or the system's."""
     places = [environment.get(name) for name in ("HOROVOD_NCCL_HOME", "NCCL_HOME", "CONDA_PREFIX")]
     nvcc = nvcc_of(environment)
     places += [nvcc.parent.parent if nvcc else None, "/usr"]
@@ -170,7 +170,7 @@ def nccl_of(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def _torch_has_cuda() -> bool:
-    """Whether torch was built with CUDA, by its file of versions: importing it takes seconds."""
+    """Whether torch was built with CUDA, read from its version.py: importing it takes seconds."""
     for file in metadata.files("torch") or ():
         if str(file) == "torch/version.py":
             return re.search(r"^cuda\b[^=]*= *['\"]", file.read_text(), re.M) is not None
@@ -178,7 +178,7 @@ def _torch_has_cuda() -> bool:
 
 
 def installed() -> str:
-    """The frameworks of this environment; none of the two is imported, as that takes seconds."""
+    """The frameworks of this environment. Neither is imported, as that takes seconds."""
     return f"{_torch()}, {_tensorflow()}"
 
 
@@ -214,10 +214,10 @@ def _compiles(command: tuple[str, ...], source: str) -> bool:
 
 
 @cache
-def _said(*command: str) -> str:
+def _output_line(*command: str) -> str:
     """What a program prints, as one line; "" where it does not run."""
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return " ".join(said.stdout.split())
+    return " ".join(done.stdout.split())

@@ -1,4 +1,4 @@
-"""Horovod into this environment: from the cache, or built, and verified in both cases."""
+"""Install Horovod into this environment: from the cache, or built; verified in both cases."""
 
 import contextlib
 import subprocess
@@ -10,9 +10,9 @@ from pathlib import Path
 from hpml.errors import UserError
 from hpml.horovod import ABOUT, VERSION, cache, command, state
 from hpml.horovod.build import build
-from hpml.horovod.flavour import Flavour, look
+from hpml.horovod.flavour import Flavour, detect
 from hpml.horovod.progress import Progress
-from hpml.horovod.verify import loads, verify
+from hpml.horovod.verify import check_starts, verify
 from hpml.paths import home
 
 INTERRUPTED = "its build was interrupted: ./hpml horovod builds it"
@@ -20,18 +20,18 @@ _LIMIT = 300.0  # seconds for pip to install a wheel
 
 
 def ensure(progress: Progress, anew: bool = False) -> state.State:
-    """The Horovod of this environment's flavour, installed and verified; what became of it.
+    """Install and verify the Horovod of this environment's flavour; returns its state.
 
-    Nothing is done where it is there already. With `anew` it is built even so, and even if the
-    cache has it. What is lacking is said on `progress`, and why there is none is written down, so
-    that whoever asks later need not try.
+    Does nothing if it is installed already; with `anew` it is built all the same, even if the cache
+    has it. What is missing is reported on `progress`. If there is no Horovod, the reason is
+    recorded, so that nobody has to try again to learn it.
     """
-    flavour, lacks = look()
+    flavour, missing = detect()
     known = state.read()
     if flavour is None:
-        for lack in lacks:
-            progress.say(f"Horovod: {lack}")
-        return _lacking("; ".join(lacks))
+        for lack in missing:
+            progress.report(f"Horovod: {lack}")
+        return _without("; ".join(missing))
     if known.works and known.key == flavour.key and not anew:
         return known
     log = home() / "horovod.log"
@@ -39,76 +39,76 @@ def ensure(progress: Progress, anew: bool = False) -> state.State:
     if not known.works:
         state.write(state.State(reason=INTERRUPTED))
     for note in flavour.notes:
-        progress.say(f"Horovod: {note}")
+        progress.report(f"Horovod: {note}")
     try:
-        with _cache_or_not(progress):
-            less = None if anew else _from_cache(flavour, log, progress)
-            if less is None:
-                less = _built(flavour, log, progress)
+        with _locked_cache(progress):
+            shortfalls = None if anew else _from_cache(flavour, log, progress)
+            if shortfalls is None:
+                shortfalls = _build(flavour, log, progress)
     except (UserError, OSError) as error:
         reason = str(error).removeprefix("horovod: ")
         if known.works:
-            progress.say(f"Horovod: {reason}")
-        return _lacking(reason)
-    notes = (*flavour.notes, *less)
+            progress.report(f"Horovod: {reason}")
+        return _without(reason)
+    notes = (*flavour.notes, *shortfalls)
     state.write(state.State(flavour.key, flavour.transports, flavour.frameworks, notes, ""))
     return state.read()
 
 
 @contextlib.contextmanager
-def _cache_or_not(progress: Progress):
-    """Holding the lock of the cache; where it cannot be written, one for this time only."""
+def _locked_cache(progress: Progress):
+    """Lock the cache; where it cannot be written, use a temporary one."""
     started = contextlib.ExitStack()
     with started:
         try:
             started.enter_context(
-                cache.locked(lambda: progress.say("waiting for another build of Horovod"))
+                cache.locked(lambda: progress.report("waiting for another build of Horovod"))
             )
         except OSError as error:
-            progress.say(f"Horovod: {cache.folder()}: {error.strerror}: its wheel is not kept")
+            progress.report(f"Horovod: {cache.folder()}: {error.strerror}: its wheel is not kept")
             elsewhere = started.enter_context(tempfile.TemporaryDirectory(prefix="hpml-"))
-            started.enter_context(cache.at(Path(elsewhere)))
+            started.enter_context(cache.using(Path(elsewhere)))
         yield
 
 
 def _from_cache(flavour: Flavour, log: Path, progress: Progress) -> list[str] | None:
-    """Install the wheel that was verified when it was put there; None where there is none."""
+    """Install the verified wheel that the cache has; None where there is none."""
     wheel = cache.find(flavour)
     if wheel is None:
         return None
-    progress.say(f"installing Horovod {VERSION} from {wheel.parent}")
+    progress.report(f"installing Horovod {VERSION} from {wheel.parent}")
     _into_environment(wheel, log)
     try:
-        loads(log)
+        check_starts(log)
     except UserError as error:
-        progress.say(f"{error}; building it anew")
-        cache.forget(flavour)
+        progress.report(f"{error}; building it anew")
+        cache.remove(flavour)
         return None
-    return cache.less(flavour)
+    return cache.shortfalls(flavour)
 
 
-def _built(flavour: Flavour, log: Path, progress: Progress) -> list[str]:
-    """Build, verify, keep, install; in this order, so that only what works gets anywhere."""
-    progress.say(
+def _build(flavour: Flavour, log: Path, progress: Progress) -> list[str]:
+    """Build, verify, keep, install: in this order, so that only what works is kept."""
+    progress.report(
         f"building Horovod {VERSION} over {flavour.transports} for {flavour.frameworks} "
         f"(once, about {ABOUT})"
     )
     begun = time.monotonic()
     with cache.work_folder() as folder:
         wheel = build(flavour, folder, log, progress)
-        progress.say(f"built after {time.monotonic() - begun:.0f} s; verifying it, two ranks")
+        progress.report(f"built after {time.monotonic() - begun:.0f} s; verifying it, two ranks")
         site = folder / "site"
         _pip(wheel, log, "--target", site)
-        less = verify(flavour, log, site)
-        wheel = cache.put(flavour, wheel, less)
+        shortfalls = verify(flavour, log, site)
+        wheel = cache.store(flavour, wheel, shortfalls)
         _into_environment(wheel, log)
-    for line in less:
-        progress.say(f"Horovod: {line}")
-    return less
+    for line in shortfalls:
+        progress.report(f"Horovod: {line}")
+    return shortfalls
 
 
 def _into_environment(wheel: Path, log: Path) -> None:
-    state.write(state.State(reason=INTERRUPTED))  # from here on, what was there works no more
+    state.write(state.State(reason=INTERRUPTED))  # the one before is being overwritten
     _pip(wheel, log)
 
 
@@ -123,10 +123,10 @@ def _pip(wheel: Path, log: Path, *where: str | Path) -> None:
         raise UserError(f"horovod: pip install exits {status}: see {log}")
 
 
-def _lacking(reason: str) -> state.State:
-    """The one that was there, where it still works; else none, and why."""
+def _without(reason: str) -> state.State:
+    """Keep the Horovod that is installed, if it works; else record why there is none."""
     if not (before := state.read()).works:
-        _uninstall()  # it was built for other frameworks than there are now, if for any
+        _uninstall()  # one that is left was built for other frameworks
         state.write(before := state.State(reason=reason))
     return before
 

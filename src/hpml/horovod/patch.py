@@ -10,10 +10,10 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 def apply(patch: Path, root: Path) -> None:
-    """Change the files under `root` as `patch` says: all of them, or none.
+    """Change the files under `root` by `patch`: all of them, or none.
 
-    Every line of context has to be where the patch has it; nothing is searched for. What stands
-    before a file's `---` line is a comment.
+    Every line of context must be exactly where the patch has it. Text before a file's `---` line is
+    a comment.
 
     Raises UserError where a file is not as the patch expects it.
     """
@@ -22,13 +22,13 @@ def apply(patch: Path, root: Path) -> None:
         try:
             before = (root / name).read_text().splitlines(keepends=True)
         except FileNotFoundError:
-            raise _misfit(patch, name, "is not there") from None
+            raise _mismatch(patch, name, "is not there") from None
         after, done = [], 0
         for start, body in hunks:
             old = [line[1:] for line in body if line[0] in " -"]
             after += before[done:start]
             if before[start : start + len(old)] != old:
-                raise _misfit(patch, name, f"is different at line {start + 1}")
+                raise _mismatch(patch, name, f"is different at line {start + 1}")
             after += [line[1:] for line in body if line[0] in " +"]
             done = start + len(old)
         made[name] = "".join(after + before[done:])
@@ -58,5 +58,5 @@ def _files(lines: list[str]) -> Iterator[tuple[str, list[tuple[int, list[str]]]]
         yield name, hunks
 
 
-def _misfit(patch: Path, name: str, how: str) -> UserError:
+def _mismatch(patch: Path, name: str, how: str) -> UserError:
     return UserError(f"horovod: {patch.name} does not fit: {name} {how}: restore the repository")

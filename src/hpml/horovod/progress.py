@@ -1,4 +1,4 @@
-"""What is said while Horovod is built: a line that moves on a terminal, a few lines elsewhere."""
+"""Progress of Horovod's build: a line that is redrawn on a terminal, one a minute elsewhere."""
 
 import re
 import sys
@@ -6,13 +6,13 @@ import time
 from typing import TextIO
 
 _STEP = re.compile(r"\[(\d+)/(\d+)\] (?:Building \w+ object|Linking) (?:.*/)?(\S+)")
-_FRAME = 0.2  # seconds between two pictures of the moving line
-_QUIET = 60.0  # seconds between two lines where nothing moves
+_FRAME = 0.2  # seconds until the line is drawn again
+_QUIET = 60.0  # seconds between two lines where there is no terminal
 _WIDTH = 79
 
 
 class Progress:
-    """Lines on `out` that begin with `hpml: `, and under them the one that moves."""
+    """Lines on `out` that begin with `hpml: `, and below them the one that is redrawn."""
 
     def __init__(self, out: TextIO | None = None):
         self._out = out or sys.stderr
@@ -21,18 +21,18 @@ class Progress:
         self._share, self._file = 0.0, ""
         self._drawn = False
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """A line that stays."""
         self._wipe()
         print(f"hpml: {text}", file=self._out, flush=True)
 
     def begin(self) -> None:
-        """From now on the clock runs."""
+        """Start the clock of the build."""
         self._start = self._shown = time.monotonic()
         self._share, self._file = 0.0, "configuring"
 
     def line(self, text: str) -> None:
-        """A line that the build has printed, of which only Ninja's steps are of interest here."""
+        """Take a line that the build has printed; only Ninja's steps count."""
         if step := _STEP.search(text):
             done, total, name = step.groups()
             self._share, self._file = int(done) / int(total), name.removesuffix(".o")
@@ -47,10 +47,10 @@ class Progress:
             self._out.flush()
             self._drawn = True
         else:
-            self.say(text)
+            self.report(text)
 
     def end(self) -> None:
-        """Take the moving line away."""
+        """Erase the redrawn line."""
         self._wipe()
 
     def _wipe(self) -> None:

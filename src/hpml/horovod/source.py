@@ -16,9 +16,9 @@ _LIMIT = 600.0  # seconds for 3.5 MB
 
 
 def fetch(log: Path) -> Path:
-    """The archive, in the cache's folder: what lies there, by hand or from last time, or pip's.
+    """The archive in the cache's folder; pip downloads it unless it is there already.
 
-    Raises UserError where it cannot be had.
+    Raises UserError where pip cannot download it.
     """
     archive = cache.folder() / ARCHIVE
     if archive.is_file() and _is_official(archive):
@@ -35,8 +35,8 @@ def fetch(log: Path) -> Path:
         found = folder / ARCHIVE
         if status or not found.is_file() or not _is_official(found):
             raise UserError(
-                f"horovod: pip cannot download {ARCHIVE} (its words are in {log}): "
-                f"see that PyPI can be reached, or put the file into {cache.folder()}"
+                f"horovod: pip cannot download {ARCHIVE} (see {log}): "
+                f"make PyPI reachable, or put the file into {cache.folder()}"
             )
         os.replace(found, archive)
     return archive

@@ -1,4 +1,4 @@
-"""What became of Horovod in this environment: written down once, read by doctor and set-up."""
+"""The state of Horovod in this environment: recorded once, read by doctor and set-up."""
 
 import contextlib
 import json
@@ -35,12 +35,12 @@ class State:
 
 
 def file() -> Path:
-    """Beside the packages, so that it is gone when they are."""
+    """The file with the state: beside the packages, so that it goes with them."""
     return Path(sysconfig.get_path("purelib")) / "hpml.horovod.json"
 
 
 def read() -> State:
-    """The state as it is now: what changed since it was written down counts."""
+    """The recorded state, corrected by what has changed since."""
     try:
         version = metadata.version("horovod")
     except metadata.PackageNotFoundError:
@@ -64,8 +64,8 @@ def read() -> State:
 
 
 def write(state: State) -> None:
-    """Write it down, whole or not at all."""
+    """Record the state, atomically."""
     half = file().with_name(f"{file().name}.{os.getpid()}")
-    with contextlib.suppress(OSError):  # an environment that belongs to somebody else
+    with contextlib.suppress(OSError):  # an environment that another user owns
         half.write_text(json.dumps(vars(state), indent=2) + "\n")
         os.replace(half, file())

@@ -1,4 +1,4 @@
-"""Whether a Horovod does what it was built for."""
+"""Check that a Horovod works."""
 
 import os
 import sys
@@ -15,16 +15,16 @@ _PARTS = {"TensorFlow": None, "PyTorch": None, "Gloo": None, "MPI": "mpi", "NCCL
 
 
 def verify(flavour: Flavour, log: Path, site: Path | None = None) -> list[str]:
-    """Ask `horovodrun --check-build`, and sum over two ranks in each framework.
+    """Read `horovodrun --check-build`, and sum over two ranks in each framework.
 
-    `site` is a folder with a Horovod that is not installed. Returns what is less than hoped for, a
-    line each: where mpirun does not start ranks here, Gloo still does. Raises UserError with what
-    is wrong where it cannot be used.
+    `site` is a folder with a Horovod that is not installed. Returns what does not work, a line
+    each: where mpirun does not start ranks here, Gloo still does. Raises UserError with the reason
+    where Horovod cannot be used.
     """
-    said = _horovodrun(["--check-build"], log, site)
+    built = _horovodrun(["--check-build"], log, site)
     for part, optional in _PARTS.items():
         wanted = getattr(flavour, optional) if optional else True
-        if wanted and not any(line.strip() == f"[X] {part}" for line in said):
+        if wanted and not any(line.strip() == f"[X] {part}" for line in built):
             raise UserError(f"horovod: horovodrun --check-build names no {part}: see {log}")
     for framework in FRAMEWORKS:
         _two_ranks("--gloo", framework, log, site)
@@ -36,24 +36,24 @@ def verify(flavour: Flavour, log: Path, site: Path | None = None) -> list[str]:
     return []
 
 
-def loads(log: Path) -> None:
-    """That the installed Horovod starts in each framework, as a job of one rank: some seconds.
+def check_starts(log: Path) -> None:
+    """Start the installed Horovod in each framework, as a job of one rank: some seconds.
 
-    Raises UserError where it does not.
+    Raises UserError where it does not start.
     """
     for framework in FRAMEWORKS:
-        said: list[str] = []
+        printed: list[str] = []
         program = [sys.executable, two_ranks.__file__, framework]
-        status = _run(program, log, None, said)
-        if status or not any(line == f"{two_ranks.DONE} 0 of 1" for line in said):
+        status = _run(program, log, None, printed)
+        if status or not any(line == f"{two_ranks.DONE} 0 of 1" for line in printed):
             raise UserError(f"horovod: it does not start in {framework} (status {status}): {log}")
 
 
 def _two_ranks(over: str, framework: str, log: Path, site: Path | None) -> None:
     program = [sys.executable, two_ranks.__file__, framework]
-    said = "\n".join(_horovodrun([over, "-np", "2", "-H", "localhost:2", *program], log, site))
+    printed = "\n".join(_horovodrun([over, "-np", "2", "-H", "localhost:2", *program], log, site))
     for rank in range(2):
-        if f"{two_ranks.DONE} {rank} of 2" not in said:
+        if f"{two_ranks.DONE} {rank} of 2" not in printed:
             raise UserError(
                 f"horovod: horovodrun {over}, two ranks with {framework}: "
                 f"rank {rank} got no sum: see {log}"
@@ -63,13 +63,13 @@ def _two_ranks(over: str, framework: str, log: Path, site: Path | None) -> None:
 def _horovodrun(arguments: list[str], log: Path, site: Path | None) -> list[str]:
     """What horovodrun prints."""
     program = (site / "bin" if site else Path(sysconfig.get_path("scripts"))) / "horovodrun"
-    said: list[str] = []
-    if status := _run([program, *arguments], log, site, said):
+    printed: list[str] = []
+    if status := _run([program, *arguments], log, site, printed):
         raise UserError(f"horovod: horovodrun {' '.join(arguments[:1])} exits {status}: see {log}")
-    return said
+    return printed
 
 
-def _run(program: list, log: Path, site: Path | None, said: list[str]) -> int:
+def _run(program: list, log: Path, site: Path | None, printed: list[str]) -> int:
     environment = {n: v for n, v in os.environ.items() if not n.startswith("HOROVOD_")}
     environment["PATH"] = os.pathsep.join(
         (sysconfig.get_path("scripts"), environment.get("PATH", os.defpath))
@@ -80,7 +80,7 @@ def _run(program: list, log: Path, site: Path | None, said: list[str]) -> int:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     try:
         return command.run(
-            program, limit=_LIMIT, log=log, environment=environment, on_line=said.append
+            program, limit=_LIMIT, log=log, environment=environment, on_line=printed.append
         )
     except TimeoutError as error:
         raise UserError(

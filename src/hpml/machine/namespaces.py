@@ -1,7 +1,6 @@
 """Whether an ordinary process may make namespaces of its own (man 7 namespaces).
 
-Asked by trying: what the kernel is built with, what sysctl and AppArmor forbid and what a container
-takes away all give the same answer only then.
+Found out by trying: the kernel's build, sysctl, AppArmor and the container may each forbid it.
 """
 
 import subprocess
@@ -27,7 +26,7 @@ def refusal(*kinds: str, timeout: float = 10.0) -> str | None:
 
 
 def trial(code: str, *arguments: str, timeout: float) -> str | None:
-    """What a Python process that runs `code` says last before it fails; None where it does not."""
+    """Run `code` in a Python process: the last line it prints if it fails, None if it does not."""
     command = [sys.executable, "-c", code, *arguments]
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=timeout)

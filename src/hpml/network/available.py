@@ -1,8 +1,8 @@
-"""Whether this machine can emulate a network between ranks, found out by trying."""
+"""Whether this machine can emulate a network between ranks: a child process tries."""
 
 from hpml.machine.namespaces import trial
 
-# In a fork, because a process with threads, as importing numpy makes one, may not do this.
+# In a fork: importing numpy starts threads, and a process with threads may not unshare users.
 _TRY = """
 import os, sys
 from hpml.network.link import parse_link
@@ -20,5 +20,5 @@ os._exit(0)
 
 
 def refusal(timeout: float = 60.0) -> str | None:
-    """Why it cannot, in a few words; None where it can. A child process tries."""
+    """Why this machine cannot emulate a network, in a few words; None where it can."""
     return trial(_TRY, timeout=timeout)

@@ -25,14 +25,14 @@ INTERFACE = "eth0"  # of each rank, in its own namespace
 # Sent bytes, sent packets, received bytes, received packets: the fields of `evidence.Traffic`
 Counts = tuple[int, int, int, int]
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
-# CLONE_NEWUSER, CLONE_NEWNET of sched.h
-NEW_USER, NEW_NETWORK = 0x10000000, 0x40000000
+# sched.h
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 
 
 class NoNetwork(Exception):
-    """This machine cannot emulate a network. The message says what it lacks, in a few words."""
+    """This machine cannot emulate a network. The message is what is missing."""
 
 
 def address(rank: int) -> str:
@@ -48,7 +48,7 @@ class Network:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a rank on this network has in its environment besides what every rank has."""
+        """Variables for a rank on this network, besides those that every rank has."""
         return {"MASTER_ADDR": address(0), "GLOO_SOCKET_IFNAME": INTERFACE}
 
     def enter(self, rank: int) -> None:
@@ -56,26 +56,26 @@ class Network:
 
         The ranks keep no right to change limits, counters or interfaces.
         """
-        _call("setns", self.namespaces[rank], NEW_NETWORK)
+        libc_call("setns", self.namespaces[rank], CLONE_NEWNET)
         for namespace in self.namespaces:
             os.close(namespace)
         _drop_privileges()
 
-    def on_each(self, make: Callable[[], Made]) -> list[Made]:
-        """What `make` returns on each rank's network. A socket made there stays a socket there."""
+    def on_each(self, make: Callable[[], Result]) -> list[Result]:
+        """What `make` returns in each rank's namespace; a socket made there stays there."""
         home = os.open("/proc/self/ns/net", os.O_RDONLY)
         try:
             made = []
             for namespace in self.namespaces:
-                _call("setns", namespace, NEW_NETWORK)
+                libc_call("setns", namespace, CLONE_NEWNET)
                 made.append(make())
             return made
         finally:
-            _call("setns", home, NEW_NETWORK)
+            libc_call("setns", home, CLONE_NEWNET)
             os.close(home)
 
     def traffic(self) -> dict[str, list[Counts]]:
-        """What the interface counters stand at, of "ranks" and of "nodes" that have an uplink.
+        """The interface counters of "ranks", and of "nodes" that have an uplink.
 
         Read at the switch, out of the ranks' reach: what a rank sent is what its port received.
         """
@@ -108,19 +108,19 @@ def build(link: Link, world_size: int) -> Network:
         raise NoNetwork(f"namespaces for ordinary users are switched off ({error})") from None
     try:
         with IPRoute() as netlink:
-            return _wire(netlink, link, world_size)
+            return _build(netlink, link, world_size)
     except (NetlinkError, OSError) as error:
         # pyroute2 gives (number, text)
         raise NoNetwork(f"the kernel refuses a bridge, veth or tbf ({error.args[-1]})") from None
 
 
-def _wire(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa: F821
+def _build(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa: F821
     from pyroute2 import IPRoute
 
     from hpml.network import veth
 
     netlink.link("set", index=veth.index_of(netlink, "lo"), state="up")
-    veth.without_ipv6()
+    veth.disable_ipv6()
     if link.uplink is None:
         switches = [veth.bridge(netlink, "switch")]
     else:
@@ -135,9 +135,9 @@ def _wire(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa: 
     namespaces = []
     try:
         for rank in range(world_size):
-            _call("unshare", NEW_NETWORK)
+            libc_call("unshare", CLONE_NEWNET)
             namespaces.append(os.open("/proc/self/ns/net", os.O_RDONLY))
-            veth.without_ipv6()
+            veth.disable_ipv6()
             with IPRoute() as there:
                 own = veth.pair(there, INTERFACE, f"port{rank}", home)
                 there.addr("add", index=own, address=address(rank), prefixlen=24)
@@ -145,7 +145,7 @@ def _wire(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa: 
                 there.link("set", index=own, state="up")
                 there.link("set", index=veth.index_of(there, "lo"), state="up")
     finally:
-        _call("setns", home, NEW_NETWORK)
+        libc_call("setns", home, CLONE_NEWNET)
         os.close(home)
     for rank in range(world_size):
         port = veth.index_of(netlink, f"port{rank}")
@@ -156,10 +156,10 @@ def _wire(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa: 
 def _own_namespaces() -> None:
     """A user namespace of this process's own, in which it may do anything, and a network in it.
 
-    Users and groups keep their numbers, so that files are whose they were.
+    Users and groups keep their numbers, so that files keep their owners.
     """
     user, group = os.getuid(), os.getgid()
-    _call("unshare", NEW_USER | NEW_NETWORK)
+    libc_call("unshare", CLONE_NEWUSER | CLONE_NEWNET)
     for name, text in (
         ("setgroups", "deny"),  # without it, an ordinary user may not map groups
         ("uid_map", f"{user} {user} 1"),
@@ -179,7 +179,7 @@ def _drop_privileges() -> None:
     version_3 = 0x20080522
     header = (ctypes.c_uint32 * 2)(version_3, 0)
     nothing = (ctypes.c_uint32 * 6)()
-    _call("capset", header, nothing)
+    libc_call("capset", header, nothing)
 
 
 def _seen_from_port(counters: dict[str, int]) -> Counts:
@@ -190,7 +190,8 @@ def _seen_from_port(counters: dict[str, int]) -> Counts:
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _call(name: str, *arguments: object) -> None:
+def libc_call(name: str, *arguments: object) -> None:
+    """Call a function of the C library that returns 0. Raises OSError where it fails."""
     if getattr(_libc, name)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

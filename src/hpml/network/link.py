@@ -1,4 +1,4 @@
-"""What `--link` says: one rate for every rank, or nodes with fast links within and slow between."""
+"""`--link`: one rate for every rank, or nodes with fast links within and slow ones between."""
 
 import re
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class Link:
 
     Every rank has an interface of its own, limited to `rate` bit/s in each direction. Rank r is on
     node r // `per_node`; where there are several nodes, all traffic between one node and the others
-    shares an uplink of `uplink` bit/s in each direction. With `uplink` None there is one switch and
-    nothing above it, and no rank shares a node with another as far as the network goes.
+    shares an uplink of `uplink` bit/s in each direction. With `uplink` None there is one switch,
+    and for the network every rank is a node of its own.
     """
 
     text: str  # as it was asked for
@@ -73,7 +73,7 @@ def parse_rate(text: str) -> int:
     return rate
 
 
-def say_rate(rate: int) -> str:
+def format_rate(rate: int) -> str:
     """`rate` bit/s as people write it: "1 Gbit/s"."""
     for unit, factor in (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3)):
         if rate >= factor:

@@ -1,8 +1,8 @@
-"""Bridges, veth pairs and rate limits, asked of the kernel over netlink (pyroute2). Linux only.
+"""Bridges, veth pairs and rate limits, made over netlink (pyroute2). Linux only.
 
-Who calls this has the network namespace to itself (CAP_NET_ADMIN in it). Latency cannot be added:
+The caller has the network namespace to itself, with CAP_NET_ADMIN in it. Latency cannot be added:
 that takes the netem queueing discipline, which few kernels in containers and none of the course's
-reference machines have, and what a sleep in user space would add is not a network's latency.
+reference machines have. A sleep in user space would not be a network's latency.
 """
 
 import math
@@ -43,7 +43,7 @@ def bucket(rate: int) -> Bucket:
 
 
 def limit(netlink: IPRoute, index: int, rate: int) -> None:
-    """What leaves through interface `index` keeps to `rate` bit/s from now on."""
+    """Limit what interface `index` sends to `rate` bit/s."""
     sizes = bucket(rate)
     netlink.link("set", index=index, gso_max_size=sizes.segment)
     netlink.tc("add", "tbf", index, rate=sizes.rate, burst=sizes.burst, limit=sizes.queue)
@@ -70,7 +70,7 @@ def pair(netlink: IPRoute, name: str, peer: str, peer_namespace: int | None = No
 
 
 def plug(netlink: IPRoute, index: int, into: int, rate: int | None = None) -> None:
-    """Plug cable end `index` into the switch `into`; what the switch sends keeps to `rate`."""
+    """Plug cable end `index` into the switch `into`; limit what the switch sends to `rate`."""
     netlink.link("set", index=index, master=into, state="up")
     if rate is not None:
         limit(netlink, index, rate)
@@ -80,9 +80,9 @@ def index_of(netlink: IPRoute, name: str) -> int:
     return netlink.link_lookup(ifname=name)[0]
 
 
-def without_ipv6() -> None:
-    """No IPv6 on this namespace's interfaces to come: its announcements would be in the counts."""
+def disable_ipv6() -> None:
+    """Disable IPv6 on this namespace's future interfaces: its announcements would be counted."""
     for which in ("all", "default"):
         setting = Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6")
-        if setting.exists():  # not in a kernel without IPv6
+        if setting.exists():  # a kernel without IPv6 has none
             setting.write_text("1")
