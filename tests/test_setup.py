@@ -15,6 +15,8 @@ import psutil
 import pytest
 
 import hpml
+from hpml.horovod import state
+from hpml.horovod.state import State
 from hpml.paths import CHECKOUT
 
 STAND_IN = r"""#!/usr/bin/env bash
@@ -214,6 +216,36 @@ def test_whoever_does_not_wait_for_horovod_has_all_else(with_python):
     assert with_python.run("list").stdout == "<list>"
     assert with_python.installs() == 1
     assert "-m hpml.horovod" not in with_python.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("built", "mentioned"),
+    [
+        (State("key", "Gloo", reason="", mpicxx=""), True),
+        (State("key", "Gloo, MPI", reason="", mpicxx="/usr/bin/mpicxx"), False),
+        (State("key", "Gloo", reason="", mpicxx="/opt/broken/mpicxx"), False),
+        (State(reason="no C++ compiler: apt install g++"), False),
+        (None, False),
+    ],
+)
+def test_mpi_that_came_after_horovod_was_built_is_mentioned(
+    with_python, monkeypatch, built, mentioned
+):
+    with_python.run()
+    if built:
+        site = with_python.root / ".venv" / "lib" / "python3.11" / "site-packages"
+        monkeypatch.setattr(state, "file", lambda: site / "hpml.horovod.json")
+        state.write(built)
+    assert with_python.run("list").stderr == ""
+    mpicxx = with_python.bin / "mpicxx"
+    mpicxx.write_text("#!/bin/sh\n")
+    mpicxx.chmod(0o755)
+    done = with_python.run("list")
+    assert (done.stdout, done.stderr.count("\n")) == ("<list>", mentioned)
+    assert ("MPI is here now" in done.stderr) == mentioned
+    assert ("./hpml horovod builds it anew" in done.stderr) == mentioned
+    assert with_python.run("horovod").stderr == ""  # which is what does it
+    assert with_python.installs() == 1
 
 
 def test_the_exit_code_is_the_commands(with_python):

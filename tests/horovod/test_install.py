@@ -190,6 +190,25 @@ def test_a_better_flavour_that_cannot_be_built_leaves_the_one_that_works(world):
     assert world.installed == VERSION
 
 
+@pytest.mark.parametrize("works", [True, False])
+def test_set_up_remembers_whether_mpi_was_there_and_so_proposes_it_once(
+    world, tmp_path, monkeypatch, works
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    world.ensure()
+    assert '"mpicxx": ""' in state.file().read_text()
+    mpicxx = tmp_path / "mpicxx"
+    mpicxx.write_text("#!/bin/sh\n")
+    mpicxx.chmod(0o755)
+    world.flavour = Flavour(**{**vars(FLAVOUR), "mpi": "Open MPI"})
+    if not works:
+        world.fails["build"] = UserError("horovod: reason")
+    assert world.ensure().works
+    assert "build" in world.done
+    assert state.read().mpicxx == str(mpicxx)
+    assert state.read().transports == ("Gloo, MPI" if works else "Gloo")
+
+
 def test_what_pip_has_taken_away_does_not_count_as_working(world):
     world.ensure()
     world.flavour = Flavour(**{**vars(FLAVOUR), "mpi": "Open MPI"})

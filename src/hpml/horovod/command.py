@@ -33,16 +33,24 @@ def run(
     with log.open("ab") as kept:
         kept.write(f"$ {' '.join(map(str, command))}\n".encode())
         kept.flush()
-        process = subprocess.Popen(
-            list(map(str, command)),
-            cwd=folder,
-            env=dict(environment) if environment is not None else None,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        # An interrupt inside of Popen would leave a process that nobody knows of.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
         try:
+            process = subprocess.Popen(
+                list(map(str, command)),
+                cwd=folder,
+                env=dict(environment) if environment is not None else None,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
+            )
+        except OSError:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            raise
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)  # and here it is raised
             for line in _lines(process, limit):
                 kept.write(line)
                 kept.flush()

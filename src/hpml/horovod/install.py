@@ -1,10 +1,12 @@
 """Install Horovod into this environment: from the cache, or built; verified in both cases."""
 
 import contextlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from hpml.errors import UserError
@@ -49,10 +51,17 @@ def ensure(progress: Progress, anew: bool = False) -> state.State:
         reason = str(error).removeprefix("horovod: ")
         if known.works:
             progress.report(f"Horovod: {reason}")
+            if state.read().works:  # ./hpml need not propose this build again
+                state.write(replace(known, mpicxx=_mpicxx()))
         return _without(reason)
     notes = (*flavour.notes, *shortfalls)
-    state.write(state.State(flavour.key, flavour.transports, flavour.frameworks, notes, ""))
+    built = state.State(flavour.key, flavour.transports, flavour.frameworks, notes, "", _mpicxx())
+    state.write(built)
     return state.read()
+
+
+def _mpicxx() -> str:
+    return shutil.which("mpicxx") or ""
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ class State:
     frameworks: str = ""
     notes: tuple[str, ...] = ()  # what was left out of it, and why
     reason: str = NEVER
+    mpicxx: str | None = None  # MPI's compiler when it was built; "", for ./hpml, if there was none
 
     @property
     def works(self) -> bool:
