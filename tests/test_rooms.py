@@ -1,0 +1,74 @@
+"""The library's structure is the one that README.md draws: floors, and no circles."""
+
+import ast
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "hpml"
+# The package's own front door hands on what notebooks use, lazily; `python -m hpml` is the cli.
+FRONT_DOORS = {"hpml", "hpml.__main__"}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the library by its dotted name."""
+    names = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        names[".".join(parts).removesuffix(".__init__")] = path
+    return names
+
+
+def imports(name: str, path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of the library that a module imports, also inside its functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert not node.level, f"{name}: relative import; write the whole name"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                found.add(whole if whole in known else node.module)
+    return {module for module in found if module in known and module != name}
+
+
+MODULES = modules()
+IMPORTS = {name: imports(name, path, MODULES) for name, path in MODULES.items()}
+
+
+def room(module: str) -> str:
+    """`hpml.ranks.launch` is in the room `ranks`."""
+    return module.split(".")[1]
+
+
+def floors() -> list[list[str]]:
+    """The rooms of each floor, from the top, as README.md lists them."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.search(r"<!-- the floors.*?-->(.*?)<!-- end of the floors -->", text, re.DOTALL)[1]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    return [re.findall(r"`(\w+)`", cell) for cell in cells]
+
+
+def test_readme_lists_every_room_once():
+    listed = [name for floor in floors() for name in floor]
+    there = {room(name) for name in MODULES if name not in FRONT_DOORS}
+    assert sorted(listed) == sorted(there)
+
+
+def test_a_room_imports_only_from_floors_below():
+    height = {name: -number for number, floor in enumerate(floors()) for name in floor}
+    upward = [
+        f"{name} imports {other}"
+        for name, others in IMPORTS.items()
+        if name not in FRONT_DOORS
+        for other in others - FRONT_DOORS
+        if room(name) != room(other) and height[room(other)] >= height[room(name)]
+    ]
+    assert not upward
+
+
+def test_no_files_import_each_other_in_a_circle():
+    graph = {name: others - FRONT_DOORS for name, others in IMPORTS.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError with the circle
