@@ -5,10 +5,9 @@ import pytest
 from hpml.checks import find, ids, judge
 from hpml.course import day
 from hpml.course.prove import prove
-from hpml.paths import CHECKOUT
+from hpml.course.wrong_answers import path
 from hpml.ranks import flavour
 
-MUTANTS = CHECKOUT / "tests" / "mutants"
 DAY = day.load()
 EXERCISES = [exercise.id for module in DAY.modules for exercise in module.exercises]
 
@@ -17,14 +16,15 @@ EXERCISES = [exercise.id for module in DAY.modules for exercise in module.exerci
 def test_every_row_of_the_exercise_is_good(exercise):
     if why := flavour.missing(find(exercise).needs):
         pytest.skip(why)
-    # One answer at a time: the tests themselves already run side by side. In brief, for a third of
+    # One answer at a time: the tests themselves already run side by side. In brief, for a part of
     # the time: `./hpml course check` plays all wrong answers at all world sizes.
-    rows = prove(DAY, [exercise], find=find, judge=judge, mutants=MUTANTS, workers=1, brief=True)
+    rows = prove(DAY, [exercise], find=find, judge=judge, workers=1, brief=True)
     assert [f"{row.part} {row.name}: {row.reason}" for row in rows if not row.good] == []
     assert {row.part for row in rows} == {"check", "stub", "solution", "wrong answer"}
 
 
 def test_no_check_and_no_wrong_answer_belongs_to_no_exercise():
     assert sorted(ids()) == sorted(EXERCISES)
-    folders = [path.name for path in MUTANTS.glob("[0-9][0-9]/*") if path.is_dir()]
-    assert sorted(folders) == sorted(EXERCISES)
+    files = [path.relative_to(DAY.root) for path in DAY.root.glob("tests/checks/*/*.toml")]
+    expected = [path(module, e.id) for module in DAY.modules for e in module.exercises]
+    assert sorted(files) == sorted(expected)

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from hpml import answer as answers
 from hpml.checks.contract import Check, Run
 from hpml.checks.run_check import _play
-from hpml.course import day
-from hpml.paths import CHECKOUT
+from hpml.course import day, wrong_answers
 from hpml.ranks import flavour
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
@@ -18,13 +17,7 @@ from hpml.ranks.evidence import Call, Evidence, RankEvidence
 @pytest.fixture(scope="session")
 def solution() -> Callable[[str], str]:
     """`solution("ddp")` is the source of the right answer, as the solution notebook has it."""
-    course = day.load()
-
-    def source_of(exercise: str) -> str:
-        path = (CHECKOUT / course.module_of(exercise).solution).with_suffix(".py")
-        return {answer.exercise: answer.source for answer in answers.read(path)}[exercise]
-
-    return source_of
+    return partial(wrong_answers.solution, day.load())
 
 
 @pytest.fixture(scope="session")

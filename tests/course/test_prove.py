@@ -14,7 +14,7 @@ from hpml.checks import judge
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.verdict import Verdict
 from hpml.course import day
-from hpml.course.prove import Row, header, prove, record
+from hpml.course.prove import Row, prove, record
 from hpml.errors import UserError
 from hpml.ranks import flavour
 
@@ -62,14 +62,43 @@ def total(number: int) -> int:
 """
 
 SUM = "    return int(dist.all_reduce(tensor := torch.tensor(number)) or tensor)\n"
-WRONG = {
-    "own_number": "# Nobody is asked.\n# hint: alone\ndef total(number):\n    return number\n",
-    "a_word": "# hint: type\ndef total(number):\n    return str(number)\n",
-    "leaves": "# hint: raised\ndef total(number):\n    raise ValueError('no')\n",
-    "a_constant": "# hint: alone\n# claim: the sum is right\ndef total(number):\n    return -1\n",
-}
+WRONG = """
+[a_constant]
+wrong = "made up"
+hint = "alone"
+claim = "the sum is right"
+old = 'return tensor.item()'
+new = 'return -1'
 
-SOLVED = "# hint: alone\n" + SOLUTION.split("\n", 2)[2]
+[a_word]
+wrong = "of another type"
+hint = "type"
+old = 'return tensor.item()'
+new = 'return str(number)'
+
+[leaves]
+wrong = "gives up"
+hint = "raised"
+
+[[leaves.edits]]
+old = 'tensor = torch.tensor(number)'
+new = 'raise ValueError("no")'
+
+[[leaves.edits]]
+old = '''
+    dist.all_reduce(tensor)
+'''
+new = ""
+
+[own_number]
+wrong = "nobody is asked"
+hint = "alone"
+source = '''
+def total(number):
+    return number
+'''
+"""
+NAMES = ("a_constant", "a_word", "leaves", "own_number")
 
 
 def right_type(run: Run) -> Problem | None:
@@ -118,17 +147,13 @@ class Course:
 
     def __init__(self, root: Path) -> None:
         self.root, self.check, self.ids = root, GOOD, ("total",)
-        self.mutants = root / "tests" / "mutants"
+        self.wrong = root / "tests/checks/m03_rings/wrong_total.toml"
         (root / "course.toml").write_text(COURSE)
         for folder, text in (("solutions", SOLUTION), ("exercises", STUB)):
             (root / folder).mkdir()
             (root / folder / "03_rings.py").write_text(text)
-        for name, text in WRONG.items():
-            self.wrong(name).parent.mkdir(parents=True, exist_ok=True)
-            self.wrong(name).write_text(text)
-
-    def wrong(self, name: str) -> Path:
-        return self.mutants / "03" / "total" / f"{name}.py"
+        self.wrong.parent.mkdir(parents=True)
+        self.wrong.write_text(WRONG)
 
     def edit(self, path: str, old: str, new: str) -> None:
         text = (self.root / path).read_text()
@@ -142,7 +167,7 @@ class Course:
             return self.check
 
         course = day.load(self.root / "course.toml")
-        return prove(course, exercises, find=find, judge=judge, mutants=self.mutants, ids=self.ids)
+        return prove(course, exercises, find=find, judge=judge_once, ids=self.ids)
 
 
 @pytest.fixture
@@ -156,7 +181,7 @@ def test_a_good_course_is_good_in_every_row(course: Course) -> None:
         ("check", "The sum over all ranks"),
         ("stub", "03_rings.ipynb"),
         ("solution", "03_rings.ipynb"),
-        *(("wrong answer", name) for name in sorted(WRONG)),
+        *(("wrong answer", name) for name in NAMES),
     ]
     assert [row.reason for row in rows] == [""] * len(rows)
     assert rows[2].shows == "3 of 3 points at world sizes 1, 2, 3, 4"
@@ -171,8 +196,8 @@ def stub(old: str, new: str) -> Callable[[Course], None]:
     return lambda course: course.edit("exercises/03_rings.py", old, new)
 
 
-def wrong(name: str, text: str) -> Callable[[Course], None]:
-    return lambda course: course.wrong(name).write_text(text)
+def wrong(old: str, new: str) -> Callable[[Course], None]:
+    return lambda course: course.edit("tests/checks/m03_rings/wrong_total.toml", old, new)
 
 
 def check(**fields: object) -> Callable[[Course], None]:
@@ -187,8 +212,7 @@ def unlisted(course: Course) -> None:
 
 
 def homeless(course: Course) -> None:
-    (course.mutants / "04" / "total").mkdir(parents=True)
-    (course.mutants / "04" / "total" / "a.py").write_text("# hint: start\n")
+    (course.root / "tests/checks/m03_rings/wrong_tally.toml").write_text("")
 
 
 def broken_judge(run: Run) -> Problem | None:
@@ -197,9 +221,6 @@ def broken_judge(run: Run) -> Problem | None:
 
 def no_hints(**without: str) -> dict[str, str]:
     return {key: text for key, text in GOOD.hints.items() if key not in without}
-
-
-RIGHT = SOLUTION.partition("%%answer total\n")[2]
 
 
 @pytest.mark.parametrize(
@@ -214,18 +235,22 @@ RIGHT = SOLUTION.partition("%%answer total\n")[2]
         (stub("    raise NotImplementedError()\n", SUM), "stub", "it is passed"),
         (stub("raise NotImplementedError()", "raise ValueError()"), "stub", "hint raised"),
         (stub("# %%answer total", "# nothing"), "stub", "has no %%answer total"),
-        (wrong("own_number", "# hint: alone\n" + RIGHT), "wrong answer", "it is passed"),
-        (wrong("own_number", WRONG["own_number"].replace("alone", "type")), "wrong answer",
-         "its hint is 'alone', meant was 'type'"),
-        (wrong("own_number", WRONG["own_number"].replace("alone", "other")), "wrong answer",
+        (wrong("'return -1'", "'return tensor.item() + 0'"), "wrong answer", "it is passed"),
+        (wrong('hint = "type"', 'hint = "alone"'), "wrong answer",
+         "its hint is 'type', meant was 'alone'"),
+        (wrong('hint = "type"', 'hint = "other"'), "wrong answer",
          "names the hint 'other', the check has start, type"),
-        (wrong("own_number", "def total(number):\n    return number\n"), "wrong answer",
-         "has no line `# hint: KEY`"),
-        (wrong("a_constant", WRONG["a_word"] + "# claim: the sum is right"), "wrong answer", ""),
-        (wrong("a_word", "# claim: the sum is right\n" + WRONG["a_word"]), "wrong answer",
-         "first claim to fail is 'an int comes back'"),
-        (lambda course: course.wrong("leaves").unlink(), "check",
-         "tests/mutants/03/total has 3 wrong answers, expected at least 4"),
+        (wrong('claim = "the sum', 'claim = "sum'), "wrong answer",
+         "first claim to fail is 'the sum is right', meant was 'sum is right'"),
+        (wrong("'tensor = torch", "'tensors = torch"), "wrong answer",
+         r"leaves: 'tensors = torch.*' is not in the solution"),
+        (wrong("'tensor = torch.tensor(number)'", "'tensor'"), "wrong answer",
+         "leaves: 'tensor' is more than once in the solution"),
+        (wrong('hint = "type"', ""), "wrong answer", "wrong_total.toml: a_word: hint is None"),
+        (wrong("[a_word]", "[other]\n[a_word]"), "wrong answer", "other: wrong is None"),
+        (lambda course: course.wrong.write_text(WRONG[: WRONG.index("[leaves]")]), "check",
+         "tests/checks/m03_rings/wrong_total.toml has 2 wrong answers, expected at least 4"),
+        (lambda course: course.wrong.unlink(), "check", "has 0 wrong answers"),
         (check(claims=GOOD.claims[:1]), "check", "worth 1 points, course.toml has 3"),
         (check(claims=GOOD.claims + GOOD.claims[:1]), "check", "two of its claims have one name"),
         (check(claims=()), "check", "no claims"),
@@ -240,7 +265,7 @@ RIGHT = SOLUTION.partition("%%answer total\n")[2]
         (lambda course: course.edit("course.toml", '"total"', '"tally"'), "check",
          "no check: no exercise has the id 'tally'"),
         (unlisted, "check", "course.toml does not list it"),
-        (homeless, "wrong answer", "module 04 has no such id"),
+        (homeless, "wrong answer", "course.toml has no such exercise"),
     ],
 )  # fmt: skip
 def test_each_way_to_break_it_makes_its_row_red(
@@ -249,9 +274,6 @@ def test_each_way_to_break_it_makes_its_row_red(
     damage(course)
     rows = course.rows()
     red = [row for row in rows if not row.good]
-    if not says:  # a comment after the header is no header
-        assert red == []
-        return
     assert any(row.part == part and re.search(says, row.reason) for row in red), red
     assert record(rows)["good"] is False
 
@@ -272,9 +294,8 @@ def test_what_a_machine_cannot_judge_is_told_and_the_rest_is_proved(course: Cour
     """Of a wrong answer only where it says what it needs."""
     sums = Claim("the sum is right", 2, lambda run: CannotJudge("no sums here"))
     course.check = replace(GOOD, claims=(GOOD.claims[0], sums))
-    for name in ("own_number", "a_constant"):
-        path = course.wrong(name)
-        path.write_text(f"# needs: sums\n{path.read_text()}" if name == "own_number" else SOLVED)
+    wrong("[own_number]", "[own_number]\nneeds = 'sums'")(course)
+    wrong("'return -1'", "'return tensor.item() + 0'")(course)
     rows = {row.name: row for row in course.rows()}
     assert rows["03_rings.ipynb"].good
     assert rows["03_rings.ipynb"].shows.endswith("no sums here")
@@ -292,7 +313,7 @@ def test_what_takes_a_horovod_that_is_not_there_is_told_and_not_proved(
     monkeypatch.setattr(flavour, "missing", lambda _: "Horovod is not installed")
     check, *rows = course.rows()
     assert check.part == "check"
-    assert [row.part for row in rows] == ["stub", "solution", *["wrong answer"] * len(WRONG)]
+    assert [row.part for row in rows] == ["stub", "solution", *["wrong answer"] * len(NAMES)]
     assert all(row.good for row in rows)
     assert {row.shows for row in rows} == {"not gradable: Horovod is not installed"}
 
@@ -303,39 +324,38 @@ def test_rows_are_told_in_order(course: Course) -> None:
         day.load(course.root / "course.toml"),
         find=lambda exercise: course.check,
         judge=judge_once,
-        mutants=course.mutants,
         on_row=told.append,
     )
     assert told == rows
 
 
-def test_in_brief_a_wrong_answer_is_played_at_all_world_sizes_where_the_small_ones_do_not_show_it(
-    course: Course,
-) -> None:
-    three = "    if dist.get_world_size() == 3:\n        return 0\n"
-    text = f"# hint: alone\n{RIGHT}".replace("    tensor = ", f"{three}    tensor = ")
-    course.wrong("not_three").write_text(text)
-    played: list[tuple[str, object]] = []
+def test_in_brief_a_wrong_answer_is_played_where_it_shows(course: Course) -> None:
+    """At two ranks, or as many as its table names; at all world sizes where that shows nothing."""
+    not_three = """
+[{name}]
+wrong = "not for three"
+hint = "alone"
+{world}
+old = 'return tensor.item()'
+new = 'return 0 if dist.get_world_size() == 3 else tensor.item()'
+"""
+    tables = [not_three.format(name="known", world="world = 3")]
+    tables += [not_three.format(name="unknown", world="")]
+    course.wrong.write_text(WRONG + "".join(tables))
+    played: list[object] = []
 
     def watching(check: Check, source: str, worlds: object = None) -> Verdict:
-        played.append((source, worlds))
+        played.append(worlds)
         return judge(check, source, worlds=worlds)
 
     rows = prove(
         day.load(course.root / "course.toml"),
         find=lambda exercise: course.check,
         judge=watching,
-        mutants=course.mutants,
         workers=1,
         brief=True,
     )
     assert [row.reason for row in rows] == [""] * len(rows)
-    assert [worlds for source, worlds in played if three in source] == [(1, 2), None]
-    others = [worlds for source, worlds in played if "# hint" in source and three not in source]
-    assert others == [(1, 2)] * len(WRONG)
-    assert [worlds for source, worlds in played if "# hint" not in source] == [None, None]
-
-
-def test_the_header_ends_with_the_first_line_of_code() -> None:
-    text = "# What people do: this.\n# hint: alone\n#claim: it: works\nx = 1\n# hint: other\n"
-    assert header(text) == {"hint": "alone", "claim": "it: works"}
+    stub, solution, *wrong_ones = played
+    assert (stub, solution) == (None, None)
+    assert wrong_ones == [*[(2,)] * len(NAMES), (3,), (2,), None]

@@ -164,7 +164,7 @@ def test_no_file_is_one_of_the_solutions_or_tests(made):
     assert [path for path, file in made.items() if file.data in kept_back] == []
     folders = {path.split("/")[0] for path in made}
     assert not folders & {"solutions", "tests", ".git", ".ci", "build", ".hpml"}
-    aside = ("grading", "grade_array", "mutants", "attacks")
+    aside = ("grading", "grade_array", "wrong_", "attacks")
     assert not [path for path in made if any(word in path for word in aside)]
 
 

@@ -5,7 +5,7 @@ Of each person it is known beforehand what a grader may make of them.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 from hpml import answer as learners
 from hpml.bench import attacks
 from hpml.checks import find
+from hpml.course import wrong_answers
 from hpml.course.day import Day
 
 # Twenty people, in the order in which they come; the first twelve are of every kind.
@@ -36,12 +37,12 @@ class Person:
 def people(number: int, course: Day, tests: Path) -> list[Person]:
     """A class of so many, always the same. Each answers one exercise of the course.
 
-    `tests` is the folder with `mutants/` and `attacks/`. Exercises that hand a job to SLURM are
-    left out, and so are attacks that may earn something.
+    `tests` is the folder with `attacks/`. Exercises that hand a job to SLURM are left out, and so
+    are attacks that may earn something.
     """
     solutions = _solutions(course)
     right = cycle(solutions.items())
-    wrong = _spread(list(_wrong(course, tests / "mutants", list(solutions))))
+    wrong = _spread(list(_wrong(course, solutions)))
     hostile = _spread(list(_hostile(tests / "attacks")))
     made = []
     for at, kind in enumerate(islice(cycle(KINDS), number), 1):
@@ -83,10 +84,11 @@ def _solutions(course: Day) -> Mapping[str, str]:
     return found
 
 
-def _wrong(course: Day, folder: Path, exercises: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _wrong(course: Day, exercises: Iterable[str]) -> Iterator[tuple[str, str]]:
     for exercise in exercises:
-        for file in sorted((folder / course.module_of(exercise).id / exercise).glob("*.py")):
-            yield exercise, file.read_text()
+        solution = wrong_answers.solution(course, exercise)
+        for wrong in wrong_answers.read(course, exercise):
+            yield exercise, wrong.answer(solution).partition("\n")[2]
 
 
 def _hostile(folder: Path) -> Iterator[tuple[str, str]]:

@@ -72,7 +72,6 @@ def course_check(
     from hpml.checks import find, ids, judge
     from hpml.course import day
     from hpml.course.prove import prove, record
-    from hpml.paths import CHECKOUT
 
     console = Console(highlight=False)
     rows = prove(
@@ -80,7 +79,6 @@ def course_check(
         exercises or (),
         find=find,
         judge=judge,
-        mutants=CHECKOUT / "tests" / "mutants",
         ids=ids(),
         workers=workers,
         on_row=(lambda row: None) if as_json or not console.is_terminal else _progress(console),

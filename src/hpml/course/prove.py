@@ -6,32 +6,29 @@ each wrong answer must fail with the hint that was meant for it. Of claims that 
 judge the rest is proved, and the row says so; and so does that of an answer whose ranks it cannot
 have at all, because Horovod is not installed.
 
-Wrong answers are files, `tests/mutants/<module id>/<exercise id>/<name>.py`. Each begins with
-comment lines: `# hint: KEY` names the hint that the first claim to fail must give, `# claim: NAME`,
-if there, that claim; `# needs: WHAT`, that it is wrong in nothing else than what a machine without
-it cannot judge; the rest say what people do there. The whole file is the answer, and line
-numbers in its verdict are the file's plus one, for the `%%answer` line that is put before it.
+The wrong answers are edits of the solution: see `hpml.course.wrong_answers`.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from functools import cache, partial
 from typing import Any, Literal
 
 from hpml.answer import read
 from hpml.checks.contract import Check
 from hpml.checks.run_check import GENERAL_HINTS
 from hpml.checks.verdict import Verdict
+from hpml.course import wrong_answers
 from hpml.course.day import Day, Exercise, Module
+from hpml.course.wrong_answers import WrongAnswer
 from hpml.errors import UserError
 from hpml.ranks import flavour
 
 WORLDS = (1, 2, 3, 4)
-SMALL = (1, 2)  # where nearly all that is wrong shows
 FEWEST = 4  # wrong answers per exercise
+FEWEST_HINTS = 3
 
 Find = Callable[[str], Check]
 Judge = Callable[..., Verdict]  # (check, source), and perhaps worlds=
@@ -59,7 +56,6 @@ def prove(
     *,
     find: Find,
     judge: Judge,
-    mutants: Path,
     ids: Iterable[str] = (),
     workers: int = 2,
     on_row: Callable[[Row], None] = lambda row: None,
@@ -68,11 +64,10 @@ def prove(
     """A row for each thing to prove of the exercises (default: all of the day), in order.
 
     `find` gives a check by id, `judge` a verdict on an answer's source. `ids` are those of all
-    checks there are: one that course.toml lacks, and a folder of wrong answers without an exercise,
-    are bad rows of their own when the whole day is proved. Answers are judged `workers` at a time;
-    `on_row` is told each row as soon as those before it are there. When `brief`, a wrong answer is
-    judged at SMALL world sizes alone where that is enough for it to fail as it should; at all of
-    them, another claim might be the first to fail.
+    checks there are: one that course.toml lacks, and wrong answers to no exercise, are bad rows of
+    their own when the whole day is proved. Answers are judged `workers` at a time; `on_row` gets
+    each row as soon as those before it are there. When `brief`, a wrong answer is judged at its
+    `world` size alone, and at all of them only where it does not fail there as it should.
     """
     wanted = list(exercises)
     chosen = [
@@ -85,11 +80,9 @@ def prove(
         day.exercise(name)  # says which ids there are
     rows: list[Row] = []
     with ThreadPoolExecutor(workers) as pool:
-        tasks = [
-            task for pair in chosen for task in _tasks(day, *pair, find, judge, mutants, brief)
-        ]
+        tasks = [task for pair in chosen for task in _tasks(day, *pair, find, judge, brief)]
         if not wanted:
-            tasks += [lambda row=row: row for row in _strays(day, ids, mutants)]
+            tasks += [lambda row=row: row for row in _strays(day, ids)]
         try:
             for row in pool.map(_timed, tasks):
                 rows.append(row)
@@ -104,54 +97,54 @@ Task = Callable[[], Row]
 
 
 def _tasks(
-    day: Day,
-    module: Module,
-    exercise: Exercise,
-    find: Find,
-    judge: Judge,
-    mutants: Path,
-    brief: bool,
+    day: Day, module: Module, exercise: Exercise, find: Find, judge: Judge, brief: bool
 ) -> list[Task]:
-    folder = mutants / module.id / exercise.id
-    wrong = sorted(folder.glob("*.py"))
+    def known(*rows: Row) -> list[Task]:
+        return [lambda row=row: row for row in rows]
+
     try:
         check = find(exercise.id)
     except Exception as error:
-        broken = Row(exercise.id, "check", exercise.id, "", f"no check: {_line(error)}")
-        return [lambda: broken]
+        return known(Row(exercise.id, "check", exercise.id, "", f"no check: {_line(error)}"))
+    try:
+        wrong = wrong_answers.read(day, exercise.id)
+    except UserError as error:
+        unread = Row(exercise.id, "wrong answer", "*", "", str(error))
+        return known(*_prove_check(check, exercise, module, FEWEST), unread)
+    rows = known(*_prove_check(check, exercise, module, len(wrong)))
     if missing := flavour.missing(check.needs):
         unproved = [("stub", module.exercise_notebook.name), ("solution", module.solution.name)]
-        unproved += [("wrong answer", path.stem) for path in wrong]
-        rows = [Row(check.id, part, name, f"not gradable: {missing}") for part, name in unproved]
-        return [
-            lambda: _prove_check(check, exercise, len(wrong), folder),
-            *(lambda row=row: row for row in rows),
-        ]
+        unproved += [("wrong answer", answer.name) for answer in wrong]
+        shows = f"not gradable: {missing}"
+        return rows + known(*(Row(check.id, part, name, shows) for part, name in unproved))
+    solution = cache(partial(wrong_answers.solution, day, exercise.id))
     return [
-        lambda: _prove_check(check, exercise, len(wrong), folder),
+        *rows,
         lambda: _prove_stub(day, module, check, judge),
         lambda: _prove_solution(day, module, check, judge),
-        *(lambda path=path: _prove_wrong(path, check, judge, brief) for path in wrong),
+        *(partial(_prove_wrong, answer, solution, check, judge, brief) for answer in wrong),
     ]
 
 
-def _strays(day: Day, ids: Iterable[str], mutants: Path) -> list[Row]:
-    listed = {(module.id, exercise.id) for module in day.modules for exercise in module.exercises}
+def _strays(day: Day, ids: Iterable[str]) -> list[Row]:
+    listed = [(module, exercise.id) for module in day.modules for exercise in module.exercises]
     checks = sorted(set(ids) - {exercise for _, exercise in listed})
-    folders = sorted(folder for folder in mutants.glob("*/*") if any(folder.glob("*.py")))
+    files = {wrong_answers.path(module, exercise) for module, exercise in listed}
+    found = {path.relative_to(day.root) for path in day.root.glob("tests/checks/m*/wrong_*.toml")}
     return [
         *(Row(name, "check", name, "", "course.toml does not list it") for name in checks),
         *(
-            Row(folder.name, "wrong answer", "*", "", f"module {folder.parent.name} has no such id")
-            for folder in folders
-            if (folder.parent.name, folder.name) not in listed
+            Row(path.stem, "wrong answer", "*", "", f"{path}: course.toml has no such exercise")
+            for path in sorted(found - files)
         ),
     ]
 
 
-def _prove_check(check: Check, exercise: Exercise, wrong: int, folder: Path) -> Row:
+def _prove_check(check: Check, exercise: Exercise, module: Module, wrong: int) -> list[Row]:
+    """A row for each fault of the check itself, or one good row."""
     names = [claim.name for claim in check.claims]
     played_right = check.worlds == WORLDS or (check.worlds == (1,) and not check.process_group)
+    file = wrong_answers.path(module, exercise.id)
     faults = [
         (check.id != exercise.id, f"its id is {check.id!r}, course.toml has {exercise.id!r}"),
         (not names, "it has no claims"),
@@ -162,19 +155,20 @@ def _prove_check(check: Check, exercise: Exercise, wrong: int, folder: Path) -> 
             f"its claims are worth {check.points} points, course.toml has {exercise.points}",
         ),
         (not check.hints.get("start", "").strip(), 'it has no hint "start"'),
+        (
+            len(check.hints) < FEWEST_HINTS,
+            f"it has {len(check.hints)} hints, expected at least {FEWEST_HINTS}",
+        ),
         (any(not text.strip() for text in check.hints.values()), "a hint is empty"),
         (
             not played_right,
             f"it is played at world sizes {check.worlds}, expected {WORLDS}, or (1,) without ranks",
         ),
-        (
-            wrong < FEWEST,
-            f"{'/'.join(folder.parts[-4:])} has {wrong} wrong answers, expected at least {FEWEST}",
-        ),
+        (wrong < FEWEST, f"{file} has {wrong} wrong answers, expected at least {FEWEST}"),
     ]
-    reason = next((text for faulty, text in faults if faulty), "")
     shows = f"{check.points} points, {len(check.hints)} hints, {wrong} wrong answers"
-    return Row(exercise.id, "check", check.title, shows, reason)
+    row = Row(exercise.id, "check", check.title, shows)
+    return [replace(row, reason=reason) for faulty, reason in faults if faulty] or [row]
 
 
 def _prove_stub(day: Day, module: Module, check: Check, judge: Judge) -> Row:
@@ -213,28 +207,28 @@ def _prove_solution(day: Day, module: Module, check: Check, judge: Judge) -> Row
     return replace(row, shows=shows, reason=f"{verdict.status}{at}: {cause}{what}")
 
 
-def _prove_wrong(path: Path, check: Check, judge: Judge, brief: bool) -> Row:
+def _prove_wrong(
+    wrong: WrongAnswer, solution: Callable[[], str], check: Check, judge: Judge, brief: bool
+) -> Row:
     if brief and check.worlds == WORLDS:
-        row = _prove_wrong_by(path, check, partial(judge, worlds=SMALL))
+        row = _prove_wrong_by(wrong, solution, check, partial(judge, worlds=(wrong.world,)))
         if row.good and not row.shows.startswith("not gradable"):
             return row
-    return _prove_wrong_by(path, check, judge)
+    return _prove_wrong_by(wrong, solution, check, judge)
 
 
-def _prove_wrong_by(path: Path, check: Check, judge: Judge) -> Row:
-    row = Row(check.id, "wrong answer", path.stem, "")
-    text = path.read_text(encoding="utf-8")
-    wants = header(text)
-    if "hint" not in wants:
-        return replace(row, reason="it has no line `# hint: KEY` at its beginning")
-    if wants["hint"] not in {*check.hints, *GENERAL_HINTS}:
+def _prove_wrong_by(
+    wrong: WrongAnswer, solution: Callable[[], str], check: Check, judge: Judge
+) -> Row:
+    row = Row(check.id, "wrong answer", wrong.name, "")
+    if wrong.hint not in {*check.hints, *GENERAL_HINTS}:
         known = ", ".join(check.hints)
-        return replace(row, reason=f"it names the hint {wants['hint']!r}, the check has {known}")
-    verdict, row = _judged(row, check, judge, lambda: f"%%answer {check.id}\n{text}")
+        return replace(row, reason=f"it names the hint {wrong.hint!r}, the check has {known}")
+    verdict, row = _judged(row, check, judge, lambda: wrong.answer(solution()))
     if verdict is None:
         return row
-    if "needs" in wants and verdict.status == "not gradable" and verdict.nothing_failed:
-        return replace(row, shows=f"not gradable without {wants['needs']}; {_unjudged(verdict)}")
+    if wrong.needs and verdict.status == "not gradable" and verdict.nothing_failed:
+        return replace(row, shows=f"not gradable without {wrong.needs}; {_unjudged(verdict)}")
     failed = [claim for claim in verdict.claims if not claim.passed]
     seen = failed[0].hint_key if failed else ""
     shows = f"{verdict.status}, hint {seen}" if failed else verdict.status
@@ -242,12 +236,12 @@ def _prove_wrong_by(path: Path, check: Check, judge: Judge) -> Row:
         reason = f"it is {verdict.status}: the check does not see what is wrong"
         if verdict.status == "not gradable":
             reason = verdict.headline
-    elif seen != wants["hint"]:
-        reason = f"its hint is {seen!r}, meant was {wants['hint']!r}: {failed[0].full_message}"
+    elif seen != wrong.hint:
+        reason = f"its hint is {seen!r}, meant was {wrong.hint!r}: {failed[0].full_message}"
         if verdict.cause != "claims":
             reason += f" ({verdict.headline})"
-    elif wants.get("claim", failed[0].name) != failed[0].name:
-        reason = f"the first claim to fail is {failed[0].name!r}, meant was {wants['claim']!r}"
+    elif wrong.claim and wrong.claim != failed[0].name:
+        reason = f"the first claim to fail is {failed[0].name!r}, meant was {wrong.claim!r}"
     else:
         reason = ""
     return replace(row, shows=shows, reason=reason)
@@ -256,18 +250,6 @@ def _prove_wrong_by(path: Path, check: Check, judge: Judge) -> Row:
 def _unjudged(verdict: Verdict) -> str:
     """Why a claim could not be judged, of a verdict that has such a claim."""
     return next(claim.message for claim in verdict.claims if not claim.judged)
-
-
-def header(text: str) -> dict[str, str]:
-    """The `# key: value` lines among the comments that a wrong answer begins with."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        key, colon, value = line.lstrip("# ").partition(":")
-        if colon and key in ("hint", "claim", "needs", "wrong"):
-            found.setdefault(key, value.strip())
-    return found
 
 
 def _answer(day: Day, module: Module, kind: Literal["stub", "solution"], exercise: str) -> str:

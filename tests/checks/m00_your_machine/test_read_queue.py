@@ -1,11 +1,11 @@
 """The check of read_queue: tables of fresh jobs in SLURM's form, and what is to be found there."""
 
 import re
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from hpml.answer import as_python
 from hpml.checks.contract import Run
 from hpml.checks.m00_your_machine.read_queue import (
     _HEADER,
@@ -16,10 +16,10 @@ from hpml.checks.m00_your_machine.read_queue import (
     drive,
     inputs,
 )
-from hpml.course.prove import header
+from hpml.course import day, wrong_answers
 from hpml.ranks.evidence import Evidence, RankEvidence
 
-MUTANTS = Path(__file__).parents[2] / "mutants/00/read_queue"
+WRONG = wrong_answers.read(day.load(), "read_queue")
 SEEDS = range(40)
 
 # What squeue (SLURM 22.05) printed on a virtual cluster.
@@ -111,11 +111,11 @@ def test_what_there_is_to_find_passes_and_is_fresh():
     assert len({str(found(seed)) for seed in SEEDS}) == len(SEEDS)
 
 
-@pytest.mark.parametrize("path", sorted(MUTANTS.glob("*.py")), ids=lambda path: path.stem)
-def test_a_wrong_answer_gets_its_hint_whatever_the_jobs(path):
-    source = path.read_text(encoding="utf-8")
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
+def test_a_wrong_answer_gets_its_hint_whatever_the_jobs(wrong, solution):
+    source = as_python(wrong.answer(solution("read_queue")))
     for seed in SEEDS:
-        assert next(filter(None, played(source, seed)), "") == header(source)["hint"], seed
+        assert next(filter(None, played(source, seed)), "") == wrong.hint, seed
 
 
 @pytest.mark.parametrize("value", [None, 3, [], {}, [None], [{}, {}, {}], "text"])

@@ -11,13 +11,9 @@ import argparse
 import multiprocessing
 import sys
 from collections import Counter
-from pathlib import Path
 
-from hpml import answer as answers
 from hpml.checks import judge
-from hpml.course.prove import header
-
-ROOT = Path(__file__).parents[3]
+from hpml.course import day, wrong_answers
 
 
 def spin() -> None:
@@ -38,21 +34,15 @@ def main() -> int:
     parser.add_argument("exercise")
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--busy", type=int, default=0)
-    parser.add_argument("--solutions", type=Path, default=ROOT / "solutions/01_parallel_sgd.py")
     parser.add_argument("--only", nargs="*", default=[])
     options = parser.parse_args()
     wanted = {"solution": "passed"}
-    sources = {
-        "solution": next(
-            answer.source
-            for answer in answers.read(options.solutions)
-            if answer.exercise == options.exercise
-        )
-    }
-    for path in sorted((ROOT / "tests/mutants/01" / options.exercise).glob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        sources[path.stem] = f"%%answer {options.exercise}\n{text}"
-        wanted[path.stem] = header(text)["hint"]
+    course = day.load()
+    solution = wrong_answers.solution(course, options.exercise)
+    sources = {"solution": solution}
+    for wrong in wrong_answers.read(course, options.exercise):
+        sources[wrong.name] = wrong.answer(solution)
+        wanted[wrong.name] = wrong.hint
     if options.only:
         sources = {name: sources[name] for name in options.only}
     seen = {name: Counter() for name in sources}

@@ -1,0 +1,155 @@
+"""The wrong answers that people really write, each as what it is: an edit of the solution.
+
+They are in `tests/checks/mNN_name/wrong_<exercise id>.toml`, a table for each, in order:
+
+    [mean_of_means]
+    wrong = "shards are of different lengths, and each counts alike"  # what people do there
+    hint = "weights"  # of the first claim to fail
+    old = 'total / count'  # stands in the solution exactly once
+    new = 'total.mean()'
+
+With several edits each has a table [[mean_of_means.edits]] with its `old` and `new`; and where they
+would be larger than the answer, its whole text is its `source`. Optional: `claim`, the name of the
+first claim to fail; `needs`, what a machine must have to see anything wrong; and `world`, the
+smallest number of ranks that shows it, if two do not.
+"""
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpml import answer as answers
+from hpml.course.day import Day, Module
+from hpml.errors import UserError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_MARK = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n", re.MULTILINE)
+_OPTIONAL = {"claim": "", "needs": "", "world": 2, "source": ""}
+_TEXTS = ("wrong", "hint", "claim", "needs", "source")
+_EDIT = {"old", "new"}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A text of the solution, and what stands there instead."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class WrongAnswer:
+    """One wrong answer to an exercise, as its table has it. It has edits, or a `source`."""
+
+    exercise: str
+    name: str
+    wrong: str
+    hint: str
+    claim: str
+    needs: str
+    world: int
+    edits: tuple[Edit, ...]
+    source: str
+
+    def answer(self, solution: str) -> str:
+        """The wrong answer's cell, with its `%%answer` line, made of the solution's.
+
+        Raises UserError where an old text is not found exactly once, or two of them overlap.
+        """
+        if self.source:
+            return f"%%answer {self.exercise}\n{self.source}"
+        made, end = "", 0
+        for at, edit in sorted((self._find(edit, solution), edit) for edit in self.edits):
+            if at < end:
+                raise UserError(f"{self.name}: {_quoted(edit.old)} overlaps with another old text")
+            made += solution[end:at] + edit.new
+            end = at + len(edit.old)
+        return made + solution[end:]
+
+    def _find(self, edit: Edit, solution: str) -> int:
+        first = solution.find(edit.old)
+        if first < 0:
+            raise UserError(f"{self.name}: {_quoted(edit.old)} is not in the solution")
+        if solution.find(edit.old, first + 1) >= 0:
+            raise UserError(f"{self.name}: {_quoted(edit.old)} is more than once in the solution")
+        return first
+
+
+def path(module: Module, exercise: str) -> Path:
+    """The file of an exercise's wrong answers, relative to the folder of course.toml."""
+    return Path("tests/checks", f"m{module.id}_{module.name}", f"wrong_{exercise}.toml")
+
+
+def read(course: Day, exercise: str) -> tuple[WrongAnswer, ...]:
+    """An exercise's wrong answers, in the file's order; none where there is no file.
+
+    Raises UserError, naming file and table, for what is not as this module describes it.
+    """
+    file = path(course.module_of(exercise), exercise)
+    try:
+        tables = tomllib.loads((course.root / file).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ()
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{file.name}: not valid TOML: {error}") from None
+    return tuple(_of_table(exercise, name, tables[name], file.name) for name in tables)
+
+
+def solution(course: Day, exercise: str) -> str:
+    """The solution's answer cell as a learner would have written it: without the marks in it.
+
+    Raises UserError where the module's solutions have no such cell.
+    """
+    script = course.module_of(exercise).solution.with_suffix(".py")
+    for answer in answers.read(course.root / script):
+        if answer.exercise == exercise:
+            return _MARK.sub("", answer.source)
+    raise UserError(f"{script} has no %%answer {exercise}")
+
+
+def _of_table(exercise: str, name: str, table: Any, file: str) -> WrongAnswer:
+    where = f"{file}: {name}"
+    if not isinstance(table, dict):
+        raise UserError(f"{where}: expected a table [{name}], found {table!r}")
+    known = {"wrong", "hint", "edits", *_EDIT, *_OPTIONAL}
+    if unknown := sorted(set(table) - known):
+        raise UserError(f"{where}: unknown key {unknown[0]!r}: use {', '.join(sorted(known))}")
+    given = _OPTIONAL | table
+    for key in _TEXTS:
+        if not isinstance(given.get(key), str):
+            raise UserError(f"{where}: {key} is {given.get(key)!r}, expected a text")
+    for key in ("wrong", "hint"):
+        if not given[key].strip():
+            raise UserError(f"{where}: {key} is empty")
+    if given["world"] not in (1, 2, 3, 4):
+        raise UserError(f"{where}: world is {given['world']!r}, expected a number from 1 to 4")
+    single = {key: given.pop(key) for key in _EDIT if key in given}
+    edits = given.pop("edits", [])
+    if sum(map(bool, (single, edits, given["source"]))) != 1:
+        raise UserError(f"{where}: expected old and new, or edits, or a source")
+    edits = [single] if single else edits
+    if not isinstance(edits, list) or not all(_is_edit(edit) for edit in edits):
+        raise UserError(f"{where}: an edit has two texts, old and new, that differ; old is not ''")
+    given["wrong"] = " ".join(given["wrong"].split())
+    return WrongAnswer(exercise, name, edits=tuple(Edit(**edit) for edit in edits), **given)
+
+
+def _is_edit(edit: Any) -> bool:
+    return (
+        isinstance(edit, dict)
+        and set(edit) == _EDIT
+        and all(isinstance(text, str) for text in edit.values())
+        and edit["old"] not in ("", edit["new"])
+    )
+
+
+def _quoted(text: str) -> str:
+    """The first line of a text, in quotes, with dots where more follows."""
+    first, *more = text.strip().splitlines() or [""]
+    return repr(f"{first.strip()} …" if more else first.strip())
