@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from hpml.errors import UserError
-from hpml.grading import cgroup
+from hpml.grading import bubblewrap, cgroup, template
 from hpml.grading import sandbox as rooms
 from hpml.grading.sandbox import GROUP, MIB, REQUIRED, Limits, sandbox
 from hpml.paths import CHECKOUT
@@ -21,10 +21,15 @@ from hpml.ranks import flavour, launch, warm
 SMALL = Limits(memory=900 * MIB, processes=120, processor=30, wall=60, files=256, disk=16 * MIB)
 
 
-@pytest.fixture(scope="module")
-def box():
-    with sandbox(SMALL) as running:
-        yield running
+@pytest.fixture(scope="module", params=["forked from a template", "with an import of its own"])
+def box(request):
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "with an import of its own":
+            patch.setattr(rooms, "forks", lambda flavour: False)
+        elif not rooms.forks():
+            pytest.skip("this kernel allows no namespaces within bubblewrap's")
+        with sandbox(SMALL) as running:
+            yield running
 
 
 @pytest.fixture
@@ -79,7 +84,7 @@ def test_a_hang_is_seen_through_the_wall(box):
 def test_nothing_of_the_course_or_of_a_home_is_there(inside, tmp_path):
     mine = tmp_path / "marks.csv"
     mine.write_text("secret")
-    package = Path(rooms.hpml.__file__).parent
+    package = Path(bubblewrap.hpml.__file__).parent
     wanted = [
         str(mine),
         str(CHECKOUT / "solutions"),
@@ -110,7 +115,13 @@ def test_what_is_there_cannot_be_written(inside):
                 denied.append(path)
         return denied
 
-    readonly = ["/", "/dev", "/usr", sys.prefix, str(Path(rooms.hpml.__file__).parent / "ranks")]
+    readonly = [
+        "/",
+        "/dev",
+        "/usr",
+        sys.prefix,
+        str(Path(bubblewrap.hpml.__file__).parent / "ranks"),
+    ]
     assert inside(drive, readonly) == readonly
     assert inside(drive, ["/tmp", "/dev/shm"]) == []
 
@@ -145,6 +156,25 @@ def test_it_is_nobody_with_no_rights_and_sees_only_its_own_processes(inside):
     assert (processes < 8, host) == (True, "127.0.0.1")
 
 
+def test_with_rights_in_namespaces_of_its_own_an_answer_uncovers_nothing(inside):
+    def drive():
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        pid = os.fork()
+        if pid == 0:
+            new_user, new_mounts, detach, remount_bind = 0x10000000, 0x20000, 2, 32 | 4096
+            code = int(libc.unshare(new_user | new_mounts) != 0)
+            for path in (b"/tmp", b"/dev/shm", b"/dev/pts", b"/proc", b"/proc/sys", b"/usr"):
+                code |= 2 * (libc.umount2(path, detach) == 0)
+            for path in (b"/", b"/usr", b"/proc/sys", b"/dev"):
+                code |= 4 * (libc.mount(None, path, None, remount_bind, None) == 0)
+            os._exit(code)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    assert inside(drive) == 0
+
+
 def test_there_is_no_way_out_over_the_network(inside):
     def drive():
         import socket
@@ -165,8 +195,9 @@ def test_there_is_no_way_out_over_the_network(inside):
     assert interfaces == ["lo"]
 
 
-def test_the_grader_is_not_in_its_environment(inside, monkeypatch):
+def test_the_grader_is_not_in_its_environment(monkeypatch):
     monkeypatch.setenv("GRADER_TOKEN", "secret")
+    template.stop()  # a new one, that could have it
     with sandbox(SMALL) as fresh, warm.using(fresh.server):
         evidence = launch(lambda: sorted(os.environ), 1, process_group=False)
     assert "GRADER_TOKEN" not in evidence.values[0]
@@ -312,7 +343,7 @@ def test_no_sandbox_no_grading(monkeypatch):
 
 def test_a_sandbox_that_does_not_run_is_missing(monkeypatch):
     rooms.missing.cache_clear()
-    monkeypatch.setattr(rooms, "_interpreter", lambda: ["--ro-bind", "/nowhere", "/nowhere"])
+    monkeypatch.setattr(bubblewrap, "SYSTEM", ())
     try:
         assert "does not run here" in rooms.missing()
         assert rooms.missing().count("\n") == 0

@@ -35,6 +35,11 @@ class Group:
         """The files that a process writes its number to, to be in the group with all it starts."""
         return [str(folder / "cgroup.procs") for folder in self.folders]
 
+    def enter(self, pid: int) -> None:
+        """Put a process into the group, and what it starts from then on. Raises OSError."""
+        for entrance in self.entrances:
+            Path(entrance).write_text(str(pid))
+
     def ran_out_of_memory(self) -> bool:
         """Whether the kernel has killed a process in the group because it was at its limit."""
         for folder in self.folders:

@@ -1,16 +1,21 @@
-"""A sandbox for one submission: bubblewrap around the warm server that its ranks are forked from.
+"""A sandbox for one submission: a wall around the warm server that its ranks are forked from.
 
-    grader ── control socket ──► bwrap ► warm server ► supervisor ► ranks
-                                 └ user, mount, pid, net, ipc and uts namespaces of its own
+    grader ── control socket ──► bwrap ► template ─ fork ─► warm server ► supervisor ► ranks
+                                 │                          └ namespaces of its own, below those
+                                 └ user, mount, pid, net, ipc and uts namespaces
 
 What runs inside sees the system and the interpreter, read-only, and of this package what ranks are
 made of (`hpml.ranks`), but no checks, no solutions, no submissions, no home. It may write to a /tmp
 and a /dev/shm of its own, of limited size, that go with it. There is no network but loopback, and
 the links that a launch makes itself. Every process started inside ends with the sandbox: the kernel
 ends a process namespace as a whole.
+
+The template has imported torch and nothing of a submission (see `hpml.ranks.template`). Where the
+kernel allows no namespaces inside bubblewrap's, each submission has a bubblewrap and an import of
+its own, behind the same wall.
 """
 
-import os
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -20,22 +25,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import psutil
 
-import hpml
 from hpml.doctor import Fact
 from hpml.errors import UserError
-from hpml.grading import cgroup
-from hpml.paths import CHECKOUT
+from hpml.grading import bubblewrap, cgroup, template
 from hpml.ranks import warm
 from hpml.ranks.flavour import Flavour
+from hpml.ranks.wall import NOBODY
 
-# What ranks import of this package. Nothing in it knows an expected value.
-SEEN = ("__init__.py", "answer", "errors.py", "network", "ranks")
-SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 PROGRAMS = {"bwrap": "bubblewrap", "prlimit": "util-linux"}  # and Debian's packages of them
 LOOK_EVERY = 0.05  # seconds between two looks at what a submission uses
 LOOK_EVERY_IN_GROUP = 0.5  # where the kernel itself limits memory and processes
@@ -48,6 +47,7 @@ GROUP = "control group: memory and processes"
 REQUIRED = (NAMESPACES, LIMITS, WATCH)
 
 MIB = 2**20
+TEMPLATE_DISK = 16 * MIB  # of which it uses nothing, but torch looks for a folder to write to
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def missing() -> str | None:
     try:
         tried = subprocess.run(
             command,
-            env=_environment(),
+            env=bubblewrap.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -149,76 +149,69 @@ def sandbox(limits: Limits = Limits(), flavour: Flavour = "torch") -> Iterator[S
     if why := missing():
         raise UserError(f"no sandbox: {why}")
     group = cgroup.make(limits.memory, limits.processes)
-    inside = warm.Inside(_command(limits, group), _environment())
-    server = warm.WarmServer(inside, flavour)
-    running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP), limits, group)
     over = threading.Event()
-    watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)
-    try:
-        server.wait_until_ready()  # nothing of a submission is there before
-        watch.start()
-        yield running
-    finally:
-        over.set()
-        server.kill()
-        if watch.ident is not None:
-            watch.join(timeout=5)
+    with contextlib.ExitStack() as stack:
         if group is not None:
-            group.remove()
+            stack.callback(group.remove)
+        server = _server(limits, flavour, group)
+        stack.callback(server.kill)
+        running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP), limits, group)
+        server.wait_until_ready()  # nothing of a submission is there before
+        watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)
+        watch.start()
+        stack.callback(watch.join, timeout=5)
+        stack.callback(over.set)
+        yield running
+
+
+def _server(limits: Limits, flavour: Flavour, group: cgroup.Group | None) -> warm.WarmServer:
+    """A warm server in a sandbox of its own: forked from a template, or else started anew."""
+    if forks(flavour):
+        return _template(flavour).enclosed(limits.disk, _of_each(limits), group)
+    inside = warm.Inside(_command(limits, group), bubblewrap.environment())
+    return warm.WarmServer(inside, flavour)
+
+
+@cache
+def forks(flavour: Flavour = "torch") -> bool:
+    """Whether sandboxes are forked from a template here; tried with an empty one.
+
+    A kernel or its settings may allow bubblewrap its namespaces, and what is inside none.
+    """
+    limits = Limits()
+    try:
+        tried = _template(flavour).enclosed(limits.disk, _of_each(limits), group=None)
+    except (warm.ServerDied, OSError):
+        return False
+    try:
+        tried.wait_until_ready()
+        return True
+    except warm.ServerDied:
+        return False
+    finally:
+        tried.kill()
+
+
+def _template(flavour: Flavour) -> template.Template:
+    inside = warm.Inside(_template_command(), bubblewrap.environment(), main=template.MAIN)
+    return template.running(inside, flavour)
 
 
 def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
-    """bwrap and its options; what follows is run inside."""
-    words = [
-        *("bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
-        # The host's name is an address, since no other name means anything in there.
-        *("--uid", "65534", "--gid", "65534", "--hostname", "127.0.0.1", "--cap-drop", "ALL"),
-        # The server is the first process inside: nothing there can stop, end or trace it, and no
-        # process of bubblewrap's own is there, for an answer to live on in from launch to launch.
-        "--as-pid-1",
-        *("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"),
-        # To the kernel the nobody inside is who grades: with root, one who may change its settings.
-        # A network namespace has settings of its own, which ranks with a link write.
-        *("--ro-bind", "/proc/sys", "/proc/sys", "--bind", "/proc/sys/net", "/proc/sys/net"),
-        *("--ro-bind-try", "/proc/sysrq-trigger", "/proc/sysrq-trigger"),
+    """bwrap and its options, for one submission; what follows is run inside."""
+    return [
+        *_joining(group),
+        *bubblewrap.words(NOBODY, "--cap-drop", limits.disk),
+        *("prlimit", *(f"--{name}={value}:{value}" for name, value in _of_each(limits).items())),
     ]
-    for path in map(Path, SYSTEM):
-        if path.is_symlink():
-            words += ["--symlink", os.readlink(path), str(path)]
-        elif path.exists():
-            words += ["--ro-bind", str(path), str(path)]
-    for setting in SETTINGS:
-        words += ["--ro-bind-try", setting, setting]
-    for folder in ("/tmp", "/dev/shm"):
-        words += ["--size", str(limits.disk), "--tmpfs", folder]
-    words += _interpreter()
-    for folder in ("/dev", "/"):  # these are in memory as well, and of no limited size
-        words += ["--remount-ro", folder]
-    words += ["--chdir", "/tmp", "--"]
-    return [*_joining(group), *words, *_with_limits(limits)]
 
 
-def _interpreter() -> list[str]:
-    """What shows the interpreter with its packages, and of this project only what ranks need.
+def _template_command() -> list[str]:
+    """bwrap and its options for a template.
 
-    Whatever of the project or of a home lies inside the interpreter's folders is covered first.
+    It has all rights over its namespaces, none over the machine's, since it makes those of others.
     """
-    package = Path(hpml.__file__).resolve().parent
-    prefixes = [Path(p).resolve() for p in dict.fromkeys((sys.base_prefix, sys.prefix))]
-    words = []
-    for prefix in prefixes:
-        if not prefix.is_relative_to("/usr"):
-            words += ["--ro-bind", str(prefix), str(prefix)]
-    mounted = [Path("/usr"), *prefixes]
-    for hidden in (CHECKOUT, package, Path.home()):
-        if any(hidden.is_relative_to(prefix) and hidden != prefix for prefix in mounted):
-            words += ["--tmpfs", str(hidden)]
-            for prefix in prefixes:
-                if prefix.is_relative_to(hidden):
-                    words += ["--ro-bind", str(prefix), str(prefix)]
-    for name in SEEN:
-        words += ["--ro-bind", str(package / name), str(package / name)]
-    return words
+    return bubblewrap.words(0, "--cap-add", TEMPLATE_DISK)
 
 
 def _joining(group: cgroup.Group | None) -> list[str]:
@@ -230,26 +223,14 @@ def _joining(group: cgroup.Group | None) -> list[str]:
     return ["/bin/sh", "-c", f'{enter}; exec "$@"', "sh", str(len(entrances)), *entrances]
 
 
-def _with_limits(limits: Limits) -> list[str]:
-    """What sets the kernel's limits for each process inside, before anything else runs there."""
-    values = {
+def _of_each(limits: Limits) -> dict[str, int]:
+    """The kernel's limits for each process inside, by the names that prlimit(1) has for them."""
+    return {
         "nofile": limits.files,
         "fsize": limits.disk,
         "core": 0,
         "cpu": int(limits.processor) + 1,
         "nproc": limits.processes,  # not for root, whom the kernel lets have as many as he likes
-    }
-    return ["prlimit", *(f"--{name}={value}:{value}" for name, value in values.items())]
-
-
-def _environment() -> dict[str, str]:
-    return {
-        "PATH": "/usr/bin:/bin",
-        "HOME": "/tmp",
-        "LANG": "C.UTF-8",
-        "TMPDIR": "/tmp",
-        "PYTHONPATH": str(Path(hpml.__file__).resolve().parents[1]),
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
 
 
@@ -305,7 +286,9 @@ def _share_of_memory(process: psutil.Process) -> int:
 
 
 def _family(pid: int) -> list[psutil.Process]:
+    """The server's process, or bubblewrap's around it, and all below."""
     try:
-        return psutil.Process(pid).children(recursive=True)
+        first = psutil.Process(pid)
+        return [first, *first.children(recursive=True)]
     except psutil.Error:
         return []

@@ -59,7 +59,7 @@ class Network:
         libc_call("setns", self.namespaces[rank], CLONE_NEWNET)
         for namespace in self.namespaces:
             os.close(namespace)
-        _drop_privileges()
+        drop_privileges()
 
     def on_each(self, make: Callable[[], Result]) -> list[Result]:
         """What `make` returns in each rank's namespace; a socket made there stays there."""
@@ -169,7 +169,7 @@ def _own_namespaces() -> None:
             file.write(text)
 
 
-def _drop_privileges() -> None:
+def drop_privileges() -> None:
     """Give up all capabilities in the user namespace, for good and for what is executed later."""
     pr_capbset_drop, pr_set_no_new_privs, last_capability = 24, 38, 63
     for capability in range(last_capability + 1):

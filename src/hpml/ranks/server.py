@@ -33,16 +33,26 @@ PER_RANK = 3  # descriptors: its channel, its output, its stacks
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
+    prepare(sys.argv[2])
+    serve(control)
+
+
+def prepare(name: flavour.Flavour) -> None:
+    """Import what ranks of that flavour use, and arrange this process's memory for being forked."""
     gc.disable()  # what is imported stays; to look through it all takes 15 % of the time
     _import_what_ranks_use()
     _use_it_once()
-    flavour.preload(sys.argv[2])
-    become_subreaper()
+    flavour.preload(name)
     # What is there now is never collected again: the ranks then share its pages for good.
     gc.freeze()
     gc.enable()
     pages.collapse()
-    _allow_looking_inside(False)
+
+
+def serve(control: socket.socket) -> None:
+    """Fork a supervisor for each launch that `control` asks for, until its other end is closed."""
+    become_subreaper()
+    allow_looking_inside(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     wake_in, wake_out = os.pipe()
@@ -129,7 +139,7 @@ def die_with_parent() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, int(signal.SIGKILL), 0, 0, 0)
 
 
-def _allow_looking_inside(allowed: bool) -> None:
+def allow_looking_inside(allowed: bool) -> None:
     """Whether other processes of this user may read and change this one's memory and descriptors.
 
     Ranks run as the same user as the server and the supervisors, which must stay out of their
@@ -273,7 +283,7 @@ def _network(
     from hpml.network import emulation
     from hpml.network.link import parse_link
 
-    _allow_looking_inside(True)  # else the kernel does not let it map users; no rank is there yet
+    allow_looking_inside(True)  # else the kernel does not let it map users; no rank is there yet
     try:
         built = emulation.build(parse_link(link, world_size), world_size)
         listeners = built.on_each(rendezvous.listen) if meets else []
@@ -281,7 +291,7 @@ def _network(
         _tell(control, {"no_link": str(error)})
         return None, [rendezvous.listen()] if meets else []
     finally:
-        _allow_looking_inside(False)
+        allow_looking_inside(False)
     die_with_parent()  # the kernel forgets it when a process changes its user namespace
     return built, listeners
 
@@ -346,7 +356,7 @@ def _become_rank(
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         die_with_parent()
-        _allow_looking_inside(True)  # the parent looks at what a rank waits for
+        allow_looking_inside(True)  # the parent looks at what a rank waits for
         for fd in keep_out:
             if fd not in own:
                 os.close(fd)

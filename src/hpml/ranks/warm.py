@@ -35,12 +35,13 @@ class Inside:
 
     `command` is followed by the server's own words, and hands on the descriptors that it inherits.
     `environment` is all that the server is given. `tmp` is a folder that it may write to, by the
-    name that it has inside.
+    name that it has inside. `main` is the server's program, as Python.
     """
 
     command: Sequence[str]
     environment: Mapping[str, str]
     tmp: str = "/tmp"
+    main: str = _MAIN
 
 
 class WarmServer:
@@ -62,7 +63,7 @@ class WarmServer:
                 *(inside.command if inside else ()),
                 sys.executable,
                 "-c",
-                _MAIN,
+                inside.main if inside else _MAIN,
                 str(theirs.fileno()),
                 flavour,
             ],

@@ -1,0 +1,112 @@
+"""Namespaces of its own for a process that was forked inside a bubblewrap sandbox.
+
+What bubblewrap makes for a program that it executes, made again one level further in, so that what
+the process has imported is not lost to an exec. The system stays the one that bubblewrap mounted,
+read-only. New are the process, network, IPC and host name namespaces, and with them /proc, /tmp,
+/dev/shm and /dev/pts. As bubblewrap does, the process gives up all rights over them in the end: it
+moves to a user namespace of its own, below the one that they belong to, and drops its capabilities.
+
+See namespaces(7), user_namespaces(7), mount(2), and bubblewrap.c of bubblewrap 0.8.
+"""
+
+import ctypes
+import fcntl
+import os
+import resource
+import socket
+import struct
+from collections.abc import Mapping
+
+from hpml.network.emulation import drop_privileges
+
+NOBODY = 65534
+
+# sched.h
+_NEW_MOUNTS, _NEW_CGROUP, _NEW_HOST_NAME, _NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
+_NEW_USER, _NEW_PIDS, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+# sys/mount.h
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_EXEC, _REMOUNT = 1, 2, 4, 8, 32
+_BIND, _MOVE, _RECURSIVE, _PRIVATE, _DETACH = 4096, 8192, 16384, 1 << 18, 2
+
+# With root, the nobody inside is root to the kernel, whose files in /proc these are.
+_COVERED = ("sys", "sysrq-trigger", "irq", "bus")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def leave() -> None:
+    """Leave all namespaces but the user's; what is forked next is process 1 in the new ones."""
+    _call("unshare", _NEW_MOUNTS | _NEW_HOST_NAME | _NEW_IPC | _NEW_PIDS | _NEW_NETWORK)
+    _libc.unshare(_NEW_CGROUP)  # not in every kernel; bubblewrap tries as well
+
+
+def close(disk: int, limits: Mapping[str, int]) -> None:
+    """Make the rest of the wall around this process, the first that was forked after `leave`.
+
+    `disk` is the size in bytes of /tmp, and of /dev/shm; `limits` are those of setrlimit(2), named
+    as prlimit(1) names them. Raises OSError where the kernel refuses something.
+    """
+    os.setsid()
+    _call("mount", None, b"/", None, _RECURSIVE | _PRIVATE, None)
+    _own_folders(disk)
+    _loopback_up()
+    _become_nobody()
+    for name, value in limits.items():
+        which = getattr(resource, f"RLIMIT_{name.upper()}")
+        _, most = resource.getrlimit(which)
+        value = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(which, (value, value))
+    drop_privileges()
+    os.chdir("/tmp")
+
+
+def _own_folders(disk: int) -> None:
+    for folder in (b"/tmp", b"/dev/shm"):
+        # The template's is taken away, not covered; and so are those below.
+        _call("umount2", folder, _DETACH)
+        size = f"size={disk},mode=0755".encode()
+        _call("mount", b"tmpfs", folder, b"tmpfs", _NO_SUID | _NO_DEVICES, size)
+    # While the old one can still be seen, without which the kernel refuses
+    os.mkdir("/tmp/proc")
+    flags = _NO_SUID | _NO_DEVICES | _NO_EXEC
+    _call("mount", b"proc", b"/tmp/proc", b"proc", flags, None)
+    _call("umount2", b"/proc", _DETACH)
+    _call("mount", b"/tmp/proc", b"/proc", None, _MOVE, None)
+    os.rmdir("/tmp/proc")
+    for name in _COVERED:
+        path = f"/proc/{name}".encode()
+        if os.path.exists(path):
+            _call("mount", path, path, None, _BIND, None)
+            _call("mount", None, path, None, _REMOUNT | _BIND | _READ_ONLY | flags, None)
+    settings = b"/proc/sys/net"  # of this network namespace, and so the ranks' to change
+    _call("mount", settings, settings, None, _BIND, None)
+    _call("mount", None, settings, None, _REMOUNT | _BIND | flags, None)
+    _call("umount2", b"/dev/pts", _DETACH)
+    terminals = b"newinstance,ptmxmode=0666,mode=620"
+    _call("mount", b"devpts", b"/dev/pts", b"devpts", _NO_SUID | _NO_EXEC, terminals)
+
+
+def _loopback_up() -> None:
+    get_flags, set_flags, up = 0x8913, 0x8914, 1  # of netdevice(7)
+    with socket.socket() as any_socket:
+        request = fcntl.ioctl(any_socket, get_flags, struct.pack("16sH14x", b"lo", 0))
+        name, flags = struct.unpack("16sH14x", request)
+        fcntl.ioctl(any_socket, set_flags, struct.pack("16sH14x", name, flags | up))
+
+
+def _become_nobody() -> None:
+    user, group = os.getuid(), os.getgid()
+    _call("unshare", _NEW_USER)
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{NOBODY} {user} 1"),
+        ("gid_map", f"{NOBODY} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def _call(name: str, *arguments: object) -> None:
+    if getattr(_libc, name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
