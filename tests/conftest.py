@@ -17,6 +17,18 @@ settings.load_profile("untimed")
 IN_CI = os.environ.get("CI") == "true"
 HARDWARE = ("GPU", "processor")  # a reason to skip in CI must name one of these
 
+# What takes longest begins first: else one worker is left with it when the others are done. Groups
+# of pytest-xdist and files; the cluster mostly waits, so it goes beside what computes.
+FIRST = (
+    "cluster",
+    "tests/test_notebooks.py",
+    "horovod",
+    "tests/test_course.py",
+    "tests/grading/test_attacks.py",
+    "tests/cli/test_grade.py",
+    "tests/frameworks/",
+)
+
 
 @pytest.fixture
 def needs() -> Callable[[str], str]:
@@ -29,6 +41,33 @@ def needs() -> Callable[[str], str]:
         return path
 
     return path_of
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """For workers: what shares a file's fixture shares a worker, and the longest begin first."""
+    if not hasattr(config, "workerinput"):
+        return
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None and _shares_a_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    items.sort(key=_turn)
+
+
+def _shares_a_fixture(item) -> bool:
+    """Whether a fixture of the test is made once for its file, and not for each test."""
+    fixtures = getattr(item, "_fixtureinfo", None)
+    defined = fixtures.name2fixturedefs.values() if fixtures else ()
+    return any(last.scope == "module" for *_, last in defined)
+
+
+def _turn(item) -> int:
+    """The place in FIRST of what a test belongs to."""
+    names = [mark.args[0] for mark in item.iter_markers("xdist_group")]
+    for place, first in enumerate(FIRST):
+        if first in names or item.nodeid.startswith(first):
+            return place
+    return len(FIRST)
 
 
 @pytest.hookimpl(wrapper=True)

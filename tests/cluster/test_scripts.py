@@ -52,7 +52,7 @@ def test_each_script_without_gpus_is_run_here():
     }
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 4])
+@pytest.mark.parametrize("nodes", [1, 4])
 def test_hello_prints_where_each_rank_runs_and_their_sum(wide, nodes):
     asked = [f"--nodes={nodes}"] if nodes != 1 else []
     _, log = ended(wide, *asked, "slurm/00_hello.slurm")
@@ -70,7 +70,6 @@ def test_hello_prints_where_each_rank_runs_and_their_sum(wide, nodes):
         ("06_one_node", [], 4),
         ("06_several_nodes", ["--nodes=1"], 2),
         ("06_several_nodes", [], 4),
-        ("06_several_nodes", ["--nodes=4"], 8),
     ],
 )
 def test_training_leaves_its_history_and_a_checkpoint(wide, script, asked, ranks):
@@ -86,8 +85,7 @@ def test_training_leaves_its_history_and_a_checkpoint(wide, script, asked, ranks
     ("script", "asked", "ranks"),
     [
         ("05_horovodrun", ["--ntasks-per-node=2"], 2),
-        ("05_horovodrun", ["--nodes=2", "--ntasks-per-node=2"], 4),
-        ("05_mpirun", ["--nodes=1"], 2),
+        ("05_horovodrun", ["--nodes=2", "--ntasks-per-node=1"], 2),
         ("05_mpirun", [], 4),
         ("05_srun", [], 4),
     ],

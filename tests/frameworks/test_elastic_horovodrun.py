@@ -9,7 +9,8 @@ from hpml.frameworks import elastic_horovodrun
 
 pytest.importorskip("horovod", reason="horovod is not installed")
 
-SHORT = {"HPML_EPOCHS": "8", "HPML_IMAGES": "1000"}
+# Four steps of two workers in an epoch, and eight of one
+SHORT = {"HPML_EPOCHS": "8", "HPML_IMAGES": "200", "HPML_BATCH": "25"}
 
 
 def test_the_worker_that_is_left_goes_on_from_the_last_commit_and_nothing_stays_behind():

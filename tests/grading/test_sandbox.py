@@ -354,7 +354,6 @@ def test_a_sandbox_that_does_not_run_is_missing(monkeypatch):
 @pytest.mark.skipif(
     flavour.missing("horovod-tensorflow") is not None, reason="Horovod is not installed"
 )
-@pytest.mark.xdist_group("horovod")
 def test_ranks_talk_through_horovod_inside():
     def through_torch():
         import horovod.torch as hvd

@@ -13,6 +13,8 @@ from hpml.paths import CHECKOUT
 # pytest's codes: passed, failed, could not collect, internal error, usage, nothing selected.
 PYTEST = {0: DONE, 1: FAILED, 2: FAILED, 3: NOT_GRADABLE, 4: USAGE, 5: USAGE}
 WORKERS = 2  # more would only make ranks of different tests compete for the cores
+# In the order of tests/conftest.py; xdist would begin with the groups that have the most tests.
+DISTRIBUTION = ("--dist", "loadgroup", "--no-loadscope-reorder")
 
 
 def run_tests(
@@ -27,7 +29,7 @@ def run_tests(
     """
     arguments = pytest_arguments or []
     if not any(argument.startswith(("-n", "--numprocesses", "--pdb")) for argument in arguments):
-        arguments += ["-n", str(min(WORKERS, os.cpu_count() or 1)), "--dist", "loadgroup"]
+        arguments += ["-n", str(min(WORKERS, os.cpu_count() or 1)), *DISTRIBUTION]
     command = [sys.executable, "-m", "pytest", "--durations=10", *arguments]
     code = subprocess.run(command, cwd=CHECKOUT).returncode
     return PYTEST.get(code, NOT_GRADABLE)
