@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpml.distributed_environment import FIRST_PORT, PORTS, Place, expand_hosts, job_port, read
+from hpml.distributed_environment import (
+    FIRST_PORT,
+    PORTS,
+    ProcessInfo,
+    expand_hosts,
+    job_port,
+    read,
+)
 from hpml.errors import UserError
 
 TORCHRUN = {
@@ -25,7 +32,7 @@ SLURM = {
 
 
 def test_torchrun_is_read():
-    assert read(TORCHRUN) == Place(5, 8, 1, "node7", 29511, "torchrun")
+    assert read(TORCHRUN) == ProcessInfo(5, 8, 1, "node7", 29511, "torchrun")
 
 
 def test_srun_is_read_and_rank_0_is_on_the_first_host():
@@ -49,8 +56,8 @@ def test_other_launchers_inside_a_slurm_job_win(own):
 
 
 def test_horovodrun_and_mpirun_are_read():
-    assert read(HOROVODRUN) == Place(3, 4, 1, launcher="horovodrun")
-    assert read(MPIRUN) == Place(1, 2, 1, launcher="mpirun")
+    assert read(HOROVODRUN) == ProcessInfo(3, 4, 1, launcher="horovodrun")
+    assert read(MPIRUN) == ProcessInfo(1, 2, 1, launcher="mpirun")
     with pytest.raises(UserError, match="HOROVOD_SIZE is not set"):
         read({"HOROVOD_RANK": "0"})
 
@@ -63,11 +70,11 @@ def test_a_step_on_part_of_the_job_counts_its_own_tasks_and_hosts():
 
 def test_plain_python_in_a_batch_script_is_alone():
     batch = {name: value for name, value in SLURM.items() if name != "SLURM_STEP_ID"}
-    assert read(batch | {"SLURM_PROCID": "0"}) == Place()
+    assert read(batch | {"SLURM_PROCID": "0"}) == ProcessInfo()
 
 
 def test_without_a_launcher_a_process_is_alone():
-    assert read({}) == Place(rank=0, world_size=1)
+    assert read({}) == ProcessInfo(rank=0, world_size=1)
 
 
 def test_the_port_is_the_same_for_all_tasks_and_another_for_the_next_job():

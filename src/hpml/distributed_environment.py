@@ -21,11 +21,11 @@ FIRST_PORT, PORTS = 20_000, 12_000  # below the range that Linux hands out by it
 
 
 @dataclass(frozen=True)
-class Place:
+class ProcessInfo:
     """One process among `world_size`: `rank` over all nodes, `local_rank` on its own node.
 
     `address` and `port` are where rank 0 listens; `launcher` is "torchrun", "srun", "horovodrun",
-    "mpirun" or "none". The last three have no such place: Horovod and MPI meet in their own ways.
+    "mpirun" or "none". The last three have no such address: Horovod and MPI meet in their own ways.
     """
 
     rank: int = 0
@@ -36,8 +36,8 @@ class Place:
     launcher: str = "none"
 
 
-def read(environment: Mapping[str, str] | None = None) -> Place:
-    """The place that the environment (default: this process's) gives to this process.
+def read(environment: Mapping[str, str] | None = None) -> ProcessInfo:
+    """What the environment (default: this process's) gives as rank, world size and address.
 
     Other launchers' variables win over SLURM's, because they are also started inside SLURM jobs.
     SLURM's are believed only in a job step: a plain `python` in a batch script is one process,
@@ -47,7 +47,7 @@ def read(environment: Mapping[str, str] | None = None) -> Place:
     """
     environment = os.environ if environment is None else environment
     if "RANK" in environment and "WORLD_SIZE" in environment:
-        place = Place(
+        process = ProcessInfo(
             rank=_number(environment, "RANK"),
             world_size=_number(environment, "WORLD_SIZE"),
             local_rank=_number(environment, "LOCAL_RANK"),
@@ -57,7 +57,7 @@ def read(environment: Mapping[str, str] | None = None) -> Place:
         )
     elif own := _of_horovod_or_mpi(environment):
         launcher, rank, world_size, local_rank = own
-        place = Place(
+        process = ProcessInfo(
             rank=_number(environment, rank),
             world_size=_number(environment, world_size),
             local_rank=_number(environment, local_rank),
@@ -66,7 +66,7 @@ def read(environment: Mapping[str, str] | None = None) -> Place:
     elif "SLURM_PROCID" in environment and "SLURM_STEP_ID" in environment:
         hosts = "SLURM_STEP_NODELIST" if "SLURM_STEP_NODELIST" in environment else ""
         tasks = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environment else ""
-        place = Place(
+        process = ProcessInfo(
             rank=_number(environment, "SLURM_PROCID"),
             world_size=_number(environment, tasks or "SLURM_NTASKS"),
             local_rank=_number(environment, "SLURM_LOCALID"),
@@ -80,13 +80,13 @@ def read(environment: Mapping[str, str] | None = None) -> Place:
             launcher="srun",
         )
     else:
-        return Place()
-    if place.rank >= place.world_size:
+        return ProcessInfo()
+    if process.rank >= process.world_size:
         raise UserError(
-            f"{place.launcher}: rank {place.rank} of {place.world_size} ranks cannot be: "
+            f"{process.launcher}: rank {process.rank} of {process.world_size} ranks cannot be: "
             "ranks count from 0; unset what is left over in the environment"
         )
-    return place
+    return process
 
 
 def _of_horovod_or_mpi(environment: Mapping[str, str]) -> tuple[str, str, str, str] | None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hpml.distributed_environment import Place
+from hpml.distributed_environment import ProcessInfo
 from hpml.errors import UserError
 from hpml.train import hardware
 
@@ -34,9 +34,11 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
 
 
 def test_a_node_that_nobody_knows_is_told_at_once_and_not_waited_for():
-    place = Place(rank=1, world_size=2, address="no-such-node.invalid", port=23456, launcher="srun")
+    process = ProcessInfo(
+        rank=1, world_size=2, address="no-such-node.invalid", port=23456, launcher="srun"
+    )
     with (
         pytest.raises(UserError, match=r"rank 1 cannot find .*no-such-node.*set MASTER_ADDR"),
-        hardware.process_group(place, CPU),
+        hardware.process_group(process, CPU),
     ):
         pytest.fail("it went on")

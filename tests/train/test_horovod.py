@@ -9,7 +9,7 @@ import cloudpickle
 import pytest
 import torch
 
-from hpml.distributed_environment import Place
+from hpml.distributed_environment import ProcessInfo
 from hpml.errors import UserError
 from hpml.ranks import flavour, launch, warm
 from hpml.train import Run, backends, requests, shards, train
@@ -163,10 +163,10 @@ def test_the_same_script_runs_under_each_launcher(launcher, tmp_path, expected):
 
 
 def test_ddp_has_no_place_to_meet_under_horovodrun():
-    place = Place(0, 2, 0, launcher="horovodrun")
+    process = ProcessInfo(0, 2, 0, launcher="horovodrun")
     with (
         pytest.raises(UserError, match="start with torchrun or srun, or leave --backend out"),
-        backends.joined("ddp", place, CPU),
+        backends.joined("ddp", process, CPU),
     ):
         pass
 
@@ -175,6 +175,6 @@ def test_horovod_that_is_not_installed_is_told_in_one_line(monkeypatch):
     monkeypatch.setattr(flavour, "missing", lambda wanted: f"{wanted} is not installed")
     with (
         pytest.raises(UserError, match="--backend horovod: horovod is not installed"),
-        backends.joined("horovod", Place(), CPU),
+        backends.joined("horovod", ProcessInfo(), CPU),
     ):
         pass

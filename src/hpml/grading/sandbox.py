@@ -168,7 +168,7 @@ def _server(limits: Limits, flavour: Flavour, group: cgroup.Group | None) -> war
     """A warm server in a sandbox of its own: forked from a template, or else started anew."""
     if forks(flavour):
         return _template(flavour).enclosed(limits.disk, _of_each(limits), group)
-    inside = warm.Inside(_command(limits, group), bubblewrap.environment())
+    inside = warm.SandboxSpec(_command(limits, group), bubblewrap.environment())
     return warm.WarmServer(inside, flavour)
 
 
@@ -193,7 +193,7 @@ def forks(flavour: Flavour = "torch") -> bool:
 
 
 def _template(flavour: Flavour) -> template.Template:
-    inside = warm.Inside(_template_command(), bubblewrap.environment(), main=template.MAIN)
+    inside = warm.SandboxSpec(_template_command(), bubblewrap.environment(), main=template.MAIN)
     return template.running(inside, flavour)
 
 

@@ -68,7 +68,7 @@ class _EnclosedServer(warm.WarmServer):
     """A warm server that was forked from a template."""
 
     def __init__(
-        self, process: _Forked, control: socket.socket, inside: warm.Inside, flavour: Flavour
+        self, process: _Forked, control: socket.socket, inside: warm.SandboxSpec, flavour: Flavour
     ) -> None:
         self.flavour = flavour
         self._inside = inside
@@ -127,7 +127,7 @@ _running: dict[Flavour, tuple[int, Template]] = {}  # each with the process that
 _lock = threading.Lock()
 
 
-def running(inside: warm.Inside, flavour: Flavour) -> Template:
+def running(inside: warm.SandboxSpec, flavour: Flavour) -> Template:
     """This process's template for `flavour`, started now if there is none or it died.
 
     Raises warm.ServerDied where it does not come up.

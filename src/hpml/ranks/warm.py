@@ -30,7 +30,7 @@ class ServerDied(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Inside:
+class SandboxSpec:
     """A sandbox for a server to run in: what to type before its command, and its own world.
 
     `command` is followed by the server's own words, and hands on the descriptors that it inherits.
@@ -51,7 +51,7 @@ class WarmServer:
     themselves.
     """
 
-    def __init__(self, inside: Inside | None = None, flavour: Flavour = "torch") -> None:
+    def __init__(self, inside: SandboxSpec | None = None, flavour: Flavour = "torch") -> None:
         self.flavour = flavour
         ours, theirs = socket.socketpair()
         self._inside = inside

@@ -13,7 +13,7 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
-from hpml.distributed_environment import Place
+from hpml.distributed_environment import ProcessInfo
 from hpml.errors import UserError
 from hpml.train import hardware
 from hpml.train.backend import Backend
@@ -60,7 +60,7 @@ def there() -> Backend:
 
 
 @contextlib.contextmanager
-def joined(asked: str, place: Place, device: torch.device) -> Iterator[None]:
+def joined(asked: str, process: ProcessInfo, device: torch.device) -> Iterator[None]:
     """Meet the other ranks, if there are any, by "ddp", "horovod", or "auto".
 
     What is there already is used, and left as it is. Raises UserError where that is not what is
@@ -68,7 +68,7 @@ def joined(asked: str, place: Place, device: torch.device) -> Iterator[None]:
     """
     present = there()
     if asked == "auto":
-        asked = "horovod" if place.launcher in HOROVODS else "ddp"
+        asked = "horovod" if process.launcher in HOROVODS else "ddp"
         if type(present) is not Backend:
             asked = "ddp" if isinstance(present, Ddp) else "horovod"
     if asked == "horovod":
@@ -76,23 +76,23 @@ def joined(asked: str, place: Place, device: torch.device) -> Iterator[None]:
             raise UserError(
                 "--backend is horovod, and torch.distributed is initialised here: use one of them"
             )
-        meeting = _horovod(place)
-    elif place.launcher in HOROVODS and place.world_size > 1 and not isinstance(present, Ddp):
+        meeting = _horovod(process)
+    elif process.launcher in HOROVODS and process.world_size > 1 and not isinstance(present, Ddp):
         raise UserError(
-            f"--backend is ddp, and {place.launcher} gives it no place to meet: "
+            f"--backend is ddp, and {process.launcher} gives it no place to meet: "
             "start with torchrun or srun, or leave --backend out"
         )
     else:
-        meeting = hardware.process_group(place, device)
+        meeting = hardware.process_group(process, device)
     with meeting:
         yield
 
 
-def _horovod(place: Place) -> contextlib.AbstractContextManager[None]:
+def _horovod(process: ProcessInfo) -> contextlib.AbstractContextManager[None]:
     from hpml.ranks.flavour import missing
 
     if why := missing("horovod"):
         raise UserError(f"--backend horovod: {why}")
     from hpml.train import horovod
 
-    return horovod.initialised(place)
+    return horovod.initialised(process)

@@ -10,7 +10,7 @@ from datetime import timedelta
 import torch
 from torch import distributed as dist
 
-from hpml.distributed_environment import Place
+from hpml.distributed_environment import ProcessInfo
 from hpml.errors import UserError
 
 
@@ -64,27 +64,27 @@ def keep_freed_memory() -> None:
 
 
 @contextlib.contextmanager
-def process_group(place: Place, device: torch.device) -> Iterator[None]:
+def process_group(process: ProcessInfo, device: torch.device) -> Iterator[None]:
     """Meet the other ranks, if there are any; gloo on CPUs, nccl on GPUs.
 
     A group that is there already is used, and left as it is. Raises UserError where the name of
     rank 0's node means nothing here: PyTorch would ask again and again until its time is up.
     """
-    if place.world_size == 1 or dist.is_initialized():
+    if process.world_size == 1 or dist.is_initialized():
         yield
         return
     try:
-        socket.getaddrinfo(place.address, place.port)
+        socket.getaddrinfo(process.address, process.port)
     except OSError as error:
         raise UserError(
-            f"rank {place.rank} cannot find rank 0's node {place.address!r} ({error.strerror}): "
-            "set MASTER_ADDR to a name or an address that all nodes know"
+            f"rank {process.rank} cannot find rank 0's node {process.address!r} "
+            f"({error.strerror}): set MASTER_ADDR to a name or an address that all nodes know"
         ) from None
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
-        init_method=f"tcp://{place.address}:{place.port}",
-        rank=place.rank,
-        world_size=place.world_size,
+        init_method=f"tcp://{process.address}:{process.port}",
+        rank=process.rank,
+        world_size=process.world_size,
         timeout=timedelta(minutes=10),
     )
     try:

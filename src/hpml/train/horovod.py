@@ -18,7 +18,7 @@ from torch import distributed as dist
 from torch.distributed.rendezvous import rendezvous
 from torch.optim import Optimizer
 
-from hpml.distributed_environment import Place
+from hpml.distributed_environment import ProcessInfo
 from hpml.errors import UserError
 from hpml.ranks.flavour import horovod_environment
 from hpml.ranks.rendezvous import Store, listen
@@ -82,7 +82,7 @@ def in_storage_order(tensor: Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def initialised(place: Place) -> Iterator[None]:
+def initialised(process: ProcessInfo) -> Iterator[None]:
     """Call hvd.init(), if nobody has, for a while. Raises UserError where ranks do not meet."""
     if hvd.is_initialized():
         yield
@@ -92,12 +92,12 @@ def initialised(place: Place) -> Iterator[None]:
         # Horovod's thread looks every millisecond whether there is something to do, which takes a
         # tenth of a core from the training that it shares the processor with.
         os.environ.setdefault("HOROVOD_CYCLE_TIME", CYCLE)
-    if place.launcher in ("torchrun", "srun", "none"):
-        os.environ |= _own_meeting(place)
+    if process.launcher in ("torchrun", "srun", "none"):
+        os.environ |= _own_meeting(process)
     hvd.init()
-    if (hvd.rank(), hvd.size()) != (place.rank, place.world_size):
+    if (hvd.rank(), hvd.size()) != (process.rank, process.world_size):
         raise UserError(
-            f"{place.launcher} says rank {place.rank} of {place.world_size}, Horovod says "
+            f"{process.launcher} says rank {process.rank} of {process.world_size}, Horovod says "
             f"{hvd.rank()} of {hvd.size()}: was it built with MPI? horovodrun --check-build tells"
         )
     if torch.cuda.is_available():
@@ -108,33 +108,33 @@ def initialised(place: Place) -> Iterator[None]:
         hvd.shutdown()
 
 
-def _own_meeting(place: Place) -> dict[str, str]:
+def _own_meeting(process: ProcessInfo) -> dict[str, str]:
     """Horovod's environment for ranks that no launcher of Horovod's has started."""
     hosts = [socket.gethostname()]
     where = {}
-    if place.world_size > 1:
-        store = _torch_store(place)
-        store.set(f"host {place.rank}", hosts[0])
-        if place.rank == 0:
+    if process.world_size > 1:
+        store = _torch_store(process)
+        store.set(f"host {process.rank}", hosts[0])
+        if process.rank == 0:
             listener = listen("", 0)
             threading.Thread(target=_serve, args=(listener,), daemon=True).start()
             store.set("port", str(listener.getsockname()[1]))
-        hosts = [store.get(f"host {rank}").decode() for rank in range(place.world_size)]
+        hosts = [store.get(f"host {rank}").decode() for rank in range(process.world_size)]
         where = {
-            "HOROVOD_GLOO_RENDEZVOUS_ADDR": place.address,
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR": process.address,
             "HOROVOD_GLOO_RENDEZVOUS_PORT": store.get("port").decode(),
         }
-    return {**horovod_environment(place.rank, hosts), **where}
+    return {**horovod_environment(process.rank, hosts), **where}
 
 
-def _torch_store(place: Place) -> dist.Store:
-    url = f"tcp://{place.address}:{place.port}"
+def _torch_store(process: ProcessInfo) -> dist.Store:
+    url = f"tcp://{process.address}:{process.port}"
     try:
-        store, _, _ = next(rendezvous(url, place.rank, place.world_size, timeout=LIMIT))
+        store, _, _ = next(rendezvous(url, process.rank, process.world_size, timeout=LIMIT))
     except (dist.DistError, OSError) as error:
         raise UserError(
-            f"rank {place.rank} does not find rank 0 at {place.address}:{place.port} ({error}): "
-            "set MASTER_ADDR to a name or an address that all nodes know"
+            f"rank {process.rank} does not find rank 0 at {process.address}:{process.port} "
+            f"({error}): set MASTER_ADDR to a name or an address that all nodes know"
         ) from None
     _kept.append(store)  # on rank 0 it serves the others
     return dist.PrefixStore("horovod", store)

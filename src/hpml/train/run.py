@@ -44,14 +44,14 @@ def train(config: TrainConfig) -> History:
 
     Raises UserError for data, devices or checkpoints that cannot be used.
     """
-    place = distributed_environment.read()
-    device = hardware.pick_device(config.device, place.local_rank)
+    process = distributed_environment.read()
+    device = hardware.pick_device(config.device, process.local_rank)
     hardware.keep_freed_memory()
     threads_before = torch.get_num_threads()
     torch.set_num_threads(config.threads or threads_before)
     try:
         with (
-            backends.joined(config.backend, place, device),
+            backends.joined(config.backend, process, device),
             requests.listen(bool(config.checkpoint)) as asked,
         ):
             run = Run(config, load(config.data), device)
