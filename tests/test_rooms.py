@@ -72,3 +72,34 @@ def test_a_room_imports_only_from_floors_below():
 def test_no_files_import_each_other_in_a_circle():
     graph = {name: others - FRONT_DOORS for name, others in IMPORTS.items()}
     TopologicalSorter(graph).prepare()  # raises CycleError with the circle
+
+
+def test_every_name_that_is_imported_is_there():
+    """Also what a function imports only when it is called, in the library, tests and notebooks."""
+    defined = {name: names_in(path) for name, path in MODULES.items()}
+    sources = [
+        p for f in ("src", "tests", "notebooks", "solutions") for p in (ROOT / f).rglob("*.py")
+    ]
+    missing = [
+        f"{path.relative_to(ROOT)} imports {alias.name} from {node.module}"
+        for path in sources
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hpml"
+        for alias in node.names
+        if f"{node.module}.{alias.name}" not in MODULES
+        and not {alias.name, "__getattr__"} & defined.get(node.module, set())
+    ]
+    assert not missing
+
+
+def names_in(path: Path) -> set[str]:
+    """What a module defines or imports anywhere: more than it offers, and enough to miss a name."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names

@@ -105,14 +105,14 @@ def _ask(environment: Mapping[str, str], folder: Path, *words: str) -> subproces
 def _wait(
     environment: Mapping[str, str], folder: Path, job: str, every: float
 ) -> tuple[bool, tuple[Part, ...]]:
-    from hpml.cluster.queue import GOING_ON
+    from hpml.cluster.queue import UNFINISHED
 
     limit = time.monotonic() + PATIENCE
     while True:
         told = _ask(environment, folder, "scontrol", "--oneliner", "show", "job", job)
         lines = [line for line in told.stdout.splitlines() if "JobState=" in line]
         parts = tuple(Part(dict(re.findall(r"(\S+?)=(\S*)", line))) for line in lines)
-        ended = bool(parts) and all(part.state not in GOING_ON for part in parts)
+        ended = bool(parts) and all(part.state not in UNFINISHED for part in parts)
         if ended or time.monotonic() > limit:
             return ended, tuple(sorted(parts, key=lambda part: part.index))
         time.sleep(every)
