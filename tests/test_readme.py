@@ -46,6 +46,7 @@ RUN_BY = {
     "./hpml bench allreduce": "tests/bench/test_allreduce.py",
     "./hpml bench fusion": "tests/bench/test_fusion.py",
     "./hpml bench train": "tests/bench/test_train.py",
+    "./hpml bench train --against": "tests/bench/test_train_against.py",
     "./hpml build": "tests/course/test_build.py",
     "./hpml cluster up": "tests/cluster/test_cluster.py",
     "./hpml cluster down": "tests/cluster/test_cluster.py",

@@ -306,6 +306,17 @@ def test_images_are_small_early_and_whole_late():
     assert {side for training, side in sides if not training} == {32}
 
 
+def test_look_ahead_changes_the_run_and_its_slow_weights_are_the_result():
+    data = small_data()
+    plain, averaged = (Run(small_config(lookahead=on), data, CPU) for on in (False, True))
+    for run in (plain, averaged):
+        run.train(requests.Requests())
+    name = "head.weight"
+    assert not torch.equal(weights(plain)[name], weights(averaged)[name])
+    slow = dict(averaged.lookahead.slow.named_parameters())
+    assert_equal(slow, dict(averaged.network.named_parameters()), rtol=0, atol=0)
+
+
 def run_script(*options: str, launcher: list[str] | None = None, **environment: str):
     command = [sys.executable, *(launcher or []), "-m", "hpml.train", *options]
     environment = os.environ | {"OMP_NUM_THREADS": "1"} | environment

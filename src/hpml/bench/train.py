@@ -106,7 +106,7 @@ def bench(
                 "full run: training",
                 [history.seconds / 60 for history in full],
                 "min",
-                target="at most 9 min",
+                target="at most 15 min",
             ),
         ]
         conditions["full run"] = (

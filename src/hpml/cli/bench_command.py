@@ -35,11 +35,18 @@ def bench_train(
         str | None,
         typer.Option(metavar="A,B", help="Compare these on 2 ranks instead: ddp,horovod."),
     ] = None,
+    against: Annotated[
+        bool, typer.Option("--against", help="Full runs beside those of another recipe instead.")
+    ] = False,
 ) -> None:
     """Time and accuracy of a full training run; images/s by ranks and threads, or by back end."""
     from hpml.bench import train
 
-    if backends is not None:
+    if against:
+        from hpml.bench.train_against import against as measure
+
+        give(measure(data, seeds=range(max(seeds, 1))), json)
+    elif backends is not None:
         give(train.compare(data, backends.split(","), rounds), json)
     else:
         give(train.bench(data, rounds=rounds, seeds=range(seeds)), json)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-PATCH = 2
+from hpml.models.whitening import PATCH
 
 
 class ResidualNetwork(nn.Module):
@@ -21,13 +21,13 @@ class ResidualNetwork(nn.Module):
     `widths`: convolve to that width and halve height and width; add a residual branch. The largest
     value of each channel goes to a linear layer.
 
-    `whitening` are the stem's filters [F, 3, 2, 2] (see `whitening_filters`); the stem holds them
+    `whitening` are the stem's filters [F, 3, 2, 2] (see whitening.py); the stem holds them
     and their negatives, so that no sign is lost in the activation.
     """
 
     def __init__(
         self,
-        widths: Sequence[int] = (64, 192, 256),
+        widths: Sequence[int] = (64, 256, 256),
         classes: int = 10,
         whitening: Tensor | None = None,
     ):
@@ -80,16 +80,3 @@ class ConvolveNormalise(nn.Module):
         if self.pool:
             x = F.max_pool2d(x, 2)
         return F.gelu(self.norm(x))
-
-
-def whitening_filters(images: Tensor, patch: int = PATCH) -> Tensor:
-    """Filters [3·patch², 3, patch, patch] whose outputs on `images` are uncorrelated, variance 1.
-
-    Rows of Λ^(-1/2) Vᵀ, with V Λ Vᵀ the covariance of the patches of `images` [N, 3, H, W]
-    (normalised, float32); the strongest direction first. Small eigenvalues are noise and are not
-    blown up: 5e-4 is added to each (Page 2018; Jordan 2024, section 3.2).
-    """
-    patches = F.unfold(images, patch, stride=patch).transpose(1, 2).flatten(0, 1)
-    eigenvalues, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
-    filters = (vectors / (eigenvalues + 5e-4).sqrt()).T.flip(0)
-    return filters.reshape(-1, 3, patch, patch)

@@ -26,7 +26,7 @@ class TrainConfig:
     data: str | None = _option(None, "folder with CIFAR-10; default: HPML_DATA, else ./hpml data's")
     samples: int | None = _option(None, "train on the first N images only", least=1)
     test_samples: int | None = _option(None, "test on the first N images only", least=1)
-    epochs: int = _option(10, "passes over the training images", least=1)
+    epochs: int = _option(13, "passes over the training images", least=1)
     early_size: int = _option(24, "side of the images early in the training", least=16, most=32)
     early_share: float = _option(0.7, "share of the training that is early", least=0, most=1)
     batch_size: int = _option(250, "images per step on each rank", least=1)
@@ -38,7 +38,8 @@ class TrainConfig:
     label_smoothing: float = _option(
         0.2, "share of the target given to all classes", least=0, most=1
     )
-    widths: tuple[int, ...] = _option((64, 192, 256), "channels of the network's stages", least=1)
+    lookahead: bool = _option(True, "pull the weights back to their average on the way")
+    widths: tuple[int, ...] = _option((64, 256, 256), "channels of the network's stages", least=1)
     seed: int = _option(0, "of weights, order and augmentation", least=0)
     threads: int | None = _option(None, "threads of each rank; default: PyTorch's", least=1)
     device: str = _option("auto", "auto takes the GPU where there is one", choices=DEVICES)

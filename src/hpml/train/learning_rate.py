@@ -9,7 +9,7 @@ RULES: dict[str, Callable[[int], float]] = {
     "sqrt": math.sqrt,  # keeps the variance of a step: Krizhevsky 2014, arXiv:1404.5997, section 5
     "linear": float,  # keeps the way per image: Goyal et al. 2017, arXiv:1706.02677, section 2.1
 }
-START, END = 0.2, 0.0  # of the highest rate
+START, END = 0.2, 0.07  # of the highest rate (Jordan 2024, arXiv:2404.00498)
 
 
 def peak(lr: float, rule: str, world_size: int) -> float:

@@ -16,6 +16,7 @@ from hpml.models import ResidualNetwork, whitening_filters
 from hpml.train import backends, checkpoint, hardware, learning_rate, requests, shards
 from hpml.train.config import TrainConfig
 from hpml.train.history import Epoch, History
+from hpml.train.lookahead import Lookahead
 from hpml.train.scalars import Scalars
 from hpml.train.totals import Totals, means
 
@@ -81,6 +82,7 @@ class Run:
         self.network = network.to(device, memory_format=torch.channels_last)
         optimizer = make_optimizer(self.network, config, self.lr)
         self.parallel, self.optimizer = self.backend.parallel(self.network, optimizer)
+        self.lookahead = Lookahead(self.network) if config.lookahead else None
         self.position = Position()
         self.steps = 0  # of this process, over epochs: with many ranks an epoch is a few steps
         self.resume()
@@ -111,10 +113,13 @@ class Run:
         started = time.perf_counter() - position.seconds
         self.network.train()
         for index in shards.split(shard, config.batch_size):
+            before = self.progress()
             self.step(index, totals)
             self.steps += 1
             seen = min(len(index) * world_size, self.images - position.consumed)
             position.consumed += seen
+            if self.lookahead:
+                self.lookahead.step(before, self.progress())
             scalars.step(seen)
             if request := asked.agreed(self.steps, self.device):
                 position.seconds = time.perf_counter() - started
@@ -192,10 +197,13 @@ class Run:
         pixels = normalize(images, channels_last=True)
         if size is not None and size != pixels.shape[-1]:
             pixels = F.interpolate(pixels, size=(size, size), mode="bilinear")
+        return self.logits(pixels, network)
+
+    def logits(self, pixels: Tensor, network: nn.Module | None = None) -> Tensor:
+        """Logits, float32 [B, 10], of normalised images."""
         mixed = self.precision != torch.float32
         with torch.autocast(self.device.type, self.precision, enabled=mixed):
-            logits = network(pixels)
-        return logits.float()
+            return (network or self.network)(pixels).float()
 
     def test(self) -> tuple[float, float]:
         """Mean loss and accuracy over all test images, exact whatever the shards. A collective."""
@@ -218,7 +226,10 @@ class Run:
         """
         if self.world_size == 1:
             return
-        running = [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
+        buffers = list(self.network.buffers())
+        if self.lookahead:
+            buffers += self.lookahead.slow.buffers()
+        running = [buffer for buffer in buffers if buffer.is_floating_point()]
         flat = torch.cat([buffer.flatten() for buffer in running])
         self.backend.sum(flat)
         flat /= self.world_size
@@ -235,6 +246,7 @@ class Run:
             state = {
                 "network": self.network.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
+                "lookahead": self.lookahead.state_dict() if self.lookahead else None,
                 "position": dataclasses.asdict(self.position),
                 "run": self.identity(),
             }
@@ -258,6 +270,8 @@ class Run:
         # The number of ranks may be another one now, and the learning rate with it.
         for group, peak in zip(self.optimizer.param_groups, peaks, strict=True):
             group["peak"] = peak
+        if self.lookahead:
+            self.lookahead.load_state_dict(state["lookahead"])
         position = state["position"]
         epochs = [Epoch(**epoch) for epoch in position.pop("epochs")]
         self.position = Position(**position, epochs=epochs)
@@ -265,7 +279,8 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """What must be the same before and after a stop for the whole to be one run."""
         config = dataclasses.asdict(self.config)
-        names = ("epochs", "batch_size", "lr", "seed", "widths", "early_size", "early_share")
+        names = ("epochs", "batch_size", "lr", "seed", "widths", "lookahead")
+        names += ("early_size", "early_share")
         return {"images": self.images} | {name: config[name] for name in names}
 
     def history(self, stopped: bool) -> History:
