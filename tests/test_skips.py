@@ -46,6 +46,53 @@ def test_in_ci_the_same_is_a_failure_that_names_it(outcome, source):
     assert code != 0
     assert "no-such-program is not installed: no reason in CI" in said
     assert "skipped" not in said.splitlines()[-1]
+    assert "not tested" not in said
+
+
+MACHINE = """
+import pytest
+bwrap = pytest.mark.skip(reason="bwrap is not installed: apt install bubblewrap")
+
+@bwrap
+@pytest.mark.parametrize("n", range(3))
+def test_sandbox(n): pass
+
+def test_lint(needs): needs("shellcheck-that-is-not-there")
+
+@bwrap
+def test_other(): pass
+
+def test_good(): pass
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_last_lines_name_what_was_not_tested_and_the_remedy(pytester, monkeypatch, workers):
+    monkeypatch.setenv("CI", "")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(
+        test_tests=MACHINE,
+        test_file="import pytest\npytest.skip('no GPU: buy one', allow_module_level=True)",
+    )
+    said = pytester.runpytest_subprocess("-q", "-p", "xdist", "-n", str(workers)).stdout.str()
+    assert said.splitlines()[-3:] == [
+        "not tested: 4 tests, as bwrap is not installed: apt install bubblewrap",
+        "not tested: 1 file, as no GPU: buy one",
+        "not tested: 1 test, as shellcheck-that-is-not-there is not installed",
+    ]
+
+
+def test_what_ci_installs_is_what_a_learner_is_told_to(outcome, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    said, _ = outcome("def test_it(needs): needs('munged')", ci=False)
+    assert (
+        said.splitlines()[-1] == "not tested: 1 test, as munged is not installed: apt install munge"
+    )
+
+
+def test_with_nothing_missing_there_is_nothing_to_say(outcome):
+    said, _ = outcome("def test_it(): pass", ci=False)
+    assert "not tested" not in said
 
 
 def test_in_ci_hardware_may_be_missing(outcome):
