@@ -51,6 +51,26 @@ def needs() -> Callable[[str], str]:
     return path_of
 
 
+@pytest.fixture(scope="session")
+def horovod_over_mpi(needs) -> None:
+    """The test is skipped where mpirun starts no ranks of Horovod."""
+    from hpml.horovod import state
+
+    needs("mpirun")
+    known = state.read()
+    if known.works and "MPI" not in known.transports:
+        pytest.skip("Horovod was built before MPI was installed: ./hpml horovod builds it anew")
+
+
+@pytest.fixture(scope="session")
+def sandboxed() -> None:
+    """The test is skipped where there can be no sandbox for answers."""
+    from hpml.grading import sandbox
+
+    if why := sandbox.missing():
+        pytest.skip(why)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """For workers: what shares a file's fixture shares a worker, and the longest begin first."""

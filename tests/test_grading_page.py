@@ -42,6 +42,7 @@ def test_the_page_has_every_step():
         assert step in said, step
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_the_commands_do_what_the_page_says(class_):
     """But for sbatch, which takes a cluster, and --merge, which comes after it."""
     for command in commands():

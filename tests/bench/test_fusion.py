@@ -6,8 +6,10 @@ import pytest
 
 from hpml.bench import fusion
 from hpml.errors import UserError
+from hpml.ranks import flavour
 
-pytest.importorskip("horovod", reason="horovod is not installed")
+WHY = flavour.missing("horovod")
+pytestmark = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 
 
 def test_fusion_sends_the_same_bytes_in_fewer_collectives(monkeypatch):

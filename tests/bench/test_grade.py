@@ -10,9 +10,8 @@ from hpml.bench import grade, made_up
 from hpml.cli import bench_grading_command
 from hpml.course import day
 from hpml.errors import UserError
-from hpml.grading import sandbox
 
-needs_sandbox = pytest.mark.skipif(sandbox.missing() is not None, reason=str(sandbox.missing()))
+needs_sandbox = pytest.mark.usefixtures("sandboxed")
 
 
 @needs_sandbox

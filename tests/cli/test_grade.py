@@ -45,7 +45,7 @@ def class_(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def graded(class_, tmp_path_factory):
+def graded(sandboxed, class_, tmp_path_factory):
     out = tmp_path_factory.mktemp("grades") / "out"
     return out, grade(class_, "--out", out, "--jobs", 2, "--seed", 4)
 
@@ -87,6 +87,7 @@ def test_parts_on_several_nodes_are_merged(class_, tmp_path, graded):
     assert (tmp_path / "marks.csv").read_text() == (graded[0] / "marks.csv").read_text()
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_one_record_as_json(class_):
     told = grade(class_ / "ada.ipynb", "--only", "hello_ranks", "--json", "-", "--seed", 4)
     assert told.returncode == 0, told.stderr
@@ -100,6 +101,7 @@ def test_one_record_as_json(class_):
     )
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_a_grader_that_is_killed_leaves_no_process_and_loses_nothing(class_, tmp_path):
     for number in range(3):
         shutil.copy(RIGHT, tmp_path / f"more{number}.ipynb")
@@ -131,6 +133,7 @@ def test_a_grader_that_is_killed_leaves_no_process_and_loses_nothing(class_, tmp
     assert all(path.stat().st_mtime_ns == then for path, then in before.items())
 
 
+@pytest.mark.usefixtures("sandboxed")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -172,6 +175,7 @@ def test_without_a_sandbox_grading_does_not_start_unless_told_to(class_, tmp_pat
     assert "sandbox" in (tmp_path / "out" / "feedback" / "ada.html").read_text()
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_an_ordinary_user_needs_no_rights_for_it(class_, tmp_path, needs):
     ordinary = [needs("unshare"), "--user", "--map-user=1000", "--map-group=1000"]
     command = [sys.executable, "-m", "hpml", "grade", class_ / "ada.ipynb", "--out", tmp_path / "o"]

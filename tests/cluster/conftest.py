@@ -14,6 +14,7 @@ import pytest
 from hpml.cluster import needs
 from hpml.data import synthetic
 from hpml.data.cifar10 import BINARY
+from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
 
@@ -100,9 +101,10 @@ class Cluster:
 
 
 def _here(home: Path) -> Cluster:
-    for program in needs.PACKAGES:
-        if needs.find(program) is None:
-            pytest.skip(f"{program} is not installed")
+    try:
+        needs.need_programs()
+    except UserError as error:
+        pytest.skip(str(error))
     if os.geteuid() != 0:
         pytest.skip("a virtual cluster takes root")
     return Cluster(home)

@@ -5,11 +5,9 @@ import time
 
 import pytest
 
-from hpml.grading import sandbox
-
 pytestmark = [
     pytest.mark.xdist_group("cluster"),
-    pytest.mark.skipif(sandbox.missing() is not None, reason=str(sandbox.missing())),
+    pytest.mark.usefixtures("sandboxed"),
 ]
 
 PATIENCE = 600.0  # seconds

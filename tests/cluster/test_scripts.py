@@ -90,11 +90,11 @@ def test_training_leaves_its_history_and_a_checkpoint(wide, script, asked, ranks
         ("05_srun", [], 4),
     ],
 )
-def test_horovod_trains_whoever_starts_its_ranks(wide, needs, script, asked, ranks):
+def test_horovod_trains_whoever_starts_its_ranks(wide, request, script, asked, ranks):
     if why := flavour.missing("horovod"):
         pytest.skip(why)
     if script == "05_mpirun":
-        needs("mpirun")
+        request.getfixturevalue("horovod_over_mpi")
     job, log = ended(wide, *asked, f"slurm/{script}.slurm", *SHORT.split())
     assert f"{ranks} ranks × 1 thread, cpu" in log
     history = read_history(wide.project() / "build/jobs" / job / "history.json")

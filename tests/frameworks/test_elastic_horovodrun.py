@@ -6,8 +6,10 @@ import psutil
 import pytest
 
 from hpml.frameworks import elastic_horovodrun
+from hpml.ranks import flavour
 
-pytest.importorskip("horovod", reason="horovod is not installed")
+WHY = flavour.missing("horovod")
+pytestmark = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 
 # Four steps of two workers in an epoch, and eight of one
 SHORT = {"HPML_EPOCHS": "8", "HPML_IMAGES": "200", "HPML_BATCH": "25"}

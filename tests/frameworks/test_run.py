@@ -21,6 +21,7 @@ from hpml.frameworks.run import (
     told,
 )
 from hpml.frameworks.task import Clock
+from hpml.ranks import flavour
 
 SCRIPTS = sorted(path.stem for path in running.HERE.glob("*_torch.py"))
 SCRIPTS += sorted(path.stem for path in running.HERE.glob("*_keras.py"))
@@ -167,13 +168,13 @@ def trained(name):
     [
         ("ddp_torch", None),
         ("horovod_torch", "horovod"),
-        ("horovod_keras", "horovod"),
-        ("multi_worker_keras", "tensorflow"),
+        ("horovod_keras", "horovod-tensorflow"),
+        ("multi_worker_keras", None),
     ],
 )
 def test_a_framework_trains_on_two_ranks(name, needs):
-    if needs:
-        pytest.importorskip(needs, reason=f"{needs} is not installed")
+    if needs and (why := flavour.missing(needs)):
+        pytest.skip(why)
     outcome = trained(name)
     assert outcome.ranks == 2
     assert outcome.steps == 40  # 2 epochs of 1000 images, 2 × 25 in a step
@@ -182,7 +183,8 @@ def test_a_framework_trains_on_two_ranks(name, needs):
 
 
 def test_horovod_and_ddp_end_with_the_same_accuracy():
-    pytest.importorskip("horovod", reason="horovod is not installed")
+    if why := flavour.missing("horovod"):
+        pytest.skip(why)
     # Weights differ by rounding: a test image or two may be on the other side.
     assert trained("horovod_torch").accuracy == pytest.approx(
         trained("ddp_torch").accuracy, abs=0.003

@@ -56,9 +56,10 @@ SMALL = sandbox.Limits(
     memory=600 * sandbox.MIB, processes=60, processor=20, wall=30, disk=16 * sandbox.MIB
 )
 
-sandboxed = pytest.mark.skipif(sandbox.missing() is not None, reason=str(sandbox.missing()))
+sandboxed = pytest.mark.usefixtures("sandboxed")
 grouped = pytest.mark.skipif(
-    sandbox.GROUP not in sandbox.layers(), reason="no control groups can be made here"
+    sandbox.missing() is None and sandbox.GROUP not in sandbox.layers(),
+    reason="no control groups can be made here",
 )
 
 

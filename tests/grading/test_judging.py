@@ -56,6 +56,7 @@ RIGHT = solution("hello_ranks")
 HALF = "def hello(numbers):\n    return 0.5\n"
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_right_half_right_stub_and_nothing_in_one_sandbox():
     stub = next(
         answer.source
@@ -86,6 +87,7 @@ def test_right_half_right_stub_and_nothing_in_one_sandbox():
     assert record.complete
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_a_seed_repeats_a_verdict():
     submission = handed_in(global_metrics=solution("global_metrics").replace("+=", "-=", 1))
     first, again, other = (
@@ -95,6 +97,7 @@ def test_a_seed_repeats_a_verdict():
     assert other.seed == 4
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_an_answer_that_kills_what_runs_it_is_wrong_and_costs_no_other():
     kill = f"import os, signal\n{RIGHT}\nos.kill(os.getppid(), signal.SIGKILL)\n"
     record = judged(
@@ -109,6 +112,7 @@ def test_an_answer_that_kills_what_runs_it_is_wrong_and_costs_no_other():
     assert other.status == "passed"
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_an_answer_that_takes_too_much_is_wrong_and_the_next_has_a_new_sandbox():
     hog = f"{RIGHT}\nkept = [bytearray(b'x' * 2**20) for _ in range(3000)]\n"
     record = judged(
@@ -134,6 +138,7 @@ def broken(for_all: bool):
     return examine_badly
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_where_the_course_s_own_solution_fails_too_nobody_is_marked_down():
     record = judged(
         handed_in(hello_ranks=f"mine = 1\n{RIGHT}"), "hello_ranks", examine=broken(True)
@@ -145,6 +150,7 @@ def test_where_the_course_s_own_solution_fails_too_nobody_is_marked_down():
     assert not record.complete
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_where_the_course_s_own_solution_passes_the_fault_is_the_answer_s():
     record = judged(
         handed_in(hello_ranks=f"mine = 1\n{RIGHT}"), "hello_ranks", examine=broken(False)
@@ -173,6 +179,7 @@ def test_without_a_sandbox_every_record_says_so():
     assert (record.unsafe, record.layers) == (True, ())
 
 
+@pytest.mark.usefixtures("sandboxed")
 @pytest.mark.parametrize("text", ["\x1b[2J\x1b[31mPASS", "<script>alert(1)</script>"])
 def test_what_an_answer_prints_and_calls_is_kept_as_it_is(text):
     source = solution("global_metrics").replace("import math", f"import math\nprint({text!r})", 1)

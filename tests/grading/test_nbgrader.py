@@ -13,7 +13,7 @@ import pytest
 from hpml.bench.nbgrader_course import NbgraderCourse
 from hpml.course import day
 from hpml.course.paired import text_of
-from hpml.grading import batch, intake, sandbox
+from hpml.grading import batch, intake
 from hpml.grading.judging import Judge
 
 COURSE = day.load()
@@ -98,7 +98,7 @@ def test_the_gradebook_has_the_ids_and_points_of_the_exercises(school, monkeypat
         assert most == {f"check-{e.id}": e.points for e in MODULE.exercises if e.id in GRADED}
 
 
-@pytest.mark.skipif(sandbox.missing() is not None, reason=str(sandbox.missing()))
+@pytest.mark.usefixtures("sandboxed")
 def test_the_grader_gives_the_same_marks_to_the_same_files(school, tmp_path, monkeypatch):
     assert school.marks() == {"right": (7, 7), "half": (5, 7)}
     submissions = intake.collect([school.submitted], tmp_path)

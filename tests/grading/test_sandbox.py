@@ -22,7 +22,7 @@ SMALL = Limits(memory=900 * MIB, processes=120, processor=30, wall=60, files=256
 
 
 @pytest.fixture(scope="module", params=["forked from a template", "with an import of its own"])
-def box(request):
+def box(sandboxed, request):
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "with an import of its own":
             patch.setattr(rooms, "forks", lambda flavour: False)
@@ -236,6 +236,7 @@ def test_the_server_and_its_supervisors_cannot_be_looked_into(inside):
     assert all(inside(drive))
 
 
+@pytest.mark.usefixtures("sandboxed")
 @pytest.mark.parametrize(
     ("drive", "said"),
     [
@@ -267,6 +268,7 @@ def drive_then_wait(drive):
     return both
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_time_of_processors_and_of_the_clock_is_limited():
     def burn():  # and change a variable, or it would be seen for an endless loop
         total = 0
@@ -308,6 +310,7 @@ def test_the_kernel_limits_the_group_where_it_can():
     assert evidence.values[0][1] < SMALL.processes
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_everything_in_it_ends_with_it():
     def drive():
         if os.fork() == 0:
@@ -341,6 +344,7 @@ def test_no_sandbox_no_grading(monkeypatch):
         rooms.missing.cache_clear()
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_a_sandbox_that_does_not_run_is_missing(monkeypatch):
     rooms.missing.cache_clear()
     monkeypatch.setattr(bubblewrap, "SYSTEM", ())
@@ -351,8 +355,10 @@ def test_a_sandbox_that_does_not_run_is_missing(monkeypatch):
         rooms.missing.cache_clear()
 
 
+@pytest.mark.usefixtures("sandboxed")
 @pytest.mark.skipif(
-    flavour.missing("horovod-tensorflow") is not None, reason="Horovod is not installed"
+    flavour.missing("horovod-tensorflow") is not None,
+    reason=str(flavour.missing("horovod-tensorflow")),
 )
 def test_ranks_talk_through_horovod_inside():
     def through_torch():

@@ -10,6 +10,8 @@ from hpml.checks.verdict import ClaimResult, Verdict
 from hpml.notebook import ranks_magic
 from hpml.ranks import flavour, launch
 
+WHY = flavour.missing("horovod")
+
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory):
@@ -203,7 +205,7 @@ def test_a_claim_that_this_machine_cannot_judge_is_no_error(run, monkeypatch):
     assert "1 cannot be judged here" in out
 
 
-@pytest.mark.skipif(flavour.missing("horovod") is not None, reason="Horovod is not installed")
+@pytest.mark.skipif(WHY is not None, reason=str(WHY))
 @pytest.mark.xdist_group("horovod")
 def test_ranks_talk_through_horovod_where_that_is_asked_for(run):
     out, error = run(

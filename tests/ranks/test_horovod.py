@@ -14,7 +14,7 @@ from hpml.ranks.watch import QUIET
 
 WHY = flavour.missing("horovod")
 pytestmark = [
-    pytest.mark.skipif(WHY is not None, reason=f"Horovod: {WHY}"),
+    pytest.mark.skipif(WHY is not None, reason=str(WHY)),
     pytest.mark.xdist_group("horovod"),  # one warm server
 ]
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -12,7 +12,7 @@ from hpml.ranks import flavour, launch, warm
 
 WHY = flavour.missing("horovod-tensorflow")
 pytestmark = [
-    pytest.mark.skipif(WHY is not None, reason=f"Horovod under TensorFlow: {WHY}"),
+    pytest.mark.skipif(WHY is not None, reason=str(WHY)),
     pytest.mark.xdist_group("horovod"),
 ]
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -1,7 +1,6 @@
 """The training script with Horovod: DDP's weights step for step, and any launcher starts it."""
 
 import os
-import shutil
 import subprocess
 import sys
 
@@ -19,7 +18,7 @@ from hpml.train.totals import Totals
 
 WHY = flavour.missing("horovod")
 pytestmark = [
-    pytest.mark.skipif(WHY is not None, reason=f"Horovod: {WHY}"),
+    pytest.mark.skipif(WHY is not None, reason=str(WHY)),
     pytest.mark.xdist_group("horovod"),
 ]
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -139,8 +138,6 @@ def history_of(launcher: str, folder, *options: str):
         path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
         said = ends(start([*horovodrun, *script], PYTHONPATH=path.rstrip(os.pathsep)))
     elif launcher == "mpirun":
-        if shutil.which("mpirun") is None:
-            pytest.skip("mpirun is not installed")
         mpirun = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-np", "2"]
         said = ends(start([*mpirun, *script]))
     else:
@@ -154,8 +151,10 @@ def history_of(launcher: str, folder, *options: str):
 
 
 @pytest.mark.parametrize("launcher", ["horovodrun", "mpirun", "srun"])
-def test_the_same_script_runs_under_each_launcher(launcher, tmp_path, expected):
+def test_the_same_script_runs_under_each_launcher(launcher, tmp_path, expected, request):
     """horovodrun and mpirun need not be told that it is Horovod; srun's tasks could be DDP's."""
+    if launcher == "mpirun":
+        request.getfixturevalue("horovod_over_mpi")
     options = ["--backend", "horovod"] if launcher == "srun" else []
     history = history_of(launcher, tmp_path, *options)
     found = [history.world_size, history.epochs[0].train_loss, history.epochs[0].test_loss]
