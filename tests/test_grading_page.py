@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hpml.course import day
+from hpml.course import schedule
 from hpml.paths import CHECKOUT
 
 TEXT = (CHECKOUT / "docs" / "grading.md").read_text(encoding="utf-8")
-COURSE = day.load()
+COURSE = schedule.load()
 FAILED_ONE = "./hpml grade submissions"  # a class in which not everybody is right: exit code 1
 
 

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from hpml import paths
 from hpml.answer import exercise_of
 from hpml.checks import find
-from hpml.course import build, day
+from hpml.course import build, schedule
 from hpml.course.committed import faults
 from hpml.course.graded import CHECK
 from hpml.data import synthetic
@@ -22,9 +22,9 @@ from hpml.ranks import flavour
 CELL_TIMEOUT = 600  # seconds
 NOTEBOOK_TIMEOUT = 1200
 HERE = Path(__file__).parent
-DAY = day.load()
+COURSE = schedule.load()
 # Lectures take longest, and more so later in the day: they begin first.
-BACKWARDS = DAY.modules[::-1]
+BACKWARDS = COURSE.modules[::-1]
 MODULES = [pytest.param(module, id=module.id) for module in BACKWARDS]
 EXECUTED = [
     pytest.param(module, getattr(module, kind), id=str(getattr(module, kind).with_suffix("")))
@@ -85,30 +85,32 @@ def _outcome(case: ElementTree.Element) -> tuple[str, str]:
 
 
 def test_what_is_committed_is_what_the_sources_make() -> None:
-    assert [str(finding) for finding in build.check(DAY, DAY.modules)] == []
+    assert [str(finding) for finding in build.check(COURSE, COURSE.modules)] == []
 
 
-def skip_where_it_cannot_run(module: day.Module) -> None:
+def skip_where_it_cannot_run(module: schedule.Module) -> None:
     for exercise in module.exercises:
         if why := flavour.missing(find(exercise.id).needs):
             pytest.skip(why)
 
 
 @pytest.mark.parametrize(("module", "path"), EXECUTED)
-def test_a_notebook_comes_out_as_committed(module: day.Module, path: Path, tmp_path: Path) -> None:
+def test_a_notebook_comes_out_as_committed(
+    module: schedule.Module, path: Path, tmp_path: Path
+) -> None:
     skip_where_it_cannot_run(module)
-    assert faults(nbformat.read(DAY.root / path, as_version=4)) == []
-    outcomes = run_cells(DAY.root / path, tmp_path)
+    assert faults(nbformat.read(COURSE.root / path, as_version=4)) == []
+    outcomes = run_cells(COURSE.root / path, tmp_path)
     assert [message for outcome, message in outcomes if outcome != "passed"] == []
-    assert len(outcomes) == len(code_cells(DAY.root / path))
+    assert len(outcomes) == len(code_cells(COURSE.root / path))
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_an_exercise_fails_at_its_checks_and_nowhere_else(
-    module: day.Module, tmp_path: Path
+    module: schedule.Module, tmp_path: Path
 ) -> None:
     skip_where_it_cannot_run(module)
-    path = DAY.root / module.exercise_notebook
+    path = COURSE.root / module.exercise_notebook
     outcomes = run_cells(path, tmp_path)
     cells = code_cells(path)
     assert len(outcomes) == len(cells)

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from hpml.course import build, day, readme
+from hpml.course import build, readme, schedule
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
@@ -63,12 +63,12 @@ def commands() -> set[str]:
 
 
 def test_the_day_is_that_of_course_toml():
-    assert readme.with_schedule(TEXT, day.load()) == TEXT
+    assert readme.with_schedule(TEXT, schedule.load()) == TEXT
 
 
 def test_a_page_without_the_marks_is_refused():
     with pytest.raises(UserError, match=r"README\.md: the marks"):
-        readme.with_schedule("no marks", day.load())
+        readme.with_schedule("no marks", schedule.load())
 
 
 def test_every_link_and_picture_leads_to_a_file_of_the_repository():
@@ -102,7 +102,7 @@ def test_the_command_does_what_the_page_says(command, tmp_path):
 
 
 def test_build_writes_the_table_and_its_check_notices_an_old_one(tmp_path):
-    course = dataclasses.replace(day.load(), modules=(), root=tmp_path)
+    course = dataclasses.replace(schedule.load(), modules=(), root=tmp_path)
     page = tmp_path / "README.md"
     page.write_text(TEXT)
     (finding,) = build.check(course, ())

@@ -378,7 +378,7 @@ def test_a_kind_of_software_that_there_is_not_is_refused(bash):
 
 
 def test_the_day_lists_exactly_these_jobs():
-    from hpml.course.day import load
+    from hpml.course.schedule import load
 
     listed = [path for module in load().modules for path in module.jobs]
     for_learners = [job for job in JOBS if job != GRADING]

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from hpml.bench import grade, made_up
 from hpml.cli import bench_grading_command
-from hpml.course import day
+from hpml.course import schedule
 from hpml.errors import UserError
 
 needs_sandbox = pytest.mark.usefixtures("sandboxed")
@@ -33,7 +33,7 @@ def test_it_grades_the_same_files_with_nbgrader_and_with_more_and_more_workers(t
 
 @needs_sandbox
 def test_a_small_class_is_graded_as_its_people_deserve(tmp_path):
-    rows, made_of = grade._class(12, day.load(), 2, tmp_path, print)
+    rows, made_of = grade._class(12, schedule.load(), 2, tmp_path, print)
     by_name = {row.name.removeprefix("a class of 12: "): row for row in rows}
     assert "4 right, 4 wrong, 2 hostile, 1 empty, 1 broken" in made_of
     for what in ("could not be graded", "more points than earned", "fewer points than earned"):

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from hpml.bench import made_up
-from hpml.course import day
+from hpml.course import schedule
 from hpml.grading import intake
 from hpml.paths import CHECKOUT
 
-COURSE = day.load()
+COURSE = schedule.load()
 
 
 @pytest.fixture(scope="module")

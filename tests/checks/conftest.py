@@ -9,7 +9,7 @@ import pytest
 
 from hpml.checks.contract import Check, Run
 from hpml.checks.run_check import _play
-from hpml.course import day, wrong_answers
+from hpml.course import schedule, wrong_answers
 from hpml.ranks import flavour
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
@@ -17,7 +17,7 @@ from hpml.ranks.evidence import Call, Evidence, RankEvidence
 @pytest.fixture(scope="session")
 def solution() -> Callable[[str], str]:
     """`solution("ddp")` is the source of the right answer, as the solution notebook has it."""
-    return partial(wrong_answers.solution, day.load())
+    return partial(wrong_answers.solution, schedule.load())
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpml.course import day
+from hpml.course import schedule
 from hpml.grading import sandbox
 from hpml.grading.record import read_folder
 from hpml.paths import CHECKOUT
 
-COURSE = day.load()
+COURSE = schedule.load()
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT / "src"), "COLUMNS": "160"}
 RIGHT = CHECKOUT / COURSE.module("00").solution
 STUB = CHECKOUT / COURSE.module("00").exercise_notebook

@@ -15,7 +15,7 @@ import pytest
 
 from hpml import cli
 from hpml.checks.verdict import ClaimResult, Verdict
-from hpml.course import day, progress
+from hpml.course import progress, schedule
 
 RIGHT = """\
 # %%
@@ -70,8 +70,8 @@ def test_a_right_answer_is_told_recorded_and_listed(hpml, tmp_path: Path) -> Non
     assert "Module 00, Your machine, is done: 13 points." in checked.stdout
     listed = hpml("list").stdout
     (line,) = [line for line in listed.splitlines() if "hello_ranks" in line]
-    assert line.split() == ["✓", "hello_ranks", "2", "of", "2", "points"]
-    assert f"\n13 of {day.load().points} points" in listed
+    assert line.split() == ["✓", "hello_ranks", "2", "of", "2", "points", "5", "min,", "core"]
+    assert f"\n13 of {schedule.load().points} points" in listed
 
 
 def test_a_wrong_answer_fails_and_the_hints_follow_it(hpml, tmp_path: Path) -> None:

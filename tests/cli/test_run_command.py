@@ -18,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from hpml import data, doctor
 from hpml.cli import main
-from hpml.course import day
+from hpml.course import schedule
 from hpml.doctor import Fact
 
 COURSE = """
@@ -30,11 +30,7 @@ name = "rings"
 title = "Rings"
 slot = "09:00"
 asks = "Why?"
-notebook = "notebooks/03_rings.ipynb"
-solution = "solutions/03_rings.ipynb"
-exercise_notebook = "exercises/03_rings.ipynb"
 exercises = []
-jobs = []
 """
 
 
@@ -48,8 +44,8 @@ def small_day(tmp_path: Path, monkeypatch):
             notebook = new_notebook(cells=[new_code_cell(code)])
             nbformat.write(notebook, tmp_path / folder / "03_rings.ipynb")
         (tmp_path / "course.toml").write_text(COURSE)
-        load = day.load
-        monkeypatch.setattr(day, "load", lambda: load(tmp_path / "course.toml"))
+        load = schedule.load
+        monkeypatch.setattr(schedule, "load", lambda: load(tmp_path / "course.toml"))
         found = SimpleNamespace(
             folder=tmp_path, synthetic=True, describe=lambda: "SYNTHETIC images, from here"
         )

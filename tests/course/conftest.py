@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpml.course import build, day, release
+from hpml.course import build, release, schedule
 
 COURSE = """
 title = "A day"
@@ -16,11 +16,7 @@ name = "rings"
 title = "Rings"
 slot = "09:00"
 asks = "Why?"
-notebook = "notebooks/03_rings.ipynb"
-solution = "solutions/03_rings.ipynb"
-exercise_notebook = "exercises/03_rings.ipynb"
-exercises = [{ id = "ring", points = 4 }, { id = "tree", points = 3 }]
-jobs = []
+exercises = [{ id = "ring", minutes = 10 }, { id = "tree", minutes = 10 }]
 """
 
 LECTURE = """\
@@ -106,15 +102,24 @@ def load_ipython_extension(shell):
 """
 
 
-def lay_out(root: Path) -> day.Day:
+def write_checks(root: Path, **points: int) -> None:
+    """Files to read from what the exercises are worth: a check is not needed for more here."""
+    folder = root / "src/hpml/checks/m03_rings"
+    folder.mkdir(parents=True)
+    for exercise, worth in points.items():
+        (folder / f"{exercise}.py").write_text(f'Claim("it holds", {worth}, None)\n')
+
+
+def lay_out(root: Path) -> schedule.Course:
     for folder in ("notebooks", "solutions", "exercises"):
         (root / folder).mkdir()
     (root / "course.toml").write_text(COURSE)
+    write_checks(root, ring=4, tree=3)
     (root / "notebooks/03_rings.py").write_text(LECTURE)
     (root / "solutions/03_rings.py").write_text(SOLUTION)
     (root / "solutions/hpml_stand_in").mkdir()
     (root / "solutions/hpml_stand_in/__init__.py").write_text(STAND_IN)
-    return day.load(root / "course.toml")
+    return schedule.load(root / "course.toml")
 
 
 @pytest.fixture(scope="session")
@@ -128,14 +133,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def course(built: Path, tmp_path: Path) -> day.Day:
+def course(built: Path, tmp_path: Path) -> schedule.Course:
     """A built course of the test's own."""
     shutil.copytree(built, tmp_path / "course")
-    return day.load(tmp_path / "course" / "course.toml")
+    return schedule.load(tmp_path / "course" / "course.toml")
 
 
 @pytest.fixture
-def unbuilt(tmp_path: Path) -> day.Day:
+def unbuilt(tmp_path: Path) -> schedule.Course:
     """A course with nothing but its sources."""
     (tmp_path / "unbuilt").mkdir()
     return lay_out(tmp_path / "unbuilt")
@@ -144,7 +149,7 @@ def unbuilt(tmp_path: Path) -> day.Day:
 @pytest.fixture(scope="session")
 def made() -> dict[str, release.File]:
     """The files of a release of the course."""
-    return release.files(day.load())
+    return release.files(schedule.load())
 
 
 @pytest.fixture(scope="session")

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from hpml.course import build, day
-from hpml.course.day import Day
+from hpml.course import build, schedule
 from hpml.course.paired import read_script
+from hpml.course.schedule import Course
 
 LECTURE = "notebooks/03_rings.ipynb"
 SOLUTION = "solutions/03_rings.ipynb"
 EXERCISE = "exercises/03_rings.ipynb"
 
 
-def content(day: Day, path: str) -> dict[str, Any]:
-    return json.loads((day.root / path).read_text())
+def content(course: Course, path: str) -> dict[str, Any]:
+    return json.loads((course.root / path).read_text())
 
 
-def cells(day: Day, path: str) -> dict[str, dict[str, Any]]:
-    return {cell["id"]: cell for cell in content(day, path)["cells"]}
+def cells(course: Course, path: str) -> dict[str, dict[str, Any]]:
+    return {cell["id"]: cell for cell in content(course, path)["cells"]}
 
 
 def source(cell: dict[str, Any]) -> str:
@@ -35,7 +35,7 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in paths}
 
 
-def test_a_second_build_elsewhere_makes_the_same_bytes(built: Path, unbuilt: Day) -> None:
+def test_a_second_build_elsewhere_makes_the_same_bytes(built: Path, unbuilt: Course) -> None:
     assert build.build(unbuilt, unbuilt.modules) == []
     again = files(unbuilt.root)
     varying = "application/none"
@@ -50,12 +50,12 @@ def test_a_second_build_elsewhere_makes_the_same_bytes(built: Path, unbuilt: Day
     assert str(unbuilt.root) not in "".join(text.decode() for text in again.values())
 
 
-def test_sources_are_left_alone(built: Path, unbuilt: Day) -> None:
+def test_sources_are_left_alone(built: Path, unbuilt: Course) -> None:
     for path in ("notebooks/03_rings.py", "solutions/03_rings.py"):
         assert (built / path).read_bytes() == (unbuilt.root / path).read_bytes()
 
 
-def test_outputs_are_kept_and_counted(course: Day) -> None:
+def test_outputs_are_kept_and_counted(course: Course) -> None:
     code = [cell for cell in content(course, LECTURE)["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in code] == [1, 2, 3]
     assert "image/png" in code[0]["outputs"][0]["data"]
@@ -63,7 +63,7 @@ def test_outputs_are_kept_and_counted(course: Day) -> None:
     assert all(set(cell["metadata"]) <= {"tags"} for cell in code)
 
 
-def test_a_solution_has_what_nbgrader_wants_to_know(course: Day) -> None:
+def test_a_solution_has_what_nbgrader_wants_to_know(course: Course) -> None:
     solution = cells(course, SOLUTION)
     answer = solution["answer-ring"]["metadata"]["nbgrader"]
     check = solution["check-tree"]["metadata"]["nbgrader"]
@@ -72,7 +72,7 @@ def test_a_solution_has_what_nbgrader_wants_to_know(course: Day) -> None:
     assert check == flags | {"grade_id": "check-tree", "grade": True, "locked": True, "points": 3}
 
 
-def test_an_exercise_has_stubs_where_the_solution_has_answers(course: Day) -> None:
+def test_an_exercise_has_stubs_where_the_solution_has_answers(course: Course) -> None:
     solution, exercise = cells(course, SOLUTION), cells(course, EXERCISE)
     assert list(solution) == list(exercise)
     differing = [key for key in solution if source(solution[key]) != source(exercise[key])]
@@ -83,7 +83,7 @@ def test_an_exercise_has_stubs_where_the_solution_has_answers(course: Day) -> No
     )
 
 
-def test_an_exercise_has_no_outputs_and_is_locked_where_it_explains(course: Day) -> None:
+def test_an_exercise_has_no_outputs_and_is_locked_where_it_explains(course: Course) -> None:
     exercise = cells(course, EXERCISE)
     code = [cell for cell in exercise.values() if cell["cell_type"] == "code"]
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
@@ -96,7 +96,7 @@ def test_an_exercise_has_no_outputs_and_is_locked_where_it_explains(course: Day)
         assert own or len(meta["nbgrader"]["checksum"]) == 32
 
 
-def test_the_exercise_script_reads_back_as_the_notebook(course: Day) -> None:
+def test_the_exercise_script_reads_back_as_the_notebook(course: Course) -> None:
     script = read_script(course.root / "exercises/03_rings.py")
     assert [cell.source for cell in script.cells] == [
         source(cell) for cell in content(course, EXERCISE)["cells"]
@@ -107,34 +107,34 @@ def test_the_exercise_script_reads_back_as_the_notebook(course: Day) -> None:
     compile(text, "exercise", "exec")
 
 
-def test_everything_built_is_as_it_should_be(course: Day) -> None:
+def test_everything_built_is_as_it_should_be(course: Course) -> None:
     assert build.check(course, course.modules) == []
 
 
-def edit(path: str, change: Callable[[dict[str, Any]], None]) -> Callable[[Day], None]:
-    def apply(day: Day) -> None:
-        notebook = content(day, path)
+def edit(path: str, change: Callable[[dict[str, Any]], None]) -> Callable[[Course], None]:
+    def apply(course: Course) -> None:
+        notebook = content(course, path)
         change(notebook)
-        (day.root / path).write_text(json.dumps(notebook, indent=1, sort_keys=True) + "\n")
+        (course.root / path).write_text(json.dumps(notebook, indent=1, sort_keys=True) + "\n")
 
     return apply
 
 
-def replace(path: str, old: str, new: str) -> Callable[[Day], None]:
-    def apply(day: Day) -> None:
-        text = (day.root / path).read_text()
+def replace(path: str, old: str, new: str) -> Callable[[Course], None]:
+    def apply(course: Course) -> None:
+        text = (course.root / path).read_text()
         assert text.count(old) >= 1
-        (day.root / path).write_text(text.replace(old, new, 1))
+        (course.root / path).write_text(text.replace(old, new, 1))
 
     return apply
 
 
-def remove(path: str) -> Callable[[Day], None]:
-    return lambda day: (day.root / path).unlink()
+def remove(path: str) -> Callable[[Course], None]:
+    return lambda course: (course.root / path).unlink()
 
 
-def stranger(day: Day) -> None:
-    (day.root / "solutions/04_new.py").write_text("")
+def stranger(course: Course) -> None:
+    (course.root / "solutions/04_new.py").write_text("")
 
 
 def code_cell(number: int, **fields: Any) -> Callable[[dict[str, Any]], None]:
@@ -167,7 +167,7 @@ BIG = {"output_type": "stream", "name": "stdout", "text": ["x" * 2_000_001]}
         (replace("notebooks/03_rings.py", "6 * 7", "6 * 8"), LECTURE, "source of cell 3 differs"),
         (replace("notebooks/03_rings.py", "goes", "went"), LECTURE, "source of cell 1 differs"),
         (replace("solutions/03_rings.py", "start = 1", "start = 0"), EXERCISE, "not what"),
-        (replace("course.toml", "points = 4", "points = 5"), SOLUTION, "metadata of cell 5"),
+        (replace("src/hpml/checks/m03_rings/ring.py", "4", "5"), SOLUTION, "metadata of cell 5"),
         (remove(EXERCISE), EXERCISE, "missing: run ./hpml build"),
         (remove(LECTURE), LECTURE, "missing: run ./hpml build"),
         (remove("notebooks/03_rings.py"), "notebooks/03_rings.py", "missing"),
@@ -176,16 +176,16 @@ BIG = {"output_type": "stream", "name": "stdout", "text": ["x" * 2_000_001]}
     ],
 )  # fmt: skip
 def test_check_names_what_is_not_as_it_would_be_made(
-    course: Day, damage: Callable[[Day], None], file: str, says: str
+    course: Course, damage: Callable[[Course], None], file: str, says: str
 ) -> None:
     damage(course)
-    changed = day.load(course.root / "course.toml")
+    changed = schedule.load(course.root / "course.toml")
     found = [f for f in build.check(changed, changed.modules) if str(f.file) == file]
     assert any(re.search(says, finding.what) for finding in found), found
 
 
 @pytest.mark.parametrize("skip", ['# %% tags=["nbval-skip"]\n6 * 7', "# %%\n# NBVAL_SKIP\n6 * 7"])
-def test_a_cell_that_would_be_skipped_is_found(unbuilt: Day, skip: str) -> None:
+def test_a_cell_that_would_be_skipped_is_found(unbuilt: Course, skip: str) -> None:
     replace("notebooks/03_rings.py", "# %%\n6 * 7", skip)(unbuilt)
     found = build.build(unbuilt, unbuilt.modules)
     assert [str(finding) for finding in found] == [f"{LECTURE}: cell 3 is marked to be skipped"]
@@ -200,7 +200,7 @@ def test_a_cell_that_would_be_skipped_is_found(unbuilt: Day, skip: str) -> None:
     ],
 )
 def test_a_failing_cell_is_named_and_its_notebook_left_as_it_was(
-    course: Day, line: str, timeout: float, says: str
+    course: Course, line: str, timeout: float, says: str
 ) -> None:
     before = (course.root / LECTURE).read_bytes()
     replace("notebooks/03_rings.py", "6 * 7", f"0\n{line}" if "import" in line else line)(course)
@@ -210,14 +210,14 @@ def test_a_failing_cell_is_named_and_its_notebook_left_as_it_was(
     assert (course.root / LECTURE).read_bytes() == before
 
 
-def test_an_expected_error_is_no_failure(unbuilt: Day) -> None:
+def test_an_expected_error_is_no_failure(unbuilt: Course) -> None:
     tagged = '# %% tags=["raises-exception"]\n1 / 0'
     replace("notebooks/03_rings.py", "# %%\n6 * 7", tagged)(unbuilt)
     found = build.build(unbuilt, unbuilt.modules)
     assert found == []
 
 
-def test_outputs_can_be_kept_when_only_words_change(course: Day) -> None:
+def test_outputs_can_be_kept_when_only_words_change(course: Course) -> None:
     said: list[str] = []
     process = cells(course, LECTURE)
     replace("notebooks/03_rings.py", "What goes round?", "What comes round?")(course)
@@ -227,13 +227,13 @@ def test_outputs_can_be_kept_when_only_words_change(course: Day) -> None:
     assert kept == list(process.values())[-1]
 
 
-def test_outputs_of_changed_cells_are_not_kept(course: Day) -> None:
+def test_outputs_of_changed_cells_are_not_kept(course: Course) -> None:
     replace("notebooks/03_rings.py", "6 * 7", "6 * 8")(course)
     assert build.build(course, course.modules, keep_outputs=True) == []
     assert "48" in (course.root / LECTURE).read_text()
 
 
-def test_a_build_tells_each_cell(unbuilt: Day) -> None:
+def test_a_build_tells_each_cell(unbuilt: Course) -> None:
     said: list[str] = []
     build.build(unbuilt, unbuilt.modules, say=said.append)
     assert [line.split()[1] for line in said if line.startswith(LECTURE + " ")] == [
@@ -257,7 +257,7 @@ def test_a_build_tells_each_cell(unbuilt: Day) -> None:
         ('print("try', '### BEGIN SOLUTION\nprint("try', "nbgrader: no end solution"),
     ],
 )
-def test_a_mistake_in_a_solution_is_named(course: Day, old: str, new: str, says: str) -> None:
+def test_a_mistake_in_a_solution_is_named(course: Course, old: str, new: str, says: str) -> None:
     replace("solutions/03_rings.py", old, new)(course)
     found = [str(finding) for finding in build.check(course, course.modules)]
     assert any(finding.startswith("exercises/") and says in finding for finding in found), found

@@ -13,7 +13,7 @@ import pytest
 from hpml.checks import judge
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.verdict import Verdict
-from hpml.course import day
+from hpml.course import schedule
 from hpml.course.prove import Row, prove, record
 from hpml.errors import UserError
 from hpml.ranks import flavour
@@ -29,11 +29,7 @@ name = "rings"
 title = "Rings"
 slot = "09:00"
 asks = "Why?"
-notebook = "notebooks/03_rings.ipynb"
-solution = "solutions/03_rings.ipynb"
-exercise_notebook = "exercises/03_rings.ipynb"
-exercises = [{ id = "total", points = 3 }]
-jobs = []
+exercises = [{ id = "total", minutes = 10 }]
 """
 
 SOLUTION = """\
@@ -149,6 +145,9 @@ class Course:
         self.root, self.check, self.ids = root, GOOD, ("total",)
         self.wrong = root / "tests/checks/m03_rings/wrong_total.toml"
         (root / "course.toml").write_text(COURSE)
+        self.claims = root / "src/hpml/checks/m03_rings/total.py"
+        self.claims.parent.mkdir(parents=True)
+        self.claims.write_text("Claim('type', 1, f)\nClaim('sum', 2, f)\n")
         for folder, text in (("solutions", SOLUTION), ("exercises", STUB)):
             (root / folder).mkdir()
             (root / folder / "03_rings.py").write_text(text)
@@ -166,7 +165,7 @@ class Course:
                 raise UserError(f"no exercise has the id {exercise!r}")
             return self.check
 
-        course = day.load(self.root / "course.toml")
+        course = schedule.load(self.root / "course.toml")
         return prove(course, exercises, find=find, judge=judge_once, ids=self.ids)
 
 
@@ -251,7 +250,7 @@ def no_hints(**without: str) -> dict[str, str]:
         (lambda course: course.wrong.write_text(WRONG[: WRONG.index("[leaves]")]), "check",
          "tests/checks/m03_rings/wrong_total.toml has 2 wrong answers, expected at least 4"),
         (lambda course: course.wrong.unlink(), "check", "has 0 wrong answers"),
-        (check(claims=GOOD.claims[:1]), "check", "worth 1 points, course.toml has 3"),
+        (check(claims=GOOD.claims[:1]), "check", "worth 1 points, its file reads as 3"),
         (check(claims=GOOD.claims + GOOD.claims[:1]), "check", "two of its claims have one name"),
         (check(claims=()), "check", "no claims"),
         (check(claims=(*GOOD.claims[:1], replace(GOOD.claims[1], points=0))), "check", "no points"),
@@ -321,7 +320,7 @@ def test_what_takes_a_horovod_that_is_not_there_is_told_and_not_proved(
 def test_rows_are_told_in_order(course: Course) -> None:
     told: list[Row] = []
     rows = prove(
-        day.load(course.root / "course.toml"),
+        schedule.load(course.root / "course.toml"),
         find=lambda exercise: course.check,
         judge=judge_once,
         on_row=told.append,
@@ -349,7 +348,7 @@ new = 'return 0 if dist.get_world_size() == 3 else tensor.item()'
         return judge(check, source, worlds=worlds)
 
     rows = prove(
-        day.load(course.root / "course.toml"),
+        schedule.load(course.root / "course.toml"),
         find=lambda exercise: course.check,
         judge=watching,
         workers=1,

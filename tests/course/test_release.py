@@ -16,15 +16,15 @@ import pytest
 
 from hpml import cli
 from hpml.answer import read
-from hpml.course import day, report
+from hpml.course import report, schedule
 from hpml.course.release import File, files, write
 from hpml.course.run import DataUsed, plan
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
-DAY = day.load()
-POINTS = sum(exercise.points for module in DAY.modules for exercise in module.exercises)
-EXERCISES = [exercise.id for module in DAY.modules for exercise in module.exercises]
+COURSE = schedule.load()
+POINTS = sum(exercise.points for module in COURSE.modules for exercise in module.exercises)
+EXERCISES = [exercise.id for module in COURSE.modules for exercise in module.exercises]
 SHORT = 25  # characters; of a shorter line nobody learns a solution
 
 # Lines of solutions that lectures, job scripts or the library show as well, each seen to be no part
@@ -53,9 +53,9 @@ ON_PURPOSE = {
 def solution_lines() -> dict[str, set[str]]:
     """By exercise, the lines of its solution that its stub does not have."""
     lines: dict[str, set[str]] = {}
-    for module in DAY.modules:
-        stubs = (DAY.root / module.exercise_notebook).with_suffix(".py").read_text()
-        for answer in read((DAY.root / module.solution).with_suffix(".py")):
+    for module in COURSE.modules:
+        stubs = (COURSE.root / module.exercise_notebook).with_suffix(".py").read_text()
+        for answer in read((COURSE.root / module.solution).with_suffix(".py")):
             parts = re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", answer.source, re.S)
             found = {line.strip() for part in parts for line in part.splitlines()}
             lines[answer.exercise] = {
@@ -139,8 +139,8 @@ def test_the_archive_and_the_folder_are_what_was_made(made, released):
 
 @pytest.mark.parametrize("ending", [".ipynb", ".py"])
 def test_a_solution_that_is_copied_in_would_be_noticed(ending):
-    for module in DAY.modules:
-        path = (DAY.root / module.solution).with_suffix(ending)
+    for module in COURSE.modules:
+        path = (COURSE.root / module.solution).with_suffix(ending)
         found = given_away({f"notebooks/mine{ending}": path.read_bytes()})
         expected = {exercise.id for exercise in module.exercises} - {"hello_ranks"}
         assert set(found) == expected
@@ -177,13 +177,13 @@ def test_what_was_tried_out_in_the_checkout_does_not_go_along(made, tmp_path):
     (root / "exercises" / "06_torch_distributed.ipynb").write_bytes(solved)
     for name in ("exercises/mine.py", "slurm/slurm-7.out", "src/hpml/ddp.py.orig", "notes.md"):
         (root / name).write_bytes(solved)
-    assert files(day.load(root / "course.toml")) == made
+    assert files(schedule.load(root / "course.toml")) == made
 
 
 def test_a_release_is_the_same_every_time(made, tmp_path):
     first = write(made, tmp_path / "first")[1].read_bytes()
     os.utime(CHECKOUT / "README.md")
-    assert write(files(DAY), tmp_path / "second")[1].read_bytes() == first
+    assert write(files(COURSE), tmp_path / "second")[1].read_bytes() == first
 
 
 def test_a_release_takes_the_place_of_an_earlier_one_and_of_nothing_else(made, tmp_path):
@@ -206,7 +206,7 @@ def test_a_release_takes_the_place_of_an_earlier_one_and_of_nothing_else(made, t
 def test_a_file_that_is_missing_is_said(tmp_path):
     shutil.copy(CHECKOUT / "course.toml", tmp_path)
     with pytest.raises(UserError, match=r"\.gitignore: No such file.*restore it from the repo"):
-        files(day.load(tmp_path / "course.toml"))
+        files(schedule.load(tmp_path / "course.toml"))
 
 
 def test_nothing_in_it_imports_what_was_left_out(made):
@@ -267,7 +267,7 @@ def test_its_commands_work_without_the_rest_of_the_project(released, tmp_path):
         "check", "exercises/00_your_machine.ipynb", code=1
     )
     answer = tmp_path / "right.py"
-    solution = DAY.root / "solutions/00_your_machine.py"
+    solution = COURSE.root / "solutions/00_your_machine.py"
     (right,) = [each for each in read(solution) if each.exercise == "hello_ranks"]
     answer.write_text(f"# %%\n# {right.source}")
     assert "2 of 2" in said("check", str(answer))
@@ -285,8 +285,10 @@ def test_its_commands_work_without_the_rest_of_the_project(released, tmp_path):
 
 
 def test_a_run_in_it_is_of_the_lectures_and_can_be_all_well(released, tmp_path):
-    planned = plan(day.load(released / "course.toml"), (), DataUsed(tmp_path, "images", False))
-    assert [set(module.notebooks) for module in planned.modules] == [{"lecture"}] * len(DAY.modules)
+    planned = plan(schedule.load(released / "course.toml"), (), DataUsed(tmp_path, "images", False))
+    assert [set(module.notebooks) for module in planned.modules] == [{"lecture"}] * len(
+        COURSE.modules
+    )
     for notebook in planned.notebooks:
         for cell in notebook.cells:
             cell.status = "ran"
@@ -296,7 +298,7 @@ def test_a_run_in_it_is_of_the_lectures_and_can_be_all_well(released, tmp_path):
     page = front.read_text()
     assert "not in a release" in page
     pages = sorted(tmp_path.glob("*.html"))
-    assert len(pages) == 1 + len(DAY.modules)
+    assert len(pages) == 1 + len(COURSE.modules)
     linked = {link for each in pages for link in re.findall(r'href="(\w+\.html)', each.read_text())}
     assert linked == {each.name for each in pages}
     planned.notebooks[0].cells[0].status = "failed"

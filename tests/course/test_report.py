@@ -10,9 +10,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from hpml.checks.verdict import ClaimResult, Verdict
-from hpml.course import day, report
+from hpml.course import report, schedule
 from hpml.course.page import sanitized
-from hpml.course.run import DataUsed, DayRun, plan
+from hpml.course.run import CourseRun, DataUsed, plan
 from hpml.doctor import Fact
 from hpml.publish import RESULT, SKIP, VERDICT
 
@@ -25,22 +25,14 @@ name = "rings"
 title = "Rings & trees"
 slot = "09:00"
 asks = "Who adds up?"
-notebook = "notebooks/03_rings.ipynb"
-solution = "solutions/03_rings.ipynb"
-exercise_notebook = "exercises/03_rings.ipynb"
-exercises = [{ id = "ring", points = 4 }, { id = "tree", points = 3 }]
-jobs = []
+exercises = [{ id = "ring", minutes = 10 }, { id = "tree", minutes = 10 }]
 [[module]]
 id = "04"
 name = "meshes"
 title = "Meshes"
 slot = "10:00"
 asks = "Which axis?"
-notebook = "notebooks/04_meshes.ipynb"
-solution = "solutions/04_meshes.ipynb"
-exercise_notebook = "exercises/04_meshes.ipynb"
 exercises = []
-jobs = []
 """
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n not much of a picture").decode()
 FACTS = (
@@ -95,16 +87,20 @@ def made(tmp_path: Path):
 
     def make(
         lecture=(), solution=(), modules=("03",), synthetic=False, change=lambda run: None
-    ) -> tuple[DayRun, Elements, dict[str, str]]:
+    ) -> tuple[CourseRun, Elements, dict[str, str]]:
         for folder, cells in (("notebooks", lecture), ("solutions", solution)):
             (tmp_path / folder).mkdir()
             for name in ("03_rings", "04_meshes"):
                 mine = cells if name == "03_rings" else []
                 nbformat.write(new_notebook(cells=list(mine)), tmp_path / folder / f"{name}.ipynb")
         (tmp_path / "course.toml").write_text(COURSE)
+        checks = tmp_path / "src/hpml/checks/m03_rings"
+        checks.mkdir(parents=True)
+        (checks / "ring.py").write_text("Claim('it adds', 4, f)\n")
+        (checks / "tree.py").write_text("Claim('it adds', 3, f)\n")
         words = "SYNTHETIC images (generated)" if synthetic else "real CIFAR-10, from /data"
         data = DataUsed(tmp_path, words, synthetic)
-        run = plan(day.load(tmp_path / "course.toml"), modules, data)
+        run = plan(schedule.load(tmp_path / "course.toml"), modules, data)
         for module in run.modules:
             for kind, notebook in module.notebooks.items():
                 notebook.seconds = 75.0
@@ -206,7 +202,7 @@ def test_real_data_is_not_called_synthetic(made):
 
 
 def test_a_failure_is_on_the_front_page_with_its_error_and_a_link_to_its_cell(made):
-    def fail(run: DayRun) -> None:
+    def fail(run: CourseRun) -> None:
         cells = run.modules[0].notebooks["lecture"].cells
         cells[0].status, cells[0].error = "failed", "ValueError: <bad>"
         cells[1].status = "not run"
@@ -224,7 +220,7 @@ def test_a_failure_is_on_the_front_page_with_its_error_and_a_link_to_its_cell(ma
 
 
 def test_where_the_last_cell_failed_nothing_is_said_of_cells_after_it(made):
-    def fail(run: DayRun) -> None:
+    def fail(run: CourseRun) -> None:
         cell = run.modules[0].notebooks["lecture"].cells[0]
         cell.status, cell.error = "failed", "ValueError: bad"
 
@@ -234,7 +230,7 @@ def test_where_the_last_cell_failed_nothing_is_said_of_cells_after_it(made):
 
 
 def test_a_kernel_that_never_came_up_is_reported_with_its_last_words(made):
-    def fail(run: DayRun) -> None:
+    def fail(run: CourseRun) -> None:
         notebook = run.modules[0].notebooks["lecture"]
         notebook.error, notebook.kernel_log = "the kernel did not start", "no module <x>"
         notebook.cells[0].status = "not run"
@@ -245,7 +241,7 @@ def test_a_kernel_that_never_came_up_is_reported_with_its_last_words(made):
 
 
 def test_an_interrupted_run_says_so(made):
-    def interrupt(run: DayRun) -> None:
+    def interrupt(run: CourseRun) -> None:
         run.interrupted = True
         run.modules[0].notebooks["solution"].cells[0].status = "not run"
         run.modules[0].notebooks["solution"].seconds = 0.0
@@ -313,7 +309,7 @@ def test_hostile_streams_errors_titles_and_prose_are_text(made):
         ],
     )
 
-    def fail(run: DayRun) -> None:
+    def fail(run: CourseRun) -> None:
         failed = run.modules[0].notebooks["lecture"].cells[0]
         failed.status, failed.error = "failed", bad
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpml.course import day, wrong_answers
+from hpml.course import schedule, wrong_answers
 from hpml.errors import UserError
 
 COURSE = """
@@ -16,11 +16,7 @@ name = "rings"
 title = "Rings"
 slot = "09:00"
 asks = "Why?"
-notebook = "notebooks/03_rings.ipynb"
-solution = "solutions/03_rings.ipynb"
-exercise_notebook = "exercises/03_rings.ipynb"
-exercises = [{ id = "ring", points = 4 }]
-jobs = []
+exercises = [{ id = "ring", minutes = 10 }]
 """
 
 SOLUTION = """\
@@ -45,38 +41,38 @@ new = '2 * sum(values)'
 
 
 @pytest.fixture
-def course(tmp_path: Path) -> day.Day:
+def course(tmp_path: Path) -> schedule.Course:
     (tmp_path / "course.toml").write_text(COURSE)
     (tmp_path / "solutions").mkdir()
     (tmp_path / "solutions/03_rings.py").write_text(SOLUTION)
     (tmp_path / "tests/checks/m03_rings").mkdir(parents=True)
-    return day.load(tmp_path / "course.toml")
+    return schedule.load(tmp_path / "course.toml")
 
 
-def read(course: day.Day, text: str) -> tuple[wrong_answers.WrongAnswer, ...]:
+def read(course: schedule.Course, text: str) -> tuple[wrong_answers.WrongAnswer, ...]:
     (course.root / "tests/checks/m03_rings/wrong_ring.toml").write_text(text)
     return wrong_answers.read(course, "ring")
 
 
-def made(course: day.Day, text: str) -> str:
+def made(course: schedule.Course, text: str) -> str:
     (wrong,) = read(course, text)
     return wrong.answer(wrong_answers.solution(course, "ring"))
 
 
-def test_the_edited_solution_is_what_a_learner_could_have_written(course: day.Day) -> None:
+def test_the_edited_solution_is_what_a_learner_could_have_written(course: schedule.Course) -> None:
     assert made(course, TABLE) == (
         "%%answer ring\ndef ring(values: list[int]) -> int:\n"
         "    total = 2 * sum(values)\n    return total\n"
     )
 
 
-def test_a_table_names_hint_and_fault_and_the_rest_has_defaults(course: day.Day) -> None:
+def test_a_table_names_hint_and_fault_and_the_rest_has_defaults(course: schedule.Course) -> None:
     (wrong,) = read(course, TABLE)
     assert (wrong.name, wrong.wrong) == ("doubled", "counts all values twice")
     assert (wrong.hint, wrong.claim, wrong.needs, wrong.world) == ("sum", "", "", 2)
 
 
-def test_several_edits_are_made_at_once(course: day.Day) -> None:
+def test_several_edits_are_made_at_once(course: schedule.Course) -> None:
     """An old text is looked for in the solution, not in what the edit before has made."""
     text = TABLE.replace("old = 'sum(values)'\nnew = '2 * sum(values)'", "") + "".join(
         f"[[doubled.edits]]\nold = '{old}'\nnew = '{new}'\n"
@@ -85,12 +81,12 @@ def test_several_edits_are_made_at_once(course: day.Day) -> None:
     assert made(course, text).endswith("    sum = total\n    return sum\n")
 
 
-def test_a_whole_source_stands_for_itself(course: day.Day) -> None:
+def test_a_whole_source_stands_for_itself(course: schedule.Course) -> None:
     text = TABLE.replace("old = 'sum(values)'\nnew = '2 * sum(values)'", "source = 'ring = len'")
     assert made(course, text) == "%%answer ring\nring = len"
 
 
-def test_no_file_means_no_wrong_answers(course: day.Day) -> None:
+def test_no_file_means_no_wrong_answers(course: schedule.Course) -> None:
     assert wrong_answers.read(course, "ring") == ()
 
 
@@ -112,7 +108,9 @@ def test_no_file_means_no_wrong_answers(course: day.Day) -> None:
         ("[doubled]", "name = 3\n[doubled]", "name: expected a table"),
     ],
 )
-def test_a_mistake_is_named_in_one_line(course: day.Day, old: str, new: str, says: str) -> None:
+def test_a_mistake_is_named_in_one_line(
+    course: schedule.Course, old: str, new: str, says: str
+) -> None:
     assert old in TABLE
     with pytest.raises(UserError) as raised:
         made(course, TABLE.replace(old, new))
@@ -121,7 +119,7 @@ def test_a_mistake_is_named_in_one_line(course: day.Day, old: str, new: str, say
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_edits_that_overlap_are_refused(course: day.Day) -> None:
+def test_edits_that_overlap_are_refused(course: schedule.Course) -> None:
     text = TABLE.replace("old = 'sum(values)'\nnew = '2 * sum(values)'", "") + "".join(
         f"[[doubled.edits]]\nold = '{old}'\nnew = 'x'\n" for old in ("total = sum", "sum(values)")
     )

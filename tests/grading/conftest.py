@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies
 
 from hpml.checks.verdict import ClaimResult
-from hpml.course import day
+from hpml.course import schedule
 from hpml.grading.record import Picture, Record, Result
 
 COURSE = Path(__file__).parents[2] / "course.toml"
@@ -33,8 +33,8 @@ hostile_text = strategies.lists(
 
 
 @pytest.fixture(scope="session")
-def course() -> day.Day:
-    return day.load(COURSE)
+def course() -> schedule.Course:
+    return schedule.load(COURSE)
 
 
 def _result(exercise: str, module: str, points: int, status: str, **fields: object) -> Result:

@@ -136,7 +136,7 @@ def test_archives_that_lead_elsewhere_are_refused_and_the_others_graded(tmp_path
         archive.writestr("bomb/00_your_machine.ipynb", b" " * 2**28)
     submissions = intake.collect([tmp_path / "class.zip"], tmp_path)
     judge = attacks.Judge(
-        attacks.day.load(),
+        attacks.schedule.load(),
         ("hello_ranks",),
         limits=attacks.LIMITS,
         examine=attacks.examine_briefly,

@@ -17,13 +17,13 @@ import psutil
 import pytest
 
 from hpml.answer import Answer
-from hpml.course import day
+from hpml.course import schedule
 from hpml.errors import UserError
 from hpml.grading import batch, record, workers
 from hpml.grading.judging import Judge
 from hpml.grading.submission import Submission
 
-COURSE = day.load()
+COURSE = schedule.load()
 
 
 class Heard:

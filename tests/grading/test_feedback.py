@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from hpml.checks.verdict import ClaimResult
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.grading import feedback
 from hpml.grading.picture import picture_of
 from hpml.grading.record import Picture, Record
@@ -109,7 +109,7 @@ def half_right(record: Callable[..., Record]) -> Record:
 
 
 def test_in_a_browser_no_script_of_a_submission_runs(
-    half_right: Record, course: Day, tmp_path: Path, needs: Callable[[str], str]
+    half_right: Record, course: Course, tmp_path: Path, needs: Callable[[str], str]
 ) -> None:
     # The page's policy is taken away here, so that the escaping is what has to hold.
     page = without_policy(feedback.person_page(half_right, course))
@@ -126,7 +126,7 @@ def test_in_a_browser_no_script_of_a_submission_runs(
 
 
 def test_the_policy_of_the_page_alone_stops_a_script(
-    record: Callable[..., Record], course: Day, tmp_path: Path, needs: Callable[[str], str]
+    record: Callable[..., Record], course: Course, tmp_path: Path, needs: Callable[[str], str]
 ) -> None:
     page = feedback.person_page(record(), course)
     attacked = page.replace("<main>", "<main><script>document.title='owned'</script>", 1)
@@ -137,7 +137,7 @@ def test_the_policy_of_the_page_alone_stops_a_script(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(text=hostile_text)
-def test_any_text_stays_text(full_of: Callable[[str], Record], course: Day, text: str) -> None:
+def test_any_text_stays_text(full_of: Callable[[str], Record], course: Course, text: str) -> None:
     harmless = Elements(feedback.person_page(full_of("words"), course))
     page = feedback.person_page(full_of(text), course)
     page.encode()
@@ -151,7 +151,9 @@ def test_any_text_stays_text(full_of: Callable[[str], Record], course: Day, text
     assert all(c.isprintable() or c in "\n\t" for c in page)
 
 
-def test_the_class_page_keeps_any_text_too(full_of: Callable[[str], Record], course: Day) -> None:
+def test_the_class_page_keeps_any_text_too(
+    full_of: Callable[[str], Record], course: Course
+) -> None:
     tags = {tag for tag, _ in Elements(feedback.class_page([full_of("x")], course)).elements}
     for text in HOSTILE:
         page = feedback.class_page([full_of(text)], course)
@@ -159,7 +161,7 @@ def test_the_class_page_keeps_any_text_too(full_of: Callable[[str], Record], cou
         page.encode()
 
 
-def test_nothing_is_loaded_from_anywhere(record: Callable[..., Record], course: Day) -> None:
+def test_nothing_is_loaded_from_anywhere(record: Callable[..., Record], course: Course) -> None:
     for page in (
         feedback.person_page(record(), course),
         feedback.class_page([record()], course),
@@ -170,7 +172,7 @@ def test_nothing_is_loaded_from_anywhere(record: Callable[..., Record], course: 
         assert "@import" not in page
 
 
-def test_what_a_claim_says_is_said_once(record: Callable[..., Record], course: Day) -> None:
+def test_what_a_claim_says_is_said_once(record: Callable[..., Record], course: Course) -> None:
     (first, *_) = record().results
     claims = tuple(
         ClaimResult(f"claim {k}", False, 2, "the ranks hung", "Look at the barrier.", "hang", 2)
@@ -183,7 +185,7 @@ def test_what_a_claim_says_is_said_once(record: Callable[..., Record], course: D
     assert text.count("does not hold") == 5
 
 
-def test_pictures_are_images_in_the_page(record: Callable[..., Record], course: Day) -> None:
+def test_pictures_are_images_in_the_page(record: Callable[..., Record], course: Course) -> None:
     picture = Picture("With 2 ranks", "<svg>\N{SNOWMAN}</svg>")
     (first, *_) = record().results
     page = feedback.person_page(
@@ -196,7 +198,7 @@ def test_pictures_are_images_in_the_page(record: Callable[..., Record], course: 
 
 
 def test_lines_of_an_answer_are_numbered_as_messages_number_them(
-    record: Callable[..., Record], course: Day
+    record: Callable[..., Record], course: Course
 ) -> None:
     source = '%%answer ddp\n\n"""one\ntwo"""\nx = 1 < 2\r\nif x:\n\ty = "</span>"\n'
     (first, *_) = record().results
@@ -219,7 +221,9 @@ def test_lines_of_an_answer_are_numbered_as_messages_number_them(
         assert line.count("<span") == line.count("</span>")
 
 
-def test_a_huge_answer_is_cut_and_that_is_said(record: Callable[..., Record], course: Day) -> None:
+def test_a_huge_answer_is_cut_and_that_is_said(
+    record: Callable[..., Record], course: Course
+) -> None:
     (first, *_) = record().results
     huge = dataclasses.replace(first, answer="x = 1\n" * 500_000, printed="y" * 10**6)
     page = feedback.person_page(record(results=(huge,)), course)
@@ -227,7 +231,9 @@ def test_a_huge_answer_is_cut_and_that_is_said(record: Callable[..., Record], co
     assert "more characters are left out here" in page
 
 
-def test_what_is_not_a_mark_is_not_shown_as_one(record: Callable[..., Record], course: Day) -> None:
+def test_what_is_not_a_mark_is_not_shown_as_one(
+    record: Callable[..., Record], course: Course
+) -> None:
     text = Elements(feedback.person_page(record(status={"ddp": "not gradable"}), course)).text
     assert "No total yet" in text
     assert "1 exercise could not be graded." in text
@@ -235,7 +241,7 @@ def test_what_is_not_a_mark_is_not_shown_as_one(record: Callable[..., Record], c
     assert "0 of 20" not in text
 
 
-def test_how_it_was_graded_is_said(record: Callable[..., Record], course: Day) -> None:
+def test_how_it_was_graded_is_said(record: Callable[..., Record], course: Course) -> None:
     safe = Elements(feedback.person_page(record(), course)).text
     assert "in a sandbox of its own (bubblewrap, resource limits)" in safe
     assert "UNSAFE" not in safe
@@ -246,7 +252,7 @@ def test_how_it_was_graded_is_said(record: Callable[..., Record], course: Day) -
     )
 
 
-def test_a_refused_submission_has_a_page(record: Callable[..., Record], course: Day) -> None:
+def test_a_refused_submission_has_a_page(record: Callable[..., Record], course: Course) -> None:
     text = Elements(
         feedback.person_page(record(results=(), refused="ada.ipynb: a pipe"), course)
     ).text
@@ -255,7 +261,7 @@ def test_a_refused_submission_has_a_page(record: Callable[..., Record], course: 
 
 
 def test_the_class_page_links_everyone_and_says_what_was_missed(
-    record: Callable[..., Record], course: Day
+    record: Callable[..., Record], course: Course
 ) -> None:
     class_ = [
         record("ada & co", {"ddp": "failed"}),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.grading import gradebook
 from hpml.grading.record import Record
@@ -45,7 +45,7 @@ def exported(path: Path) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def empty(course: Day, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def empty(course: Course, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A gradebook with nothing in it, which takes nbgrader a second to make."""
     path = tmp_path_factory.mktemp("gradebook") / "empty.db"
     gradebook.write([], course, path)
@@ -62,7 +62,7 @@ def grade(book: Gradebook, exercise: str, person: str = "ada"):
 
 
 def test_nbgrader_exports_the_marks(
-    record: Callable[..., Record], course: Day, tmp_path: Path
+    record: Callable[..., Record], course: Course, tmp_path: Path
 ) -> None:
     path = tmp_path / "gradebook.db"
     class_ = [
@@ -81,7 +81,7 @@ def test_nbgrader_exports_the_marks(
 
 
 def test_the_cells_are_those_of_the_exercise_notebook(
-    record: Callable[..., Record], course: Day, path: Path
+    record: Callable[..., Record], course: Course, path: Path
 ) -> None:
     gradebook.write([record()], course, path)
     with opened(path) as book:
@@ -95,7 +95,7 @@ def test_the_cells_are_those_of_the_exercise_notebook(
 
 
 def test_what_could_not_be_graded_waits_for_a_person(
-    record: Callable[..., Record], course: Day, path: Path
+    record: Callable[..., Record], course: Course, path: Path
 ) -> None:
     gradebook.write(
         [record(status={"ddp": "not gradable", "shard_sampler": "missing"})], course, path
@@ -115,7 +115,9 @@ def test_what_could_not_be_graded_waits_for_a_person(
     ]
 
 
-def test_formgrader_lists_the_marks(record: Callable[..., Record], course: Day, path: Path) -> None:
+def test_formgrader_lists_the_marks(
+    record: Callable[..., Record], course: Course, path: Path
+) -> None:
     class_ = [record("ada", {"ddp": "failed"}), record("bob", {"ddp": "not gradable"})]
     every = {exercise.id for exercise in course.module("06").exercises}
     graded = {result.exercise for result in class_[0].results}
@@ -130,7 +132,7 @@ def test_formgrader_lists_the_marks(record: Callable[..., Record], course: Day, 
     assert waiting == {f"check-{exercise}" for exercise in every - graded}
 
 
-def test_done_again_it_updates(record: Callable[..., Record], course: Day, path: Path) -> None:
+def test_done_again_it_updates(record: Callable[..., Record], course: Course, path: Path) -> None:
     gradebook.write([record("ada", {"ddp": "not gradable"}), record("bob")], course, path)
     gradebook.write([record("ada", {"ddp": "failed"}, name="", email="")], course, path)
     gradebook.write([record("ada", {"ddp": "failed"}, name="", email="")], course, path)
@@ -146,7 +148,7 @@ def test_done_again_it_updates(record: Callable[..., Record], course: Day, path:
 
 
 def test_a_mark_given_by_hand_stands(
-    record: Callable[..., Record], course: Day, path: Path
+    record: Callable[..., Record], course: Course, path: Path
 ) -> None:
     gradebook.write([record(status={"ddp": "failed"})], course, path)
     with opened(path) as book:
@@ -161,7 +163,7 @@ def test_a_mark_given_by_hand_stands(
 
 
 def test_marks_of_an_unsafe_run_say_so(
-    record: Callable[..., Record], course: Day, path: Path
+    record: Callable[..., Record], course: Course, path: Path
 ) -> None:
     gradebook.write([record(unsafe=True)], course, path)
     with opened(path) as book:
@@ -170,7 +172,7 @@ def test_marks_of_an_unsafe_run_say_so(
 
 
 def test_a_file_that_is_no_gradebook_is_left_as_it_is(
-    record: Callable[..., Record], course: Day, tmp_path: Path
+    record: Callable[..., Record], course: Course, tmp_path: Path
 ) -> None:
     path = tmp_path / "gradebook.db"
     path.write_bytes(b"not a database at all, " * 100)
@@ -180,7 +182,7 @@ def test_a_file_that_is_no_gradebook_is_left_as_it_is(
 
 
 def test_a_gradebook_of_another_version_of_the_course_is_refused(
-    record: Callable[..., Record], course: Day, path: Path
+    record: Callable[..., Record], course: Course, path: Path
 ) -> None:
     gradebook.write([record()], course, path)
     with opened(path) as book:
@@ -192,7 +194,7 @@ def test_a_gradebook_of_another_version_of_the_course_is_refused(
 
 
 def test_a_submission_without_results_is_no_submission(
-    record: Callable[..., Record], course: Day, path: Path
+    record: Callable[..., Record], course: Course, path: Path
 ) -> None:
     only = dataclasses.replace(record("bob"), results=(), refused="bob.ipynb: a pipe")
     gradebook.write([record(), only], course, path)

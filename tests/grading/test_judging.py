@@ -11,14 +11,14 @@ from hpml import answer as answers
 from hpml.answer import Answer
 from hpml.checks import find
 from hpml.checks.run_check import Examined, _not_gradable, examine
-from hpml.course import day
+from hpml.course import schedule
 from hpml.grading import judging
 from hpml.grading.judging import Judge, could_not
 from hpml.grading.sandbox import MIB, REQUIRED, Limits
 from hpml.grading.submission import Submission
 from hpml.ranks.flavour import order
 
-COURSE = day.load()
+COURSE = schedule.load()
 SMALL = Limits(memory=1500 * MIB, processes=150, processor=60, wall=100, disk=32 * MIB)
 SOLUTIONS = {
     answer.exercise: answer.source

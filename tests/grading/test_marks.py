@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import HealthCheck, example, given, settings
 from rich.console import Console
 
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.grading import marks
 from hpml.grading.record import Record
 
@@ -16,11 +16,11 @@ from .conftest import HOSTILE, hostile_text
 any_text = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 
 
-def rows(class_: list[Record], course: Day) -> list[dict[str, str]]:
+def rows(class_: list[Record], course: Course) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(marks.as_csv(class_, course)), strict=True))
 
 
-def printed(class_: list[Record], course: Day, width: int = 100) -> str:
+def printed(class_: list[Record], course: Course, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, color_system="standard", force_terminal=True)
     for table in marks.tables(class_, course):
         console.print(table)
@@ -28,7 +28,7 @@ def printed(class_: list[Record], course: Day, width: int = 100) -> str:
 
 
 def test_a_row_has_the_person_each_mark_and_the_sum(
-    record: Callable[..., Record], course: Day
+    record: Callable[..., Record], course: Course
 ) -> None:
     (row,) = rows([record(status={"ddp": "failed", "shard_sampler": "missing"})], course)
     assert row == {
@@ -45,7 +45,9 @@ def test_a_row_has_the_person_each_mark_and_the_sum(
     }
 
 
-def test_columns_are_in_the_order_of_the_course(record: Callable[..., Record], course: Day) -> None:
+def test_columns_are_in_the_order_of_the_course(
+    record: Callable[..., Record], course: Course
+) -> None:
     whole = record()
     backwards = record("b", results=tuple(reversed(whole.results)))
     header = marks.as_csv([backwards, whole], course).splitlines()[0]
@@ -53,7 +55,7 @@ def test_columns_are_in_the_order_of_the_course(record: Callable[..., Record], c
 
 
 def test_what_could_not_be_graded_is_neither_0_nor_a_sum(
-    record: Callable[..., Record], course: Day
+    record: Callable[..., Record], course: Course
 ) -> None:
     (row,) = rows([record(status={"ddp": "not gradable"})], course)
     assert (row["ddp"], row["total"]) == ("not gradable", "not gradable")
@@ -62,7 +64,7 @@ def test_what_could_not_be_graded_is_neither_0_nor_a_sum(
 
 
 def test_a_cell_is_empty_where_an_exercise_was_not_graded(
-    record: Callable[..., Record], course: Day
+    record: Callable[..., Record], course: Course
 ) -> None:
     one = record("b", results=record().results[:1])
     nothing = record("c", results=(), refused="c.ipynb: not a notebook")
@@ -75,7 +77,7 @@ def test_a_cell_is_empty_where_an_exercise_was_not_graded(
     )
 
 
-def test_marks_of_an_unsafe_run_say_so(record: Callable[..., Record], course: Day) -> None:
+def test_marks_of_an_unsafe_run_say_so(record: Callable[..., Record], course: Course) -> None:
     (row,) = rows([record(unsafe=True)], course)
     assert row["note"] == "UNSAFE: graded outside a sandbox"
 
@@ -88,7 +90,7 @@ def test_marks_of_an_unsafe_run_say_so(record: Callable[..., Record], course: Da
 @example(text="-2+3")
 @example(text="+1")
 def test_no_text_of_a_person_is_a_formula_or_breaks_the_table(
-    full_of: Callable[[str], Record], course: Day, text: str
+    full_of: Callable[[str], Record], course: Course, text: str
 ) -> None:
     table = marks.as_csv([full_of(text)], course)
     table.encode()
@@ -105,7 +107,7 @@ def test_a_harmless_name_is_left_as_it_is() -> None:
 
 
 def test_the_terminal_lists_first_what_could_not_be_graded(
-    record: Callable[..., Record], course: Day
+    record: Callable[..., Record], course: Course
 ) -> None:
     class_ = [
         record("ada", {"ddp": "failed"}),
@@ -119,7 +121,7 @@ def test_the_terminal_lists_first_what_could_not_be_graded(
     assert "ddp holds that" in text[text.index("Most missed") :]
 
 
-def test_the_terminal_counts_by_exercise(record: Callable[..., Record], course: Day) -> None:
+def test_the_terminal_counts_by_exercise(record: Callable[..., Record], course: Course) -> None:
     class_ = [
         record("a"),
         record("b", {"ddp": "failed"}),
@@ -132,7 +134,7 @@ def test_the_terminal_counts_by_exercise(record: Callable[..., Record], course: 
 
 
 def test_a_person_can_neither_redraw_nor_mark_up_the_terminal(
-    full_of: Callable[[str], Record], course: Day
+    full_of: Callable[[str], Record], course: Course
 ) -> None:
     for text in HOSTILE:
         shown = printed([full_of(text)], course, width=400)

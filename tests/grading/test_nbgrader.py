@@ -11,12 +11,12 @@ import nbformat
 import pytest
 
 from hpml.bench.nbgrader_course import NbgraderCourse
-from hpml.course import day
+from hpml.course import schedule
 from hpml.course.paired import text_of
 from hpml.grading import batch, intake
 from hpml.grading.judging import Judge
 
-COURSE = day.load()
+COURSE = schedule.load()
 MODULE = COURSE.module("00")
 NAME = MODULE.exercise_notebook.stem
 GRADED = ("hello_ranks", "read_queue")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.grading import gradebook, outputs
 from hpml.grading.record import Record
@@ -15,7 +15,9 @@ def files(out: Path) -> set[str]:
     return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
 
 
-def test_everything_is_written(record: Callable[..., Record], course: Day, tmp_path: Path) -> None:
+def test_everything_is_written(
+    record: Callable[..., Record], course: Course, tmp_path: Path
+) -> None:
     out = tmp_path / "graded"
     class_ = [record("ada"), record("bob", {"ddp": "not gradable"}), record("index")]
     written = outputs.write_all(class_, course, out)
@@ -36,7 +38,7 @@ def test_everything_is_written(record: Callable[..., Record], course: Day, tmp_p
 
 
 def test_what_cannot_be_written_is_named_and_costs_nothing_else(
-    record: Callable[..., Record], course: Day, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    record: Callable[..., Record], course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("the database\nis locked")
@@ -56,7 +58,7 @@ def test_what_cannot_be_written_is_named_and_costs_nothing_else(
     }
 
 
-def test_an_empty_class_is_written(course: Day, tmp_path: Path) -> None:
+def test_an_empty_class_is_written(course: Course, tmp_path: Path) -> None:
     outputs.write_all([], course, tmp_path)
     assert (tmp_path / "marks.csv").read_text() == "person,name,email,total,points,note\n"
     assert "0 people." in (tmp_path / "index.html").read_text()

@@ -34,7 +34,7 @@ from hpml import answer as learners
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.checks import find
 from hpml.checks.run_check import Examined, examine
-from hpml.course import day
+from hpml.course import schedule
 from hpml.errors import UserError
 from hpml.files.sanitize import one_line
 from hpml.grading import batch, intake, sandbox
@@ -178,7 +178,7 @@ def run(
     say: Callable[[str], None] = print,
 ) -> Outcome:
     """Hand in the attacks, with honest neighbours, and grade them all in one batch."""
-    course = day.load()
+    course = schedule.load()
     exercises = tuple(dict.fromkeys(each.exercise for each in attacks))
     become_subreaper()  # what outlives its sandbox comes to this process, and is seen
     with tempfile.TemporaryDirectory(prefix="hpml-attacks-") as name, _canaries() as canaries:
@@ -218,7 +218,7 @@ def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) 
     """One notebook for each attack, and here and there somebody honest's; the latter's names."""
     solved = {
         answer.exercise: answer.source
-        for module in day.load().modules
+        for module in schedule.load().modules
         for answer in learners.read(CHECKOUT / module.solution)
         if answer.exercise in exercises
     }

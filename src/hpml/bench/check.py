@@ -18,7 +18,7 @@ import torch.distributed as dist
 from hpml import answer as learners
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.checks import find, judge
-from hpml.course import day
+from hpml.course import schedule
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 from hpml.ranks import launch
@@ -69,7 +69,7 @@ def bench(
 def _solutions() -> dict[str, str]:
     """The solution of every exercise that runs on ranks, by exercise id; none in a release."""
     found = {}
-    for module in day.load().modules:
+    for module in schedule.load().modules:
         script = CHECKOUT / module.solution.with_suffix(".py")
         for answer in learners.read(script) if script.is_file() else ():
             if WORLD_SIZE in find(answer.exercise).worlds:

@@ -30,9 +30,9 @@ from hpml.bench import made_up
 from hpml.bench.attacks import LIMITS, SEED
 from hpml.bench.nbgrader_course import NbgraderCourse
 from hpml.bench.table import Row, Table, machine_conditions
-from hpml.course import day
-from hpml.course.day import Day, Module
+from hpml.course import schedule
 from hpml.course.graded import CHECK, SETUP
+from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 from hpml.grading import batch, intake, sandbox
 from hpml.grading.judging import Judge
@@ -96,7 +96,7 @@ def bench(
     conditions["sandbox"] = "; ".join(sandbox.layers())
     cores = len(os.sched_getaffinity(0))
     submissions = submissions or 3 * cores
-    course = day.load()
+    course = schedule.load()
     module = course.module(MODULE)
     exercises = [e.id for e in module.exercises if not only or e.id in only]
     points = sum(course.exercise(exercise).points for exercise in exercises)
@@ -122,7 +122,7 @@ def bench(
 
 
 def _hand_in(
-    school: NbgraderCourse, course: Day, module: Module, exercises: Sequence[str], number: int
+    school: NbgraderCourse, course: Course, module: Module, exercises: Sequence[str], number: int
 ) -> None:
     """An assignment whose checks start their own ranks, and right submissions of so many people."""
     name = module.exercise_notebook.stem
@@ -164,7 +164,7 @@ def _by_nbgrader(
 
 def _by_jobs(
     submissions: Sequence[Submission],
-    course: Day,
+    course: Course,
     exercises: Sequence[str],
     points: int,
     jobs: int,
@@ -231,7 +231,7 @@ def _hold(records: Sequence[Record], points: int) -> None:
 
 
 def _class(
-    size: int, course: Day, cores: int, scratch: Path, say: Callable[[str], None]
+    size: int, course: Course, cores: int, scratch: Path, say: Callable[[str], None]
 ) -> tuple[list[Row], str]:
     """Rows on a class, and what it is made of, in words."""
     people = made_up.people(size, course, course.root / "tests")

@@ -14,7 +14,7 @@ from hpml import answer as learners
 from hpml.bench import attacks
 from hpml.checks import find
 from hpml.course import wrong_answers
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 
 # Twenty people, in the order in which they come; the first twelve are of every kind.
 KINDS = (
@@ -34,7 +34,7 @@ class Person:
     most: int = 0
 
 
-def people(number: int, course: Day, tests: Path) -> list[Person]:
+def people(number: int, course: Course, tests: Path) -> list[Person]:
     """A class of so many, always the same. Each answers one exercise of the course.
 
     `tests` is the folder with `attacks/`. Exercises that hand a job to SLURM are left out, and so
@@ -75,7 +75,7 @@ def write(people: Sequence[Person], folder: Path) -> None:
         (folder / f"{person.name}.ipynb").write_text(person.file)
 
 
-def _solutions(course: Day) -> Mapping[str, str]:
+def _solutions(course: Course) -> Mapping[str, str]:
     found = {}
     for module in course.modules:
         for answer in learners.read(course.root / module.solution):
@@ -84,7 +84,7 @@ def _solutions(course: Day) -> Mapping[str, str]:
     return found
 
 
-def _wrong(course: Day, exercises: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _wrong(course: Course, exercises: Iterable[str]) -> Iterator[tuple[str, str]]:
     for exercise in exercises:
         solution = wrong_answers.solution(course, exercise)
         for wrong in wrong_answers.read(course, exercise):

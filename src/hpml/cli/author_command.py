@@ -38,9 +38,9 @@ def build(
     Exit code 1 when a cell fails, or when --check finds a file that is not what would be made.
     """
     from hpml.course import build as building
-    from hpml.course import day
+    from hpml.course import schedule
 
-    course = day.load()
+    course = schedule.load()
     chosen = course.select(modules or ())
     if check:
         found = building.check(course, chosen)
@@ -70,12 +70,12 @@ def course_check(
     from rich.console import Console
 
     from hpml.checks import find, ids, judge
-    from hpml.course import day
+    from hpml.course import schedule
     from hpml.course.prove import prove, record
 
     console = Console(highlight=False)
     rows = prove(
-        day.load(),
+        schedule.load(),
         exercises or (),
         find=find,
         judge=judge,

@@ -54,16 +54,16 @@ def grade(
     junit.xml and gradebook.db for other systems. Exit code 0 when every answer passes, 1 when one
     does not, 3 when one could not be graded.
     """
-    from hpml.course import day
+    from hpml.course import schedule
     from hpml.grading import batch, outputs
 
     if merge:
         found, waiting = batch.merge(out)
-        code = _tell(found, day.load())
+        code = _tell(found, schedule.load())
         if waiting:
             names = ", ".join(waiting[:5]) + (", …" if len(waiting) > 5 else "")
             typer.echo(f"Not graded yet: {len(waiting)} ({names})")
-        outputs.write_all(found, day.load(), out)
+        outputs.write_all(found, schedule.load(), out)
         typer.echo(f"Written: {out}")
         return max(code, NOT_GRADABLE) if waiting else code
     if not paths:
@@ -97,11 +97,11 @@ def _many(
     part: tuple[int, int],
     unsafe: bool,
 ) -> int:
-    from hpml.course import day
+    from hpml.course import schedule
     from hpml.grading import batch, intake, outputs, sandbox
     from hpml.grading.judging import Judge
 
-    course = day.load()
+    course = schedule.load()
     submissions = intake.collect(paths, scratch)
     exercises, submitting = batch.exercises_of(submissions, course, only)
     if submitting and unsafe:
@@ -133,13 +133,13 @@ def _one(
     import json
     import secrets
 
-    from hpml.course import day
+    from hpml.course import schedule
     from hpml.grading import batch, intake
     from hpml.grading.judging import Judge
     from hpml.grading.record import write_whole
     from hpml.grading.workers import WorkerDied, judged
 
-    course = day.load()
+    course = schedule.load()
     submissions = intake.collect(paths, scratch)
     if len(submissions) != 1:
         raise UserError(f"--json: {len(submissions)} submissions there: give one")

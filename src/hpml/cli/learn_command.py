@@ -21,9 +21,9 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Notebooks 
 
 def list_() -> None:
     """Modules and their exercises, what they are worth, and which of them you have done."""
-    from hpml.course import day, progress
+    from hpml.course import progress, schedule
 
-    course, done = day.load(), progress.read()
+    course, done = schedule.load(), progress.read()
     typer.echo(f"{course.title}\n")
     earned = 0
     for module in course.modules:
@@ -35,7 +35,9 @@ def list_() -> None:
             mark = "✓" if entry and entry["passed"] else "·" if entry and entry["points"] else " "
             points = min(entry["earned"], exercise.points) if entry else 0
             earned += points
-            typer.echo(f"    {mark} {exercise.id:<24} {points:>3} of {exercise.points} points")
+            worth = f"{points:>3} of {exercise.points} points"
+            core = ", core" if exercise.core else ""
+            typer.echo(f"    {mark} {exercise.id:<24} {worth:<16} {exercise.minutes} min{core}")
         typer.echo("")
     typer.echo(f"{earned} of {course.points} points. ✓ is done, · was tried.")
 
@@ -161,9 +163,9 @@ def _check_and_tell(
 ) -> int:
     """Judge answers and print what came out. The stubs among several get one line each."""
     from hpml.checks import judge
-    from hpml.course import day, progress
+    from hpml.course import progress, schedule
 
-    answers, course, code = tuple(answers), day.load(), DONE
+    answers, course, code = tuple(answers), schedule.load(), DONE
     for answer in answers:
         if len(answers) > 1 and answer.is_stub:
             typer.echo(f"· {answer.exercise}: not written yet ({answer.where})")

@@ -17,12 +17,12 @@ def release(
     """
     from pathlib import Path
 
-    from hpml.course import day
+    from hpml.course import schedule
     from hpml.course.release import files, write
     from hpml.paths import CHECKOUT
 
     target = Path(out).expanduser() if out else CHECKOUT / "build" / "release"
-    made = files(day.load())
+    made = files(schedule.load())
     folder, archive = write(made, target)
     size = archive.stat().st_size / 1e6
     typer.echo(f"{folder}: {len(made)} files")

@@ -11,7 +11,7 @@ from hpml.errors import DONE, FAILED
 
 if TYPE_CHECKING:
     from hpml.course.execute import CellRun, NotebookRun
-    from hpml.course.run import DayRun
+    from hpml.course.run import CourseRun
 
 INTERRUPTED = 130
 _DATA_HELP = "Folder with CIFAR-10 (binary or python layout)."
@@ -37,23 +37,23 @@ def run(
 
     from hpml import data as images
     from hpml import doctor
-    from hpml.course import day, report
-    from hpml.course.run import DataUsed, plan, prepare, run_day
+    from hpml.course import report, schedule
+    from hpml.course.run import DataUsed, plan, prepare, run_course
     from hpml.paths import CHECKOUT
 
     console = Console(highlight=False, soft_wrap=True)
     folder = Path(out).expanduser() if out else CHECKOUT / "build" / "report"
-    the_day = day.load()
-    the_day.select(modules or ())  # a wrong name is said before the data is looked at
+    course = schedule.load()
+    course.select(modules or ())  # a wrong name is said before the data is looked at
     used = images.load(data)
-    planned = plan(the_day, modules or (), DataUsed(used.folder, used.describe(), used.synthetic))
+    planned = plan(course, modules or (), DataUsed(used.folder, used.describe(), used.synthetic))
     prepare(folder)
     console.print(f"Data: {used.describe()}", markup=False)
     if not any("solution" in module.notebooks for module in planned.modules):
         console.print("There are no solutions here: only the lectures are executed.")
     os.environ["HPML_DATA"] = str(used.folder)  # what the facts say of data is of this data
     facts = doctor.facts()
-    run_day(planned, folder, _Progress(console, planned), cell_timeout=cell_timeout)
+    run_course(planned, folder, _Progress(console, planned), cell_timeout=cell_timeout)
     front = report.write(planned, facts, folder)
     found = report.collect(planned)
     for failure in found.failures:
@@ -91,7 +91,7 @@ def lab(
 class _Progress:
     """One line per cell; on a terminal, the cell that runs shows with its seconds ticking."""
 
-    def __init__(self, console: Any, run: "DayRun") -> None:
+    def __init__(self, console: Any, run: "CourseRun") -> None:
         self.console, self.live = console, None
         self.names = {
             id(notebook): f"{module.module.id} {kind}"

@@ -35,11 +35,11 @@ def submit(
     ends otherwise than COMPLETED.
     """
     from hpml.cluster import job_script, queue
-    from hpml.course import day
+    from hpml.course import schedule
 
     if nodes is not None and nodes < 1:
         raise UserError(f"--nodes {nodes}: give 1 or more")
-    course = day.load()
+    course = schedule.load()
     chosen = course.module(module)
     options = options or []
     cut = options.index("--") if "--" in options else len(options)

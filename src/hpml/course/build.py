@@ -14,9 +14,9 @@ from nbformat import NotebookNode
 
 from hpml.course import paired, readme
 from hpml.course.committed import faults
-from hpml.course.day import Day, Module
 from hpml.course.execute import CellRun, NotebookRun, execute
 from hpml.course.graded import add_grading, student_version
+from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 
 CELL_TIMEOUT = 1200.0  # seconds; the longest cells train a network
@@ -34,7 +34,7 @@ class Finding:
 
 
 def build(
-    day: Day,
+    course: Course,
     modules: Iterable[Module],
     *,
     keep_outputs: bool = False,
@@ -50,86 +50,88 @@ def build(
     for module in modules:
         for path in (module.notebook, module.solution):
             try:
-                _make_executed(day, module, path, keep_outputs, timeout, say)
+                _make_executed(course, module, path, keep_outputs, timeout, say)
             except (UserError, _CellFailed) as error:
                 found.append(Finding(path, str(error)))
         try:
-            for path, text in exercise_files(day, module).items():
-                written = paired.write(day.root / path, text)
+            for path, text in exercise_files(course, module).items():
+                written = paired.write(course.root / path, text)
                 say(f"{path}: {'written' if written else 'unchanged'}")
         except UserError as error:
             found.append(Finding(module.exercise_notebook, str(error)))
-    if found_readme := _check_readme(day):
-        page = readme.path(day)
-        page.write_text(readme.with_schedule(page.read_text("utf-8"), day), encoding="utf-8")
+    if found_readme := _check_readme(course):
+        page = readme.path(course)
+        page.write_text(readme.with_schedule(page.read_text("utf-8"), course), encoding="utf-8")
         say(f"{found_readme.file}: written")
-    return [*found, *(f for f in check(day, modules) if f.file not in {g.file for g in found})]
+    return [*found, *(f for f in check(course, modules) if f.file not in {g.file for g in found})]
 
 
-def check(day: Day, modules: Iterable[Module]) -> list[Finding]:
+def check(course: Course, modules: Iterable[Module]) -> list[Finding]:
     """Every file that is not what `build` would make, without executing anything."""
     modules = tuple(modules)
     found: list[Finding] = []
     for module in modules:
         for path in (module.notebook, module.solution):
-            found += _check_executed(day, module, path)
+            found += _check_executed(course, module, path)
         try:
-            made = exercise_files(day, module)
+            made = exercise_files(course, module)
         except UserError as error:
             found.append(Finding(module.exercise_notebook, str(error)))
             continue
         for path, text in made.items():
-            if not (day.root / path).is_file():
+            if not (course.root / path).is_file():
                 found.append(Finding(path, "missing: run ./hpml build"))
-            elif (day.root / path).read_text(encoding="utf-8") != text:
+            elif (course.root / path).read_text(encoding="utf-8") != text:
                 source = module.solution.with_suffix(".py")
                 found.append(Finding(path, f"not what {source} generates: run ./hpml build"))
-    if found_readme := _check_readme(day):
+    if found_readme := _check_readme(course):
         found.append(found_readme)
-    return [*found, *_strangers(day)]
+    return [*found, *_strangers(course)]
 
 
-def _check_readme(day: Day) -> Finding | None:
+def _check_readme(course: Course) -> Finding | None:
     """What is wrong with the day's table in README.md; a day of its own need not have one."""
-    page = readme.path(day)
+    page = readme.path(course)
     if not page.is_file():
         return None
     text = page.read_text(encoding="utf-8")
-    if readme.with_schedule(text, day) == text:
+    if readme.with_schedule(text, course) == text:
         return None
-    return Finding(page.relative_to(day.root), "its table is not course.toml's: run ./hpml build")
+    return Finding(
+        page.relative_to(course.root), "its table is not course.toml's: run ./hpml build"
+    )
 
 
-def source_notebook(day: Day, module: Module, path: Path) -> NotebookNode:
+def source_notebook(course: Course, module: Module, path: Path) -> NotebookNode:
     """The notebook that a source script stands for, with grading metadata, without outputs."""
     script = path.with_suffix(".py")
-    notebook = paired.read_script(day.root / script)
+    notebook = paired.read_script(course.root / script)
     if path == module.solution:
         add_grading(notebook, module, str(script))
     return notebook
 
 
-def exercise_files(day: Day, module: Module) -> dict[Path, str]:
+def exercise_files(course: Course, module: Module) -> dict[Path, str]:
     """The exercise notebook in both forms, by path."""
-    solution = source_notebook(day, module, module.solution)
+    solution = source_notebook(course, module, module.solution)
     student = student_version(solution, str(module.solution.with_suffix(".py")))
     path = module.exercise_notebook
     return {path: paired.text_of(student), path.with_suffix(".py"): paired.script_of(student)}
 
 
 def _make_executed(
-    day: Day,
+    course: Course,
     module: Module,
     path: Path,
     keep_outputs: bool,
     timeout: float,
     say: Callable[[str], None],
 ) -> None:
-    notebook = source_notebook(day, module, path)
-    if not (keep_outputs and _take_outputs(notebook, day.root / path)):
-        _execute(day, path, notebook, timeout, say)
+    notebook = source_notebook(course, module, path)
+    if not (keep_outputs and _take_outputs(notebook, course.root / path)):
+        _execute(course, path, notebook, timeout, say)
     paired.tidy(notebook)
-    written = paired.write(day.root / path, paired.text_of(notebook))
+    written = paired.write(course.root / path, paired.text_of(notebook))
     say(f"{path}: {'written' if written else 'unchanged'}")
 
 
@@ -152,17 +154,17 @@ class _Progress:
 
 
 def _execute(
-    day: Day, path: Path, notebook: NotebookNode, timeout: float, say: Callable[[str], None]
+    course: Course, path: Path, notebook: NotebookNode, timeout: float, say: Callable[[str], None]
 ) -> None:
     cells = [
         CellRun(index, paired.first_line(cell.source))
         for index, cell in enumerate(notebook.cells)
         if cell.cell_type == "code" and cell.source.strip()
     ]
-    run = NotebookRun(day.root / path, notebook, cells)
-    home = day.root / "build" / "home"
+    run = NotebookRun(course.root / path, notebook, cells)
+    home = course.root / "build" / "home"
     home.mkdir(parents=True, exist_ok=True)
-    log = day.root / "build" / "logs" / f"{path.parent.name}_{path.stem}.log"
+    log = course.root / "build" / "logs" / f"{path.parent.name}_{path.stem}.log"
     environment = kernel_environment(os.environ, home)
     execute(run, environment, _Progress(path, say), log=log, cell_timeout=timeout)
     if run.failed:
@@ -200,15 +202,15 @@ def _take_outputs(notebook: NotebookNode, committed: Path) -> bool:
     return True
 
 
-def _check_executed(day: Day, module: Module, path: Path) -> Iterator[Finding]:
+def _check_executed(course: Course, module: Module, path: Path) -> Iterator[Finding]:
     try:
-        made = source_notebook(day, module, path)
+        made = source_notebook(course, module, path)
     except UserError as error:
         yield Finding(path.with_suffix(".py"), str(error))
         return
-    committed = _read(day.root / path)
+    committed = _read(course.root / path)
     if committed is None:
-        missing = not (day.root / path).is_file()
+        missing = not (course.root / path).is_file()
         yield Finding(path, "missing: run ./hpml build" if missing else "not a Jupyter notebook")
         return
     script = path.with_suffix(".py").name
@@ -229,16 +231,16 @@ def _difference(made: NotebookNode, committed: NotebookNode) -> str:
     return "" if made == committed else "the notebook's metadata differ"
 
 
-def _strangers(day: Day) -> Iterator[Finding]:
+def _strangers(course: Course) -> Iterator[Finding]:
     known = {
         path.with_suffix(suffix)
-        for module in day.modules
+        for module in course.modules
         for path in (module.notebook, module.solution, module.exercise_notebook)
         for suffix in (".ipynb", ".py")
     }
     for folder in sorted({path.parent for path in known}):
-        for path in sorted((day.root / folder).glob("*")):
-            relative = path.relative_to(day.root)
+        for path in sorted((course.root / folder).glob("*")):
+            relative = path.relative_to(course.root)
             if path.suffix in (".ipynb", ".py") and relative not in known:
                 yield Finding(relative, "belongs to no module of course.toml")
 

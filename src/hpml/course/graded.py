@@ -1,7 +1,7 @@
 """A solution notebook's grading metadata, and the exercise notebook that nbgrader makes of it.
 
 An answer cell (`%%answer ID`) becomes a solution cell, its check cell (`check("ID")`) a graded one
-with the points of course.toml. Both are found by their text, so that nobody types metadata.
+with the points of its check. Both are found by their text, so that nobody types metadata.
 """
 
 import copy
@@ -10,7 +10,7 @@ import re
 from nbformat import NotebookNode
 
 from hpml.answer import as_python, exercise_of
-from hpml.course.day import Module
+from hpml.course.schedule import Module
 from hpml.errors import UserError
 
 CHECK = re.compile(r"""check\(["'](\w+)["']\)""")

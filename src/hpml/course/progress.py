@@ -12,11 +12,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from hpml.checks.verdict import Verdict
-from hpml.course.day import Day, Module
+from hpml.course.schedule import Course, Module
 from hpml.paths import home
+
+if TYPE_CHECKING:  # it would bring torch with it
+    from hpml.checks.verdict import Verdict
 
 
 class Entry(TypedDict):
@@ -34,7 +36,7 @@ def read() -> dict[str, Entry]:
     return _load(_path())
 
 
-def record(verdict: Verdict) -> None:
+def record(verdict: "Verdict") -> None:
     """Keep a verdict. One that is not gradable says nothing about the learner, and changes nothing,
     unless all is well with what could be judged: there is no more to do on this machine.
 
@@ -68,16 +70,16 @@ def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
         return unread[0], len(unread) - 1
 
 
-def milestone(day: Day, exercise: str) -> str:
+def milestone(course: Course, exercise: str) -> str:
     """What passing `exercise` has brought to an end, in a sentence; empty while more is to do."""
     progress = read()
 
     def done(module: Module) -> bool:
         return all(progress.get(entry.id, _fresh())["passed"] for entry in module.exercises)
 
-    module = day.module_of(exercise)
-    if all(done(module) for module in day.modules):
-        return f"Every exercise of the day is done: {day.points} points."
+    module = course.module_of(exercise)
+    if all(done(module) for module in course.modules):
+        return f"Every exercise of the day is done: {course.points} points."
     if done(module):
         return f"Module {module.id}, {module.title}, is done: {module.points} points."
     return ""

@@ -21,7 +21,7 @@ from hpml.checks.contract import Check
 from hpml.checks.run_check import GENERAL_HINTS
 from hpml.checks.verdict import Verdict
 from hpml.course import wrong_answers
-from hpml.course.day import Day, Exercise, Module
+from hpml.course.schedule import Course, Exercise, Module
 from hpml.course.wrong_answers import WrongAnswer
 from hpml.errors import UserError
 from hpml.ranks import flavour
@@ -51,7 +51,7 @@ class Row:
 
 
 def prove(
-    day: Day,
+    course: Course,
     exercises: Iterable[str] = (),
     *,
     find: Find,
@@ -72,17 +72,17 @@ def prove(
     wanted = list(exercises)
     chosen = [
         (module, exercise)
-        for module in day.modules
+        for module in course.modules
         for exercise in module.exercises
         if not wanted or exercise.id in wanted
     ]
     for name in wanted:
-        day.exercise(name)  # says which ids there are
+        course.exercise(name)  # says which ids there are
     rows: list[Row] = []
     with ThreadPoolExecutor(workers) as pool:
-        tasks = [task for pair in chosen for task in _tasks(day, *pair, find, judge, brief)]
+        tasks = [task for pair in chosen for task in _tasks(course, *pair, find, judge, brief)]
         if not wanted:
-            tasks += [lambda row=row: row for row in _strays(day, ids)]
+            tasks += [lambda row=row: row for row in _strays(course, ids)]
         try:
             for row in pool.map(_timed, tasks):
                 rows.append(row)
@@ -97,7 +97,7 @@ Task = Callable[[], Row]
 
 
 def _tasks(
-    day: Day, module: Module, exercise: Exercise, find: Find, judge: Judge, brief: bool
+    course: Course, module: Module, exercise: Exercise, find: Find, judge: Judge, brief: bool
 ) -> list[Task]:
     def known(*rows: Row) -> list[Task]:
         return [lambda row=row: row for row in rows]
@@ -107,7 +107,7 @@ def _tasks(
     except Exception as error:
         return known(Row(exercise.id, "check", exercise.id, "", f"no check: {_line(error)}"))
     try:
-        wrong = wrong_answers.read(day, exercise.id)
+        wrong = wrong_answers.read(course, exercise.id)
     except UserError as error:
         unread = Row(exercise.id, "wrong answer", "*", "", str(error))
         return known(*_prove_check(check, exercise, module, FEWEST), unread)
@@ -117,20 +117,22 @@ def _tasks(
         unproved += [("wrong answer", answer.name) for answer in wrong]
         shows = f"not gradable: {missing}"
         return rows + known(*(Row(check.id, part, name, shows) for part, name in unproved))
-    solution = cache(partial(wrong_answers.solution, day, exercise.id))
+    solution = cache(partial(wrong_answers.solution, course, exercise.id))
     return [
         *rows,
-        lambda: _prove_stub(day, module, check, judge),
-        lambda: _prove_solution(day, module, check, judge),
+        lambda: _prove_stub(course, module, check, judge),
+        lambda: _prove_solution(course, module, check, judge),
         *(partial(_prove_wrong, answer, solution, check, judge, brief) for answer in wrong),
     ]
 
 
-def _strays(day: Day, ids: Iterable[str]) -> list[Row]:
-    listed = [(module, exercise.id) for module in day.modules for exercise in module.exercises]
+def _strays(course: Course, ids: Iterable[str]) -> list[Row]:
+    listed = [(module, exercise.id) for module in course.modules for exercise in module.exercises]
     checks = sorted(set(ids) - {exercise for _, exercise in listed})
     files = {wrong_answers.path(module, exercise) for module, exercise in listed}
-    found = {path.relative_to(day.root) for path in day.root.glob("tests/checks/m*/wrong_*.toml")}
+    found = {
+        path.relative_to(course.root) for path in course.root.glob("tests/checks/m*/wrong_*.toml")
+    }
     return [
         *(Row(name, "check", name, "", "course.toml does not list it") for name in checks),
         *(
@@ -152,7 +154,8 @@ def _prove_check(check: Check, exercise: Exercise, module: Module, wrong: int) -
         (any(claim.points < 1 for claim in check.claims), "a claim is worth no points"),
         (
             check.points != exercise.points,
-            f"its claims are worth {check.points} points, course.toml has {exercise.points}",
+            f"its claims are worth {check.points} points, its file reads as {exercise.points}: "
+            "write each claim's points as a number",
         ),
         (not check.hints.get("start", "").strip(), 'it has no hint "start"'),
         (
@@ -171,9 +174,9 @@ def _prove_check(check: Check, exercise: Exercise, module: Module, wrong: int) -
     return [replace(row, reason=reason) for faulty, reason in faults if faulty] or [row]
 
 
-def _prove_stub(day: Day, module: Module, check: Check, judge: Judge) -> Row:
+def _prove_stub(course: Course, module: Module, check: Check, judge: Judge) -> Row:
     row = Row(check.id, "stub", module.exercise_notebook.name, "")
-    verdict, row = _judged(row, check, judge, lambda: _answer(day, module, "stub", check.id))
+    verdict, row = _judged(row, check, judge, lambda: _answer(course, module, "stub", check.id))
     if verdict is None:
         return row
     # What a stub's verdict must lead to is the first step, not some consequence of missing code.
@@ -189,9 +192,9 @@ def _prove_stub(day: Day, module: Module, check: Check, judge: Judge) -> Row:
     return replace(row, shows=f"{verdict.status}, hint {hint}", reason=reason)
 
 
-def _prove_solution(day: Day, module: Module, check: Check, judge: Judge) -> Row:
+def _prove_solution(course: Course, module: Module, check: Check, judge: Judge) -> Row:
     row = Row(check.id, "solution", module.solution.name, "")
-    verdict, row = _judged(row, check, judge, lambda: _answer(day, module, "solution", check.id))
+    verdict, row = _judged(row, check, judge, lambda: _answer(course, module, "solution", check.id))
     if verdict is None:
         return row
     worlds = ", ".join(str(world) for world in check.worlds)
@@ -252,10 +255,12 @@ def _unjudged(verdict: Verdict) -> str:
     return next(claim.message for claim in verdict.claims if not claim.judged)
 
 
-def _answer(day: Day, module: Module, kind: Literal["stub", "solution"], exercise: str) -> str:
+def _answer(
+    course: Course, module: Module, kind: Literal["stub", "solution"], exercise: str
+) -> str:
     """An answer's source in the script that it is edited in, or in the one generated from it."""
     path = module.solution if kind == "solution" else module.exercise_notebook
-    found = {answer.exercise: answer for answer in read(day.root / path.with_suffix(".py"))}
+    found = {answer.exercise: answer for answer in read(course.root / path.with_suffix(".py"))}
     if exercise not in found:
         raise UserError(f"{path.with_suffix('.py')} has no %%answer {exercise}")
     return found[exercise].source

@@ -2,26 +2,26 @@
 
 from pathlib import Path
 
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.errors import UserError
 
 BEGIN, END = "<!-- the day, from course.toml -->", "<!-- end of the day -->"
 
 
-def schedule(day: Day) -> str:
+def schedule(course: Course) -> str:
     """The day as a Markdown table: when, module, the question it asks, its exercises, its jobs."""
     lines = [
         "| when | module | it asks | exercises | points |",
         "|---|---|---|---|---|",
     ]
-    for module in day.modules:
+    for module in course.modules:
         exercises = ", ".join(f"`{exercise.id}`" for exercise in module.exercises)
         title = f"[{module.id} {module.title}]({module.notebook.as_posix()})"
         lines.append(f"| {module.slot} | {title} | {module.asks} | {exercises} | {module.points} |")
     return "\n".join(lines)
 
 
-def with_schedule(text: str, day: Day) -> str:
+def with_schedule(text: str, course: Course) -> str:
     """A README's text with the day's table as course.toml has it now.
 
     Raises UserError where the marks around the table are missing.
@@ -30,9 +30,9 @@ def with_schedule(text: str, day: Day) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise UserError(f"README.md: the marks {BEGIN} and {END} are missing: restore them")
-    return f"{before}{BEGIN}\n{schedule(day)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{schedule(course)}\n{END}{after}"
 
 
-def path(day: Day) -> Path:
+def path(course: Course) -> Path:
     """Where the README is."""
-    return day.root / "README.md"
+    return course.root / "README.md"

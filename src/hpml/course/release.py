@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpml.course.build import exercise_files
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.errors import UserError
 
 NAME = "hpml"  # of the folder, and of the archive
@@ -70,21 +70,21 @@ class File:
     executable: bool = False
 
 
-def files(day: Day) -> dict[str, File]:
+def files(course: Course) -> dict[str, File]:
     """Every file of a release by its path, in order. UserError where one cannot be made."""
-    made = {path: _file(day.root / path) for path in _BY_NAME}
-    readme = _file(day.root / "README.md").data.decode()
+    made = {path: _file(course.root / path) for path in _BY_NAME}
+    readme = _file(course.root / "README.md").data.decode()
     made["README.md"] = File(_COMMAND.sub("", _ASIDE.sub("", readme)).encode())
     for link in re.findall(r"\]\((docs/[^)#]+)\)", made["README.md"].data.decode()):
-        made[link] = _file(day.root / link)
-    for module in day.modules:
+        made[link] = _file(course.root / link)
+    for module in course.modules:
         for path in (module.notebook, module.notebook.with_suffix(".py"), *module.jobs):
-            made[path.as_posix()] = _file(day.root / path)
-        for path, text in exercise_files(day, module).items():
+            made[path.as_posix()] = _file(course.root / path)
+        for path, text in exercise_files(course, module).items():
             made[path.as_posix()] = File(text.encode())
     for folder, endings in _ENDINGS.items():
-        for path in (day.root / folder).rglob("*"):
-            inside = path.relative_to(day.root / folder).as_posix()
+        for path in (course.root / folder).rglob("*"):
+            inside = path.relative_to(course.root / folder).as_posix()
             if path.suffix not in endings or path.name.startswith(".") or _is_left_out(inside):
                 continue
             made[f"{folder}/{inside}"] = _file(path)

@@ -16,9 +16,9 @@ import jinja2
 from markupsafe import Markup
 
 from hpml.course import page
-from hpml.course.day import Exercise, Module
 from hpml.course.execute import CellRun, NotebookRun
-from hpml.course.run import DayRun, Kind, page_name
+from hpml.course.run import CourseRun, Kind, page_name
+from hpml.course.schedule import Exercise, Module
 from hpml.doctor import Fact
 from hpml.publish import RESULT, SKIP, VERDICT, rounded
 
@@ -84,7 +84,7 @@ class Collected:
     failures: list[Failure] = field(default_factory=list)
 
 
-def collect(run: DayRun) -> Collected:
+def collect(run: CourseRun) -> Collected:
     """Everything published, skipped, judged and failed, in the order of the day.
 
     Verdicts are those of the solution notebooks: a lecture may show a wrong answer on purpose.
@@ -108,13 +108,13 @@ def collect(run: DayRun) -> Collected:
     ran = {module.module.id for module in run.modules}
     found.skips += [
         Skip(f"Module {module.id}, {module.title}", "not asked for in this run")
-        for module in run.day.modules
+        for module in run.course.modules
         if module.id not in ran
     ]
     return found
 
 
-def write(run: DayRun, facts: Iterable[Fact], out: Path) -> Path:
+def write(run: CourseRun, facts: Iterable[Fact], out: Path) -> Path:
     """Write the report of `run`, as far as it came, into `out`; returns the front page."""
     out.mkdir(parents=True, exist_ok=True)
     found = collect(run)
@@ -137,7 +137,7 @@ def write(run: DayRun, facts: Iterable[Fact], out: Path) -> Path:
         run=run,
         found=found,
         facts=list(facts),
-        schedule=[(module, by_id.get(module.id)) for module in run.day.modules],
+        schedule=[(module, by_id.get(module.id)) for module in run.course.modules],
         exercises=_exercises(run, found),
         summary=summary(run, found),
     )
@@ -145,14 +145,14 @@ def write(run: DayRun, facts: Iterable[Fact], out: Path) -> Path:
     return front
 
 
-def all_well(run: DayRun, found: Collected) -> bool:
+def all_well(run: CourseRun, found: Collected) -> bool:
     """Whether every cell ran and every exercise of the run was checked and passed."""
     verdicts = [record for *_, record, _ in _exercises(run, found)]
     passed = all(record is not None and record["status"] == "passed" for record in verdicts)
     return passed and all(notebook.status == "ran" for notebook in run.notebooks)
 
 
-def summary(run: DayRun, found: Collected) -> str:
+def summary(run: CourseRun, found: Collected) -> str:
     """One or two sentences: how much ran, how much of it held, how long it took."""
     ran = sum(cell.status == "ran" for notebook in run.notebooks for cell in notebook.cells)
     cells = sum(len(notebook.cells) for notebook in run.notebooks)
@@ -178,7 +178,7 @@ def duration(seconds: float) -> str:
 
 
 def _exercises(
-    run: DayRun, found: Collected
+    run: CourseRun, found: Collected
 ) -> list[tuple[Module, Exercise, dict[str, Any] | None, Place | None]]:
     return [
         (module.module, exercise, *found.verdicts.get(exercise.id, (None, None)))
@@ -203,7 +203,7 @@ def _failure(notebook: NotebookRun, module: Module, kind: Kind) -> Failure:
     return Failure(place, cell, error, not_run, notebook.kernel_log)
 
 
-def _pages(run: DayRun) -> list[tuple[str, str]]:
+def _pages(run: CourseRun) -> list[tuple[str, str]]:
     """Address and name of every page, in the order of the day."""
     return [
         (f"{page_name(module.module, kind)}.html", f"{module.module.id} {kind}")
@@ -212,7 +212,7 @@ def _pages(run: DayRun) -> list[tuple[str, str]]:
     ]
 
 
-def _links(run: DayRun, notebook: NotebookRun, out: Path) -> Callable[[str], str]:
+def _links(run: CourseRun, notebook: NotebookRun, out: Path) -> Callable[[str], str]:
     """Links between notebooks become links between pages; other files are linked where they are."""
     pages: dict[Path, str] = {}
     for module in run.modules:

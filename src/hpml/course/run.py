@@ -16,8 +16,8 @@ from typing import Literal
 
 import nbformat
 
-from hpml.course.day import Day, Module
 from hpml.course.execute import Listener, NotebookRun, execute, open_notebook
+from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 
 Kind = Literal["lecture", "solution"]
@@ -43,10 +43,10 @@ class ModuleRun:
 
 
 @dataclass
-class DayRun:
+class CourseRun:
     """The modules that were asked for, and how far they came."""
 
-    day: Day
+    course: Course
     modules: list[ModuleRun]
     data: DataUsed
     began: datetime = field(default_factory=lambda: datetime.now().astimezone())
@@ -58,7 +58,7 @@ class DayRun:
         return [run for module in self.modules for run in module.notebooks.values()]
 
 
-def plan(day: Day, names: Sequence[str], data: DataUsed) -> DayRun:
+def plan(course: Course, names: Sequence[str], data: DataUsed) -> CourseRun:
     """The named modules, or all of them, with nothing run yet.
 
     Where there is no folder of solutions, as in what learners get, only the lectures are planned.
@@ -68,14 +68,14 @@ def plan(day: Day, names: Sequence[str], data: DataUsed) -> DayRun:
         ModuleRun(
             module,
             {
-                kind: _open(day.root, path)
+                kind: _open(course.root, path)
                 for kind, path in zip(KINDS, (module.notebook, module.solution), strict=True)
-                if kind == "lecture" or (day.root / path).parent.is_dir()
+                if kind == "lecture" or (course.root / path).parent.is_dir()
             },
         )
-        for module in day.select(names)
+        for module in course.select(names)
     ]
-    return DayRun(day, modules, data)
+    return CourseRun(course, modules, data)
 
 
 def prepare(out: Path) -> None:
@@ -99,7 +99,9 @@ def prepare(out: Path) -> None:
         page.unlink()
 
 
-def run_day(run: DayRun, out: Path, listener: Listener, *, cell_timeout: float = 1200.0) -> None:
+def run_course(
+    run: CourseRun, out: Path, listener: Listener, *, cell_timeout: float = 1200.0
+) -> None:
     """Execute all notebooks of `run` and save executed copies below `out`.
 
     A notebook that fails does not stop the ones after it. Ctrl-C does, and is not passed on:
@@ -125,7 +127,7 @@ def run_day(run: DayRun, out: Path, listener: Listener, *, cell_timeout: float =
 
 def page_name(module: Module, kind: Kind) -> str:
     """What a module's notebook is called in the output folder, without an ending."""
-    return f"{module.id}_{module.name}_{kind}"
+    return f"{module.stem}_{kind}"
 
 
 def _open(root: Path, path: Path) -> NotebookRun:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hpml import answer as answers
-from hpml.course.day import Day, Module
+from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 
 if sys.version_info >= (3, 11):
@@ -83,10 +83,10 @@ class WrongAnswer:
 
 def path(module: Module, exercise: str) -> Path:
     """The file of an exercise's wrong answers, relative to the folder of course.toml."""
-    return Path("tests/checks", f"m{module.id}_{module.name}", f"wrong_{exercise}.toml")
+    return Path("tests/checks", f"m{module.stem}", f"wrong_{exercise}.toml")
 
 
-def read(course: Day, exercise: str) -> tuple[WrongAnswer, ...]:
+def read(course: Course, exercise: str) -> tuple[WrongAnswer, ...]:
     """An exercise's wrong answers, in the file's order; none where there is no file.
 
     Raises UserError, naming file and table, for what is not as this module describes it.
@@ -101,7 +101,7 @@ def read(course: Day, exercise: str) -> tuple[WrongAnswer, ...]:
     return tuple(_of_table(exercise, name, tables[name], file.name) for name in tables)
 
 
-def solution(course: Day, exercise: str) -> str:
+def solution(course: Course, exercise: str) -> str:
     """The solution's answer cell as a learner would have written it: without the marks in it.
 
     Raises UserError where the module's solutions have no such cell.

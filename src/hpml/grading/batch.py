@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hpml.checks import find
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.grading import record as records
 from hpml.grading.judging import Judge, could_not
@@ -50,7 +50,7 @@ class Listener(Protocol):
 
 
 def exercises_of(
-    submissions: Sequence[Submission], course: Day, only: Sequence[str] = ()
+    submissions: Sequence[Submission], course: Course, only: Sequence[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The exercises to grade, in the course's order, and those left out because they run on SLURM.
 

@@ -21,7 +21,7 @@ from pygments.lexers import PythonLexer
 
 from hpml.checks import render
 from hpml.checks.verdict import ClaimResult
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.files.sanitize import cut, plain
 from hpml.grading import marks
 from hpml.grading.record import Picture, Record, Result, missed
@@ -33,7 +33,7 @@ MISSED = 10  # exercises in the class's list
 _FORMATTER = HtmlFormatter(nowrap=True)
 
 
-def person_page(record: Record, course: Day) -> str:
+def person_page(record: Record, course: Course) -> str:
     """The page of feedback for one person, as HTML."""
     return _template("person.html.j2").render(
         record=record,
@@ -48,7 +48,7 @@ def person_page(record: Record, course: Day) -> str:
     )
 
 
-def class_page(records: Sequence[Record], course: Day, folder: str = "feedback") -> str:
+def class_page(records: Sequence[Record], course: Course, folder: str = "feedback") -> str:
     """The page for the instructor, as HTML: the class in tables, linking to FOLDER/PERSON.html."""
     columns = marks.exercises(records, course)
     return _template("class.html.j2").render(

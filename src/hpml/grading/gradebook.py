@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import nbformat
 
-from hpml.course.day import Day, Module
+from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 from hpml.grading.marks import UNSAFE, defused
 from hpml.grading.record import Record, Result, write_whole
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nbgrader.api import Gradebook, Student
 
 
-def write(records: Sequence[Record], course: Day, path: Path) -> None:
+def write(records: Sequence[Record], course: Course, path: Path) -> None:
     """Put the marks of `records` into the gradebook `path`, which need not exist.
 
     Done again, it updates. A mark that a person gave by hand in formgrader stays, and is marked to
@@ -107,7 +107,7 @@ def _opened(path: Path) -> "Iterator[Gradebook]":
         yield gradebook
 
 
-def _put_cells(course: Day, module: Module, url: str) -> None:
+def _put_cells(course: Course, module: Module, url: str) -> None:
     from nbgrader.api import Gradebook
     from nbgrader.preprocessors import SaveCells
 

@@ -18,7 +18,7 @@ from hpml import answer as answers
 from hpml.checks import find
 from hpml.checks.run_check import Examined, examine
 from hpml.checks.verdict import Cause, Verdict
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.grading.picture import picture_of
 from hpml.grading.record import Picture, Record, Result
 from hpml.grading.sandbox import Limits, Sandbox, sandbox
@@ -46,7 +46,7 @@ class Judge:
     user, with all rights of this user.
     """
 
-    course: Day
+    course: Course
     exercises: Sequence[str]
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
@@ -212,7 +212,7 @@ def _what_it_did(error: Exception) -> tuple[str, Cause]:
     )
 
 
-def _missing(course: Day, exercise: str, seed: int, said: str) -> Result:
+def _missing(course: Course, exercise: str, seed: int, said: str) -> Result:
     check = find(exercise)
     return Result(
         exercise=exercise,
@@ -242,9 +242,9 @@ def _sources(files: tuple[Path, ...]) -> Mapping[str, str]:
     return {a.exercise: a.source.strip() for file in files for a in answers.read(file)}
 
 
-def _stubs(course: Day) -> Mapping[str, str]:
+def _stubs(course: Course) -> Mapping[str, str]:
     return _sources(tuple(course.root / module.exercise_notebook for module in course.modules))
 
 
-def _solutions(course: Day) -> Mapping[str, str]:
+def _solutions(course: Course) -> Mapping[str, str]:
     return _sources(tuple(course.root / module.solution for module in course.modules))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.files.sanitize import one_line
 from hpml.grading.record import Record, Result, missed
 
@@ -42,7 +42,7 @@ class ExerciseCount:
         return self.passed + self.failed + self.missing + self.not_gradable
 
 
-def exercises(records: Iterable[Record], course: Day) -> list[str]:
+def exercises(records: Iterable[Record], course: Course) -> list[str]:
     """The exercises that were graded, in the order of the course."""
     found = dict.fromkeys(result.exercise for record in records for result in record.results)
     order = [exercise.id for module in course.modules for exercise in module.exercises]
@@ -50,7 +50,7 @@ def exercises(records: Iterable[Record], course: Day) -> list[str]:
     return known + [exercise for exercise in found if exercise not in order]
 
 
-def as_csv(records: Iterable[Record], course: Day) -> str:
+def as_csv(records: Iterable[Record], course: Course) -> str:
     """One row per person: person, name, email, each exercise's points, total, points, note.
 
     A mark that there is not stands as "not gradable"; so does a total that would lack it. A cell is
@@ -103,7 +103,7 @@ def defused(text: str) -> str:
     return f"'{harmless}" if harmless.startswith(("=", "+", "-", "@")) else harmless
 
 
-def counts(records: Iterable[Record], course: Day) -> list[ExerciseCount]:
+def counts(records: Iterable[Record], course: Course) -> list[ExerciseCount]:
     """What became of each exercise that was graded, in the order of the course."""
     records = list(records)
     by_id: dict[str, list[Result]] = {exercise: [] for exercise in exercises(records, course)}
@@ -137,7 +137,7 @@ def summary(records: Sequence[Record]) -> str:
     return f"{words}."
 
 
-def tables(records: Sequence[Record], course: Day) -> "list[RenderableType]":
+def tables(records: Sequence[Record], course: Course) -> "list[RenderableType]":
     """What to print when a class is graded, in this order.
 
     What could not be graded and what was refused (left out where there is none), a row per person,
@@ -212,7 +212,7 @@ def _troubles(records: Sequence[Record]) -> "RenderableType | None":
     return table
 
 
-def _people(records: Sequence[Record], course: Day) -> "RenderableType":
+def _people(records: Sequence[Record], course: Course) -> "RenderableType":
     from rich.text import Text
 
     columns = exercises(records, course)
@@ -233,7 +233,7 @@ def _people(records: Sequence[Record], course: Day) -> "RenderableType":
     return table
 
 
-def _exercises(records: Sequence[Record], course: Day) -> "RenderableType":
+def _exercises(records: Sequence[Record], course: Course) -> "RenderableType":
     words = [(status, "right") for status in SIGNS]
     table = _table("Exercises, in the order of the marks", ("exercise", "left"), *words)
     table.add_column("mean", justify="right")

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hpml.course.day import Day
+from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.files.sanitize import one_line
 from hpml.grading import feedback, gradebook, gradescope, junit, marks
 from hpml.grading.record import Record, write_whole
 
 
-def write_all(records: Sequence[Record], course: Day, out: Path) -> list[Path]:
+def write_all(records: Sequence[Record], course: Course, out: Path) -> list[Path]:
     """Write marks.csv, index.html, feedback/, gradescope/, junit.xml and gradebook.db into `out`.
 
     index.html is the instructor's; feedback/ holds a page per person, to hand back. Each file is

@@ -16,10 +16,10 @@ from hpml.checks.m00_your_machine.read_queue import (
     drive,
     inputs,
 )
-from hpml.course import day, wrong_answers
+from hpml.course import schedule, wrong_answers
 from hpml.ranks.evidence import Evidence, RankEvidence
 
-WRONG = wrong_answers.read(day.load(), "read_queue")
+WRONG = wrong_answers.read(schedule.load(), "read_queue")
 SEEDS = range(40)
 
 # What squeue (SLURM 22.05) printed on a virtual cluster.

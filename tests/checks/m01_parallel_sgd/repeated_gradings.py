@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 
 from hpml.checks import judge
-from hpml.course import day, wrong_answers
+from hpml.course import schedule, wrong_answers
 
 
 def spin() -> None:
@@ -37,7 +37,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[])
     options = parser.parse_args()
     wanted = {"solution": "passed"}
-    course = day.load()
+    course = schedule.load()
     solution = wrong_answers.solution(course, options.exercise)
     sources = {"solution": solution}
     for wrong in wrong_answers.read(course, options.exercise):

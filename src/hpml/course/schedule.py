@@ -1,9 +1,15 @@
-"""The day as course.toml tells it: modules in order, with their notebooks, exercises and jobs."""
+"""The course as course.toml lists it: modules in order, with their exercises.
 
+All else of a module is derived from its id and name: notebooks, job scripts, and the folder of its
+checks. What an exercise is worth is read from its check's file.
+"""
+
+import ast
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +24,17 @@ else:
 
 @dataclass(frozen=True)
 class Exercise:
-    """An exercise as the schedule has it. `points` are the sum of its check's claims."""
+    """An exercise as the schedule has it."""
 
     id: str
-    points: int
+    minutes: int  # of a good PyTorch programmer who has just read the section
+    core: bool  # of the core path, which fits the module's slot
+    check: Path  # the file that defines its check
+
+    @property
+    def points(self) -> int:
+        """The sum of its check's claims. Raises UserError where the file cannot be read."""
+        return points_in(self.check)
 
 
 @dataclass(frozen=True)
@@ -33,11 +46,25 @@ class Module:
     title: str
     slot: str  # "13:30", "before the day"
     asks: str
-    notebook: Path
-    solution: Path
-    exercise_notebook: Path
     exercises: tuple[Exercise, ...]
     jobs: tuple[Path, ...]
+
+    @property
+    def stem(self) -> str:
+        """What its files are called: 06_torch_distributed."""
+        return f"{self.id}_{self.name}"
+
+    @property
+    def notebook(self) -> Path:
+        return Path("notebooks", f"{self.stem}.ipynb")
+
+    @property
+    def solution(self) -> Path:
+        return Path("solutions", f"{self.stem}.ipynb")
+
+    @property
+    def exercise_notebook(self) -> Path:
+        return Path("exercises", f"{self.stem}.ipynb")
 
     @property
     def points(self) -> int:
@@ -45,8 +72,8 @@ class Module:
 
 
 @dataclass(frozen=True)
-class Day:
-    """The whole day. `root` is the folder that the modules' paths are relative to."""
+class Course:
+    """The whole course. `root` is the folder that the modules' paths are relative to."""
 
     title: str
     subtitle: str
@@ -62,13 +89,13 @@ class Day:
         wanted = name.strip()
         number = wanted.zfill(2) if wanted.isdecimal() else wanted
         for module in self.modules:
-            if number in (module.id, module.name, f"{module.id}_{module.name}"):
+            if number in (module.id, module.name, module.stem):
                 return module
         there = ", ".join(f"{module.id} ({module.name})" for module in self.modules)
         raise UserError(f"no module {name!r} in course.toml: use one of {there}")
 
     def select(self, names: Iterable[str]) -> tuple[Module, ...]:
-        """The named modules in the order of the day; all of them when none is named."""
+        """The named modules in the order of the course; all of them when none is named."""
         wanted = {self.module(name).id for name in names}
         return tuple(module for module in self.modules if not wanted or module.id in wanted)
 
@@ -85,7 +112,7 @@ class Day:
         return next(entry for entry in module.exercises if entry.id == exercise)
 
 
-def load(path: Path = CHECKOUT / "course.toml") -> Day:
+def load(path: Path = CHECKOUT / "course.toml") -> Course:
     """Read and validate course.toml; a UserError names the file, the entry and the finding."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -93,61 +120,87 @@ def load(path: Path = CHECKOUT / "course.toml") -> Day:
         raise UserError(f"{path} is missing: restore it from the repository") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path.name}: not valid TOML: {error}") from None
-    where = path.name
+    where, root = path.name, path.resolve().parent
     entries = _take(table, "module", list, where)
-    day = Day(
+    course = Course(
         title=_take(table, "title", str, where),
         subtitle=_take(table, "subtitle", str, where),
         modules=tuple(
-            _module(entry, f"{where}: module {number}") for number, entry in enumerate(entries, 1)
+            _module(entry, root, f"{where}: module {number}")
+            for number, entry in enumerate(entries, 1)
         ),
-        root=path.resolve().parent,
+        root=root,
     )
     _only(table, {"title", "subtitle", "module"}, where)
-    _unique("module id", [module.id for module in day.modules], where)
-    _unique("module name", [module.name for module in day.modules], where)
-    _unique("exercise id", [e.id for module in day.modules for e in module.exercises], where)
-    return day
+    _unique("module id", [module.id for module in course.modules], where)
+    _unique("module name", [module.name for module in course.modules], where)
+    _unique("exercise id", [e.id for module in course.modules for e in module.exercises], where)
+    return course
+
+
+@cache
+def points_in(check: Path) -> int:
+    """What the claims in a check's file are worth together.
+
+    Read, not imported: with the checks comes torch. So each claim's points are a number in the
+    file; `./hpml course check` compares. Raises UserError where it is otherwise.
+    """
+    try:
+        tree = ast.parse(check.read_bytes())
+    except OSError as error:
+        raise UserError(f"{check}: {error.strerror}: an exercise needs its check") from None
+    except (SyntaxError, ValueError) as error:
+        raise UserError(f"{check}: not valid Python: {error}") from None
+    total = 0
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Claim"):
+            continue
+        named = [keyword.value for keyword in node.keywords if keyword.arg == "points"]
+        points = [*node.args[1:2], *named]
+        if len(points) != 1 or type(getattr(points[0], "value", None)) is not int:
+            what = "a claim's points must be a whole number, written as the second argument"
+            raise UserError(f"{check}, line {node.lineno}: {what}")
+        total += points[0].value
+    return total
 
 
 _STRINGS = ("id", "name", "title", "slot", "asks")
-_PATHS = ("notebook", "solution", "exercise_notebook")
 
 
-def _module(entry: Any, where: str) -> Module:
+def _module(entry: Any, root: Path, where: str) -> Module:
     if not isinstance(entry, dict):
         raise UserError(f"{where}: expected a [[module]] table, found {entry!r}")
     where = f"{where} ({entry.get('name', 'no name')})"
-    _only(entry, {*_STRINGS, *_PATHS, "exercises", "jobs"}, where)
+    _only(entry, {*_STRINGS, "exercises"}, where)
     strings = {key: _take(entry, key, str, where) for key in _STRINGS}
     if not re.fullmatch(r"\d\d", strings["id"]):
         raise UserError(f"{where}: id is {strings['id']!r}, expected two digits")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", strings["name"]):
         raise UserError(f"{where}: name is {strings['name']!r}, expected lower_case_words")
-    paths = {key: _path(_take(entry, key, str, where), key, where) for key in _PATHS}
-    for key, path in paths.items():
-        if path.suffix != ".ipynb":
-            raise UserError(f"{where}: {key} is {str(path)!r}, expected a .ipynb")
+    checks = root / "src/hpml/checks" / f"m{strings['id']}_{strings['name']}"
+    items = _take(entry, "exercises", list, where)
+    scripts = sorted((root / "slurm").glob(f"{strings['id']}_*.slurm"))
     return Module(
         **strings,
-        **paths,
-        exercises=tuple(_exercise(item, where) for item in _take(entry, "exercises", list, where)),
-        jobs=tuple(_path(item, "jobs", where) for item in _take(entry, "jobs", list, where)),
+        exercises=tuple(_exercise(item, checks, where) for item in items),
+        jobs=tuple(script.relative_to(root) for script in scripts),
     )
 
 
-def _exercise(item: Any, where: str) -> Exercise:
+def _exercise(item: Any, checks: Path, where: str) -> Exercise:
     if not isinstance(item, dict):
-        raise UserError(f"{where}: exercise {item!r}, expected {{ id = …, points = … }}")
+        raise UserError(f"{where}: exercise {item!r}, expected {{ id = …, minutes = … }}")
     name = _take(item, "id", str, f"{where}: exercise")
     where = f"{where}: exercise {name}"
-    _only(item, {"id", "points"}, where)
+    _only(item, {"id", "minutes", "core"}, where)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise UserError(f"{where}: the id is not lower_case_words")
-    points = _take(item, "points", int, where)
-    if isinstance(points, bool) or points < 1:
-        raise UserError(f"{where}: points = {points!r}, expected a whole number of at least 1")
-    return Exercise(name, points)
+    minutes, core = _take(item, "minutes", int, where), item.get("core", False)
+    if isinstance(minutes, bool) or minutes < 1:
+        raise UserError(f"{where}: minutes = {minutes!r}, expected a whole number of at least 1")
+    if not isinstance(core, bool):
+        raise UserError(f"{where}: core is {core!r}, expected true or false")
+    return Exercise(name, minutes, core, checks / f"{name}.py")
 
 
 def _take(table: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
@@ -159,12 +212,6 @@ def _take(table: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
 
 
 _KINDS = {str: "a string", int: "a whole number", list: "a list"}
-
-
-def _path(value: Any, key: str, where: str) -> Path:
-    if not isinstance(value, str) or Path(value).is_absolute() or ".." in Path(value).parts:
-        raise UserError(f"{where}: {key} has {value!r}, expected a path inside the checkout")
-    return Path(value)
 
 
 def _only(table: Mapping[str, Any], known: set[str], where: str) -> None:
