@@ -1,0 +1,148 @@
+"""A release in JupyterLab, in a real browser: a page that renders, and a kernel that runs cells."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import websocket
+
+LIMIT = 300  # seconds for any one thing to come about; on an idle machine each takes a few
+
+NOTEBOOK = "jupyterapp.shell.currentWidget"
+RUN = """(async () => {
+    const notebook = %s.content;
+    notebook.activeCellIndex = notebook.widgets.findIndex(
+        cell => cell.model.type == "code" && cell.model.sharedModel.source.includes(%s));
+    await jupyterapp.commands.execute("notebook:run-cell");
+    const { model, node } = notebook.activeCell;
+    return {
+        count: model.executionCount,
+        kinds: model.outputs.toJSON().map(output => output.output_type),
+        text: node.querySelector(".jp-Cell-outputArea").textContent,
+    };
+})()"""
+
+
+def until(look: Callable[[], Any], what: str) -> Any:
+    """What `look` gives as soon as it gives something."""
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.1)
+    pytest.fail(f"no {what}")
+
+
+@contextlib.contextmanager
+def running(command: list[str], log: Path, **options: Any) -> Iterator[subprocess.Popen]:
+    """A program and its log, interrupted in the end; nothing that it started outlives this."""
+    with log.open("w") as written:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=written, stderr=written,
+            start_new_session=True, **options,
+        )  # fmt: skip
+    family = [psutil.Process(process.pid)]
+    try:
+        yield process
+    finally:
+        family += family[0].children(recursive=True)  # kernels are in groups of their own
+        process.send_signal(signal.SIGINT)
+        _, alive = psutil.wait_procs(family, timeout=60)
+        for each in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        process.wait()
+
+
+class Page:
+    """A page in a browser, by Chromium's DevTools protocol."""
+
+    def __init__(self, port: int):
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+        def found() -> list[str]:
+            with direct.open(f"http://127.0.0.1:{port}/json/list", timeout=LIMIT) as answer:
+                targets = json.load(answer)
+            return [t["webSocketDebuggerUrl"] for t in targets if t["type"] == "page"]
+
+        address = until(found, "page in the browser")[0]
+        self.socket = websocket.create_connection(
+            address, timeout=LIMIT, suppress_origin=True, http_no_proxy=["127.0.0.1"]
+        )
+        self.calls = 0
+
+    def value(self, expression: str) -> Any:
+        """What an expression of JavaScript gives, or what its promise does; None if it fails."""
+        self.calls += 1
+        asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+        call = {"id": self.calls, "method": "Runtime.evaluate", "params": asked}
+        self.socket.send(json.dumps(call))
+        while (answer := json.loads(self.socket.recv())).get("id") != self.calls:
+            pass
+        return answer["result"]["result"].get("value")
+
+
+@pytest.fixture
+def page(released, needs, tmp_path) -> Iterator[Page]:
+    """The release's first lecture in its own JupyterLab."""
+    chromium = needs("chromium")
+    command = [sys.executable, "-m", "hpml", "lab", "--", "--no-browser", "--port", "0"]
+    command.append("--LabApp.expose_app_in_browser=True")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(released / "src"),
+        "HPML_HOME": str(tmp_path / "home"),
+        "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
+        "JUPYTER_CONFIG_DIR": str(tmp_path / "config"),
+        "JUPYTER_DATA_DIR": str(tmp_path / "data"),
+    }
+    environment.pop("HPML_DATA", None)
+    switches = [
+        *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+        *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+        *("--disable-sync", "--no-proxy-server", "--window-size=1200,1600"),
+        *("--remote-debugging-port=0", f"--user-data-dir={tmp_path / 'profile'}"),
+    ]
+    log = tmp_path / "lab.log"
+    with running(command, log, env=environment, cwd=tmp_path):
+        pattern = r"(http://127\.0\.0\.1:\d+)/lab/tree/README\.md\?(token=\w+)"
+        base, token = until(lambda: re.search(pattern, log.read_text()), "JupyterLab").groups()
+        address = f"{base}/lab/tree/notebooks/00_your_machine.ipynb?{token}"
+        with running([chromium, *switches, address], tmp_path / "chromium.log"):
+            active = tmp_path / "profile" / "DevToolsActivePort"
+            lines = until(lambda: active.is_file() and active.read_text().split(), "browser")
+            yield Page(int(lines[0]))
+
+
+def test_its_first_lecture_renders_and_its_cells_run(page, released):
+    title = "document.querySelector('.jp-NotebookPanel .jp-MarkdownOutput h1')?.textContent"
+    assert until(lambda: page.value(title), "title of the notebook").startswith("00 Your machine")
+    assert page.value("document.title").startswith("00_your_m")
+    cells = page.value(f"{NOTEBOOK}.content.widgets.length")
+    assert cells == len(
+        json.loads((released / "notebooks/00_your_machine.ipynb").read_text())["cells"]
+    )
+    assert page.value("document.querySelectorAll('.jp-NotebookPanel .jp-Cell').length") > 3
+    kernel = f"{NOTEBOOK}.sessionContext.session?.kernel?.status == 'idle'"
+    until(lambda: page.value(kernel), "kernel")
+
+    def run(cell: str) -> dict[str, Any]:
+        return page.value(RUN % (NOTEBOOK, json.dumps(cell)))
+
+    loaded = run("%load_ext hpml")
+    assert (loaded["count"], loaded["kinds"]) == (1, []), loaded
+    ranks = run("%%ranks 2")
+    assert ranks["count"] == 2
+    assert "error" not in ranks["kinds"], ranks["text"]
+    assert "[1] I am one of 2, and the sum is 3" in ranks["text"]
