@@ -113,7 +113,7 @@ def test_a_failed_write_leaves_the_file_that_was_there(
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(records.os, "fsync", full)
+    monkeypatch.setattr("hpml.files.atomic.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         records.write(record(name="Another"), tmp_path)
     assert path.read_bytes() == before

@@ -5,9 +5,7 @@ cells' text, metadata is fixed, and nothing of the machine or the moment is kept
 """
 
 import hashlib
-import os
 import re
-import tempfile
 from pathlib import Path
 
 import jupytext
@@ -16,6 +14,7 @@ from jupytext.config import load_jupytext_configuration_file
 from nbformat import NotebookNode
 
 from hpml.errors import UserError
+from hpml.files import atomic
 from hpml.paths import CHECKOUT
 
 METADATA = {
@@ -88,15 +87,7 @@ def write(path: Path, text: str) -> bool:
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    atomic.write_text(path, text)
     return True
 
 

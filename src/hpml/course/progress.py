@@ -7,14 +7,13 @@ when a later try fails.
 
 import fcntl
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hpml.course.schedule import Course, Module
+from hpml.files import atomic
 from hpml.paths import home
 
 if TYPE_CHECKING:  # it would bring torch with it
@@ -124,11 +123,4 @@ def _changing() -> Iterator[dict[str, Entry]]:
         progress = _load(path)
         yield progress
         text = json.dumps({"version": 1, "exercises": progress}, indent=1, sort_keys=True)
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix="progress.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-            os.replace(partial, path)
-        except BaseException:
-            os.unlink(partial)
-            raise
+        atomic.write_text(path, text + "\n")

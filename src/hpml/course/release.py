@@ -5,7 +5,6 @@ goes along. All else is on a list, so that nothing goes along by being there. Fo
 hold the same files, and the same course gives the same bytes.
 """
 
-import os
 import re
 import shutil
 import zipfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from hpml.course.build import exercise_files
 from hpml.course.schedule import Course
 from hpml.errors import UserError
+from hpml.files import atomic
 
 NAME = "hpml"  # of the folder, and of the archive
 _MARKER = ".hpml-release"  # in a folder that a release was written to
@@ -130,14 +130,15 @@ def write(made: dict[str, File], out: Path) -> tuple[Path, Path]:
 
 
 def _write_archive(made: dict[str, File], path: Path) -> None:
-    partial = path.with_name(f".{path.name}")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with (
+        atomic.replacing(path) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
+    ):
         for name, file in made.items():
             entry = zipfile.ZipInfo(f"{NAME}/{name}")  # of 1980, whenever it is made
             entry.create_system = 3  # Unix: the mode counts
             entry.external_attr = (0o100000 | _mode(file)) << 16
             archive.writestr(entry, file.data, zipfile.ZIP_DEFLATED)
-    os.replace(partial, path)
 
 
 def _mode(file: File) -> int:

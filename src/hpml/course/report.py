@@ -4,7 +4,6 @@ Plain files that open from a disk, without internet and without scripts. The fro
 notebooks published (`hpml.publish`), and nothing that was not measured in this run.
 """
 
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +19,7 @@ from hpml.course.execute import CellRun, NotebookRun
 from hpml.course.run import CourseRun, Kind, page_name
 from hpml.course.schedule import Exercise, Module
 from hpml.doctor import Fact
+from hpml.files import atomic
 from hpml.publish import RESULT, SKIP, VERDICT, rounded
 
 
@@ -248,7 +248,4 @@ def _unbroken_duration(seconds: float) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all: a report that is open in a browser is never half of one."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)
+    atomic.write_text(path, text)  # a report that is open in a browser is never half of one

@@ -1,13 +1,58 @@
-"""A folder that appears with everything in it, or not at all."""
+"""Files and folders that appear with everything in them, or not at all."""
 
+import contextlib
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from hpml.errors import UserError
+
+
+@contextmanager
+def replacing(path: Path, *, durable: bool = False, meanwhile: str = "") -> Iterator[BinaryIO]:
+    """A new file, open for writing, that takes the name `path` when the block ends well.
+
+    Whoever reads `path` finds the old file or the whole new one. When the block raises, the old one
+    stays and nothing else. The new file has the permissions of any new file. With `durable`, it is
+    on the disk before it takes the name, and the name before the block is over.
+
+    The file is in the same folder, under a name of its own, or the name `meanwhile`: then one
+    process may write at a time, and what a killed one has left is overwritten. Raises OSError.
+    """
+    unfinished = path.with_name(meanwhile or f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with open(unfinished, "wb") as file:
+            yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+        raise
+    if durable:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Write a file as `replacing` does."""
+    with replacing(path, durable=durable) as file:
+        file.write(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file of UTF-8 as `replacing` does."""
+    write_bytes(path, text.encode())
 
 
 @contextmanager

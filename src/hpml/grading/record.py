@@ -5,8 +5,6 @@ read back is held to that schema, since a folder of records may come from other 
 """
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -15,6 +13,7 @@ from typing import Any, Literal
 
 from hpml.checks.verdict import Cause, ClaimResult
 from hpml.errors import UserError
+from hpml.files import atomic
 
 FORMAT = "hpml-record-2"
 EARLIER = ("hpml-record-1",)
@@ -165,17 +164,8 @@ def read_folder(folder: Path) -> list[Record]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that at every moment either the old one or the whole new one is there."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
-        try:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-            os.chmod(file.name, 0o644)
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    """Write a file whole or not at all, and onto the disk."""
+    atomic.write_bytes(path, data, durable=True)
 
 
 def missed(records: Iterable[Record]) -> list[tuple[str, int, int, str]]:

@@ -2,12 +2,12 @@
 
 import contextlib
 import json
-import os
 import sysconfig
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from hpml.files import atomic
 from hpml.horovod import VERSION
 from hpml.horovod.flavour import installed
 
@@ -66,7 +66,5 @@ def read() -> State:
 
 def write(state: State) -> None:
     """Record the state, atomically."""
-    half = file().with_name(f"{file().name}.{os.getpid()}")
     with contextlib.suppress(OSError):  # an environment that another user owns
-        half.write_text(json.dumps(vars(state), indent=2) + "\n")
-        os.replace(half, file())
+        atomic.write_text(file(), json.dumps(vars(state), indent=2) + "\n")

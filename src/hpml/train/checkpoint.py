@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from hpml.errors import UserError
+from hpml.files import atomic
 
 NAME = "checkpoint.pt"
 
@@ -19,18 +20,9 @@ def save(folder: str | os.PathLike[str], state: dict[str, Any]) -> Path:
     """
     path = Path(folder) / NAME
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    with open(unfinished, "wb") as file:
+    unfinished = path.with_suffix(".unfinished").name  # one large file, however many are killed
+    with atomic.replacing(path, durable=True, meanwhile=unfinished) as file:
         torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
-    # The new name is in the folder, and the folder is on disk only when it is told to be.
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
     return path
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hpml.files import atomic
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -61,14 +63,12 @@ class History:
         """As JSON, whole or not at all."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(path.name + ".unfinished")
         summary = {
             "seconds": self.seconds,
             "images_per_second": self.images_per_second,
             "test_accuracy": self.test_accuracy,
         }
-        unfinished.write_text(json.dumps(dataclasses.asdict(self) | summary, indent=2) + "\n")
-        os.replace(unfinished, path)
+        atomic.write_text(path, json.dumps(dataclasses.asdict(self) | summary, indent=2) + "\n")
 
 
 def read_history(path: str | os.PathLike[str]) -> History:
