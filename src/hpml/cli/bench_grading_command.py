@@ -32,7 +32,7 @@ def bench_grade(
         int | None, typer.Option(min=1, help="Full submissions; default: three for each core.")
     ] = None,
     by_nbgrader: Annotated[
-        int, typer.Option("--nbgrader", min=1, help="As many of them for nbgrader: minutes each.")
+        int, typer.Option("--nbgrader", min=0, help="As many of them for nbgrader: minutes each.")
     ] = 1,
     class_size: Annotated[
         int, typer.Option("--class", min=0, help="People in the mixed class; 0 leaves it out.")
