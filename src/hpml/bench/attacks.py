@@ -328,10 +328,13 @@ def _text(path: Path) -> str:
 
 
 def _runs(process: psutil.Process) -> bool:
+    """Whether it does, and is none that multiprocessing keeps for as long as this one runs."""
     try:
-        return process.status() != psutil.STATUS_ZOMBIE and "resource_tracker" not in "".join(
-            process.cmdline()
-        )
+        if process.ppid() == psutil.Process().pid:
+            kept = ("resource_tracker", "multiprocessing.forkserver")
+            if any(name in " ".join(process.cmdline()) for name in kept):
+                return False
+        return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 

@@ -290,12 +290,12 @@ def _look(watch: _Watch, over: threading.Event) -> None:
 
 
 def _memory() -> int:
-    """Bytes that this process and its workers hold. Workers' own children are sandboxes."""
+    """Bytes that this process, its workers and what these are forked from hold, no sandbox's."""
     total = 0
     me = psutil.Process()
-    for process in (me, *me.children()):
+    for process in (me, *me.children(recursive=True)):
         try:
-            if process == me or "spawn_main" in " ".join(process.cmdline()):
+            if process == me or "forkserver" in " ".join(process.cmdline()):
                 total += process.memory_info().rss
         except psutil.Error:
             continue

@@ -7,7 +7,9 @@ are not in each other's way; and so that one that dies takes no other submission
 import contextlib
 import gc
 import multiprocessing
+import os
 import signal
+import sys
 import time
 import traceback
 from collections import deque
@@ -25,6 +27,9 @@ RENEW_AFTER = 40  # submissions; whatever a worker gathers in memory goes with i
 TRIES = 2  # at a submission whose worker died
 DEADLINE = 3600.0  # seconds for one submission; its answers have limits of their own, far below
 LOOK_EVERY = 5.0  # seconds between two looks at who is late
+# Imported once, by the process that workers are forked from: 2.5 s of a processor. The last one is
+# imported by the first optimizer step, as expected values take some.
+PRELOADED = ("hpml.grading.judging", "torch", "torch._dynamo")
 
 
 class WorkerDied(Exception):
@@ -45,7 +50,7 @@ def judged(
 ) -> Iterator[tuple[Submission, Record | WorkerDied]]:
     """Each submission with its record, as they are done, by `jobs` processes.
 
-    Raises UserError where a worker does (no sandbox to be had). Leaves no process behind, however
+    Raises UserError where a worker does (no sandbox to be had). Leaves no worker behind, however
     it is left.
     """
     waiting = deque(submissions)
@@ -89,9 +94,13 @@ def judged(
 
 
 def _start(judge: Judge) -> _Worker:
-    context = multiprocessing.get_context("spawn")
+    # Not from this process itself, which may have threads; multiprocessing keeps one to fork from,
+    # which ends when this one does.
+    context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+    context.set_forkserver_preload(list(PRELOADED))
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, judge), daemon=False)
+    arguments = (theirs, judge, dict(os.environ))
+    process = context.Process(target=_work, args=arguments, daemon=False)
     process.start()
     theirs.close()
     return _Worker(process, ours)
@@ -112,9 +121,11 @@ def _end(worker: _Worker) -> None:
     worker.process.join(timeout=10)
 
 
-def _work(connection: Connection, judge: Judge) -> None:
+def _work(connection: Connection, judge: Judge, environment: dict[str, str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started us
     die_with_parent()
+    os.environ.clear()  # that of the time when the first worker was started
+    os.environ.update(environment)
     import torch
 
     torch.set_num_threads(1)
