@@ -143,7 +143,7 @@ def points_in(check: Path) -> int:
     """What the claims in a check's file are worth together.
 
     Read, not imported: with the checks comes torch. So each claim's points are a number in the
-    file; `./hpml course check` compares. Raises UserError where it is otherwise.
+    file; prove.py compares. Raises UserError where it is otherwise.
     """
     try:
         tree = ast.parse(check.read_bytes())

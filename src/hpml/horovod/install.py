@@ -51,7 +51,7 @@ def ensure(progress: Progress, anew: bool = False) -> state.State:
         reason = str(error).removeprefix("horovod: ")
         if known.works:
             progress.report(f"Horovod: {reason}")
-            if state.read().works:  # ./hpml need not propose this build again
+            if state.read().works:  # a build that failed is not proposed again
                 state.write(replace(known, mpicxx=_mpicxx()))
         return _without(reason)
     notes = (*flavour.notes, *shortfalls)
