@@ -31,6 +31,7 @@ def bench_train(
     seeds: Annotated[
         int, typer.Option(min=0, help="Full runs, each with a seed of its own; 0 leaves them out.")
     ] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of a full run.")] = 2,
     backends: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Compare these on 2 ranks instead: ddp,horovod."),
@@ -45,11 +46,11 @@ def bench_train(
     if against:
         from hpml.bench.train_against import against as measure
 
-        give(measure(data, seeds=range(max(seeds, 1))), json)
+        give(measure(data, seeds=range(max(seeds, 1)), threads=threads), json)
     elif backends is not None:
         give(train.compare(data, backends.split(","), rounds), json)
     else:
-        give(train.bench(data, rounds=rounds, seeds=range(seeds)), json)
+        give(train.bench(data, rounds=rounds, seeds=range(seeds), threads=threads), json)
 
 
 @app.command("check")
