@@ -26,6 +26,8 @@ FIRST = (
     "tests/test_course.py",
     "tests/grading/test_attacks.py",
     "tests/cli/test_grade.py",
+    "tests/test_grading_page.py",
+    "tests/grading/test_nbgrader.py",
     "tests/frameworks/",
 )
 

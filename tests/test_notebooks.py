@@ -1,10 +1,13 @@
 """Every committed notebook, run again: outputs as committed, stubs failing where they must."""
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import nbformat
 import pytest
@@ -26,11 +29,27 @@ COURSE = schedule.load()
 # Lectures take longest, and more so later in the day: they begin first.
 BACKWARDS = COURSE.modules[::-1]
 MODULES = [pytest.param(module, id=module.id) for module in BACKWARDS]
+
+
+def once(path: Path) -> pytest.MarkDecorator:
+    """All tests that read one notebook's run share a worker, which runs it once."""
+    return pytest.mark.xdist_group(str(path.with_suffix("")))
+
+
 EXECUTED = [
-    pytest.param(module, getattr(module, kind), id=str(getattr(module, kind).with_suffix("")))
+    pytest.param(module, path, id=str(path.with_suffix("")), marks=once(path))
     for kind in ("notebook", "solution")
     for module in BACKWARDS
+    for path in [getattr(module, kind)]
 ]
+
+
+class Ran(NamedTuple):
+    """What became of a code cell, its outputs compared with the committed ones."""
+
+    outcome: Literal["passed", "failed", "skipped"]
+    message: str
+    printed: str
 
 
 def code_cells(path: Path) -> list[nbformat.NotebookNode]:
@@ -38,10 +57,8 @@ def code_cells(path: Path) -> list[nbformat.NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def run_cells(
-    notebook: Path, scratch: Path, *, cell_timeout: float = CELL_TIMEOUT
-) -> list[tuple[str, str]]:
-    """("passed" | "failed" | "skipped", message) for each code cell, outputs compared.
+def run_cells(notebook: Path, scratch: Path, *, cell_timeout: float = CELL_TIMEOUT) -> list[Ran]:
+    """Run a notebook; what became of each of its code cells.
 
     Cells tagged `nbval-ignore-output` run without the comparison. What the cells keep goes to
     `scratch`. A cell after one that timed out is "skipped" (nbval expects it to fail).
@@ -75,13 +92,29 @@ def home_in(scratch: Path) -> Path:
     return home
 
 
-def _outcome(case: ElementTree.Element) -> tuple[str, str]:
+def _outcome(case: ElementTree.Element) -> Ran:
+    properties = {each.get("name"): each.get("value") for each in case.iter("property")}
+    printed = properties.get("printed", "")
     for kind in ("failure", "error", "skipped"):
         found = case.find(kind)
         if found is not None:
             outcome = "skipped" if kind == "skipped" else "failed"
-            return outcome, f"{case.get('name')}: {found.get('message')}\n{found.text}"
-    return "passed", ""
+            message = f"{case.get('name')}: {found.get('message')}\n{found.text}"
+            return Ran(outcome, message, printed)
+    return Ran("passed", "", printed)
+
+
+@pytest.fixture(scope="session")
+def executed(tmp_path_factory) -> Callable[[Path], list[Ran]]:
+    """`executed(path)`: a run of that notebook of the course, the same whoever asks."""
+    runs: dict[Path, list[Ran]] = {}
+
+    def run(path: Path) -> list[Ran]:
+        if path not in runs:
+            runs[path] = run_cells(COURSE.root / path, tmp_path_factory.mktemp(path.stem))
+        return runs[path]
+
+    return run
 
 
 def test_what_is_committed_is_what_the_sources_make() -> None:
@@ -95,14 +128,43 @@ def skip_where_it_cannot_run(module: schedule.Module) -> None:
 
 
 @pytest.mark.parametrize(("module", "path"), EXECUTED)
-def test_a_notebook_comes_out_as_committed(
-    module: schedule.Module, path: Path, tmp_path: Path
-) -> None:
+def test_a_notebook_comes_out_as_committed(module: schedule.Module, path: Path, executed) -> None:
     skip_where_it_cannot_run(module)
     assert faults(nbformat.read(COURSE.root / path, as_version=4)) == []
-    outcomes = run_cells(COURSE.root / path, tmp_path)
-    assert [message for outcome, message in outcomes if outcome != "passed"] == []
-    assert len(outcomes) == len(code_cells(COURSE.root / path))
+    cells = executed(path)
+    assert [cell.message for cell in cells if cell.outcome != "passed"] == []
+    assert len(cells) == len(code_cells(COURSE.root / path))
+
+
+LECTURE_06 = COURSE.module("06").notebook
+
+
+@once(LECTURE_06)
+def test_every_framework_of_the_lecture_trains(executed) -> None:
+    """DDP and Horovod under PyTorch do the same arithmetic, and end with the same accuracy."""
+    skip_where_it_cannot_run(COURSE.module("06"))
+    row = r"^(\S.*?) +(\d+) +(\d+) +(\d+) +(\d+) +(\d+)%$"
+    found = re.findall(row, printed_by(executed(LECTURE_06), LECTURE_06, "run(script"), re.M)
+    rows = {name: [int(value) for value in values] for name, *values in found}
+    expected = {"PyTorch, alone": 1, "PyTorch, DDP": 2, "Keras, alone": 1}
+    expected["Keras, MultiWorkerMirroredStrategy"] = 2
+    if not flavour.missing("horovod-tensorflow"):
+        expected |= {"PyTorch, Horovod": 2, "Keras, Horovod": 2}
+    assert {name: rows[name][0] for name in expected} == expected
+    for name, (_, _, steps, images_per_second, accuracy) in rows.items():
+        assert steps == 32, name  # 2 epochs of 2000 images a rank, 125 in a step
+        assert images_per_second > 0, name
+        assert accuracy > 12, name  # guessing has 10
+    if "PyTorch, Horovod" in rows:
+        # Weights differ by rounding: a test image or two may be on the other side.
+        assert abs(rows["PyTorch, Horovod"][-1] - rows["PyTorch, DDP"][-1]) <= 1
+
+
+def printed_by(cells: list[Ran], path: Path, part: str) -> str:
+    """What the one code cell printed that has `part` in its source."""
+    sources = [cell.source for cell in code_cells(COURSE.root / path)]
+    (number,) = [number for number, source in enumerate(sources) if part in source]
+    return cells[number].printed
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -111,12 +173,12 @@ def test_an_exercise_fails_at_its_checks_and_nowhere_else(
 ) -> None:
     skip_where_it_cannot_run(module)
     path = COURSE.root / module.exercise_notebook
-    outcomes = run_cells(path, tmp_path)
+    ran = run_cells(path, tmp_path)
     cells = code_cells(path)
-    assert len(outcomes) == len(cells)
+    assert len(ran) == len(cells)
     kinds = [kind_of(cell) for cell in cells]
     assert kinds.count("check") == len(module.exercises)
-    for place, (kind, (outcome, message)) in enumerate(zip(kinds, outcomes, strict=True)):
+    for place, (kind, (outcome, message, _)) in enumerate(zip(kinds, ran, strict=True)):
         if kind == "check":
             assert (outcome, "0 of" in message) == ("failed", True), message
         elif kind == "answer" or "check" not in kinds[:place]:
@@ -147,7 +209,7 @@ def printed(text: str) -> nbformat.NotebookNode:
 
 @pytest.fixture
 def outcomes_of(tmp_path: Path):
-    def run(*cells: nbformat.NotebookNode, cell_timeout: float = 60) -> list[tuple[str, str]]:
+    def run(*cells: nbformat.NotebookNode, cell_timeout: float = 60) -> list[Ran]:
         path = notebook(tmp_path / "small.ipynb", *cells)
         return run_cells(path, tmp_path, cell_timeout=cell_timeout)
 
@@ -156,30 +218,28 @@ def outcomes_of(tmp_path: Path):
 
 def test_an_output_that_differs_is_noticed_unless_it_is_marked_to_vary(outcomes_of) -> None:
     varying = {"tags": ["nbval-ignore-output"]}
-    outcomes = outcomes_of(
+    cells = outcomes_of(
         new_code_cell("print(1)", outputs=[printed("1\n")]),
         new_code_cell("print(2)", outputs=[printed("3\n")]),
         new_code_cell("print(2)", outputs=[printed("3\n")], metadata=varying),
         new_code_cell("1 / 0", metadata=varying),
+        new_code_cell("1", metadata={"tags": ["nbval-skip"]}),  # is not taken for a pass
     )
-    assert [outcome for outcome, _ in outcomes] == ["passed", "failed", "passed", "failed"]
-    assert "ZeroDivisionError" in outcomes[3][1]
+    outcomes = [cell.outcome for cell in cells]
+    assert outcomes == ["passed", "failed", "passed", "failed", "skipped"]
+    assert [cell.printed for cell in cells[:3]] == ["1\n", "2\n", "2\n"]
+    assert "ZeroDivisionError" in cells[3].message
 
 
 def test_a_kernel_that_dies_is_noticed_long_before_the_timeout(outcomes_of) -> None:
     outcomes = outcomes_of(
         new_code_cell("import os; os._exit(1)"), new_code_cell("1"), cell_timeout=1000
     )
-    assert [outcome for outcome, _ in outcomes] == ["failed", "failed"]
-    assert "the kernel died in this cell" in outcomes[0][1]
+    assert [cell.outcome for cell in outcomes] == ["failed", "failed"]
+    assert "the kernel died in this cell" in outcomes[0].message
 
 
 def test_a_cell_that_never_ends_is_stopped(outcomes_of) -> None:
     outcomes = outcomes_of(new_code_cell("import time; time.sleep(900)"), cell_timeout=2)
-    assert outcomes[0][0] == "failed"
-    assert "Timeout of 2 seconds exceeded" in outcomes[0][1]
-
-
-def test_a_cell_marked_to_be_skipped_is_not_taken_for_a_pass(outcomes_of) -> None:
-    tagged = new_code_cell("1 / 0", metadata={"tags": ["nbval-skip"]})
-    assert [outcome for outcome, _ in outcomes_of(tagged)] == ["skipped"]
+    assert outcomes[0].outcome == "failed"
+    assert "Timeout of 2 seconds exceeded" in outcomes[0].message
