@@ -153,6 +153,7 @@ class Course:
             (root / folder / "03_rings.py").write_text(text)
         self.wrong.parent.mkdir(parents=True)
         self.wrong.write_text(WRONG)
+        self.wrong.with_name("test_total.py").touch()
 
     def edit(self, path: str, old: str, new: str) -> None:
         text = (self.root / path).read_text()
@@ -248,13 +249,19 @@ def no_hints(**without: str) -> dict[str, str]:
         (wrong('hint = "type"', ""), "wrong answer", "wrong_total.toml: a_word: hint is None"),
         (wrong("[a_word]", "[other]\n[a_word]"), "wrong answer", "other: wrong is None"),
         (lambda course: course.wrong.write_text(WRONG[: WRONG.index("[leaves]")]), "check",
-         "tests/checks/m03_rings/wrong_total.toml has 2 wrong answers, expected at least 4"),
-        (lambda course: course.wrong.unlink(), "check", "has 0 wrong answers"),
+         "tests/checks/m03_rings/wrong_total.toml: 2 wrong answers, expected at least 4"),
+        (lambda course: course.wrong.unlink(), "check", "wrong_total.toml: 0 wrong answers"),
         (check(claims=GOOD.claims[:1]), "check", "worth 1 points, its file reads as 3"),
         (check(claims=GOOD.claims + GOOD.claims[:1]), "check", "two of its claims have one name"),
         (check(claims=()), "check", "no claims"),
         (check(claims=(*GOOD.claims[:1], replace(GOOD.claims[1], points=0))), "check", "no points"),
         (check(hints=no_hints(start="")), "check", 'no hint "start"'),
+        (check(hints={"start": "Call all_reduce.", "type": "An int."}), "check", "hints: 2, expected at least 3"),
+        (check(title="total"), "check", "its title is its id"),
+        (lambda course: course.wrong.with_name("test_total.py").unlink(), "check",
+         "tests/checks/m03_rings/test_total.py is missing"),
+        (solution("dist.all_reduce(tensor)", "raise NotImplementedError()"), "solution",
+         "still a stub"),
         (check(hints=GOOD.hints | {"alone": " "}), "check", "a hint is empty"),
         (check(hints=no_hints(alone="")), "wrong answer", "names the hint 'alone'"),
         (check(worlds=(1, 2)), "check", r"world sizes \(1, 2\), expected"),

@@ -1,4 +1,4 @@
-"""./hpml build and ./hpml course check: make the exercises, and prove them."""
+"""./hpml build and ./hpml course: make the exercises, prove them, and begin a new one."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ course_app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 @course_app.callback()
 def course() -> None:
-    """Prove the course's checks."""
+    """Prove the course's checks, and begin a new exercise."""
 
 
 def build(
@@ -88,6 +88,24 @@ def course_check(
     else:
         _print(console, rows)
     return DONE if all(row.good for row in rows) else FAILED
+
+
+@course_app.command("new")
+def course_new(
+    module: Annotated[str, typer.Argument(metavar="MODULE", help="06, torch_distributed, …")],
+    exercise: Annotated[str, typer.Argument(metavar="ID", help="lower_case_words, as find_it.")],
+) -> None:
+    """Write the skeleton of an exercise; `course check` then names what is missing.
+
+    Its cells at the end of the module's solutions, its check, its test, a file for its wrong
+    answers, and its line in course.toml.
+    """
+    from hpml.course import new_exercise, schedule
+
+    course = schedule.load()
+    for path in new_exercise.create(course, course.module(module), exercise):
+        typer.echo(path)
+    typer.echo(f"What is missing: ./hpml course check {exercise}")
 
 
 def _progress(console: "Console"):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Literal
 
-from hpml.answer import read
+from hpml.answer import Answer, read
 from hpml.checks.contract import Check
 from hpml.checks.run_check import GENERAL_HINTS
 from hpml.checks.verdict import Verdict
@@ -110,13 +110,15 @@ def _tasks(
         wrong = wrong_answers.read(course, exercise.id)
     except UserError as error:
         unread = Row(exercise.id, "wrong answer", "*", "", str(error))
-        return known(*_prove_check(check, exercise, module, FEWEST), unread)
-    rows = known(*_prove_check(check, exercise, module, len(wrong)))
+        return known(*_prove_check(course, module, exercise, check, FEWEST), unread)
+    rows = known(*_prove_check(course, module, exercise, check, len(wrong)))
     if missing := flavour.missing(check.needs):
         unproved = [("stub", module.exercise_notebook.name), ("solution", module.solution.name)]
         unproved += [("wrong answer", answer.name) for answer in wrong]
         shows = f"not gradable: {missing}"
         return rows + known(*(Row(check.id, part, name, shows) for part, name in unproved))
+    if not check.claims:  # nothing can be judged by it; but what is written can be looked at
+        return [*rows, lambda: _prove_solution(course, module, check, judge)]
     solution = cache(partial(wrong_answers.solution, course, exercise.id))
     return [
         *rows,
@@ -142,11 +144,14 @@ def _strays(course: Course, ids: Iterable[str]) -> list[Row]:
     ]
 
 
-def _prove_check(check: Check, exercise: Exercise, module: Module, wrong: int) -> list[Row]:
+def _prove_check(
+    course: Course, module: Module, exercise: Exercise, check: Check, wrong: int
+) -> list[Row]:
     """A row for each fault of the check itself, or one good row."""
     names = [claim.name for claim in check.claims]
     played_right = check.worlds == WORLDS or (check.worlds == (1,) and not check.process_group)
     file = wrong_answers.path(module, exercise.id)
+    test = file.with_name(f"test_{exercise.id}.py")
     faults = [
         (check.id != exercise.id, f"its id is {check.id!r}, course.toml has {exercise.id!r}"),
         (not names, "it has no claims"),
@@ -160,14 +165,19 @@ def _prove_check(check: Check, exercise: Exercise, module: Module, wrong: int) -
         (not check.hints.get("start", "").strip(), 'it has no hint "start"'),
         (
             len(check.hints) < FEWEST_HINTS,
-            f"it has {len(check.hints)} hints, expected at least {FEWEST_HINTS}",
+            f"hints: {len(check.hints)}, expected at least {FEWEST_HINTS}",
         ),
-        (any(not text.strip() for text in check.hints.values()), "a hint is empty"),
+        (
+            any(not text.strip() for key, text in check.hints.items() if key != "start"),
+            "a hint is empty",
+        ),
         (
             not played_right,
             f"it is played at world sizes {check.worlds}, expected {WORLDS}, or (1,) without ranks",
         ),
-        (wrong < FEWEST, f"{file} has {wrong} wrong answers, expected at least {FEWEST}"),
+        (check.title == check.id, "its title is its id: say what is claimed"),
+        (not (course.root / test).is_file(), f"{test} is missing"),
+        (wrong < FEWEST, f"{file}: {wrong} wrong answers, expected at least {FEWEST}"),
     ]
     shows = f"{check.points} points, {len(check.hints)} hints, {wrong} wrong answers"
     row = Row(exercise.id, "check", check.title, shows)
@@ -176,7 +186,9 @@ def _prove_check(check: Check, exercise: Exercise, module: Module, wrong: int) -
 
 def _prove_stub(course: Course, module: Module, check: Check, judge: Judge) -> Row:
     row = Row(check.id, "stub", module.exercise_notebook.name, "")
-    verdict, row = _judged(row, check, judge, lambda: _answer(course, module, "stub", check.id))
+    verdict, row = _judged(
+        row, check, judge, lambda: _answer(course, module, "stub", check.id).source
+    )
     if verdict is None:
         return row
     # What a stub's verdict must lead to is the first step, not some consequence of missing code.
@@ -194,7 +206,14 @@ def _prove_stub(course: Course, module: Module, check: Check, judge: Judge) -> R
 
 def _prove_solution(course: Course, module: Module, check: Check, judge: Judge) -> Row:
     row = Row(check.id, "solution", module.solution.name, "")
-    verdict, row = _judged(row, check, judge, lambda: _answer(course, module, "solution", check.id))
+    try:
+        answer = _answer(course, module, "solution", check.id)
+    except UserError as error:
+        return replace(row, reason=str(error))
+    if answer.is_stub:
+        what = "its answer is still a stub: write it between BEGIN and END SOLUTION"
+        return replace(row, reason=what)
+    verdict, row = _judged(row, check, judge, lambda: answer.source)
     if verdict is None:
         return row
     worlds = ", ".join(str(world) for world in check.worlds)
@@ -257,13 +276,13 @@ def _unjudged(verdict: Verdict) -> str:
 
 def _answer(
     course: Course, module: Module, kind: Literal["stub", "solution"], exercise: str
-) -> str:
-    """An answer's source in the script that it is edited in, or in the one generated from it."""
+) -> Answer:
+    """An answer in the script that it is edited in, or in the one generated from it."""
     path = module.solution if kind == "solution" else module.exercise_notebook
     found = {answer.exercise: answer for answer in read(course.root / path.with_suffix(".py"))}
     if exercise not in found:
         raise UserError(f"{path.with_suffix('.py')} has no %%answer {exercise}")
-    return found[exercise].source
+    return found[exercise]
 
 
 def _judged(
