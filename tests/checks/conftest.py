@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hpml.checks.contract import Check, Run
-from hpml.checks.run_check import _play
+from hpml.checks.plays import play_once
 from hpml.course import schedule, wrong_answers
 from hpml.ranks import flavour
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
@@ -28,7 +28,7 @@ def played(solution) -> Callable[[Check, int, int], Run]:
         if why := flavour.missing(check.needs):
             pytest.skip(why)
         source = solution(check.id).replace("%%answer", "#", 1)
-        run, fault = _play(check, source, world_size, seed)
+        run, fault = play_once(check, source, world_size, seed)
         assert fault is None, fault.diagnosis
         return run
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from hpml.checks import judge, render, run_check
+from hpml.checks import judge, plays, render
 from hpml.checks.budget import (
     HEADERS,
     SETUP_PER_PEER,
@@ -170,12 +170,12 @@ def test_an_answer_that_sends_too_much_is_told_so_by_the_kernel():
 @pytest.fixture
 def no_network(monkeypatch):
     """As on a machine that cannot emulate one."""
-    launch = run_check.launch
+    launch = plays.launch
 
     def without(*arguments, link=None, **options):
         return dataclasses.replace(launch(*arguments, **options), no_link="namespaces are off")
 
-    monkeypatch.setattr(run_check, "launch", without)
+    monkeypatch.setattr(plays, "launch", without)
 
 
 def test_without_a_network_the_other_claims_are_judged_and_nothing_is_taken_away(no_network):

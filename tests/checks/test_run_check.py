@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from hpml.checks import find, judge, run_check
+from hpml.checks import find, judge, plays, run_check
 from hpml.checks.contract import Check, Claim, Problem, Stage
 from hpml.errors import UserError
 from hpml.ranks import flavour
@@ -141,14 +141,14 @@ def test_a_server_that_goes_away_once_costs_the_answer_nothing(monkeypatch):
             raise ServerDied("gone")
         return original(*args, **kwargs)
 
-    original = run_check.launch
-    monkeypatch.setattr(run_check, "launch", flaky)
+    original = plays.launch
+    monkeypatch.setattr(plays, "launch", flaky)
     assert judge(CHECK, RIGHT).passed
 
     def never(*arguments, **options):
         raise ServerDied("gone")
 
-    monkeypatch.setattr(run_check, "launch", never)
+    monkeypatch.setattr(plays, "launch", never)
     assert judge(CHECK, RIGHT).status == "not gradable"
 
 
@@ -200,21 +200,21 @@ def total(value):
 
 
 @pytest.mark.parametrize(
-    ("worlds", "plays"),
+    ("worlds", "launches"),
     [((1, 2, 3), [(1, None), (2, None), (3, 7)]), ((2,), [(2, None), (2, 7)])],
 )
-def test_delayed_the_largest_world_waits_on_the_inputs_of_its_seed(monkeypatch, worlds, plays):
+def test_delayed_the_largest_world_waits_on_the_inputs_of_its_seed(monkeypatch, worlds, launches):
     seen = []
 
     def launch(drive, world_size, **options):
         seen.append((world_size, options["delays"]))
         return play_launch(drive, world_size, **options)
 
-    play_launch = run_check.launch
-    monkeypatch.setattr(run_check, "launch", launch)
+    play_launch = plays.launch
+    monkeypatch.setattr(plays, "launch", launch)
     examined = run_check.examine(CHECK, RIGHT, worlds=worlds, seed=7, delayed=True)
     assert examined.verdict.passed
-    assert seen == plays
+    assert seen == launches
     assert examined.evidence.values == (sum(_inputs(7, worlds[-1])),) * worlds[-1]
 
 
@@ -261,7 +261,7 @@ def test_a_stage_may_have_a_flavour_of_its_own(monkeypatch):
         asked.append(options["flavour"])
         raise ServerDied("no ranks for this test")
 
-    monkeypatch.setattr(run_check, "launch", launch)
+    monkeypatch.setattr(plays, "launch", launch)
     stages = (Stage("one", CHECK.drive, flavour="horovod-tensorflow"), Stage("two", CHECK.drive))
     check = dataclasses.replace(CHECK, stages=stages, flavour="horovod")
     inputs = {"inputs": lambda seed, world: {"one": [0], "two": [0]}}

@@ -129,6 +129,8 @@ class Check:
     names: tuple[str, ...] = ()  # what the answer must define, checked before anything runs
     environment: Callable[[Any, int, int], Mapping[str, str]] | None = None
     link: str | None = None  # as a Stage's, where there are no stages
+    # World sizes at which a judge looks at seconds: nothing else is under way meanwhile
+    timed_at: tuple[int, ...] = ()
     submits: bool = False  # a judge hands what the answer returns to the SLURM here, to be run
 
     @property

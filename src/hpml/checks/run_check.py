@@ -1,19 +1,17 @@
 """From an answer to a verdict: play it at each world size, then judge what came out."""
 
 import secrets
-import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from types import ModuleType
-from typing import Any
 
 from hpml.answer import as_python
-from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.plays import MissingName, Play, outcomes
 from hpml.checks.registry import find
 from hpml.checks.verdict import Cause, ClaimResult, Verdict
 from hpml.errors import UserError
-from hpml.ranks import Evidence, launch
-from hpml.ranks.warm import ServerDied
+from hpml.ranks import Evidence
 
 # What helps with a launch that ended badly, where the exercise has no hint of its own for it.
 GENERAL_HINTS = {
@@ -48,10 +46,6 @@ class Examined:
     error: Exception | None = None
 
 
-class _MissingName(Exception):
-    """The answer does not define what the exercise asks for."""
-
-
 def judge(
     exercise: str | Check,
     source: str,
@@ -80,7 +74,8 @@ def examine(
 
     With `delayed` waits are injected before the collectives of the last play, at the largest world
     size: an answer that is right one time in ten then is not. Where there is but one world size, it
-    is played once more for that.
+    is played once more for that. Plays then come one after the other, else side by side (see
+    `hpml.checks.plays`).
     """
     check = exercise if isinstance(exercise, Check) else find(exercise)
     seed = secrets.randbelow(2**31) if seed is None else seed
@@ -88,18 +83,19 @@ def examine(
     if not source.strip():
         return Examined(_unwritten(check, f"{check.id}: the answer is empty", seed, "unwritten"))
     runs: list[Run] = []
-    plays = [(world, False) for world in sorted(worlds or check.worlds)]
+    plays = [Play(world) for world in sorted(worlds or check.worlds)]
     if delayed:
-        plays = [*(plays[:-1] or plays), (plays[-1][0], True)]
-    for world, waits in plays:
-        try:
-            run, fault = _play_patiently(check, source, world, seed, waits)
-        except Exception as error:  # ours, whatever it is: the answer runs elsewhere
-            verdict = _not_gradable(check, _why(error, world), seed)
-            return Examined(verdict, runs[-1].evidence if runs else None, error)
-        if fault is not None:
-            return Examined(_faulty(check, run, fault, seed), fault)
-        runs.append(run)
+        plays = [*(plays[:-1] or plays), Play(plays[-1].world_size, delayed=True)]
+    with closing(outcomes(check, source, plays, seed, side_by_side=not delayed)) as played:
+        for play in plays:
+            try:
+                run, fault = next(played)
+            except Exception as error:  # ours, whatever it is: the answer runs elsewhere
+                verdict = _not_gradable(check, _why(error, play.world_size), seed)
+                return Examined(verdict, runs[-1].evidence if runs else None, error)
+            if fault is not None:
+                return Examined(_faulty(check, run, fault, seed), fault)
+            runs.append(run)
     try:
         claims = tuple(_decide(check, claim, runs) for claim in check.claims)
     except Exception as error:
@@ -116,67 +112,6 @@ def examine(
     shown = next((run for run in runs if run.world_size in wrong_at), runs[-1])
     verdict = Verdict(check.id, check.title, status, claims, headline, seed)
     return Examined(verdict, shown.evidence)
-
-
-def _play_patiently(
-    check: Check, source: str, world: int, seed: int, delayed: bool
-) -> tuple[Run, Evidence | None]:
-    """`_play`, and once more if the warm server went away: at first, no fault of the answer's."""
-    try:
-        return _play(check, source, world, seed, delayed)
-    except ServerDied:
-        return _play(check, source, world, seed, delayed)
-
-
-def _play(
-    check: Check, source: str, world: int, seed: int, delayed: bool = False
-) -> tuple[Run, Evidence | None]:
-    """One run of all stages, and the evidence of the stage that ended badly, if one did."""
-    inputs = check.inputs(seed, world)
-    stages = check.stages or (Stage("play", check.drive, link=check.link),)
-    found: dict[str, Evidence] = {}
-    fault = None
-    with tempfile.TemporaryDirectory(prefix="hpml-play-") as scratch:
-        for stage in stages:
-            given = inputs[stage.name] if check.stages else inputs
-            ranks = stage.world(world)
-            environment = None
-            if check.environment is not None:
-
-                def environment(rank: int, given: Any = given, ranks: int = ranks) -> dict:
-                    return check.environment(given, rank, ranks)
-
-            found[stage.name] = evidence = launch(
-                _guarded(stage.drive, check.names),
-                ranks,
-                answer=source,
-                answer_name=check.id,
-                inputs=given,
-                flavour=stage.flavour or check.flavour,
-                process_group=check.process_group,
-                environment=environment,
-                cwd=scratch,
-                timeout=check.timeout,
-                link=stage.link,
-                delays=seed if delayed else None,
-            )
-            if evidence.diagnosis is not None and not stage.dies:
-                fault = evidence
-                break
-    expected = None if fault is not None else check.expect(inputs, world)
-    return Run(world, seed, inputs, expected, evidence, found, delayed), fault
-
-
-def _guarded(drive: Any, names: tuple[str, ...]) -> Any:
-    """`drive`, after a look whether the answer defines what it will be asked for."""
-
-    def guarded(answer: ModuleType, inputs: Any) -> Any:
-        missing = [name for name in names if not hasattr(answer, name)]
-        if missing:
-            raise _MissingName(" and ".join(missing))
-        return drive(answer, inputs)
-
-    return guarded
 
 
 def _decide(check: Check, claim: Claim, runs: Sequence[Run]) -> ClaimResult:
@@ -223,7 +158,7 @@ def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
                 seed,
                 "unwritten",
             )
-        if raised.kind == "_MissingName":
+        if raised.kind == MissingName.__name__:
             headline = f"{check.id}: your answer does not define {raised.message}"
             return _unwritten(check, headline, seed, "missing name")
     ranks = f"{evidence.world_size} rank{'s' if evidence.world_size > 1 else ''}"

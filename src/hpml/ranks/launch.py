@@ -1,9 +1,11 @@
 """Run Python on N ranks, and know what happened."""
 
+import contextlib
 import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -14,6 +16,7 @@ from hpml.ranks import flavour as flavours
 from hpml.ranks import warm
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour
+from hpml.ranks.leash import Leash
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
 from hpml.ranks.server import MAX_RANKS
@@ -37,6 +40,7 @@ def launch(
     delays: int | None = None,
     watched: Watched | None = None,
     on_output: Callable[[int, str], None] | None = None,
+    leash: Leash | None = None,
 ) -> Evidence:
     """Run `drive` on `world_size` ranks forked from the warm server; return when all have ended.
 
@@ -70,6 +74,9 @@ def launch(
 
     With `delays`, a seed, each rank waits before the drive and now and then before a collective, up
     to 50 ms and 0.2 s in all: what only works while the ranks happen to keep step then does not.
+
+    With a `leash` another thread may end the launch, which then raises `leash.Cancelled`; the time
+    limit counts from when the leash lets it.
 
     Nothing outlives the launch. A rank that raises, exits or is killed, ranks in different
     collectives or with different shapes, ranks that wait for what cannot come: each ends the launch
@@ -117,7 +124,7 @@ def launch(
         )
         for rank in range(world_size)
     ]
-    with Running(jobs, scratch, watched, timeout, on_output, asked, server) as running:
+    with Running(jobs, scratch, watched, timeout, on_output, asked, server, leash) as running:
         return running.until_ended()
 
 
@@ -129,6 +136,19 @@ def _watched(drive: Callable, answer: str | None, name: str) -> Watched:
 
 
 def _free_port() -> int:
+    """A port that nobody is given unasked, as other launches' ranks are: below the kernel's range.
+
+    Between this look and rank 0's listening lie milliseconds, in which others take ports.
+    """
+    try:
+        first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:  # not Linux
+        first = 32768
+    for _ in range(100):
+        port = first - 1 - secrets.randbelow(max(min(20_000, first - 5_000), 1))
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

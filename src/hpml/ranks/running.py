@@ -17,6 +17,7 @@ from hpml.network.link import Link
 from hpml.ranks import diagnose, warm
 from hpml.ranks.channel import EventReader, frame
 from hpml.ranks.evidence import Diagnosis, Evidence, Traffic
+from hpml.ranks.leash import Cancelled, Leash
 from hpml.ranks.ledger import RankLog
 from hpml.ranks.rank import Job
 from hpml.ranks.watch import LOOK_EVERY, QUIET, Watch, Watched
@@ -36,6 +37,7 @@ class Running:
         on_output: Callable[[int, str], None] | None,
         link: Link | None = None,
         server: warm.WarmServer | None = None,
+        leash: Leash | None = None,
     ) -> None:
         self._server = server or warm.server(jobs[0].flavour)
         self._world_size = len(jobs)
@@ -54,8 +56,10 @@ class Running:
         self._selector = selectors.DefaultSelector()
         self._agreement = diagnose.Agreement()
         self._control_text = b""
-        self._supervisor_gone = self._all_gone = False
+        self._supervisor_gone = self._all_gone = self._cancelled = False
         self._stacks: list[int] = []  # where each rank's come out
+        if leash is not None:
+            self._selector.register(leash, selectors.EVENT_READ, ("leash", -1))
         self._open()
         # The server may have taken seconds to start; that is not the launch's time.
         self._started = time.monotonic()
@@ -68,6 +72,7 @@ class Running:
             self._started,
             linked=link is not None,
             flavour=jobs[0].flavour,
+            leash=leash,
         )
 
     def __enter__(self) -> "Running":
@@ -85,6 +90,8 @@ class Running:
             if disagree and diagnose.mismatch(self._logs, self._words):
                 self._let_the_others_come()
                 diagnosis = diagnose.mismatch(self._logs, self._words)
+            if self._cancelled:
+                raise Cancelled("the launch was ended by its caller")
             if self._supervisor_gone and not self._all_ended():
                 raise warm.ServerDied("the launch's supervisor went away before its ranks ended")
             now = time.monotonic()
@@ -151,6 +158,9 @@ class Running:
                 self._hear_supervisor()
             elif kind == "output":
                 self._read_output(key.fd, rank)
+            elif kind == "leash":
+                self._cancelled = True
+                self._let_go_of_leash()
             else:
                 if mask & selectors.EVENT_WRITE:
                     self._send_job(key.fileobj, rank)
@@ -256,6 +266,7 @@ class Running:
             return
         with contextlib.suppress(OSError):  # the supervisor is gone already
             self._control.sendall(b"end\n")
+        self._let_go_of_leash()
         deadline = time.monotonic() + END_LIMIT
         while time.monotonic() < deadline and self._something_left():
             for key, _ in self._selector.select(0.5):
@@ -276,7 +287,14 @@ class Running:
         outputs = any(key.data[0] == "output" for key in self._selector.get_map().values())
         return outputs or not self._supervisor_gone
 
+    def _let_go_of_leash(self) -> None:
+        """It is the caller's, and not to be closed here."""
+        for key in list(self._selector.get_map().values()):
+            if key.data[0] == "leash":
+                self._selector.unregister(key.fileobj)
+
     def _close(self) -> None:
+        self._let_go_of_leash()
         for key in list(self._selector.get_map().values()):
             os.close(key.fd) if isinstance(key.fileobj, int) else key.fileobj.close()
         for stack in self._stacks:

@@ -12,6 +12,7 @@ from hpml.ranks import diagnose, movement, stationary
 from hpml.ranks.evidence import Diagnosis
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.horovod_recorder import THREADS
+from hpml.ranks.leash import Leash
 from hpml.ranks.ledger import RankLog
 from hpml.ranks.rank import SAMPLE_SIGNAL, STACK_SIGNAL
 
@@ -20,6 +21,7 @@ QUIET = 1.0  # seconds without movement after which a launch that cannot go on i
 ARRIVING = 500  # bytes over a rank's own link that count as movement, more than idle chatter
 WORKING = 0.03  # seconds of processor time within those that count as movement
 GRACE = 0.15  # seconds in which the others may still end, once one rank has ended badly
+MOST_GRACE = 1.0  # seconds, for those that are still getting somewhere
 BEFORE_LOOPS = 0.3  # seconds without a call after which a rank is looked at for an endless loop
 EQUAL_LOOKS = 10  # that prove a loop endless
 STACK_LIMIT = 0.3  # seconds for a rank to write its stack
@@ -39,7 +41,8 @@ class Watch:
 
     `pids` (by rank) and `moved` are set by who hears from the ranks. `linked`: each rank has a link
     of its own, on which a message can be under way for long. `flavour` is what the ranks talk
-    with: Horovod has threads of its own, which go on for ever.
+    with: Horovod has threads of its own, which go on for ever. A `leash` may let the time limit
+    count from later on.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Watch:
         started: float,
         linked: bool = False,
         flavour: Flavour = "torch",
+        leash: Leash | None = None,
     ) -> None:
         self.pids: list[int] = []
         self.moved = True  # something was heard since the last look
@@ -65,15 +69,18 @@ class Watch:
         self._in_graphs = flavour == "horovod-tensorflow"
         self._network: dict[int, int] = {}
         self._first_fault: float | None = None
+        self._leash = leash
 
     def look(self, now: float) -> Diagnosis | None:
         """Why the launch is to be ended now, or None."""
         words = self._watched.words
         if any(log.end not in (None, "returned") for log in self._logs):
             self._first_fault = self._first_fault or now
-            if now - self._first_fault >= GRACE:
+            waited = now - self._first_fault
+            if waited >= MOST_GRACE or (waited >= GRACE and not self._anybody_moves()):
                 return diagnose.fault(self._logs, words)
-        if now - self._started > self._timeout:
+        since = self._started if self._leash is None else max(self._started, self._leash.since)
+        if now - since > self._timeout:
             self._locate_workers()
             return diagnose.limit(self._logs, words, self._timeout)
         if not self.pids:
@@ -121,6 +128,9 @@ class Watch:
 
     def _unfinished(self) -> list[RankLog]:
         return [log for log in self._logs if log.end is None]
+
+    def _anybody_moves(self) -> bool:
+        return bool(self.pids) and any(self._moves(log) for log in self._unfinished())
 
     def _moves(self, log: RankLog) -> bool:
         """Whether the rank gets anywhere, or will by itself."""

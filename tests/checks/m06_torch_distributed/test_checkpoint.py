@@ -7,7 +7,7 @@ import torch
 
 from hpml.checks import judge
 from hpml.checks.m06_torch_distributed.checkpoint import BATCH, CHECK, LENGTH, place_of
-from hpml.checks.run_check import _play
+from hpml.checks.plays import play_once
 from hpml.ranks.evidence import Diagnosis
 
 ONE_WRITER, WRITTEN, SAMPLES, SAME, KILLED = (claim.judge for claim in CHECK.claims)
@@ -16,7 +16,7 @@ ONE_WRITER, WRITTEN, SAMPLES, SAME, KILLED = (claim.judge for claim in CHECK.cla
 @pytest.fixture(scope="module")
 def good(solution):
     source = solution("checkpoint").replace("%%answer", "#", 1)
-    run, fault = _play(CHECK, source, world=2, seed=5)
+    run, fault = play_once(CHECK, source, world_size=2, seed=5)
     assert fault is None
     return run
 

@@ -7,7 +7,7 @@ import torch
 
 from hpml.checks import judge
 from hpml.checks.m06_torch_distributed.ddp import CHECK, serial
-from hpml.checks.run_check import _play
+from hpml.checks.plays import play_once
 from hpml.ranks.evidence import Diagnosis
 
 JUDGES = [claim.judge for claim in CHECK.claims]
@@ -19,7 +19,7 @@ EMBEDDING, FROZEN = 256 * 48 * 8, (48 + 1) * 48 * 8  # bytes
 @pytest.fixture(scope="module")
 def good(solution):
     source = solution("ddp").replace("%%answer", "#", 1)
-    run, fault = _play(CHECK, source, world=2, seed=5)
+    run, fault = play_once(CHECK, source, world_size=2, seed=5)
     assert fault is None
     return run
 

@@ -21,7 +21,7 @@ from hpml.checks.m06_torch_distributed.ddp_train import (
     TOLERANCE,
     serial,
 )
-from hpml.checks.run_check import _play
+from hpml.checks.plays import play_once
 from hpml.ranks.evidence import Diagnosis
 
 SAMPLES, TORCHRUN, SRUN, LOSSES, PRINTS = (claim.judge for claim in CHECK.claims)
@@ -31,7 +31,7 @@ SOLUTION = Path(__file__).parents[3] / "solutions" / "06_torch_distributed.py"
 @pytest.fixture(scope="module")
 def good(solution):
     source = solution("ddp_train").replace("%%answer", "#", 1)
-    run, fault = _play(CHECK, source, world=2, seed=5)
+    run, fault = play_once(CHECK, source, world_size=2, seed=5)
     assert fault is None
     return run
 

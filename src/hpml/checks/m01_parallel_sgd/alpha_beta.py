@@ -280,6 +280,7 @@ CHECK = Check(
     drive=drive,
     expect=expect,
     link="100mbit",
+    timed_at=MEASURED_AT,
     claims=(
         Claim("naive: everything through rank 0's link", 2, closed_form("naive")),
         Claim("tree: up a binomial tree and down again", 2, closed_form("tree")),

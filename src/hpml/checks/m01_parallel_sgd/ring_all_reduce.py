@@ -225,6 +225,7 @@ CHECK = Check(
     inputs=inputs,
     expect=expect,
     stages=(Stage("even", even, link=LINK), Stage("odd", odd, dies=True)),
+    timed_at=TIMED_AT,
     claims=(
         Claim("every rank has the sum, in the tensor itself", 5, sum_is_everywhere),
         Claim("a tensor of any length is added up", 4, lengths_do_not_matter),

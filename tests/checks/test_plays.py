@@ -1,0 +1,168 @@
+"""Plays side by side: what comes out does not depend on what ends first."""
+
+import dataclasses
+import select
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from hpml.checks import judge, plays
+from hpml.checks.contract import Check, Claim
+from hpml.checks.plays import Play, outcomes
+from hpml.ranks.evidence import Diagnosis, Evidence, RankEvidence
+from hpml.ranks.leash import Cancelled
+
+CHECK = Check(
+    id="number",
+    title="The world size",
+    claims=(Claim("it ran", 1, lambda run: None),),
+    hints={"start": "Return."},
+    inputs=lambda seed, world_size: [seed] * world_size,
+    expect=lambda inputs, world_size: world_size,
+    drive=lambda answer, seed: answer.number(seed),
+    names=("number",),
+)
+PLAYS = [Play(world_size) for world_size in (1, 2, 3)]
+EASY = "def number(seed):\n    return 1\n"
+
+
+def evidence(world_size, diagnosis=None):
+    ranks = tuple(RankEvidence(rank, "returned", rank) for rank in range(world_size))
+    return Evidence(world_size, ranks, 0.0, diagnosis)
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """`launched(work)`: launches do `work(world_size, leash)` instead; returns who was under way,
+    as a list of sets: each launch's world size with those that were there when it began."""
+
+    def use(work):
+        lock, under_way, seen = threading.Lock(), set(), []
+
+        def launch(drive, world_size, leash=None, **options):
+            with lock:
+                under_way.add(world_size)
+                seen.append(set(under_way))
+            try:
+                return work(world_size, leash)
+            finally:
+                with lock:
+                    under_way.remove(world_size)
+
+        monkeypatch.setattr(plays, "launch", launch)
+        return seen
+
+    return use
+
+
+def until_cancelled(leash):
+    select.select([leash], [], [])
+    raise Cancelled
+
+
+def world_sizes(check, **options):
+    with closing(outcomes(check, EASY, PLAYS, 0, **options)) as played:
+        return [run.world_size for run, _ in played]
+
+
+def test_plays_are_under_way_side_by_side_and_come_in_their_order(launched):
+    all_there = threading.Barrier(3)
+
+    def work(world_size, leash):
+        all_there.wait(60)  # never passed, were they played one by one
+        return evidence(world_size)
+
+    launched(work)
+    assert world_sizes(CHECK) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [dataclasses.replace(CHECK, timed_at=(2,)), dataclasses.replace(CHECK, timed_at=(1, 2, 3))],
+)
+def test_where_seconds_are_judged_nothing_else_is_under_way(launched, check):
+    two_began = threading.Event()
+
+    def work(world_size, leash):
+        if world_size == 2:
+            two_began.set()
+        else:  # long enough to be met by whoever does not wait for it
+            two_began.wait(0.5)
+        return evidence(world_size)
+
+    seen = launched(work)
+    assert world_sizes(check) == [1, 2, 3]
+    assert all(there == {2} for there in seen if 2 in there)
+
+
+def test_side_by_side_only_where_it_is_asked_for(launched):
+    seen = launched(lambda world_size, leash: evidence(world_size))
+    assert world_sizes(CHECK, side_by_side=False) == [1, 2, 3]
+    assert seen == [{1}, {2}, {3}]
+
+
+def test_the_smallest_world_size_is_the_one_reported_whatever_fails_first():
+    source = """
+import time, torch.distributed as dist
+
+def number(seed):
+    world_size = dist.get_world_size()
+    if world_size == 2:
+        time.sleep(0.3)
+    if world_size > 1:
+        raise ValueError(f"{world_size} are too many")
+    return 1
+"""
+    headlines = {judge(CHECK, source, seed=1).headline for _ in range(3)}
+    assert headlines == {
+        "with 2 ranks: ranks 0 and 1 raised ValueError: 2 are too many (line 9 of your answer)"
+    }
+
+
+def test_a_fault_ends_what_is_still_under_way(launched):
+    def work(world_size, leash):
+        if world_size == 1:
+            return evidence(1, Diagnosis("hang", "rank 0 waits"))
+        return until_cancelled(leash)
+
+    launched(work)
+    threads = threading.active_count()
+    assert judge(CHECK, EASY).headline == "with 1 rank: rank 0 waits"
+    assert threading.active_count() == threads
+
+
+def test_a_slow_play_goes_on_alone_with_its_whole_limit_and_the_others_come_again(
+    launched, monkeypatch
+):
+    monkeypatch.setattr(plays, "PATIENCE", 0.0)
+
+    def work(world_size, leash):
+        if leash is None:
+            return evidence(world_size)
+        if world_size > 1:
+            return until_cancelled(leash)
+        while leash.since > time.monotonic():  # no limit, as long as others are there
+            time.sleep(0.001)
+        return evidence(world_size)
+
+    seen = launched(work)
+    assert world_sizes(CHECK) == [1, 2, 3]
+    assert seen[3:] == [{2}, {3}]
+
+
+def test_a_fault_of_the_check_comes_up_when_its_play_has_its_turn(launched):
+    def inputs(seed, world_size):
+        if world_size == 2:
+            raise KeyError("ours")
+        return [seed] * world_size
+
+    def work(world_size, leash):
+        return evidence(1, Diagnosis("hang", "rank 0 waits"))
+
+    broken = dataclasses.replace(CHECK, inputs=inputs)
+    launched(lambda world_size, leash: evidence(world_size))
+    assert "world size 2: KeyError" in judge(broken, EASY).headline
+    launched(work)
+    assert judge(broken, EASY).headline == "with 1 rank: rank 0 waits"
