@@ -11,8 +11,13 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from hpml.paths import CHECKOUT
+
+# How long an example takes, and to make one, depends on how busy the machine is.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 IN_CI = os.environ.get("CI") == "true"
 HARDWARE = ("GPU", "processor")  # a reason to skip in CI must name one of these

@@ -98,7 +98,7 @@ def initialised(process: ProcessInfo) -> Iterator[None]:
     if (hvd.rank(), hvd.size()) != (process.rank, process.world_size):
         raise UserError(
             f"{process.launcher} says rank {process.rank} of {process.world_size}, Horovod says "
-            f"{hvd.rank()} of {hvd.size()}: was it built with MPI? horovodrun --check-build tells"
+            f"{hvd.rank()} of {hvd.size()}: was MPI installed later? ./hpml horovod adds it"
         )
     if torch.cuda.is_available():
         torch.cuda.set_device(hvd.local_rank() % torch.cuda.device_count())
