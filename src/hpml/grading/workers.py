@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections import deque
@@ -124,6 +125,7 @@ def _end(worker: _Worker) -> None:
 def _work(connection: Connection, judge: Judge, environment: dict[str, str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started us
     die_with_parent()
+    threading.Thread(target=_end_with_grader, daemon=True).start()
     os.environ.clear()  # that of the time when the first worker was started
     os.environ.update(environment)
     import torch
@@ -144,3 +146,14 @@ def _work(connection: Connection, judge: Judge, environment: dict[str, str]) -> 
             outcome = WorkerDied(traceback.format_exc().strip().splitlines()[-1][:300])
         with contextlib.suppress(OSError):
             connection.send(outcome)
+
+
+def _end_with_grader() -> None:
+    """End this worker, and so its sandboxes, with the process that asked for it.
+
+    Its parent, from which it was forked, would go on for as long as there is a worker.
+    """
+    grader = multiprocessing.parent_process()
+    if grader is not None:
+        wait([grader.sentinel])
+        os.kill(os.getpid(), signal.SIGKILL)
