@@ -16,6 +16,7 @@ from hpml.ranks import flavour as flavours
 from hpml.ranks import warm
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour
+from hpml.ranks.inputs import dump
 from hpml.ranks.leash import Leash
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
@@ -103,7 +104,7 @@ def launch(
     jobs = [
         Job(
             drive=drive_bytes,
-            inputs=None if inputs is None else cloudpickle.dumps(inputs[rank]),
+            inputs=None if inputs is None else dump(inputs[rank]),
             answer=answer,
             filename=watched.filename,
             rank=rank,

@@ -26,6 +26,7 @@ from hpml.ranks import (
     encoding,
     flavour,
     horovod_recorder,
+    inputs,
     recorder,
     stationary,
     warm_tensorflow,
@@ -43,7 +44,7 @@ class Job:
     """All that one rank needs to know. Made and pickled by the parent."""
 
     drive: bytes  # cloudpickle of the function
-    inputs: bytes | None  # cloudpickle of this rank's inputs
+    inputs: bytes | None  # this rank's, as `hpml.ranks.inputs` pickles them
     answer: str | None  # source of the answer cell
     filename: str  # under which its lines are reported
     rank: int
@@ -142,7 +143,7 @@ def _play(job: Job, delays: Iterator[float]) -> list[Any]:
     if job.answer is not None:
         arguments.append(as_module(job.answer, job.filename))
     if job.inputs is not None:
-        arguments.append(pickle.loads(job.inputs))
+        arguments.append(inputs.load(job.inputs))
     if job.process_group and job.flavour != "torch":
         horovod_recorder.framework(job.flavour).init()
     elif job.process_group:
