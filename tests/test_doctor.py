@@ -69,10 +69,10 @@ def test_a_machine_with_no_programs_lacks_them_by_name(programs):
         assert not fact(name).ok, name
 
 
-def test_a_program_is_told_with_the_first_line_it_says_of_itself(programs):
+def test_a_program_is_listed_with_the_first_line_of_its_version(programs):
     programs(mpirun="printf '\\nmpirun (Open MPI) 4.1.4\\nReport bugs\\n'", cxx="exit 1", bwrap=":")
     assert fact("MPI").value == "mpirun (Open MPI) 4.1.4"
-    assert fact("bubblewrap").value.endswith("/bwrap")  # says nothing: then where it is
+    assert fact("bubblewrap").value.endswith("/bwrap")  # it prints nothing: then its path
     assert not fact("C++ compiler").ok  # is there, but does not run
 
 
@@ -104,11 +104,11 @@ def test_usable_cores_are_those_that_this_process_is_bound_to(monkeypatch):
         "import os; from hpml.machine.resources import usable_cores\n"
         "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); print(usable_cores() <= 1)"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert said.stdout == "True\n", said.stderr
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "True\n", done.stderr
 
 
-def test_a_refusal_of_the_kernel_is_said_in_its_words():
+def test_a_refusal_of_the_kernel_is_reported_in_its_words():
     # A kind of namespace that no kernel has: refused everywhere, and by the kernel itself.
     namespaces.FLAGS["none such"] = 0x1
     try:
@@ -128,7 +128,7 @@ def test_a_trial_that_hangs_is_a_refusal(monkeypatch):
     assert "timed out after 0.2 seconds" in namespaces.refusal("user", timeout=0.2)
 
 
-def test_data_is_told_by_what_it_is(tmp_path, monkeypatch):
+def test_data_is_named_by_what_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("HPML_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("HPML_DATA", raising=False)
     assert fact("data").value == "none"
@@ -148,7 +148,7 @@ def test_data_is_told_by_what_it_is(tmp_path, monkeypatch):
     assert "nowhere" in fact("data").value
 
 
-def test_a_machine_without_links_says_why_and_what_to_do(monkeypatch):
+def test_a_machine_without_links_has_the_reason_and_the_remedy(monkeypatch):
     monkeypatch.setattr(available, "refusal", lambda: None)
     assert fact("links between ranks").ok
     reason = "namespaces for ordinary users are switched off ([Errno 1] Operation not permitted)"
@@ -160,7 +160,7 @@ def test_a_machine_without_links_says_why_and_what_to_do(monkeypatch):
     assert "sysctl" not in fact("links between ranks").remedy
 
 
-def test_horovod_is_told_with_what_was_left_out_of_it_or_why_it_is_not_there(monkeypatch):
+def test_horovod_is_listed_with_what_was_left_out_or_why_it_is_not_there(monkeypatch):
     from hpml.horovod import state
 
     built = state.State("key", "Gloo", "torch 2, tensorflow 2", ("without MPI, as so",), "")

@@ -65,7 +65,7 @@ def test_what_is_no_number_is_refused_by_name(value):
 
 
 @pytest.mark.parametrize("value", [float("nan"), {"a": float("inf")}, {}])
-def test_numbers_that_say_nothing_are_refused(value):
+def test_numbers_that_are_none_are_refused(value):
     with pytest.raises(ValueError, match="publish 'loss'"):
         publish("loss", value)
 

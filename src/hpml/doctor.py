@@ -1,4 +1,4 @@
-"""What this machine has, and what each lack costs: for `./hpml doctor`, report and notebook."""
+"""What this machine has, and what it costs to lack the rest: for `./hpml doctor` and reports."""
 
 import os
 import platform
@@ -18,9 +18,9 @@ MEMORY_NEEDED = 4 * GIB  # four ranks that train the course's network, a kernel 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing about this machine. What it costs to lack it is empty where nothing is lacking.
+    """One thing about this machine; `cost_of_lack` and `remedy` are empty where it is there.
 
-    Where a fact is `needed` and not `ok`, the course cannot run here.
+    The course cannot run where a fact is `needed` and not `ok`.
     """
 
     name: str
@@ -32,8 +32,8 @@ class Fact:
 
 
 def facts() -> tuple[Fact, ...]:
-    """All facts, in the order in which they are read. About 2 s, most of it to import torch."""
-    return tuple(look() for look in _LOOKS)
+    """All facts, in the order to be read. About 2 s, most of it to import torch."""
+    return tuple(probe() for probe in _PROBES)
 
 
 def can_run(known: Sequence[Fact]) -> bool:
@@ -62,7 +62,7 @@ def _python() -> Fact:
 def _torch() -> Fact:
     try:
         import torch
-    except Exception as error:  # a broken installation raises anything
+    except Exception as error:  # a broken installation may raise anything
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         remedy = "remove .venv and run ./hpml again"
         return Fact("torch", reason, False, "nothing runs without it", remedy, True)
@@ -126,7 +126,7 @@ def _gpus() -> Fact:
         import torch
 
         names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    except Exception:  # a driver that does not match raises what it likes
+    except Exception:  # a driver that does not match may raise anything
         names = []
     counts = {name: names.count(name) for name in names}
     value = ", ".join(f"{count} × {name}" for name, count in counts.items())
@@ -158,7 +158,7 @@ def _slurm() -> Fact:
         return _fact("SLURM", None, cost, remedy)
     ours = home() / "cluster" / "slurm.conf"  # of ./hpml cluster up, where no other was chosen
     conf = {"SLURM_CONF": str(ours)} if ours.exists() and "SLURM_CONF" not in os.environ else {}
-    version, nodes = (  # both need a configuration, the second also one who answers
+    version, nodes = (  # both need a configuration; the second also a slurmctld that answers
         _output("sinfo", "--version", **conf),
         _output("sinfo", "--noheader", **conf),
     )
@@ -170,14 +170,14 @@ def _slurm() -> Fact:
 
 
 def _output(*command: str, **environment: str) -> list[str]:
-    """What a command prints, in lines; none where it fails."""
+    """The lines that a command prints; none where it fails."""
     try:
-        said = subprocess.run(
+        done = subprocess.run(
             command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=20
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    return said.stdout.splitlines() if said.returncode == 0 else []
+    return done.stdout.splitlines() if done.returncode == 0 else []
 
 
 _ALLOW_NAMESPACES = (
@@ -236,20 +236,20 @@ def _browser() -> Fact:
 
 
 def _version(program: str) -> str | None:
-    """The first line of `program --version`; its path where it does not say; None if not there."""
+    """The first line of `program --version`, its path if that prints none; None if not there."""
     path = shutil.which(program)
     if path is None:
         return None
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10)
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    if said.returncode != 0:
+    if done.returncode != 0:
         return None
-    return next((line.strip() for line in said.stdout.splitlines() if line.strip()), path)
+    return next((line.strip() for line in done.stdout.splitlines() if line.strip()), path)
 
 
-_LOOKS: tuple[Callable[[], Fact], ...] = (
+_PROBES: tuple[Callable[[], Fact], ...] = (
     _python,
     _torch,
     _tensorflow,

@@ -1,9 +1,9 @@
-"""Results that a notebook hands to whoever reads it after it was executed.
+"""Results that a notebook publishes for the report.
 
 A published result is an ordinary cell output with one more representation, of a type that only the
 report reads. A person at the notebook sees the picture or one line of text; `./hpml run` collects
-the same outputs from the executed notebooks onto the report's front page. So a figure on the front
-page is always one that stands in a notebook, made in this very run.
+the same outputs from the executed notebooks onto the report's front page. So everything on the
+front page stands in a notebook too, made in the same run.
 
 | type     | content                                                                    |
 |----------|----------------------------------------------------------------------------|
@@ -38,13 +38,13 @@ def publish(
     """Show a result: one number or text, or several numbers to be compared, by label.
 
     `name` is a short title ("images per second"), `unit` that of every number, `caption` the
-    sentence that says what the numbers mean. Numbers are rounded where they are shown.
+    sentence that explains the numbers. Numbers are rounded where they are shown.
 
     publish("images per second", {"1 rank": 812.0, "2 ranks": 1534.0}, unit="images/s",
             caption="Two ranks of one thread each, against one.")
 
-    Raises TypeError where a value is neither a plain number nor text (a tensor is the caller's to
-    reduce), ValueError where a number is not finite or there is none.
+    Raises TypeError where a value is neither a plain number nor text (reduce a tensor
+    first), ValueError where a number is not finite or there is none.
     """
     plain = dict(value) if isinstance(value, Mapping) else value
     numbers = list(plain.values()) if isinstance(plain, dict) else [plain]
@@ -68,9 +68,8 @@ def publish(
 
 
 def publish_figure(name: str, figure: Figure, caption: str) -> None:
-    """Show a matplotlib figure, once, and close it. `caption` says in words what it shows.
-
-    The caption is also the text for whoever cannot see the picture.
+    """Show a matplotlib figure, once, and close it. `caption` describes it in words,
+    also for readers who cannot see the picture.
     """
     import matplotlib.pyplot as plt
 
@@ -83,7 +82,7 @@ def publish_figure(name: str, figure: Figure, caption: str) -> None:
 
 
 def skip(what: str, why: str) -> None:
-    """Say what was not shown on this machine, and why: "two nodes", "there is no SLURM here"."""
+    """Show what was skipped on this machine, and why: "two nodes", "there is no SLURM here"."""
     _display({"text/plain": f"Skipped: {what}: {why}", SKIP: {"what": what, "why": why}})
 
 
@@ -103,7 +102,7 @@ def _display(bundle: dict[str, Any]) -> None:
     from IPython import get_ipython
     from IPython.display import display
 
-    if get_ipython() is None:  # a plain script: there is nobody to read more than the text
+    if get_ipython() is None:  # a plain script shows only the text
         print(bundle["text/plain"])
     else:
         display(bundle, raw=True)

@@ -47,7 +47,7 @@ def test_what_takes_too_long_is_left_out_and_what_is_quick_is_repeated():
 
 @pytest.fixture
 def slow_between_nodes(monkeypatch):
-    """What was asked of whom. Between nodes of two ranks a byte takes ten times as long."""
+    """Records each ping-pong. Between nodes of two ranks a byte takes ten times as long."""
     asked = []
 
     def launch(drive, world_size, link):
@@ -76,7 +76,7 @@ def test_without_nodes_there_is_nothing_between_them(slow_between_nodes):
     assert slow_between_nodes == [("100mbit", 3, 1, 10**6)]
 
 
-def test_without_an_emulated_network_that_is_what_is_said(monkeypatch):
+def test_without_an_emulated_network_the_error_names_it(monkeypatch):
     nothing = Evidence(2, (RankEvidence(0, "returned"),) * 2, 1.0, no_link="namespaces are off")
     monkeypatch.setattr(curves, "launch", lambda *_, **__: nothing)
     with pytest.raises(UserError, match="namespaces are off"):

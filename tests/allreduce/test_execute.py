@@ -94,7 +94,7 @@ def crossings(evidence) -> int:
     )
 
 
-def test_nodes_are_those_of_the_launch_unless_they_are_said():
+def test_nodes_are_those_of_the_launch_unless_they_are_given():
     def drive(inputs):
         import torch
 
@@ -103,9 +103,9 @@ def test_nodes_are_those_of_the_launch_unless_they_are_said():
         all_reduce(torch.ones(8), "hierarchical", **inputs)
 
     nodes = launch(drive, 4, inputs=[{}] * 4, link="nodes=2x2,intra=10gbit,inter=1gbit")
-    said = launch(drive, 4, inputs=[{"per_node": 2}] * 4)
+    evidence = launch(drive, 4, inputs=[{"per_node": 2}] * 4)
     alone = launch(drive, 4, inputs=[{}] * 4)
-    assert crossings(said) == 8  # 2 rings over 2 nodes, 2 steps, 2 messages in each
+    assert crossings(evidence) == 8  # 2 rings over 2 nodes, 2 steps, 2 messages in each
     assert crossings(alone) == 12  # one ring: 6 steps, 2 of its messages
     if not nodes.no_link:
         assert crossings(nodes) == 8

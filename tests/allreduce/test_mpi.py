@@ -71,7 +71,7 @@ def test_an_algorithm_that_open_mpi_has_not_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("printed", "why"),
     [
         (None, "mpirun is not installed"),
         ("mpirun (Open MPI) 5.0.7\n", "mpirun is mpirun (Open MPI) 5.0.7: what is used here"),
@@ -79,10 +79,12 @@ def test_an_algorithm_that_open_mpi_has_not_is_refused():
         ("", "mpirun is silent"),
     ],
 )
-def test_another_mpi_or_none_is_a_reason_in_words(monkeypatch, said, why):
-    monkeypatch.setattr(mpi.shutil, "which", lambda program: said if said is None else program)
+def test_another_mpi_or_none_is_a_reason_in_words(monkeypatch, printed, why):
+    monkeypatch.setattr(
+        mpi.shutil, "which", lambda program: printed if printed is None else program
+    )
     monkeypatch.setattr(mpi.importlib.util, "find_spec", lambda name: True)
-    monkeypatch.setattr(mpi, "_said", lambda *command: said)
+    monkeypatch.setattr(mpi, "_output", lambda *command: printed)
     assert why in mpi.missing()
     with pytest.raises(UserError, match=r"^MPI: mpirun is "):
         mpi.mpi_all_reduce_seconds([4], 2, "1gbit")

@@ -43,10 +43,10 @@ def code_of(*arguments: str) -> int:
 
 
 def test_help_names_every_command_with_what_it_does():
-    said = hpml("--help")
-    assert said.returncode == 0
+    done = hpml("--help")
+    assert done.returncode == 0
     for name, command in cli.COMMANDS.items():
-        line = next(line for line in said.stdout.splitlines() if f"│ {name} " in line)
+        line = next(line for line in done.stdout.splitlines() if f"│ {name} " in line)
         assert command.help in line
 
 
@@ -68,9 +68,9 @@ def test_help_imports_nothing_slow():
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_is_there_and_explains_itself(name):
-    said = hpml(name, "--help")
-    assert said.returncode == 0, said.stderr
-    assert f"sage: ./hpml {name} " in said.stdout  # train's is argparse's: "usage"
+    done = hpml(name, "--help")
+    assert done.returncode == 0, done.stderr
+    assert f"sage: ./hpml {name} " in done.stdout  # train's is argparse's: "usage"
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_every_command_is_there_and_explains_itself(name):
     [(["nope"], "'nope'"), (["--nope"], "--nope"), (["doctor", "--nope"], "./hpml doctor --help")],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(arguments, words):
-    said = hpml(*arguments)
-    assert said.returncode == 2
-    assert said.stdout == ""
-    (line,) = said.stderr.splitlines()
+    done = hpml(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
     assert line.startswith("hpml: ")
     assert words in line
     assert "--help" in line
@@ -133,7 +133,7 @@ def test_an_interrupt_is_one_line_and_exit_code_130():
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Whatever runs these tests in the background may have told them to ignore it.
+        # Whatever runs these tests in the background may have made them ignore it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert running.stdout.readline() == "here\n"
@@ -144,18 +144,18 @@ def test_an_interrupt_is_one_line_and_exit_code_130():
 
 
 def test_doctor_as_json_is_the_machines_facts():
-    said = hpml("doctor", "--json")
-    assert said.returncode == 0, said.stderr
-    told = json.loads(said.stdout)
-    assert told["can_run"] is True
-    facts = {fact["name"]: fact for fact in told["facts"]}
+    done = hpml("doctor", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["can_run"] is True
+    facts = {fact["name"]: fact for fact in report["facts"]}
     assert facts["Python"]["value"].startswith(".".join(map(str, sys.version_info[:3])))
     assert facts["torch"]["ok"]
     sandbox = facts["sandbox of a grader"]
     assert "control group" in sandbox["value"] or sandbox["remedy"]
 
 
-def test_doctor_tells_cost_and_remedy_of_each_lack_and_of_nothing_else(monkeypatch, capsys):
+def test_doctor_prints_cost_and_remedy_of_each_lack_and_of_nothing_else(monkeypatch, capsys):
     from hpml import doctor
 
     facts = (
@@ -170,7 +170,7 @@ def test_doctor_tells_cost_and_remedy_of_each_lack_and_of_nothing_else(monkeypat
     assert lines[:4] == ["here  3 of them", "gone  none", "costs: no [fun]", "remedy: buy one"]
 
 
-def test_doctor_says_so_when_the_course_cannot_run(monkeypatch, capsys):
+def test_doctor_reports_when_the_course_cannot_run(monkeypatch, capsys):
     from hpml import doctor
 
     facts = (doctor.Fact("torch", "none", False, "nothing runs", "install it", needed=True),)

@@ -58,7 +58,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_right_answer_is_told_recorded_and_listed(hpml, tmp_path: Path) -> None:
+def test_a_right_answer_is_reported_recorded_and_listed(hpml, tmp_path: Path) -> None:
     for other, points in (("job_script", 6), ("read_queue", 5)):
         claim = ClaimResult("it holds", True, points)
         progress.record(Verdict(other, other, "passed", (claim,), "every claim holds", 1))
@@ -96,7 +96,7 @@ def test_verdicts_as_json(hpml, tmp_path: Path) -> None:
     assert verdict["where"] == "mine.py, line 2"
 
 
-def test_what_cannot_be_judged_is_said_in_one_line(hpml, tmp_path: Path) -> None:
+def test_what_cannot_be_judged_is_reported_in_one_line(hpml, tmp_path: Path) -> None:
     write(tmp_path / "broken.py", "# %%\n# %%answer hello_ranks\n\ndef hello(n):\n  return (1\n")
     checked = hpml("check", "broken.py")
     assert checked.returncode == 1
@@ -104,7 +104,7 @@ def test_what_cannot_be_judged_is_said_in_one_line(hpml, tmp_path: Path) -> None
         "✗ hello_ranks: not valid Python: broken.py, line 5: '(' was never closed"
     )
     write(tmp_path / "other.py", "# %%\n# %%answer hello_rank\n")
-    for arguments, says in (
+    for arguments, message in (
         (["other.py"], "other.py, line 2: no exercise has the id 'hello_rank'"),
         (["gone.py"], "gone.py: no such file"),
         (["broken.py", "--id", "nothing"], "no exercise has the id 'nothing'"),
@@ -112,7 +112,7 @@ def test_what_cannot_be_judged_is_said_in_one_line(hpml, tmp_path: Path) -> None
     ):
         refused = hpml("check", *arguments)
         assert refused.returncode == 2
-        assert says in refused.stderr
+        assert message in refused.stderr
         assert refused.stderr.count("\n") == 1
 
 
@@ -151,7 +151,7 @@ def test_watching_checks_what_was_saved_and_ends_with_ctrl_c(tmp_path: Path) -> 
     try:
         wait_for("✗ hello_ranks")
         wait_for("Waiting for mine.py")
-        time.sleep(1)  # the watch begins after the line that says so
+        time.sleep(1)  # the watch begins after the line that announces it
         path.write_text(ALONE.replace("return number", "return (number"))
         wait_for("not valid Python: mine.py, line 4: '(' was never closed")
         wait_for("Waiting for mine.py")
@@ -166,7 +166,7 @@ def test_watching_checks_what_was_saved_and_ends_with_ctrl_c(tmp_path: Path) -> 
         process.wait()
 
 
-def test_build_check_names_files_and_says_so_with_its_exit_code(hpml) -> None:
+def test_build_check_names_files_and_fails_with_its_exit_code(hpml) -> None:
     unknown = hpml("build", "--check", "99")
     assert unknown.returncode == 2
     assert "no module '99'" in unknown.stderr

@@ -94,7 +94,7 @@ def test_a_failed_cell_is_named_and_the_exit_code_is_1(small_day, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run", "99"], "no module '99' in course.toml"),
         (["run", "--data", "/no/such/folder"], "--data /no/such/folder does not exist"),
@@ -102,10 +102,10 @@ def test_a_failed_cell_is_named_and_the_exit_code_is_1(small_day, tmp_path: Path
         (["lab", "--data", "/no/such/folder"], "--data /no/such/folder does not exist"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(arguments, said, capsys):
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments, message, capsys):
     assert hpml(*arguments) == 2
     captured = capsys.readouterr()
-    assert said in captured.err
+    assert message in captured.err
     assert captured.err.count("\n") == 1
 
 

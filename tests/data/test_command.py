@@ -41,7 +41,7 @@ def official(archive, server, monkeypatch):
     return server
 
 
-def test_it_downloads_once_and_says_what_and_where(official, own_home):
+def test_it_downloads_once_and_reports_what_and_where(official, own_home):
     folder = own_home / "data" / BINARY
     text = run()
     assert text.startswith(f"real CIFAR-10, binary layout, from {folder}\n")
@@ -88,7 +88,7 @@ def test_the_synthetic_set_can_be_made_beforehand(own_home):
     assert load().synthetic
 
 
-def test_without_a_network_the_line_says_that_synthetic_images_are_used(own_home, monkeypatch):
+def test_without_a_network_the_line_names_the_synthetic_images(own_home, monkeypatch):
     monkeypatch.setattr(download, "ADDRESS", "http://127.0.0.1:1")
     with pytest.raises(UserError, match=r"cannot be reached .*SYNTHETIC images are used$"):
         run()

@@ -107,7 +107,7 @@ def test_a_damaged_archive_placed_by_hand_is_named(content, tmp_path):
         download(tmp_path, archive_of(content), address="http://127.0.0.1:1")
 
 
-def test_without_a_network_one_line_says_what_to_do(tmp_path):
+def test_without_a_network_one_line_has_the_remedy(tmp_path):
     with socket.socket() as taken:  # bound, and nobody listens
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -119,7 +119,7 @@ def test_without_a_network_one_line_says_what_to_do(tmp_path):
         assert part in text
 
 
-def test_an_address_that_has_no_archive_says_so(server, tmp_path):
+def test_an_address_without_the_archive_is_reported(server, tmp_path):
     with pytest.raises(UserError, match=r"set\.tar\.gz answers 404 Not Found: put the archive"):
         fetch(f"{server.address}/set.tar.gz", tmp_path / "part")
 

@@ -40,7 +40,7 @@ def test_asked_for_comes_before_the_environment_and_that_before_home(
     assert load(str(binary.parent)).folder == binary
 
 
-def test_nothing_anywhere_gives_the_synthetic_set_and_says_so(own_home):
+def test_nothing_anywhere_gives_the_synthetic_set_marked_as_such(own_home):
     data = load()
     assert data.synthetic
     assert data.describe().startswith("SYNTHETIC")

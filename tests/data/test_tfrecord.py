@@ -56,7 +56,7 @@ def test_nothing_is_left_of_files_that_were_not_finished(whole, tmp_path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_tensorflow_remarks_goes_nowhere_and_what_python_says_does_not():
+def test_tensorflows_remarks_are_discarded_and_pythons_stderr_is_not():
     code = (
         "import os, sys\n"
         "from hpml.data.tfrecord import tensorflow\n"
@@ -64,6 +64,6 @@ def test_what_tensorflow_remarks_goes_nowhere_and_what_python_says_does_not():
         "tf.io.TFRecordWriter(os.devnull).close()\n"
         "print('python', file=sys.stderr)\n"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert said.stderr == "python\n"
-    assert said.returncode == 0
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stderr == "python\n"
+    assert done.returncode == 0

@@ -92,8 +92,8 @@ def test_the_standard_errors_are_those_of_repeated_measurements():
     fits = [fit(SIZES, truth * generator.normal(1, 0.03, len(SIZES))) for _ in range(2000)]
     for value, error in (("alpha", "alpha_error"), ("beta", "beta_error")):
         spread = np.std([getattr(found, value) for found in fits])
-        told = math.sqrt(np.mean([getattr(found, error) ** 2 for found in fits]))
-        assert told == pytest.approx(spread, rel=0.1)
+        reported = math.sqrt(np.mean([getattr(found, error) ** 2 for found in fits]))
+        assert reported == pytest.approx(spread, rel=0.1)
 
 
 def test_two_sizes_make_a_line_without_errors():

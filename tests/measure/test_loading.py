@@ -8,7 +8,7 @@ from hpml.measure.loading import images_per_second
 
 
 class Batches:
-    """Four batches of 10 images; each takes what `seconds` says of that pass."""
+    """Four batches of 10 images; each takes that pass's entry of `seconds`."""
 
     def __init__(self, clock, seconds):
         self.clock, self.seconds = clock, iter(seconds)

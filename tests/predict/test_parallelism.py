@@ -22,7 +22,7 @@ PLANS = [
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
 def test_ranks_have_equal_shares_of_all_cells(plan):
-    cells = [rank for row in plan.who for rank in row]
+    cells = [rank for row in plan.owner for rank in row]
     assert len(cells) == 4 * 4 * 4
     assert [cells.count(rank) for rank in range(4)] == [16] * 4
 
@@ -30,7 +30,7 @@ def test_ranks_have_equal_shares_of_all_cells(plan):
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
 def test_the_weights_that_a_rank_holds_are_those_of_the_columns_it_computes(plan):
     for rank in range(4):
-        columns = {j for row in plan.who for j, owner in enumerate(row) if owner == rank}
+        columns = {j for row in plan.owner for j, owner in enumerate(row) if owner == rank}
         assert plan.weights == len(columns) / 16 * NETWORK.weights
 
 

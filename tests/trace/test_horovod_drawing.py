@@ -97,7 +97,7 @@ def test_many_tensors_are_drawn_as_a_band_without_labels():
     assert figure.get_figheight() < 6
 
 
-def test_long_timelines_are_told_in_seconds():
+def test_long_timelines_are_drawn_in_seconds():
     file = Writer()
     file.reduce({"a": 1}, us=3_000_000)
     figure = timeline(parse(file.content))

@@ -71,7 +71,7 @@ def test_a_file_cut_off_at_any_byte_is_read_up_to_there(content, data):
             assert ours == theirs
 
 
-def test_a_file_that_ends_in_a_tensors_turn_says_what_had_begun(tmp_path):
+def test_a_file_that_ends_in_a_tensors_turn_has_what_had_begun(tmp_path):
     file = Writer()
     file.negotiate("a", [0, 1])
     file.event("B", "a", "ALLREDUCE")

@@ -67,7 +67,7 @@ def test_calls_in_flight_at_once_do_not_cover_each_other():
     assert third.get_y() == first.get_y()
 
 
-def test_a_call_that_never_came_back_reaches_the_edge_and_says_so():
+def test_a_call_that_never_came_back_reaches_the_edge_and_is_labelled():
     lost = call(1, "all_reduce", 0.5, 0.5, None)
     figure = timeline(evidence([lost], [call(1, "barrier", 0.0, 0.0, 1.0)]))
     axes = figure.axes[0]
@@ -85,13 +85,13 @@ def test_marks_are_lines_in_every_row_and_named_once():
     assert [text.get_text() for text in axes.texts] == ["begin", "end"]
 
 
-def test_long_launches_are_told_in_seconds():
+def test_long_launches_are_drawn_in_seconds():
     figure = timeline(evidence([call(1, "all_reduce", 0.0, 0.0, 30.0)]))
     assert figure.axes[0].get_xlabel() == "time (s)"
     assert bars(figure) == [(0, 0, 30, 1)]
 
 
-def test_operations_are_told_apart_by_colour_and_by_hatch():
+def test_operations_differ_by_colour_and_by_hatch():
     names = ("broadcast", "all_reduce", "barrier")
     calls = [call(n, name, n, n, n + 0.5) for n, name in enumerate(names)]
     figure = timeline(evidence(calls))
@@ -160,7 +160,7 @@ def test_traffic_has_a_panel_per_row_and_two_bars_per_rank():
     assert [line.get_ydata()[0] for axes in figure.axes for line in axes.lines] == [2, 2]
 
 
-def test_sent_and_received_are_told_apart_without_colour_and_do_not_cover_each_other():
+def test_sent_and_received_differ_without_colour_and_do_not_cover_each_other():
     axes = traffic_bars({"ring": {"2 ranks": linked((1, 2), (3, 4))}}).axes[0]
     edges = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
     assert all(a[1] <= b[0] + 1e-9 for a, b in itertools.pairwise(edges))

@@ -3,7 +3,7 @@
 import pytest
 
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
-from hpml.trace.space_time import say_bytes, space_time
+from hpml.trace.space_time import format_bytes, space_time
 
 
 def call(operation, sequence, detail, issued, finished, nbytes=8):
@@ -43,7 +43,7 @@ def test_rank_0_is_above():
     assert bottom > top
 
 
-def test_panels_share_one_time_axis_and_say_how_much_was_sent():
+def test_panels_share_one_time_axis_and_name_the_bytes_sent():
     figure = space_time({"short": one_message(end=2.1), "long": one_message(end=5.0)})
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "short: 1 message, 8 B",
@@ -62,7 +62,7 @@ def test_more_bytes_are_a_thicker_arrow():
     assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["100 B", "1 MB"]
 
 
-def test_senders_are_told_apart_without_colour():
+def test_senders_differ_without_colour():
     both = evidence(
         [call("send", 1, "to 1", 0.0, 0.1), call("recv", 1, "from 1", 0.0, 0.3)],
         [call("recv", 1, "from 0", 0.0, 0.2), call("send", 1, "to 0", 0.2, 0.3)],
@@ -83,6 +83,6 @@ def test_a_launch_without_messages_is_refused_by_name():
         space_time({"one": one_message(), "quiet": evidence([], [])})
 
 
-def test_bytes_are_said_as_people_do():
-    said = [say_bytes(count) for count in (8, 999, 1000, 1_500_000, 2e9)]
-    assert said == ["8 B", "999 B", "1 kB", "1.5 MB", "2 GB"]
+def test_bytes_are_formatted_as_people_write_them():
+    formatted = [format_bytes(count) for count in (8, 999, 1000, 1_500_000, 2e9)]
+    assert formatted == ["8 B", "999 B", "1 kB", "1.5 MB", "2 GB"]

@@ -1,7 +1,7 @@
-"""All-reduce, written out: who sends which part to whom in which step, by any of five algorithms.
+"""Five all-reduce algorithms as data: which rank sends which part to which rank in which step.
 
-`schedule` gives an algorithm as data, `all_reduce` runs it over torch.distributed's send and recv,
-`replay` follows it in one process.
+`schedule` returns an algorithm's steps, `all_reduce` runs them over torch.distributed's send and
+recv, `replay` simulates them in one process.
 """
 
 from hpml.allreduce.algorithms import ALGORITHMS, schedule

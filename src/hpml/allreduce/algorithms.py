@@ -12,13 +12,13 @@ Blocks = Sequence[tuple[int, int]]  # of parts, each [first, last)
 
 
 def schedule(algorithm: str, world_size: int, per_node: int | None = None) -> Schedule:
-    """What `algorithm` has each of `world_size` ranks do.
+    """The steps of `algorithm` on `world_size` ranks.
 
     `per_node` counts for "hierarchical" alone: rank r is on node r // per_node. Without it all
     ranks are on one node.
 
-    Raises UserError for an algorithm that is not one of `ALGORITHMS`, and where the nodes do not
-    come out even.
+    Raises UserError for an algorithm that is not one of `ALGORITHMS`, and where `per_node`
+    does not divide `world_size`.
     """
     if algorithm == "naive":
         parts, steps = naive(world_size)
@@ -36,7 +36,7 @@ def schedule(algorithm: str, world_size: int, per_node: int | None = None) -> Sc
 
 
 def naive(world_size: int) -> tuple[int, list[Step]]:
-    """Everybody sends everything to rank 0, which adds up and sends the sum to everybody."""
+    """All ranks send everything to rank 0, which adds up and sends the sum to all."""
     others = range(1, world_size)
     gather = tuple(Transfer(rank, 0, 0, 1, adds=True) for rank in others)
     scatter = tuple(Transfer(0, rank, 0, 1, adds=False) for rank in others)
@@ -46,7 +46,7 @@ def naive(world_size: int) -> tuple[int, list[Step]]:
 def tree(world_size: int) -> tuple[int, list[Step]]:
     """Up a binomial tree to rank 0, adding, and down again (Thakur, Rabenseifner and Gropp 2005).
 
-    Step k up: who has bit k as its lowest one sends to the rank without that bit.
+    Step k up: a rank whose lowest set bit is k sends to the rank without that bit.
     """
     up = [
         tuple(
@@ -96,8 +96,8 @@ def halving_doubling(world_size: int) -> tuple[int, list[Step]]:
     """Halves to a partner, then a half of that half ..., and back (Thakur, Rabenseifner and Gropp
     2005, section 4.5: "Rabenseifner's algorithm").
 
-    As many ranks as the largest power of two take part. Of the first 2r, r being those too many,
-    each even one first gives all it has to the odd one after it, and receives the sum at the end.
+    The largest power of two of ranks takes part. With r ranks too many, each even one of the first
+    2r first sends all it has to the odd one after it, and receives the sum at the end.
     """
     size = 1 << (world_size.bit_length() - 1)
     surplus = world_size - size
@@ -122,7 +122,7 @@ def halving_doubling(world_size: int) -> tuple[int, list[Step]]:
 
 
 def _kept(member: int, half: int) -> tuple[int, int]:
-    """The parts of which a member has charge once halves have shrunk to `half` parts."""
+    """The parts that a member keeps once halves have shrunk to `half` parts."""
     first = member // half * half
     return first, first + half
 
@@ -131,9 +131,9 @@ def hierarchical(world_size: int, per_node: int) -> tuple[int, list[Step]]:
     """Reduce-scatter within each node, all-reduce across nodes, all-gather within (Cho et al. 2019,
     BlueConnect).
 
-    All rings. The ranks of a node split what crosses to other nodes among them: each all-reduces
-    its own share with the ranks that have its place on the other nodes. So the link of a node
-    carries 2 (N-1)/N · n bytes each way for N nodes, as if each node were one rank.
+    All three are rings. Each rank of a node all-reduces its own share with the ranks in its place
+    on the other nodes. So the link of a node carries 2 (N-1)/N · n bytes each way for N nodes, as
+    if each node were one rank.
     """
     if per_node < 1 or world_size % per_node:
         raise UserError(
@@ -155,7 +155,7 @@ def hierarchical(world_size: int, per_node: int) -> tuple[int, list[Step]]:
 
 
 def _together(rings: Sequence[list[Step]]) -> list[Step]:
-    """Rings of one length that turn at the same time."""
+    """Rings of one length, run at the same time."""
     return [tuple(chain.from_iterable(steps)) for steps in zip(*rings, strict=True)]
 
 

@@ -1,7 +1,7 @@
-"""Time against size, on one network: predicted from a ping-pong, measured where it is not too long.
+"""All-reduce time against size on one network: predicted from a ping-pong, and measured.
 
-What takes seconds is measured once and without a run before it, so that a curve up to megabytes
-over a slow link is had in a lecture. `hpml.allreduce.timing` measures with more care.
+What takes seconds is measured once, without a warm-up, so that a curve up to megabytes over a slow
+link fits into a lecture. `hpml.allreduce.timing` measures with more care.
 """
 
 import time
@@ -21,8 +21,8 @@ from hpml.network.link import Link, parse_link
 from hpml.predict.collectives import Cost
 from hpml.ranks import Evidence, launch
 
-PER_NODE = 2  # of the hierarchical one, on a network without nodes
-MOST = 10  # repeats, of what is quick
+PER_NODE = 2  # ranks, for the hierarchical algorithm on a network without nodes
+MOST = 10  # repeats of quick all-reduces
 ENOUGH = 0.1  # seconds for the repeats of one algorithm at one size
 
 
@@ -41,9 +41,7 @@ class Network:
 
 
 def network(text: str, ranks: int) -> Network:
-    """Measure α and β of the link that `text` means, between two of its ranks.
-
-    `text` is as `hpml.network.link` has it.
+    """Measure α and β between two ranks of the link `text` (see `hpml.network.link`).
 
     Raises UserError where this machine cannot emulate a network.
     """
@@ -54,7 +52,7 @@ def network(text: str, ranks: int) -> Network:
 
 
 def predicted(network: Network, algorithm: str) -> Callable[[float], float]:
-    """Seconds of an all-reduce by `algorithm`, by bytes, as the α–β model has it."""
+    """The α–β model of an all-reduce by `algorithm`: seconds by bytes."""
     plan = schedule(algorithm, network.ranks, network.per_node)
     within = Cost(network.within.alpha, network.within.beta)
     across = network.across and Cost(network.across.alpha, network.across.beta)
@@ -66,8 +64,8 @@ def measured(
 ) -> dict[str, dict[int, float]]:
     """Seconds of all-reduces by algorithm and by bytes, LIBRARY being torch.distributed's own.
 
-    Each is the quickest of up to MOST repeats, on the rank that took longest. What the model says
-    takes more than `longest` seconds is left out; LIBRARY's is taken for a ring.
+    Each is the quickest of up to MOST repeats, on the rank that took longest. What takes more than
+    `longest` seconds by the model is left out; LIBRARY counts as a ring there.
 
     Raises UserError where the launch fails.
     """
@@ -76,7 +74,9 @@ def measured(
     }
     work = plan(expected, sizes, longest)
     inputs = [{"work": [list(one) for one in work], "per_node": network.per_node}] * network.ranks
-    ran = _held(launch(_on_rank, network.ranks, inputs=inputs, link=network.link.text, timeout=600))
+    ran = _checked(
+        launch(_on_rank, network.ranks, inputs=inputs, link=network.link.text, timeout=600)
+    )
     found: dict[str, dict[int, float]] = {name: {} for name in algorithms}
     for number, (name, nbytes, _) in enumerate(work):
         by_repeat = zip(*(rank[number] for rank in ran.values), strict=True)
@@ -87,7 +87,7 @@ def measured(
 def plan(
     expected: Mapping[str, Callable[[float], float]], sizes: Sequence[int], longest: float
 ) -> list[tuple[str, int, int]]:
-    """(algorithm, bytes, repeats) of what is measured, smallest first: a connection warms up."""
+    """(algorithm, bytes, repeats) to measure, smallest first: that warms the connections up."""
     return [
         (name, nbytes, max(1, min(MOST, int(ENOUGH / seconds(nbytes)))))
         for nbytes in sorted(sizes)
@@ -113,17 +113,17 @@ def _on_rank(inputs: dict) -> list[list[float]]:
 
 
 def _message(link: Link, ranks: int, peer: int, rate: int) -> Fit:
-    """The line through what messages from rank 0 to rank `peer` take; 80 ms the largest of them."""
+    """Fit α and β to messages from rank 0 to rank `peer`; the largest takes 80 ms."""
     sizes = (4, 256, 1024, rate // 250, rate // 100)
     drive = partial(_ping_pong, sizes, peer)
-    return fit(sizes, _held(launch(drive, ranks, link=link.text)).values[0])
+    return fit(sizes, _checked(launch(drive, ranks, link=link.text)).values[0])
 
 
 def _ping_pong(sizes: Sequence[int], peer: int) -> list[float]:
     return ping_pong(sizes, repeats=10, peer=peer)
 
 
-def _held(evidence: Evidence) -> Evidence:
+def _checked(evidence: Evidence) -> Evidence:
     if evidence.no_link:
         raise UserError(f"no network can be emulated here: {evidence.no_link}")
     if evidence.diagnosis is not None:

@@ -40,8 +40,8 @@ def all_reduce(tensor: torch.Tensor, algorithm: str, per_node: int | None = None
 def run(plan: Schedule, flat: torch.Tensor) -> None:
     """Do this rank's part of `plan` on `flat`, which is contiguous and has one dimension.
 
-    A large tensor in halves, each a step behind the other in turn: while the received parts of one
-    are added up, those of the other are on their way, and the link is never idle.
+    A large tensor is cut into halves that take turns: while the received parts of one are added up,
+    those of the other are on their way, and the link is never idle.
     """
     halves = flat.chunk(2) if flat.nbytes >= LARGE else [flat]
     under_way = [_steps(plan, half) for half in halves]
@@ -57,7 +57,7 @@ def _steps(plan: Schedule, flat: torch.Tensor) -> Iterator[bool]:
         receives, sends, sums = [], [], []
         for transfer in step:
             piece = flat[cuts[transfer.first] : cuts[transfer.last]]
-            if piece.numel() == 0:  # as both ends know
+            if piece.numel() == 0:  # both ends skip it
                 continue
             if transfer.destination == rank:
                 into = torch.empty_like(piece) if transfer.adds else piece
@@ -66,8 +66,8 @@ def _steps(plan: Schedule, flat: torch.Tensor) -> Iterator[bool]:
                     sums.append((piece, into))
             elif transfer.source == rank:
                 sends.append(dist.P2POp(dist.isend, piece, transfer.destination))
-        # Receives are posted first and nobody waits before all are: no order of ranks can stop
-        # the step. Over NCCL, the batch is one group call, without which sends would block.
+        # All are posted before any rank waits, so that no order of ranks can deadlock. Over NCCL
+        # the batch is one group call, without which sends would block.
         works = dist.batch_isend_irecv(receives + sends) if receives or sends else []
         yield True
         for work in works:

@@ -1,8 +1,8 @@
-"""MPI's own all-reduce algorithms, timed over the same emulated links as everything else.
+"""MPI's own all-reduce algorithms, timed over the same emulated links as all others.
 
-Each rank is a host of its own for mpirun: it starts its daemons through an agent (as it would
-through ssh) that enters a rank's network namespace instead. `mpi_hosts` does that, in a process of
-its own; `mpi_rank` is what runs on each rank.
+Each rank is a host of its own for mpirun, which starts its daemons through an agent: the agent
+enters a rank's network namespace where ssh would log in.
+`mpi_hosts` does that, in a process of its own; `mpi_rank` runs on each rank.
 """
 
 import importlib.util
@@ -18,7 +18,7 @@ from pathlib import Path
 from hpml.errors import UserError
 from hpml.network.link import parse_link
 
-# What coll_tuned_allreduce_algorithm may be: `ompi_info --param coll tuned --level 9`
+# Values of coll_tuned_allreduce_algorithm: `ompi_info --param coll tuned --level 9`
 ALGORITHMS = {
     "default": 0,  # by size and number of ranks, as Open MPI decides
     "basic_linear": 1,
@@ -38,11 +38,11 @@ def missing() -> str | None:
         return "mpirun is not installed: apt install openmpi-bin"
     if importlib.util.find_spec("mpi4py") is None:
         return "mpi4py is not installed: run ./hpml"
-    version = _said(mpirun, "--version")
+    version = _output(mpirun, "--version")
     if "(Open MPI) 4." not in version:
         what = version.splitlines()[0] if version else "silent"
         return f"mpirun is {what}: what is used here are parameters of Open MPI 4"
-    if "Open MPI" not in _said(sys.executable, "-m", "mpi4py", "--mpi-lib-version"):
+    if "Open MPI" not in _output(sys.executable, "-m", "mpi4py", "--mpi-lib-version"):
         return "mpi4py finds no library of Open MPI: apt install libopenmpi3"
     for program in ("nsenter", "unshare"):
         if shutil.which(program) is None:
@@ -60,14 +60,13 @@ def mpi_all_reduce_seconds(
 ) -> list[list[float]]:
     """Seconds of MPI_Allreduce, for each of `sizes` (bytes, float32) those of each repeat.
 
-    `repeats` is one number, or one for each size.
-    Of the slowest rank, after one that is not counted and whose sum is checked; each begins when
-    all ranks are ready. `link` is what `hpml.ranks.launch` takes, `algorithm` one of `ALGORITHMS`
-    (coll_tuned_allreduce_algorithm of Open MPI 4). Ranks that wait give up the processor
-    (mpi_yield_when_idle), since there may be more of them than cores.
+    `repeats` is one number, or one for each size. Seconds are those of the slowest rank, after a
+    first all-reduce that is not counted and whose sum is checked; each begins when all ranks are
+    ready. `link` is what `hpml.ranks.launch` takes, `algorithm` one of `ALGORITHMS`. Ranks that
+    wait give up the processor (mpi_yield_when_idle): there may be more of them than cores.
 
-    Raises UserError where `missing` says why, where no network can be emulated, for an algorithm
-    that is not known, and if mpirun fails or takes longer than `timeout` seconds.
+    Raises UserError for what is `missing`, where no network can be emulated, for an unknown
+    algorithm, and if mpirun fails or takes longer than `timeout` seconds.
     """
     parse_link(link, world_size)
     if algorithm not in ALGORITHMS:
@@ -97,13 +96,13 @@ def mpi_all_reduce_seconds(
         if done.returncode == NO_NETWORK:
             raise UserError(f"MPI: no network can be emulated here: {done.stderr.strip()}")
         if done.returncode:
-            said = "\n".join(done.stderr.strip().splitlines()[-12:])
-            raise UserError(f"MPI: mpirun ended with {done.returncode}: {said}")
+            last = "\n".join(done.stderr.strip().splitlines()[-12:])
+            raise UserError(f"MPI: mpirun ended with {done.returncode}: {last}")
         return json.loads(found.read_text())
 
 
 def _environment() -> dict[str, str]:
-    """This process's, without a job or a launcher around it that mpirun would ask for hosts."""
+    """This process's variables, without those of a job or launcher, which mpirun would follow."""
     around = ("SLURM_", "PMI", "OMPI_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(around)}
     source = str(Path(__file__).parents[2])
@@ -111,7 +110,7 @@ def _environment() -> dict[str, str]:
     return kept
 
 
-def _said(*command: str) -> str:
+def _output(*command: str) -> str:
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30

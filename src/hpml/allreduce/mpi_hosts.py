@@ -1,9 +1,9 @@
 """mpirun on emulated hosts: `mpi_hosts RANKS LINK FOLDER SECONDS [PARAMETER VALUE]… -- COMMAND…`.
 
-Three processes. The first has imported what has threads, and waits. The second, with one thread,
-builds the network and keeps it: it stays where the switches are. The third becomes mpirun, on the
-network of rank 0, as the first process of a process namespace: when it ends, or is killed after so
-many seconds, so are the daemons and the ranks that it started, before the second process goes on.
+Three processes. The first has threads from its imports, and waits. The second, with one thread,
+builds the network and stays in the namespace with the switches. The third becomes mpirun, on the
+network of rank 0, as process 1 of a process namespace: when it ends, or is killed after SECONDS,
+the kernel ends the daemons and ranks that it started.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ from hpml.ranks.server import die_with_parent
 # sched.h
 CLONE_NEWPID, CLONE_NEWUTS = 0x20000000, 0x04000000
 
-# What mpirun calls as it would call ssh: AGENT HOST COMMAND
+# mpirun calls it in place of ssh: AGENT HOST COMMAND
 AGENT = """#!/bin/sh
 host=$1; shift
 exec nsenter --net="{folder}/$host" unshare --uts sh -c "hostname $host; $*"
@@ -63,7 +63,7 @@ def _keep_network(
         emulation.libc_call("sethostname", name, len(name))
         _keep_privileges()
         words = _mpirun(ranks, str(agent), folder, parameters, command)
-        # Open MPI warns against root, which here is nobody's but this namespace's.
+        # Open MPI refuses root, which here is root in this user namespace only.
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         os.execvpe(words[0], words, os.environ | root)
     late = []
@@ -87,7 +87,7 @@ def _mpirun(
         "plm_rsh_agent": agent,
         "orte_tmpdir_base": folder,
         "pml": "ob1",
-        "btl": "tcp,self",  # never through memory, though it is one machine
+        "btl": "tcp,self",  # never through shared memory
         "btl_tcp_if_include": emulation.INTERFACE,
         "oob_tcp_if_include": emulation.INTERFACE,
         "mpi_yield_when_idle": "1",
@@ -98,9 +98,9 @@ def _mpirun(
 
 
 def _keep_privileges() -> None:
-    """nsenter, two programs further on, may enter the namespaces that another process keeps.
+    """Let nsenter, started by mpirun, enter the ranks' namespaces.
 
-    An ordinary user's program starts without capabilities but for ambient ones (capabilities(7)).
+    A program that an ordinary user starts has only ambient capabilities (capabilities(7)).
     """
     pr_cap_ambient, pr_cap_ambient_raise, cap_sys_ptrace, cap_sys_admin = 47, 2, 19, 21
     version_3 = 0x20080522

@@ -1,4 +1,4 @@
-"""A schedule followed in one process, with numbers or whatever else can be added up."""
+"""Simulate a schedule in one process, with numbers or anything else that can be added up."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -11,12 +11,13 @@ Value = TypeVar("Value")  # with +
 def replay(schedule: Schedule, values: Sequence[Sequence[Value]]) -> list[list[Value]]:
     """What each rank has of each part at the end; `values[rank][part]` is what it begins with.
 
-    Raises ValueError where a step does not say what it leaves: where a rank replaces what another
-    transfer of that step reads, adds to or replaces there, or adds to what it sends.
+    Raises ValueError where the result of a step would depend on the order of its transfers: where a
+    part is replaced that another transfer of the step reads, adds to or replaces, or where a rank
+    adds to a part that it sends.
     """
     state = [list(parts) for parts in values]
     for number, step in enumerate(schedule.steps):
-        _hold(number, step)
+        _check_order(number, step)
         before = [list(parts) for parts in state]
         for transfer in step:
             mine, theirs = state[transfer.destination], before[transfer.source]
@@ -25,7 +26,7 @@ def replay(schedule: Schedule, values: Sequence[Sequence[Value]]) -> list[list[V
     return state
 
 
-def _hold(number: int, step: Step) -> None:
+def _check_order(number: int, step: Step) -> None:
     read = {(t.source, part) for t in step for part in range(t.first, t.last)}
     written: dict[tuple[int, int], bool] = {}
     for transfer in step:

@@ -1,4 +1,4 @@
-"""All algorithms timed side by side, on the ranks of a launch or a job."""
+"""All algorithms time_all_reduces side by side, on the ranks of a launch or a job."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ LIBRARY = "library"  # torch.distributed.all_reduce: Gloo's or NCCL's own
 Seconds = dict[int, dict[str, list[float]]]
 
 
-def timed(
+def time_all_reduces(
     sizes: Mapping[int, int],
     algorithms: Sequence[str],
     per_node: int | None = None,
@@ -43,7 +43,7 @@ def timed(
 def seconds_per_byte_added(
     nbytes: int = 4_000_000, repeats: int = 10, device: torch.device | str = "cpu"
 ) -> float:
-    """γ of the α–β–γ model: what adding a byte (of float32) to another costs on this rank."""
+    """γ of the α–β–γ model: seconds to add one byte (of float32) to another on this rank."""
     one, other = torch.zeros(2, nbytes // 4, device=device)
     least = float("inf")
     for _ in range(repeats):

@@ -32,11 +32,10 @@ class Cost(Protocol):
 
 @dataclass(frozen=True)
 class Load:
-    """The most that one rank has to do in a step; a rank sends and receives at the same time.
+    """The busiest rank's work in a step; a rank sends and receives at the same time.
 
-    `messages` and `parts` are those that it sends or those that it receives, whichever are more;
-    `added` are the parts that it adds up. `crossing` are the messages and parts that leave or enter
-    one node.
+    `messages` and `parts` are those that it sends or receives, whichever are more; `added` are the
+    parts that it adds up. `crossing` are the messages and parts that leave or enter one node.
     """
 
     messages: int
@@ -47,7 +46,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What every rank does: `steps` one after another, on a tensor cut into `parts` equal parts."""
+    """`steps` one after another, on a tensor cut into `parts` equal parts."""
 
     algorithm: str
     world_size: int
@@ -66,16 +65,16 @@ class Schedule:
         return sum(t.last - t.first for step in self.steps for t in step if t.source == rank)
 
     def loads(self, per_node: int | None = None) -> list[Load]:
-        """What each step asks of its busiest rank, and of the busiest node of `per_node` ranks."""
+        """Each step's load of its busiest rank, and of the busiest node of `per_node` ranks."""
         return [_load(step, per_node or self.world_size) for step in self.steps]
 
     def seconds(
         self, nbytes: float, cost: Cost, per_node: int | None = None, across: Cost | None = None
     ) -> float:
-        """What the α–β–γ model says of `nbytes`: the steps' seconds, each of its busiest rank.
+        """Seconds of `nbytes` by the α–β–γ model: the sum over steps, each of its busiest rank.
 
-        `across`, α and β of the link that each node of `per_node` ranks shares to reach the others:
-        a step with messages over it takes that link's α and β where they are more.
+        `across` has α and β of the link that the `per_node` ranks of a node share to reach other
+        nodes: a step with messages over it takes that link's α and β where they are more.
         """
         total = 0.0
         for load in self.loads(per_node):

@@ -4,14 +4,14 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from hpml.allreduce import ALGORITHMS, mpi
-from hpml.allreduce.timing import LIBRARY, timed
+from hpml.allreduce.timing import LIBRARY, time_all_reduces
 from hpml.bench.grid import Cell, Grid
 from hpml.bench.table import Row, machine_conditions
 from hpml.errors import UserError
 from hpml.measure.comm import bus_bandwidth, fit
 from hpml.network.link import Link, format_rate, parse_link
 from hpml.ranks import launch
-from hpml.trace.space_time import say_bytes
+from hpml.trace.space_time import format_bytes
 
 # Bytes, and how often in a round, besides once that is not counted
 SIZES = {
@@ -81,11 +81,11 @@ def reached(
     bound = Row(f"{where}: bound", [bound_rate(link, world_size) / 1e6] * len(taken), "Mbit/s")
     lines: dict[str, dict[str, Cell]] = {}
     for nbytes in taken[0]:
-        line = lines[f"{where}\n{say_bytes(nbytes)}"] = {}
+        line = lines[f"{where}\n{format_bytes(nbytes)}"] = {}
         for name in taken[0][nbytes]:
             seconds = [one[nbytes][name] for one in taken]
             rates = [bus_bandwidth(nbytes, world_size, [each]) / 1e6 for each in seconds]
-            row = Row(f"{where}, {say_bytes(nbytes)}: {name}", rates, "Mbit/s", bound.name)
+            row = Row(f"{where}, {format_bytes(nbytes)}: {name}", rates, "Mbit/s", bound.name)
             line[name] = Cell(row, _say_seconds(statistics.median(seconds)))
     return bound, lines
 
@@ -100,7 +100,7 @@ def beside_targets(link: Link, world_size: int, taken: Sequence[Taken]) -> list[
     judged = (link.text, world_size) == (text, ranks)
     rows = []
     if nbytes in taken[0]:
-        size = f"{where}, {say_bytes(nbytes)}"
+        size = f"{where}, {format_bytes(nbytes)}"
         rate = bound_rate(link, world_size)
         shares = [bus_bandwidth(nbytes, world_size, [one[nbytes]["ring"]]) / rate for one in taken]
         rows.append(
@@ -165,7 +165,7 @@ def _launched(text: str, world_size: int, sizes: Mapping[int, int]) -> Taken:
 
 
 def _on_rank(inputs: dict) -> dict[str, dict[str, list[float]]]:
-    seconds = timed(inputs["sizes"], [*ALGORITHMS, LIBRARY], inputs["per_node"])
+    seconds = time_all_reduces(inputs["sizes"], [*ALGORITHMS, LIBRARY], inputs["per_node"])
     return {str(nbytes): taken for nbytes, taken in seconds.items()}  # keys travel as text
 
 
@@ -177,8 +177,8 @@ def _of_mpi(text: str, world_size: int, sizes: Mapping[int, int]) -> dict[int, f
 
 
 def _conditions(rounds: int, sizes: Mapping[int, int], without_mpi: str | None) -> dict[str, str]:
-    counts = ", ".join(f"{count} of {say_bytes(nbytes)}" for nbytes, count in sizes.items())
-    fitted = " and ".join(say_bytes(nbytes) for nbytes in FITTED)
+    counts = ", ".join(f"{count} of {format_bytes(nbytes)}" for nbytes, count in sizes.items())
+    fitted = " and ".join(format_bytes(nbytes) for nbytes in FITTED)
     return machine_conditions() | {
         "bus bandwidth": "2 (p-1)/p · bytes over seconds, as nccl-tests defines it",
         "bound": "bus bandwidth where each rank, and node, sends the least it can at full rate",

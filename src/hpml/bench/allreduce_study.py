@@ -1,4 +1,4 @@
-"""All-reduce on real nodes: every algorithm timed, beside what the α–β–γ model says of it.
+"""All-reduce on real nodes: every algorithm timed, beside its α–β–γ model.
 
 `srun … python -m hpml.bench.allreduce_study --out FOLDER` on each rank; leaves all_reduce.csv and
 all_reduce.png in the folder. The backend follows the device: NCCL on GPUs, Gloo on CPUs.
@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from hpml import distributed_environment
 from hpml.allreduce import ALGORITHMS, schedule
-from hpml.allreduce.timing import LIBRARY, Seconds, seconds_per_byte_added, timed
+from hpml.allreduce.timing import LIBRARY, Seconds, seconds_per_byte_added, time_all_reduces
 from hpml.errors import USAGE, UserError
 from hpml.measure.comm import Fit, bus_bandwidth, fit, ping_pong
 from hpml.predict.collectives import Cost, least_seconds
@@ -105,7 +105,7 @@ def study(sizes: Sequence[int], repeats: int, device: torch.device) -> tuple[Net
         across = fit(PING_PONG, ping_pong(PING_PONG, 2 * repeats, per_node, device))
     gamma = seconds_per_byte_added(device=device)
     algorithms = [*ALGORITHMS, LIBRARY]
-    seconds = timed(dict.fromkeys(sizes, repeats), algorithms, per_node, device)
+    seconds = time_all_reduces(dict.fromkeys(sizes, repeats), algorithms, per_node, device)
     return Network(ranks, per_node, within, across, gamma), seconds
 
 

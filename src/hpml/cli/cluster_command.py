@@ -26,8 +26,8 @@ def cluster() -> None:
 @app.command()
 def up(
     nodes: Annotated[int, typer.Option(help="How many, 1 to 64.")] = 4,
-    cpus: Annotated[int, typer.Option(help="CPUs each says it has, whatever there are.")] = 2,
-    link: Annotated[str, typer.Option(help="What each node's network carries: 100mbit.")] = "1gbit",
+    cpus: Annotated[int, typer.Option(help="CPUs that each declares, whatever there are.")] = 2,
+    link: Annotated[str, typer.Option(help="The rate of each node's link: 100mbit.")] = "1gbit",
 ) -> int:
     """Bring a cluster up: each node with a name, an address, a /tmp and a network link of its own.
 
@@ -52,7 +52,7 @@ def up(
 
 @app.command()
 def status() -> int:
-    """How the cluster is. Exit code 1 where a part of it does not run."""
+    """Show the cluster's state. Exit code 1 where a part of it does not run."""
     from hpml import cluster
 
     health = cluster.health()
@@ -87,7 +87,7 @@ def logs(
         str, typer.Argument(metavar="[NAME]", help="slurmctld, n1, n2, …, munged or head.")
     ] = "slurmctld",
 ) -> None:
-    """Print what a daemon of the cluster has logged."""
+    """Print the log of one of the cluster's daemons."""
     from hpml import cluster
 
     path = cluster.log_file(of)
@@ -96,7 +96,7 @@ def logs(
 
 @app.command()
 def env() -> None:
-    """Print what a shell has to know: eval "$(./hpml cluster env)"."""
+    """Print the variables that a shell needs: eval "$(./hpml cluster env)"."""
     from hpml import cluster
 
     for name, value in cluster.environment().items():

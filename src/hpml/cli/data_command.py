@@ -1,4 +1,4 @@
-"""`./hpml data`: get the images, or say where they are and whether they are whole."""
+"""`./hpml data`: get the images, or report where they are and whether they are complete."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -28,9 +28,9 @@ def data(
 ) -> None:
     """Download CIFAR-10 from its official address and verify it (170 MB).
 
-    A download that broke off goes on where it stopped. Images that are there and whole stay as they
-    are; damaged ones are replaced. An archive that was put into the folder by hand is used. Without
-    any images, the course uses generated ones and says SYNTHETIC wherever their numbers show.
+    A download that broke off resumes. Images that are complete stay as they are; damaged ones are
+    replaced. An archive that was put into the folder by hand is used. Without
+    any images, the course uses generated ones and marks their numbers SYNTHETIC.
     """
     from hpml.data import sources
     from hpml.data import synthetic as generated
@@ -49,7 +49,7 @@ def data(
         _report(found)
         return
     folder = sources.download_folder(dir)
-    found = sources.look_in(folder, layout)
+    found = sources.find_in(folder, layout)
     if found is not None:
         try:
             _report(found)

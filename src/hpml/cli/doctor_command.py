@@ -1,4 +1,4 @@
-"""./hpml doctor: what this machine has, and what each lack costs."""
+"""./hpml doctor: what this machine has, and what it costs to lack the rest."""
 
 from dataclasses import asdict
 from importlib import import_module
@@ -25,7 +25,7 @@ def doctor(
     from hpml import doctor
 
     facts = doctor.facts()
-    if find_spec("hpml.grading"):  # learners have no use for it, and do not get it
+    if find_spec("hpml.grading"):  # not part of a release for learners
         facts += (import_module("hpml.grading.sandbox").fact(),)
     runs = doctor.can_run(facts)
     if json:

@@ -1,4 +1,4 @@
-"""./hpml horovod: build it, or say what is there."""
+"""./hpml horovod: build Horovod, or report what is there."""
 
 from typing import Annotated
 

@@ -68,7 +68,7 @@ def check(
         find(exercise)
     answers = read_all(files, exercise)
     for answer in answers:
-        _known(answer)
+        _require_exercise(answer)
     if as_json:
         verdicts = [judge(answer.exercise, answer.source, seed=seed) for answer in answers]
         for verdict in verdicts:
@@ -79,7 +79,7 @@ def check(
         ]
         typer.echo(json.dumps(records, indent=1))
         return max(CODES[verdict.status] for verdict in verdicts)
-    return _check_and_tell(answers, stacks, seed)
+    return _check_and_report(answers, stacks, seed)
 
 
 def hint(
@@ -100,7 +100,7 @@ def hint(
         )
         return
     key, left = following
-    typer.echo(_wrapped(known[key]))
+    typer.echo(_wrap(known[key]))
     if left:
         typer.echo(f"\n{left} more: {again}")
 
@@ -114,11 +114,11 @@ def watch(files: Files) -> int:
     paths = {path.resolve() for path in files}
     answers = read_all(files)
     for answer in answers:
-        _known(answer)
+        _require_exercise(answer)
     last = {answer.exercise: answer.source for answer in answers}
     try:
-        _check_and_tell(answers)
-        _waiting(paths)
+        _check_and_report(answers)
+        _report_waiting(paths)
         # Folders, because many editors save by putting a new file in the place of the old.
         changes = watchfiles.watch(
             *{path.parent for path in paths},
@@ -131,25 +131,25 @@ def watch(files: Files) -> int:
                 answers = read_all(files)
                 changed = [a for a in answers if last.get(a.exercise) != a.source]
                 for answer in changed:
-                    _known(answer)
-            except UserError as error:  # half written, perhaps; the next save tells
+                    _require_exercise(answer)
+            except UserError as error:  # perhaps half written: wait for the next save
                 typer.echo(f"✗ {error}")
                 continue
             last = {answer.exercise: answer.source for answer in answers}
             if changed:
-                _check_and_tell(changed)
-                _waiting(paths)
+                _check_and_report(changed)
+                _report_waiting(paths)
     except KeyboardInterrupt:
         typer.echo("\nNo longer watching.")
     return DONE
 
 
-def _waiting(paths: Iterable[Path]) -> None:
+def _report_waiting(paths: Iterable[Path]) -> None:
     names = ", ".join(sorted(path.name for path in paths))
     typer.echo(f"Waiting for {names} to be saved; Ctrl-C ends it.\n")
 
 
-def _known(answer: "Answer") -> None:
+def _require_exercise(answer: "Answer") -> None:
     from hpml.checks import find
 
     try:
@@ -158,10 +158,10 @@ def _known(answer: "Answer") -> None:
         raise UserError(f"{answer.where}: {error}") from None
 
 
-def _check_and_tell(
+def _check_and_report(
     answers: Iterable["Answer"], stacks: bool = False, seed: int | None = None
 ) -> int:
-    """Judge answers and print what came out. The stubs among several get one line each."""
+    """Judge answers and print the verdicts. The stubs among several get one line each."""
     from hpml.checks import judge
     from hpml.course import progress, schedule
 
@@ -178,14 +178,14 @@ def _check_and_tell(
             continue
         verdict = judge(answer.exercise, answer.source, seed=seed)
         progress.record(verdict)
-        typer.echo(_shown(answer, verdict, stacks))
+        typer.echo(_format_verdict(answer, verdict, stacks))
         code = max(code, CODES[verdict.status])
-        if verdict.passed and (said := progress.milestone(course, answer.exercise)):
-            typer.echo(said)
+        if verdict.passed and (sentence := progress.milestone(course, answer.exercise)):
+            typer.echo(sentence)
     return code
 
 
-def _shown(answer: "Answer", verdict: "Verdict", stacks: bool) -> str:
+def _format_verdict(answer: "Answer", verdict: "Verdict", stacks: bool) -> str:
     from hpml.checks.render import as_text
 
     lines = [as_text(verdict, stacks)]
@@ -201,7 +201,7 @@ def _shown(answer: "Answer", verdict: "Verdict", stacks: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _wrapped(text: str) -> str:
+def _wrap(text: str) -> str:
     import textwrap
 
     return "\n".join(textwrap.wrap(text, WIDTH))

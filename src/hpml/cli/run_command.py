@@ -44,14 +44,14 @@ def run(
     console = Console(highlight=False, soft_wrap=True)
     folder = Path(out).expanduser() if out else CHECKOUT / "build" / "report"
     course = schedule.load()
-    course.select(modules or ())  # a wrong name is said before the data is looked at
+    course.select(modules or ())  # refuse a wrong name before the data is looked at
     used = images.load(data)
     planned = plan(course, modules or (), DataUsed(used.folder, used.describe(), used.synthetic))
     prepare(folder)
     console.print(f"Data: {used.describe()}", markup=False)
     if not any("solution" in module.notebooks for module in planned.modules):
         console.print("There are no solutions here: only the lectures are executed.")
-    os.environ["HPML_DATA"] = str(used.folder)  # what the facts say of data is of this data
+    os.environ["HPML_DATA"] = str(used.folder)  # the facts below are of this data
     facts = doctor.facts()
     run_course(planned, folder, _Progress(console, planned), cell_timeout=cell_timeout)
     front = report.write(planned, facts, folder)
@@ -89,7 +89,7 @@ def lab(
 
 
 class _Progress:
-    """One line per cell; on a terminal, the cell that runs shows with its seconds ticking."""
+    """One line per cell; on a terminal, also the running cell with its seconds."""
 
     def __init__(self, console: Any, run: "CourseRun") -> None:
         self.console, self.live = console, None
@@ -109,7 +109,7 @@ class _Progress:
                 TimeElapsedColumn(),
             )
             self.live = Progress(*columns, console=self.console, transient=True)
-            self.live.add_task(self._words(run, cell, number))
+            self.live.add_task(self._line(run, cell, number))
             self.live.start()
 
     def ended(self, run: "NotebookRun", cell: "CellRun", number: int) -> None:
@@ -117,9 +117,9 @@ class _Progress:
             self.live.stop()
             self.live = None
         marks = {"ran": "", "failed": "  FAILED", "not run": "  interrupted"}
-        line = f"{self._words(run, cell, number)} {cell.seconds:7.1f} s{marks[cell.status]}"
+        line = f"{self._line(run, cell, number)} {cell.seconds:7.1f} s{marks[cell.status]}"
         self.console.print(line, markup=False, style="red" if cell.status == "failed" else None)
 
-    def _words(self, run: "NotebookRun", cell: "CellRun", number: int) -> str:
+    def _line(self, run: "NotebookRun", cell: "CellRun", number: int) -> str:
         total = str(len(run.cells))
         return f"{self.names[id(run)]:<11} {number:>{len(total)}} of {total}  {cell.title:<44}"

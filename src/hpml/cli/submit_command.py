@@ -1,4 +1,4 @@
-"""./hpml submit: a module's job script, handed to SLURM and followed to its end."""
+"""./hpml submit: submit a module's job script to SLURM and follow it to its end."""
 
 from typing import Annotated
 
@@ -29,10 +29,10 @@ def submit(
         bool, typer.Option("--follow/--no-follow", help="Wait for its end, and show its log.")
     ] = True,
 ) -> int:
-    """Submit a module's job script: show the sbatch line, hand it in, follow the job to its end.
+    """Submit a module's job script: show the sbatch line, submit it, follow the job to its end.
 
-    To this machine's SLURM, or the cluster that ./hpml cluster up made. Exit code 1 when the job
-    ends otherwise than COMPLETED.
+    To this machine's SLURM, or the cluster that ./hpml cluster up made. Exit code 1 unless the job
+    is COMPLETED.
     """
     from hpml.cluster import job_script, queue
     from hpml.course import schedule

@@ -1,6 +1,6 @@
 """CIFAR-10: find it, check it, map it, and make batches of it.
 
-data = load()                       # or load("DIR"); data.describe() says what it is
+data = load()                       # or load("DIR"); data.describe() names what it is
 order = torch.randperm(len(data.train)).numpy()
 for images, labels in batches(data.train, order, batch_size=512):
     pixels = normalize(augment(images, generator), channels_last=True)

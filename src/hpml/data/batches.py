@@ -23,7 +23,7 @@ def batches(
 
     Yields images uint8 [B, 3, 32, 32] and labels int64 [B]; the last batch is smaller when
     `batch_size` does not divide the number of indices, or left out with `drop_last`. Only the
-    batch in hand is in memory. `order` is a rank's share of a permutation, say.
+    batch in hand is in memory. `order` may be a rank's share of a permutation.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}, expected at least 1")
@@ -42,10 +42,10 @@ def augment(
     mode: str = "reflect",
     flip: bool = True,
 ) -> torch.Tensor:
-    """Each image of a batch [B, C, H, W] mirrored left to right by a coin, and shifted.
+    """Each image of a batch [B, C, H, W], mirrored left to right at random, and shifted.
 
-    The shift is a crop at random from the image with `pad` pixels added on every side, so by -pad
-    to +pad in each direction; `mode` says what is added: "reflect" (mirrored at the edge pixel) or
+    The shift is a random crop from the image with `pad` pixels added on every side, so by -pad
+    to +pad in each direction; `mode` is what is added: "reflect" (mirrored at the edge pixel) or
     "zero". Any dtype and device; same shape, dtype and device out. The draws come from `generator`,
     a CPU generator. Crop and flip are those of He et al. 2016, Deep Residual Learning, section 4.2
     (there with zeros and pad 4).

@@ -1,4 +1,4 @@
-"""Whether files are still what they were: md5 sums, kept beside them in `MD5SUMS`."""
+"""md5 sums of data files, kept beside them in `MD5SUMS`."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""CIFAR-10 on disk: what it looks like, where it is, and whether it is whole.
+"""CIFAR-10 on disk: its layout, and a check that it is complete.
 
 The binary layout (https://www.cs.toronto.edu/~kriz/cifar.html): five files `data_batch_1.bin` to
 `data_batch_5.bin` and `test_batch.bin` of 10,000 records each. A record is one label byte and 3072
@@ -42,12 +42,12 @@ class Split:
 
 @dataclass(frozen=True)
 class Data:
-    """A whole data set, and what it really is.
+    """A data set and its origin.
 
-    `folder` holds the files that are mapped; `source` is where they came from (another folder when
+    `folder` holds the files that are mapped; `source` is where they came from (another folder if
     the python layout was converted), `layout` that source's layout, "binary" or "python".
-    `synthetic` is true for generated images; whoever shows a number made from `Data` shows
-    `describe()` with it.
+    `synthetic` is true for generated images; show `describe()` wherever a number made from them
+    is shown.
     """
 
     train: Split
@@ -59,7 +59,7 @@ class Data:
     synthetic: bool
 
     def describe(self) -> str:
-        """What the images are and where they are, for people."""
+        """What the images are and where, in words."""
         if self.synthetic:
             return f"SYNTHETIC images (generated, not CIFAR-10), from {self.source}"
         return f"real CIFAR-10, {self.layout} layout, from {self.source}"
@@ -68,7 +68,7 @@ class Data:
 def open_binary(folder: Path) -> Data:
     """Map the binary layout in `folder`; check sizes, labels, counts and class names (10 ms).
 
-    Raises UserError, in one line with the file, the finding and the remedy, when it is not whole.
+    Raises UserError, in one line with file, finding and remedy, for the first fault.
     """
     synthetic = (folder / SYNTHETIC).exists()
     for name in (*TRAIN, *TEST):

@@ -1,4 +1,4 @@
-"""Fetch CIFAR-10 from its official address: resumable, verified, and all or nothing."""
+"""Download CIFAR-10 from its official address: resumable, verified, and all or nothing."""
 
 import errno
 import gzip
@@ -64,9 +64,9 @@ def download(
     """Fetch `archive` into `folder`, check its md5, and unpack it; returns the folder of the files.
 
     They go into `into`, by default the official folder name in `folder`; damaged ones are replaced.
-    What has arrived is kept in a `.part` file, and the next call goes on from there. An archive
-    that was put into `folder` by hand is used instead of fetching it. `progress(done, total)` is
-    called with bytes; total is 0 where the server does not say.
+    What has arrived is kept in a `.part` file, where the next call resumes. An archive that was put
+    into `folder` by hand is used. `progress(done, total)` is
+    called with bytes; total is 0 where the server does not send it.
 
     Raises UserError, in one line with the remedy, when the address cannot be reached, the transfer
     breaks off, or what arrived is not the official archive.
@@ -110,7 +110,7 @@ def fetch(url: str, part: Path, progress: Progress | None = None) -> None:
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
-            if response.status != 206:  # the server sends everything, whatever was asked for
+            if response.status != 206:  # the server ignores Range and sends everything
                 have = 0
             length = response.headers.get("Content-Length")
             total = have + int(length) if length else 0
@@ -121,7 +121,7 @@ def fetch(url: str, part: Path, progress: Progress | None = None) -> None:
                     if progress:
                         progress(have, total)
     except urllib.error.HTTPError as error:
-        if error.code == 416:  # nothing after the last byte that is here: it is complete
+        if error.code == 416:  # no bytes after those in the file: it is complete
             return
         raise UserError(
             _offline(f"{url} answers {error.code} {error.reason}", part.parent)
@@ -140,8 +140,7 @@ def fetch(url: str, part: Path, progress: Progress | None = None) -> None:
 def unpack(packed: Path, archive: Archive, target: Path) -> None:
     """Put the files of `archive` into `target`, each one whole, with their md5 sums in `MD5SUMS`.
 
-    Only regular files that are needed are taken, by name, so that nothing in an archive is written
-    anywhere else.
+    Only the needed regular files are taken, by name, so that an archive cannot write anywhere else.
 
     Raises UserError when a file is missing from the archive or the archive is damaged.
     """
@@ -164,7 +163,7 @@ def unpack(packed: Path, archive: Archive, target: Path) -> None:
                 f"cifar10: {packed} has no {min(missing)} in it: delete it and run ./hpml data"
             )
         write_sums(fresh, archive.files)
-        for name in (*archive.files, SUMS):  # replaces what is damaged, keeps what else is there
+        for name in (*archive.files, SUMS):  # replaces damaged files, keeps any others
             os.replace(fresh / name, target / name)
 
 

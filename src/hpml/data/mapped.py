@@ -1,4 +1,4 @@
-"""Several record files, seen as one array of images that stays on disk."""
+"""Several record files as one array of images, memory-mapped."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -2,9 +2,9 @@
 
 The layout (https://www.cs.toronto.edu/~kriz/cifar.html): `data_batch_1` to `data_batch_5` and
 `test_batch`, each a pickled dict with `data`, a uint8 array [10000, 3072], and `labels`, a list of
-10,000 integers; `batches.meta` has `label_names`. A pickle is a program that may call anything it
-can import. Here it may name only the few callables that a pickled uint8 array names, and gets inert
-stand-ins for those.
+10,000 integers; `batches.meta` has `label_names`. A pickle may call anything that it can
+import. Here it may name only the few callables that a pickled uint8 array needs, and gets inert
+stand-ins for them.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ REMEDY = "delete it and run ./hpml data --layout python"
 
 
 def convert(folder: Path) -> Path:
-    """The same images in the binary layout, in `HPML_HOME`; written once while `folder` stays.
+    """Convert to the binary layout in `HPML_HOME`, once as long as `folder` does not change.
 
     Raises UserError, in one line with the remedy, when a file is missing or damaged.
     """
@@ -83,7 +83,7 @@ def read_batch(path: Path) -> np.ndarray:
 def read_plain(path: Path) -> dict:
     """A pickled dict of plain values and uint8 arrays; text is bytes, as Python 2 wrote it.
 
-    Raises UserError when the pickle names anything else, or is damaged.
+    Raises UserError when the pickle names any other callable, or is damaged.
     """
     if path.stat().st_size > 64 * 2**20:
         raise UserError(
@@ -97,7 +97,7 @@ def read_plain(path: Path) -> dict:
             f"cifar10: {path} asks to run {error}, which no image file needs; "
             f"nothing of it was run: {REMEDY}"
         ) from None
-    except Exception as error:  # what a damaged pickle raises is anybody's guess
+    except Exception as error:  # a damaged pickle may raise anything
         raise UserError(
             f"cifar10: {path} cannot be read ({type(error).__name__}): {REMEDY}"
         ) from None

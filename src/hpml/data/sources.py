@@ -1,4 +1,4 @@
-"""Which images this machine uses: those asked for, those downloaded, or generated ones."""
+"""Which images to use: those asked for, those downloaded, or generated ones."""
 
 import os
 from dataclasses import replace
@@ -19,8 +19,8 @@ def load(path: str | os.PathLike[str] | None = None) -> Data:
     layout is converted once, into `HPML_HOME`.
 
     Raises UserError, in one line with the remedy, when `path` or `HPML_DATA` is given and has no
-    data, and when data is found anywhere that is not whole. With nothing given and nothing found,
-    the synthetic set is returned, generated first if need be (4 s): `Data.synthetic` says so.
+    data, and when data that is found is damaged. With nothing given and nothing found, the
+    synthetic set is returned (`Data.synthetic`), generated first if need be (4 s).
     """
     folder = find(path)
     if folder is None:
@@ -32,10 +32,10 @@ def load(path: str | os.PathLike[str] | None = None) -> Data:
 
 
 def verify(folder: Path) -> bool:
-    """Check all that can be known of the files in `folder`, which `find` found.
+    """Check the files in `folder`, which `find` found.
 
-    Sizes, labels, counts and class names; and every byte, where `MD5SUMS` from the download is
-    there: returns whether it was. Raises UserError, in one line, for the first thing that is wrong.
+    Sizes, labels, counts and class names; and every byte if the download's `MD5SUMS` is there, in
+    which case it returns True. Raises UserError, in one line, for the first fault.
     """
     if is_binary(folder):
         summed = check_sums(folder, remedy(folder))
@@ -47,21 +47,21 @@ def verify(folder: Path) -> bool:
 
 
 def find(path: str | os.PathLike[str] | None = None) -> Path | None:
-    """The folder that holds the data files, which are not opened; None where there is none.
+    """The folder with the data files, unopened; None where there is none.
 
     Raises UserError when `path` or `HPML_DATA` is given and has no data.
     """
     for asked, where in (("--data", path), ("HPML_DATA", os.environ.get("HPML_DATA"))):
         if where:
             folder = Path(where).expanduser().resolve()
-            found = look_in(folder)
+            found = find_in(folder)
             if found is None:
                 raise UserError(_nothing_in(folder, asked))
             return found
-    return look_in(home() / "data")
+    return find_in(home() / "data")
 
 
-def look_in(folder: Path, layout: str | None = None) -> Path | None:
+def find_in(folder: Path, layout: str | None = None) -> Path | None:
     """`folder` or the official folder in it: the first with a file of `layout`, or of either."""
     for candidate in (folder, folder / BINARY, folder / PYTHON):
         if layout != "python" and is_binary(candidate):

@@ -1,4 +1,4 @@
-"""The same images as TFRecord files, TensorFlow's packed format: a few large files to stream from.
+"""The images as TFRecord files, TensorFlow's packed format: a few large files to stream from.
 
 Each record is a `tf.train.Example` with "image", 3072 bytes in the order TensorFlow computes in
 (height, width, channel), and "label". A record can be found only by reading those before it, so a
@@ -67,10 +67,10 @@ def parse(record: "tf.Tensor") -> "tuple[tf.Tensor, tf.Tensor]":
 
 
 def tensorflow(*, remarks: bool = True) -> ModuleType:
-    """TensorFlow. Without `remarks`, what its C++ parts say on stderr goes nowhere from now on.
+    """Import TensorFlow. Without `remarks`, what its C++ parts print on stderr is discarded.
 
-    It says a good deal, and heeds TF_CPP_MIN_LOG_LEVEL for some of it only. Python's own stderr
-    stays. Raises UserError where TensorFlow is not installed.
+    TF_CPP_MIN_LOG_LEVEL hides only some of it. Python's own stderr is kept. Raises UserError where
+    TensorFlow is not installed.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     if not remarks:
@@ -82,7 +82,7 @@ def tensorflow(*, remarks: bool = True) -> ModuleType:
         import tensorflow as tf
     except ImportError as error:
         raise UserError(
-            f"tfrecord: TensorFlow is not there ({error}): ./hpml doctor says how to get it"
+            f"tfrecord: TensorFlow cannot be imported ({error}): see ./hpml doctor"
         ) from None
     return tf
 

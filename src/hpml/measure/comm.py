@@ -1,4 +1,4 @@
-"""How fast ranks talk: measured on them, inside a launch or a job; and the α–β model of it."""
+"""How fast ranks communicate: measured inside a launch or a job; and the α–β model of it."""
 
 import math
 import time
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-# Far from what a token bucket lets through at once (see `ping_pong`), on both sides of it
+# Far below and far above a token bucket's burst (see `ping_pong`)
 SIZES = (4, 256, 1_024, 1_000_000, 4_000_000)
 
 
@@ -22,17 +22,17 @@ def all_reduce_seconds(
 ) -> list[float]:
     """Seconds that each of `repeats` all-reduces of `nbytes` (float32) took on this rank.
 
-    After one that is not counted; each begins when all ranks are ready. A collective. `reduce` is
-    the all-reduce that is measured, on a tensor of this `device`.
+    After a first one that is not counted; each begins when all ranks are ready. A collective.
+    `reduce` is the all-reduce that is measured, on a tensor of this `device`.
     """
     tensor = torch.zeros(max(1, nbytes // 4), device=device)
     taken = []
     for _ in range(repeats + 1):
         dist.barrier()
-        _settle(tensor)
+        _synchronize(tensor)
         started = time.perf_counter()
         reduce(tensor)
-        _settle(tensor)
+        _synchronize(tensor)
         taken.append(time.perf_counter() - started)
     return taken[1:]
 
@@ -55,15 +55,15 @@ def ping_pong(
 ) -> list[float]:
     """Seconds that a message of each of `sizes`, in bytes, takes from rank 0 to rank `peer`.
 
-    A collective: every rank has the result, whoever measures. Rank 0 sends a message, the other
-    answers with one of 4 bytes; the time of that, less half of the least that such a round took.
-    Of `repeats`, 2 at least, the lower quartile: what else goes on in a machine only adds.
+    A collective: every rank has the result. Rank 0 sends a message, the other answers with one of
+    4 bytes; the result is the time of that, less half of the quickest round trip. It is the lower
+    quartile of `repeats` (2 at least): other work on the machine only adds.
 
     A link that is limited by a token bucket (tc-tbf(8), the course's emulated ones) lets a burst
     through at full speed after a pause: 0.3 ms' worth at 1 Gbit/s (`hpml.network.veth.bucket`). The
     first message of each size, which has the burst, is not counted, and the answers are short, so
-    that later ones find the bucket as good as empty. What is smaller than the burst does not feel
-    the rate and is as fast as the processor: take `sizes` of some kilobytes at most, for the
+    that later ones find the bucket nearly empty. What is smaller than the burst is not limited by
+    the rate, only by the processor: take `sizes` of some kilobytes at most, for the
     latency, and of several bursts, for the bandwidth, as `SIZES` are up to 2 Gbit/s.
     """
     rank = dist.get_rank()
@@ -74,7 +74,7 @@ def ping_pong(
         messages = [torch.zeros(max(1, nbytes // 4), device=device) for nbytes in (4, *sizes)]
         taken = [_round_trips(other, message, answer, repeats) for message in messages]
         back = min(map(min, taken)) / 2
-        quick = [_quick(seconds) - back for seconds in taken[1:]]
+        quick = [_lower_quartile(seconds) - back for seconds in taken[1:]]
         result += torch.tensor(quick, dtype=torch.float64, device=device)
     dist.broadcast(result, src=0)
     return result.tolist()
@@ -92,17 +92,17 @@ def _round_trips(
         else:
             dist.recv(message, 0)
             dist.send(answer, 0)
-        _settle(answer)
+        _synchronize(answer)
         taken.append(time.perf_counter() - started)
     return taken[1:]
 
 
-def _quick(seconds: list[float]) -> float:
+def _lower_quartile(seconds: list[float]) -> float:
     return quantiles(seconds, n=4, method="inclusive")[0]
 
 
-def _settle(tensor: torch.Tensor) -> None:
-    """What was asked of a GPU is done."""
+def _synchronize(tensor: torch.Tensor) -> None:
+    """Wait until a GPU has done its work."""
     if tensor.is_cuda:
         torch.cuda.synchronize(tensor.device)
 
@@ -111,7 +111,7 @@ def _settle(tensor: torch.Tensor) -> None:
 class Fit:
     """seconds = alpha + beta · bytes: seconds, seconds per byte, and their standard errors.
 
-    The errors are NaN where there were only two sizes, which no line misses.
+    The errors are NaN where there were only two sizes: a line goes through both.
     """
 
     alpha: float
@@ -138,8 +138,8 @@ class Fit:
 def fit(sizes: Sequence[float], seconds: Sequence[float]) -> Fit:
     """The line through `seconds` over `sizes` in bytes whose relative errors are least, squared.
 
-    Least squares with weights 1 / seconds², so that microseconds of small messages, which say what
-    the latency is, count as much as milliseconds of large ones. Standard errors from the residuals
+    Least squares with weights 1 / seconds², so that microseconds of small messages, which give the
+    latency, count as much as milliseconds of large ones. Standard errors from the residuals
     (Press et al. 2007, Numerical recipes, section 15.4).
 
     Raises ValueError where there are not two different sizes, and for times that are not positive.

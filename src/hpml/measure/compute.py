@@ -1,4 +1,4 @@
-"""How fast this processor computes, by the one operation that deep learning is made of."""
+"""How fast this processor computes: matrix products, the operation deep learning is made of."""
 
 import statistics
 import time
@@ -9,7 +9,7 @@ import torch
 def matmul_rate(dtype: torch.dtype, threads: int, size: int = 2048, rounds: int = 9) -> float:
     """FLOP/s of the product of two [size, size] matrices of `dtype` on the CPU, at 2·size³ FLOPs.
 
-    The median of `rounds`, after two that only warm up.
+    The median of `rounds`, after two for warm-up.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

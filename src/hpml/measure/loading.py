@@ -1,4 +1,4 @@
-"""How fast batches come, and how fast they are used: images per second."""
+"""The throughput of an input pipeline: images per second."""
 
 import time
 from collections.abc import Iterable
@@ -8,9 +8,9 @@ from typing import Any
 def images_per_second(batches: Iterable[Any], compute: float = 0.0, epochs: int = 2) -> float:
     """Images that pass per second in the quickest of `epochs` passes over `batches`.
 
-    Each batch is (images, labels), of any framework. `compute` are the seconds for which a device
-    of its own, such as a GPU, would be busy with each batch, and the processor free. The first pass
-    has what only happens once (a cache is filled, processes start): have at least a second one.
+    Each batch is (images, labels), of any framework. `compute` are the seconds for which a GPU
+    would be busy with each batch while the processor is free. The first pass includes what happens
+    only once (a cache is filled, processes start): make at least two.
     """
     rates = []
     for _ in range(epochs):

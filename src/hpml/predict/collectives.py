@@ -1,10 +1,10 @@
-"""What collectives cost: bytes from each rank at the least, and seconds by the α–β–γ model.
+"""What collectives cost: the least bytes from each rank, and seconds by the α–β–γ model.
 
-A message of n bytes takes α + n β seconds, whoever sends it to whom, and γ per byte that is added
-up on arrival; a rank sends and receives at the same time, one message each (Hockney 1994, The
+A message of n bytes takes α + n β seconds between any two ranks, and γ per byte that is added up on
+arrival; a rank sends and receives at the same time, one message each (Hockney 1994, The
 communication challenge for MPP; Thakur, Rabenseifner and Gropp 2005, Optimization of collective
-communication operations in MPICH, section 3). So each rank's own link is the limit, in each
-direction, and what a rank receives from several others at once shares it.
+communication operations in MPICH, section 3). So the limit is each rank's own link, in each
+direction; messages that a rank receives at the same time share it.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 def all_reduce_bytes(world_size: int, nbytes: int) -> float:
     """Bytes that each rank must send, and receive, so that all have the sum of `nbytes` of each.
 
-    2 (p-1)/p · n: as much to have each part of the sum made somewhere as to have it go everywhere.
-    No algorithm in which all ranks send alike needs less, and a ring needs no more (Patarasuk and
+    2 (p-1)/p · n: half of it to make the sums, half to spread them.
+    No algorithm in which all ranks send alike needs less, and a ring needs just that (Patarasuk and
     Yuan 2009, Bandwidth optimal all-reduce algorithms for clusters of workstations, section 3).
     """
     return 2 * (world_size - 1) / world_size * nbytes
@@ -44,7 +44,7 @@ class Cost:
 
 
 def least_seconds(nbytes: float, ranks: int, cost: Cost) -> float:
-    """Seconds below which no all-reduce of `nbytes` gets, for the bytes alone: 2 (p-1)/p · n β."""
+    """Lower bound on the seconds of an all-reduce of `nbytes`, by bytes alone: 2 (p-1)/p · n β."""
     return all_reduce_bytes(ranks, nbytes) * cost.beta
 
 
@@ -75,8 +75,8 @@ def all_reduce_seconds(
     parts as equal, and leave out that adding may hide behind sending.
 
     `per_node` (default: all) and `across` count for "hierarchical" alone. `across` are the α and β
-    of the link by which a node reaches the others, which its ranks share: then 2 (N-1)/N n β of
-    that, or β of the ranks' own, whichever is more. For other algorithms on such a network see
+    of the link that a node's ranks share to reach the other nodes: then 2 (N-1)/N n β with that β
+    or with the ranks' own, whichever is more. For other algorithms on such a network see
     `hpml.allreduce.Schedule.seconds`, which also gives all of the above, step by step.
 
     Raises ValueError for an algorithm that is not known.

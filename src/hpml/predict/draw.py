@@ -11,7 +11,7 @@ from hpml.predict.parallelism import Plan
 from hpml.trace.launch_timeline import HATCHES
 from hpml.trace.layout import PALETTE
 
-# Told apart by marker and line as well, for prints without colour.
+# Marker and line differ as well, for prints without colour.
 COLOURS = (*PALETTE[5:7], *PALETTE[2:4], PALETTE[1], PALETTE[0], PALETTE[7])
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 HOLLOW = {"markerfacecolor": "none", "markeredgewidth": 1.6, "markersize": 7}  # some coincide
@@ -20,9 +20,9 @@ LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2))
 
 @dataclass(frozen=True)
 class Series:
-    """One thing that was measured at several places, and what a model says of it.
+    """Measured points of one curve, and its model.
 
-    `measured` has the value by place; `model` gives it at any place, None where there is none.
+    `measured` is y by x; `model` predicts y for any x, None where there is no model.
     """
 
     measured: Mapping[float, float] = field(default_factory=dict)
@@ -38,8 +38,7 @@ def message_curves(
     """Seconds against bytes, on logarithmic axes: points measured, lines predicted.
 
     A panel for each of `panels`, in it a colour, a marker and a line for each series, by name.
-    `bounds` has for some panels the least that is possible at a number of bytes: a grey region that
-    nothing can be in.
+    `bounds` has for some panels the lower bound in seconds by bytes: below it the panel is grey.
     """
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
     sizes = [n for panel in panels.values() for one in panel.values() for n in one.measured]
@@ -50,7 +49,7 @@ def message_curves(
         axes.set_xscale("log")
         axes.set_yscale("log")
         for name, one in series.items():
-            colour, marker, line = _look(names.index(name))
+            colour, marker, line = _style(names.index(name))
             if one.model is not None:
                 predicted = [one.model(size) for size in fine]
                 axes.plot(fine, predicted, color=colour, linestyle=line, linewidth=1.4)
@@ -70,7 +69,7 @@ def message_curves(
     places[0].set_ylim(bottom=bottom)
     places[0].set_ylabel("time (s)")
     for number, name in enumerate(names):
-        colour, marker, line = _look(number)
+        colour, marker, line = _style(number)
         modelled = any(panel[name].model for panel in panels.values() if name in panel)
         places[0].plot(
             [],
@@ -101,7 +100,7 @@ def speed_ups(
     axes = figure.subplots()
     axes.plot(fine, fine, color="black", linewidth=0.8, label="ideal")
     for number, (name, one) in enumerate(series.items()):
-        colour, marker, line = _look(number)
+        colour, marker, line = _style(number)
         for hollow in (False, True):
             points = {p: s for p, s in one.measured.items() if (p in simulated) == hollow}
             fill = {"markerfacecolor": "white" if hollow else colour, "markeredgecolor": colour}
@@ -123,7 +122,7 @@ def speed_ups(
     return figure
 
 
-def _look(number: int) -> tuple:
+def _style(number: int) -> tuple:
     return tuple(kind[number % len(kind)] for kind in (COLOURS, MARKERS, LINES))
 
 
@@ -132,16 +131,16 @@ def _points(values: Mapping[float, float]) -> tuple[list[float], list[float]]:
 
 
 def _size_ticks(least: float, most: float) -> tuple[list[float], list[str]]:
-    every = [(10.0**k, say) for k, say in enumerate(_POWERS)]
-    inside = [(size, say) for size, say in every if 0.5 * least <= size <= 2 * most]
-    return [size for size, _ in inside], [say for _, say in inside]
+    every = [(10.0**k, label) for k, label in enumerate(_POWERS)]
+    inside = [(size, label) for size, label in every if 0.5 * least <= size <= 2 * most]
+    return [size for size, _ in inside], [label for _, label in inside]
 
 
 _POWERS = ("1 B", "10 B", "100 B", "1 kB", "10 kB", "100 kB", "1 MB", "10 MB", "100 MB", "1 GB")
 
 
 def cuts(plans: Sequence[Plan], *, title: str = "") -> Figure:
-    """Who computes what: a panel per plan, the batch downwards, the layers' weights to the right.
+    """Which rank computes what: a panel per plan, the batch downwards, the layers to the right.
 
     Each cell has the colour, the hatch and the number of the rank that computes it. Lines separate
     the layers.
@@ -149,14 +148,16 @@ def cuts(plans: Sequence[Plan], *, title: str = "") -> Figure:
     figure = Figure(figsize=(2.3 * len(plans), 2.9), layout="constrained")
     panels = figure.subplots(1, len(plans), squeeze=False)[0]
     for axes, plan in zip(panels, plans, strict=True):
-        rows, columns = len(plan.who), len(plan.who[0])
+        rows, columns = len(plan.owner), len(plan.owner[0])
         layers = columns // rows
-        for i, row in enumerate(plan.who):
+        for i, row in enumerate(plan.owner):
             for j, rank in enumerate(row):
                 look = {"facecolor": PALETTE[rank], "hatch": HATCHES[rank % len(HATCHES)]}
                 axes.add_patch(Rectangle((j, i), 1, 1, edgecolor="#00000044", linewidth=0, **look))
-        for rank in sorted({rank for row in plan.who for rank in row}):
-            cells = [(i, j) for i in range(rows) for j in range(columns) if plan.who[i][j] == rank]
+        for rank in sorted({rank for row in plan.owner for rank in row}):
+            cells = [
+                (i, j) for i in range(rows) for j in range(columns) if plan.owner[i][j] == rank
+            ]
             i, j = (sorted(line)[len(line) // 2] for line in zip(*cells, strict=True))
             if (i, j) not in cells:
                 i, j = cells[len(cells) // 2]

@@ -1,6 +1,6 @@
-"""Ways of cutting one training step among ranks: who computes what, and what it has to send.
+"""Ways of cutting one training step among ranks: which rank computes what, and what it sends.
 
-For a stack of linear layers of one width, the least that shows the differences.
+For a stack of linear layers of one width, the smallest network that shows the differences.
 """
 
 from dataclasses import dataclass
@@ -31,17 +31,17 @@ class Network:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a way of cutting does with one step.
+    """One way of cutting a step.
 
-    `who[i][j]` is the rank that computes row i of the batch, cut into equal rows, for column j of
+    `owner[i][j]` is the rank that computes row i of the batch, cut into equal rows, for column j of
     the layers, all layers' weights cut into equal columns one layer after the other. `weights` are
     the bytes of weights that a rank holds, `sent` the most bytes that a rank sends in a step,
-    `idle` the share of the time in which a rank has nothing to compute, if sending took none.
-    `sends` says what and when.
+    `idle` the share of the time in which a rank computes nothing, if sending took no time.
+    `sends` names what is sent and when.
     """
 
     name: str
-    who: tuple[tuple[int, ...], ...]
+    owner: tuple[tuple[int, ...], ...]
     weights: float
     sent: float
     idle: float
@@ -50,9 +50,9 @@ class Plan:
 
 def data_parallel(network: Network, ranks: int) -> Plan:
     """Every rank has all layers and a share of the batch."""
-    who = tuple((rank,) * (network.layers * ranks) for rank in range(ranks))
+    owner = tuple((rank,) * (network.layers * ranks) for rank in range(ranks))
     sent = all_reduce_bytes(ranks, network.weights)
-    return Plan("data", who, network.weights, sent, 0.0, "gradients, all-reduce, once a step")
+    return Plan("data", owner, network.weights, sent, 0.0, "gradients, all-reduce, once a step")
 
 
 def tensor_parallel(network: Network, ranks: int) -> Plan:
@@ -62,11 +62,11 @@ def tensor_parallel(network: Network, ranks: int) -> Plan:
     for each pair, forward, and one of their gradients, backward (Shoeybi et al. 2019, Megatron-LM,
     section 3).
     """
-    who = (tuple(range(ranks)) * network.layers,) * ranks
+    owner = (tuple(range(ranks)) * network.layers,) * ranks
     all_reduces = 2 * -(-network.layers // 2)
     sent = all_reduces * all_reduce_bytes(ranks, network.activations)
     sends = "activations, all-reduce, twice per pair of layers"
-    return Plan("tensor (model)", who, network.weights / ranks, sent, 0.0, sends)
+    return Plan("tensor (model)", owner, network.weights / ranks, sent, 0.0, sends)
 
 
 def layer_parallel(network: Network, ranks: int, micro_batches: int = 1) -> Plan:
@@ -75,17 +75,17 @@ def layer_parallel(network: Network, ranks: int, micro_batches: int = 1) -> Plan
     With `micro_batches` m the stages work on different parts of the batch at the same time, and
     idle (p-1)/(m+p-1) of the time (Huang et al. 2019, GPipe, section 2.3).
 
-    Raises ValueError where the layers do not come out even.
+    Raises ValueError where the stages would have different numbers of layers.
     """
     if network.layers % ranks:
         raise ValueError(f"{network.layers} layers on {ranks} stages: give a divisor")
     each = network.layers // ranks
-    who = (tuple(stage for stage in range(ranks) for _ in range(each * ranks)),) * ranks
+    owner = (tuple(stage for stage in range(ranks) for _ in range(each * ranks)),) * ranks
     ends = min(2, ranks - 1)  # a stage in the middle sends both ways
     idle = (ranks - 1) / (micro_batches + ranks - 1)
     name = "layers (model)" if micro_batches == 1 else f"pipeline, {micro_batches} micro-batches"
     sends = "activations forward, their gradients back, at each cut"
-    return Plan(name, who, network.weights / ranks, ends * network.activations, idle, sends)
+    return Plan(name, owner, network.weights / ranks, ends * network.activations, idle, sends)
 
 
 def hybrid(network: Network, groups: int, stages: int, micro_batches: int) -> Plan:
@@ -93,10 +93,10 @@ def hybrid(network: Network, groups: int, stages: int, micro_batches: int) -> Pl
     share = Network(network.layers, network.width, network.batch // groups)
     one = layer_parallel(share, stages, micro_batches)
     ranks, columns = groups * stages, network.layers * groups * stages
-    who = tuple(
+    owner = tuple(
         tuple(i * groups // ranks * stages + j * stages // columns for j in range(columns))
         for i in range(ranks)
     )
     sent = one.sent + all_reduce_bytes(groups, one.weights)
     name = f"hybrid, {groups} pipelines of {stages}"
-    return Plan(name, who, one.weights, sent, one.idle, "both, each of less")
+    return Plan(name, owner, one.weights, sent, one.idle, "both, each of less")

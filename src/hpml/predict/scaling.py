@@ -1,4 +1,4 @@
-"""How long p ranks take for what one rank did alone: Amdahl's model, fitted to measurements."""
+"""Strong scaling: Amdahl's model of the time on p ranks, fitted to measurements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ class Amdahl:
     parallel: float
 
     def seconds(self, ranks: float) -> float:
-        """Of the same work on `ranks` ranks (strong scaling)."""
+        """Seconds of the same work on `ranks` ranks (strong scaling)."""
         return self.serial + self.parallel / ranks
 
     @property
     def serial_fraction(self) -> float:
-        """Of the time that one rank takes."""
+        """The serial share of the time that one rank takes."""
         return self.serial / (self.serial + self.parallel)
 
 
 def fit_amdahl(ranks: Sequence[int], seconds: Sequence[float]) -> Amdahl:
-    """The model that comes nearest to `seconds`, by numbers of ranks, relative to each of them.
+    """Fit the model to `seconds` on `ranks`: least squares of relative errors, no part below 0.
 
-    Least squares; neither part is less than 0. Raises ValueError for fewer than two numbers of
-    ranks, from which the parts cannot be told apart.
+    Raises ValueError for fewer than two different numbers of ranks, from which the two parts cannot
+    be separated.
     """
     if len(set(ranks)) < 2:
         raise ValueError(f"fit_amdahl: measured on {list(ranks)} ranks: two numbers are needed")
@@ -39,12 +39,12 @@ def fit_amdahl(ranks: Sequence[int], seconds: Sequence[float]) -> Amdahl:
     terms = np.stack([np.ones_like(counts), 1 / counts], axis=1) / times[:, None]
     serial, parallel = np.linalg.lstsq(terms, np.ones_like(times), rcond=None)[0]
     if serial < 0:
-        return Amdahl(0.0, float(_alone(terms[:, 1])))
+        return Amdahl(0.0, float(_one_part(terms[:, 1])))
     if parallel < 0:
-        return Amdahl(float(_alone(terms[:, 0])), 0.0)
+        return Amdahl(float(_one_part(terms[:, 0])), 0.0)
     return Amdahl(float(serial), float(parallel))
 
 
-def _alone(term: np.ndarray) -> float:
+def _one_part(term: np.ndarray) -> float:
     """The factor that brings `term` nearest to 1."""
     return term.sum() / (term @ term)

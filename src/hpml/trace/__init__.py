@@ -1,1 +1,1 @@
-"""What programs wrote down while they ran, read back and drawn."""
+"""Timelines and ledgers that programs recorded, read and drawn."""

@@ -1,4 +1,4 @@
-"""A Horovod timeline as a picture: what each tensor waited for, and what went together."""
+"""A Horovod timeline as a picture: what each tensor waited for, and which were fused."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -17,9 +17,10 @@ from hpml.trace.horovod_timeline import (
     collectives,
 )
 from hpml.trace.layout import IN_FLIGHT, PALETTE
+from hpml.trace.space_time import format_bytes
 
 SKY, ORANGE, GREEN, PINK, YELLOW, GREY = *PALETTE[:5], PALETTE[7]
-# Colour, hatch, and what the legend says: told apart in a print without colour as well.
+# Colour, hatch (for prints without colour) and legend.
 LOOKS: dict[Phase, tuple[str | tuple[str, float], str, str]] = {
     "negotiate": ((GREY, IN_FLIGHT), "", "negotiation: ranks ask for it"),
     "wait": (YELLOW, "xxx", "wait for data (GPU)"),
@@ -36,7 +37,7 @@ def timeline(
 ) -> Figure:
     """One row per tensor, or one per collective, from the first event that is drawn on.
 
-    A row has its negotiation, pale, with a tick for each rank that asked (where the file tells it),
+    A row has its negotiation, pale, with a tick for each rank that asked (where the file has it),
     then copies and transfer. Between them a tensor waits for its turn. Per collective, a row has
     the tensors that were fused into it: negotiation from the first to the last of them. What had
     begun when the file was cut off is drawn to the right edge with a dashed outline. Barriers have
@@ -88,24 +89,17 @@ def _tensor_rows(trace: Timeline) -> list[tuple[str, list[Operation]]]:
 
 
 def _collective_rows(trace: Timeline) -> list[tuple[str, list[Operation]]]:
-    return [(_said(one), list(one.operations)) for one in collectives(trace)]
+    return [(_label(one), list(one.operations)) for one in collectives(trace)]
 
 
-def _said(one: Collective) -> str:
+def _label(one: Collective) -> str:
     first = one.operations[0].tensor
     name = first if not one.fused else f"{len(one.operations)} tensors"
-    return name if one.nbytes is None else f"{name}, {_size(one.nbytes)}"
-
-
-def _size(nbytes: int) -> str:
-    unit, factor = next(
-        (u, f) for u, f in (("MB", 1e6), ("kB", 1e3), ("B", 1)) if nbytes >= f or f == 1
-    )
-    return f"{nbytes / factor:.3g} {unit}"
+    return name if one.nbytes is None else f"{name}, {format_bytes(one.nbytes)}"
 
 
 def _merged(operations: Sequence[Operation]) -> list[Span]:
-    """The spans of a row; those of one name that overlap, as fused tensors' do, as one."""
+    """The spans of a row; overlapping ones of one name, as of fused tensors, are merged."""
     merged: list[Span] = []
     for span in sorted((s for o in operations for s in o.spans), key=lambda s: s.begin):
         place = next(
@@ -126,7 +120,7 @@ def _merged(operations: Sequence[Operation]) -> list[Span]:
 
 
 def _bar(axes: Axes, span: Span, place: int, start: float, scale: float, *, outlined: bool) -> None:
-    """One span; one too short to be seen is drawn a hair wide."""
+    """Draw a span; one too short to be seen gets a minimum width."""
     edge = axes.get_xlim()[1]
     left = (span.begin - start) * scale
     right = edge if span.end is None else max((span.end - start) * scale, left + 0.001 * edge)

@@ -1,4 +1,4 @@
-"""Horovod's timeline: what became of each tensor, when, and in whose company it travelled.
+"""Horovod's timeline: each tensor's phases, and with which others it was fused.
 
 `HOROVOD_TIMELINE=FILE` has rank 0 write the file, in Chrome's trace format
 (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), one "process" for
@@ -85,9 +85,9 @@ class Span:
 class Operation:
     """One tensor through one collective: negotiated, then `turn` with its `activities`.
 
-    `ready` has each rank that asked for it, with when; a rank's answer may come from a cache, and
-    is not told then. `message` numbers the collectives that really took place from 0 on; tensors
-    with the same number were fused. It is None for what was not transferred, such as a barrier.
+    `ready` has each rank that asked for it, and when; an answer from Horovod's cache is not in the
+    file. `message` numbers the collectives that really took place from 0 on; tensors with the same
+    number were fused. It is None for what was not transferred, such as a barrier.
     """
 
     tensor: str
@@ -106,7 +106,7 @@ class Operation:
 
     @property
     def nbytes(self) -> int | None:
-        """None where the file does not say: cut off before, or a dtype that is not known."""
+        """None where it is not known: the file is cut off before, or the dtype is unknown."""
         if self.shape is None or self.dtype not in ITEM_BYTES:
             return None
         return math.prod(self.shape) * ITEM_BYTES[self.dtype]
@@ -122,7 +122,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Timeline:
-    """All that a timeline file says.
+    """The content of a timeline file.
 
     `cut_at` is None for a whole file, else the bytes of it that are complete.
     """
@@ -137,9 +137,9 @@ class Timeline:
         return self.cut_at is not None
 
     def describe(self) -> str:
-        """What there is, in one line; where the file is cut off; and what had begun by then.
+        """In one line: how much there is, where the file is cut off, and what had begun by then.
 
-        Of a process that was killed, the last event is missing even where the file looks whole.
+        If the process was killed, the last event is missing even where the file looks complete.
         """
         on_tensors = [o for o in self.operations if o.kind not in WITHOUT_TENSOR]
         tensors = len({operation.tensor for operation in on_tensors})
@@ -166,9 +166,9 @@ class Timeline:
 
 @dataclass(frozen=True)
 class Collective:
-    """One message: the operations that were fused into it, and what it took.
+    """One message: the operations that were fused into it, and its transfer.
 
-    `transfer` goes from the first tensor's begin to the last one's end.
+    `transfer` lasts from the first tensor's begin to the last one's end.
     """
 
     operations: tuple[Operation, ...]
@@ -185,7 +185,7 @@ class Collective:
 
 
 def collectives(timeline: Timeline) -> tuple[Collective, ...]:
-    """The messages that a timeline tells of, in order."""
+    """The messages of a timeline, in order."""
     members: dict[int, list[Operation]] = {}
     for operation in timeline.operations:
         if operation.message is not None:
@@ -218,7 +218,7 @@ def read(path: str | os.PathLike[str]) -> Timeline:
 
 
 def parse(content: bytes, name: str = "timeline") -> Timeline:
-    """The timeline that `content` is. Raises UserError where it is something else."""
+    """The timeline in `content`. Raises UserError where it is something else."""
     reader = _Records(content, name)
     tensors: dict[int, str] = {}
     started, events = None, []
@@ -257,14 +257,14 @@ def _event(record: dict[str, Any], tensors: dict[int, str]) -> Event:
 
 
 class _Records:
-    """The file's records one by one; when they are all read, `cut_at` says whether it was whole."""
+    """The file's records one by one; after the last, `cut_at` is where the file was cut off."""
 
     def __init__(self, content: bytes, name: str) -> None:
         self.content, self.name = content, name
         self.cut_at: int | None = None
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        # A character that was cut in two is in a record that is not complete either.
+        # A character that is cut in two can only be in the last, incomplete record.
         text = self.content.decode("utf-8", errors="replace")
         if text.lstrip()[:1] not in ("", "["):
             raise self._foreign()
@@ -295,7 +295,7 @@ class _Records:
 
 
 def _closes(text: str, place: int) -> bool:
-    """Whether the object that begins at `place` comes to an end, so that it was not cut off."""
+    """Whether the object that begins at `place` has its closing brace."""
     depth, quoted = 0, False
     while place < len(text):
         character = text[place]
@@ -315,7 +315,7 @@ def _closes(text: str, place: int) -> bool:
 
 @dataclass
 class _Open:
-    """An operation while its events come in."""
+    """An operation while its events are read."""
 
     tensor: str
     kind: str
@@ -333,7 +333,7 @@ class _Open:
 
 
 def _operations(events: list[Event]) -> tuple[Operation, ...]:
-    """Put events together. An end without a begin is left out: its begin was before the file's."""
+    """Put events together. An end without a begin is left out: it began before the file does."""
     made: list[_Open] = []
     latest: dict[str, _Open] = {}
     messages, gathering = 0, False
@@ -367,7 +367,7 @@ def _operations(events: list[Event]) -> tuple[Operation, ...]:
 
 
 def _end(one: _Open, event: Event) -> Phase | None:
-    """End the innermost of the operation's spans that is open; returns what it was."""
+    """End the innermost open span of the operation; returns its phase."""
     if one.activities and one.activities[-1].end is None:
         one.activities[-1] = replace(one.activities[-1], end=event.at)
         return one.activities[-1].phase

@@ -1,4 +1,4 @@
-"""A launch as a picture: which rank was in which call, when; what its phases took; what it sent."""
+"""A launch as a picture: calls by rank over time, seconds of phases, bytes sent."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 from hpml.trace.layout import IN_FLIGHT, PALETTE, drawn_calls, lanes
 
-# What tells the colours of the palette apart in a print without colour.
+# One for each colour of the palette, for prints without colour.
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo", "---")
 
 
@@ -60,10 +60,10 @@ def timeline(evidence: Evidence, *, title: str = "") -> Figure:
 def phase_bars(
     seconds: Mapping[str, Mapping[str, float]], bounds: Mapping[str, float], *, title: str = ""
 ) -> Figure:
-    """A bar per row, cut into its phases, and above the last phase's part what it must take.
+    """A bar per row, cut into its phases, and a lower bound on the last phase.
 
-    `seconds` are those of each phase, by row and by phase (the same phases in each row), `bounds`
-    the least that the last phase can take, by row: a thick line that begins where that phase does.
+    `seconds` are by row and by phase (the same phases in each row); `bounds` are the least seconds
+    of the last phase, by row: a thick line that begins where that phase does.
     """
     names = list(next(iter(seconds.values())))
     longest = max(sum(row.values()) for row in seconds.values())
@@ -100,7 +100,7 @@ def traffic_bars(
 
     A panel has a group of bars for each of its launches, by name, and in it two bars for each rank,
     from rank 0 on: bytes sent and bytes received, as the kernel counted them at the rank's
-    interface. `own` is the bytes that each rank has to give, a dashed line.
+    interface. `own` is the bytes of each rank's own tensor, a dashed line.
 
     Raises ValueError where a launch had no network of its own.
     """
@@ -155,7 +155,7 @@ def _legend(operations: list[str]) -> list[Patch]:
 def _bar(
     axes: Axes, call: Call, kind: int, lane: tuple[float, float], start: float, scale: float
 ) -> None:
-    """One call, in the lane (top, height). One too short to be seen is drawn a hair wide."""
+    """Draw a call in the lane (top, height); one too short to be seen gets a minimum width."""
     top, height = lane
     edge = axes.get_xlim()[1]
     lost = call.finished is None
@@ -196,7 +196,7 @@ def _marks(axes: Axes, rank: RankEvidence, start: float, scale: float) -> None:
             axes.annotate(
                 mark.name,
                 (at, -0.5),
-                xytext=(0, 2 + 11 * (number % 2)),  # neighbours would write over each other
+                xytext=(0, 2 + 11 * (number % 2)),  # so that neighbours do not overlap
                 textcoords="offset points",
                 fontsize="small",
                 ha="center",

@@ -1,11 +1,11 @@
-"""How a launch is laid out in a picture of time, whatever it is drawn with."""
+"""The layout of a launch over time, for matplotlib and SVG alike."""
 
 from collections.abc import Iterable
 
 from hpml.ranks.diagnose import MEETING
 from hpml.ranks.evidence import Call, RankEvidence
 
-# Okabe and Ito, Color Universal Design (2008): told apart also by colour-blind readers.
+# Okabe and Ito, Color Universal Design (2008): distinct for colour-blind readers too.
 PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00", "#999999")
 IN_FLIGHT = 0.3  # opacity of a call that its rank does not wait for
 

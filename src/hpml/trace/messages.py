@@ -1,4 +1,4 @@
-"""Who sent what to whom, and when: the ledgers' sends and receives, brought together."""
+"""Messages between ranks: the ledgers' sends and receives, matched."""
 
 import re
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from hpml.ranks.evidence import Call, Evidence
 class Message:
     """One message between two ranks. Times are those of `Call`, in seconds.
 
-    `sent` is when the sender issued its send, `received` when the receiver's call was complete as
-    far as it noticed (after a non-blocking one: when it waited), None if it never was.
+    `sent` is when the sender issued its send, `received` when the receiver noticed that its call
+    was complete (for a non-blocking call: when it had waited for it), None if it never did.
     """
 
     sender: int
@@ -29,7 +29,7 @@ def messages(evidence: Evidence) -> list[Message]:
     (MPI 4.1, section 3.5), so the k-th send belongs to the k-th receive. What collectives send
     inside is no part of the ledger; `RankEvidence.traffic` has its bytes.
 
-    Raises ValueError where a rank receives from anyone: its ledger does not say from whom.
+    Raises ValueError where a rank receives from any source: its ledger has no sender then.
     """
     received: dict[tuple, Call] = {}
     for rank in evidence.ranks:

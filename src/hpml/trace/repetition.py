@@ -12,7 +12,7 @@ def quickest(evidence: Evidence, since: str, until: str) -> Evidence:
     A drive marks `since` and `until` once in each repetition. That one is taken for which the time
     from the first rank's `since` to the last rank's `until` is the shortest; each rank keeps the
     calls it issued and the marks it made from the one to the other. Where other programs use the
-    machine too, it is the one that says most about the drive.
+    machine too, the quickest is disturbed least.
 
     Raises ValueError where a rank lacks one of the marks, or has another number of them than the
     other ranks.
@@ -38,8 +38,8 @@ def phases(evidence: Evidence, names: Sequence[str]) -> dict[str, float]:
     """Seconds that each phase of the quickest repetition took, by the mark that begins it.
 
     A drive marks each of `names` once in each repetition, in this order; the last one only ends the
-    phase before. A phase goes from the last rank's mark to the last rank's next: what the slowest
-    makes of it is what all of them wait for.
+    phase before. A phase lasts from the last rank's mark to the last rank's next: all wait for
+    the slowest.
 
     Raises ValueError as `quickest` does.
     """

@@ -10,7 +10,7 @@ from hpml.ranks.evidence import Evidence
 from hpml.trace.layout import PALETTE
 from hpml.trace.messages import Message, messages
 
-# What tells senders apart in a print without colour; the row where an arrow begins does as well.
+# Senders differ by these in a print without colour, and by the row where an arrow begins.
 DASHES = ("-", "--", "-.", ":")
 THIN, THICK = 0.8, 3.6  # line widths, in points, of the smallest and the largest message
 
@@ -45,12 +45,14 @@ def space_time(launches: Mapping[str, Evidence], *, title: str = "") -> Figure:
         axes.tick_params(axis="y", length=0)
         axes.spines[["top", "left", "right"]].set_visible(False)
         words = f"{name}: {len(sent)} message{'s' if len(sent) > 1 else ''}"
-        axes.set_title(f"{words}, {say_bytes(sum(m.nbytes for m in sent))}", loc="left", fontsize=9)
+        axes.set_title(
+            f"{words}, {format_bytes(sum(m.nbytes for m in sent))}", loc="left", fontsize=9
+        )
     panels[-1].set_xlabel(f"time since the first message ({unit})")
     figure.suptitle(title, x=0.01, ha="left")
     shown = [sizes[0], sizes[-1]] if len(sizes) > 1 else sizes
     lines = [
-        Line2D([], [], color="black", linewidth=_width(size, sizes), label=say_bytes(size))
+        Line2D([], [], color="black", linewidth=_width(size, sizes), label=format_bytes(size))
         for size in shown
     ]
     lines += [
@@ -61,7 +63,7 @@ def space_time(launches: Mapping[str, Evidence], *, title: str = "") -> Figure:
     return figure
 
 
-def say_bytes(count: float) -> str:
+def format_bytes(count: float) -> str:
     """`count` bytes as people write them: "1.5 MB"."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
