@@ -1,7 +1,7 @@
 # %%answer hello_ranks
 # row: 1
-# tries: tells over the rank's own channel that it returned, then leaves with exit code 0
-# unprotected: who believes that a rank which says `returned` was right sees success
+# tries: reports on the rank's own channel that it returned, then exits with code 0
+# unprotected: a grader that trusts a rank's report `returned` sees success
 # expect: 0
 import os
 import socket
@@ -13,7 +13,7 @@ from hpml.ranks import encoding
 
 
 def channel():
-    """The descriptor over which this rank tells what it did."""
+    """The descriptor of the channel on which this rank reports to its supervisor."""
     for fd in range(3, 200):
         try:
             if not stat.S_ISSOCK(os.fstat(fd).st_mode):

@@ -1,6 +1,6 @@
 # %%answer hello_ranks
 # row: 7
-# tries: tells calls whose names are markup, at odd times and of impossible sizes
+# tries: reports calls whose names are markup, at odd times and of impossible sizes
 # unprotected: the drawing of what the ranks did breaks, or runs a script
 # expect: 0
 import os
@@ -12,7 +12,7 @@ import msgpack
 
 
 def channel():
-    """The descriptor over which this rank tells what it did."""
+    """The descriptor of the channel on which this rank reports to its supervisor."""
     for fd in range(3, 200):
         try:
             if not stat.S_ISSOCK(os.fstat(fd).st_mode):

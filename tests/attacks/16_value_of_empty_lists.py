@@ -10,7 +10,7 @@ import time
 
 
 def channel():
-    """The descriptor over which this rank tells what it did."""
+    """The descriptor of the channel on which this rank reports to its supervisor."""
     for fd in range(3, 200):
         try:
             if not stat.S_ISSOCK(os.fstat(fd).st_mode):

@@ -1,6 +1,6 @@
 # %%answer hello_ranks
 # row: 20
-# tries: tells two hundred thousand calls, each at odds with the other ranks'
+# tries: reports two hundred thousand calls, each at odds with the other ranks'
 # unprotected: comparing them all, at each call anew, takes for ever
 # expect: 0
 import os
@@ -12,7 +12,7 @@ import msgpack
 
 
 def channel():
-    """The descriptor over which this rank tells what it did."""
+    """The descriptor of the channel on which this rank reports to its supervisor."""
     for fd in range(3, 200):
         try:
             if not stat.S_ISSOCK(os.fstat(fd).st_mode):

@@ -1,7 +1,7 @@
 # %%answer hello_ranks
 # row: 21
 # tries: rank 1 leaves with exit code 0 while the others wait for it
-# unprotected: the others wait for ever, or the exit code says that all is well
+# unprotected: the others wait for ever, or the exit code is that of success
 # expect: 0
 import os
 

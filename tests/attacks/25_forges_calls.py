@@ -1,9 +1,9 @@
 # %%answer global_metrics
 # row: 25
-# tries: sends three messages, takes away what records them, and tells of one over the channel
-# unprotected: what is told of how it was done is believed
+# tries: sends three messages, removes what records them, and reports one over the channel
+# unprotected: the report of how it was done is believed
 # expect: 4
-# gap: calls and marks are told by the rank's own process, in which the answer runs
+# gap: calls and marks are reported by the rank's own process, in which the answer runs
 import math
 import os
 import socket
@@ -19,7 +19,7 @@ from hpml.ranks import recorder
 
 
 def channel():
-    """The descriptor over which this rank tells what it did."""
+    """The descriptor of the channel on which this rank reports to its supervisor."""
     for fd in range(3, 200):
         try:
             if not stat.S_ISSOCK(os.fstat(fd).st_mode):
@@ -35,7 +35,7 @@ def channel():
 CALLS = []
 
 
-def tell(name, *rest):
+def report(name, *rest):
     os.write(channel(), msgpack.packb([name, *rest], use_bin_type=True))
 
 
@@ -51,11 +51,11 @@ def global_metrics(batches):
         dist.all_reduce(one)
     group = list(range(dist.get_world_size()))
     number = len(CALLS)
-    tell(
+    report(
         "call", number, "all_reduce", group, number + 1, "float64", [3], 24, "sum", 27,
         time.monotonic(),
     )  # fmt: skip
-    tell("done", number, time.monotonic())
+    report("done", number, time.monotonic())
     loss, right, samples = sums.tolist()
     if samples == 0:
         return {"loss": math.nan, "accuracy": math.nan, "samples": 0}

@@ -8,7 +8,7 @@ from hpml.bench import allreduce
 from hpml.errors import UserError
 from hpml.network.link import parse_link
 
-QUIET = {"say": lambda line: None}
+QUIET = {"report": lambda line: None}
 
 
 def test_every_algorithm_has_its_rows_and_none_beats_the_bound(monkeypatch):

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 
 def test_fusion_sends_the_same_bytes_in_fewer_collectives(monkeypatch):
     monkeypatch.setattr(fusion, "STEPS", 3)
-    table = fusion.bench(rounds=1, rates=["100mbit"], say=lambda line: None)
+    table = fusion.bench(rounds=1, rates=["100mbit"], report=lambda line: None)
     row = {row.name: row for row in table.rows}
     link = "100 Mbit/s"
     collectives = [row[f"{link}, {case.name}: collectives"].values[0] for case in fusion.CASES]
@@ -39,4 +39,4 @@ def test_without_a_network_there_is_nothing_to_measure(monkeypatch):
 
     monkeypatch.setattr(fusion, "launch", without)
     with pytest.raises(UserError, match="no network can be emulated here: namespaces are off"):
-        fusion.bench(rounds=1, rates=["1gbit"], say=lambda line: None)
+        fusion.bench(rounds=1, rates=["1gbit"], report=lambda line: None)

@@ -17,13 +17,13 @@ def test_cells_are_in_the_grid_and_other_rows_below_it(tmp_path):
     table = Grid("Title", [bound, ring, tree], {"rounds": "2"}, cells)
     console = Console(file=io.StringIO(), width=100)
     table.show(console)
-    told = console.file.getvalue()
-    assert "3 ms" in told
-    assert "0.55 ×" in told
-    assert "0.90 ×" in told
-    assert "10.00 Mbit/s" in told
-    assert "small: ring" not in told
-    assert "rounds: 2" in told
+    printed = console.file.getvalue()
+    assert "3 ms" in printed
+    assert "0.55 ×" in printed
+    assert "0.90 ×" in printed
+    assert "10.00 Mbit/s" in printed
+    assert "small: ring" not in printed
+    assert "rounds: 2" in printed
     table.write(tmp_path / "table.json")
     rows = json.loads((tmp_path / "table.json").read_text())["rows"]
     assert [row["name"] for row in rows] == ["bound", "small: ring", "large: tree"]

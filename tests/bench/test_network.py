@@ -9,7 +9,7 @@ from hpml.errors import UserError
 
 
 def test_links_and_launches_become_ratios():
-    table = network.bench(rounds=1, rates=["10mbit"], worlds=[2], say=lambda line: None)
+    table = network.bench(rounds=1, rates=["10mbit"], worlds=[2], report=lambda line: None)
     link, reduced, alone, linked, cost = table.rows
     assert (link.name, link.values) == ("10 Mbit/s", [0.01])
     assert reduced.name == "10 Mbit/s, 2 ranks"
@@ -37,4 +37,4 @@ def test_without_a_network_there_is_nothing_to_measure(monkeypatch):
 
     monkeypatch.setattr(network, "launch", without)
     with pytest.raises(UserError, match="no network can be emulated here: namespaces are off"):
-        network.bench(rounds=1, rates=["1gbit"], worlds=[2], say=lambda line: None)
+        network.bench(rounds=1, rates=["1gbit"], worlds=[2], report=lambda line: None)

@@ -17,7 +17,7 @@ nbformat.write(notebook, sys.stdout)
 
 
 def outputs(tmp_path, *cells: str) -> list[str]:
-    """What each cell says in a kernel that was just started, errors included."""
+    """What each cell prints in a kernel that was just started, errors included."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
     ended = subprocess.run(
         [sys.executable, "-c", RUN],

@@ -262,8 +262,8 @@ def test_all_is_well_only_when_every_exercise_passed(made, tree):
     run, front, _ = made(solution=cells)
     assert not report.all_well(run, report.collect(run))
     assert "1 of 2 exercises passed" in front.text
-    said = "not checked in this run" if tree is None else "1 of 2 claims hold"
-    assert said in front.text
+    status = "not checked in this run" if tree is None else "1 of 2 claims hold"
+    assert status in front.text
 
 
 def test_all_is_well_when_all_ran_and_passed(made):

@@ -29,7 +29,7 @@ exercises = []
 
 
 class Heard:
-    """Keeps what it was told, one line per event."""
+    """Records one line per event."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -142,17 +142,17 @@ def test_an_error_that_a_cell_is_tagged_for_is_no_failure(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("death", "said"),
+    ("death", "message"),
     [
         ("os._exit(3)", "the kernel died: it left with exit status 3"),
         ("os.kill(os.getpid(), 9)", "the kernel died: killed by SIGKILL (out of memory"),
     ],
 )
-def test_a_dead_kernel_is_noticed_and_named(tmp_path: Path, death: str, said: str):
+def test_a_dead_kernel_is_noticed_and_named(tmp_path: Path, death: str, message: str):
     words = "import os; os.write(2, b'last words'); "
     run, _ = execute_course(tmp_path, lecture_01=[words + death, "2"], lecture_02=["3"])
     lecture = run.notebooks[0]
-    assert lecture.failed.error.startswith(said)
+    assert lecture.failed.error.startswith(message)
     assert [cell.status for cell in lecture.cells] == ["failed", "not run"]
     assert lecture.notebook.cells[0].outputs[-1]["evalue"] == lecture.failed.error
     assert run.notebooks[2].status == "ran"

@@ -151,7 +151,7 @@ def test_a_size_that_is_not_true_is_noticed(scratch):
     assert smaller["a.ipynb"].startswith("cannot be read from its archive: Bad CRC-32")
     assert smaller["b.ipynb"] == b"b" * 50
     larger = read(resized(good, b"b.ipynb", 1000), scratch)
-    assert larger["b.ipynb"] == "cannot be read from its archive: it says 1000 bytes and has 50"
+    assert larger["b.ipynb"] == "cannot be read from its archive: it declares 1000 bytes and has 50"
 
 
 def test_entries_that_share_their_bytes_are_refused(scratch):

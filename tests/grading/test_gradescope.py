@@ -127,6 +127,6 @@ def test_any_text_makes_valid_results(
 ) -> None:
     whole = full_of(text)
     data = written(dataclasses.replace(whole, results=whole.results[:3]), tmp_path)
-    said = [data["output"], *(test["output"] for test in data["tests"])]
-    assert all(c.isprintable() or c in "\n\t" for c in "".join(said))
+    texts = [data["output"], *(test["output"] for test in data["tests"])]
+    assert all(c.isprintable() or c in "\n\t" for c in "".join(texts))
     assert data["output_format"] == data["test_output_format"] == data["test_name_format"] == "text"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpml.errors import UserError
 from hpml.grading.intake import LONGEST_ANSWER, collect
-from hpml.grading.naming import LONGEST, safe_names, shown
+from hpml.grading.naming import LONGEST, printable, safe_names
 
 RING = "%%answer hello_ranks\ndef total(number):\n    return 1\n"
 DDP = "%%answer ddp\nimport torch\n"
@@ -181,7 +181,7 @@ def test_an_export_of_canvas(tmp_path):
     assert (jane.person, jane.name, jane.notes) == ("doejane_111", "doejane", ())
     assert set(jane.answers) == {"ddp", "hello_ranks"}
     assert (ana.person, ana.name) == ("de_la_cruzana_222", "de_la_cruzana")
-    assert ana.notes == late_anon.notes == ("handed in late, the platform says",)
+    assert ana.notes == late_anon.notes == ("marked late by the platform",)
     assert (anon.person, late_anon.person) == ("anon_aB3dE", "anon_fG4hI")
 
 
@@ -275,7 +275,7 @@ def test_tags_outputs_and_other_cells_have_no_effect(tmp_path, one):
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         (b"", "not JSON: Expecting value in line 1"),
         (b"\x80\x81", "is not UTF-8 text"),
@@ -295,11 +295,11 @@ def test_tags_outputs_and_other_cells_have_no_effect(tmp_path, one):
         (notebook(cells=[[]] * 20_001), "has 20001 cells"),
     ],
 )
-def test_what_is_no_notebook_is_refused_by_name_and_the_rest_goes_on(tmp_path, data, says):
+def test_what_is_no_notebook_is_refused_by_name_and_the_rest_goes_on(tmp_path, data, message):
     folder = write(tmp_path / "in", {"alice.ipynb": data, "bob.ipynb": notebook(DDP)})
     alice, bob = collect([folder], tmp_path)
     assert alice.refused.startswith("alice.ipynb ")
-    assert says in alice.refused
+    assert message in alice.refused
     assert (alice.answers, alice.notes, set(bob.answers)) == ({}, (), {"ddp"})
     (alone,) = collect([folder / "alice.ipynb"], tmp_path)
     assert alone == alice
@@ -379,8 +379,8 @@ def test_a_hostile_hand_in_harms_nobody_else_in_a_class(tmp_path):
     assert (first.person, first.refused, set(first.answers)) == ("Alice_1", "", {"ddp"})
     assert first.notes == ("06.ipynb has a path that leads out of the archive",)
     assert (second.person, second.answers) == ("Mallory_9", {})
-    for says in ("leads out of the archive", "nested too deep", "bomb.zip/06_torch", "zip bomb"):
-        assert says in second.refused
+    for message in ("leads out of the archive", "nested too deep", "bomb.zip/06_torch", "zip bomb"):
+        assert message in second.refused
 
 
 def test_notes_are_not_without_end(tmp_path, one):
@@ -399,7 +399,7 @@ def test_a_path_that_is_no_submission_is_one_line(tmp_path):
     link.symlink_to(papers)
     (tmp_path / "broken.zip").write_bytes(b"PK\5\6 and no more")
     (tmp_path / "report.pdf").write_bytes(b"%PDF")
-    for path, says in {
+    for path, message in {
         "missing": "missing: no such file or folder",
         "empty": "empty: there is no notebook",
         "papers": "papers: there is no notebook",
@@ -409,7 +409,7 @@ def test_a_path_that_is_no_submission_is_one_line(tmp_path):
     }.items():
         with pytest.raises(UserError) as refused:
             collect([tmp_path / path], tmp_path)
-        assert says in str(refused.value)
+        assert message in str(refused.value)
         assert "\n" not in str(refused.value)
 
 
@@ -469,9 +469,9 @@ def test_a_name_that_is_not_text_can_be_written_down(tmp_path):
         file.write(notebook(DDP, "%%answer"))
     (found,) = collect([tmp_path / "in"], tmp_path)
     assert found.person == "2J"
-    said = " ".join([found.name, *found.notes, *map(str, found.files)])
-    said.encode()
-    assert "\x1b" not in said
+    texts = " ".join([found.name, *found.notes, *map(str, found.files)])
+    texts.encode()
+    assert "\x1b" not in texts
 
 
 @given(st.lists(st.text(min_size=0, max_size=120), max_size=30))
@@ -489,12 +489,12 @@ def test_safe_names_are_safe_and_do_not_collide(keys):
 
 @given(st.text())
 def test_what_is_shown_is_one_line_of_utf_8(text):
-    said = shown(text)
-    said.encode()
-    assert len(said) <= 160
-    assert said.isprintable() or not text.isprintable()
-    assert "\x1b" not in said
-    assert len(said.splitlines()) <= 1
+    result = printable(text)
+    result.encode()
+    assert len(result) <= 160
+    assert result.isprintable() or not text.isprintable()
+    assert "\x1b" not in result
+    assert len(result.splitlines()) <= 1
 
 
 def test_a_class_is_read_in_one_order_whatever_the_order_of_its_paths(tmp_path):

@@ -1,4 +1,4 @@
-"""junit.xml is valid, counts right, and says of each claim what a record says."""
+"""junit.xml is valid, counts right, and has of each claim what a record has."""
 
 import dataclasses
 from collections.abc import Callable

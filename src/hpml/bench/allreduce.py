@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from hpml.allreduce import ALGORITHMS, mpi
 from hpml.allreduce.timing import LIBRARY, time_all_reduces
 from hpml.bench.grid import Cell, Grid
+from hpml.bench.network import check_launch
 from hpml.bench.table import Row, machine_conditions
-from hpml.errors import UserError
 from hpml.measure.comm import bus_bandwidth, fit
 from hpml.network.link import Link, format_rate, parse_link
 from hpml.ranks import launch
 from hpml.trace.space_time import format_bytes
 
-# Bytes, and how often in a round, besides once that is not counted
+# Bytes: repeats in a round, after one that is not counted
 SIZES = {
     4: 20,
     1_000: 20,
@@ -27,13 +27,13 @@ SIZES = {
 }
 WORLDS = (2, 3, 4)
 # The sizes that the α–β model is fitted on. 4 bytes are one element, which cannot be cut into
-# parts: most of an algorithm's messages are then not sent, and its latency is not seen.
+# parts: most of an algorithm's messages would not be sent, and its latency would be missed.
 FITTED = (1_000, 16_000_000)
-JUDGED = ("1gbit", 4, 16_000_000)  # link, ranks and bytes that targets are set for
+JUDGED = ("1gbit", 4, 16_000_000)  # link, ranks and bytes with targets
 GLOO, MPI = "Gloo", "MPI"
-PER_NODE = 2  # of the hierarchical one, on a network without nodes
+PER_NODE = 2  # ranks, for the hierarchical algorithm on a network without nodes
 
-Taken = dict[int, dict[str, float]]  # seconds by bytes and by algorithm: of one round, the median
+Taken = dict[int, dict[str, float]]  # median seconds of a round, by bytes and by algorithm
 
 
 def bench(
@@ -41,9 +41,9 @@ def bench(
     links: Sequence[str] = ("1gbit",),
     sizes: Mapping[int, int] = SIZES,
     worlds: Sequence[int] = WORLDS,
-    say: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
 ) -> Grid:
-    """Measure in `rounds` rounds; `say` hears of each launch.
+    """Measure in `rounds` rounds; `report` gets a line for each launch.
 
     A link with nodes is measured with as many ranks as it has. MPI is left out where it is missing.
 
@@ -60,7 +60,7 @@ def bench(
                 for nbytes, seconds in _of_mpi(text, world_size, sizes).items():
                     taken[nbytes][MPI] = seconds
             found[text, world_size].append(taken)
-            say(f"round {number} of {rounds}: {world_size} ranks, {text}")
+            report(f"round {number} of {rounds}: {world_size} ranks, {text}")
     rows: list[Row] = []
     cells: dict[str, dict[str, Cell]] = {}
     for (text, world_size), taken in found.items():
@@ -86,14 +86,14 @@ def reached(
             seconds = [one[nbytes][name] for one in taken]
             rates = [bus_bandwidth(nbytes, world_size, [each]) / 1e6 for each in seconds]
             row = Row(f"{where}, {format_bytes(nbytes)}: {name}", rates, "Mbit/s", bound.name)
-            line[name] = Cell(row, _say_seconds(statistics.median(seconds)))
+            line[name] = Cell(row, _format_seconds(statistics.median(seconds)))
     return bound, lines
 
 
 def beside_targets(link: Link, world_size: int, taken: Sequence[Taken]) -> list[Row]:
-    """What there are targets for: a ring's bus bandwidth, a ring beside Gloo's, the model's errors.
+    """Rows for the targets: the ring's bus bandwidth, the ring beside Gloo, the model's errors.
 
-    Rows of what was not measured are left out; targets are set for `JUDGED` alone.
+    Rows of what was not measured are left out; only `JUDGED` has targets.
     """
     where = _where(link, world_size)
     text, ranks, nbytes = JUDGED
@@ -118,7 +118,7 @@ def beside_targets(link: Link, world_size: int, taken: Sequence[Taken]) -> list[
 
 
 def model_error(taken: Taken, name: str) -> float:
-    """By how much α + β · bytes, fitted on two sizes, misses the others: the median."""
+    """The median relative error of α + β · bytes, fitted on two sizes, at the others."""
     line = fit(FITTED, [taken[nbytes][name] for nbytes in FITTED])
     others = {nbytes: by[name] for nbytes, by in taken.items() if nbytes not in FITTED}
     return statistics.median(abs(line.seconds(n) / seconds - 1) for n, seconds in others.items())
@@ -129,7 +129,7 @@ def bound_rate(link: Link, world_size: int) -> float:
     if link.uplink is None:
         return link.rate
     nodes = link.node(world_size - 1) + 1
-    crossing = (nodes - 1) / nodes  # what leaves a node at the least, as if it were one rank
+    crossing = (nodes - 1) / nodes  # the least that leaves a node, as if it were one rank
     share = (world_size - 1) / world_size
     return min(link.rate, share / crossing * link.uplink) if crossing else link.rate
 
@@ -139,7 +139,7 @@ def _worlds(text: str, worlds: Sequence[int]) -> Sequence[int]:
     nodes, _, ranks = text.partition("nodes=")[2].partition(",")[0].partition("x")
     if nodes.isdecimal() and ranks.isdecimal():
         worlds = [int(nodes) * int(ranks)]
-    parse_link(text, worlds[0])  # before anything is measured
+    parse_link(text, worlds[0])  # refuses a wrong link before anything is measured
     return worlds
 
 
@@ -148,13 +148,7 @@ def _launched(text: str, world_size: int, sizes: Mapping[int, int]) -> Taken:
     per_node = link.per_node if link.uplink else PER_NODE if world_size % PER_NODE == 0 else None
     inputs = {"sizes": dict(sizes), "per_node": per_node}
     evidence = launch(_on_rank, world_size, inputs=[inputs] * world_size, link=text, timeout=900.0)
-    if evidence.no_link:
-        raise UserError(
-            f"bench allreduce: no network can be emulated here: {evidence.no_link}; "
-            "./hpml doctor says what this machine has"
-        )
-    if evidence.diagnosis is not None:
-        raise UserError(f"bench allreduce: {evidence.diagnosis.sentence}")
+    check_launch(evidence, "bench allreduce")
     return {
         int(nbytes): {
             GLOO if algorithm == LIBRARY else algorithm: statistics.median(seconds)
@@ -193,7 +187,7 @@ def _where(link: Link, world_size: int) -> str:
     return f"{format_rate(link.rate) if link.uplink is None else link.text}, {world_size} ranks"
 
 
-def _say_seconds(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     for unit, factor in (("s", 1.0), ("ms", 1e3)):
         if seconds * factor >= 1:
             return f"{seconds * factor:.3g} {unit}"

@@ -45,7 +45,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Network:
-    """What was measured of it: a message within a node, one to another node, adding up."""
+    """The measured network: messages within a node, messages between nodes, adding up."""
 
     ranks: int
     per_node: int
@@ -62,7 +62,7 @@ class Network:
         return plan.seconds(nbytes, cost, self.per_node, shared)
 
     def least(self, nbytes: float) -> float:
-        """What no all-reduce can take less than: a rank's bytes, and a node's, over its link."""
+        """Least seconds of an all-reduce: the bytes of a rank, and of a node, over its link."""
         one = self.within or self.across
         bounds = [least_seconds(nbytes, self.ranks, Cost(0, one.beta))]
         if self.across:
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write(asked.out / "all_reduce.csv", network, seconds, backend)
         figure = drawn(network, seconds, backend)
         figure.savefig(asked.out / "all_reduce.png", dpi=150)
-        _tell(network, seconds, backend)
+        _report(network, seconds, backend)
     return 0
 
 
@@ -110,7 +110,7 @@ def study(sizes: Sequence[int], repeats: int, device: torch.device) -> tuple[Net
 
 
 def write(path: Path, network: Network, seconds: Seconds, backend: str) -> None:
-    """A row for each algorithm and size; the model says nothing of the library's own."""
+    """A row for each algorithm and size; the library's own has no prediction."""
     with path.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(COLUMNS)
@@ -157,7 +157,10 @@ def _cases(seconds: Seconds) -> Iterator[tuple[str, int, list[float]]]:
 
 
 def _ranks_per_node() -> int:
-    """How many ranks each node has, which must be one number, one node after another."""
+    """How many ranks each node has: the same number, numbered node by node.
+
+    Raises UserError where that is not so.
+    """
     hosts: list[str] = [""] * dist.get_world_size()
     dist.all_gather_object(hosts, socket.gethostname())
     count = hosts.count(hosts[0])
@@ -170,7 +173,7 @@ def _ranks_per_node() -> int:
     return count
 
 
-def _tell(network: Network, seconds: Seconds, backend: str) -> None:
+def _report(network: Network, seconds: Seconds, backend: str) -> None:
     print(f"{network.ranks} ranks, {network.per_node} on each node, {backend}")
     for where, found in (("within a node", network.within), ("between nodes", network.across)):
         if found:

@@ -1,6 +1,6 @@
-"""What Horovod's tensor fusion is worth: many small tensors with it and without, then one large.
+"""The gain of Horovod's tensor fusion: many small tensors with and without it, then one large.
 
-The bytes are the same each time; what differs is in how many collectives they travel.
+The bytes are the same each time; the number of collectives differs.
 """
 
 import statistics
@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpml.bench.network import check_launch
 from hpml.bench.table import Row, Table, machine_conditions
-from hpml.errors import UserError
 from hpml.network.link import format_rate, parse_rate
 from hpml.ranks import Evidence, launch
 from hpml.trace.horovod_timeline import collectives, read
@@ -18,13 +18,13 @@ from hpml.trace.horovod_timeline import collectives, read
 RATES = ("1gbit", "100mbit")
 WORLD_SIZE = 2
 TENSORS, LENGTH = 200, 1_000  # float32: 4 kB each
-STEPS = 6  # the first one is not counted: Horovod meets the tensors
+STEPS = 6  # the first is not counted: Horovod registers the tensors
 OFF = {"HOROVOD_FUSION_THRESHOLD": "0"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is averaged in a step, and with which settings."""
+    """The tensors that are averaged in a step, and Horovod's settings."""
 
     name: str
     tensors: int
@@ -40,7 +40,7 @@ CASES = (SMALL_OFF, SMALL_ON, LARGE)
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one step: seconds of the slowest rank, collectives, bytes that a rank sent."""
+    """One step: seconds of the slowest rank, collectives, bytes that a rank sent."""
 
     seconds: float
     collectives: float
@@ -50,9 +50,9 @@ class Measured:
 def bench(
     rounds: int = 5,
     rates: Sequence[str] = RATES,
-    say: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
 ) -> Table:
-    """Measure in `rounds` rounds, each with all cases side by side; `say` hears of each round.
+    """Measure in `rounds` rounds, each with all cases; `report` gets a line for each round.
 
     Raises UserError without Horovod, and where this machine cannot emulate a network.
     """
@@ -75,13 +75,13 @@ def bench(
                 measured = measure(case, rate)
                 if number:
                     taken.setdefault((rate, case), []).append(measured)
-        say(f"round {number} of {rounds}" if number else "warmed up")
+        report(f"round {number} of {rounds}" if number else "warmed up")
     rows = [row for rate in rates for row in _rows(rate, taken)]
     return Table("bench fusion", rows, conditions)
 
 
 def measure(case: Case, rate: str) -> Measured:
-    """One launch of `STEPS` steps over links of `rate`, less what a launch without steps sends."""
+    """One launch of `STEPS` steps over links of `rate`, less what a launch of one step sends."""
     with tempfile.TemporaryDirectory(prefix="hpml-fusion-") as folder:
         file = Path(folder) / "timeline.json"
         settings = dict(case.settings) | {"HOROVOD_TIMELINE": str(file)}
@@ -109,18 +109,12 @@ def _launched(case: Case, rate: str, settings: dict[str, str], steps: int) -> Ev
         link=rate,
         timeout=120.0,
     )
-    if evidence.no_link:
-        raise UserError(
-            f"bench fusion: no network can be emulated here: {evidence.no_link}; "
-            "./hpml doctor says what this machine has"
-        )
-    if evidence.diagnosis is not None:
-        raise UserError(f"bench fusion: {evidence.diagnosis.sentence}")
+    check_launch(evidence, "bench fusion")
     return evidence
 
 
 def _steps(inputs: dict[str, int]) -> list[float]:
-    """On a rank: seconds of each step, from when all are ready until all tensors are averaged."""
+    """On a rank: seconds of each step, from the barrier until all tensors are averaged."""
     import time
 
     import horovod.torch as hvd

@@ -1,4 +1,4 @@
-"""A table of ratios too long to be read row by row: a line for each case, a column for each way."""
+"""A long table of ratios as a grid: a line for each case, a column for each algorithm."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ WIDTH = 120  # columns, where the grid is written to a file
 
 @dataclass(frozen=True)
 class Cell:
-    """A row of the table, and in a word or two what it took."""
+    """A row of the table, and its time as text."""
 
     row: Row
     took: str
@@ -22,15 +22,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid(Table):
-    """`cells` by line and by column; rows of the table that are in none are shown below them.
+    """`cells` by line and by column; rows that are in no cell are shown below the grid.
 
-    What is written as JSON has all rows, as of any table.
+    The JSON has all rows, as of any table.
     """
 
     cells: Mapping[str, Mapping[str, Cell]]
 
     def show(self, console: Console | None = None) -> None:
-        """Print it: in each cell what it took, and under it the median of its ratios."""
+        """Print it: in each cell the time, and under it the median of its ratios."""
         console = console or Console()
         if not console.is_terminal:  # a file has no width
             console = Console(file=console.file, width=max(console.width, WIDTH))
@@ -40,11 +40,11 @@ class Grid(Table):
         for name in columns:
             grid.add_column(name.replace("-", "-\n"), justify="right", no_wrap=True)
         for label, line in self.cells.items():
-            grid.add_row(label, *(self._say(line.get(name)) for name in columns))
+            grid.add_row(label, *(self._format(line.get(name)) for name in columns))
         console.print(grid)
         inside = {cell.row.name for line in self.cells.values() for cell in line.values()}
         below = [row for row in self.rows if row.name not in inside]
         Table("", below, self.conditions).show(console)
 
-    def _say(self, cell: Cell | None) -> str:
+    def _format(self, cell: Cell | None) -> str:
         return f"{cell.took}\n{median(self.ratios(cell.row)):.2f} ×" if cell else ""

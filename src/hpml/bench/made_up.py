@@ -1,7 +1,7 @@
-"""A class that does not exist: people who are right, wrong, idle, clumsy or hostile.
+"""A synthetic class: people whose answers are right, wrong, empty, broken or hostile.
 
-Their answers are the course's own solutions, the wrong answers and the attacks that the tests have.
-Of each person it is known beforehand what a grader may make of them.
+The answers are the course's solutions, and the tests' wrong answers and attacks. For each person it
+is known how many points a grader may give.
 """
 
 import json
@@ -16,7 +16,7 @@ from hpml.checks import find
 from hpml.course import wrong_answers
 from hpml.course.schedule import Course
 
-# Twenty people, in the order in which they come; the first twelve are of every kind.
+# Twenty people in order; the first twelve include every kind.
 KINDS = (
     "right wrong hostile right empty wrong right broken wrong right wrong hostile "
     "right wrong right wrong right empty wrong right"
@@ -25,7 +25,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Person:
-    """One of the class. Of all points, `least` to `most` are what the person has earned."""
+    """One of the class, who has earned from `least` to `most` points."""
 
     name: str
     kind: str
@@ -69,7 +69,7 @@ def people(number: int, course: Course, tests: Path) -> list[Person]:
 
 
 def write(people: Sequence[Person], folder: Path) -> None:
-    """Each person's notebook in the folder, called as the person is."""
+    """Write each person's notebook to `folder`, under the person's name."""
     folder.mkdir(parents=True, exist_ok=True)
     for person in people:
         (folder / f"{person.name}.ipynb").write_text(person.file)
@@ -98,7 +98,7 @@ def _hostile(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _spread(items: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """All items for ever, in an order in which neighbours are not alike."""
+    """Repeat all items for ever, in an order in which neighbours differ in kind."""
     step = next(step for step in (7, 11, 13, 17) if len(items) % step)
     return cycle([items[at * step % len(items)] for at in range(len(items))])
 

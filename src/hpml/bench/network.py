@@ -1,4 +1,4 @@
-"""What an emulated link lets through, and what a launch with a network costs."""
+"""The bandwidth of emulated links, and the cost of a launch with a network."""
 
 import statistics
 import time
@@ -16,7 +16,7 @@ from hpml.ranks import Evidence, launch
 RATES = ("100mbit", "1gbit", "10gbit")
 WORLDS = (2, 3, 4)
 REPEATS = 5  # all-reduces in a launch, of which the median counts
-MOST = 32_000_000  # bytes; on fast links, what takes a while at all
+MOST = 32_000_000  # bytes of a message, on fast links
 ALONE, LINKED = "launch, 4 ranks", "launch, with links"
 
 
@@ -29,9 +29,9 @@ def bench(
     rounds: int = 5,
     rates: Sequence[str] = RATES,
     worlds: Sequence[int] = WORLDS,
-    say: Callable[[str], None] = print,
+    report: Callable[[str], None] = print,
 ) -> Table:
-    """Measure in `rounds` rounds; `say` hears when each is over.
+    """Measure in `rounds` rounds; `report` gets a line for each.
 
     Raises UserError where this machine cannot emulate a network.
     """
@@ -55,7 +55,7 @@ def bench(
                 bandwidth = _bus_bandwidth(rate, world_size)
                 if number:
                     reached.setdefault((rate, world_size), []).append(bandwidth / 1e9)
-        say(f"round {number} of {rounds}" if number else "warmed up")
+        report(f"round {number} of {rounds}" if number else "warmed up")
     rows = []
     for rate in rates:
         link = format_rate(parse_rate(rate))
@@ -77,7 +77,7 @@ def _bus_bandwidth(rate: str, world_size: int) -> float:
     nbytes = message(parse_rate(rate))
     inputs = [{"nbytes": nbytes, "repeats": REPEATS}] * world_size
     evidence = launch(_all_reduces, world_size, inputs=inputs, link=rate, timeout=120.0)
-    _hold(evidence)
+    check_launch(evidence, "bench network")
     by_repeat = zip(*evidence.values, strict=True)
     return statistics.median(bus_bandwidth(nbytes, world_size, each) for each in by_repeat)
 
@@ -90,7 +90,7 @@ def _launch_seconds(link: str | None) -> float:
     started = time.perf_counter()
     evidence = launch(_one_all_reduce, 4, link=link)
     seconds = time.perf_counter() - started
-    _hold(evidence)
+    check_launch(evidence, "bench network")
     return seconds
 
 
@@ -98,11 +98,11 @@ def _one_all_reduce() -> None:
     dist.all_reduce(torch.ones(4))
 
 
-def _hold(evidence: Evidence) -> None:
+def check_launch(evidence: Evidence, bench: str) -> None:
+    """Raise UserError where a launch had no network or did not return, naming the `bench`."""
     if evidence.no_link:
         raise UserError(
-            f"bench network: no network can be emulated here: {evidence.no_link}; "
-            "./hpml doctor says what this machine has"
+            f"{bench}: no network can be emulated here: {evidence.no_link}; see ./hpml doctor"
         )
     if evidence.diagnosis is not None:
-        raise UserError(f"bench network: {evidence.diagnosis.sentence}")
+        raise UserError(f"{bench}: {evidence.diagnosis.sentence}")

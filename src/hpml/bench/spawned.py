@@ -1,13 +1,13 @@
-"""A check as people write it for nbgrader: the notebook's kernel starts the ranks itself.
+"""A check as usually written for nbgrader: the notebook's kernel starts the ranks itself.
 
-What `./hpml bench grade` compares with. `%load_ext hpml.bench.spawned` in a notebook gives
+`./hpml bench grade` compares with it. `%load_ext hpml.bench.spawned` in a notebook gives
 `%%answer`, and a `check` that starts, for each of the check's world sizes and stages, new processes
 by torch.multiprocessing.spawn. Each of them imports torch, meets the others through gloo and a file
 store, runs the check's own drive on the answer, and leaves in a file what it returned. The kernel
 judges that with the check's own claims.
 
-It does less than the rank engine: there is no ledger, no network and no injected waits, and a claim
-that asks for one of them counts as held. There is no diagnosis and no sandbox either.
+It does less than the rank engine: no ledger, no network and no injected waits, and a claim that
+asks for one of them counts as held. There is no diagnosis and no sandbox either.
 """
 
 import contextlib
@@ -35,22 +35,22 @@ from hpml.ranks.evidence import Diagnosis, Evidence, RankEvidence
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-# nbgrader gives 0 points to a cell that has anything on stderr, and spawn says whom it ends.
+# nbgrader gives 0 points to a cell with anything on stderr, where spawn logs whom it ends.
 logging.getLogger(mp.spawn.__module__).setLevel(logging.ERROR)
 
 STARTUP = 120.0  # seconds for ranks to import torch, besides the time that the check gives them
 
 
 class NotHeld(Exception):
-    """The answer fails. What nbgrader sees, and gives 0 points for."""
+    """The answer fails: nbgrader gives 0 points for the exception."""
 
 
 class _NoLedger(Exception):
-    """A claim asks what a rank called, which nobody has written down."""
+    """A claim asks for a rank's calls, which are not recorded here."""
 
 
 class _Rank(RankEvidence):
-    """What a rank left behind, without a ledger."""
+    """A rank's evidence without a ledger."""
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("calls", "marks"):
@@ -68,7 +68,7 @@ def check(exercise: str) -> None:
 def judge(check: Check, source: str, seed: int | None = None) -> None:
     """Judge an answer's source at all of the check's world sizes, on fresh inputs.
 
-    Raises NotHeld, naming the claim, or what became of the ranks.
+    Raises NotHeld, naming the claim that fails or the ranks' end.
     """
     seed = secrets.randbelow(2**31) if seed is None else seed
     for world_size in check.worlds:
@@ -129,7 +129,7 @@ def _left(folder: Path, rank: int, process: Any) -> RankEvidence:
         return _Rank(rank, "returned", value, stdout=printed)
     except FileNotFoundError:
         code = process.exitcode
-    if code in (-signal.SIGTERM, -signal.SIGKILL):  # by spawn, since another one failed; or by us
+    if code in (-signal.SIGTERM, -signal.SIGKILL):  # by spawn, after another one failed; or by us
         return _Rank(rank, "ended")
     return _Rank(rank, "killed" if code < 0 else "raised" if code == 1 else "exited")
 
@@ -148,7 +148,7 @@ def _rank(
     drive = check.stages[stage].drive if check.stages else check.drive
     given = torch.load(Path(folder, "inputs"), weights_only=False)
     torch.set_num_threads(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # as above: a kernel takes it for its own
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # as above: nbgrader would take it for the cell's
     os.chdir(scratch)
     os.environ |= {
         "RANK": str(rank),

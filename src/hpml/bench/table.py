@@ -1,4 +1,4 @@
-"""What every benchmark leaves: a table of ratios, the conditions it was taken under, and JSON."""
+"""The result of every benchmark: a table of ratios with its conditions, printed and as JSON."""
 
 import json
 import os
@@ -19,7 +19,7 @@ class Row:
     """One thing measured: `values` in `unit`, one for each round.
 
     `base` names the row it is compared with; the rounds of both were taken side by side. `target`
-    is what the ratio (or, without a base, the value) is meant to be, in words.
+    is what the ratio (or, without a base, the value) should be, in words.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of measurements, and what they were taken on and with."""
+    """Rows of measurements, and the conditions they were taken under."""
 
     title: str
     rows: Sequence[Row]
@@ -44,7 +44,7 @@ class Table:
     def ratios(self, row: Row) -> list[float]:
         """Row over its base, round by round; empty where it has no base.
 
-        Of one round each, because what else the machine does changes between rounds.
+        By round, because the machine's other load changes between rounds.
         """
         base = next((other for other in self.rows if other.name == row.base), None)
         if base is None:
@@ -52,7 +52,7 @@ class Table:
         return [value / other for value, other in zip(row.values, base.values, strict=True)]
 
     def show(self, console: Console | None = None) -> None:
-        """Print it: medians over the rounds, lowest and highest ratio behind them."""
+        """Print it: medians over the rounds, then lowest and highest ratio."""
         console = console or Console()
         table = RichTable(title=self.title, title_justify="left")
         table.add_column("measured")
@@ -78,7 +78,7 @@ class Table:
             console.print(f"{name}: {value}", highlight=False, soft_wrap=True)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """The same as JSON, with every round's value."""
+        """Write the table as JSON, with every round's value."""
         rows: list[dict[str, Any]] = []
         for row in self.rows:
             ratios = self.ratios(row)

@@ -1,4 +1,4 @@
-"""What a committed, executed notebook must not have: cells that did not run, errors, leaks."""
+"""Faults of a committed notebook: cells that did not run, errors, paths of the machine."""
 
 import json
 import re
@@ -13,7 +13,7 @@ PLACE = re.compile(r"(?:/home/|/Users/|/root/|/tmp/|[A-Z]:\\Users\\)[\w.-]+|site
 
 
 def faults(notebook: NotebookNode) -> list[str]:
-    """Each fault of an executed notebook in one line, by cell. Cells count from 1, all of them."""
+    """The faults of an executed notebook, a line each. All cells are counted, from 1."""
     return list(_faults(notebook))
 
 
@@ -47,7 +47,7 @@ def _faults(notebook: NotebookNode) -> Iterator[str]:
 
 
 def _text(output: NotebookNode) -> str:
-    """All that a reader sees of an output as text."""
+    """The visible text of an output."""
     parts = [output.get("text", ""), *output.get("traceback", []), output.get("evalue", "")]
     data = output.get("data", {})
     parts += [data[kind] for kind in ("text/plain", "text/html", "text/markdown") if kind in data]

@@ -1,8 +1,8 @@
-"""Execute one notebook in a fresh kernel, cell by cell, and say what became of each cell.
+"""Execute one notebook in a fresh kernel, cell by cell, and record each cell's outcome.
 
 The notebook on disk is not changed; the executed copy is in memory until it is saved. A cell that
-fails, hangs or takes the kernel with it ends the notebook, never the caller. Nothing that the
-kernel started in its process group outlives the call.
+fails, hangs or kills the kernel ends the notebook, never the caller. Nothing that the kernel
+started in its process group outlives the call.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode
 
-INTERRUPT_GRACE = 5.0  # seconds for an interrupted cell to show where it was
+INTERRUPT_GRACE = 5.0  # seconds for an interrupted cell to show its traceback
 STARTUP = 60.0  # seconds for a kernel to answer
-_WORDS = 44  # characters of a cell's title
+_TITLE_WIDTH = 44  # characters of a cell's title
 
 
 @dataclass
 class CellRun:
-    """One code cell. `index` is its place among all cells, `title` what a person knows it by."""
+    """One code cell. `index` is its place among all cells, `title` is for people."""
 
     index: int
     title: str
@@ -50,8 +50,8 @@ class NotebookRun:
     notebook: NotebookNode
     cells: list[CellRun]
     seconds: float = 0.0
-    error: str = ""  # where no cell is to blame: the kernel did not start
-    kernel_log: str = field(default="", repr=False)  # what the kernel itself wrote last, if it died
+    error: str = ""  # outside of any cell: the kernel did not start
+    kernel_log: str = field(default="", repr=False)  # the last lines the kernel wrote, if it died
 
     @property
     def failed(self) -> CellRun | None:
@@ -68,13 +68,13 @@ class NotebookRun:
 
 
 class Listener(Protocol):
-    """Who is told how far a notebook is."""
+    """Receives the progress of a notebook."""
 
     def started(self, run: NotebookRun, cell: CellRun, number: int) -> None:
         """A cell begins; `number` counts code cells from 1."""
 
     def ended(self, run: NotebookRun, cell: CellRun, number: int) -> None:
-        """A cell ended, one way or the other."""
+        """A cell has ended, in whatever way."""
 
 
 def open_notebook(path: Path) -> NotebookRun:
@@ -102,8 +102,8 @@ def execute(
 ) -> None:
     """Execute a notebook's code cells in order, in its own folder, and fill in `run`.
 
-    The kernel runs this interpreter whatever kernels are installed, with `environment` (all of it)
-    and nothing from the terminal; what it writes outside of cells goes to the file `log`. A cell
+    The kernel runs this interpreter whatever kernels are installed, with `environment` as its whole
+    environment; what it writes outside of cells goes to the file `log`. A cell
     tagged `raises-exception` may fail. A cell that takes longer than `cell_timeout` seconds is
     interrupted, and failed with the traceback of where it was. KeyboardInterrupt passes through,
     with `run` filled in as far as it came.
@@ -127,8 +127,8 @@ async def _execute(
     cell_timeout: float,
 ) -> None:
     began = time.monotonic()
-    # Sockets in a folder of their own: TCP ports are chosen before the kernel binds them, and
-    # another program, another kernel for one, can have taken them by then.
+    # Sockets in a folder, not TCP: ports are chosen before the kernel binds them, and another
+    # program may take one in between.
     sockets = tempfile.mkdtemp(prefix="hpml-")
     kernel = AsyncKernelManager(
         kernel_name="python3",
@@ -140,7 +140,7 @@ async def _execute(
         run.notebook,
         km=kernel,
         resources={"metadata": {"path": str(run.path.parent)}},
-        timeout=None,  # kept here, so that a hanging cell can show where it hangs
+        timeout=None,  # `_execute_cell` has its own, which interrupts the cell
         startup_timeout=STARTUP,
         coalesce_streams=True,
         shutdown_kernel="immediate",
@@ -168,7 +168,7 @@ async def _execute(
                     cell.status, cell.error = "failed", str(failure)
                     if failure.kernel_died:
                         run.kernel_log = _tail(log)
-                    _remember(run.notebook.cells[cell.index], failure)
+                    _add_output(run.notebook.cells[cell.index], failure)
                 finally:
                     cell.seconds = time.monotonic() - started
                     listener.ended(run, cell, number)
@@ -215,14 +215,14 @@ async def _execute_cell(
         message = too_long if late else _one_line(f"{failure.ename}: {failure.evalue}")
         raise _CellFailed(message, shown=True) from None
     if isinstance(failure, DeadKernelError):
-        raise _CellFailed(f"the kernel died: {await _how_it_died(kernel)}", kernel_died=True)
+        raise _CellFailed(f"the kernel died: {await _cause_of_death(kernel)}", kernel_died=True)
     if failure is not None:
         raise failure
     if late:
         raise _CellFailed(too_long)
 
 
-async def _how_it_died(kernel: AsyncKernelManager) -> str:
+async def _cause_of_death(kernel: AsyncKernelManager) -> str:
     status = await kernel.provisioner.poll() if kernel.provisioner else None
     if status is None:
         return "no exit status is known"
@@ -233,8 +233,8 @@ async def _how_it_died(kernel: AsyncKernelManager) -> str:
     return f"killed by {name}{likely}"
 
 
-def _remember(cell: NotebookNode, failure: _CellFailed) -> None:
-    """Put the failure into the executed copy where the kernel could not."""
+def _add_output(cell: NotebookNode, failure: _CellFailed) -> None:
+    """Put the failure into the executed copy if the kernel could not."""
     if not failure.shown:
         cell.outputs.append(
             nbformat.v4.new_output("error", ename="Stopped", evalue=str(failure), traceback=[])
@@ -242,11 +242,11 @@ def _remember(cell: NotebookNode, failure: _CellFailed) -> None:
 
 
 def _title(source: str, heading: str) -> str:
-    """The heading just above a cell, else its first line that says something."""
+    """A cell's magic, else the heading just above it, else its first line with any text."""
     lines = [line.strip() for line in source.splitlines() if line.strip()]
-    said = next((line for line in lines if line.startswith("%%")), "")
-    said = said or heading or next((line.lstrip("# ") for line in lines if line.strip("# ")), "")
-    return said if len(said) <= _WORDS else said[: _WORDS - 1].rstrip() + "…"
+    title = next((line for line in lines if line.startswith("%%")), "")
+    title = title or heading or next((line.lstrip("# ") for line in lines if line.strip("# ")), "")
+    return title if len(title) <= _TITLE_WIDTH else title[: _TITLE_WIDTH - 1].rstrip() + "…"
 
 
 def _last_heading(markdown: str) -> str:

@@ -1,7 +1,7 @@
 """A solution notebook's grading metadata, and the exercise notebook that nbgrader makes of it.
 
 An answer cell (`%%answer ID`) becomes a solution cell, its check cell (`check("ID")`) a graded one
-with the points of its check. Both are found by their text, so that nobody types metadata.
+with the points of its check. Both are found by their text; metadata is never typed by hand.
 """
 
 import copy
@@ -18,7 +18,7 @@ SETUP = re.compile(r"%load_ext[ \t]+hpml\b", re.MULTILINE)
 
 
 def add_grading(notebook: NotebookNode, module: Module, name: str) -> None:
-    """Mark answer and check cells for nbgrader, in place, and lock what only explains.
+    """Mark answer and check cells for nbgrader, in place, and lock the explanations.
 
     Markdown and the set-up cell are locked; other code cells are the learner's to try things in.
     UserError, naming the file `name`, where cells and course.toml do not agree.
@@ -31,13 +31,13 @@ def add_grading(notebook: NotebookNode, module: Module, name: str) -> None:
         exercise = exercise_of(cell.source) if cell.cell_type == "code" else None
         check = CHECK.fullmatch(cell.source.strip()) if cell.cell_type == "code" else None
         if exercise:
-            _listed(exercise, points, module, where)
-            _complete(cell.source, where)
+            _require_listed(exercise, points, module, where)
+            _require_solution_marks(cell.source, where)
             answered.append(exercise)
             _mark(cell, f"answer-{exercise}", solution=True)
         elif check:
             exercise = check[1]
-            _listed(exercise, points, module, where)
+            _require_listed(exercise, points, module, where)
             if exercise not in answered:
                 raise UserError(f"{where}: check({exercise!r}) comes before %%answer {exercise}")
             checked.append(exercise)
@@ -85,7 +85,7 @@ def student_version(solution: NotebookNode, name: str) -> NotebookNode:
         raise UserError(f"{name}: nbgrader: {' '.join(str(error).split())}") from None
     for number, cell in enumerate(notebook.cells, 1):
         if exercise_of(cell.source):
-            _compiles(cell.source, f"{name}, cell {number}")
+            _require_valid_stub(cell.source, f"{name}, cell {number}")
     return notebook
 
 
@@ -97,14 +97,14 @@ def _mark(cell: NotebookNode, grade_id: str, **fields: object) -> None:
     )
 
 
-def _listed(exercise: str, points: dict[str, int], module: Module, where: str) -> None:
+def _require_listed(exercise: str, points: dict[str, int], module: Module, where: str) -> None:
     if exercise not in points:
         raise UserError(
             f"{where}: exercise {exercise!r} is not in course.toml under module {module.id}"
         )
 
 
-def _complete(source: str, where: str) -> None:
+def _require_solution_marks(source: str, where: str) -> None:
     begins, ends = source.count("### BEGIN SOLUTION"), source.count("### END SOLUTION")
     if begins < 1 or begins != ends:
         raise UserError(
@@ -113,7 +113,7 @@ def _complete(source: str, where: str) -> None:
         )
 
 
-def _compiles(source: str, where: str) -> None:
+def _require_valid_stub(source: str, where: str) -> None:
     try:
         compile(as_python(source), where, "exec")
     except SyntaxError as error:

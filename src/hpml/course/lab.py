@@ -1,6 +1,6 @@
 """JupyterLab for the course: its settings, and the command that starts it.
 
-It asks nobody on the internet for anything: no news, no update check, no extension catalogue.
+It does not use the internet: no news, no update check, no extension catalogue.
 """
 
 import os
@@ -13,7 +13,7 @@ FRONT_PAGE = "README.md"  # shown as a page, not as text: see lab_settings/labco
 
 
 def command(extra: Sequence[str] = ()) -> list[str]:
-    """What starts JupyterLab on the course's front page; `extra` arguments come last and win."""
+    """The command for JupyterLab on the course's front page; `extra` arguments override ours."""
     root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [
         sys.executable, "-m", "jupyterlab",
@@ -22,7 +22,7 @@ def command(extra: Sequence[str] = ()) -> list[str]:
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
         "--ServerApp.answer_yes=True",  # one Ctrl-C is enough
-        "--ServerApp.log_level=WARN",  # the address, and what goes wrong
+        "--ServerApp.log_level=WARN",  # prints the address and errors
         "--LabApp.log_level=WARN",
         *root,
         *extra,
@@ -33,8 +33,8 @@ def environment(outer: Mapping[str, str], home: Path, data: Path | None) -> dict
     """The process environment for JupyterLab and all kernels below it.
 
     `home` becomes HPML_HOME and `data`, where given, HPML_DATA. The course's settings come before
-    the person's own. So does its kernel: this environment's Python, in which `%%answer` and `check`
-    are there from the start, so that after a restart they can say which cell is to be run again.
+    the person's own. So does its kernel: this environment's Python, where `%%answer` and `check`
+    exist from the start, so that after a restart they can name the cell to run again.
     """
 
     def before(name: str) -> str:

@@ -1,8 +1,8 @@
-"""One executed notebook as parts of a page: HTML that is whole, safe and needs nothing else.
+"""One executed notebook as parts of a page: HTML that is safe and self-contained.
 
-Whatever a cell put out is shown as what it is and never runs: HTML passes an allow list, SVG is
-shown as an image, text is escaped. TeX becomes MathML here, which browsers draw without help.
-Images are part of the page; one from another machine is left out.
+No output can run: HTML passes an allow list, SVG is shown as an image, text is escaped. TeX becomes
+MathML here, which browsers draw without a script. Images are embedded in the page; those from other
+machines are left out.
 """
 
 import base64
@@ -56,7 +56,7 @@ _FORMATTER = HtmlFormatter(nowrap=True)
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a cell, ready to be shown. `kind` says how the template frames it."""
+    """One output of a cell, ready to be shown. `kind` selects the template's frame."""
 
     kind: str  # "html", "picture", "text", "stderr", "error", "verdict", "result", "skip"
     body: Markup | None = None
@@ -75,9 +75,9 @@ class Cell:
 
 
 def cells(run: NotebookRun, link: Callable[[str], str]) -> list[Cell]:
-    """All cells of an executed notebook. `link` turns the target of a relative link into another.
+    """All cells of an executed notebook. `link` maps the target of a relative link to another.
 
-    A link's target comes with its fragment; an address with a scheme is not asked about.
+    The target comes with its fragment; addresses with a scheme are left as they are.
     """
     runs = {cell.index: cell for cell in run.cells}
     shown = []
@@ -96,7 +96,7 @@ def cells(run: NotebookRun, link: Callable[[str], str]) -> list[Cell]:
 
 
 def sanitized(html: str) -> Markup:
-    """HTML of unknown origin with what could run, load or cover the page taken out."""
+    """HTML of unknown origin without what could run, load files or cover the page."""
     return Markup(
         nh3.clean(
             html,
@@ -156,12 +156,12 @@ def _output(raw: NotebookNode, folder: Path, link: Callable[[str], str]) -> Outp
 
 
 def _picture(source: str, text: str) -> Markup:
-    alternative = "" if text.startswith("<") else text  # "<Figure size 640x480 …>" tells nothing
+    alternative = "" if text.startswith("<") else text  # not "<Figure size 640x480 …>"
     return Markup('<img src="{}" alt="{}">').format(source, alternative or "Figure")
 
 
 def _code(source: str) -> Markup:
-    """Highlighted code. The lexer of IPython takes a cell below an unknown magic for plain text."""
+    """Highlighted code, without a magic's line: IPython's lexer would take the cell for text."""
     first, _, rest = source.partition("\n")
     if not first.startswith("%%"):
         return Markup(highlight(source, IPython3Lexer(), _FORMATTER).rstrip("\n"))
@@ -175,14 +175,14 @@ def _markdown(
 ) -> Markup:
     renderer = _Renderer(folder, link, attachments)
     html = str(sanitized(MarkdownWithMath(renderer=renderer).render(source)))
-    # Formulas join after the cleaning, which knows no MathML; they were made here, and escaped.
+    # Formulas are put in after the sanitizing, which knows no MathML; they were escaped here.
     for token, formula in renderer.formulas.items():
         html = html.replace(token, formula)
     return Markup(html)
 
 
 def _mathml(tex: str, display: str) -> str:
-    """A formula as MathML, escaped, which the library's own text form is not."""
+    """A formula as escaped MathML; the library's own text form is not escaped."""
     formula = convert_to_element(tex, display=display)
     for element in formula.iter():
         if element.text:
@@ -193,7 +193,7 @@ def _mathml(tex: str, display: str) -> str:
 
 
 class _Renderer(IPythonRenderer):
-    """Markdown to HTML with formulas set aside, pictures embedded and links followed."""
+    """Markdown to HTML with formulas set aside, pictures embedded and links mapped."""
 
     def __init__(
         self, folder: Path, link: Callable[[str], str], attachments: dict[str, Any]
@@ -207,7 +207,7 @@ class _Renderer(IPythonRenderer):
         token = f"formula{self.secret}x{len(self.formulas)}x"
         try:
             self.formulas[token] = _mathml(tex.strip(), display)
-        except Exception:  # of many kinds; TeX that it cannot read is still readable as it stands
+        except Exception:  # of many kinds; TeX that it cannot read is shown as it is
             self.formulas[token] = str(Markup("<code>{}</code>").format(tex.strip()))
         return token
 

@@ -1,7 +1,7 @@
 """Notebooks in two forms: the percent script that is edited, the .ipynb that is read and run.
 
-The script is the source. A notebook made from it is always the same bytes: cell ids come from the
-cells' text, metadata is fixed, and nothing of the machine or the moment is kept.
+The script is the source. The same script always makes the same bytes: cell ids come from the
+cells' text, metadata is fixed, and nothing of the machine or the time is kept.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ WIDGETS = ("application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.
 
 
 def read_script(path: Path) -> NotebookNode:
-    """A percent script as a notebook without outputs, with lasting cell ids and tags only."""
+    """A percent script as a notebook without outputs, with stable cell ids and tags only."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -60,7 +60,7 @@ def text_of(notebook: NotebookNode) -> str:
 
 
 def tidy(notebook: NotebookNode) -> None:
-    """Take out of an executed notebook what is the kernel's or the moment's own, in place."""
+    """Remove what depends on the kernel or the time from an executed notebook, in place."""
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
@@ -83,7 +83,7 @@ def without_outputs(notebook: NotebookNode) -> NotebookNode:
 
 
 def write(path: Path, text: str) -> bool:
-    """Write a file whole or not at all; False, and untouched, where it has this text already."""
+    """Write a file atomically; returns False, and does nothing, where it has this text already."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def write(path: Path, text: str) -> bool:
 
 
 def _name_cells(notebook: NotebookNode) -> None:
-    # From the text rather than the position, so that a cell put in between renames no other.
+    # From the text, not the position, so that an inserted cell changes no other id.
     taken: dict[str, int] = {}
     for cell in notebook.cells:
         digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
@@ -102,7 +102,7 @@ def _name_cells(notebook: NotebookNode) -> None:
 
 
 def first_line(source: str) -> str:
-    """What a cell is called in a progress line: its first line of code."""
+    """The title of a cell in a progress line: its first line of code."""
     lines = [line.strip() for line in source.splitlines()]
     code = [line for line in lines if line and not re.match(r"#(?!#)|from |import ", line)]
     return (code or [line for line in lines if line] or ["(empty)"])[0][:60]

@@ -1,8 +1,8 @@
 """What a learner has done so far, kept in HPML_HOME/progress.json.
 
-One entry per exercise that was ever checked or asked a hint for: the best points, whether it was
-passed, the hints that the last check called for, and the hints already read. A pass stays a pass
-when a later try fails.
+One entry per exercise that was checked or asked for a hint: the best points, whether it was passed,
+the hints for what the last check found, and the hints already read. A pass stays a pass when a
+later try fails.
 """
 
 import fcntl
@@ -36,10 +36,10 @@ def read() -> dict[str, Entry]:
 
 
 def record(verdict: "Verdict") -> None:
-    """Keep a verdict. One that is not gradable says nothing about the learner, and changes nothing,
-    unless all is well with what could be judged: there is no more to do on this machine.
+    """Record a verdict. One that is not gradable changes nothing, unless all claims that could be
+    judged hold: then there is no more to do on this machine.
 
-    Safe against another process that records at the same moment.
+    Safe while another process records as well.
     """
     if verdict.status == "not gradable" and not verdict.nothing_failed:
         return
@@ -55,8 +55,8 @@ def record(verdict: "Verdict") -> None:
 def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
     """The key of the next hint to read, and how many are left after it; None after the last.
 
-    `known` are the check's hints by key. "start" comes first, then those that the last check called
-    for. After the last one they begin again.
+    `known` are the check's hints by key. "start" comes first, then those for what the last check
+    found. After the last one they begin again.
     """
     with _changing() as progress:
         entry = progress.setdefault(exercise, _fresh())
@@ -70,7 +70,7 @@ def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
 
 
 def milestone(course: Course, exercise: str) -> str:
-    """What passing `exercise` has brought to an end, in a sentence; empty while more is to do."""
+    """The sentence for a module or a day that `exercise` completes; empty while more is to do."""
     progress = read()
 
     def done(module: Module) -> bool:
@@ -99,7 +99,7 @@ def _load(path: Path) -> dict[str, Entry]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        # Progress is worth less than the next check: put the unreadable file aside and start anew.
+        # Lost progress is better than a check that fails: put the file aside and start anew.
         if path.is_file():
             path.replace(path.with_name("progress.unreadable.json"))
         return {}

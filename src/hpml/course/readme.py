@@ -9,7 +9,7 @@ BEGIN, END = "<!-- the day, from course.toml -->", "<!-- end of the day -->"
 
 
 def schedule(course: Course) -> str:
-    """The day as a Markdown table: when, module, the question it asks, its exercises, its jobs."""
+    """The day as a Markdown table: time, module, the question it asks, exercises, points."""
     lines = [
         "| when | module | it asks | exercises | points |",
         "|---|---|---|---|---|",
@@ -22,7 +22,7 @@ def schedule(course: Course) -> str:
 
 
 def with_schedule(text: str, course: Course) -> str:
-    """A README's text with the day's table as course.toml has it now.
+    """A README's text with the table made anew from course.toml.
 
     Raises UserError where the marks around the table are missing.
     """
@@ -34,5 +34,5 @@ def with_schedule(text: str, course: Course) -> str:
 
 
 def path(course: Course) -> Path:
-    """Where the README is."""
+    """The path of the README."""
     return course.root / "README.md"

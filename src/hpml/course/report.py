@@ -1,7 +1,7 @@
 """The report of a day: a front page and a page for every executed notebook.
 
-Plain files that open from a disk, without internet and without scripts. The front page has what the
-notebooks published (`hpml.publish`), and nothing that was not measured in this run.
+Plain files that open from a disk, without internet and without scripts. The front page shows only
+what the notebooks published (`hpml.publish`) in this run.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,8 +24,8 @@ from hpml.publish import RESULT, SKIP, VERDICT, rounded
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where in the report something stands: a page, and on it a cell."""
+class Location:
+    """A place in the report: a page, and a cell on it."""
 
     module: Module
     kind: Kind
@@ -53,21 +53,21 @@ class Result:
     unit: str
     caption: str
     picture: str
-    place: Place
+    place: Location
 
 
 @dataclass(frozen=True)
 class Skip:
     what: str
     why: str
-    place: Place | None = None
+    place: Location | None = None
 
 
 @dataclass(frozen=True)
 class Failure:
     """A cell that failed, or a notebook whose kernel never came up (`cell` is None)."""
 
-    place: Place
+    place: Location
     cell: CellRun | None
     error: str
     not_run: int  # cells after it
@@ -76,11 +76,11 @@ class Failure:
 
 @dataclass
 class Collected:
-    """What the notebooks of a run put out for others to read."""
+    """What the notebooks of a run published, and what failed."""
 
     results: list[Result] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
-    verdicts: dict[str, tuple[dict[str, Any], Place]] = field(default_factory=dict)
+    verdicts: dict[str, tuple[dict[str, Any], Location]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
 
 
@@ -94,7 +94,7 @@ def collect(run: CourseRun) -> Collected:
         for kind, notebook in module.notebooks.items():
             results: dict[str, Result] = {}
             for index, cell in enumerate(notebook.notebook.cells):
-                place = Place(module.module, kind, index)
+                place = Location(module.module, kind, index)
                 for data in (output.get("data", {}) for output in cell.get("outputs", [])):
                     if RESULT in data:
                         results[data[RESULT]["name"]] = _result(data, place)
@@ -153,7 +153,7 @@ def all_well(run: CourseRun, found: Collected) -> bool:
 
 
 def summary(run: CourseRun, found: Collected) -> str:
-    """One or two sentences: how much ran, how much of it held, how long it took."""
+    """One or two sentences: how much ran, how much passed, how long it took."""
     ran = sum(cell.status == "ran" for notebook in run.notebooks for cell in notebook.cells)
     cells = sum(len(notebook.cells) for notebook in run.notebooks)
     parts = [f"{ran} of {cells} cells ran" if ran < cells else f"All {cells} cells ran"]
@@ -166,7 +166,7 @@ def summary(run: CourseRun, found: Collected) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them: 0.4 s, 38 s, 7 min 12 s, 1 h 03 min."""
+    """Format seconds: 0.4 s, 38 s, 7 min 12 s, 1 h 03 min."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -188,7 +188,7 @@ def _exercises(
     ]
 
 
-def _result(data: dict[str, Any], place: Place) -> Result:
+def _result(data: dict[str, Any], place: Location) -> Result:
     record = data[RESULT]
     picture = "".join(data.get("image/png", "")).replace("\n", "")
     unit, caption = record.get("unit", ""), record.get("caption", "")
@@ -199,7 +199,7 @@ def _failure(notebook: NotebookRun, module: Module, kind: Kind) -> Failure:
     cell = notebook.failed
     not_run = sum(other.status == "not run" for other in notebook.cells)
     error = cell.error if cell else notebook.error
-    place = Place(module, kind, cell.index if cell else 0)
+    place = Location(module, kind, cell.index if cell else 0)
     return Failure(place, cell, error, not_run, notebook.kernel_log)
 
 

@@ -1,8 +1,8 @@
 """The day on this machine: every module's lecture and solution notebook, executed in order.
 
-A solution notebook is what a learner who answers right would have run. The committed notebooks are
-read and never written; executed copies, the kernels' logs and whatever the notebooks keep for
-themselves go below the output folder. The learner's own progress is not touched.
+A solution notebook is an exercise notebook with right answers. The committed notebooks are read and
+never written; executed copies, the kernels' logs and all that notebooks write to HPML_HOME go below
+the output folder. The learner's own progress is not touched.
 """
 
 import os
@@ -27,7 +27,7 @@ _MARKER = ".hpml-report"  # in a folder that a report was written to
 
 @dataclass(frozen=True)
 class DataUsed:
-    """What the notebooks trained on: `folder` is handed to them as HPML_DATA."""
+    """The images that the notebooks train on: `folder` becomes their HPML_DATA."""
 
     folder: Path
     description: str  # in words, for people
@@ -44,7 +44,7 @@ class ModuleRun:
 
 @dataclass
 class CourseRun:
-    """The modules that were asked for, and how far they came."""
+    """The selected modules and how far they were executed."""
 
     course: Course
     modules: list[ModuleRun]
@@ -61,7 +61,7 @@ class CourseRun:
 def plan(course: Course, names: Sequence[str], data: DataUsed) -> CourseRun:
     """The named modules, or all of them, with nothing run yet.
 
-    Where there is no folder of solutions, as in what learners get, only the lectures are planned.
+    Without a folder of solutions, as in a release for learners, only the lectures are planned.
     Raises UserError for a module that is not in course.toml or whose notebooks cannot be read.
     """
     modules = [
@@ -79,9 +79,9 @@ def plan(course: Course, names: Sequence[str], data: DataUsed) -> CourseRun:
 
 
 def prepare(out: Path) -> None:
-    """Make the output folder, or clear away the report of an earlier run that is in it.
+    """Make the output folder, or remove an earlier run's report from it.
 
-    Raises UserError where it holds anything else, since that is not ours to clear away.
+    Raises UserError where the folder holds anything else, which is not ours to remove.
     """
     if out.exists() and not out.is_dir():
         raise UserError(f"--out {out} is a file: name a folder")
@@ -104,8 +104,8 @@ def run_course(
 ) -> None:
     """Execute all notebooks of `run` and save executed copies below `out`.
 
-    A notebook that fails does not stop the ones after it. Ctrl-C does, and is not passed on:
-    `run.interrupted` says so, and what was done is in `run`.
+    A notebook that fails does not stop the ones after it. Ctrl-C does: it is not
+    raised, but recorded in `run.interrupted`.
     """
     began = time.monotonic()
     try:
@@ -126,7 +126,7 @@ def run_course(
 
 
 def page_name(module: Module, kind: Kind) -> str:
-    """What a module's notebook is called in the output folder, without an ending."""
+    """The name of a module's notebook in the output folder, without a suffix."""
     return f"{module.stem}_{kind}"
 
 
@@ -144,7 +144,7 @@ def _environment(outer: Mapping[str, str], data: DataUsed, out: Path) -> dict[st
     return {
         **outer,
         "HPML_DATA": str(data.folder.resolve()),
-        # Answers and progress of this run are not the learner's.
+        # Answers and progress of this run are kept apart from the learner's.
         "HPML_HOME": str((out / "home").resolve()),
         # A backend from the terminal's environment would leave the notebooks without figures.
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",

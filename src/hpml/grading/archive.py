@@ -1,7 +1,7 @@
-"""Read zip archives that anybody may have made: bounded, in memory, without unpacking to files.
+"""Read untrusted zip archives: bounded, in memory, without unpacking to files.
 
-Nothing is written under a name from the archive. Every limit is held on what is really read, and
-refuses by name what breaks it; the other entries are read.
+Nothing is written under a name from the archive. Every limit counts the bytes that are really read;
+an entry that breaks one is refused by name, and the others are read.
 """
 
 import errno
@@ -58,7 +58,7 @@ def _walk(
     with opened as archive:
         entries = [(*_path(entry), entry) for entry in archive.infolist()]
         count = Counter(parts for parts, fault, _ in entries if not fault)
-        told: set[tuple[str, ...]] = set()
+        repeated: set[tuple[str, ...]] = set()
         for parts, fault, entry in sorted(entries, key=lambda each: each[0]):
             if not parts or (entry.is_dir() and not fault):
                 continue
@@ -67,8 +67,8 @@ def _walk(
                 continue
             fault = fault or _fault(entry)
             if not fault and count[parts] > 1:
-                if parts not in told:
-                    told.add(parts)
+                if parts not in repeated:
+                    repeated.add(parts)
                     yield Found(place, fault="is in the archive more than once")
             elif fault:
                 yield Found(place, fault=fault)
@@ -83,7 +83,7 @@ def _walk(
 def _open(file: IO[bytes]) -> zipfile.ZipFile | str:
     """The archive, or what is wrong with it. ZipFile reads its list of entries as a whole."""
     try:
-        # A private function, but what ZipFile itself goes by: an own measure could be led astray.
+        # Private, but it is what ZipFile itself uses: a check of our own could read another size.
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
         if not end:
             return "is not a zip archive"
@@ -91,8 +91,8 @@ def _open(file: IO[bytes]) -> zipfile.ZipFile | str:
         if directory > DIRECTORY:
             return f"is a zip archive with a list of entries of {directory // 10**6} MB"
         archive = zipfile.ZipFile(file)
-    except Exception as error:  # whatever a broken structure makes it run into
-        return f"is a zip archive that cannot be read: {_words(error)}"
+    except Exception as error:  # a broken structure may raise anything
+        return f"is a zip archive that cannot be read: {_message(error)}"
     entries = archive.infolist()
     if len(entries) > ENTRIES:
         return f"is a zip archive of {len(entries)} entries, at most {ENTRIES} are read"
@@ -102,7 +102,7 @@ def _open(file: IO[bytes]) -> zipfile.ZipFile | str:
 
 
 def _path(entry: zipfile.ZipInfo) -> tuple[tuple[str, ...], str]:
-    """An entry's path without what leads out of the archive, and what is wrong with it."""
+    """An entry's path without parts that lead out of the archive, and what is wrong with it."""
     name = entry.orig_filename.replace("\\", "/")  # ZipInfo.filename ends at a NUL
     parts = name.split("/")
     kept = tuple(part for part in parts if part not in ("", ".", ".."))
@@ -145,10 +145,10 @@ def _read(
         with archive.open(entry) as file:
             data = file.read(limit + 1)
     except Exception as error:
-        return Found(place, fault=f"cannot be read from its archive: {_words(error)}")
+        return Found(place, fault=f"cannot be read from its archive: {_message(error)}")
     if len(data) != entry.file_size:
-        said = f"says {entry.file_size} bytes and has {len(data)}"
-        return Found(place, fault=f"cannot be read from its archive: it {said}")
+        sizes = f"it declares {entry.file_size} bytes and has {len(data)}"
+        return Found(place, fault=f"cannot be read from its archive: {sizes}")
     if budget is not None:
         budget[0] -= len(data)
     return Found(place, data)
@@ -170,16 +170,16 @@ def _inner(
         return
     with tempfile.TemporaryFile(dir=scratch) as copy:
         try:
-            with archive.open(entry) as file:  # ends at file_size, whatever there is
+            with archive.open(entry) as file:  # ends at file_size
                 shutil.copyfileobj(file, copy)
         except Exception as error:
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                said = "there is no room to unpack archives in: free some"  # no fault of theirs
-                raise UserError(f"{scratch}: {said}") from None
-            yield Found(place, fault=f"cannot be read from its archive: {_words(error)}")
+                full = "there is no room to unpack archives in: free some"  # not the owner's fault
+                raise UserError(f"{scratch}: {full}") from None
+            yield Found(place, fault=f"cannot be read from its archive: {_message(error)}")
             return
         yield from _walk(copy, place, scratch, budget or [TOTAL], depth)
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) or type(error).__name__

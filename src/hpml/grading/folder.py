@@ -1,4 +1,4 @@
-"""Read a folder that anybody may have filled: regular files, of bounded size, no links followed."""
+"""Read an untrusted folder: regular files of bounded size; no links are followed."""
 
 import os
 import stat
@@ -79,8 +79,8 @@ def _open(path: Path, wanted: bool) -> IO[bytes] | str | None:
             return "is not a regular file"
         if not wanted:
             return None
-        # It may have been changed since: then it is the open file that counts. Without O_NONBLOCK,
-        # opening a FIFO waits for somebody who writes.
+        # The path may have changed since lstat, so the open file is checked again. Without
+        # O_NONBLOCK, opening a FIFO waits for a writer.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         file = os.fdopen(handle, "rb")
         if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -1,8 +1,8 @@
 """Marks in an nbgrader gradebook, so that its formgrader and its exporters show them.
 
 An assignment is a module, named as its exercise notebook is: 06_torch_distributed. Its cells are
-put in by nbgrader's own SaveCells, as `nbgrader generate_assignment` does, so that a course that
-runs on nbgrader from here on finds what it would have made.
+put in by nbgrader's own SaveCells, as `nbgrader generate_assignment` does, so that a course can go
+on with nbgrader.
 
 nbgrader counts a cell without a score as 0 points. What could not be graded has none, and is marked
 for manual grading; formgrader lists it so.
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 def write(records: Sequence[Record], course: Course, path: Path) -> None:
     """Put the marks of `records` into the gradebook `path`, which need not exist.
 
-    Done again, it updates. A mark that a person gave by hand in formgrader stays, and is marked to
-    be looked at again where the automatic one changed. Raises UserError where a file is no
+    A second call updates it. A mark given by hand in formgrader stays, and is marked for review
+    where the automatic one changed. Raises UserError where a file is no
     gradebook, or holds other cells for a module than its exercise notebook has.
     """
     modules = [module for module in course.modules if _graded(records, module)]
@@ -63,7 +63,7 @@ def _graded(records: Iterable[Record], module: Module) -> bool:
 
 
 def _copy(path: Path, draft: Path) -> None:
-    """A copy that is whole even while formgrader writes to the original."""
+    """A consistent copy, even while formgrader writes to the original."""
     try:
         with closing(sqlite3.connect(path)) as there, closing(sqlite3.connect(draft)) as here:
             there.backup(here)
@@ -84,8 +84,7 @@ def _scripts_on_path() -> Iterator[None]:
 
 @contextmanager
 def _not_synchronised() -> Iterator[None]:
-    """nbgrader commits several times per person, and the draft may be lost: only what is made of it
-    goes to the disk before the next step."""
+    """Without fsync: nbgrader commits several times per person, and the draft may be lost."""
     from sqlalchemy import event
     from sqlalchemy.engine import Engine
 
@@ -159,7 +158,7 @@ def _put_marks(
 
 
 def _put_mark(grade: object, result: Result) -> None:
-    """As nbgrader's SaveAutoGrades, which lets a mark given by hand stand."""
+    """As nbgrader's SaveAutoGrades, which keeps a mark given by hand."""
     score = None if result.status == "not gradable" else float(result.earned)
     if grade.manual_score is None:
         grade.needs_manual_grade = score is None
@@ -169,17 +168,17 @@ def _put_mark(grade: object, result: Result) -> None:
 
 
 def _comment(record: Record, result: Result) -> str | None:
-    """Words of ours only: nbgrader renders comments as Markdown, HTML included."""
-    said = [UNSAFE] if record.unsafe else []
+    """Only fixed words, none of the answer's: nbgrader renders comments as Markdown with HTML."""
+    remarks = [UNSAFE] if record.unsafe else []
     if result.status == "missing":
-        said.append("No response.")  # as nbgrader itself says
+        remarks.append("No response.")  # nbgrader's own words
     elif result.status == "not gradable":
-        said.append("Could not be graded, which is not the answer's fault.")
-    return " ".join(said) or None
+        remarks.append("Could not be graded, which is not the answer's fault.")
+    return " ".join(remarks) or None
 
 
 def _names(name: str) -> tuple[str, str]:
-    """First and last name, as far as can be told: "Jo Doe" or "Doe, Jo"."""
+    """First and last name, of "Jo Doe" or "Doe, Jo"."""
     last, comma, first = name.partition(",")
     if not comma:
         first, _, last = name.strip().rpartition(" ")

@@ -3,9 +3,9 @@
 The format: gradescope-autograders.readthedocs.io, "Autograder specifications", "Output format".
 Every claim is a test case. Texts are sent as "text", which Gradescope escapes.
 
-There is no results.json for a person of whom something could not be graded: Gradescope has no mark
-but a number, and it says of a missing file that the autograder failed, which is what happened. A
-not_gradable.txt says what.
+A person of whom something could not be graded gets no results.json: Gradescope knows no mark but a
+number, and shows a missing file as a failure of the autograder, which it is. not_gradable.txt has
+the reason.
 """
 
 import json
@@ -24,7 +24,7 @@ def results(record: Record, visibility: Visibility = "visible") -> dict[str, Any
     """The content of results.json. ValueError where something could not be graded."""
     if not record.complete:
         raise ValueError(f"{record.person} has no mark yet: something could not be graded")
-    said = [
+    remarks = [
         f"{UNSAFE}." if record.unsafe else "",
         f"Nothing could be read: {one_line(record.refused)}" if record.refused else "",
         *(one_line(note) for note in record.notes),
@@ -37,7 +37,7 @@ def results(record: Record, visibility: Visibility = "visible") -> dict[str, Any
     return {
         "score": float(record.earned),
         "execution_time": round(record.seconds),
-        "output": "\n".join(line for line in said if line),
+        "output": "\n".join(line for line in remarks if line),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
@@ -61,7 +61,7 @@ def write(record: Record, folder: Path, visibility: Visibility = "visible") -> P
     faults = [result for result in record.results if result.status == "not gradable"]
     lines = [f"{result.exercise}: {one_line(result.headline)}\n" for result in faults]
     write_whole(none, "".join(lines).encode())
-    marks.unlink(missing_ok=True)  # of an earlier run: it would be taken for this one's
+    marks.unlink(missing_ok=True)  # of an earlier run
     return none
 
 
@@ -70,8 +70,8 @@ def _tests(result: Result, number: str) -> list[dict[str, Any]]:
     made = sum(claim.earned for claim in result.claims)
     worth = sum(claim.points for claim in result.claims)
     if not result.claims or (made, worth) != (result.earned, result.points):
-        said = "" if result.status == "passed" else result.headline
-        return [_test(number, result.title, result.earned, result.points, said, result)]
+        output = "" if result.status == "passed" else result.headline
+        return [_test(number, result.title, result.earned, result.points, output, result)]
     return [
         _test(
             f"{number}.{place}",
@@ -94,7 +94,7 @@ def _tests(result: Result, number: str) -> list[dict[str, Any]]:
 
 
 def _test(
-    number: str, name: str, earned: int, points: int, said: str, result: Result
+    number: str, name: str, earned: int, points: int, output: str, result: Result
 ) -> dict[str, Any]:
     return {
         "number": number,
@@ -102,6 +102,6 @@ def _test(
         "score": float(earned),
         "max_score": float(points),
         "status": "passed" if earned == points else "failed",
-        "output": plain(cut(said, LONGEST)),
+        "output": plain(cut(output, LONGEST)),
         "tags": [f"module {result.module}", result.exercise],
     }

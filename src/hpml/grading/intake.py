@@ -1,8 +1,8 @@
-"""Find and read what a class handed in: notebooks, folders, platforms' archives, nbgrader's tree.
+"""Find and read a class's submissions: notebooks, folders, platforms' archives, nbgrader's tree.
 
-Nothing of a submission is executed, imported or unpacked to a name of its own. What cannot be read
-is refused by name, and the rest goes on. Answers are taken by their ids; all else that is in a
-notebook, other cells, tags and outputs, has no effect.
+Nothing of a submission is executed or imported, and nothing is unpacked under a name from an
+archive. A file that cannot be read is refused by name, and the rest goes on. Answers are found by
+their ids; other cells, tags and outputs of a notebook have no effect.
 """
 
 import difflib
@@ -18,7 +18,7 @@ from hpml.checks.registry import ids, modules
 from hpml.errors import UserError
 from hpml.grading import folder
 from hpml.grading.input_file import ARCHIVE, Found, is_wanted, suffix
-from hpml.grading.naming import Owner, owner, safe_names, shown
+from hpml.grading.naming import Owner, owner, printable, safe_names
 from hpml.grading.submission import Submission
 
 LONGEST_ANSWER = 100_000  # characters; the course's longest is 4,000
@@ -29,10 +29,10 @@ _NBGRADER = ("nbgrader_config.py", "gradebook.db", "source", "release")  # besid
 
 @dataclass(frozen=True)
 class _File:
-    """A file or fault, once read: `parts` begin with the entry that says whose it is."""
+    """A file that was read, or its fault; `parts` begin with the entry that names the owner."""
 
     parts: tuple[str, ...]
-    where: Path  # for people; nothing is opened by it
+    where: Path  # for messages only; never opened
     answers: tuple[Answer, ...] = ()
     notes: tuple[str, ...] = ()
     readable: bool = False
@@ -40,8 +40,8 @@ class _File:
 
     @property
     def name(self) -> str:
-        """What its owner calls it."""
-        return shown("/".join(self.parts[1:] or self.parts))
+        """Its path, as its owner knows it."""
+        return printable("/".join(self.parts[1:] or self.parts))
 
 
 @dataclass
@@ -70,7 +70,7 @@ def collect(paths: Sequence[Path], scratch: Path) -> list[Submission]:
     if seen and not seen & set(ids()):
         raise UserError(
             f"{', '.join(map(str, paths[:3]))}: another course's notebooks? They answer "
-            f"{', '.join(shown(name, 40) for name in sorted(seen)[:5])}; "
+            f"{', '.join(printable(name, 40) for name in sorted(seen)[:5])}; "
             f"the exercises here are {', '.join(ids())}"
         )
     return sorted(submissions, key=lambda each: (each.person.casefold(), each.person))
@@ -79,9 +79,10 @@ def collect(paths: Sequence[Path], scratch: Path) -> list[Submission]:
 def _handed_in(path: Path, scratch: Path, *, alone: bool) -> list[tuple[Owner, _File]]:
     """All files below a path, each with its owner.
 
-    Where nothing can be had from it, it is a UserError if it came `alone`, and else one person's.
+    If nothing can be read there: a UserError where the path is the only one (`alone`), else a fault
+    of one person.
     """
-    place = Path(os.path.abspath(path))  # of a link, its own
+    place = Path(os.path.abspath(path))  # links are not resolved
     at = place if place.is_dir() or suffix(place.name) == ARCHIVE else place.parent
     files = [_read(each, at) for each in _found(place, path, scratch)]
     if not any(each.readable or each.fault for each in files):
@@ -89,15 +90,15 @@ def _handed_in(path: Path, scratch: Path, *, alone: bool) -> list[tuple[Owner, _
     else:
         fault = next((each.fault for each in files if not each.parts), "")
     if fault and alone:
-        raise UserError(f"{shown(str(path), 400)}: {fault}")
+        raise UserError(f"{printable(str(path), 400)}: {fault}")
     if fault:
         return [(owner(place.name, place.stem), _File((place.name,), place, fault=fault))]
-    files = _from_persons_on(files, place)
+    files = _relative_to_class(files, place)
     return [(_owner(each, at), each) for each in files]
 
 
 def _found(place: Path, path: Path, scratch: Path) -> Iterator[Found]:
-    """What lies at a path. A fault of the whole has no parts."""
+    """The files at a path. A fault of the path itself has no parts."""
     if place.is_symlink():
         return iter([Found((), fault="is a symbolic link: name what it leads to")])
     if not place.exists():
@@ -114,10 +115,10 @@ def _found(place: Path, path: Path, scratch: Path) -> Iterator[Found]:
 
 
 def _read(found: Found, at: Path) -> _File:
-    """The answers in a file, and what is odd about it; its bytes are not kept."""
-    where = Path(shown(str(at.joinpath(*found.parts)), 400))
+    """The answers in a file, and notes on it; its bytes are not kept."""
+    where = Path(printable(str(at.joinpath(*found.parts)), 400))
     if found.data is None:
-        return _File(found.parts, where, fault=shown(found.fault))
+        return _File(found.parts, where, fault=printable(found.fault))
     notebook = suffix(found.parts[-1]) == ".ipynb"
     if b"%%answer" not in found.data and not notebook:  # a script of some other use
         return _File(found.parts, where, readable=True)
@@ -131,12 +132,12 @@ def _read(found: Found, at: Path) -> _File:
                 continue
             if len(source) > LONGEST_ANSWER:
                 long = f"longer than {LONGEST_ANSWER} characters and does not count"
-                notes.append(f"{shown(where.name)}, cell {number}: the answer is {long}")
+                notes.append(f"{printable(where.name)}, cell {number}: the answer is {long}")
                 continue
             try:
                 answer = learners.of_cell(where, number, source, script)
             except UserError as error:
-                notes.append(shown(str(error)))
+                notes.append(printable(str(error)))
                 continue
             if answer and not _is_text(source):
                 notes.append(
@@ -145,12 +146,12 @@ def _read(found: Found, at: Path) -> _File:
             elif answer:
                 answers.append(answer)
     except cells.Unreadable as error:
-        return _File(found.parts, where, fault=shown(str(error)))
+        return _File(found.parts, where, fault=printable(str(error)))
     return _File(found.parts, where, tuple(answers), tuple(notes), readable=True)
 
 
 def _is_text(source: str) -> bool:
-    """Whether it can be written down: JSON can hold half a character."""
+    """Whether it can be encoded: JSON can hold half of a surrogate pair."""
     try:
         source.encode()
     except UnicodeEncodeError:
@@ -158,10 +159,10 @@ def _is_text(source: str) -> bool:
     return True
 
 
-def _from_persons_on(files: list[_File], place: Path) -> list[_File]:
-    """The files with paths that begin with the entry that says whose each is."""
+def _relative_to_class(files: list[_File], place: Path) -> list[_File]:
+    """The files with paths that begin with the entry that names the owner."""
     for above in place.parents:
-        # Inside nbgrader's submitted/<person>/<assignment>/, the path itself says it.
+        # In nbgrader's submitted/<person>/<assignment>/, the path names the owner.
         if above.name == "submitted" and any((above.parent / name).exists() for name in _NBGRADER):
             inside = place.relative_to(above).parts
             inside = inside if place.is_dir() else inside[:-1]
@@ -184,7 +185,7 @@ def _only_folder(files: list[_File]) -> str:
 
 
 def _owner(read: _File, at: Path) -> Owner:
-    """Whose a file is. One that is called as the course calls it belongs to its folder's owner."""
+    """The owner of a file. One with a course notebook's name belongs to its folder's owner."""
     entry = read.parts[0]
     if _is_course_notebook(read):
         return owner(at.name, at.stem if suffix(at.name) == ARCHIVE else at.name)
@@ -201,7 +202,7 @@ def _submission(name: str, person: _Person) -> Submission:
     """A person's files as one submission."""
     notes: list[str] = []
     if person.owner.late:
-        notes.append("handed in late, the platform says")
+        notes.append("marked late by the platform")
     given: dict[str, list[tuple[Answer, _File]]] = defaultdict(list)
     for read in person.files:
         if read.fault:
@@ -224,19 +225,19 @@ def _submission(name: str, person: _Person) -> Submission:
         for exercise in known
         if (answer := _only_one(exercise, given[exercise], notes)) is not None
     }
-    telling = [read for read in readable if read.answers or read.notes]
-    if readable and not telling:
+    with_answers = [read for read in readable if read.answers or read.notes]
+    if readable and not with_answers:
         names = ", ".join(read.name for read in readable[:5])
         notes.append(f"{names}: no cell starts with %%answer ID")
     if len(notes) > NOTES:
         notes[NOTES - 1 :] = [f"and {len(notes) - NOTES + 1} notes more"]
     return Submission(
         person=name,
-        files=tuple(read.where for read in telling or readable),
+        files=tuple(read.where for read in with_answers or readable),
         answers=answers,
         notes=tuple(notes),
         refused=refused,
-        name=person.owner.name or (shown(person.owner.key) if name != person.owner.key else ""),
+        name=person.owner.name or (printable(person.owner.key) if name != person.owner.key else ""),
         email=person.owner.email,
     )
 
@@ -244,9 +245,9 @@ def _submission(name: str, person: _Person) -> Submission:
 def _only_one(
     exercise: str, given: Sequence[tuple[Answer, _File]], notes: list[str]
 ) -> Answer | None:
-    """The answer that counts. Where two differ nobody can tell which is meant, and none does.
+    """The answer that counts; none where two differ, since it is not clear which is meant.
 
-    A file that has the stub only is left aside: notebooks come paired with scripts.
+    A file that has only the stub is ignored: notebooks come paired with scripts.
     """
     if written := {id(read) for answer, read in given if not answer.is_stub}:
         given = [each for each in given if id(each[1]) in written]
@@ -256,7 +257,7 @@ def _only_one(
         return given[0][0]
     places = ", ".join(dict.fromkeys(f"{read.name} {_place(answer)}" for answer, read in given))
     notes.append(
-        f"%%answer {exercise} is there {len(given)} times, and not alike: {shown(places)}; "
+        f"%%answer {exercise} is there {len(given)} times, and not alike: {printable(places)}; "
         "none of them counts"
     )
     return None
@@ -269,4 +270,4 @@ def _place(answer: Answer) -> str:
 def _unknown(exercise: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(exercise[:80], known, n=1)
     meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-    return f"no exercise has the id {shown(exercise, 40)!r}: {meant}"
+    return f"no exercise has the id {printable(exercise, 40)!r}: {meant}"

@@ -58,7 +58,7 @@ def _suite(root: Element, record: Record) -> None:
 
 
 def _cases(suite: Element, result: Result) -> None:
-    """A case per claim, and one for the whole answer where no claim tells what is the matter."""
+    """A case per claim, and one for the whole answer where no claim shows the fault."""
     for claim in result.claims:
         case = SubElement(
             suite, "testcase", classname=one_line(result.exercise), name=one_line(claim.name)
@@ -67,8 +67,8 @@ def _cases(suite: Element, result: Result) -> None:
         if kind is not None:
             hint = f"Hint: {claim.hint}" if claim.hint else ""
             _outcome(case, *kind, claim.message or result.headline, f"{result.headline}\n{hint}")
-    untold = result.status == "not gradable" and all(claim.judged for claim in result.claims)
-    if untold or not result.claims:
+    unexplained = result.status == "not gradable" and all(claim.judged for claim in result.claims)
+    if unexplained or not result.claims:
         case = SubElement(
             suite, "testcase", classname=one_line(result.exercise), name="the answer as a whole"
         )
@@ -78,7 +78,7 @@ def _cases(suite: Element, result: Result) -> None:
 
 
 def _kind(result: Result, claim: ClaimResult) -> tuple[str, str] | None:
-    """Tag and type of what is the matter with a claim; None where it holds."""
+    """Tag and type of a claim's outcome; None where it holds."""
     if claim.passed:
         return None
     if not claim.judged:

@@ -1,7 +1,7 @@
-"""Whose file it is: what learning platforms, nbgrader and plain folders put into names.
+"""Whose file it is: how learning platforms, nbgrader and plain folders name submissions.
 
-Only the part of a path that the platform wrote says who a person is. What lies below it is theirs
-to name, so that nobody can hand in a file in another's name.
+Only the part of a path that the platform wrote identifies a person. Names below it are the person's
+own choice and count for nothing, so that nobody can hand in a file in another's name.
 """
 
 import re
@@ -33,12 +33,12 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 @dataclass(frozen=True)
 class Owner:
-    """A person as a file's place names them. Equal `key`, same person."""
+    """A person, as named by a file's path. Equal `key`, same person."""
 
     key: str
     name: str = ""
     email: str = ""
-    late: bool = False  # the platform says so
+    late: bool = False  # marked by the platform
 
 
 def owner(entry: str, stem: str) -> Owner:
@@ -48,20 +48,20 @@ def owner(entry: str, stem: str) -> Owner:
     """
     if found := _MOODLE.fullmatch(entry):
         name = found["name"].strip()
-        return Owner(f"{name}_{found['id']}" if found["id"] else name, name=shown(name))
+        return Owner(f"{name}_{found['id']}" if found["id"] else name, name=printable(name))
     if found := _CANVAS.fullmatch(entry):
         if found["anonymous"]:
             return Owner(found["anonymous"], late=bool(found["late_anonymous"]))
         name = found["name"]
-        return Owner(f"{name}_{found['id']}", name=shown(name), late=bool(found["late"]))
+        return Owner(f"{name}_{found['id']}", name=printable(name), late=bool(found["late"]))
     email = stem if _EMAIL.fullmatch(stem) else ""
-    return Owner(stem, email=shown(email))
+    return Owner(stem, email=printable(email))
 
 
 def safe_names(keys: Iterable[str]) -> dict[str, str]:
     """A file name for each key: letters, digits and `.-_@+`, never empty, hidden or an option.
 
-    No two are the same where capitals do not count. They depend on the set of keys alone.
+    No two differ in capitals only. They depend on the set of keys alone.
     """
     names: dict[str, str] = {}
     taken: set[str] = set()
@@ -84,11 +84,11 @@ def _fitting(key: str, ending: str) -> str:
     return name.rstrip(".") + ending
 
 
-def shown(text: str, longest: int = 160) -> str:
-    """Text from a submission for a sentence: one line, nothing invisible, UTF-8, not long.
+def printable(text: str, longest: int = 160) -> str:
+    """Text from a submission for a message: one line, nothing invisible, UTF-8, not long.
 
-    Control and format characters (which turn the direction of writing, say) and lone surrogates
-    become "�".
+    Control and format characters (those that turn the direction of writing, for one) and lone
+    surrogates become "�".
     """
     cut = text if len(text) <= longest else text[: longest - 1] + "…"
     return "".join(
