@@ -43,8 +43,8 @@ def publish(
     publish("images per second", {"1 rank": 812.0, "2 ranks": 1534.0}, unit="images/s",
             caption="Two ranks of one thread each, against one.")
 
-    Raises TypeError where a value is neither a plain number nor text (reduce a tensor
-    first), ValueError where a number is not finite or there is none.
+    Raises TypeError where a value is neither a plain number nor text (reduce a tensor first),
+    ValueError where a number is not finite or there is none.
     """
     plain = dict(value) if isinstance(value, Mapping) else value
     numbers = list(plain.values()) if isinstance(plain, dict) else [plain]

@@ -17,8 +17,8 @@ def schedule(algorithm: str, world_size: int, per_node: int | None = None) -> Sc
     `per_node` counts for "hierarchical" alone: rank r is on node r // per_node. Without it all
     ranks are on one node.
 
-    Raises UserError for an algorithm that is not one of `ALGORITHMS`, and where `per_node`
-    does not divide `world_size`.
+    Raises UserError for an algorithm that is not one of `ALGORITHMS`, and where `per_node` does not
+    divide `world_size`.
     """
     if algorithm == "naive":
         parts, steps = naive(world_size)

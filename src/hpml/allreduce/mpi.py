@@ -1,8 +1,8 @@
 """MPI's own all-reduce algorithms, timed over the same emulated links as all others.
 
 Each rank is a host of its own for mpirun, which starts its daemons through an agent: the agent
-enters a rank's network namespace where ssh would log in.
-`mpi_hosts` does that, in a process of its own; `mpi_rank` runs on each rank.
+enters a rank's network namespace where ssh would log in. `mpi_hosts` does that, in a process of its
+own; `mpi_rank` runs on each rank.
 """
 
 import importlib.util

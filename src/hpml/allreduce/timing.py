@@ -1,4 +1,4 @@
-"""All algorithms time_all_reduces side by side, on the ranks of a launch or a job."""
+"""All algorithms timed side by side, on the ranks of a launch or a job."""
 
 import time
 from collections.abc import Mapping, Sequence

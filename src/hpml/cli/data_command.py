@@ -29,8 +29,8 @@ def data(
     """Download CIFAR-10 from its official address and verify it (170 MB).
 
     A download that broke off resumes. Images that are complete stay as they are; damaged ones are
-    replaced. An archive that was put into the folder by hand is used. Without
-    any images, the course uses generated ones and marks their numbers SYNTHETIC.
+    replaced. An archive that was put into the folder by hand is used. Without any images, the
+    course uses generated ones and marks their numbers SYNTHETIC.
     """
     from hpml.data import sources
     from hpml.data import synthetic as generated

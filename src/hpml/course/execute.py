@@ -103,8 +103,8 @@ def execute(
     """Execute a notebook's code cells in order, in its own folder, and fill in `run`.
 
     The kernel runs this interpreter whatever kernels are installed, with `environment` as its whole
-    environment; what it writes outside of cells goes to the file `log`. A cell
-    tagged `raises-exception` may fail. A cell that takes longer than `cell_timeout` seconds is
+    environment; what it writes outside of cells goes to the file `log`. A cell tagged
+    `raises-exception` may fail. A cell that takes longer than `cell_timeout` seconds is
     interrupted, and failed with the traceback of where it was. KeyboardInterrupt passes through,
     with `run` filled in as far as it came.
     """

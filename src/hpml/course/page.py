@@ -161,7 +161,7 @@ def _picture(source: str, text: str) -> Markup:
 
 
 def _code(source: str) -> Markup:
-    """Highlighted code, without a magic's line: IPython's lexer would take the cell for text."""
+    """Highlighted code, a magic's line apart: IPython's lexer would take the cell for text."""
     first, _, rest = source.partition("\n")
     if not first.startswith("%%"):
         return Markup(highlight(source, IPython3Lexer(), _FORMATTER).rstrip("\n"))

@@ -104,8 +104,8 @@ def run_course(
 ) -> None:
     """Execute all notebooks of `run` and save executed copies below `out`.
 
-    A notebook that fails does not stop the ones after it. Ctrl-C does: it is not
-    raised, but recorded in `run.interrupted`.
+    A notebook that fails does not stop the ones after it. Ctrl-C does: it is not raised, but
+    recorded in `run.interrupted`.
     """
     began = time.monotonic()
     try:

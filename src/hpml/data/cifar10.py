@@ -46,8 +46,8 @@ class Data:
 
     `folder` holds the files that are mapped; `source` is where they came from (another folder if
     the python layout was converted), `layout` that source's layout, "binary" or "python".
-    `synthetic` is true for generated images; show `describe()` wherever a number made from them
-    is shown.
+    `synthetic` is true for generated images; show `describe()` wherever a number made from them is
+    shown.
     """
 
     train: Split

@@ -65,8 +65,8 @@ def download(
 
     They go into `into`, by default the official folder name in `folder`; damaged ones are replaced.
     What has arrived is kept in a `.part` file, where the next call resumes. An archive that was put
-    into `folder` by hand is used. `progress(done, total)` is
-    called with bytes; total is 0 where the server does not send it.
+    into `folder` by hand is used. `progress(done, total)` is called with bytes; total is 0 where
+    the server does not send it.
 
     Raises UserError, in one line with the remedy, when the address cannot be reached, the transfer
     breaks off, or what arrived is not the official archive.

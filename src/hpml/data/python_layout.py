@@ -2,9 +2,9 @@
 
 The layout (https://www.cs.toronto.edu/~kriz/cifar.html): `data_batch_1` to `data_batch_5` and
 `test_batch`, each a pickled dict with `data`, a uint8 array [10000, 3072], and `labels`, a list of
-10,000 integers; `batches.meta` has `label_names`. A pickle may call anything that it can
-import. Here it may name only the few callables that a pickled uint8 array needs, and gets inert
-stand-ins for them.
+10,000 integers; `batches.meta` has `label_names`. A pickle may call anything that it can import.
+Here it may name only the few callables that a pickled uint8 array needs, and gets inert stand-ins
+for them.
 """
 
 import hashlib

@@ -33,8 +33,8 @@ def write(records: Sequence[Record], course: Course, path: Path) -> None:
     """Put the marks of `records` into the gradebook `path`, which need not exist.
 
     A second call updates it. A mark given by hand in formgrader stays, and is marked for review
-    where the automatic one changed. Raises UserError where a file is no
-    gradebook, or holds other cells for a module than its exercise notebook has.
+    where the automatic one changed. Raises UserError where a file is no gradebook, or holds other
+    cells for a module than its exercise notebook has.
     """
     modules = [module for module in course.modules if _graded(records, module)]
     with (

@@ -63,8 +63,8 @@ def ping_pong(
     through at full speed after a pause: 0.3 ms' worth at 1 Gbit/s (`hpml.network.veth.bucket`). The
     first message of each size, which has the burst, is not counted, and the answers are short, so
     that later ones find the bucket nearly empty. What is smaller than the burst is not limited by
-    the rate, only by the processor: take `sizes` of some kilobytes at most, for the
-    latency, and of several bursts, for the bandwidth, as `SIZES` are up to 2 Gbit/s.
+    the rate, only by the processor: take `sizes` of some kilobytes at most, for the latency, and of
+    several bursts, for the bandwidth, as `SIZES` are up to 2 Gbit/s.
     """
     rank = dist.get_rank()
     answer = torch.zeros(1, device=device)
