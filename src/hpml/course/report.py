@@ -179,7 +179,7 @@ def duration(seconds: float) -> str:
 
 def _exercises(
     run: CourseRun, found: Collected
-) -> list[tuple[Module, Exercise, dict[str, Any] | None, Place | None]]:
+) -> list[tuple[Module, Exercise, dict[str, Any] | None, Location | None]]:
     return [
         (module.module, exercise, *found.verdicts.get(exercise.id, (None, None)))
         for module in run.modules
