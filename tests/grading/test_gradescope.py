@@ -120,7 +120,9 @@ def test_refused_and_unsafe_are_said(record: Callable[..., Record], tmp_path: Pa
     assert data["extra_data"]["unsafe"] is True
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+)
 @given(text=hostile_text)
 def test_any_text_makes_valid_results(
     full_of: Callable[[str], Record], tmp_path: Path, text: str
