@@ -27,7 +27,7 @@ def test_it_measures_torchrun_launch_and_checks_side_by_side(tmp_path, monkeypat
         "torchrun: one all_reduce, 4 ranks",
         "launch: one all_reduce, 4 ranks",
         "check hello_ranks with four ranks",
-        "check hello_ranks with 1 to 4 ranks",
+        "check hello_ranks whole, with 1 to 4 ranks",
     ]
     torchrun, *others = written["rows"]
     assert torchrun["ratio"] is None
