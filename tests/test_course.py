@@ -1,4 +1,7 @@
-"""The course is proved: stubs fail, solutions pass, and each wrong answer meets its hint."""
+"""The course is proved: stubs fail, solutions pass, and each wrong answer meets its hint.
+
+And no verdict on any of them gives away what was expected.
+"""
 
 import pytest
 
@@ -7,6 +10,8 @@ from hpml.course import schedule
 from hpml.course.prove import prove
 from hpml.course.wrong_answers import path
 from hpml.ranks import flavour
+
+from .leaks import watched
 
 COURSE = schedule.load()
 EXERCISES = [exercise.id for module in COURSE.modules for exercise in module.exercises]
@@ -18,9 +23,18 @@ def test_every_row_of_the_exercise_is_good(exercise):
         pytest.skip(why)
     # One answer at a time: the tests themselves already run side by side. In brief, for a part of
     # the time: `./hpml course check` plays all wrong answers at all world sizes.
-    rows = prove(COURSE, [exercise], find=find, judge=judge, workers=1, brief=True)
+    leaks: list[str] = []
+    rows = prove(
+        COURSE,
+        [exercise],
+        find=lambda name: watched(find(name), leaks),
+        judge=judge,
+        workers=1,
+        brief=True,
+    )
     assert [f"{row.part} {row.name}: {row.reason}" for row in rows if not row.good] == []
     assert {row.part for row in rows} == {"check", "stub", "solution", "wrong answer"}
+    assert sorted(set(leaks)) == []
 
 
 def test_no_check_and_no_wrong_answer_belongs_to_no_exercise():

@@ -1,47 +1,62 @@
 """How a value that came back differs from the one that should have, in words."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
 
-def difference(got: Any, expected: torch.Tensor, tolerance: float = 0.0) -> str | None:
-    """How `got` differs from the tensor `expected`, as the end of a sentence that names it.
+@dataclass(frozen=True)
+class Difference:
+    """What was seen of a value, as the end of a sentence that names it, and what was expected.
+
+    `expected` is a `Problem`'s; it is empty where `seen` speaks for itself. As text: `seen` alone.
+    """
+
+    seen: str
+    expected: str = ""
+
+    def __str__(self) -> str:
+        return self.seen
+
+
+def difference(got: Any, expected: torch.Tensor, tolerance: float = 0.0) -> Difference | None:
+    """How `got` differs from the tensor `expected`.
 
     None where type, dtype and shape are the same and every element is within `tolerance` times the
     largest magnitude in `expected` (or times 1, if that is larger). NaN is equal to nothing.
     """
     if not isinstance(got, torch.Tensor):
-        return f"is {described(got)}, not a tensor"
+        return Difference(f"is {described(got)}", "a tensor")
     if got.dtype != expected.dtype:
-        return f"is {named(got.dtype)}, not {named(expected.dtype)}"
+        return Difference(f"is {named(got.dtype)}", named(expected.dtype))
     if got.shape != expected.shape:
-        return f"has shape {tuple(got.shape)}, not {tuple(expected.shape)}"
+        return Difference(f"has shape {tuple(got.shape)}", str(tuple(expected.shape)))
     if not expected.numel() or torch.equal(got, expected):
         return None
     if got.is_floating_point() and not torch.isfinite(got).all():
-        return "has elements that are not finite"
+        return Difference("has elements that are not finite")
     gap = (got.double() - expected.double()).abs().max().item()
     if gap <= tolerance * max(1.0, expected.double().abs().max().item()):
         return None
-    return f"differs by up to {gap:.2g}"
+    return Difference(f"differs by up to {gap:.2g}")
 
 
 def state_difference(
     got: Any, expected: Mapping[str, torch.Tensor], tolerance: float = 0.0
-) -> str | None:
+) -> Difference | None:
     """The first difference of `got` from `expected`, a dict of tensors by name, or None."""
     if not isinstance(got, dict):
-        return f"it is {described(got)}, not a dict of tensors"
+        return Difference(f"it is {described(got)}", "a dict of tensors")
     if missing := [name for name in expected if name not in got]:
-        return f"{missing[0]} is missing"
+        return Difference(f"{missing[0]} is missing")
     if more := [name for name in got if name not in expected]:
-        return f"{more[0]} should not be there"
+        return Difference(f"{more[0]} should not be there")
     for name, tensor in expected.items():
         if found := difference(got[name], tensor, tolerance):
-            return f"{name} {found}"
+            return Difference(f"{name} {found}", found.expected)
     return None
 
 

@@ -45,7 +45,8 @@ def test_only_an_int_is_a_number_here(value):
 
 def test_what_was_seen_is_said_in_figures():
     problem = CHECK.claims[0].judge(run_of([30, 30, 30], [10, 20, 30]))
-    assert problem.message == "rank 0 returned 30, expected 10 + 20 + 30 = 60"
+    assert problem.message == "rank 0 returned 30"
+    assert problem.expected == "10 + 20 + 30 = 60"
     assert problem.hint == "sum"
 
 

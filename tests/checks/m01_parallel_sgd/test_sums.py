@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpml.checks.compare import Difference
 from hpml.checks.m01_parallel_sgd._sums import (
     draw_tensor,
     first_wrong_run,
@@ -57,9 +58,9 @@ def test_a_wrong_part_is_told_with_its_place_and_what_it_holds():
     right = sum(tensors)
     got = right.clone()
     got[8:16] = (tensors[0] + tensors[2])[8:16]
-    told, made = wrong_sum(got, tensors, right)
-    assert told.endswith("elements 8 to 15 of 24 are not the sum, but rank 0's + rank 2's")
+    differs, made = wrong_sum(got, tensors, right)
+    assert differs.seen.endswith("elements 8 to 15 of 24 are not the sum, but rank 0's + rank 2's")
     assert made == [1, 0, 1]
     assert wrong_sum(right.clone(), tensors, right) is None
-    assert wrong_sum(None, tensors, right) == ("is None, not a tensor", None)
-    assert wrong_sum(right.float(), tensors, right) == ("is float32, not int64", None)
+    assert wrong_sum(None, tensors, right) == (Difference("is None", "a tensor"), None)
+    assert wrong_sum(right.float(), tensors, right) == (Difference("is float32", "int64"), None)

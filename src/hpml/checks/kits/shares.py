@@ -22,13 +22,9 @@ def wrong_amount(
         if not own:
             return Problem(f"rank {rank} {nothing}", "no_samples")
         if len(taken) > 1 and len(own) == length * epochs:
-            return Problem(
-                f"rank {rank} took all {length} samples in every epoch; its share is {share}",
-                "no_shard",
-            )
+            seen = f"rank {rank} took all {length} samples in every epoch"
+            return Problem(seen, "no_shard", f"its share, {share}")
         if len(own) != share * epochs:
-            return Problem(
-                f"rank {rank} took {len(own)} samples in {epochs} epochs, not {share * epochs}",
-                "samples",
-            )
+            seen = f"rank {rank} took {len(own)} samples in {epochs} epochs"
+            return Problem(seen, "samples", str(share * epochs))
     return None

@@ -26,17 +26,17 @@ def _wrong(run: Run, rank: int) -> Problem | None:
     value = run.values[rank]
     if isinstance(value, bool) or not isinstance(value, int):
         kind = "None" if value is None else f"a {type(value).__name__}"
-        return Problem(f"rank {rank} returned {kind}, expected an int", "type")
+        return Problem(f"rank {rank} returned {kind}", "type", "an int")
     if value == run.expected:
         return None
-    numbers = " + ".join(str(number) for number in run.inputs)
-    seen = f"rank {rank} returned {value}, expected {numbers} = {run.expected}"
+    expected = f"{' + '.join(str(number) for number in run.inputs)} = {run.expected}"
+    seen = f"rank {rank} returned {value}"
     # All of them: the largest number is one rank's own, too.
     if all(type(v) is int and v == n for v, n in zip(run.values, run.inputs, strict=True)):
-        return Problem(f"{seen}: that is its own number", "alone")
+        return Problem(f"{seen}, its own number", "alone", expected)
     if run.values[0] == run.expected:
-        return Problem(f"{seen}, as rank 0 did", "everyone")
-    return Problem(seen, "sum")
+        return Problem(f"{seen}, and rank 0 the sum", "everyone", expected)
+    return Problem(seen, "sum", expected)
 
 
 def root_has_the_sum(run: Run) -> Problem | None:

@@ -7,6 +7,7 @@
 import random
 import secrets
 from collections import Counter
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -82,14 +83,15 @@ def judge_resources(run: Run) -> Problem | None:
             if text not in (str(wanted), f"{wanted}-{wanted}" if option == "nodes" else ""):
                 others = [other for key, other in job.items() if key in ASKED.values()]
                 return Problem(
-                    f"--{option}={text}, expected {wanted} (for {_said(job)})",
+                    f"for {_said(job)}: --{option}={text}",
                     "swapped" if text.isdecimal() and int(text) in others else "number",
+                    str(wanted),
                 )
         if "ntasks" in request.options:
             total = job["nodes"] * job["tasks_per_node"]
             if request.options["ntasks"] != str(total):
                 text = request.options["ntasks"]
-                return Problem(f"--ntasks={text}, expected {total} (for {_said(job)})", "ntasks")
+                return Problem(f"for {_said(job)}: --ntasks={text}", "ntasks", str(total))
     return None
 
 
@@ -122,7 +124,7 @@ def judge_time(run: Run) -> Problem | None:
         if seconds != 60 * job["minutes"]:
             minutes, rest = divmod(seconds, 60)
             took = f"{minutes} min" + f" {rest} s" * bool(rest)
-            return Problem(f"--time={limit} is {took}, expected {job['minutes']} min", "time")
+            return Problem(f"--time={limit} is {took}", "time", f"{job['minutes']} min")
     return None
 
 
@@ -137,7 +139,7 @@ def judge_array(run: Run) -> Problem | None:
         wanted = list(range(job["parts"]))
         if (indices := sbatch.array_parts(text)) != wanted:
             seen = "nothing that sbatch knows" if indices is None else f"parts {_listed(indices)}"
-            return Problem(f"--array={text} is {seen}, expected {_listed(wanted)}", "array")
+            return Problem(f"--array={text} is {seen}", "array", _listed(wanted))
     for job, request in found:
         pattern = request.options.get("output")
         if pattern is None:
@@ -150,7 +152,7 @@ def judge_array(run: Run) -> Problem | None:
             wanted = f"{job['name']}-4711_{part}.log"
             if log != wanted:
                 message = f"--output={pattern}: part {part} of job 4711 ({own}) writes to {log!r}"
-                return Problem(f"{message}, expected {wanted!r}", "log")
+                return Problem(message, "log", repr(wanted))
     return None
 
 
@@ -162,7 +164,7 @@ def _listed(indices: list[int]) -> str:
 def judge_submitted(run: Run) -> Problem | CannotJudge | None:
     for judge in (judge_resources, judge_time, judge_array):
         if problem := judge(run):
-            return Problem(f"not submitted: {problem.message}", problem.hint)
+            return replace(problem, message=f"not submitted: {problem.message}")
     job, script = run.expected[-1], run.values[0][-1]
     word = secrets.token_hex(8)
     files = {job["command"].split()[-1]: REPORT.format(word=word)}
@@ -207,14 +209,13 @@ def _judge_ended(
             return Problem(f"part {part.index} is {part.state}; its log ends: {last[0]}", "failed")
         for key, value in wanted.items():
             if part.facts.get(key) != value:
-                return Problem(
-                    f"scontrol show job: {key}={part.facts.get(key)}, expected {value}", "number"
-                )
+                seen = f"scontrol show job: {key}={part.facts.get(key)}"
+                return Problem(seen, "number", value)
         problem = _judge_log(job, part.index, log, word)
         if problem:
             return problem
     if len(done.parts) != job["parts"]:
-        return Problem(f"{len(done.parts)} parts ran, expected {job['parts']}", "array")
+        return Problem(f"{len(done.parts)} parts ran", "array", str(job["parts"]))
     return None
 
 
@@ -225,8 +226,8 @@ def _judge_log(job: dict[str, Any], part: int, log: str, word: str) -> Problem |
     where = f"the log of part {part}"
     if len(lines) != total:
         times = f"{len(lines)} time{'s' * (len(lines) != 1)}"
-        message = f"{where}: the command ran {times}, expected {total}, once per task"
-        return Problem(message, "srun" if len(lines) <= 1 else "once")
+        message, hint = f"{where}: the command ran {times}", "srun" if len(lines) <= 1 else "once"
+        return Problem(message, hint, f"{total}, once per task")
     if {line[1] for line in lines} != {str(part)}:
         return Problem(f"{where} has lines of other parts", "log")
     if sorted(line[2] for line in lines) != sorted(map(str, range(total))):
@@ -235,7 +236,7 @@ def _judge_log(job: dict[str, Any], part: int, log: str, word: str) -> Problem |
     if sorted(per_node.values()) != [job["tasks_per_node"]] * job["nodes"]:
         seen = ", ".join(f"{count} on {node}" for node, count in sorted(per_node.items()))
         wanted = f"{job['tasks_per_node']} on each of {job['nodes']} nodes"
-        return Problem(f"{where}: tasks ran {seen}, expected {wanted}", "once")
+        return Problem(f"{where}: tasks ran {seen}", "once", wanted)
     return None
 
 

@@ -226,9 +226,10 @@ def judge_waiting(run: Run) -> Problem | None:
         for job, reason in wanted.items():
             if job not in got:
                 hint = "user" if len(case.user) > 8 and not got else "array"
-                return Problem(f"job {job} of {case.user} waits, and is not in waiting", hint)
+                seen = f"waiting lacks a job of {case.user} that waits"
+                return Problem(seen, hint, f"job {job}")
             if got[job] != reason:
-                return Problem(f"job {job} waits for {got[job]!r}, expected {reason!r}", "reason")
+                return Problem(f"job {job} waits for {got[job]!r}", "reason", repr(reason))
     return problem
 
 
@@ -239,8 +240,7 @@ def judge_node_hours(run: Run) -> Problem | None:
         if isinstance(got, bool) or not isinstance(got, int | float):
             return Problem(f"node_hours is {described(got)}, not a float", "keys")
         if not math.isclose(got, wanted, rel_tol=1e-6):
-            message = f"node_hours is {got:.2f}, expected {wanted:.2f}"
-            return Problem(message, _hours_hint(case, got))
+            return Problem(f"node_hours is {got:.2f}", _hours_hint(case, got), f"{wanted:.2f}")
     return problem
 
 
@@ -285,9 +285,10 @@ def judge_failed(run: Run) -> Problem | None:
             return Problem(f"failed has {job}, whose state is {states.get(job)}", "failures")
         for job in wanted:
             if job not in got:
-                return Problem(f"{job} is {states[job]}, and is not in failed", "failures")
+                seen = "failed lacks a part of an array that has to run again"
+                return Problem(seen, "failures", f"{job}, which is {states[job]}")
         if got != wanted:
-            return Problem(f"failed is {got}, expected the order of sacct: {wanted}", "order")
+            return Problem(f"failed is {got}, in another order than sacct's", "order", str(wanted))
     return problem
 
 

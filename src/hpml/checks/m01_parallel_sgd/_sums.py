@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from hpml.checks.compare import difference
+from hpml.checks.compare import Difference, difference
 
 LARGEST = 1000  # of a value: sums of a few are exact in float32, and in float16 rounded off
 FEW = 64  # elements that are enough to tell what a sum is made of
@@ -62,9 +62,9 @@ def first_wrong_run(got: torch.Tensor, right: torch.Tensor) -> tuple[int, int]:
 
 def wrong_sum(
     got: Any, tensors: Sequence[torch.Tensor], right: torch.Tensor
-) -> tuple[str, list[float] | None] | None:
-    """How `got` differs from `right`, the sum of the ranks' `tensors`: the end of a sentence that
-    names it, and the multiples of the first wrong run of elements. None where it does not.
+) -> tuple[Difference, list[float] | None] | None:
+    """How `got` differs from `right`, the sum of the ranks' `tensors`, and the multiples of the
+    first wrong run of elements. None where it does not.
     """
     found = difference(got, right)
     if found is None:
@@ -75,4 +75,4 @@ def wrong_sum(
     pieces = [tensor.flatten()[first:last] for tensor in tensors]
     made = multiples(got.flatten()[first:last], pieces)
     where = f"{found}: elements {first} to {last - 1} of {right.numel()} are not the sum"
-    return (f"{where}, but {made_of(made)}" if made else where), made
+    return Difference(f"{where}, but {made_of(made)}" if made else where), made

@@ -170,11 +170,12 @@ def wrong_cost(
             rows = zip(cases, said, right, strict=True)
             counts = [(n, p, s[factor], r[factor]) for (n, p, *_), s, r in rows if p > 1]
             return Problem(
-                f"{of}: {told[factor]:.6g} {words}, expected {expected[factor]:.6g}",
+                f"{of}: {told[factor]:.6g} {words}",
                 misconception(name, factor, counts),
+                f"{expected[factor]:.6g}",
             )
         if not same(told[0], expected[0]):
-            return Problem(f"{of}: {told[0]:.6g} s, expected {expected[0]:.6g} s", "sum")
+            return Problem(f"{of}: {told[0]:.6g} s", "sum", f"{expected[0]:.6g} s")
     return None
 
 

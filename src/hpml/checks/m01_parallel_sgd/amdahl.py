@@ -125,8 +125,8 @@ def holds(name: str) -> Callable[[Run], Problem | None]:
                 return Problem(message, "types")
         for (value, ranks), said, right in zip(calls, got, run.expected[name], strict=True):
             if not close(said, right):
-                message = f"{name}({value:.4g}, {ranks}) is {said:.6g}, expected {right:.6g}"
-                return Problem(message, misconception(name, calls, got))
+                message = f"{name}({value:.4g}, {ranks}) is {said:.6g}"
+                return Problem(message, misconception(name, calls, got), f"{right:.6g}")
         return None
 
     return judge

@@ -55,9 +55,9 @@ def stalled(run: Run) -> Problem | None:
     strict = held == 1 and all(count == may - 1 for count in made.values())
     return Problem(
         f"while rank {straggler.rank} was held in its gradient {held}, rank {slowest} computed "
-        f"{made[slowest]} in all and then waited; with a staleness of {of['staleness']} it may "
-        f"compute {may}",
+        f"{made[slowest]} in all and then waited",
         "strict" if strict else "barrier",
+        f"up to {may} with a staleness of {of['staleness']}",
     )
 
 
@@ -98,7 +98,7 @@ def applied_once(run: Run) -> Problem | None:
         if not (found := difference(final, right, TOLERANCE)):
             continue
         if not like_weights(final, start):
-            return Problem(f"what serve returns {found}", "types")
+            return Problem(f"what serve returns {found}", "types", found.expected)
         shares = ((final - start)[MODEL:] / LEARNING_RATE / STEPS).tolist()
         worker, share = next(
             ((w, s) for w, s in enumerate(shares, 1) if abs(s - 1) > 1e-6), (0, 1.0)
@@ -137,13 +137,14 @@ def keeps_the_bound(run: Run) -> Problem | None:
                 mine = counts[rank.rank - 1]
                 if mine < least:
                     message = f"{seen} was computed on weights with {mine:.0f} of its own in them"
-                    return Problem(f"{message}; {least} at least must be", "stale")
+                    return Problem(message, "stale", f"at least {least}")
                 for worker, count in enumerate(counts, 1):
                     if count < least:
                         return Problem(
                             f"{seen} was begun with {count:.0f} of rank {worker}'s gradients in "
-                            f"the weights; with a staleness of {bound} it has to wait for {least}",
+                            "the weights",
                             "bound",
+                            f"at least {least} with a staleness of {bound}",
                         )
     return None
 
@@ -154,7 +155,8 @@ def converges(run: Run) -> Problem | None:
     for stage, evidence in run.stages.items() if run.world_size > 1 else ():
         start, final = run.inputs[stage][0]["weights"], evidence.values[0]["final"]
         if not like_weights(final, start):
-            return Problem(f"what serve returns {difference(final, start)}", "types")
+            found = difference(final, start)
+            return Problem(f"what serve returns {found}", "types", found.expected)
         before, after = (
             (weights[:MODEL] - run.expected[stage]).square().sum().item()
             for weights in (start, final)

@@ -165,8 +165,8 @@ def scaled_by(rule: str) -> Callable[[Run], Problem | None]:
                 ),
                 "start",
             )
-            got = f"{said['scaled']:.6g}, expected {right['scaled']:.6g}"
-            return Problem(f"with {of}, the scaled rate is {got}", hint)
+            message = f"with {of}, the scaled rate is {said['scaled']:.6g}"
+            return Problem(message, hint, f"{right['scaled']:.6g}")
         return None
 
     return judge
@@ -188,9 +188,9 @@ def at_steps(which: Callable[[int, Setting], bool]) -> Callable[[Run], Problem |
                 if problem := unusable(f"rate_at({step}, ...) with {of}", got):
                     return problem
                 if not close(got, expected):
-                    message = f"with {of}, the rate at step {step} is {got:.6g}, "
+                    message = f"with {of}, the rate at step {step} is {got:.6g}"
                     hint = misconception([row[:2] for row in rows])
-                    return Problem(f"{message}expected {expected:.6g}", hint)
+                    return Problem(message, hint, f"{expected:.6g}")
         return None
 
     return judge

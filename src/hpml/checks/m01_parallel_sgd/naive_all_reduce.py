@@ -62,9 +62,10 @@ def everybody_has_the_sum(run: Run) -> Problem | None:
         for rank, value in enumerate(run.values):
             got = value["sums"][name]
             if found := wrong_sum(got, tensors, right):
-                told, made = found
+                differs, made = found
                 hint = misconception(run, name, rank, got, made)
-                return Problem(f"{name}, rank {rank}: what came back {told}", hint)
+                seen = f"{name}, rank {rank}: what came back {differs}"
+                return Problem(seen, hint, differs.expected)
     return None
 
 
@@ -89,7 +90,8 @@ def input_is_left_alone(run: Run) -> Problem | None:
         for rank, value in enumerate(run.values):
             before = few_of(name, run.inputs[rank][name])
             if found := difference(value["left"][name], before):
-                return Problem(f"{name}, rank {rank}: the tensor that went in {found}", "input")
+                seen = f"{name}, rank {rank}: the tensor that went in {found}"
+                return Problem(seen, "input", found.expected)
             if value["shared"][name]:
                 return Problem(
                     f"{name}, rank {rank}: what came back is the tensor that went in", "input"
@@ -123,9 +125,9 @@ def rank_0_has_the_traffic(run: Run) -> Problem | CannotJudge | None:
         if sent != share * each:
             hint = "everybody" if rank.rank and sent > each else "traffic"
             return Problem(
-                f"rank {rank.rank} sends {sent / each:.3g} times the bytes of its tensors; "
-                f"through rank 0 it is {share} times",
+                f"rank {rank.rank} sends {sent / each:.3g} times the bytes of its tensors",
                 hint,
+                f"{share} times, through rank 0",
             )
         if rank.traffic is not None and rank.traffic.sent_bytes < share * each / 2:
             sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"

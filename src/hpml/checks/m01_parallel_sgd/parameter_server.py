@@ -105,7 +105,7 @@ def gradients_of_the_servers_weights(run: Run) -> Problem | None:
             )
             mine = not difference(value["seen"][step], own)
             hint = "own_weights" if mine else "stale" if stale else "protocol"
-            return Problem(f"{seen}: what it was computed on {found}", hint)
+            return Problem(f"{seen}: what it was computed on {found}", hint, found.expected)
     return None
 
 
@@ -115,7 +115,7 @@ def equals_synchronous_sgd(run: Run) -> Problem | None:
         message = f"after {STEPS} steps, what serve returns {found} from synchronous SGD's weights"
         alike = isinstance(final, torch.Tensor) and final.shape == right.shape
         if not alike or final.dtype != right.dtype:
-            return Problem(f"what serve returns {found}", "types")
+            return Problem(f"what serve returns {found}", "types", found.expected)
         for hint, wrong in run.expected["mistakes"].items():
             if any(not difference(final, each[-1], TOLERANCE) for each in wrong):
                 return Problem(message, hint)
@@ -125,7 +125,8 @@ def equals_synchronous_sgd(run: Run) -> Problem | None:
     # As many steps of something else may end there; the way tells.
     for step, weights in enumerate(run.values[0]["seen"]):
         if found := difference(weights, run.expected["weights"][step][::SAMPLED], TOLERANCE):
-            return Problem(f"before step {step + 1}, the server's weights {found}", "start")
+            seen = f"before step {step + 1}, the server's weights {found}"
+            return Problem(seen, "start", found.expected)
     return None
 
 

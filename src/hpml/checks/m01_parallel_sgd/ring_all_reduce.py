@@ -3,6 +3,7 @@
 `ring_all_reduce(tensor) -> None`, in place.
 """
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -109,7 +110,8 @@ def sum_is_everywhere(run: Run) -> Problem | None:
     for rank, value in enumerate(stage.values):
         for got in value["long"]:
             if found := wrong_sum(got, rows, right):
-                return Problem(f"a tensor of {LONG} elements, rank {rank}: it {found[0]}", "order")
+                seen = f"a tensor of {LONG} elements, rank {rank}: it {found[0]}"
+                return Problem(seen, "order", found[0].expected)
     return None
 
 
@@ -119,7 +121,7 @@ def lengths_do_not_matter(run: Run) -> Problem | None:
     after = run.stages["odd"].values
     problem = wrong_sums(run, run.inputs["odd"], after, run.expected["odd"])
     if problem and not sum_is_everywhere(run):
-        return Problem(problem.message, "tail")
+        return replace(problem, hint="tail")
     return problem
 
 
@@ -130,7 +132,8 @@ def wrong_sums(run: Run, given: Any, after: Any, expected: dict[str, Any]) -> Pr
             got = tensors_after[name]
             if found := wrong_sum(got, tensors, right):
                 hint = misconception(run, got, tensors[rank], found[1])
-                return Problem(f"{name}, rank {rank}: the tensor {found[0]}", hint)
+                seen = f"{name}, rank {rank}: the tensor {found[0]}"
+                return Problem(seen, hint, found[0].expected)
     return None
 
 

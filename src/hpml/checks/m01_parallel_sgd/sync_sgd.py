@@ -132,12 +132,14 @@ def starts_alike(run: Run) -> Problem | None:
     for rank, value in enumerate(run.values):
         if found := difference(value["start"], root):
             if not isinstance(value["start"], torch.Tensor):
-                return Problem(f"what start returns on rank {rank} {found}", "types")
+                return Problem(
+                    f"what start returns on rank {rank} {found}", "types", found.expected
+                )
             seen = f"rank {rank} does not start from rank 0's weights: what start returns {found}"
             if not difference(value["start"], run.inputs[rank]["own"]):
                 return Problem(f"{seen}, and is its own", "no_sync")
             averaged = not difference(value["start"], mean, TOLERANCE)
-            return Problem(seen, "start_mean" if averaged else "no_sync")
+            return Problem(seen, "start_mean" if averaged else "no_sync", found.expected)
     return None
 
 
@@ -172,7 +174,7 @@ def follows_the_big_batch(run: Run, kind: str) -> Problem | None:
                 hint = "nan"
             else:
                 hint = misconception(expected["mistakes"], got) if step == 0 else "start"
-            return Problem(message, hint)
+            return Problem(message, hint, found.expected)
     return None
 
 

@@ -5,6 +5,7 @@ what Horovod calls a compressor, and `average(tensor, name) -> tensor`.
 """
 
 import itertools
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -175,7 +176,7 @@ def halves_the_wire(run: Run) -> Problem | CannotJudge | None:
     chatter = CHATTER * evidence.seconds / CYCLE
     problem = over_bytes(evidence, [bound + chatter] * run.world_size, "wire")
     if isinstance(problem, Problem) and (found := travels_in_half(run)):
-        return Problem(problem.message, found.hint)
+        return replace(problem, hint=found.hint)
     return problem
 
 
@@ -202,16 +203,15 @@ def wrong_means(run: Run, names: tuple[str, ...]) -> Problem | None:
             hint = "sum"
         else:
             hint = "mean"
-        return Problem(message, hint)
+        return Problem(message, hint, found.expected)
     return None
 
 
 def whole_numbers_are_left_alone(run: Run) -> Problem | None:
     for rank, value in enumerate(run.stages["averages"].values):
         if found := difference(value["counts"], run.inputs["averages"][rank]["counts"]):
-            return Problem(
-                f"an int64 tensor, compressed and decompressed on rank {rank}, {found}", "integers"
-            )
+            seen = f"an int64 tensor, compressed and decompressed on rank {rank}, {found}"
+            return Problem(seen, "integers", found.expected)
     return None
 
 
@@ -222,12 +222,12 @@ def trains_as_well(run: Run) -> Problem | None:
                 f"after {STEPS} steps, rank {rank} does not have the weights of training without "
                 f"compression: {found}",
                 "parity",
+                found.expected,
             )
         loss, right = value["losses"][-1], run.expected["losses"][rank]
         if not abs(loss - right) <= PARITY * max(1.0, right):
-            return Problem(
-                f"rank {rank}'s last loss is {loss:.4f}, without compression {right:.4f}", "parity"
-            )
+            seen = f"rank {rank}'s last loss is {loss:.4f}"
+            return Problem(seen, "parity", f"{right:.4f}, as without compression")
     return None
 
 

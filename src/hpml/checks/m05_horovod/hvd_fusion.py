@@ -5,6 +5,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -64,10 +65,11 @@ def wrong_collectives(case: Planted, got: Any) -> Problem | None:
         return None
     if any(name not in case.tensors for group in got for name in group):
         return Problem(f"{case.name}: among the collectives' names are some of no tensor", "names")
-    seen = f"{case.name}: {len(got)} collectives, expected {len(wanted)}"
+    seen = f"{case.name}: {len(got)} collectives with {sum(map(len, got))} tensors in them"
+    right = f"{len(wanted)} with {sum(map(len, wanted))}"
     more = sum(map(len, got)) - sum(map(len, wanted))
     if more > 0:
-        return Problem(f"{seen}, and {more} tensors too many in them", "negotiation")
+        return Problem(seen, "negotiation", right)
     if more < 0:
         left = {
             "libraries": [],
@@ -75,16 +77,16 @@ def wrong_collectives(case: Planted, got: Any) -> Problem | None:
             "alone": [group for group in wanted if len(group) > 1],
         }
         hint = next((hint for hint in left if left[hint] == got), "again")
-        return Problem(f"{seen}, and {-more} tensors too few in them", hint)
+        return Problem(seen, hint, right)
     if len(got) > len(wanted):
-        return Problem(seen, "fused")
+        return Problem(seen, "fused", right)
     if len(got) < len(wanted):
-        return Problem(seen, "together")
+        return Problem(seen, "together", right)
     number = next(number for number in range(len(got)) if got[number] != wanted[number])
     return Problem(
-        f"{case.name}: collective {number + 1} has {_few(got[number])}, "
-        f"expected {_few(wanted[number])}",
+        f"{case.name}: collective {number + 1} has {_few(got[number])}",
         "order" if sorted(got) == sorted(wanted) else "together",
+        _few(wanted[number]),
     )
 
 
@@ -100,8 +102,9 @@ def wrong_seconds(case: Planted, key: str, got: Any) -> Problem | None:
     if math.isclose(got, wanted, rel_tol=1e-6, abs_tol=TOLERANCE):
         return None
     return Problem(
-        f"{case.name}: {key} is {got:.6g} s, expected {wanted:.6g} s",
+        f"{case.name}: {key} is {got:.6g} s",
         hint_for_seconds(case, key, got),
+        f"{wanted:.6g} s",
     )
 
 
@@ -194,11 +197,11 @@ def judge_cut_off(run: Run) -> Problem | None:
                 return problem
         if problem := wrong_collectives(case, value["collectives"]):
             whole = judge_collectives(run) is None
-            return Problem(problem.message, "unfinished" if whole else problem.hint)
+            return replace(problem, hint="unfinished") if whole else problem
         for key in _PHASES:
             if problem := wrong_seconds(case, key, value[key]):
                 whole = judge_seconds(run, key) is None
-                return Problem(problem.message, "unfinished" if whole else problem.hint)
+                return replace(problem, hint="unfinished") if whole else problem
     return None
 
 

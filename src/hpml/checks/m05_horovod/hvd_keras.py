@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from hpml.checks.compare import described, state_difference
+from hpml.checks.compare import Difference, described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.shares import wrong_amount
 from hpml.checks.m05_horovod._keras_script import (
@@ -31,10 +31,10 @@ METRIC_TOLERANCE = 1e-4  # and so it does with metrics
 NAMES = ("inner kernel", "inner bias", "outer kernel", "outer bias")
 
 
-def differs(got: Any, weights: Weights) -> str | None:
+def differs(got: Any, weights: Weights) -> Difference | None:
     named = dict(zip(NAMES, weights, strict=True))
     if not isinstance(got, list) or len(got) != len(NAMES):
-        return f"the weights are {described(got)}"
+        return Difference(f"the weights are {described(got)}", f"a list of {len(NAMES)}")
     tensors = (torch.from_numpy(weight) for weight in got)
     return state_difference(dict(zip(NAMES, tensors, strict=True)), named, TOLERANCE)
 
@@ -57,9 +57,9 @@ def shares_samples(run: Run) -> Problem | None:
     for rank, value in enumerate(run.values):
         if len(value["seen"]) != steps * EPOCHS:
             return Problem(
-                f"rank {rank} took {len(value['seen'])} steps; with batches of {BATCH} on each "
-                f"rank, there are {steps * EPOCHS}",
+                f"rank {rank} took {len(value['seen'])} steps",
                 "batch",
+                f"{steps * EPOCHS}, with batches of {BATCH} on each rank",
             )
     for step in range(steps * EPOCHS):
         first = step % steps * BATCH * run.world_size
@@ -82,6 +82,7 @@ def alike_after_the_first_step(run: Run) -> Problem | None:
             return Problem(
                 f"after the first step, rank {rank} does not have rank 0's weights: {found}",
                 why_not_alike(run),
+                found.expected,
             )
     return None
 
@@ -104,9 +105,9 @@ def rate_warms_up(run: Run) -> Problem | None:
             if math.isclose(rate, wanted, rel_tol=1e-5):
                 continue
             return Problem(
-                f"in step {step + 1} of {len(rates)}, rank {rank}'s learning rate is {rate:.5g}, "
-                f"expected {wanted:.5g}",
+                f"in step {step + 1} of {len(rates)}, rank {rank}'s learning rate is {rate:.5g}",
                 why_rate(rates, run.world_size),
+                f"{wanted:.5g}",
             )
     return None
 
@@ -136,6 +137,7 @@ def goes_where_the_serial_script_goes(run: Run) -> Problem | None:
                 f"after step {step}, rank {rank}'s weights are not those of one process with the "
                 f"larger batch: {found}",
                 why_weights(run, step, rank, got),
+                found.expected,
             )
     return None
 
@@ -181,9 +183,9 @@ def metrics_are_everybodys(run: Run) -> Problem | None:
                 if all(abs(a - b) <= METRIC_TOLERANCE for a, b in zip(got, own, strict=True)):
                     hint = "own_metrics"
                 return Problem(
-                    f"rank {rank}'s {name} of epoch {epoch} is {ours:.4f}; the mean over all ranks "
-                    f"is {theirs:.4f}",
+                    f"rank {rank}'s {name} of epoch {epoch} is {ours:.4f}",
                     hint,
+                    f"{theirs:.4f}, the mean over all ranks",
                 )
     return None
 

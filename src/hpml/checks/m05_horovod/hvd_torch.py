@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from hpml.checks.compare import described, state_difference
+from hpml.checks.compare import Difference, described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.shares import wrong_amount
 from hpml.checks.m05_horovod._torch_script import (
@@ -27,7 +27,7 @@ from hpml.ranks.evidence import Evidence
 TOLERANCE = 1e-9  # only the order of additions may differ
 
 
-def differs(got: Any, expected: dict[str, torch.Tensor]) -> str | None:
+def differs(got: Any, expected: dict[str, torch.Tensor]) -> Difference | None:
     return state_difference(got, expected, TOLERANCE)
 
 
@@ -71,6 +71,7 @@ def starts_alike(run: Run) -> Problem | None:
             return Problem(
                 f"in its first step, rank {rank} does not have rank 0's weights: {found}",
                 "no_broadcast",
+                found.expected,
             )
     return None
 
@@ -89,21 +90,22 @@ def goes_elsewhere(run: Run, stage: str) -> Problem | None:
         for rank, value in enumerate(evidence.values):
             if len(value["states"]) != len(wanted):
                 return Problem(
-                    f"rank {rank} called the model {len(value['states']) - 1} times; with batches "
-                    f"of {BATCH} on each rank, {len(wanted) - 1} steps were to be taken",
+                    f"rank {rank} called the model {len(value['states']) - 1} times",
                     "batch",
+                    f"{len(wanted) - 1}, once in each step with batches of {BATCH} on each rank",
                 )
             if found := differs(value["states"][step], wanted[step]):
                 return why_elsewhere(run, stage, rank, step, found)
     return None
 
 
-def why_elsewhere(run: Run, stage: str, rank: int, step: int, found: str) -> Problem:
+def why_elsewhere(run: Run, stage: str, rank: int, step: int, found: Difference) -> Problem:
     expected, got = run.expected[stage], run.stages[stage].values[rank]["states"][step]
     if step == 0:
         what = "rank 0's weights" if stage == "begin" else "the weights of rank 0's checkpoint"
         hint = "no_broadcast" if rank else "load" if stage == "carry on" else "weights"
-        return Problem(f"in its first step, rank {rank} does not have {what}: {found}", hint)
+        seen = f"in its first step, rank {rank} does not have {what}: {found}"
+        return Problem(seen, hint, found.expected)
     seen = f"after step {step}, rank {rank}'s weights are"
     if step == 1:
         words = {
@@ -118,7 +120,7 @@ def why_elsewhere(run: Run, stage: str, rank: int, step: int, found: str) -> Pro
                 return Problem(f"{seen} {words[mistake]}", mistake)
         if not differs(got, expected["alone"][rank]):
             return Problem(f"{seen} those of its own batch alone", "not_wrapped")
-    return Problem(f"{seen} not those of the serial script: {found}", "weights")
+    return Problem(f"{seen} not those of the serial script: {found}", "weights", found.expected)
 
 
 def goes_where_the_serial_script_goes(run: Run) -> Problem | None:
@@ -142,9 +144,11 @@ def one_writer(run: Run) -> Problem | None:
     if problem := goes_where_the_serial_script_goes(run):
         return problem
     if found := differs(saved["model"], first["states"][-1]):
-        return Problem(f"the weights in the file are not the last ones: {found}", "file")
+        seen = f"the weights in the file are not the last ones: {found}"
+        return Problem(seen, "file", found.expected)
     if found := differs(saved["momenta"], first["momenta"]):
-        return Problem(f"the momenta in the file are not the last ones: {found}", "file")
+        seen = f"the momenta in the file are not the last ones: {found}"
+        return Problem(seen, "file", found.expected)
     return None
 
 

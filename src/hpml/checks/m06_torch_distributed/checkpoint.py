@@ -243,28 +243,27 @@ def takes_what_is_left(run: Run) -> Problem | None:
     if resumed == batches[steps:]:
         return None
     epoch, done = divmod(steps * BATCH, LENGTH)
-    stopped = (
-        f"stopped on {run.world_size} ranks after {done} samples of epoch {epoch}, "
-        f"resumed on {run.stages['resume'].world_size}"
-    )
+    stopped = f"stopped on {run.world_size} ranks, resumed on {run.stages['resume'].world_size}"
+    after = f"after {done} samples of epoch {epoch}"
     if not resumed:
-        return Problem(f"{stopped}: no samples were taken at all", "position")
+        return Problem(f"{stopped}: no samples were taken at all", "position", f"those {after}")
     place = place_of(resumed[0], list(itertools.chain(*run.expected["batches"])))
     if place is None:
         return Problem(
             f"{stopped}: the ranks' first samples are not together the next {BATCH} of any "
             "epoch's order",
             "order",
+            f"those {after}",
         )
     seen = f"{stopped}: went on after {place[1]} samples of epoch {place[0]}"
     if place == (epoch, done):
-        return Problem(f"{seen}, as it should, but a later batch is wrong", "order")
+        return Problem(f"{seen}, as it should, and a later batch is wrong", "order")
     hints = {
         (epoch, 0): "position",
         (epoch, done - BATCH): "twice",
         (epoch + 1, 0): "local",  # it took the position for the epoch's end
     }
-    return Problem(seen, hints.get(place, "local" if place[0] == epoch else "epoch"))
+    return Problem(seen, hints.get(place, "local" if place[0] == epoch else "epoch"), after)
 
 
 def place_of(batch: list[int], order: list[int]) -> tuple[int, int] | None:
@@ -288,6 +287,7 @@ def as_never_stopped(run: Run) -> Problem | None:
             return Problem(
                 f"after load, rank {rank} does not have the weights that were saved: {found}",
                 "weights",
+                found.expected,
             )
     if problem := takes_what_is_left(run):
         return problem
@@ -297,6 +297,7 @@ def as_never_stopped(run: Run) -> Problem | None:
                 "resumed with the right weights and the right samples, "
                 f"rank {rank} ends elsewhere than a run that never stopped: {found}",
                 "optimizer",
+                found.expected,
             )
     return None
 
@@ -325,7 +326,8 @@ def old_one_is_left(run: Run) -> Problem | None:
             f"killed while writing, and the next load fails: {after['failed']}", "in_place"
         )
     if found := state_difference(after["loaded"], saved(run)):
-        return Problem(f"what is left after the kill is not what was saved before: {found}", "torn")
+        seen = f"what is left after the kill is not what was saved before: {found}"
+        return Problem(seen, "torn", found.expected)
     return None
 
 

@@ -152,9 +152,8 @@ def start_differs(run: Run, names: Sequence[str], what: str, hint: str) -> Probl
     for rank, value in enumerate(run.stages["one model"].values):
         got = {name: tensor for name, tensor in value["start"].items() if name in expected}
         if found := state_difference(got, expected):
-            return Problem(
-                f"after construction, rank {rank} does not have rank 0's {what}: {found}", hint
-            )
+            seen = f"after construction, rank {rank} does not have rank 0's {what}: {found}"
+            return Problem(seen, hint, found.expected)
     return None
 
 
@@ -199,6 +198,7 @@ def parity(run: Run, stage: str, hint: str) -> Problem | None:
                 f"after step {step + 1}, rank {rank}'s weights are not those of one process on the "
                 f"whole batch: {found}",
                 hint,
+                found.expected,
             )
     return None
 

@@ -166,6 +166,7 @@ def ends_elsewhere(run: Run, stage: str) -> Problem | None:
         return Problem(
             f"under {stage}, rank {rank}'s weights are not those of the serial script: {found}",
             "weights",
+            found.expected,
         )
     return None
 
@@ -196,9 +197,9 @@ def returns_global_losses(run: Run) -> Problem | None:
                 )
             if not abs(loss - right) <= TOLERANCE * max(1.0, right):
                 return Problem(
-                    f"rank {rank}'s loss of epoch {epoch} is {loss:.4f}; the mean over all "
-                    f"{LENGTH} samples is {right:.4f}",
+                    f"rank {rank}'s loss of epoch {epoch} is {loss:.4f}",
                     hint_for_losses(run),
+                    f"{right:.4f}, the mean over all {LENGTH} samples",
                 )
     return None
 
@@ -216,15 +217,16 @@ def prints_once(run: Run) -> Problem | None:
             return Problem(f"rank {rank} printed losses too", "everyone_prints")
     if [epoch for epoch, _ in printed[0]] != [str(epoch) for epoch in range(EPOCHS)]:
         return Problem(
-            f"rank 0 printed {len(printed[0])} lines like 'epoch 0: loss 2.3026'; there are "
-            f"{EPOCHS} epochs",
+            f"rank 0 printed {len(printed[0])} lines like 'epoch 0: loss 2.3026'",
             "prints",
+            f"{EPOCHS}, one for each epoch",
         )
     for (epoch, text), loss in zip(printed[0], run.expected["losses"], strict=True):
         if text != f"{loss:.4f}" and not close(text, loss):
             return Problem(
-                f"rank 0 printed {text} for epoch {epoch}; the mean over all samples is {loss:.4f}",
+                f"rank 0 printed {text} for epoch {epoch}",
                 hint_for_losses(run),
+                f"{loss:.4f}, the mean over all samples",
             )
     return None
 

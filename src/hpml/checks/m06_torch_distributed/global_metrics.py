@@ -154,9 +154,9 @@ def compare(run: Run, sets: tuple[int, ...]) -> Problem | None:
             if not close(key, said[key], expected[key]):
                 hint = misconception(rank, expected, key, said[key])
                 return Problem(
-                    f"{expected['name']}, rank {rank}: {key} is {said[key]:.9g}, "
-                    f"expected {expected[key]:.9g}",
+                    f"{expected['name']}, rank {rank}: {key} is {said[key]:.9g}",
                     hint,
+                    f"{expected[key]:.9g}",
                 )
     return None
 
@@ -168,9 +168,9 @@ def judge_agreed(run: Run) -> Problem | None:
             return problem
         if said["samples"] != expected["samples"]:  # to agree on nothing is not enough
             return Problem(
-                f"{expected['name']}: rank {rank} counts {said['samples']} samples, there are "
-                f"{expected['samples']}",
+                f"{expected['name']}: rank {rank} counts {said['samples']} samples",
                 "own",
+                f"{expected['samples']}",
             )
         zero = first.setdefault(expected["name"], said)
         for key in KEYS:

@@ -123,8 +123,8 @@ def differing(
     for key in keys:
         expected = case.port if key == "master_port" else getattr(case, key)
         if got[key] != expected:
-            message = f"{case.name}: rank {case.rank} has {key} {got[key]!r}, expected {expected!r}"
-            return Problem(message, hint)
+            message = f"{case.name}: rank {case.rank} has {key} {got[key]!r}"
+            return Problem(message, hint, repr(expected))
     return None
 
 
@@ -185,8 +185,9 @@ def judge_master(run: Run) -> Problem | None:
             nodes = case.environment["SLURM_STEP_NODELIST"]
             return Problem(
                 f"{case.name}, nodes {nodes}: rank {case.rank} looks for the master on "
-                f"{got['master_address']!r}, expected {case.master_address!r}",
+                f"{got['master_address']!r}",
                 master_hint(case, got["master_address"]),
+                repr(case.master_address),
             )
     return None
 
@@ -220,8 +221,9 @@ def judge_device(run: Run) -> Problem | None:
         if got["device"] != case.device:
             return Problem(
                 f"{case.name}: local rank {case.local_rank}, which sees {case.gpus} GPUs, "
-                f"takes {got['device']!r}, expected {case.device!r}",
+                f"takes {got['device']!r}",
                 "device",
+                repr(case.device),
             )
     return None
 

@@ -161,8 +161,8 @@ def judge_cover(run: Run) -> Problem | None:
             if missing:
                 return Problem(f"{of}: {missing} never come up", "tail")
             if twice > padding:
-                message = f"{of}: {twice} are repeated, where padding needs {padding}"
-                return Problem(message, "own_order" if ranks_differ(run) else "padding")
+                hint = "own_order" if ranks_differ(run) else "padding"
+                return Problem(f"{of}: {twice} are repeated", hint, f"{padding}, for padding")
             if counts and max(counts.values()) > -(-share * run.world_size // length):
                 value, count = counts.most_common(1)[0]
                 return Problem(f"{of}: index {value} comes up {count} times", "padding")
@@ -188,7 +188,7 @@ def judge_share(run: Run) -> Problem | None:
                 message = f"{of}: rank {rank} yields {took[rank]}, and len() is {said['len']}"
                 return Problem(message, "len")
         if took[0] != share:
-            return Problem(f"{of}: every rank takes {took[0]}, expected {share}", "tail")
+            return Problem(f"{of}: every rank takes {took[0]}", "tail", str(share))
     return None
 
 
