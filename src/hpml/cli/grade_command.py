@@ -1,7 +1,6 @@
 """./hpml grade: judge what a class handed in, and write the marks."""
 
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,11 @@ import typer
 from hpml.errors import DONE, FAILED, NOT_GRADABLE, UserError
 
 if TYPE_CHECKING:
+    from hpml.course.schedule import Course
+    from hpml.grading.grade import Options
     from hpml.grading.record import Record
+
+UNSAFE = "UNSAFE: answers run without a sandbox, with your rights. Every mark says so."
 
 
 def grade(
@@ -56,117 +59,45 @@ def grade(
     """
     from hpml.course import schedule
     from hpml.grading import batch, outputs
+    from hpml.grading.grade import Options
+    from hpml.grading.grade import grade as grade_all
 
+    course, waiting = schedule.load(), []
     if merge:
-        found, waiting = batch.merge(out)
-        code = _tell(found, schedule.load())
-        if waiting:
-            names = ", ".join(waiting[:5]) + (", …" if len(waiting) > 5 else "")
-            typer.echo(f"Not graded yet: {len(waiting)} ({names})")
-        outputs.write_all(found, schedule.load(), out)
-        typer.echo(f"Written: {out}")
-        return max(code, NOT_GRADABLE) if waiting else code
-    if not paths:
-        raise UserError("no PATH: name a notebook, a folder or a zip of submissions")
-    _refuse_unless_safe(unsafe)
-    numbers = _part(part)
-    with tempfile.TemporaryDirectory(prefix="hpml-grade-") as scratch:
+        records, waiting = batch.merge(out)
+    else:
+        if not paths:
+            raise UserError("no PATH: name a notebook, a folder or a zip of submissions")
+        jobs = jobs or os.cpu_count() or 1
+        options = Options(paths, only or (), seed, jobs, resume, _part(part), unsafe)
+        if unsafe:
+            typer.echo(UNSAFE, err=True)
         if as_json is not None:
-            return _one(paths, Path(scratch), as_json, only or (), seed, unsafe)
-        return _many(
-            paths,
-            Path(scratch),
-            out,
-            jobs or os.cpu_count() or 1,
-            only or (),
-            seed,
-            resume,
-            numbers,
-            unsafe,
-        )
-
-
-def _many(
-    paths: Sequence[Path],
-    scratch: Path,
-    out: Path,
-    jobs: int,
-    only: Sequence[str],
-    seed: int | None,
-    resume: bool,
-    part: tuple[int, int],
-    unsafe: bool,
-) -> int:
-    from hpml.course import schedule
-    from hpml.grading import batch, intake, outputs, sandbox
-    from hpml.grading.judging import Judge
-
-    course = schedule.load()
-    submissions = intake.collect(paths, scratch)
-    exercises, submitting = batch.exercises_of(submissions, course, only)
-    if submitting and unsafe:
-        exercises += submitting
-    elif submitting:
-        typer.echo(f"Left out: {', '.join(submitting)}: it runs on your SLURM what is handed in.")
-    judge = Judge(course, exercises, limits=sandbox.shared_by(jobs), unsafe=unsafe)
-    with _Progress() as progress:
-        found = batch.grade(
-            submissions, judge, out, progress, seed=seed, jobs=jobs, resume=resume, part=part
-        )
-    if part[1] > 1:
-        typer.echo(f"Part {part[0]} of {part[1]}: {len(found)} graded. Then: ./hpml grade --merge")
-        return DONE
-    code = _tell(found, course)
-    outputs.write_all(found, course, out)
+            return _one(options, course, as_json)
+        with _Progress() as progress:
+            records = grade_all(options, course, out, progress)
+        if options.part != (1, 1):
+            typer.echo(f"Part {part}: {len(records)} graded. Then: ./hpml grade --merge")
+            return DONE
+    _show(records, course, waiting)
+    outputs.write_all(records, course, out)
     typer.echo(f"Written: {out} (marks.csv, index.html, feedback/, records/, …)")
-    return code
+    return max(_code(records), NOT_GRADABLE if waiting else DONE)
 
 
-def _one(
-    paths: Sequence[Path],
-    scratch: Path,
-    to: Path,
-    only: Sequence[str],
-    seed: int | None,
-    unsafe: bool,
-) -> int:
+def _one(options: "Options", course: "Course", to: Path) -> int:
     import json
-    import secrets
 
-    from hpml.course import schedule
-    from hpml.grading import batch, intake
-    from hpml.grading.judging import Judge
+    from hpml.grading.grade import grade_one
     from hpml.grading.record import write_whole
-    from hpml.grading.workers import WorkerDied, judged
 
-    course = schedule.load()
-    submissions = intake.collect(paths, scratch)
-    if len(submissions) != 1:
-        raise UserError(f"--json: {len(submissions)} submissions there: give one")
-    exercises, submitting = batch.exercises_of(submissions, course, only)
-    drawn = secrets.randbelow(2**31) if seed is None else seed
-    judge = Judge(course, exercises + (submitting if unsafe else ()), drawn, unsafe=unsafe)
-    ((_, record),) = judged(submissions, judge, jobs=1)
-    if isinstance(record, WorkerDied):
-        raise UserError(f"could not be graded: {record}")
+    record = grade_one(options, course)
     text = json.dumps(record.as_json(), indent=1)
     if str(to) == "-":
         print(text)
     else:
         write_whole(to, text.encode())
     return _code([record])
-
-
-def _refuse_unless_safe(unsafe: bool) -> None:
-    from hpml.grading import sandbox
-
-    why = sandbox.missing()
-    if why and not unsafe:
-        raise UserError(f"grading needs a sandbox: {why} (--unsafe grades without, and says so)")
-    if unsafe:
-        typer.echo(
-            "UNSAFE: answers run without a sandbox, with your rights. Every mark says so.", err=True
-        )
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -176,7 +107,8 @@ def _part(text: str) -> tuple[int, int]:
     raise UserError(f"--part {text}: give K/N, for example 2/8, with K from 1 to N")
 
 
-def _tell(records: "Sequence[Record]", course) -> int:
+def _show(records: "Sequence[Record]", course: "Course", waiting: "Sequence[str]") -> None:
+    """Print the tables, and who is `waiting` to be graded."""
     from rich.console import Console
 
     from hpml.grading import marks
@@ -186,7 +118,9 @@ def _tell(records: "Sequence[Record]", course) -> int:
         console.print(table)
         console.print()
     console.print(marks.summary(records), markup=False)
-    return _code(records)
+    if waiting:
+        names = ", ".join(waiting[:5]) + (", …" if len(waiting) > 5 else "")
+        typer.echo(f"Not graded yet: {len(waiting)} ({names})")
 
 
 def _code(records: "Sequence[Record]") -> int:
@@ -197,7 +131,7 @@ def _code(records: "Sequence[Record]") -> int:
 
 
 class _Progress:
-    """A line per run that says how many are done, how fast, and how long the rest takes."""
+    """A line per run with how many are done, how fast, and how long the rest takes."""
 
     def __enter__(self) -> "_Progress":
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -209,13 +143,16 @@ class _Progress:
             TextColumn("{task.fields[rate]}"),
             TextColumn("{task.fields[last]}"),
         )
-        self._bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
 
+    def left_out(self, exercises: "Sequence[str]") -> None:
+        typer.echo(f"Left out: {', '.join(exercises)}: it runs on your SLURM what is handed in.")
+
     def started(self, total: int, kept: int) -> None:
+        self._bar.start()
         if kept:
             self._bar.console.print(f"{kept} of {total} were graded before and are kept.")
         self._task = self._bar.add_task("", total=total - kept, rate="", last="")

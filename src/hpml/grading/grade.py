@@ -1,0 +1,101 @@
+"""Grading from paths to records: find submissions, plan, judge each in a sandbox of its own.
+
+    paths ──► intake ──► Submission ──► batch ──► Record
+
+What is made of records is in `hpml.grading.outputs`.
+"""
+
+import secrets
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from hpml.course.schedule import Course
+from hpml.errors import UserError
+from hpml.grading import batch, intake, sandbox
+from hpml.grading.judging import Judge
+from hpml.grading.record import Record
+from hpml.grading.submission import Submission
+from hpml.grading.workers import WorkerDied, judged
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to grade, and how.
+
+    `only` are exercise ids and modules; all exercises of every module that somebody answered where
+    it is empty. `seed` is that of all inputs, drawn where there is none. `part` (k, n) is every
+    n-th submission from the k-th. `unsafe` is without a sandbox, with this user's rights.
+    """
+
+    paths: Sequence[Path]  # notebooks, folders of them, zips of platforms
+    only: Sequence[str] = ()
+    seed: int | None = None
+    jobs: int = 1  # submissions at a time
+    resume: bool = False  # keep what is graded in the folder
+    part: tuple[int, int] = (1, 1)
+    unsafe: bool = False
+
+
+class Listener(batch.Listener, Protocol):
+    """Hears how grading goes, from its beginning."""
+
+    def left_out(self, exercises: Sequence[str]) -> None:
+        """These are not graded: they hand what an answer returns to the SLURM here."""
+
+
+def grade(options: Options, course: Course, out: Path, listener: Listener) -> list[Record]:
+    """Grade into the folder `out`, see `hpml.grading.batch`; the records, by person.
+
+    Raises UserError where there is nothing to grade, no sandbox, or no folder that can be used.
+    """
+    _need_a_sandbox(options)
+    with tempfile.TemporaryDirectory(prefix="hpml-grade-") as scratch:
+        submissions = intake.collect(options.paths, Path(scratch))
+        exercises, left_out = _exercises(submissions, options, course)
+        if left_out:
+            listener.left_out(left_out)
+        limits = sandbox.shared_by(options.jobs)
+        judge = Judge(course, exercises, limits=limits, unsafe=options.unsafe)
+        return batch.grade(
+            submissions,
+            judge,
+            out,
+            listener,
+            seed=options.seed,
+            jobs=options.jobs,
+            resume=options.resume,
+            part=options.part,
+        )
+
+
+def grade_one(options: Options, course: Course) -> Record:
+    """The record of the one submission that is there. Raises UserError where there are more."""
+    _need_a_sandbox(options)
+    with tempfile.TemporaryDirectory(prefix="hpml-grade-") as scratch:
+        submissions = intake.collect(options.paths, Path(scratch))
+        if len(submissions) != 1:
+            raise UserError(f"--json: {len(submissions)} submissions there: give one")
+        exercises, _ = _exercises(submissions, options, course)
+        seed = secrets.randbelow(2**31) if options.seed is None else options.seed
+        judge = Judge(course, exercises, seed, unsafe=options.unsafe)
+        ((_, record),) = judged(submissions, judge, jobs=1)
+    if isinstance(record, WorkerDied):
+        raise UserError(f"could not be graded: {record}")
+    return record
+
+
+def _need_a_sandbox(options: Options) -> None:
+    why = "" if options.unsafe else sandbox.missing()
+    if why:
+        raise UserError(f"grading needs a sandbox: {why} (--unsafe grades without, and says so)")
+
+
+def _exercises(
+    submissions: Sequence[Submission], options: Options, course: Course
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The exercises to grade, and those to leave out."""
+    exercises, submitting = batch.exercises_of(submissions, course, options.only)
+    return (exercises + submitting, ()) if options.unsafe else (exercises, submitting)
