@@ -26,6 +26,8 @@ HOSTILE = (
     "{{ 7 * 7 }}{% raw %}[bold red]",
     'a,b;"c"\r\nd\te',
 )
+# What a judge expected, in every claim that failed: it must not come out of a record anywhere.
+EXPECTED = "4711 pieces"
 hostile_text = strategies.lists(
     strategies.sampled_from(HOSTILE) | strategies.text(strategies.characters(), max_size=20),
     max_size=3,
@@ -51,6 +53,7 @@ def _result(exercise: str, module: str, points: int, status: str, **fields: obje
             "" if held == points else "pieces",
             None if held == points else 2,
             judged,
+            EXPECTED,
         ),
     )
     made = {
@@ -98,7 +101,7 @@ def full_of() -> Callable[[str], Record]:
     def made(text: str) -> Record:
         claims = (
             ClaimResult("the name is ours", True, 8),
-            ClaimResult("so is this", False, 2, text, text, "hint", 2),
+            ClaimResult("so is this", False, 2, text, text, "hint", 2, expected=EXPECTED),
         )
         ours = _record(status={"ddp": "missing", "global_metrics": "not gradable"})
         first, second, *others = ours.results

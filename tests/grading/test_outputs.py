@@ -8,18 +8,25 @@ import pytest
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.grading import gradebook, outputs
+from hpml.grading import record as records
 from hpml.grading.record import Record
+
+from .conftest import EXPECTED
 
 
 def files(out: Path) -> set[str]:
     return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
 
 
-def test_everything_is_written(
+def test_everything_is_written_but_what_was_expected(
     record: Callable[..., Record], course: Course, tmp_path: Path
 ) -> None:
     out = tmp_path / "graded"
-    class_ = [record("ada"), record("bob", {"ddp": "not gradable"}), record("index")]
+    class_ = [
+        record("ada", {"ddp": "failed"}),
+        record("bob", {"ddp": "not gradable", "shard_sampler": "failed"}),
+        record("index"),
+    ]
     written = outputs.write_all(class_, course, out)
     expected = {
         "marks.csv",
@@ -35,6 +42,12 @@ def test_everything_is_written(
     }
     assert files(out) == expected
     assert {str(path.relative_to(out)) for path in written} == expected
+    (out / "records").mkdir()
+    for each in class_:
+        records.write(each, out / "records")
+    texts = {name: (out / name).read_bytes() for name in files(out)}
+    assert any(b"it came as 3 pieces" in text for text in texts.values())
+    assert [name for name, text in texts.items() if EXPECTED.encode() in text] == []
 
 
 def test_what_cannot_be_written_is_named_and_costs_nothing_else(

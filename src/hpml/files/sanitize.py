@@ -1,7 +1,8 @@
-"""Text that a submission wrote, made fit to be quoted.
+"""Text that somebody else wrote, made safe to show: the one place where that is done.
 
 It cannot redraw a terminal, reorder a line (Boucher and Anderson, Trojan Source, 2021), or hold a
-character that XML or CSV cannot; what it means to the reader stays.
+character that XML or CSV cannot; what it means to the reader stays. What is made safe twice is the
+same as what is made safe once.
 """
 
 BREAKS = "\n\t"
@@ -15,17 +16,23 @@ def plain(text: str, keep: str = BREAKS) -> str:
     ends a line on any system becomes a newline first.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    if lines.translate(dict.fromkeys(map(ord, keep))).isprintable():
+        return lines
     return "".join(c if c.isprintable() or c in keep else BAD for c in lines)
 
 
 def one_line(text: str, limit: int = 200) -> str:
     """`text` in one line of at most `limit` characters."""
-    words = plain(" ".join(text[: 4 * limit].split()), keep="")
-    return words if len(words) <= limit else f"{words[: limit - 1].rstrip()}…"
+    return short(plain(" ".join(text[: 4 * limit].split()), keep=""), limit)
+
+
+def short(line: str, limit: int = 200) -> str:
+    """The first `limit` characters of a line, the last of them "…" where there are more."""
+    return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 
 
 def cut(text: str, limit: int) -> str:
-    """The first `limit` characters of `text`, and a line that says how many are left out."""
+    """The first `limit` characters of `text`, and a line with how many are left out."""
     if len(text) <= limit:
         return text
     return f"{text[:limit].rstrip()}\n… {len(text) - limit} more characters are left out here"

@@ -1,7 +1,7 @@
 """Pages made of records: feedback for a person, and the class for its instructor.
 
-Each is one file that opens from a disk and loads nothing. Nothing in it can run: every text passes
-`plain` and is escaped, pictures are images in `data:` addresses, and the page's own policy
+Each is one file that opens from a disk and loads nothing. Nothing in it can run: every text is
+escaped, pictures are images in `data:` addresses, and the page's own policy
 (Content-Security-Policy) forbids scripts even where all that should have failed. Expected values
 are not in a record, and so not here.
 """
@@ -10,7 +10,6 @@ import base64
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any
 from urllib.parse import quote
 
 import jinja2
@@ -22,7 +21,7 @@ from pygments.lexers import PythonLexer
 from hpml.checks import render
 from hpml.checks.verdict import ClaimResult
 from hpml.course.schedule import Course
-from hpml.files.sanitize import cut, plain
+from hpml.files.sanitize import cut
 from hpml.grading import marks
 from hpml.grading.record import Picture, Record, Result, missed
 
@@ -79,7 +78,6 @@ def _environment() -> jinja2.Environment:
         loader=jinja2.ChoiceLoader(loaders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -104,16 +102,9 @@ def _style(package: str, name: str) -> str:
     return (resources.files(package) / "templates" / name).read_text(encoding="utf-8")
 
 
-def _shown(value: Any) -> Any:
-    """Whatever an expression of a template brings, on its way into the page, before escaping."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return plain(value)
-    return value
-
-
 def _code(source: str) -> Markup:
     """An answer with its lines numbered as messages number them, the `%%answer` line being 1."""
-    text = plain(cut(source, LONGEST)).rstrip("\n")
+    text = cut(source, LONGEST).rstrip("\n")
     first, newline, rest = text.partition("\n")
     if first.startswith("%%"):
         shown = Markup('<span class="magic">{}</span>').format(first) + newline
@@ -128,7 +119,7 @@ def _code(source: str) -> Markup:
 
 
 def _image(picture: Picture) -> str:
-    encoded = base64.b64encode(picture.svg.encode("utf-8", "replace")).decode()
+    encoded = base64.b64encode(picture.svg.encode()).decode()
     return f"data:image/svg+xml;base64,{encoded}"
 
 

@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from hpml.files.sanitize import cut, one_line, plain
+from hpml.files.sanitize import cut, short
 from hpml.grading.marks import UNSAFE
 from hpml.grading.record import Record, Result, write_whole
 
@@ -26,8 +26,8 @@ def results(record: Record, visibility: Visibility = "visible") -> dict[str, Any
         raise ValueError(f"{record.person} has no mark yet: something could not be graded")
     remarks = [
         f"{UNSAFE}." if record.unsafe else "",
-        f"Nothing could be read: {one_line(record.refused)}" if record.refused else "",
-        *(one_line(note) for note in record.notes),
+        f"Nothing could be read: {record.refused}" if record.refused else "",
+        *record.notes,
     ]
     tests = [
         test
@@ -59,7 +59,7 @@ def write(record: Record, folder: Path, visibility: Visibility = "visible") -> P
         none.unlink(missing_ok=True)
         return marks
     faults = [result for result in record.results if result.status == "not gradable"]
-    lines = [f"{result.exercise}: {one_line(result.headline)}\n" for result in faults]
+    lines = [f"{result.exercise}: {short(result.headline)}\n" for result in faults]
     write_whole(none, "".join(lines).encode())
     marks.unlink(missing_ok=True)  # of an earlier run
     return none
@@ -98,10 +98,10 @@ def _test(
 ) -> dict[str, Any]:
     return {
         "number": number,
-        "name": one_line(name),
+        "name": short(name),
         "score": float(earned),
         "max_score": float(points),
         "status": "passed" if earned == points else "failed",
-        "output": plain(cut(output, LONGEST)),
+        "output": cut(output, LONGEST),
         "tags": [f"module {result.module}", result.exercise],
     }

@@ -16,9 +16,10 @@ from hpml import answer as learners
 from hpml.answer import Answer, cells
 from hpml.checks.registry import ids, modules
 from hpml.errors import UserError
+from hpml.files.sanitize import one_line
 from hpml.grading import folder
 from hpml.grading.input_file import ARCHIVE, Found, is_wanted, suffix
-from hpml.grading.naming import Owner, owner, printable, safe_names
+from hpml.grading.naming import Owner, owner, safe_names
 from hpml.grading.submission import Submission
 
 LONGEST_ANSWER = 100_000  # characters; the course's longest is 4,000
@@ -41,7 +42,7 @@ class _File:
     @property
     def name(self) -> str:
         """Its path, as its owner knows it."""
-        return printable("/".join(self.parts[1:] or self.parts))
+        return one_line("/".join(self.parts[1:] or self.parts))
 
 
 @dataclass
@@ -70,7 +71,7 @@ def collect(paths: Sequence[Path], scratch: Path) -> list[Submission]:
     if seen and not seen & set(ids()):
         raise UserError(
             f"{', '.join(map(str, paths[:3]))}: another course's notebooks? They answer "
-            f"{', '.join(printable(name, 40) for name in sorted(seen)[:5])}; "
+            f"{', '.join(one_line(name, 40) for name in sorted(seen)[:5])}; "
             f"the exercises here are {', '.join(ids())}"
         )
     return sorted(submissions, key=lambda each: (each.person.casefold(), each.person))
@@ -90,7 +91,7 @@ def _handed_in(path: Path, scratch: Path, *, alone: bool) -> list[tuple[Owner, _
     else:
         fault = next((each.fault for each in files if not each.parts), "")
     if fault and alone:
-        raise UserError(f"{printable(str(path), 400)}: {fault}")
+        raise UserError(f"{one_line(str(path), 400)}: {fault}")
     if fault:
         return [(owner(place.name, place.stem), _File((place.name,), place, fault=fault))]
     files = _relative_to_class(files, place)
@@ -116,9 +117,9 @@ def _found(place: Path, path: Path, scratch: Path) -> Iterator[Found]:
 
 def _read(found: Found, at: Path) -> _File:
     """The answers in a file, and notes on it; its bytes are not kept."""
-    where = Path(printable(str(at.joinpath(*found.parts)), 400))
+    where = Path(one_line(str(at.joinpath(*found.parts)), 400))
     if found.data is None:
-        return _File(found.parts, where, fault=printable(found.fault))
+        return _File(found.parts, where, fault=one_line(found.fault))
     notebook = suffix(found.parts[-1]) == ".ipynb"
     if b"%%answer" not in found.data and not notebook:  # a script of some other use
         return _File(found.parts, where, readable=True)
@@ -132,12 +133,12 @@ def _read(found: Found, at: Path) -> _File:
                 continue
             if len(source) > LONGEST_ANSWER:
                 long = f"longer than {LONGEST_ANSWER} characters and does not count"
-                notes.append(f"{printable(where.name)}, cell {number}: the answer is {long}")
+                notes.append(f"{one_line(where.name)}, cell {number}: the answer is {long}")
                 continue
             try:
                 answer = learners.of_cell(where, number, source, script)
             except UserError as error:
-                notes.append(printable(str(error)))
+                notes.append(one_line(str(error)))
                 continue
             if answer and not _is_text(source):
                 notes.append(
@@ -146,7 +147,7 @@ def _read(found: Found, at: Path) -> _File:
             elif answer:
                 answers.append(answer)
     except cells.Unreadable as error:
-        return _File(found.parts, where, fault=printable(str(error)))
+        return _File(found.parts, where, fault=one_line(str(error)))
     return _File(found.parts, where, tuple(answers), tuple(notes), readable=True)
 
 
@@ -237,7 +238,7 @@ def _submission(name: str, person: _Person) -> Submission:
         answers=answers,
         notes=tuple(notes),
         refused=refused,
-        name=person.owner.name or (printable(person.owner.key) if name != person.owner.key else ""),
+        name=person.owner.name or (one_line(person.owner.key) if name != person.owner.key else ""),
         email=person.owner.email,
     )
 
@@ -257,7 +258,7 @@ def _only_one(
         return given[0][0]
     places = ", ".join(dict.fromkeys(f"{read.name} {_place(answer)}" for answer, read in given))
     notes.append(
-        f"%%answer {exercise} is there {len(given)} times, and not alike: {printable(places)}; "
+        f"%%answer {exercise} is there {len(given)} times, and not alike: {one_line(places)}; "
         "none of them counts"
     )
     return None
@@ -270,4 +271,4 @@ def _place(answer: Answer) -> str:
 def _unknown(exercise: str, known: Sequence[str]) -> str:
     near = difflib.get_close_matches(exercise[:80], known, n=1)
     meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-    return f"no exercise has the id {printable(exercise, 40)!r}: {meant}"
+    return f"no exercise has the id {one_line(exercise, 40)!r}: {meant}"

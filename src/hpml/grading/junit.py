@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from hpml.checks.verdict import ClaimResult
-from hpml.files.sanitize import cut, one_line, plain
+from hpml.files.sanitize import cut, short
 from hpml.grading.record import Record, Result
 
 LONGEST = 4000  # characters of one text
@@ -29,7 +29,7 @@ def as_xml(records: Iterable[Record]) -> bytes:
 
 
 def _suite(root: Element, record: Record) -> None:
-    suite = SubElement(root, "testsuite", name=one_line(record.person))
+    suite = SubElement(root, "testsuite", name=short(record.person))
     properties = SubElement(suite, "properties")
     for name, value in (
         ("name", record.name),
@@ -42,7 +42,7 @@ def _suite(root: Element, record: Record) -> None:
         *(("note", note) for note in record.notes),
     ):
         if value:
-            SubElement(properties, "property", name=name, value=one_line(value))
+            SubElement(properties, "property", name=name, value=short(value))
     if record.refused:
         case = SubElement(suite, "testcase", classname="submission", name="can be read")
         _outcome(case, "failure", "refused", record.refused, "")
@@ -54,14 +54,14 @@ def _suite(root: Element, record: Record) -> None:
     suite.set("skipped", "0")
     suite.set("time", f"{record.seconds:.3f}")
     if record.graded_at:
-        suite.set("timestamp", one_line(record.graded_at))
+        suite.set("timestamp", short(record.graded_at))
 
 
 def _cases(suite: Element, result: Result) -> None:
     """A case per claim, and one for the whole answer where no claim shows the fault."""
     for claim in result.claims:
         case = SubElement(
-            suite, "testcase", classname=one_line(result.exercise), name=one_line(claim.name)
+            suite, "testcase", classname=short(result.exercise), name=short(claim.name)
         )
         kind = _kind(result, claim)
         if kind is not None:
@@ -70,7 +70,7 @@ def _cases(suite: Element, result: Result) -> None:
     unexplained = result.status == "not gradable" and all(claim.judged for claim in result.claims)
     if unexplained or not result.claims:
         case = SubElement(
-            suite, "testcase", classname=one_line(result.exercise), name="the answer as a whole"
+            suite, "testcase", classname=short(result.exercise), name="the answer as a whole"
         )
         if result.status != "passed":
             tag = "error" if result.status == "not gradable" else "failure"
@@ -87,5 +87,5 @@ def _kind(result: Result, claim: ClaimResult) -> tuple[str, str] | None:
 
 
 def _outcome(case: Element, tag: str, kind: str, message: str, text: str) -> None:
-    outcome = SubElement(case, tag, type=kind, message=one_line(message, 1000))
-    outcome.text = plain(cut(text.strip(), LONGEST)) or None
+    outcome = SubElement(case, tag, type=kind, message=short(message, 1000))
+    outcome.text = cut(text.strip(), LONGEST) or None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpml.course.schedule import Course
-from hpml.files.sanitize import one_line
+from hpml.files.sanitize import short
 from hpml.grading.record import Record, Result, missed
 
 if TYPE_CHECKING:
@@ -89,18 +89,17 @@ def note(record: Record) -> str:
     parts = [
         UNSAFE if record.unsafe else "",
         f"not gradable: {', '.join(ungraded)}" if ungraded else "",
-        f"refused: {one_line(record.refused)}" if record.refused else "",
+        f"refused: {short(record.refused)}" if record.refused else "",
         f"missing: {', '.join(missing)}" if missing and not record.refused else "",
-        *(one_line(each) for each in record.notes),
+        *(short(each) for each in record.notes),
     ]
     return "; ".join(part for part in parts if part)
 
 
 def defused(text: str) -> str:
-    """`text` in one line that no spreadsheet takes for a formula (OWASP, CSV Injection)."""
-    harmless = one_line(text, 1000)
-    # The blanks that `one_line` drops would not have hidden the sign from a spreadsheet either.
-    return f"'{harmless}" if harmless.startswith(("=", "+", "-", "@")) else harmless
+    """A record's `text` as no spreadsheet takes it for a formula (OWASP, CSV Injection)."""
+    cell = short(text, 1000)
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell
 
 
 def counts(records: Iterable[Record], course: Course) -> list[ExerciseCount]:
@@ -194,7 +193,7 @@ def _text(words: object, style: str = "") -> "RenderableType":
     """Words as they are: what looks like rich's markup in them is not taken for it."""
     from rich.text import Text
 
-    return Text(one_line(str(words)), style=style)
+    return Text(short(str(words)), style=style)
 
 
 def _troubles(records: Sequence[Record]) -> "RenderableType | None":

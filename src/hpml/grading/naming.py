@@ -9,6 +9,8 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hpml.files.sanitize import one_line
+
 LONGEST = 80  # characters of a person's name as a file's
 _BYTES = 200  # of the same: file systems allow 255, and an ending comes after it
 
@@ -48,14 +50,14 @@ def owner(entry: str, stem: str) -> Owner:
     """
     if found := _MOODLE.fullmatch(entry):
         name = found["name"].strip()
-        return Owner(f"{name}_{found['id']}" if found["id"] else name, name=printable(name))
+        return Owner(f"{name}_{found['id']}" if found["id"] else name, name=one_line(name))
     if found := _CANVAS.fullmatch(entry):
         if found["anonymous"]:
             return Owner(found["anonymous"], late=bool(found["late_anonymous"]))
         name = found["name"]
-        return Owner(f"{name}_{found['id']}", name=printable(name), late=bool(found["late"]))
+        return Owner(f"{name}_{found['id']}", name=one_line(name), late=bool(found["late"]))
     email = stem if _EMAIL.fullmatch(stem) else ""
-    return Owner(stem, email=printable(email))
+    return Owner(stem, email=one_line(email))
 
 
 def safe_names(keys: Iterable[str]) -> dict[str, str]:
@@ -82,16 +84,3 @@ def _fitting(key: str, ending: str) -> str:
     while len(name.encode()) > _BYTES:
         name = name[:-1]
     return name.rstrip(".") + ending
-
-
-def printable(text: str, longest: int = 160) -> str:
-    """Text from a submission for a message: one line, nothing invisible, UTF-8, not long.
-
-    Control and format characters (those that turn the direction of writing, for one) and lone
-    surrogates become "�".
-    """
-    cut = text if len(text) <= longest else text[: longest - 1] + "…"
-    return "".join(
-        "�" if unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") else letter
-        for letter in cut
-    )

@@ -2,11 +2,16 @@
 
 A record is plain data. On disk it is JSON, in the form that `record.schema.json` describes; what is
 read back is held to that schema, since a folder of records may come from other nodes.
+
+Every text in a record is safe to show (`hpml.files.sanitize`), because it is made so when the
+record is made, and nowhere later: who writes a page or a table has its own format to escape for,
+and nothing else. And no record has what was expected of an answer: the inputs of a grading are the
+same for a whole class, and what is made of a record is handed back.
 """
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -14,12 +19,36 @@ from typing import Any, Literal
 from hpml.checks.verdict import Cause, ClaimResult
 from hpml.errors import UserError
 from hpml.files import atomic
+from hpml.files.sanitize import one_line, plain
 
 FORMAT = "hpml-record-2"
 EARLIER = ("hpml-record-1",)
 SCHEMA = Path(__file__).with_name("record.schema.json")
 
 Status = Literal["passed", "failed", "missing", "not gradable"]
+
+LONG_TEXTS = ("answer", "printed", "svg", "message", "hint")  # of several lines; all else has one
+LONGEST_LINE = 2000  # characters
+
+
+def _safe(entry: Any) -> dict[str, Any]:
+    """The texts of a dataclass, safe to show, by field."""
+
+    def line(text: str) -> str:
+        return one_line(text, LONGEST_LINE)
+
+    safe: dict[str, Any] = {}
+    for name, value in ((each.name, getattr(entry, each.name)) for each in fields(entry)):
+        if isinstance(value, str):
+            safe[name] = plain(value) if name in LONG_TEXTS else line(value)
+        elif isinstance(value, tuple) and all(isinstance(text, str) for text in value):
+            safe[name] = tuple(map(line, value))
+    return safe
+
+
+def _make_safe(entry: Any) -> None:
+    for name, value in _safe(entry).items():
+        object.__setattr__(entry, name, value)
 
 
 @dataclass(frozen=True)
@@ -29,14 +58,16 @@ class Picture:
     title: str
     svg: str
 
+    def __post_init__(self) -> None:
+        _make_safe(self)
+
 
 @dataclass(frozen=True)
 class Result:
     """One exercise of one person. "missing": no answer was there, or only the stub; 0 points.
 
-    "not gradable" is our fault, whatever `earned` says: such a mark is not to be published. Its
-    claims are without what was expected, whatever they had: the inputs of a grading are the same
-    for a whole class, and what is made of a record is handed back.
+    "not gradable" is our fault, whatever `earned` says: such a mark is not to be published. The
+    claims are those of a verdict, less what was expected.
     """
 
     exercise: str
@@ -48,7 +79,7 @@ class Result:
     headline: str  # one sentence
     seed: int  # `--seed` with it repeats the verdict
     claims: tuple[ClaimResult, ...] = ()
-    answer: str = ""  # the source, as handed in
+    answer: str = ""  # the source
     where: str = ""  # "ring.ipynb, cell 4"
     printed: str = ""  # what rank 0 printed at the largest world size, cut
     pictures: tuple[Picture, ...] = ()
@@ -57,7 +88,8 @@ class Result:
     cause: Cause = "claims"  # what the verdict rests on
 
     def __post_init__(self) -> None:
-        claims = tuple(replace(claim, expected="") for claim in self.claims)
+        _make_safe(self)
+        claims = tuple(replace(claim, **_safe(claim) | {"expected": ""}) for claim in self.claims)
         object.__setattr__(self, "claims", claims)
 
 
@@ -79,6 +111,9 @@ class Record:
     seconds: float = 0.0
     format: str = field(default=FORMAT)
 
+    def __post_init__(self) -> None:
+        _make_safe(self)
+
     @property
     def points(self) -> int:
         return sum(result.points for result in self.results)
@@ -97,7 +132,7 @@ class Record:
         record = {**asdict(self), "points": self.points, "earned": self.earned}
         for result in record["results"]:
             for claim in result["claims"]:
-                del claim["expected"]  # which is empty, see Result
+                del claim["expected"]  # which is empty
         return json.loads(json.dumps(record))  # tuples are lists there
 
 
@@ -131,6 +166,8 @@ def from_json(data: Any, where: str) -> Record:
         )
         for result in data["results"]
     )
+    if data["person"] != one_line(data["person"]):
+        raise UserError(f"{where}: not a record of a graded submission: person: not a safe name")
     kept = {key: value for key, value in data.items() if key not in ("points", "earned")}
     for key in ("layers", "files", "notes"):
         kept[key] = tuple(kept[key])
@@ -141,7 +178,7 @@ def write(record: Record, folder: Path) -> Path:
     """Write the record to FOLDER/PERSON.json, whole or not at all."""
     path = folder / f"{record.person}.json"
     text = json.dumps(record.as_json(), indent=1, ensure_ascii=False)
-    write_whole(path, text.encode("utf-8", "backslashreplace"))  # a lone surrogate as JSON has it
+    write_whole(path, text.encode())
     return path
 
 
