@@ -146,7 +146,8 @@ class _Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+        if self._bar.live.is_started:  # to stop it prints a line
+            self._bar.stop()
 
     def left_out(self, exercises: "Sequence[str]") -> None:
         typer.echo(f"Left out: {', '.join(exercises)}: it runs on your SLURM what is handed in.")
