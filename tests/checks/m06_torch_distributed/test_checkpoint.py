@@ -152,3 +152,10 @@ def test_a_resume_that_ends_badly_leaves_the_other_claims(good):
     assert SAMPLES(run).hint == SAME(run).hint == "hang"
     assert ONE_WRITER(run) is None
     assert KILLED(run) is None
+
+
+def test_a_batch_that_begins_an_epoch_is_placed_there_even_where_a_window_before_is_alike():
+    order = [*range(LENGTH), *reversed(range(LENGTH))]
+    order[LENGTH - 1] = order[LENGTH + BATCH - 1]  # the sample before it is also its last
+    begins = sorted(order[LENGTH : LENGTH + BATCH])
+    assert place_of(begins, order) == (1, 0)

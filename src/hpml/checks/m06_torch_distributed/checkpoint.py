@@ -268,7 +268,8 @@ def takes_what_is_left(run: Run) -> Problem | None:
 
 def place_of(batch: list[int], order: list[int]) -> tuple[int, int] | None:
     """The epoch, and the samples of it before this sorted batch, in the `order` of all epochs."""
-    for start in range(len(order) - BATCH + 1):
+    # Whole batches first: a window one sample early holds the same ones now and then
+    for start in sorted(range(len(order) - BATCH + 1), key=lambda start: start % BATCH != 0):
         if sorted(order[start : start + BATCH]) == batch:
             return divmod(start, LENGTH)
     return None
