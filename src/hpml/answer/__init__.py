@@ -18,7 +18,7 @@ LARGEST = 20_000_000  # bytes; a notebook beyond it is not one that a learner wr
 
 
 def exercise_of(source: str) -> str | None:
-    """The exercise id on a cell's first line; None where that is no `%%answer ID` line."""
+    """The exercise id on a cell's first line; None where it is no `%%answer ID` line."""
     match = MAGIC.fullmatch(source.partition("\n")[0].rstrip())
     return match["id"] if match and not match["rest"] else None
 
@@ -46,7 +46,7 @@ class Answer:
         return f"{self.file.name}, {place}"
 
     def syntax_error(self) -> str:
-        """What keeps Python from reading the answer, with its line; empty if nothing does.
+        """The answer's syntax error, with its line; empty if there is none.
 
         The line is the file's in a .py, and the cell's in a notebook, as the learner sees it.
         """
@@ -65,7 +65,7 @@ class Answer:
 
     @property
     def is_stub(self) -> bool:
-        """Whether the line that an answer is to replace still stands there."""
+        """Whether the placeholder line of the stub is still there."""
         return re.search(r"^\s*raise NotImplementedError\(\)\s*$", self.source, re.M) is not None
 
 
@@ -130,8 +130,8 @@ def of_cell(
 ) -> Answer | None:
     """The answer in a code cell; None where no line of it starts with `%%answer`.
 
-    `number` counts the file's cells from 1. Of a script, `script` goes on over its numbered lines,
-    from cell to cell. UserError where the magic is not as it must be.
+    `number` counts the file's cells from 1. `script` iterates over a script's numbered
+    lines, the same iterator for all cells. UserError for a malformed magic.
     """
     lines = source.splitlines()
     while lines and not lines[0].strip():

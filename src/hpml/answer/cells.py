@@ -1,7 +1,7 @@
 """The code cells of a notebook or percent script that anybody may have written.
 
-Only JSON's plain values are looked at; metadata and outputs are not, so that no tag and no stored
-result has an effect. Nothing is executed.
+Reads plain JSON values only. Metadata and outputs are ignored, so that no tag and no stored result
+has an effect. Nothing is executed.
 """
 
 import json
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 CELLS = 20_000
-# As jupytext has them: a marker has a space, and with it options, or nothing after it.
+# jupytext's rule: after the marker come a space and options, or nothing.
 _MARKER = re.compile(r"\s*#\s*%%(?:%*\s(?P<options>.*)|\s*)")
 _NO_CODE = re.compile(r"\[(?:markdown|md|raw)\]")
 
 
 class Unreadable(Exception):
-    """What keeps a file from being read as cells: a sentence without its subject."""
+    """A file cannot be read as cells. The message is a sentence without its subject."""
 
 
 def of_notebook(data: bytes) -> Iterator[tuple[int, str]]:
@@ -38,8 +38,8 @@ def of_notebook(data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def of_script(data: bytes) -> Iterator[tuple[int, str]]:
-    """The same of a percent script, with commented magics as they stand in a notebook."""
-    # Only here: ranks import this package, and have no use for jupytext.
+    """The same for a percent script, with commented magics as in a notebook."""
+    # Imported here: ranks import this package and do not need jupytext.
     from jupytext.magics import uncomment_magic
     from jupytext.stringparser import StringParser
 
@@ -76,7 +76,7 @@ def _source(number: int, cell: Any) -> str | None:
 
 def _json(data: bytes) -> Any:
     try:
-        # Long numbers can cost quadratic time to read, and only nbformat's is looked at.
+        # Parsing a long number can take quadratic time, and only nbformat's is needed.
         return json.loads(
             _text(data), parse_int=lambda digits: int(digits[:9]), parse_float=lambda digits: 0.0
         )
@@ -91,6 +91,6 @@ def _json(data: bytes) -> Any:
 
 def _text(data: bytes) -> str:
     try:
-        return data.decode("utf-8-sig")  # some editors on Windows begin a file with a mark
+        return data.decode("utf-8-sig")  # some Windows editors write a byte order mark
     except UnicodeDecodeError:
         raise Unreadable("is not UTF-8 text") from None

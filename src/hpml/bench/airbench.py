@@ -1,10 +1,10 @@
-"""Jordan's airbench94 on a processor: what the training script is measured against.
+"""Jordan's airbench94 on a processor: the baseline of the training script.
 
 The recipe of Keller Jordan, 94 % on CIFAR-10 in 3.29 seconds on a single GPU, 2024
 (arXiv:2404.00498; https://github.com/KellerJordan/cifar10-airbench, airbench94.py), written anew
 from the paper, with its figures: network, optimizer, schedule, look-ahead, augmentation, and
-test-time augmentation. What is a processor's are the layout (channels last), the precision
-(bfloat16 by autocast, where it has it), and that images are shifted as they are needed.
+test-time augmentation. Adapted to processors: the layout (channels last), the precision (bfloat16
+by autocast, where the hardware has it), and that images are shifted as they are needed.
 """
 
 import math
@@ -65,7 +65,7 @@ def make_network(images: Tensor) -> nn.Sequential:
 
 
 def share_of_lr(step: int, steps: int) -> float:
-    """Of the highest learning rate, at `step` of `steps`."""
+    """Share of the highest learning rate at `step` of `steps`."""
     peak = int(PEAK * steps)
     if step < peak:
         return START + (1 - START) * step / peak
@@ -115,7 +115,7 @@ class Airbench:
         return {name: value for name, value in state.items() if value.is_floating_point()}
 
     def train_epoch(self) -> None:
-        """The next epoch, or what there is of the last; its seconds are added to `seconds`."""
+        """Train one epoch, or what is left of the last; add its seconds to `seconds`."""
         started = time.perf_counter()
         self.network.train()
         self.network[0].bias.requires_grad_(self.epoch < WHITEN_BIAS_EPOCHS)
@@ -164,7 +164,7 @@ def _group(parameters: list[Tensor], lr: float, decay: float) -> dict[str, objec
 
 
 def accuracies(network: nn.Module, logits: Callable[[Tensor], Tensor], data: Data) -> list[float]:
-    """Of all test images, in [0, 1]: plain, and with test-time augmentation.
+    """Accuracies on all test images, in [0, 1]: plain, and with test-time augmentation.
 
     `logits` are `network`'s, of normalised images. With augmentation: half the mean over the image
     and its mirror image, half that over both shifted by one pixel, up left and down right.

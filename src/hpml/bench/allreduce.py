@@ -13,7 +13,7 @@ from hpml.network.link import Link, format_rate, parse_link
 from hpml.ranks import launch
 from hpml.trace.space_time import format_bytes
 
-# Bytes: repeats in a round, after one that is not counted
+# Bytes: repeats in a round, after one warm-up
 SIZES = {
     4: 20,
     1_000: 20,

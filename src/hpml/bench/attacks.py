@@ -1,17 +1,17 @@
 """What a grader must survive: every hostile submission there is, among honest ones, in one batch.
 
 An attack is a file in `tests/attacks/`: an answer (.py, the whole file is the cell), or a notebook
-(.ipynb). Its head says what it is, in a .py as comment lines behind the `# %%answer ID` line, in a
-notebook under "attack" in its metadata:
+(.ipynb). Its head describes it: in a .py the comment lines after the `# %%answer ID` line, in a
+notebook "attack" in its metadata:
 
     row          of the list of tricks that it belongs to
     tries        what it does
-    unprotected  what would become of a grader that does not defend itself
+    unprotected  what happens to a grader without protection
     expect       the points that it honestly earns: a number, or "full"
-    gap          why it still gets more than that, where it does; such are counted by themselves
+    gap          why it still gets more than that, where it does; counted separately
 
-The attacks are handed in like anybody's answers, each by a person of its own, and beside every few
-of them sits somebody honest. What counts is told by `Outcome`.
+Each attack is handed in by a person of its own, with an honest submission among every few of them.
+`Outcome` has the results.
 """
 
 import contextlib
@@ -44,13 +44,13 @@ from hpml.paths import CHECKOUT
 from hpml.ranks.server import become_subreaper
 
 ATTACKS = CHECKOUT / "tests" / "attacks"
-BESIDE = 16  # attacks to one honest submission
+BESIDE = 16  # attacks per honest submission
 BRIEFLY = 8.0  # seconds for a launch
 CANARY = "hpml-canary"  # attacks look for this name
 SEED = (
     1_804_289_383  # with it, the ranks that `26_right_now_and_then` needs to be in time come late
 )
-# Of one submission: enough for four ranks, and soon reached by who wants it all
+# Per submission: enough for four ranks, and low enough that attacks reach them soon
 LIMITS = sandbox.Limits(
     memory=1536 * sandbox.MIB, processes=200, processor=120, wall=120, disk=64 * sandbox.MIB
 )
@@ -72,7 +72,7 @@ class Attack:
 
     @property
     def is_right(self) -> bool:
-        """Whether it is to have full marks."""
+        """Whether it should get full marks."""
         return self.expect == find(self.exercise).points
 
     @property
@@ -83,13 +83,13 @@ class Attack:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a batch of attacks led to. All but `records` are meant to be empty."""
+    """The results of a batch of attacks. All but `records` should be empty."""
 
     records: dict[str, Record]  # by person: an attack's name, or somebody honest
     unearned: dict[str, int] = field(default_factory=dict)  # points, by attack
     gaps: dict[str, int] = field(default_factory=dict)  # as `unearned`, of attacks with a `gap`
     harmed: tuple[str, ...] = ()  # what was read, written, reached or left behind, in words
-    marked_down: tuple[str, ...] = ()  # people who are right and have less than full marks
+    marked_down: tuple[str, ...] = ()  # people with a right answer and less than full marks
 
 
 def read_all(folder: Path = ATTACKS) -> list[Attack]:
@@ -139,7 +139,7 @@ def bench(
     names: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> tuple[Table, bool]:
-    """All attacks, or those with these `names`, `jobs` at a time: the table, and if all is well."""
+    """All attacks or those in `names`, `jobs` at a time: the table, and whether all is well."""
     conditions = machine_conditions()
     attacks = [each for each in read_all(folder) if not names or each.name in names]
     began = time.monotonic()
@@ -180,7 +180,7 @@ def run(
     """Hand in the attacks, with honest neighbours, and grade them all in one batch."""
     course = schedule.load()
     exercises = tuple(dict.fromkeys(each.exercise for each in attacks))
-    become_subreaper()  # what outlives its sandbox comes to this process, and is seen
+    become_subreaper()  # a process that outlives its sandbox becomes our child
     with tempfile.TemporaryDirectory(prefix="hpml-attacks-") as name, _canaries() as canaries:
         handed_in, out = Path(name, "submitted"), Path(name, "out")
         handed_in.mkdir()
@@ -215,7 +215,7 @@ def examine_briefly(exercise: str, source: str, seed: int) -> Examined:
 
 
 def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) -> list[str]:
-    """One notebook for each attack, and here and there somebody honest's; the latter's names."""
+    """Write a notebook per attack, and honest ones in between; the honest people's names."""
     solved = {
         answer.exercise: answer.source
         for module in schedule.load().modules
@@ -238,7 +238,7 @@ def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) 
 
 
 def _said(records: Sequence[Record]) -> str:
-    """All that records say, but for the answers themselves."""
+    """All text of the records, without the answers themselves."""
     return json.dumps(
         [[result | {"answer": ""} for result in record.as_json()["results"]] for record in records]
     )
@@ -261,7 +261,7 @@ class _Canaries:
     reached: list[str] = field(default_factory=list)
 
     def harm(self, said: str) -> list[str]:
-        """What was done to them, in words; `said` is all that the records quote of the answers."""
+        """The harm done to them, in words; `said` is the text of the records."""
         found = [f"{what} was reached from a sandbox" for what in dict.fromkeys(self.reached)]
         if self.token in said or f"{CANARY}-read" in said:
             found.append("an answer has read what it must not see: its record has it")
@@ -293,7 +293,7 @@ def _canaries() -> Iterator[_Canaries]:
             listener = stack.enter_context(socket.socket(family))
             listener.bind(address)
             listener.listen()
-            stack.callback(listener.shutdown, socket.SHUT_RDWR)  # wakes who waits in `accept`
+            stack.callback(listener.shutdown, socket.SHUT_RDWR)  # wakes the thread in `accept`
             what = f"the listener at {listener.getsockname()!r}"
             threading.Thread(
                 target=_listen, args=(listener, what, canaries.reached), daemon=True
@@ -328,7 +328,7 @@ def _text(path: Path) -> str:
 
 
 def _runs(process: psutil.Process) -> bool:
-    """Whether it does, and is none that multiprocessing keeps for as long as this one runs."""
+    """Whether it runs, and is none of multiprocessing's own helper processes."""
     try:
         if process.ppid() == psutil.Process().pid:
             kept = ("resource_tracker", "multiprocessing.forkserver")

@@ -1,4 +1,4 @@
-"""How long a learner waits for a verdict, beside what the same ranks cost under torchrun.
+"""How long a learner waits for a verdict, compared with the same ranks under torchrun.
 
 One all_reduce on four ranks: as a script under torchrun, and as a launch from the warm server. Then
 the checks themselves, on the course's own solutions, once with four ranks and once whole, as a
@@ -44,7 +44,7 @@ def bench(
 ) -> Table:
     """Measure in `rounds` rounds, the checks of `exercises` (default: all that run on ranks).
 
-    `say` hears when each round is over. Raises UserError where something fails.
+    `say` is called after each round. Raises UserError where something fails.
     """
     conditions = machine_conditions()
     conditions["rounds"] = f"{rounds}, after one that is not counted"

@@ -1,6 +1,6 @@
 """Submissions per minute: the grader, beside `nbgrader autograde` on the same files.
 
-nbgrader's check cells do what a course would write without this one's rank engine (see
+nbgrader's check cells do what a course without this rank engine would write (see
 `hpml.bench.spawned`): new processes for every launch. They do less, too: no sandbox, no ledger, no
 injected waits. The grader is measured with one worker, with more, and as the two parts of
 a job array.
@@ -49,7 +49,7 @@ BY_NBGRADER = "nbgrader autograde"
 
 @dataclass
 class _Watch:
-    """Hears how a batch goes, and looks at the clock and at what the grader's processes hold."""
+    """Follows a batch: its times, and the memory of the grader's processes."""
 
     say: Callable[[str], None] = lambda line: None
     total: int = 0
@@ -69,7 +69,7 @@ class _Watch:
         self.done, self.took = done, elapsed
 
     def look(self) -> None:
-        """Take the grader's memory down: of this process and its workers, not of sandboxes."""
+        """Record the grader's memory: this process and its workers, without sandboxes."""
         if self.total:
             quarter = min(4 * self.done // self.total, 3)
             self.peaks[quarter] = max(self.peaks[quarter], _memory())
@@ -85,8 +85,7 @@ def bench(
     """Measure with so many right submissions (default: three for each core), and with a class.
 
     A submission answers all exercises of module 06, or `only` those. nbgrader grades the first
-    `by_nbgrader` of them, and nothing is compared with it where that is none. `say` hears what is
-    measured.
+    `by_nbgrader` of them, and is left out where that is 0. `say` is called with lines of progress.
 
     Raises UserError where there can be no sandbox, or a right answer gets less than full marks.
     """
@@ -129,7 +128,7 @@ def bench(
 def _hand_in(
     school: NbgraderCourse, course: Course, module: Module, exercises: Sequence[str], number: int
 ) -> None:
-    """An assignment whose checks start their own ranks, and right submissions of so many people."""
+    """An assignment whose checks start their own ranks, and `number` right submissions."""
     name = module.exercise_notebook.stem
     notebook = nbformat.read(course.root / module.solution, as_version=4)
     notebook.cells = [cell for cell in notebook.cells if _belongs(cell, exercises)]
@@ -202,7 +201,7 @@ def _as_array(
     scratch: Path,
     say: Callable[[str], None],
 ) -> Row:
-    """Two parts side by side, as two nodes would have one each, and merged."""
+    """Grade two parts side by side, as two nodes would, and merge them."""
     jobs = max(1, cores // 2)
     out = scratch / "array"
     grade = [sys.executable, "-m", "hpml", "grade", "--out", str(out)]
@@ -238,7 +237,7 @@ def _hold(records: Sequence[Record], points: int) -> None:
 def _class(
     size: int, course: Course, cores: int, scratch: Path, say: Callable[[str], None]
 ) -> tuple[list[Row], str]:
-    """Rows on a class, and what it is made of, in words."""
+    """Rows on a class, and its composition in words."""
     people = made_up.people(size, course, course.root / "tests")
     made_up.write(people, scratch / "class")
     submissions = intake.collect([scratch / "class"], scratch)
@@ -275,7 +274,7 @@ def _class(
 
 
 def verdicts(people: Sequence[made_up.Person], records: Sequence[Record]) -> dict[str, list[str]]:
-    """Of whom a grader made something else than it may, by what that was. Best all empty."""
+    """The people with a wrong verdict, by kind of error. All lists should be empty."""
     by_name = {record.person: record for record in records}
     return {
         "could not be graded": [p.name for p in people if not by_name[p.name].complete],
@@ -290,7 +289,7 @@ def _look(watch: _Watch, over: threading.Event) -> None:
 
 
 def _memory() -> int:
-    """Bytes that this process, its workers and what these are forked from hold, no sandbox's."""
+    """Bytes of this process, its workers and their fork servers, without sandboxes."""
     total = 0
     me = psutil.Process()
     for process in (me, *me.children(recursive=True)):

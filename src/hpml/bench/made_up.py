@@ -35,7 +35,7 @@ class Person:
 
 
 def people(number: int, course: Course, tests: Path) -> list[Person]:
-    """A class of so many, always the same. Each answers one exercise of the course.
+    """A class of `number` people, always the same. Each answers one exercise of the course.
 
     `tests` is the folder with `attacks/`. Exercises that hand a job to SLURM are left out, and so
     are attacks that may earn something.

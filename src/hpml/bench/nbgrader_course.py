@@ -21,7 +21,7 @@ COMMAND_TIMEOUT = 2 * CELL_TIMEOUT
 class NbgraderCourse:
     """Files where nbgrader looks for them, below `folder`, and its commands.
 
-    The folder is made. Of the user's own Jupyter settings none has an effect.
+    Creates the folder. The user's own Jupyter settings have no effect.
     """
 
     def __init__(self, folder: Path) -> None:

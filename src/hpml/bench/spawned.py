@@ -35,7 +35,7 @@ from hpml.ranks.evidence import Diagnosis, Evidence, RankEvidence
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-# nbgrader gives 0 points to a cell with anything on stderr, where spawn logs whom it ends.
+# nbgrader gives 0 points to a cell with anything on stderr, and spawn logs there whom it ends.
 logging.getLogger(mp.spawn.__module__).setLevel(logging.ERROR)
 
 STARTUP = 120.0  # seconds for ranks to import torch, besides the time that the check gives them
@@ -59,7 +59,7 @@ class _Rank(RankEvidence):
 
 
 def check(exercise: str) -> None:
-    """Judge the answer that this kernel has to `exercise`. Raises NotHeld where it fails."""
+    """Judge this kernel's answer to `exercise`. Raises NotHeld where it fails."""
     from hpml import notebook  # here, so that the ranks need not import IPython
 
     judge(find(exercise), notebook._answers[exercise])
@@ -129,7 +129,7 @@ def _left(folder: Path, rank: int, process: Any) -> RankEvidence:
         return _Rank(rank, "returned", value, stdout=printed)
     except FileNotFoundError:
         code = process.exitcode
-    if code in (-signal.SIGTERM, -signal.SIGKILL):  # by spawn, after another one failed; or by us
+    if code in (-signal.SIGTERM, -signal.SIGKILL):  # by spawn, after another rank failed; or by us
         return _Rank(rank, "ended")
     return _Rank(rank, "killed" if code < 0 else "raised" if code == 1 else "exited")
 

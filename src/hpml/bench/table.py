@@ -100,7 +100,7 @@ class Table:
 
 
 def machine_conditions() -> dict[str, str]:
-    """The machine and its software, and how busy it was with other work when asked."""
+    """The machine, its software, and its present load from other work."""
     import torch
 
     return {

@@ -1,7 +1,7 @@
 """How fast and how well the one training script trains on this machine.
 
 A full run, for time and test accuracy; and images/s of short runs at 1 rank × 1 thread, 1 × 2 and
-2 × 1, taken in turn in each round, so that what else goes on hits all three alike. Or the short
+2 × 1, taken in turn in each round, so that other load affects all three alike. Or the short
 runs on 2 ranks, with one back end and another.
 """
 
@@ -34,7 +34,8 @@ LIMIT = 3600.0
 def run(ranks: int, options: Sequence[str], limit: float = LIMIT) -> History:
     """The training script with `options` in processes of its own: `ranks` of them, by torchrun.
 
-    Raises UserError with the last line it said when it fails or takes longer than `limit` seconds.
+    Raises UserError with its last line of output when it fails or takes longer than `limit`
+    seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "history.json"
@@ -63,10 +64,10 @@ def bench(
     threads: int = 2,
     say: Callable[[str], None] = print,
 ) -> Table:
-    """Measure; `say` hears about each run as it ends. No full run when `seeds` is empty."""
+    """Measure; `say` is called after each run. No full run when `seeds` is empty."""
     conditions = machine_conditions()
     fp32, bf16 = (matmul_rate(dtype, threads) / 1e9 for dtype in (torch.float32, torch.bfloat16))
-    # Processors of one name differ in this by a factor of two, and the minutes with it.
+    # Processors of one name differ by a factor of two here, and so do the run times.
     conditions["matrix product"] = (
         f"{fp32:.0f} GFLOP/s in float32, {bf16:.0f} in bfloat16, {threads} threads"
     )
@@ -129,7 +130,7 @@ def compare(
     """Images/s of short runs on 2 ranks with 1 thread each, by back end; the first is the base.
 
     All are started in the same way, by torchrun, and all talk through Gloo. Raises UserError for a
-    back end that is none, or not installed.
+    back end that is unknown or not installed.
     """
     for backend in backends:
         if backend not in COMPARED:
@@ -170,5 +171,5 @@ def _name(ranks: int, threads: int) -> str:
 
 
 def _speed(history: History) -> float:
-    # The first epoch has what only happens once: kernels chosen, pages touched.
+    # The first epoch has one-off costs: kernels chosen, pages touched.
     return history.epochs[-1].images_per_second

@@ -1,6 +1,6 @@
 """The training script against another recipe: epoch by epoch in turn, in one process.
 
-What else goes on hits both alike, and the sums of their training seconds can be compared.
+Other load affects both alike, so the sums of their training seconds can be compared.
 """
 
 import time
@@ -41,7 +41,7 @@ def against(
 ) -> Table:
     """Measure both recipes on the processor, from scratch, once for each seed.
 
-    `epochs`: of both, in place of their own numbers, for a trial.
+    `epochs` replaces both recipes' own number of epochs, for a trial.
     """
     keep_freed_memory()
     before = torch.get_num_threads()

@@ -2,7 +2,7 @@
 
 horovodrun asks a script which hosts there are, starts a worker in each free slot, and starts over
 with those that are left when one fails: https://horovod.readthedocs.io/en/stable/elastic_include.html
-Where one worker of a host has failed, Horovod keeps off that host. Two names of this machine,
+Horovod starts nothing more on a host where a worker has failed. Two names of this machine,
 localhost and 127.0.0.1, are two hosts to it.
 """
 
@@ -25,19 +25,19 @@ MEET, SLOTS = 20, 30
 
 
 class Job:
-    """A horovodrun with its workers, in a session of its own; what they say is in `log`."""
+    """A horovodrun with its workers, in a session of its own; `log` has their output."""
 
     def __init__(self, process: psutil.Popen, log: Path) -> None:
         self.process, self.log = process, log
 
     @property
     def said(self) -> list[str]:
-        """The workers' own lines so far, without the launcher's mark in front."""
+        """The workers' own lines so far, without the launcher's prefix."""
         lines = self.log.read_text(errors="replace").splitlines()
         return [line.partition(">:")[2] for line in lines if "]<stdout>:" in line]
 
     def wait_for(self, text: str, limit: float) -> bool:
-        """Whether a worker has said `text` within `limit` seconds."""
+        """Whether a worker prints `text` within `limit` seconds."""
         deadline = time.monotonic() + limit
         while time.monotonic() < deadline and self.process.poll() is None:
             if any(text in line for line in self.said):
@@ -68,9 +68,9 @@ class Job:
 def job(
     script: str, hosts: Sequence[str] = HOSTS, environment: Mapping[str, str] | None = None
 ) -> Iterator[Job]:
-    """`script` of hpml.frameworks with a worker on each of `hosts`, and on one at least.
+    """`script` of hpml.frameworks with a worker on each of `hosts`; one is enough to go on.
 
-    What still runs at the end is ended.
+    Processes still running at the end are killed.
     """
     with tempfile.TemporaryDirectory(prefix="hpml-elastic-") as folder:
         discover = Path(folder) / "hosts.sh"
@@ -95,7 +95,7 @@ def job(
 
 
 def words(most: int, discover: str) -> list[str]:
-    """horovodrun's words for at most `most` workers, and one at least."""
+    """horovodrun's arguments for 1 to `most` workers."""
     return [
         *(horovodrun(), "--gloo", "-np", str(most), "--min-np", "1", "--max-np", str(most)),
         *("--host-discovery-script", discover, "--elastic-timeout", str(SLOTS)),

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import psutil
 
-# Seconds. Who is late after LAST_CALL stays outside until the next restart; who has been silent for
-# SILENT is lost. torchrun's own are 30 and 15, for networks slower than one machine's.
+# Seconds. A node that joins after LAST_CALL waits for the next restart; one without a heartbeat for
+# SILENT is lost. torchrun's defaults are 30 and 15, for networks slower than one machine's.
 LAST_CALL, SILENT = 5, 2
 
 
 class Node:
-    """One agent with its worker, in a session of its own; what they print is in `log`.
+    """One agent with its worker, in a session of its own; `log` has their output.
 
-    What else they write to a temporary folder is beside it.
+    Their temporary files are beside it.
     """
 
     def __init__(self, words: Sequence[str], log: Path) -> None:
@@ -40,7 +40,7 @@ class Node:
             )
 
     def lose(self) -> None:
-        """End agent and worker at once, as a node does that loses its power. Once is enough."""
+        """Kill agent and worker at once, as a power failure would. May be called again."""
         try:
             # Stopped first, so that it starts no worker while its workers are being counted.
             self.process.suspend()
@@ -64,7 +64,7 @@ def nodes(count: int, arguments: Sequence[str]) -> Iterator[list[Node]]:
     """`count` nodes of one rank each that run `arguments`; any number of them is enough to go on.
 
     `arguments` is what torchrun takes last, such as ["-m", "hpml.train", ...]. The ranks meet at
-    the first node, which has to stay. What still runs at the end is ended.
+    the first node, which has to stay. Processes still running at the end are killed.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -84,7 +84,7 @@ def nodes(count: int, arguments: Sequence[str]) -> Iterator[list[Node]]:
 def torchrun_words(most: int, port: int, host: bool) -> list[str]:
     """torchrun's options on one of at most `most` nodes that meet at `port` of this machine.
 
-    The node that is `host` keeps the list of who has come.
+    The `host` node serves the rendezvous.
     """
     return [
         f"--nnodes=1:{most}",

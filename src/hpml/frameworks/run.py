@@ -1,6 +1,6 @@
 """Start a framework's script as its users would, end it in time, compare it with the serial one.
 
-Each process has one thread. What a script prints last is its result (`task.report`).
+Each process has one thread. A script's last line is its result (`task.report`).
 """
 
 import contextlib
@@ -37,7 +37,7 @@ ONE_THREAD = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a script told: on how many ranks, after how many steps, how fast and how well."""
+    """A script's result: ranks, steps, images/s, accuracy."""
 
     ranks: int
     steps: int
@@ -63,7 +63,7 @@ def lines_of_code(difference: Sequence[str]) -> int:
 
 
 def missing(script: str) -> str:
-    """What a script needs and this machine lacks, or an empty text."""
+    """What a script needs and this machine lacks; empty if nothing."""
     needs = {"keras": ("tensorflow", "tf_keras"), "lightning": ("lightning",)}
     needs |= {"horovod": ("horovod",), "worker": ("tensorflow", "tf_keras")}
     for word, modules in needs.items():
@@ -100,11 +100,11 @@ def told(
     controller: str = "gloo",
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What a script told by `task.tell`.
+    """The record that a script printed with `task.tell`.
 
     Horovod's ranks are started by horovodrun, or, with "mpi" for the `controller`, by mpirun.
 
-    Raises UserError, with the first error that was said, when they fail or take longer than `limit`
+    Raises UserError, with the first error printed, when they fail or take longer than `limit`
     seconds.
     """
     if lacking := missing(script):
@@ -114,7 +114,7 @@ def told(
         try:
             for number, (command, own) in enumerate(_commands(script, ranks, controller)):
                 logs.append(Path(folder) / f"{number}.log")
-                # Their own temporary folder: torchrun leaves files, whatever ends it
+                # Their own temporary folder: torchrun leaves files behind
                 own = {"TMPDIR": folder, **own, **(environment or {})}
                 processes.append(_start(command, own, logs[-1]))
             codes = _wait(processes, time.monotonic() + limit)
@@ -130,7 +130,7 @@ def told(
 
 
 def _why(said: str) -> str:
-    """The first error that a rank told; launchers say a good deal more after it."""
+    """The first error that a rank printed; launchers print much more after it."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [
         line for line in lines if re.search(r"^(\[\d+\]<stderr>:)?[\w.]+(Error|Exception):", line)
@@ -166,7 +166,7 @@ def horovodrun() -> str:
 
 
 def tf_config(workers: Sequence[str], rank: int) -> str:
-    """What TensorFlow reads to know who it is: a JSON text with all "address:port", and its own."""
+    """The TF_CONFIG of worker `rank`: JSON with every worker's "address:port" and its index."""
     own = {"type": "worker", "index": rank}
     return json.dumps({"cluster": {"worker": list(workers)}, "task": own})
 
@@ -195,7 +195,7 @@ def _start(command: Sequence[str], environment: Mapping[str, str], log: Path) ->
 
 
 def _wait(processes: Sequence[subprocess.Popen], deadline: float) -> list[int | None]:
-    """Exit codes; None of what had not ended. When one has failed the others are not waited for."""
+    """Exit codes; None for a process still running. Returns early when one has failed."""
     while time.monotonic() < deadline:
         codes = [process.poll() for process in processes]
         if None not in codes or any(codes):
@@ -205,7 +205,7 @@ def _wait(processes: Sequence[subprocess.Popen], deadline: float) -> list[int | 
 
 
 def end(process: subprocess.Popen) -> None:
-    """End what was started and all in its session."""
+    """Kill the process, its session and its descendants."""
     import psutil
 
     left = []

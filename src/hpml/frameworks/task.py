@@ -1,4 +1,4 @@
-"""What the frameworks' scripts share: images, network, clock, and how a result is told.
+"""What the frameworks' scripts share: images, network, clock, and the output of a result.
 
 The network is the same in both frameworks: three 3×3 convolutions with 2×2 pooling and a linear
 layer, 130,000 weights, each framework's own initial values.
@@ -97,7 +97,7 @@ class Clock:
         self._rates: list[float] = []
 
     def step(self, images: int) -> None:
-        """A step on `images` images has just ended."""
+        """Record the end of a step on `images` images."""
         now = time.perf_counter()
         if self.steps >= WARM_UP:
             self._rates.append(images / (now - self._last))
@@ -123,7 +123,7 @@ def keras_clock(images: int) -> "tf.keras.callbacks.Callback":
 
 
 def report(clock: Clock, accuracy: float, ranks: int = 1) -> None:
-    """Tell whoever started the script how fast and how well it trained."""
+    """Print the result: ranks, steps, images/s of all ranks, accuracy."""
     tell(
         {
             "ranks": ranks,
@@ -135,11 +135,11 @@ def report(clock: Clock, accuracy: float, ranks: int = 1) -> None:
 
 
 def tell(record: dict[str, Any]) -> None:
-    """Tell whoever started the script, in a line of its output."""
+    """Print `record` as one line of JSON behind RESULT."""
     print(RESULT + json.dumps(record), flush=True)
 
 
 def say(rank: int, text: str) -> None:
-    """A line of progress, from rank 0 only."""
+    """Print a line of progress, on rank 0 only."""
     if rank == 0:
         print(text, flush=True)

@@ -1,1 +1,1 @@
-"""Parallel SGD on a loss of two weights, to look at: in step or not, every update logged."""
+"""Parallel SGD on a loss of two weights, synchronous or not, with every update logged."""

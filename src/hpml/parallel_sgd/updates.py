@@ -1,7 +1,7 @@
-"""Stochastic gradient descent on several ranks, in step or not, with a log of every update.
+"""Stochastic gradient descent on several ranks, synchronous or not, with a log of every update.
 
-For looking at: computing is a gradient of a few numbers and a pause, so that many ranks fit on a
-few cores and a straggler can be had on purpose.
+For demonstration: the computation is a gradient of a few numbers and a pause, so that many ranks
+fit on a few cores and a straggler can be made on purpose.
 """
 
 import threading
@@ -35,7 +35,7 @@ class Update:
     weights: tuple[float, ...]
 
     def plain(self) -> dict:
-        """As a rank can return it."""
+        """As plain values, which a rank can return."""
         return asdict(self) | {"weights": list(self.weights)}
 
 
@@ -63,10 +63,10 @@ def asynchronous(
 ) -> list[dict]:
     """Rank 0 keeps the weights; the others are workers 0 to p − 2, and none waits for another.
 
-    A worker gets the weights, computes a gradient, hands it in, and has the new weights in return.
-    The server applies each gradient as soon as it is there, and ends when `steps` for each worker
-    are made, by whomever (Dean et al. 2012, Large scale distributed deep networks, section 4.1:
-    Downpour SGD). Returns the server's log, on all other ranks nothing. A collective.
+    A worker receives the weights, sends a gradient, and receives the new weights in return.
+    The server applies each gradient as soon as it is there, and ends after `steps` per worker, made
+    by any of them (Dean et al. 2012, Large scale distributed deep networks, section 4.1:
+    Downpour SGD). Returns the server's log, an empty list on other ranks. A collective.
     """
     rank, workers = dist.get_rank(), dist.get_world_size() - 1
     began = _begin()

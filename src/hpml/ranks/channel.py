@@ -20,7 +20,7 @@ _LENGTH = struct.Struct("!Q")
 
 
 def frame(job: bytes) -> bytes:
-    """`job` as it goes down the socket."""
+    """`job` behind its length, as sent to the rank."""
     return _LENGTH.pack(len(job)) + job
 
 
@@ -65,8 +65,8 @@ class EventSender:
 class EventReader:
     """In the parent: turns whatever bytes arrive into well-formed events, and refuses the rest.
 
-    `limit` bounds the bytes of one event, `total` those of all of them. What a byte can become is
-    bounded as well: an empty list is one byte here, and sixty in memory.
+    `limit` bounds the bytes of one event, `total` those of all of them. Memory per
+    byte is bounded as well: an empty list is one byte here, and sixty in memory.
     """
 
     def __init__(self, limit: int = MAX_EVENT, total: int = MAX_TOTAL) -> None:

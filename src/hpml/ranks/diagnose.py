@@ -1,4 +1,4 @@
-"""From what the ranks' ledgers say to one sentence about what went wrong.
+"""From the ranks' ledgers to one sentence about what went wrong.
 
 Pure functions of the logs. The launch asks `mismatch` whenever a call comes in, `hang` when nothing
 has moved for a while, `fault` once a rank has ended without returning, `limit` when time is up.
@@ -19,9 +19,9 @@ _SHAPES_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} |
     "join",
 }
 MAX_NAME = 200  # characters of a tensor's name in a sentence
-MEETING = ("init_process_group", "hvd.init")  # no calls of a group, but what makes it
+MEETING = ("init_process_group", "hvd.init")  # they create a group and are no calls of it
 _POINT_TO_POINT = {"send", "recv"}
-# Errors with which Gloo says that somebody else is gone
+# Gloo's errors when another rank is gone
 _CONSEQUENCES = (
     "connection closed by peer",
     "connection reset",
@@ -33,7 +33,7 @@ _CONSEQUENCES = (
 
 
 class Agreement:
-    """The ranks' calls by their place in each group: a cheap first look, made at every call."""
+    """The ranks' calls by their place in each group: a cheap first check at every call."""
 
     def __init__(self) -> None:
         self._first: dict[tuple, Call] = {}
@@ -83,9 +83,9 @@ def mismatch(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
 
 
 def can_complete(log: RankLog, logs: Sequence[RankLog], call: Call | None = None) -> bool:
-    """Whether `call`, by default the one that `log`'s rank waits for, has all it needs.
+    """Whether every rank that `call` needs has made its part, so that only the network is left.
 
-    It is the network's turn then.
+    `call` is by default the one that `log`'s rank waits for.
     """
     call = call or log.pending
     if call is None:
@@ -103,8 +103,8 @@ def can_complete(log: RankLog, logs: Sequence[RankLog], call: Call | None = None
 def _has_its_other_side(rank: int, call: Call, by_rank: dict[int, RankLog]) -> bool:
     """Whether what `rank` sends will be received, or what it receives has been sent.
 
-    Messages between two ranks meet by their order, those to a rank that also takes from anyone by
-    their number.
+    Messages between two ranks match in order; those to a rank that also receives from any source
+    match by count.
     """
     who, _, tag = call.detail.partition(", ")
     number = re.fullmatch(r"(?:to|from) (\d+)", who)
@@ -135,7 +135,7 @@ def _tag(call: Call) -> str:
 
 
 def _is_same(one: Call, other: Call) -> bool:
-    """Whether they are two ranks' parts of one call."""
+    """Whether they are two ranks' parts of one collective."""
     return all(
         getattr(one, what) == getattr(other, what)
         for what in ("sequence", "group", "operation", "tensor")
@@ -149,9 +149,9 @@ def _has_joined(log: RankLog) -> bool:
 
 
 def hang(logs: Sequence[RankLog], of: str) -> Diagnosis:
-    """Nothing moves: who waits for what, and who will never come.
+    """Nothing moves: which ranks wait for what, and which will never come.
 
-    `log.line` is where a rank that is in no collective was seen.
+    `log.line` is the last known line of a rank that is in no collective.
     """
     waiting = [log for log in logs if log.end is None and log.waiting is not None]
     elsewhere = [log for log in logs if log.end is None and log.waiting is None]
@@ -208,7 +208,7 @@ def flood(logs: Sequence[RankLog]) -> Diagnosis | None:
 
 
 def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
-    """What the ranks that ended without returning say, the cause first; None if all returned."""
+    """Why ranks ended without returning, the cause first; None if all returned."""
     ended = [log for log in logs if log.end not in (None, "returned")]
     if not ended:
         return None
@@ -220,7 +220,7 @@ def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
     for how, ranks in _by([log for log in causes if log not in same], lambda log: _how(log, of)):
         parts.append(_did(ranks, how))
     still = [log for log in logs if log.end is None]
-    if _is_consequence(first):  # then of what those do that are content
+    if _is_consequence(first):  # a rank that returned may be the cause
         parts += _left([log for log in logs if log.end == "returned"], causes, of)
     parts += _waits([log for log in still if log.waiting is not None], of)
     victims = [log for log in ended if log not in causes]

@@ -1,6 +1,6 @@
 """The typed encoding in which values come back from a rank.
 
-Ranks run code that nobody has read, so nothing of theirs is unpickled: a value crosses as msgpack,
+Ranks run untrusted code, so nothing of theirs is unpickled: a value crosses as msgpack,
 tensors and arrays as (dtype name, shape, raw bytes), and the parent rebuilds exact types from that.
 """
 
@@ -27,7 +27,7 @@ MAX_DIMENSIONS = 64  # of a tensor, as PyTorch has it
 
 
 class NotPlain(TypeError):
-    """A value that cannot be sent: names where in the value, and its type."""
+    """A value that cannot be sent. The message names the place in the value, and its type."""
 
 
 def encode(value: Any) -> bytes:

@@ -104,12 +104,12 @@ class RankEvidence:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why ranks did not all return: one sentence, then the stacks for who wants them.
+    """Why ranks did not all return: one sentence, then the stacks.
 
     `kind` is "hang" (nothing moves and never will), "mismatch" (ranks in different collectives, or
     in one with different shapes, dtypes, roots), "raised", "exited", "killed", "limit" (still at
     work when the time was up), or "refused" (a returned value that cannot be sent).
-    `ranks` are the ranks that caused it, as far as that can be told.
+    `ranks` are the ranks that caused it, as far as that is known.
     """
 
     kind: Literal["hang", "mismatch", "raised", "exited", "killed", "limit", "refused"]
@@ -123,8 +123,8 @@ class Evidence:
     """A launch, seen from outside.
 
     `link` is the network between the ranks, None where none was asked for or where this machine
-    cannot emulate it; in the second case `no_link` says why. `uplinks` has what each node sent to
-    and received from the others, where the link has nodes.
+    cannot emulate it; in the second case `no_link` is the reason. `uplinks` has what each node
+    sent to and received from the others, where the link has nodes.
     """
 
     world_size: int

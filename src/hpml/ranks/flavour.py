@@ -1,7 +1,7 @@
-"""What ranks talk with: torch.distributed, or Horovod under PyTorch or TensorFlow.
+"""What ranks communicate with: torch.distributed, or Horovod under PyTorch or TensorFlow.
 
 Each flavour's warm server has imported what those before it have, and more, so that a server of a
-later flavour can serve an earlier one too, if at a larger fork's price.
+later flavour can serve an earlier one too, at the price of a slower fork.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ _PACKAGES = {"horovod": (), "horovod-tensorflow": ("tensorflow", "tf_keras")}
 
 
 def check(flavour: str) -> None:
-    """Raises UserError where `flavour` is none, or this Python lacks what it takes."""
+    """Raises UserError where `flavour` is unknown or not installed."""
     if flavour not in FLAVOURS:
         raise UserError(f"flavour {flavour!r}: give one of {', '.join(FLAVOURS)}")
     if why := missing(flavour):
@@ -49,7 +49,7 @@ def order(flavour: Flavour) -> int:
 
 
 def preload(flavour: Flavour) -> None:
-    """Import what ranks of `flavour` use, and compute nothing: who did is not to fork."""
+    """Import what ranks of `flavour` use; run no op: a process with thread pools must not fork."""
     if order(flavour) >= order("horovod"):
         import horovod.torch
 
@@ -63,10 +63,10 @@ def preload(flavour: Flavour) -> None:
 def environment(
     flavour: Flavour, rank: int, world_size: int, per_node: int, port: int
 ) -> Mapping[str, str]:
-    """What a rank finds in its environment: torchrun's variables, or horovodrun's.
+    """A rank's environment variables: torchrun's, or horovodrun's.
 
-    Where Horovod's ranks meet (HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT) is known when the launch
-    is under way, and comes from there.
+    The address where Horovod's ranks meet (HOROVOD_GLOO_RENDEZVOUS_ADDR and _PORT) is not among
+    them: the launch adds it.
     """
     node, local_rank = divmod(rank, per_node)
     local_size = min(per_node, world_size - node * per_node)
@@ -81,15 +81,15 @@ def environment(
             "MASTER_PORT": str(port),
         }
     return horovod_environment(rank, [f"node{r // per_node}" for r in range(world_size)]) | {
-        "HOROVOD_LOG_LEVEL": "fatal",  # what goes wrong is told by the launch's diagnosis
+        "HOROVOD_LOG_LEVEL": "fatal",  # the launch's diagnosis reports errors
         "HOROVOD_LOG_HIDE_TIME": "1",
     }
 
 
 def horovod_environment(rank: int, hosts: Sequence[str]) -> dict[str, str]:
-    """Who `rank` is among ranks on these hosts, as horovodrun tells its processes.
+    """The variables that horovodrun sets for `rank` among ranks on these hosts.
 
-    Of where they meet it says nothing.
+    Without the address where they meet.
     """
     before = hosts[:rank].count(hosts[rank])
     # Horovod counts across the hosts that have a process of this local rank.

@@ -18,7 +18,7 @@ from hpml.ranks.flavour import Flavour
 from hpml.ranks.process_sets import ProcessSets
 from hpml.ranks.recorder import Recorder
 
-# The name of Horovod's own threads: their activity is no progress of the rank's
+# The name of Horovod's own threads: their activity is not progress of the rank
 THREADS = "horovod"
 
 
@@ -67,7 +67,7 @@ def _initialising(basics: Any, recorder: Recorder) -> Callable[..., None]:
 
 @contextlib.contextmanager
 def _named_threads(name: str) -> Iterator[None]:
-    """Threads that begin meanwhile get this name, which tools such as top -H show. Linux only."""
+    """Threads started meanwhile get this name, which tools such as top -H show. Linux only."""
     tasks = Path("/proc/self/task")
     if not tasks.exists():
         yield

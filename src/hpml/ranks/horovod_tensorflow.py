@@ -1,4 +1,4 @@
-"""Records what horovod.tensorflow asks of its C++ operations.
+"""Records horovod.tensorflow's calls of its C++ operations.
 
 An operation that is executed eagerly is recorded as it is called. One that becomes part of a graph
 (a tf.function, all of Keras) is called once, when the graph is made, and executed from C++ ever
@@ -34,7 +34,7 @@ _OPERATIONS = {
 
 
 class RecordingLibrary:
-    """Stands where `horovod.tensorflow.mpi_ops` has its library `MPI_LIB`."""
+    """Stands in for `MPI_LIB`, the library of `horovod.tensorflow.mpi_ops`."""
 
     def __init__(self, library: Any, recorder: Recorder, process_sets: ProcessSets) -> None:
         self._library, self._recorder, self._process_sets = library, recorder, process_sets
@@ -64,7 +64,7 @@ class RecordingLibrary:
 
     def _in_graph(self, call: "_Call", function: Callable[..., Any]) -> Any:
         under_way: list[int] = []  # indices; one, but for a graph that runs twice at a time
-        name = ""  # of the node, by which ranks find each other's
+        name = ""  # of the node, by which ranks match their calls
 
         def before(*shapes: Any) -> None:
             under_way.append(call.enter(self._recorder, name, shapes))
@@ -99,13 +99,13 @@ class _Call:
         self.tensors = [tf.convert_to_tensor(one) for one in (first if self._many else [first])]
 
     def with_tensors(self, tensors: Sequence[tf.Tensor]) -> tuple:
-        """The arguments, with others in the tensors' place."""
+        """The arguments, with `tensors` in place of its own."""
         if not self.args:
             return ()
         return ([*tensors] if self._many else tensors[0], *self.args[1:])
 
     def enter(self, recorder: Recorder, name: str, shapes: Sequence[Any]) -> int:
-        """Tell that it begins; `shapes` are the tensors', where they are known only now."""
+        """Record that it begins; `shapes` are the tensors', where they are known only now."""
         detail = ""
         if "reduce_op" in self.kwargs:
             detail = self._process_sets.reduction(self.kwargs["reduce_op"])
@@ -130,15 +130,15 @@ class _Call:
 def _telling(
     function: Callable[..., None], tensors: Sequence[tf.Tensor]
 ) -> tuple[list[tf.Tensor], list[tf.Operation]]:
-    """A node that calls `function` with the shapes of `tensors`; returns those, to be gone on with.
+    """A node that calls `function` with the shapes of `tensors`; returns the tensors to use next.
 
-    What uses them comes after the node: it hands out the first one's shape, which that one is given
-    once more, as costs no copy. It depends on a number of it, or else it would be taken for a
-    constant and run when the graph is made. It has no state as far as TensorFlow knows: nodes that
-    have are run one after the other, and no two operations would ever be under way together.
+    What uses them runs after the node: the node returns the first tensor's shape, and that tensor
+    is reshaped to it, without a copy. The node depends on one element of it, or TensorFlow would
+    take it for a constant and run it when the graph is made. It is declared stateless: stateful
+    nodes run one after the other, and no two operations would ever be under way together.
 
-    Variables have no shapes to give. There, and without tensors, the node is one with state, and
-    is returned too, to be depended upon.
+    Variables have no shapes to give. There, and without tensors, the node is stateful, and is
+    returned too, as a control dependency.
     """
     if not tensors or tensors[0].dtype == tf.resource:
         return [*tensors], [tf.numpy_function(lambda: function(), [], [])]
@@ -156,7 +156,7 @@ def _telling(
 
 
 def _shape(tensor: tf.Tensor) -> tf.TensorShape:
-    """Of what is in the variable, where the tensor is a variable's handle."""
+    """The tensor's shape, or its variable's where it is a variable's handle."""
     if tensor.dtype != tf.resource:
         return tensor.shape
     data = resource_variable_ops.get_eager_safe_handle_data(tensor)

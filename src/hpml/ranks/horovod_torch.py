@@ -1,4 +1,4 @@
-"""The door between horovod.torch and its C++ library, with a recorder beside it."""
+"""Records horovod.torch's calls of its C++ library."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,12 +37,12 @@ _OPERATIONS = {
 
 
 class RecordingLibrary:
-    """Stands where `horovod.torch.mpi_ops` has its library `mpi_lib_v2`."""
+    """Stands in for `mpi_lib_v2`, the library of `horovod.torch.mpi_ops`."""
 
     def __init__(self, library: Any, recorder: Recorder, process_sets: ProcessSets) -> None:
         self._library, self._recorder, self._process_sets = library, recorder, process_sets
         self._handles: dict[int, int] = {}  # handle → index of the call
-        self._last_handle = 0  # Horovod counts them, and names after them what has no name
+        self._last_handle = 0  # Horovod names unnamed tensors by this count
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self._library, name)
@@ -75,7 +75,7 @@ class RecordingLibrary:
 
         def submit(*args: Any) -> int:
             if not self._process_sets.known:
-                return function(*args)  # which says so
+                return function(*args)  # which reports the error
             name = args[places.name] if places.name is not None else ""
             tensors = args[0] if operation not in ("join", "barrier") else []
             detail = ""

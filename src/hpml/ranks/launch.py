@@ -53,7 +53,7 @@ def launch(
     Without, a rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and
     MASTER_PORT in its environment, as under torchrun; `environment(rank)` adds to it.
 
-    With `flavour` "horovod" or "horovod-tensorflow" ranks talk through Horovod and its Gloo:
+    With `flavour` "horovod" or "horovod-tensorflow" ranks use Horovod and its Gloo:
     `hvd.init()` of horovod.torch, or of horovod.tensorflow, was called when the drive starts
     (another call does nothing more). Without `process_group` the drive calls it. The environment is
     then horovodrun's: HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK and so on, and no RANK or
@@ -62,7 +62,7 @@ def launch(
     which Horovod's Keras interface was made. Calls in the evidence have Horovod's names of
     operations, and the name of the `tensor` by which ranks find each other's.
 
-    Ranks run in `cwd` (default: an empty folder that goes when they do, as their TMPDIR does), each
+    Ranks run in `cwd` (default: an empty folder, removed at the end, as is their TMPDIR), each
     with `threads` threads. `on_output(rank, text)` sees their stdout and stderr as it comes.
     `watched` is the code whose lines are reported (default: the answer, or else the file of the
     drive).
@@ -71,19 +71,19 @@ def launch(
     "nodes=2x2,intra=10gbit,inter=1gbit" (see `hpml.network`; latency cannot be
     added). They reach each other there, and nothing else. The evidence then has each
     rank's traffic; results are the same as without. Where this machine cannot emulate a network,
-    the ranks run without, and `evidence.no_link` says why.
+    the ranks run without, and `evidence.no_link` is the reason.
 
     With `delays`, a seed, each rank waits before the drive and now and then before a collective, up
-    to 50 ms and 0.2 s in all: what only works while the ranks happen to keep step then does not.
+    to 50 ms and 0.2 s in all: code that relies on the ranks' timing then fails.
 
-    With a `leash` another thread may end the launch, which then raises `leash.Cancelled`; the time
-    limit counts from when the leash lets it.
+    With a `leash` another thread may end the launch, which then raises `leash.Cancelled`, and sets
+    from when the time limit counts.
 
     Nothing outlives the launch. A rank that raises, exits or is killed, ranks in different
     collectives or with different shapes, ranks that wait for what cannot come: each ends the launch
-    and is told in `evidence.diagnosis`; so does `timeout`, in seconds.
+    and is recorded in `evidence.diagnosis`; so does `timeout`, in seconds.
 
-    Raises UserError for arguments that cannot be meant and for a flavour that is not installed,
+    Raises UserError for invalid arguments and for a flavour that is not installed,
     `warm.ServerDied` where no ranks can be had.
     """
     flavours.check(flavour)
@@ -112,7 +112,7 @@ def launch(
             store=os.path.join(scratch, "store"),
             cwd=folder,
             environment={
-                # For what is left in files, as AutoGraph does: it goes when the ranks do
+                # For files left behind, such as AutoGraph's: removed with the ranks
                 "TMPDIR": scratch,
                 **flavours.environment(flavour, rank, world_size, per_node, port),
             },
@@ -137,9 +137,9 @@ def _watched(drive: Callable, answer: str | None, name: str) -> Watched:
 
 
 def _free_port() -> int:
-    """A port that nobody is given unasked, as other launches' ranks are: below the kernel's range.
+    """A free port below the range from which the kernel gives ports to other launches' ranks.
 
-    Between this look and rank 0's listening lie milliseconds, in which others take ports.
+    Others may take ports in the milliseconds until rank 0 listens.
     """
     try:
         first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])

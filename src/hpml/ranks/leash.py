@@ -13,7 +13,7 @@ class Leash:
     """For the launches of one play, one after the other. Methods may be called from any thread.
 
     Launches that share the machine with others have no time limit, since it would shrink as others
-    take processor time; hangs and endless loops are found all the same. From `alone` on the limit
+    take processor time; hangs and endless loops are found all the same. After `alone` the limit
     counts.
     """
 

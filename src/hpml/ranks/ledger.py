@@ -12,7 +12,7 @@ MAX_MARKS = 10_000
 MAX_SAMPLES = 100  # kept, the last ones
 MAX_OUTPUT = 2**20  # bytes of stdout and stderr kept of each rank
 MAX_PRINTED = 2**27  # bytes after which a rank that prints is ended
-MAX_TEXT = 20_000  # characters of one text that a rank tells
+MAX_TEXT = 20_000  # characters of one text from a rank
 
 
 @dataclass
@@ -24,7 +24,7 @@ class RankLog:
     calls: list[Call] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
     waiting: int | None = None  # place in `calls` of the one that the rank waits for
-    begun: bool = False  # the fork is behind it, and its job is there
+    begun: bool = False  # it is forked and has its job
     end: str | None = None  # as RankEvidence.end, None while at work
     value: Any = None
     raised: Raised | None = None
@@ -105,8 +105,8 @@ class RankLog:
         return next((call for call in self.calls if call.finished is None), None)
 
     def wait_for_what_is_open(self) -> None:
-        """Where nothing moves, an open call is what the rank waits for, though not by `wait`: C++
-        (DistributedDataParallel's reducer) waits out of the recorder's sight."""
+        """Where nothing moves, treat an open call as the one that the rank waits for: C++
+        (DistributedDataParallel's reducer) waits without a call of `wait` to record."""
         if self.waiting is None and self.open is not None:
             self.waiting = self.calls.index(self.open)
 
@@ -150,7 +150,7 @@ class RankLog:
         )
 
     def _time(self, at: float, now: float) -> float:
-        """A moment that a rank tells, on the launch's clock: neither before it nor to come."""
+        """A rank's time on the launch's clock. ValueError if before the launch or after now."""
         since = float(at) - self.started
         if not -1.0 <= since <= now + 1.0:
             raise ValueError(f"a moment {since:.1f} s from the start, told after {now:.1f} s")

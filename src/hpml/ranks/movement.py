@@ -14,7 +14,7 @@ _SLEEPING_CALLS = {"x86_64": ("35", "230"), "aarch64": ("101", "115")}.get(platf
 def processor_seconds(pid: int, with_children: bool = False, without: str = "") -> float:
     """User and system seconds that the process has used; of its descendants too where asked.
 
-    Threads that are called `without` are left out, in the process itself, as long as they live.
+    Threads named `without` are left out, in the process itself, as long as they live.
     0.0 when it is gone.
     """
     try:
@@ -64,7 +64,7 @@ def network_bytes(pid: int, interface: str) -> int:
 
 def is_busy(pid: int, without: str = "") -> bool:
     """Whether a thread of the process wants a processor or a disk right now, or sleeps until a set
-    time and goes on by itself (that only on Linux). Threads that are called `without` do not count.
+    time and goes on by itself (that only on Linux). Threads named `without` do not count.
     """
     tasks = Path(f"/proc/{pid}/task")
     if not tasks.exists():  # not Linux, or the process is gone
@@ -83,5 +83,5 @@ def _wants_to_go_on(task: Path, without: str) -> bool:
         if rest.split()[0] in "RD":
             return True
         return (task / "syscall").read_text().split(maxsplit=1)[0] in _SLEEPING_CALLS
-    except (OSError, IndexError):  # the thread ended, or the kernel does not tell
+    except (OSError, IndexError):  # the thread ended, or the kernel does not report it
         return False

@@ -14,9 +14,9 @@ COLLAPSE = 25  # MADV_COLLAPSE of madvise(2): now, whatever the machine's policy
 
 
 def collapse() -> int:
-    """Gather this process's own memory in huge pages; returns how many it has got of them.
+    """Gather this process's own memory in huge pages; returns their number.
 
-    0 where the system does not know how: then all stays as it is.
+    0, and nothing changes, where the system cannot do it.
     """
     if sys.platform != "linux":
         return 0
@@ -25,7 +25,7 @@ def collapse() -> int:
     for line in Path("/proc/self/maps").read_text().splitlines():
         bounds, rights, _, _, inode, *_ = line.split()
         if inode != "0" or not rights.startswith("rw"):
-            continue  # of a file, and shared with whoever else has it
+            continue  # of a file, shared with other processes
         low, high = (int(bound, 16) for bound in bounds.split("-"))
         for start in range(-(-low // HUGE) * HUGE, high - HUGE + 1, HUGE):
             gathered += madvise(ctypes.c_void_p(start), ctypes.c_size_t(HUGE), COLLAPSE) == 0

@@ -1,4 +1,4 @@
-"""What a rank does from its fork to its end: become itself, run the drive, tell how it went."""
+"""What a rank does from its fork to its end: set itself up, run the drive, send the result."""
 
 import faulthandler
 import itertools
@@ -66,7 +66,7 @@ def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) 
     faulthandler writes to the pipe `stacks` where the rank stands, whenever it gets STACK_SIGNAL.
     `network` are the environment variables that the network asks for.
 
-    Does not return: once all is told the process waits to be ended by its supervisor, since leaving
+    Does not return: once all is sent the process waits to be ended by its supervisor, since an exit
     would close connections that other ranks may still be using.
     """
     null = os.open(os.devnull, os.O_RDONLY)
@@ -103,19 +103,19 @@ def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(job.cwd)
     torch.set_num_threads(job.threads)
-    # As in processes of their own: forked, all would start alike. Python's random does so itself.
+    # Forked ranks would all start from the same state. Python's random reseeds itself.
     np.random.seed()
     torch.default_generator.seed()
     first = 0 if job.process_group else 1
     told = recorder.Recorder(send, job.filename, first, delays)
     recorder.install(told)
     if job.flavour != "torch":
-        # Of waits in hvd.init; the parent ends the launch before
+        # For waits in hvd.init; the parent ends the launch earlier
         os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(job.timeout) + 30))
         interface = os.environ.get("GLOO_SOCKET_IFNAME", "")
         os.environ.setdefault("HOROVOD_GLOO_IFACE", interface)
         os.environ.setdefault("NCCL_SOCKET_IFNAME", interface)
-        flavour.preload(job.flavour)  # has been, but for servers of other flavours
+        flavour.preload(job.flavour)  # done already, except in servers of other flavours
         if job.flavour == "horovod-tensorflow":
             warm_tensorflow.set_threads(job.threads)
         horovod_recorder.install(told, job.flavour)
@@ -125,7 +125,7 @@ def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) 
 def _delays(seed: int, rank: int) -> Iterator[float]:
     """Seconds to wait before each of the rank's calls, and before the drive: long ones at first.
 
-    Of 0.2 s in all, so that what only holds while all ranks keep step comes to light.
+    0.2 s in all. They expose code that relies on the ranks' timing.
     """
     draw = random.Random(f"{seed} {rank}")
     left = 0.2
@@ -154,7 +154,7 @@ def _play(job: Job, delays: Iterator[float]) -> list[Any]:
             world_size=job.world_size,
             timeout=timedelta(seconds=job.timeout + 30),
         )
-    time.sleep(next(delays, 0.0))  # ranks that start apart, where they are to be delayed
+    time.sleep(next(delays, 0.0))  # with delays, ranks start at different times
     value = drive(*arguments)
     recorder.settle()
     try:
@@ -170,7 +170,7 @@ def _raised(error: BaseException, filename: str) -> list[Any]:
             line = number
     if isinstance(error, SyntaxError) and error.filename == filename:
         line = error.lineno
-    # The engine's own frames say nothing to a learner
+    # The engine's own frames do not help a learner
     shown = error.__traceback__
     while shown is not None and shown.tb_frame.f_code.co_filename == __file__:
         shown = shown.tb_next

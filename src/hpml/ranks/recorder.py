@@ -1,4 +1,4 @@
-"""Inside a rank: every collective is told to the parent before it begins and when it ends.
+"""Inside a rank: every collective is recorded before it begins and when it ends.
 
 The record is made at the process group, below torch.distributed's Python functions, so that calls
 made by C++ (DistributedDataParallel's reducer, FSDP, functional collectives) are in it as well: a
@@ -116,10 +116,10 @@ class Recorder:
         tensor: str = "",
         carried: Carried | None = None,
     ) -> int:
-        """Tells that a call begins; returns its index. `peer` keeps one sequence per sender,
+        """Record that a call begins; returns its index. `peer` keeps one sequence per sender,
         receiver and tag, since point-to-point calls are matched by those and not by the group; so
-        does `tensor`, a name, for calls that are matched by that. `carried` is what goes in where
-        it is in no tensor of torch."""
+        does `tensor`, a name, for calls that are matched by that. `carried` is the data put in,
+        where it is in no tensor of torch."""
         carried = carried or _carried(tensors or [])
         if (wait := next(self._delays, 0.0)) > 0:
             sleep(wait)
@@ -146,11 +146,11 @@ class Recorder:
         return index
 
     def wait(self, index: int) -> None:
-        """Tells that the rank now waits for call `index`."""
+        """Record that the rank now waits for call `index`."""
         self._send(["wait", index, monotonic()])
 
     def finish(self, index: int) -> None:
-        """Tells that call `index` is complete."""
+        """Record that call `index` is complete."""
         self._futures.pop(index, None)
         self._send(["done", index, monotonic()])
 
@@ -160,7 +160,7 @@ class Recorder:
         future.add_done_callback(lambda _: self.finish(index))
 
     def settle(self, limit: float = 0.2) -> None:
-        """Let the callbacks of futures that are done have their turn, before the rank's end."""
+        """Let the callbacks of completed futures run before the rank ends."""
         deadline = monotonic() + limit
         while monotonic() < deadline and any(f.done() for f in [*self._futures.values()]):
             sleep(0.001)
@@ -182,13 +182,13 @@ def mark(name: str) -> None:
 
 
 def settle() -> None:
-    """Before a rank tells its end: let it tell first which calls are complete."""
+    """Before a rank records its end: record first which calls are complete."""
     if _recorder is not None:
         _recorder.settle()
 
 
 class _RecordedWork(Work):
-    """A Work that tells when somebody waits for it, and when it is done."""
+    """A Work that records when it is waited for, and when it is complete."""
 
     def __init__(self, work: Work, recorder: Recorder, index: int) -> None:
         super().__init__()
@@ -358,7 +358,7 @@ def _await_rank_zero(
 
     A rank that finds nobody listening sleeps half a second and more before it tries again, and
     forked ranks get here within milliseconds of each other. Gives up in silence after a while:
-    what is wrong then is PyTorch's to tell.
+    PyTorch then reports the error.
     """
     try:
         mine = rank if rank >= 0 else int(os.environ.get("RANK", 0))

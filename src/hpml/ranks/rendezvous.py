@@ -1,9 +1,9 @@
 """Where Horovod's ranks find each other: the key-value store that horovodrun would serve over HTTP.
 
-Horovod's Gloo asks for `GET /SCOPE/KEY`, sets with `PUT`, and says with `DELETE` that a rank has
-met all the others of a scope; each request comes on a connection of its own, and four ranks make
-some two hundred. horovodrun's own store answers 404 to who comes early, and Horovod then sleeps
-before it asks again; here an early GET is held until the key is set.
+Horovod's Gloo asks for `GET /SCOPE/KEY`, sets with `PUT`, and reports with `DELETE` that a rank
+has met all the others of a scope; each request comes on a connection of its own, and four ranks
+make some two hundred. horovodrun's own store answers 404 to an early GET, and Horovod then sleeps
+before it asks again; here it is held until the key is set.
 (Horovod 0.28.1: common/gloo/http_store.cc, runner/http/http_server.py.)
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-HELD = 5.0  # seconds at most; who asked will ask again
+HELD = 5.0  # seconds at most; the client asks again
 LARGEST = 2**20  # bytes of a request
 
 _OK, _MISSING, _BAD = b"200 OK", b"404 Not Found", b"400 Bad Request"
@@ -33,7 +33,7 @@ class Request:
 
 
 def parse(data: bytes) -> Request | None:
-    """The request in `data`; None while it is not whole. Raises ValueError for what is none."""
+    """The request in `data`; None while it is not whole. Raises ValueError for a malformed one."""
     head, end, body = data.partition(b"\r\n\r\n")
     if len(data) > LARGEST:
         raise ValueError("larger than anything that Horovod sends")
@@ -51,7 +51,7 @@ def parse(data: bytes) -> Request | None:
 
 
 class Store:
-    """Values by scope and key, each the word of one rank, and who waits for one."""
+    """Values by scope and key, each set by one rank, and the requests that wait for one."""
 
     def __init__(self, listeners: Sequence[socket.socket]) -> None:
         self._values: dict[str, dict[str, bytes]] = defaultdict(dict)
@@ -152,7 +152,7 @@ def listen(address: str = "127.0.0.1", port: int = 0) -> socket.socket:
 
 
 def run(listeners: Sequence[socket.socket]) -> NoReturn:
-    """Serve one store on all of `listeners`, as all that this process, freshly forked, does."""
+    """Serve one store on all of `listeners`: the only work of this freshly forked process."""
     try:
         store = Store(listeners)
         while True:

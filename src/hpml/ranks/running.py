@@ -26,7 +26,7 @@ END_LIMIT = 10.0  # seconds for the supervisor to end everything
 
 
 class Running:
-    """Ranks at work on `jobs`. A context: when it is left, nothing of them is there any more."""
+    """Ranks at work on `jobs`. A context: on exit all their processes are gone."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Running:
         self._end()
 
     def until_ended(self) -> Evidence:
-        """Take in what the ranks tell until all have ended or the launch cannot go on."""
+        """Take in the ranks' events until all have ended or the launch cannot go on."""
         diagnosis: Diagnosis | None = None
         next_look = self._started + LOOK_EVERY
         while diagnosis is None and not self._all_ended():
@@ -150,7 +150,7 @@ class Running:
         return all(log.end is not None for log in self._logs)
 
     def _turn(self, patience: float) -> bool:
-        """Wait for what comes and take it in; returns whether calls do not agree."""
+        """Wait for what comes and take it in; returns whether calls mismatch."""
         disagree = False
         for key, mask in self._selector.select(patience):
             kind, rank = key.data
@@ -169,7 +169,7 @@ class Running:
         return disagree
 
     def _let_the_others_come(self) -> None:
-        """Take in what the ranks do until each has ended or waits: who is odd shows among all."""
+        """Drain events until every rank has finished or blocked."""
         deadline = time.monotonic() + QUIET
         while time.monotonic() < deadline and any(map(_may_still_come, self._logs)):
             self._turn(deadline - time.monotonic())
@@ -179,7 +179,7 @@ class Running:
             self._unsent[rank] = self._unsent[rank][channel.send(self._unsent[rank]) :]
         except BlockingIOError:
             return
-        except OSError:  # the rank died before it had read everything; its end is told elsewhere
+        except OSError:  # the rank died before it read everything; its end is recorded elsewhere
             self._unsent[rank] = memoryview(b"")
         if not self._unsent[rank]:
             self._selector.modify(channel, selectors.EVENT_READ, ("channel", rank))
@@ -206,7 +206,7 @@ class Running:
                     and self._agreement.broken_by(log.calls[-1])
                 ):
                     disagree = True
-                if event[0] != "sample":  # those are our own doing
+                if event[0] != "sample":  # the answers to our own signals
                     self._watch.moved = True
         except ValueError as error:
             log.take(["refused", str(error)], now - self._started)
@@ -261,7 +261,7 @@ class Running:
         self._logs[rank].process_ended(status, time.monotonic() - self._started)
 
     def _end(self) -> None:
-        """End every process of the launch, and wait until the supervisor says that all are gone."""
+        """End every process of the launch, and wait until the supervisor reports them gone."""
         if self._selector.get_map() is None:
             return
         with contextlib.suppress(OSError):  # the supervisor is gone already
@@ -275,7 +275,7 @@ class Running:
                     self._hear_supervisor()
                 elif kind == "output":
                     self._read_output(key.fd, rank)
-                else:  # whatever a rank still had to say is not evidence any more
+                else:  # what a rank still sends is no longer evidence
                     self._selector.unregister(key.fileobj)
                     key.fileobj.close()
         if not self._all_gone:  # nor has the supervisor removed the ranks' folder
@@ -288,7 +288,7 @@ class Running:
         return outputs or not self._supervisor_gone
 
     def _let_go_of_leash(self) -> None:
-        """It is the caller's, and not to be closed here."""
+        """Stop watching it. The caller owns it, so it is not closed here."""
         for key in list(self._selector.get_map().values()):
             if key.data[0] == "leash":
                 self._selector.unregister(key.fileobj)

@@ -5,10 +5,10 @@
 Where ranks talk through Horovod, the server has imported that as well, and the supervisor forks the
 store at which they meet.
 
-The supervisor reaps its ranks, tells the parent how each ended, and ends them all when the parent
-says so or is gone. It is a subreaper: whatever a rank starts, in a session of its own or not, comes
-back to it and is killed with the rest. Should the supervisor itself be killed, the server, which is
-a subreaper too, does the same.
+The supervisor reaps its ranks, reports to the parent how each ended, and ends them all when the
+parent asks or is gone. It is a subreaper: whatever a rank starts, in a session of its own or
+not, comes back to it and is killed with the rest. If the supervisor itself is killed, the server,
+which is a subreaper too, does the same.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def main() -> None:
 
 def prepare(name: flavour.Flavour) -> None:
     """Import what ranks of that flavour use, and arrange this process's memory for being forked."""
-    gc.disable()  # what is imported stays; to look through it all takes 15 % of the time
+    gc.disable()  # imported objects stay; scanning them takes 15 % of the time
     _import_what_ranks_use()
     _use_it_once()
     flavour.preload(name)
@@ -108,8 +108,8 @@ def _import_what_ranks_use() -> None:
 
 
 def _use_it_once() -> None:
-    """What a training step sets up at its first time, 10 ms of it, before there are ranks: machine
-    code for a convolution, say.
+    """Set up, before there are ranks, what a first training step sets up in 10 ms, such as machine
+    code for a convolution.
 
     No backward: it asks for devices, which a process that is forked later must not have done. One
     thread, since threads do not survive a fork.
@@ -255,7 +255,7 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
             if wake_in in readable:
                 _drain(wake_in)
                 _report_ends(control, pids)
-            if control in readable:  # a word from the parent, or its end: both mean stop
+            if control in readable:  # a message from the parent, or its end: both mean stop
                 break
         for pid in pids:  # the usual case: nothing but the ranks themselves
             os.kill(pid, signal.SIGKILL)
@@ -276,7 +276,7 @@ def _network(
 ) -> "tuple[emulation.Network | None, list[socket.socket]]":  # noqa: F821
     """The network that the launch asks for; None where it asks for none, or cannot have it.
 
-    With the sockets at which its ranks can be met, if `meets`: one on each one's network.
+    With the sockets for the ranks' rendezvous, if `meets`: one on each rank's network.
     """
     if link is None:
         return None, [rendezvous.listen()] if meets else []
@@ -297,9 +297,9 @@ def _network(
 
 
 def _fork_store(listeners: list[socket.socket], keep_out: list[int]) -> int:
-    """A process that serves the ranks' rendezvous; returns its number.
+    """Fork a process that serves the ranks' rendezvous; returns its pid.
 
-    Not this one: what ranks send is nothing to be read where they are watched over.
+    Not this one: the supervisor must not parse what ranks send.
     """
     pid = os.fork()
     if pid == 0:
@@ -316,7 +316,7 @@ def _fork_store(listeners: list[socket.socket], keep_out: list[int]) -> int:
 
 
 def _where(listener: socket.socket) -> dict[str, str]:
-    """What tells Horovod where its ranks meet."""
+    """Horovod's variables for the address where its ranks meet."""
     address, port = listener.getsockname()
     return {
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": address,

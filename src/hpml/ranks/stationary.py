@@ -1,4 +1,4 @@
-"""Telling a loop that will never end from work that is merely slow.
+"""Distinguish an endless loop from work that is merely slow.
 
 A rank in a loop burns processor time, as one at work does, so time alone proves nothing. But a
 `while` loop that calls nothing, found several times with the same value in every variable, can
@@ -41,7 +41,7 @@ def sampler(send: Callable[[list[Any]], None], filename: str) -> Callable[[int, 
 
 
 def _fingerprint(value: Any, depth: int) -> Any:
-    """Something equal exactly when `value` is unchanged; never equal where that cannot be told."""
+    """Something equal exactly when `value` is unchanged; never equal where that cannot be known."""
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return value
     if isinstance(value, torch.Tensor):
@@ -60,7 +60,7 @@ def never_ends(source: str, line: int) -> bool:
     """Whether the innermost loop around `line` of `source` is a `while` that calls nothing."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # by what it is nested, too
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # deep nesting, too
         return False
     loops = [
         node

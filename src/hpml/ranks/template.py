@@ -30,7 +30,7 @@ REQUEST = 2**14  # bytes at most
 
 
 class Shares(RuntimeError):
-    """This process holds something that those forked from it could write to for each other."""
+    """This process holds memory or files that its forks would share and could write to."""
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
     server.prepare(sys.argv[2])
     server.allow_looking_inside(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how they ended
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps them
     _refuse_to_share(control.fileno())
     control.sendall(b"ready\n")
     while True:
@@ -65,7 +65,7 @@ def _refuse_to_share(control: int) -> None:
     for descriptor in open_ones - {control}:
         try:
             found = os.fstat(descriptor)
-        except OSError:  # of listing them
+        except OSError:  # closed meanwhile
             continue
         if found.st_rdev != null:
             raise Shares(os.readlink(f"/proc/self/fd/{descriptor}"))

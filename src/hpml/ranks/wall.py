@@ -28,7 +28,7 @@ _NEW_USER, _NEW_PIDS, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_EXEC, _REMOUNT = 1, 2, 4, 8, 32
 _BIND, _MOVE, _RECURSIVE, _PRIVATE, _DETACH = 4096, 8192, 16384, 1 << 18, 2
 
-# With root, the nobody inside is root to the kernel, whose files in /proc these are.
+# Under root, the nobody inside is root to the kernel, which owns these files in /proc.
 _COVERED = ("sys", "sysrq-trigger", "irq", "bus")
 
 _libc = ctypes.CDLL(None, use_errno=True)

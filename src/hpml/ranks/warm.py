@@ -31,11 +31,11 @@ class ServerDied(RuntimeError):
 
 @dataclass(frozen=True)
 class SandboxSpec:
-    """A sandbox for a server to run in: what to type before its command, and its own world.
+    """A sandbox for a server to run in: command prefix, environment, folder, program.
 
-    `command` is followed by the server's own words, and hands on the descriptors that it inherits.
-    `environment` is all that the server is given. `tmp` is a folder that it may write to, by the
-    name that it has inside. `main` is the server's program, as Python.
+    `command` is followed by the server's own arguments, and passes on inherited descriptors.
+    `environment` is the server's whole environment. `tmp` is a writable folder, by its name
+    inside. `main` is the server's program, as Python.
     """
 
     command: Sequence[str]
@@ -47,8 +47,8 @@ class SandboxSpec:
 class WarmServer:
     """A running `hpml.ranks.server`, in a sandbox if one is given. See `server()`.
 
-    It has imported what ranks of `flavour` use. Others can be had from it too, but import theirs
-    themselves.
+    It has imported what ranks of `flavour` use. It can fork ranks of other flavours too; they
+    import the rest themselves.
     """
 
     def __init__(self, inside: SandboxSpec | None = None, flavour: Flavour = "torch") -> None:
@@ -69,7 +69,7 @@ class WarmServer:
             ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            # A sandbox's own words could be anything, and could redraw the terminal.
+            # A sandbox's output could be anything, and could redraw the terminal.
             stdout=None if inside is None else subprocess.DEVNULL,
             stderr=None if inside is None else subprocess.DEVNULL,
             env=environment,
@@ -86,18 +86,18 @@ class WarmServer:
 
     @property
     def tmp(self) -> str:
-        """Where launches may keep files, by the name that the server knows it by."""
+        """Where launches may keep files, by its name inside the sandbox."""
         return tempfile.gettempdir() if self._inside is None else self._inside.tmp
 
     def folder(self, path: str | os.PathLike[str]) -> str:
-        """The name inside of a folder here: in a sandbox it is another one, below its `tmp`."""
+        """The folder's name for the server: in a sandbox, below its `tmp`."""
         path = os.fspath(path)
         return path if self._inside is None else os.path.join(self.tmp, os.path.basename(path))
 
     def pids_here(self, pids: Sequence[int]) -> list[int]:
-        """This process's numbers for processes below the server that it has other numbers for.
+        """This process's pids for processes below the server, given the server's pids.
 
-        In a process namespace of its own it has. A process that is gone is 0.
+        They differ where the server has its own PID namespace. A process that is gone is 0.
         """
         if self._inside is None:
             return list(pids)
@@ -140,7 +140,7 @@ class WarmServer:
                 raise ServerDied(f"the warm server went away: {error}") from None
 
     def end_all(self) -> None:
-        """End what a launch left behind although its supervisor should have: in a sandbox, all."""
+        """End what a launch's supervisor failed to end: in a sandbox, all."""
         if self._inside is not None:
             self.kill()
 
@@ -170,10 +170,9 @@ def _descendants(pid: int) -> list[psutil.Process]:
 
 
 def _wait_until_dead(processes: list[psutil.Process], limit: float) -> None:
-    """Wait up to `limit` seconds, but not for a parent of theirs to ask how they ended.
+    """Wait up to `limit` seconds until they have ended; a zombie counts as ended.
 
-    A process that becomes somebody's by its parent's death stays a zombie where that one never
-    asks, as the first process of many a container does.
+    An orphan stays a zombie where its new parent never reaps it, as in many containers.
     """
     deadline = time.monotonic() + limit
     while any(map(_runs, processes)) and time.monotonic() < deadline:
@@ -188,7 +187,7 @@ def _runs(process: psutil.Process) -> bool:
 
 
 def _numbers(pid: int) -> list[int]:
-    """The process's numbers in all process namespaces that it is in, from here inwards."""
+    """The process's pids in all PID namespaces that it is in, from here inwards."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -239,7 +238,7 @@ def server(flavour: Flavour = "torch") -> WarmServer:
 
 
 def stop() -> None:
-    """End this process's warm servers, those that it has."""
+    """End this process's warm servers, if any."""
     with _running_lock:
         for started_by, warm in _running.values():
             if started_by == os.getpid() and warm.alive():

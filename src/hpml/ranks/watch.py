@@ -29,7 +29,7 @@ STACK_LIMIT = 0.3  # seconds for a rank to write its stack
 
 @dataclass(frozen=True)
 class Watched:
-    """The code whose lines a diagnosis names: what a learner has before their eyes."""
+    """The code whose lines a diagnosis names: the learner's own."""
 
     filename: str
     source: str | None = None
@@ -39,10 +39,10 @@ class Watched:
 class Watch:
     """Looks at the ranks' logs, processes and stacks. Times are those of `time.monotonic`.
 
-    `pids` (by rank) and `moved` are set by who hears from the ranks. `linked`: each rank has a link
-    of its own, on which a message can be under way for long. `flavour` is what the ranks talk
-    with: Horovod has threads of its own, which go on for ever. A `leash` may let the time limit
-    count from later on.
+    `pids` (by rank) and `moved` are set by the reader of the ranks' events. `linked`: each rank
+    has a link of its own, on which a message can be under way for long. `flavour` is what the ranks
+    communicate with: Horovod has threads of its own, which never end. A `leash` may start the time
+    limit later.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Watch:
         self._quiet = 0.0  # seconds, up to the last look
         self._last_look = started
         self._processor: dict[int, float] = {}
-        # Horovod's threads ask each other all the time whether there is something to do.
+        # Horovod's threads poll each other all the time.
         self._bystanders = THREADS if flavour != "torch" else ""
         self._linked = linked and not self._bystanders
         self._in_graphs = flavour == "horovod-tensorflow"
@@ -89,8 +89,7 @@ class Watch:
         looping = [log for log in moving if self._loops(log, now)]
         if looping:
             return diagnose.endless_loop(self._logs, looping, words)
-        # A look that comes late saw nothing of the time before it: on a busy machine it is we who
-        # stood still.
+        # A late look missed the time before it: on a busy machine this process stood still.
         self._quiet += min(now - self._last_look, 2 * LOOK_EVERY)
         self._last_look = now
         if self.moved or moving:

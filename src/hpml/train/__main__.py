@@ -11,7 +11,7 @@ from hpml.train.config import parse
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "hpml train") -> int:
-    """Train as the command line says; returns the exit code. Raises UserError for bad usage."""
+    """Train with these options; returns the exit code. Raises UserError for bad usage."""
     config = parse(arguments, program)
     from hpml.train.run import train  # with torch: more than a second, and --help needs none
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "hpml train") ->
             f"test accuracy {last.test_accuracy:.2%} after {len(history.epochs)} epochs, "
             f"{history.seconds:.0f} s of training, {history.images_per_second:.0f} images/s"
         )
-    # As a shell reports a process that SIGTERM ended: a scheduler then knows that there is more.
+    # As a shell reports a process that SIGTERM ended: a scheduler sees that it is unfinished.
     return 128 + signal.SIGTERM if history.stopped else DONE
 
 

@@ -1,4 +1,4 @@
-"""What the training script asks of a back end. A rank alone is its own."""
+"""The training script's interface to a back end; the base class serves a single rank."""
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -11,13 +11,13 @@ class Backend:
     world_size = 1
 
     def sum(self, tensor: Tensor) -> None:
-        """Make `tensor`, in place, the sum of all ranks' tensors. A collective, so all call it."""
+        """Make `tensor`, in place, the sum of all ranks' tensors. A collective."""
 
     def maximum(self, tensor: Tensor) -> None:
         """Make `tensor`, in place, the largest of all ranks', by element. A collective."""
 
     def parallel(self, network: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        """What to call and what to step so that all ranks learn from all ranks' gradients.
+        """The network to call and the optimizer to step, for gradients averaged over all ranks.
 
         All ranks start from rank 0's weights and buffers.
         """

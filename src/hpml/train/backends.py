@@ -1,6 +1,6 @@
-"""What the ranks of a training run talk with: nothing, torch.distributed, or Horovod.
+"""What the ranks of a training run communicate with: nothing, torch.distributed, or Horovod.
 
-The training script asks `there()` and knows no more of it. A rank alone talks to itself.
+The training script only calls `there()`.
 """
 
 import contextlib
@@ -47,11 +47,11 @@ class Ddp(Backend):
 
 
 def there() -> Backend:
-    """What this process has been initialised with."""
+    """The back end that this process has been initialised with."""
     if dist.is_initialized():
         return Ddp()
     if "horovod.torch" in sys.modules:
-        # Not at the top: it imports Horovod, which is not installed everywhere.
+        # Imported here: Horovod is not installed everywhere.
         from hpml.train.horovod import Horovod, hvd
 
         if hvd.is_initialized():
@@ -63,8 +63,8 @@ def there() -> Backend:
 def joined(asked: str, process: ProcessInfo, device: torch.device) -> Iterator[None]:
     """Meet the other ranks, if there are any, by "ddp", "horovod", or "auto".
 
-    What is there already is used, and left as it is. Raises UserError where that is not what is
-    asked for, where Horovod is not installed, and where the other ranks cannot be found.
+    A back end that is initialised already is used, and left as it is. Raises UserError where it is
+    not the one asked for, Horovod is not installed, or the other ranks cannot be found.
     """
     present = there()
     if asked == "auto":

@@ -16,11 +16,11 @@ def save(folder: str | os.PathLike[str], state: dict[str, Any]) -> Path:
     """Write `state` (tensors and plain values) to `folder`/checkpoint.pt. One rank calls this.
 
     Written beside it under another name, forced to disk, and renamed over the old one, which POSIX
-    does at once or not at all: whoever is killed on the way leaves the old checkpoint.
+    does at once or not at all: a run killed on the way leaves the old checkpoint.
     """
     path = Path(folder) / NAME
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished").name  # one large file, however many are killed
+    unfinished = path.with_suffix(".unfinished").name  # one file, however many runs are killed
     with atomic.replacing(path, durable=True, meanwhile=unfinished) as file:
         torch.save(state, file)
     return path

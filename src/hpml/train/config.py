@@ -1,4 +1,4 @@
-"""Everything that a training run can be told: one dataclass, and its command line."""
+"""All options of a training run: one dataclass, and its command line."""
 
 import argparse
 import dataclasses
@@ -21,7 +21,7 @@ def _option(default: Any, help: str, **limits: Any) -> Any:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What to train on, how long, how fast. Raises UserError for a value that cannot be."""
+    """What to train on, how long, how fast. Raises UserError for an invalid value."""
 
     data: str | None = _option(None, "folder with CIFAR-10; default: HPML_DATA, else ./hpml data's")
     samples: int | None = _option(None, "train on the first N images only", least=1)

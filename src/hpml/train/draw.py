@@ -118,7 +118,7 @@ def descents(
     """Loss against samples seen, on logarithmic axes: a line for each run, by its name.
 
     A run is its points (samples, loss), in order. One that reaches a loss above `most`, or none at
-    all any more, is drawn up to there, and a cross says that it left the picture for good.
+    all any more, is drawn up to there, and a cross marks where it left the picture for good.
     """
     figure = Figure(figsize=(7.5, 3.8), layout="constrained")
     axes = figure.subplots()

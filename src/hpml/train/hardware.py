@@ -46,7 +46,7 @@ def pick_precision(asked: str, device: torch.device) -> torch.dtype:
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to keep what is freed for the next step, and not to give it back to the kernel.
+    """Have glibc keep freed memory for the next step, and not return it to the kernel.
 
     Activations of tens of megabytes are freed and asked for again in each step. By default each of
     them is a fresh mapping, whose pages the kernel clears one by one as they are first written:
@@ -68,7 +68,7 @@ def process_group(process: ProcessInfo, device: torch.device) -> Iterator[None]:
     """Meet the other ranks, if there are any; gloo on CPUs, nccl on GPUs.
 
     A group that is there already is used, and left as it is. Raises UserError where the name of
-    rank 0's node means nothing here: PyTorch would ask again and again until its time is up.
+    rank 0's node cannot be resolved: PyTorch would retry until its timeout.
     """
     if process.world_size == 1 or dist.is_initialized():
         yield

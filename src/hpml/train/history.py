@@ -33,7 +33,7 @@ class History:
     """A whole run. `stopped` is true when a signal ended it early; a checkpoint has the rest."""
 
     config: dict[str, Any]
-    data: str  # what the images were: says SYNTHETIC where they were
+    data: str  # what the images are, with SYNTHETIC in it if generated
     synthetic: bool
     world_size: int
     threads: int

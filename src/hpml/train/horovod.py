@@ -1,7 +1,7 @@
 """Horovod as a back end of the training script, however its processes were started.
 
-horovodrun and mpirun tell Horovod where its ranks meet. Under torchrun and srun, which do not, rank
-0 serves the store that horovodrun would, and tells the others where by way of torch's own.
+horovodrun and mpirun give Horovod the address where its ranks meet. Under torchrun and srun, which
+do not, rank 0 serves the store that horovodrun would, and puts its address in torch's own store.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ class Horovod(Backend):
 
 
 class StorageOrder:
-    """Not a compression, but at its place: hands Horovod each gradient as it lies in memory.
+    """In the place of a compression: hands Horovod each gradient as it lies in memory.
 
     Horovod takes contiguous tensors only, and those of convolutions lie channels last.
     """
@@ -83,14 +83,13 @@ def in_storage_order(tensor: Tensor) -> Tensor:
 
 @contextlib.contextmanager
 def initialised(process: ProcessInfo) -> Iterator[None]:
-    """Call hvd.init(), if nobody has, for a while. Raises UserError where ranks do not meet."""
+    """Initialise Horovod for the context, if it is not yet. UserError where ranks do not meet."""
     if hvd.is_initialized():
         yield
         return
     os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(LIMIT.total_seconds())))
     if not torch.cuda.is_available():
-        # Horovod's thread looks every millisecond whether there is something to do, which takes a
-        # tenth of a core from the training that it shares the processor with.
+        # By default Horovod's thread polls every millisecond, which takes a tenth of a core.
         os.environ.setdefault("HOROVOD_CYCLE_TIME", CYCLE)
     if process.launcher in ("torchrun", "srun", "none"):
         os.environ |= _own_meeting(process)

@@ -21,7 +21,7 @@ def shape(progress: float, warmup: float) -> float:
     """Share of the highest rate at `progress`, the share of the training done, in [0, 1].
 
     Rises in a straight line from START over the first `warmup`, then falls in one to END. Warm-up
-    is what makes scaled-up rates bearable at first (Goyal et al. 2017, section 2.2).
+    keeps training at scaled-up rates stable at first (Goyal et al. 2017, section 2.2).
     """
     if progress < warmup:
         return START + (1 - START) * progress / warmup

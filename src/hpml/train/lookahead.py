@@ -1,7 +1,7 @@
-"""Look-ahead: slow weights follow the fast ones that the optimizer steps, and call them back.
+"""Look-ahead: slow weights follow the fast ones that the optimizer steps, and pull them back.
 
 k steps forward, one step back: slow ← keep · slow + (1 - keep) · fast, then fast ← slow (Zhang et
-al. 2019, arXiv:1907.08610). The average lies lower in the valley than where single steps jump to;
+al. 2019, arXiv:1907.08610). The average has a lower loss than the points that single steps reach;
 Jordan 2024 (arXiv:2404.00498) needs a quarter fewer epochs with it.
 """
 
@@ -25,7 +25,7 @@ class Lookahead:
         """A step of the optimizer went from `before` to `after`, shares of the training done.
 
         `keep` grows with the third power of that share: at first the weights have far to go. It
-        hangs on the share alone, so that stopping or another number of ranks makes no difference.
+        depends on the share alone, so that stopping or another number of ranks changes nothing.
         """
         times = int(TIMES * after) - int(TIMES * before)
         if times == 0:

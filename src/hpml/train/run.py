@@ -1,4 +1,4 @@
-"""A training run on one rank: network, optimizer, data, and where it is."""
+"""A training run on one rank: network, optimizer, data, and position."""
 
 import dataclasses
 import time
@@ -38,7 +38,7 @@ class Position:
 
 
 def train(config: TrainConfig) -> History:
-    """Train as `config` says, on the ranks that the environment says.
+    """Train with `config`, on the ranks that the environment describes.
 
     All ranks return the same History; rank 0 writes the files. In a process group that is there
     already (in a notebook, a check), its ranks take part.
@@ -104,7 +104,7 @@ class Run:
         return history
 
     def train_epoch(self, asked: requests.Requests, scalars: Scalars) -> bool:
-        """What is left of this epoch, then its test and its checkpoint. True when asked to stop."""
+        """Train the rest of this epoch, test, save a checkpoint. True when asked to stop."""
         config, position, world_size = self.config, self.position, self.world_size
         order = shards.epoch_order(self.images, config.seed, position.epoch)
         shard = shards.training_shard(order, self.rank, world_size, position.consumed)
@@ -253,7 +253,7 @@ class Run:
             checkpoint.save(self.config.checkpoint, state)
 
     def resume(self) -> None:
-        """Take up where the checkpoint left off, if that is asked for and there is one."""
+        """Continue from the checkpoint, if that is asked for and there is one."""
         state = checkpoint.load(self.config.checkpoint) if self.config.resume else None
         if state is None:
             return

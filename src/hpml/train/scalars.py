@@ -34,7 +34,7 @@ class Scalars:
         )
         if self.writer is None:
             return
-        # Over images seen, not steps: curves of different numbers of ranks then lie on each other.
+        # Over images seen, not steps: curves of different numbers of ranks then overlap.
         for name, value in (
             ("loss/train", epoch.train_loss),
             ("loss/test", epoch.test_loss),

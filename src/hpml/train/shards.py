@@ -1,7 +1,7 @@
 """Which images on which rank in which epoch: torch's DistributedSampler, with a place to carry on.
 
 Rank r of W takes every W-th index of a permutation that all ranks draw alike, so that what the
-ranks have seen after k steps of B images is always the permutation's first k·B·W: one number says
+ranks have seen after k steps of B images is always the permutation's first k·B·W: one number gives
 where a run stopped, whatever the number of ranks it goes on with.
 """
 

@@ -30,7 +30,7 @@ class Totals:
             )
 
     def over_ranks(self) -> Tensor:
-        """The three sums over all ranks, float64 [3] on the CPU. A collective, so all call it."""
+        """The three sums over all ranks, float64 [3] on the CPU. A collective."""
         sums = self.sums.clone()
         backends.there().sum(sums)
         return sums.cpu()
