@@ -1,6 +1,6 @@
 """The exercises' checks, one file per exercise: `find("ddp")`, `judge("ddp", source)`.
 
-A room that ranks never enter: what a drive needs is sent to them by value.
+Ranks never import this package: the code that a drive needs is sent to them by value.
 """
 
 from hpml.checks.registry import find, ids

@@ -1,8 +1,8 @@
-"""Budgets: what a run may cost in bytes, messages and seconds, against bounds from theory.
+"""Budgets: the bytes, messages and seconds that a run may cost, from theoretical bounds.
 
 Each function compares a stage's evidence with a bound that its caller computed (see
-`hpml.predict.collectives`), and returns None, a Problem that gives both figures, or CannotJudge
-where the launch had no network to count on.
+`hpml.predict.collectives`), and returns None, a Problem with both figures, or CannotJudge if the
+launch had no emulated network to measure.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,15 +11,15 @@ from hpml.checks.contract import CannotJudge, Problem
 from hpml.network.link import format_rate
 from hpml.ranks.evidence import Call, Evidence
 
-# Above the payload, on the kernel's counters: headers, at most 66 bytes for 1448 of payload, and
-# acknowledgements of what comes back, 66 bytes for two packets or more.
+# What the kernel counts besides payload: headers, at most 66 bytes for 1448 of payload, and
+# acknowledgements of received data, 66 bytes for two packets or more.
 HEADERS = 1.07
-# Bytes per rank for what is no payload: finding the others, greeting each of them, and barriers.
+# Bytes that each rank sends besides payload: rendezvous, connecting to each peer, and barriers.
 SETUP_PER_PEER = 16_000
 
 
 def no_network(evidence: Evidence) -> CannotJudge | None:
-    """CannotJudge where the launch had no emulated network, whose link would be measured."""
+    """CannotJudge if the launch had no emulated network; else None."""
     if evidence.link is not None:
         return None
     why = evidence.no_link or "the launch had no link"
@@ -27,12 +27,12 @@ def no_network(evidence: Evidence) -> CannotJudge | None:
 
 
 def elapsed(evidence: Evidence, between: tuple[str, str]) -> float:
-    """Seconds between two marks; where ranks set them several times, the shortest."""
+    """Seconds between two marks; the shortest if ranks set them several times."""
     return min(each_elapsed(evidence, between))
 
 
 def each_elapsed(evidence: Evidence, between: tuple[str, str]) -> list[float]:
-    """Seconds from the first rank's first mark to the last rank's second, each time."""
+    """Seconds from the first rank's first mark to the last rank's second mark, each time."""
     begun, done = (
         zip(*([m.at for m in rank.marks if m.name == name] for rank in evidence.ranks), strict=True)
         for name in between
@@ -49,9 +49,9 @@ def over_bytes(
 ) -> Problem | CannotJudge | None:
     """Whether a rank sent more over its link than `slack` times its bound, in bytes of payload.
 
-    `bounds` has one item per rank. What the protocol adds is allowed for: HEADERS, and
-    SETUP_PER_PEER for each other rank. `besides` are bytes that the drive itself had each rank
-    send, for a reference say.
+    `bounds` has one item per rank. The protocol's overhead is allowed: HEADERS, and SETUP_PER_PEER
+    for each other rank. `besides` are bytes that the drive itself made each rank send, for example
+    for a reference.
     """
     if missing := no_network(evidence):
         return missing
@@ -71,7 +71,7 @@ def over_bytes(
 def over_messages(
     evidence: Evidence, most: int, hint: str, counts: Callable[[Call], bool] = lambda call: True
 ) -> Problem | None:
-    """Whether a rank made more than `most` of the calls for which `counts` is true."""
+    """Whether a rank made more than `most` calls for which `counts` is true."""
     for rank in evidence.ranks:
         made = sum(map(counts, rank.calls))
         if made > most:
@@ -87,12 +87,12 @@ def over_seconds(
     slack: float = 1.25,
     reference: tuple[str, str] | None = None,
 ) -> Problem | CannotJudge | None:
-    """Whether what lies between two marks took longer over the link than `slack` times `bound`.
+    """Whether the time between two marks, over the link, exceeds `slack` times `bound`.
 
-    From the first rank's first mark to the last rank's second, in seconds; where ranks set these
-    marks several times, the shortest time counts. With a `reference`, two marks around something
-    known that has the same bound, done in the same launch: where that took longer than the bound,
-    on a busy machine say, its time is the measure instead.
+    In seconds, from the first rank's first mark to the last rank's second; the shortest time counts
+    if ranks set the marks several times. `reference` are two marks around known code with the same
+    bound, run in the same launch: if it took longer than the bound, for example on a busy machine,
+    its time replaces the bound.
     """
     if missing := no_network(evidence):
         return missing

@@ -1,4 +1,4 @@
-"""How a value that came back differs from the one that should have, in words."""
+"""How a returned value differs from the expected one, in words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Difference:
-    """What was seen of a value, as the end of a sentence that names it, and what was expected.
+    """What a value is, as the end of a sentence that names it, and what was expected.
 
-    `expected` is a `Problem`'s; it is empty where `seen` speaks for itself. As text: `seen` alone.
+    `expected` as in `Problem`; empty if `seen` is enough. As text: `seen` alone.
     """
 
     seen: str
@@ -61,7 +61,7 @@ def state_difference(
 
 
 def state_of(model: nn.Module) -> dict[str, torch.Tensor]:
-    """A copy of its parameters and buffers, by name, to be compared later."""
+    """A copy of the model's parameters and buffers, by name, for a later comparison."""
     return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 

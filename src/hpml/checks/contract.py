@@ -1,8 +1,8 @@
-"""What a check is: the one description of an exercise that serves notebook, terminal and grader.
+"""What a check is: one description of an exercise for notebook, terminal and grader.
 
 A check file (`checks/m06_torch_distributed/ddp.py`, say) defines `CHECK = Check(...)`.
 
-- `inputs(seed, world_size)` makes fresh inputs: a list with one item per rank. Only plain values,
+- `inputs(seed, world_size)` makes new inputs: a list with one item per rank. Only plain values,
   numpy arrays and tensors.
 - `drive(answer, inputs)` runs on each rank, with the answer as a module and that rank's item of the
   inputs. What it returns (None, bool, int, float, str, bytes, lists, tuples, dicts with str keys,
@@ -10,7 +10,7 @@ A check file (`checks/m06_torch_distributed/ddp.py`, say) defines `CHECK = Check
   the globals it uses, so that `hpml.checks` is never imported where an answer runs.
 - `expect(inputs, world_size)` is single-process mathematics, in the parent.
 - each claim's `judge(run)` compares, in the parent, and returns None or a Problem, or CannotJudge
-  where this machine lacks what it takes (see `hpml.checks.budget`).
+  if this machine cannot measure it (see `hpml.checks.budget`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +26,10 @@ from hpml.ranks.flavour import Flavour, order
 class Problem:
     """Why a claim does not hold: what was seen, what was expected, and which hint helps.
 
-    The inputs of a grading are the same for a whole class, so what an answer should have computed
-    from them stands in `expected` alone: a learner's own check shows "MESSAGE, expected EXPECTED",
-    and nothing that is handed back after grading shows more than `message`. What the exercise's
-    text states (a dtype, a length, a bound) may stand in either.
+    In a grading the whole class has the same inputs, so the values that an answer should compute
+    from them belong in `expected` only: a learner's own check shows "MESSAGE, expected EXPECTED",
+    while pages handed back after grading show `message` alone. What the exercise's text states (a
+    dtype, a length, a bound) may be in either.
     """
 
     message: str  # a sentence with figures, and without the value that was expected
@@ -39,17 +39,17 @@ class Problem:
 
 @dataclass(frozen=True)
 class CannotJudge:
-    """Why a claim can neither be held nor denied on this machine."""
+    """Why a claim can be neither confirmed nor refuted on this machine."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Run:
-    """One play of an answer at one world size: what went in, what should and what did come out.
+    """One play of an answer at one world size: inputs, expected values and evidence.
 
-    `evidence` is that of the last stage, `stages` has all of them by name. `delayed` tells that the
-    ranks were made to wait now and then before their collectives.
+    `evidence` is that of the last stage, `stages` has all of them by name. `delayed`: waits were
+    injected before some of the ranks' collectives.
     """
 
     world_size: int
@@ -68,9 +68,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Claim:
-    """One thing an answer must fulfil, at every world size, for its points.
+    """One statement that must hold at every world size for its points.
 
-    A claim that cannot be judged at one world size is not judged at all, unless it fails at
+    A claim that cannot be judged at one world size counts as not judged, unless it fails at
     another.
     """
 
@@ -84,10 +84,10 @@ class Stage:
     """One launch of a play. All stages of a play run in the same scratch folder, in order.
 
     `world` maps the play's world size to this launch's (to resume on another number of ranks).
-    Where `dies` is true, ranks that do not return are part of the play, and no fault: other claims
-    are still judged, and those that need this stage look at `fault`. With a `link` the ranks are on
-    a network of that rate, if the machine can emulate one, and their traffic is counted. `flavour`
-    is what its ranks talk with, the check's own where it is None.
+    With `dies`, ranks that do not return are expected and no fault: other claims are still judged,
+    and claims that need this stage call `fault`. With a `link` the ranks are on a network of that
+    rate, if the machine can emulate one, and their traffic is counted. `flavour` is the ranks'
+    communication library; None: the check's own.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Stage:
 
 
 def fault(evidence: Evidence) -> Problem | None:
-    """The diagnosis of a stage that `dies`, as the Problem of the claims that need it; or None."""
+    """The diagnosis of a stage that `dies`, as a Problem for claims that need it; or None."""
     diagnosis = evidence.diagnosis
     return None if diagnosis is None else Problem(diagnosis.sentence, diagnosis.kind)
 
@@ -108,9 +108,9 @@ def fault(evidence: Evidence) -> Problem | None:
 class Check:
     """An exercise's check. With several `stages`, `inputs` returns a dict of lists by stage name.
 
-    `hints` has a text for every key that a judge names, and "start", what `./hpml hint` says first.
-    The keys "hang", "mismatch", "raised", "exited", "killed", "limit" are used when a launch ends
-    with such a diagnosis; where one is absent, a general text stands in.
+    `hints` has a text for every key that a judge names, and "start", which `./hpml hint` prints
+    first. The keys "hang", "mismatch", "raised", "exited", "killed", "limit" are used when a launch
+    ends with such a diagnosis; if one is absent, a general text is used.
     `environment` gives each rank's extra environment variables, (inputs, rank, world_size) -> dict.
     """
 
@@ -126,12 +126,12 @@ class Check:
     flavour: Flavour = "torch"  # as `hpml.ranks.launch` has it; a stage may have another
     process_group: bool = True  # the engine makes the default group before the drive runs
     timeout: float = 20.0  # seconds, per launch
-    names: tuple[str, ...] = ()  # what the answer must define, checked before anything runs
+    names: tuple[str, ...] = ()  # what the answer must define, checked before the drive runs
     environment: Callable[[Any, int, int], Mapping[str, str]] | None = None
     link: str | None = None  # as a Stage's, where there are no stages
-    # World sizes at which a judge looks at seconds: nothing else is under way meanwhile
+    # World sizes at which a judge measures seconds: no other play runs at the same time
     timed_at: tuple[int, ...] = ()
-    submits: bool = False  # a judge hands what the answer returns to the SLURM here, to be run
+    submits: bool = False  # a judge submits what the answer returns to this machine's SLURM
 
     @property
     def points(self) -> int:

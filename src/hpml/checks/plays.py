@@ -1,9 +1,9 @@
 """The plays of an answer: at each world size, the launches of its stages, one after the other.
 
-Plays at several world sizes are under way side by side, so that no core waits; but one whose
-seconds are judged (`Check.timed_at`), or in which ranks are made to wait, has the machine to
-itself. What comes out is the same either way: plays are handed on in their order, and a play that
-takes longer than PATIENCE goes on alone, with its whole time limit before it.
+Plays at several world sizes run at the same time, to use all cores. But a play whose seconds are
+judged (`Check.timed_at`), or with injected waits, runs alone. The results are the same either way:
+outcomes come in the order of the plays, and a play that takes longer than PATIENCE is continued
+alone, with its whole time limit.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ from hpml.ranks import Evidence, launch, warm
 from hpml.ranks.leash import Leash
 from hpml.ranks.warm import ServerDied
 
-PATIENCE = 3.0  # seconds after which the first play that is not done gets the machine to itself
-TOGETHER = 4  # plays under way at most
+PATIENCE = 3.0  # seconds after which the first unfinished play runs alone
+TOGETHER = 4  # plays at the same time, at most
 
-# The run, and the evidence of the stage that ended badly, if one did
+# The run, and the evidence of the failed stage, if any
 Outcome = tuple[Run, Evidence | None]
 
 
@@ -36,7 +36,7 @@ class MissingName(Exception):
 
 @dataclass(frozen=True)
 class Play:
-    """What is to be played: a world size, and whether ranks are made to wait now and then."""
+    """A world size, and whether waits are injected before some collectives."""
 
     world_size: int
     delayed: bool = False
@@ -45,10 +45,10 @@ class Play:
 def outcomes(
     check: Check, source: str, plays: Sequence[Play], seed: int, *, side_by_side: bool = True
 ) -> Iterator[Outcome]:
-    """One outcome for each of `plays`, in their order, whatever ends first.
+    """One outcome for each of `plays`, in their order.
 
-    Raises what a play raises, when its turn has come. Close the iterator to end what is under way.
-    `side_by_side` is for a learner, who waits; without it nothing shares the machine.
+    Raises a play's exception in its turn. Close the iterator to end the running plays. With
+    `side_by_side` plays may run at the same time, for a waiting learner; else one at a time.
     """
     sharing = [play for play in plays if side_by_side and _may_share(check, play)]
     sharing = sharing[:TOGETHER] if len(sharing) > 1 else []
@@ -56,7 +56,7 @@ def outcomes(
     try:
         for play in sharing:
             shared[play] = _Shared(check, source, play, seed)
-        if shared:  # the server may take seconds to start; no play is slow for that
+        if shared:  # the server may take seconds to start; that does not count as slow
             with contextlib.suppress(ServerDied):
                 warm.server(check.needs).wait_until_ready()
         patient_until = time.monotonic() + PATIENCE
@@ -78,7 +78,7 @@ def outcomes(
 def play_once(
     check: Check, source: str, world_size: int, seed: int, delayed: bool = False
 ) -> Outcome:
-    """One play by itself. Raises ServerDied where no ranks can be had."""
+    """One play, run alone. Raises ServerDied if the warm server cannot fork ranks."""
     inputs = check.inputs(seed, world_size)
     found, fault = _launches_patiently(check, source, world_size, seed, inputs, delayed)
     expected = None if fault is not None else _expected(check, inputs, world_size)
@@ -86,12 +86,12 @@ def play_once(
 
 
 def _may_share(check: Check, play: Play) -> bool:
-    """Not where time is judged; nor with Horovod, whose threads wake up every millisecond."""
+    """False if time is judged, or with Horovod, whose threads wake up every millisecond."""
     return check.needs == "torch" and not play.delayed and play.world_size not in check.timed_at
 
 
 def _end(shared: "Sequence[_Shared]") -> None:
-    """End all of them, done or not. What was not done is played anew when its turn comes."""
+    """End all of them. Unfinished plays are run again in their turn."""
     for one in shared:
         one.cancel()
     for one in shared:
@@ -99,7 +99,7 @@ def _end(shared: "Sequence[_Shared]") -> None:
 
 
 class _Shared:
-    """A play under way in a thread of its own. The check's functions are called by its maker."""
+    """A play in its own thread. The check's functions are called in the thread that made it."""
 
     def __init__(self, check: Check, source: str, play: Play, seed: int) -> None:
         self._check, self._source, self._play, self._seed = check, source, play, seed
@@ -111,10 +111,10 @@ class _Shared:
         self._thread: threading.Thread | None = None
         try:
             self._inputs = check.inputs(seed, play.world_size)
-        except Exception as error:  # raised when this play's turn has come
+        except Exception as error:  # raised in this play's turn
             self._error = error
             return
-        # With the warm server that was chosen for this context
+        # The thread uses this context's warm server
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=context.run, args=[self._go], daemon=True)
         self._thread.start()
@@ -133,7 +133,7 @@ class _Shared:
             self._error = error
 
     def done_by(self, deadline: float) -> bool:
-        """Whether it has come to its end, after waiting for that until `deadline`."""
+        """Wait for its end until `deadline`; returns whether it has ended."""
         if self._thread is not None and not self._ended:
             self._thread.join(max(0.0, deadline - time.monotonic()))
         return self._thread is None or not self._thread.is_alive()
@@ -142,7 +142,7 @@ class _Shared:
         self._leash.alone()
 
     def outcome(self) -> Outcome:
-        """Wait for the end. Raises what kept the play from being; plays it anew if it was ended."""
+        """Wait for the outcome. Raises the play's exception; runs it again if it was ended."""
         if self._ended:
             return play_once(self._check, self._source, self._play.world_size, self._seed)
         expected, why = None, None
@@ -167,7 +167,7 @@ class _Shared:
             self._leash.cancel()
 
     def end(self) -> None:
-        """Wait until nothing of its launch is there. It was done, or cancelled."""
+        """Wait until its launch has ended. It must be done or cancelled."""
         if self._ended:
             return
         self._ended = True
@@ -177,7 +177,7 @@ class _Shared:
 
 
 def _expected(check: Check, inputs: Any, world_size: int) -> Any:
-    """On one thread: the ranks have use for the other cores."""
+    """Compute expected values on one thread: the ranks use the other cores."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -192,7 +192,7 @@ def _run(play: Play, seed: int, inputs: Any, expected: Any, found: Mapping[str, 
 
 
 def _launches_patiently(*arguments: Any, **options: Any) -> tuple[dict, Evidence | None]:
-    """`_launches`, and once more if the server went away: at first, no fault of the answer's."""
+    """`_launches`, repeated once if the server died: it may not be the answer's fault."""
     try:
         return _launches(*arguments, **options)
     except ServerDied:
@@ -208,7 +208,7 @@ def _launches(
     delayed: bool = False,
     leash: Leash | None = None,
 ) -> tuple[dict[str, Evidence], Evidence | None]:
-    """The evidence of all stages by name, and of the stage that ended badly, if one did."""
+    """The evidence of all stages by name, and of the failed stage, if any."""
     stages = check.stages or (Stage("play", check.drive, link=check.link),)
     found: dict[str, Evidence] = {}
     with tempfile.TemporaryDirectory(prefix="hpml-play-") as scratch:
@@ -242,7 +242,7 @@ def _launches(
 
 
 def _guarded(drive: Any, names: tuple[str, ...]) -> Any:
-    """`drive`, after a look whether the answer defines what it will be asked for."""
+    """`drive`, which first raises MissingName if the answer lacks one of `names`."""
 
     def guarded(answer: ModuleType, inputs: Any) -> Any:
         missing = [name for name in names if not hasattr(answer, name)]

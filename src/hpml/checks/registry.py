@@ -1,4 +1,4 @@
-"""Which checks there are: the files in `checks/mNN_*/` that define CHECK, found by their names."""
+"""The existing checks: the files in `checks/mNN_*/` that define CHECK, found by their names."""
 
 import difflib
 import importlib
@@ -31,13 +31,13 @@ def ids() -> tuple[str, ...]:
 
 
 def modules() -> tuple[str, ...]:
-    """The names of the modules that have checks, as their notebooks are called: `06_ring`."""
+    """The names of the modules that have checks, like their notebooks' names: `06_ring`."""
     return tuple(dict.fromkeys(name.split(".")[-2].removeprefix("m") for name in _files().values()))
 
 
 @cache
 def find(exercise: str) -> Check:
-    """The check of an exercise. Raises UserError for an id that is none, with the nearest one."""
+    """The check of an exercise. Raises UserError for an unknown id, with the nearest one."""
     files = _files()
     if exercise not in files:
         near = difflib.get_close_matches(exercise, files, n=1)

@@ -1,4 +1,4 @@
-"""A verdict as people read it: text for a terminal, HTML for a notebook. Both escape everything."""
+"""Format a verdict: text for a terminal, HTML for a notebook. Both escape everything."""
 
 import textwrap
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ _MARKS = {"passed": "✓", "failed": "✗", "not gradable": "?"}
 def explained(
     claims: Sequence[ClaimResult], cause: Cause, expected: bool
 ) -> list[tuple[ClaimResult, str, str]]:
-    """Each claim with its message and hint, left out where the one before has the same.
+    """Each claim with its message and hint, omitted if equal to the previous claim's.
 
-    A message names the world size at which the claim, judged by itself, did not hold. What should
-    have been seen is in it where `expected`.
+    A message names the world size at which the claim, if judged by itself, did not hold. With
+    `expected` it includes the expected value.
     """
     rows, before = [], ClaimResult("", True, 0)
     for claim in claims:
@@ -39,7 +39,7 @@ def _sentence(claim: ClaimResult, cause: Cause, expected: bool) -> str:
 def as_text(verdict: Verdict, stacks: bool = False) -> str:
     """The verdict as a compact table for a terminal, at most 96 columns wide, no colour.
 
-    With `stacks`, where each rank stood follows.
+    With `stacks`, each rank's stack follows.
     """
     score = f"{verdict.earned} of {verdict.points} points"
     title = f"{_MARKS[verdict.status]} {verdict.exercise}: {verdict.title}"
@@ -84,7 +84,7 @@ def _tone(claim: ClaimResult) -> str:
 
 
 def as_html(verdict: Verdict) -> str:
-    """The verdict as an HTML table; stacks, if there are any, behind a fold."""
+    """The verdict as an HTML table, with any stacks folded."""
     tone = _TONES[verdict.status]
     rows = []
     for claim, message, hint in explained(verdict.claims, verdict.cause, expected=True):

@@ -1,4 +1,4 @@
-"""From an answer to a verdict: play it at each world size, then judge what came out."""
+"""From an answer to a verdict: play it at each world size, then judge the runs."""
 
 import secrets
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from hpml.checks.verdict import Cause, ClaimResult, Verdict
 from hpml.errors import UserError
 from hpml.ranks import Evidence
 
-# What helps with a launch that ended badly, where the exercise has no hint of its own for it.
+# Hints for a failed launch, if the exercise has none of its own for that diagnosis.
 GENERAL_HINTS = {
     "hang": "Every rank of a group must reach every collective of that group. Look for a call that "
     "only some ranks make: under an `if rank ==`, after an early return, in a loop whose length "
@@ -30,15 +30,15 @@ GENERAL_HINTS = {
 }
 
 
-# Before what went wrong where the ranks were made to wait now and then
+# Prefix of a message about a run with injected waits
 WAITS = "when ranks come late: "
 
 
 @dataclass(frozen=True)
 class Examined:
-    """A verdict, and the launch that shows why best: one that failed, else one of the last.
+    """A verdict, and the launch that explains it best: one that failed, else one of the last run.
 
-    `error` is what kept the answer from being judged, where the verdict says "not gradable".
+    `error` is why the answer could not be judged, if the verdict is "not gradable".
     """
 
     verdict: Verdict
@@ -55,9 +55,9 @@ def judge(
 ) -> Verdict:
     """The verdict on `source`, an answer cell's text, line 1 being its `%%answer` line.
 
-    `worlds` defaults to the check's own world sizes. Inputs are fresh unless a `seed` is given; the
-    verdict tells it. Raises UserError for an unknown exercise. A fault that is not the answer's
-    makes the verdict "not gradable".
+    `worlds` defaults to the check's own world sizes. Inputs are new unless a `seed` is given; the
+    verdict records the seed. Raises UserError for an unknown exercise. A fault that is not the
+    answer's makes the verdict "not gradable".
     """
     return examine(exercise, source, worlds=worlds, seed=seed).verdict
 
@@ -70,11 +70,11 @@ def examine(
     seed: int | None = None,
     delayed: bool = False,
 ) -> Examined:
-    """As `judge`, with what the verdict rests on.
+    """As `judge`, with the evidence for the verdict.
 
-    With `delayed` waits are injected before the collectives of the last play, at the largest world
-    size: an answer that is right one time in ten then is not. Where there is but one world size, it
-    is played once more for that. Plays then come one after the other, else side by side (see
+    With `delayed`, waits are injected before the collectives of the last play, at the largest world
+    size, so that an answer with a rare race fails. If there is only one world size, it is played a
+    second time for that. Plays are then run one after the other, otherwise at the same time (see
     `hpml.checks.plays`).
     """
     check = exercise if isinstance(exercise, Check) else find(exercise)
@@ -90,7 +90,7 @@ def examine(
         for play in plays:
             try:
                 run, fault = next(played)
-            except Exception as error:  # ours, whatever it is: the answer runs elsewhere
+            except Exception as error:  # always our fault: the answer runs in other processes
                 verdict = _not_gradable(check, _why(error, play.world_size), seed)
                 return Examined(verdict, runs[-1].evidence if runs else None, error)
             if fault is not None:
@@ -145,7 +145,7 @@ def _failed(check: Check, claim: Claim, problem: Problem, run: Run | None) -> Cl
 
 
 def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
-    """The verdict where ranks did not all return: nothing can be claimed of such a run."""
+    """The verdict if not all ranks returned: no claim can be judged from such a run."""
     diagnosis = evidence.diagnosis
     raised = next((rank.raised for rank in evidence.ranks if rank.raised), None)
     if diagnosis.kind == "raised" and raised is not None:
@@ -189,7 +189,7 @@ def _not_gradable(check: Check, why: str, seed: int) -> Verdict:
 
 
 def _why(error: Exception, world: int) -> str:
-    """What kept a play from being: a UserError says it itself, whatever the world size."""
+    """Why a play could not run: a UserError's own text, else with the world size."""
     if isinstance(error, UserError):
         return str(error)
     return f"world size {world}: {_one_line(error)}"

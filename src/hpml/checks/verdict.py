@@ -1,9 +1,9 @@
-"""The outcome of a check: claims with points, told apart from faults that are ours."""
+"""The outcome of a check: claims with points, or "not gradable" for a fault that is ours."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-# What a verdict rests on. "claims": the ranks returned, and each claim was judged by itself.
+# The reason for a verdict. "claims": the ranks returned, and each claim was judged by itself.
 # "unwritten": there is no answer yet, only the stub or nothing. "missing name": it does not define
 # what the exercise asks for. "ours": a fault that is not the answer's. The others are
 # `hpml.ranks.evidence.Diagnosis.kind`: the launch ended so, and no claim was judged.
@@ -33,7 +33,7 @@ class ClaimResult:
     hint: str = ""  # the text for the learner
     hint_key: str = ""  # which of the check's hints it is
     world_size: int | None = None  # the smallest world size at which it did not hold
-    judged: bool = True  # False: this machine cannot tell, and `message` says why
+    judged: bool = True  # False: this machine cannot judge it; `message` is the reason
     expected: str = ""  # what should have been seen; for the learner's own check alone
 
     @property
@@ -48,9 +48,9 @@ class ClaimResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `check` says of one answer. "not gradable" is our fault and is never 0 points.
+    """The verdict on one answer. "not gradable" is our fault and never 0 points.
 
-    It is "not gradable" as well where every claim that could be judged holds and some could not.
+    Also "not gradable": every claim that could be judged holds, but some could not be judged.
     """
 
     exercise: str
@@ -76,7 +76,7 @@ class Verdict:
 
     @property
     def nothing_failed(self) -> bool:
-        """Whether every claim holds that this machine can judge, and there is one."""
+        """Whether at least one claim could be judged, and all such claims hold."""
         judged = [claim for claim in self.claims if claim.judged]
         return bool(judged) and all(claim.passed for claim in judged)
 

@@ -17,10 +17,10 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 @dataclass(frozen=True)
 class Command:
-    """Where a command lives in this folder. `function` may be a typer application: a group.
+    """A command's place in this folder. `function` may be a typer application: a group.
 
-    With `passes_on`, options it does not know are no error, but go to its list of arguments; with
-    `own_help`, so does --help; with `keeps_dashes`, so does the first --.
+    With `passes_on`, unknown options are no error but go to its list of arguments; with `own_help`,
+    so does --help; with `keeps_dashes`, so does the first --.
     """
 
     module: str
@@ -128,7 +128,7 @@ def application(wanted: str | None) -> typer.Typer:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command that `arguments` (default: the process's) name, and exit as it says.
+    """Run the command that `arguments` (default: the process's) name; exit with its code.
 
     A command returns None or 0 when all is well, and else one of the codes in `hpml.errors`.
     """
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
-        if not hasattr(error, "format_message"):  # what all of typer's usage errors have
+        if not hasattr(error, "format_message"):  # all of typer's usage errors have it
             raise
         command = f"./hpml {wanted}" if wanted else "./hpml"
         code = _complain(f"{error.format_message().rstrip('.')}: {command} --help says more")
@@ -166,7 +166,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """What stands before a command. That this is there makes a group of however few commands."""
+    """Options before a command. With a callback, typer makes a group even of a single command."""
 
 
 def _placeholder() -> None:

@@ -1,6 +1,6 @@
 """`./hpml bench NAME`: measure, print a table of ratios with their conditions, write it as JSON.
 
-What measures the grader is in bench_grading_command.py.
+Benchmarks of the grader are in bench_grading_command.py.
 """
 
 from pathlib import Path

@@ -119,7 +119,7 @@ def watch(files: Files) -> int:
     try:
         _check_and_report(answers)
         _report_waiting(paths)
-        # Folders, because many editors save by putting a new file in the place of the old.
+        # Watch folders, because many editors save by replacing the file.
         changes = watchfiles.watch(
             *{path.parent for path in paths},
             watch_filter=lambda change, name: Path(name).resolve() in paths,
@@ -132,7 +132,7 @@ def watch(files: Files) -> int:
                 changed = [a for a in answers if last.get(a.exercise) != a.source]
                 for answer in changed:
                     _require_exercise(answer)
-            except UserError as error:  # perhaps half written: wait for the next save
+            except UserError as error:  # perhaps half saved: wait for the next save
                 typer.echo(f"✗ {error}")
                 continue
             last = {answer.exercise: answer.source for answer in answers}

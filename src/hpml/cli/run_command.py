@@ -44,7 +44,7 @@ def run(
     console = Console(highlight=False, soft_wrap=True)
     folder = Path(out).expanduser() if out else CHECKOUT / "build" / "report"
     course = schedule.load()
-    course.select(modules or ())  # refuse a wrong name before the data is looked at
+    course.select(modules or ())  # refuse a wrong name before the data is checked
     used = images.load(data)
     planned = plan(course, modules or (), DataUsed(used.folder, used.describe(), used.synthetic))
     prepare(folder)

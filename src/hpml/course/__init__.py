@@ -1,1 +1,1 @@
-"""The day: its modules, the notebooks they are made of, and a learner's way through them."""
+"""The course: its modules, their notebooks, and a learner's progress."""

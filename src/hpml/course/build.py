@@ -1,7 +1,7 @@
-"""Make what is committed of a module's notebooks, and find what is not as it would be made.
+"""Make the committed notebooks of a module, and find those that are out of date.
 
-notebooks/NN_name.py and solutions/NN_name.py are the sources. From each comes its executed .ipynb,
-and from the solution the exercise notebook in both forms.
+notebooks/NN_name.py and solutions/NN_name.py are the sources. Each gives its executed .ipynb; the
+solution also gives the exercise notebook in both forms.
 """
 
 import os
@@ -24,7 +24,7 @@ CELL_TIMEOUT = 1200.0  # seconds; the longest cells train a network
 
 @dataclass(frozen=True)
 class Finding:
-    """A file that is not right, relative to the day's root, and why."""
+    """A file that is wrong or out of date, relative to the course's root, and why."""
 
     file: Path
     what: str
@@ -41,10 +41,10 @@ def build(
     timeout: float = CELL_TIMEOUT,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Finding]:
-    """Make every file of these modules; the findings are those that could not be made.
+    """Make every file of these modules; returns a finding for each that could not be made.
 
-    With `keep_outputs`, a notebook whose code cells are those of the committed one is not executed
-    again. A notebook with a failing cell stays as it was.
+    With `keep_outputs`, a notebook with the committed one's code cells is not executed again. The
+    file of a notebook with a failing cell is not changed.
     """
     found: list[Finding] = []
     for module in modules:
@@ -67,7 +67,7 @@ def build(
 
 
 def check(course: Course, modules: Iterable[Module]) -> list[Finding]:
-    """Every file that is not what `build` would make, without executing anything."""
+    """Every file that differs from what `build` would make; no notebook is executed."""
     modules = tuple(modules)
     found: list[Finding] = []
     for module in modules:
@@ -90,7 +90,7 @@ def check(course: Course, modules: Iterable[Module]) -> list[Finding]:
 
 
 def _check_readme(course: Course) -> Finding | None:
-    """What is wrong with the day's table in README.md; a day of its own need not have one."""
+    """What is wrong with the schedule in README.md; a course without README.md needs none."""
     page = readme.path(course)
     if not page.is_file():
         return None
@@ -103,7 +103,7 @@ def _check_readme(course: Course) -> Finding | None:
 
 
 def source_notebook(course: Course, module: Module, path: Path) -> NotebookNode:
-    """The notebook that a source script stands for, with grading metadata, without outputs."""
+    """The notebook of a source script, with grading metadata, without outputs."""
     script = path.with_suffix(".py")
     notebook = paired.read_script(course.root / script)
     if path == module.solution:
@@ -136,7 +136,7 @@ def _make_executed(
 
 
 class _CellFailed(Exception):
-    """Which cell of a notebook failed and why, in one line."""
+    """A cell of a notebook failed; the message names the cell and the cause in one line."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +177,9 @@ def _execute(
 
 
 def kernel_environment(outer: Mapping[str, str], home: Path) -> dict[str, str]:
-    """The environment in which a notebook's outputs come out the same, with a home of their own.
+    """The environment in which a notebook's outputs are reproducible.
 
-    `home` keeps what the cells store (progress, IPython's settings) away from the author's.
+    What the cells store (progress, IPython's settings) goes to `home`, not to the author's.
     """
     # With MPLBACKEND set the kernel draws no figures; the others change tables.
     unwanted = ("MPLBACKEND", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR")
@@ -189,8 +189,8 @@ def kernel_environment(outer: Mapping[str, str], home: Path) -> dict[str, str]:
 
 
 def _take_outputs(notebook: NotebookNode, committed: Path) -> bool:
-    """Take over the outputs of a committed notebook with the same code cells; True if there is one
-    that was executed whole."""
+    """Copy the outputs of the committed notebook if it has the same code cells and was executed
+    completely; returns whether it did."""
     old = _read(committed)
     if old is None or faults(old):
         return False
@@ -248,7 +248,7 @@ def _strangers(course: Course) -> Iterator[Finding]:
 def _read(path: Path) -> NotebookNode | None:
     try:
         return nbformat.read(os.fspath(path), as_version=nbformat.NO_CONVERT)
-    except Exception:  # nbformat raises whatever the broken structure makes it run into
+    except Exception:  # nbformat raises many kinds of errors on a broken file
         return None
 
 

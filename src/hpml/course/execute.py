@@ -1,8 +1,8 @@
 """Execute one notebook in a fresh kernel, cell by cell, and record each cell's outcome.
 
 The notebook on disk is not changed; the executed copy is in memory until it is saved. A cell that
-fails, hangs or kills the kernel ends the notebook, never the caller. Nothing that the kernel
-started in its process group outlives the call.
+fails, hangs or kills the kernel ends the notebook, never the caller. After the call, all processes
+in the kernel's process group have ended.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class Listener(Protocol):
         """A cell begins; `number` counts code cells from 1."""
 
     def ended(self, run: NotebookRun, cell: CellRun, number: int) -> None:
-        """A cell has ended, in whatever way."""
+        """A cell has ended, passed or failed."""
 
 
 def open_notebook(path: Path) -> NotebookRun:
@@ -102,17 +102,16 @@ def execute(
 ) -> None:
     """Execute a notebook's code cells in order, in its own folder, and fill in `run`.
 
-    The kernel runs this interpreter whatever kernels are installed, with `environment` as its whole
-    environment; what it writes outside of cells goes to the file `log`. A cell tagged
-    `raises-exception` may fail. A cell that takes longer than `cell_timeout` seconds is
-    interrupted, and failed with the traceback of where it was. KeyboardInterrupt passes through,
-    with `run` filled in as far as it came.
+    The kernel is always this interpreter, with `environment` as its whole environment; its output
+    outside of cells goes to the file `log`. A cell tagged `raises-exception` may fail. A cell that
+    takes longer than `cell_timeout` seconds is interrupted and has failed, with its traceback.
+    KeyboardInterrupt is passed on; `run` then has the cells executed so far.
     """
     asyncio.run(_execute(run, dict(environment), listener, log, cell_timeout))
 
 
 class _ThisInterpreter(KernelSpecManager):
-    """Kernels run the interpreter that runs us, not one that a kernelspec somewhere names."""
+    """Kernels run this interpreter, not one from an installed kernelspec."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
@@ -234,7 +233,7 @@ async def _cause_of_death(kernel: AsyncKernelManager) -> str:
 
 
 def _add_output(cell: NotebookNode, failure: _CellFailed) -> None:
-    """Put the failure into the executed copy if the kernel could not."""
+    """Add the failure to the executed copy if the kernel could not."""
     if not failure.shown:
         cell.outputs.append(
             nbformat.v4.new_output("error", ename="Stopped", evalue=str(failure), traceback=[])

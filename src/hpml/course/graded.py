@@ -1,4 +1,4 @@
-"""A solution notebook's grading metadata, and the exercise notebook that nbgrader makes of it.
+"""A solution notebook's grading metadata, and the exercise notebook that nbgrader makes from it.
 
 An answer cell (`%%answer ID`) becomes a solution cell, its check cell (`check("ID")`) a graded one
 with the points of its check. Both are found by their text; metadata is never typed by hand.
@@ -20,8 +20,8 @@ SETUP = re.compile(r"%load_ext[ \t]+hpml\b", re.MULTILINE)
 def add_grading(notebook: NotebookNode, module: Module, name: str) -> None:
     """Mark answer and check cells for nbgrader, in place, and lock the explanations.
 
-    Markdown and the set-up cell are locked; other code cells are the learner's to try things in.
-    UserError, naming the file `name`, where cells and course.toml do not agree.
+    Markdown and the set-up cell are locked; the learner may change other code cells. Raises
+    UserError, naming the file `name`, if the cells and course.toml do not agree.
     """
     points = {exercise.id: exercise.points for exercise in module.exercises}
     answered: list[str] = []
@@ -51,11 +51,11 @@ def add_grading(notebook: NotebookNode, module: Module, name: str) -> None:
 
 
 def student_version(solution: NotebookNode, name: str) -> NotebookNode:
-    """What `nbgrader generate_assignment` makes of a solution notebook with grading metadata.
+    """What `nbgrader generate_assignment` makes from a solution notebook with grading metadata.
 
-    Its preprocessors in its order, without IncludeHeaderFooter (there is none), InstantiateTests
-    (tests are `check`, not autotests.yml), and SaveCells with the checksums made for it alone (it
-    writes to an instructor's gradebook, which a checkout does not have).
+    Runs its preprocessors in its order, except IncludeHeaderFooter (there is no header),
+    InstantiateTests (tests are `check`, not autotests.yml), and SaveCells with its checksums (they
+    are for an instructor's gradebook, which a checkout does not have).
     """
     from nbgrader.preprocessors import (
         CheckCellMetadata,

@@ -32,9 +32,9 @@ def command(extra: Sequence[str] = ()) -> list[str]:
 def environment(outer: Mapping[str, str], home: Path, data: Path | None) -> dict[str, str]:
     """The process environment for JupyterLab and all kernels below it.
 
-    `home` becomes HPML_HOME and `data`, where given, HPML_DATA. The course's settings come before
-    the person's own. So does its kernel: this environment's Python, where `%%answer` and `check`
-    exist from the start, so that after a restart they can name the cell to run again.
+    `home` becomes HPML_HOME and `data`, if given, HPML_DATA. The course's settings take precedence
+    over the person's own, and so does its kernel: this environment's Python, with `%%answer` and
+    `check` loaded, so that after a restart they can name the cell to run again.
     """
 
     def before(name: str) -> str:

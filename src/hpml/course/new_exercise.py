@@ -1,7 +1,7 @@
-"""The skeleton of an exercise: what `./hpml course check` then wants to be filled in.
+"""The skeleton of an exercise; `./hpml course check` then names what is to be filled in.
 
 Its cells in the module's solutions, its check, its test, the file of its wrong answers, and its
-line in course.toml. All of it is written, or nothing.
+line in course.toml. Either all of it is written or nothing.
 """
 
 import keyword
@@ -92,10 +92,10 @@ WRONG = """# Wrong answers to {id}, as edits of its solution: see hpml/course/wr
 
 
 def create(course: Course, module: Module, exercise: str) -> list[Path]:
-    """Write the skeleton into the course; the files, relative to its root, new or changed.
+    """Write the skeleton into the course; returns the new or changed files, relative to its root.
 
-    Raises UserError, having changed nothing, for an id that cannot be one or is there already, and
-    where the module's files cannot be read.
+    Raises UserError, with no file changed, if the id is invalid or taken, or if the module's files
+    cannot be read.
     """
     files = _new_files(module, exercise)
     _refuse(course, exercise, files)
@@ -141,7 +141,7 @@ def _refuse(course: Course, exercise: str, files: Mapping[Path, str]) -> None:
 
 
 def _with_line(toml: str, module: Module, exercise: str) -> str:
-    """course.toml with the exercise as the last of its module, all else as it was."""
+    """course.toml with the exercise added as the last of its module."""
     block = re.search(
         rf'^id = "{module.id}"$(?:(?!^\[\[).*\n)*?exercises = \[(?P<listed>[^\]]*)\]', toml, re.M
     )
@@ -154,7 +154,7 @@ def _with_line(toml: str, module: Module, exercise: str) -> str:
 
 
 def _solution_notebook(course: Course, module: Module) -> str:
-    """The .ipynb of the longer script, with the outputs that the committed one has."""
+    """The .ipynb of the extended script, with the outputs of the committed one."""
     made = build.source_notebook(course, module, module.solution)
     old = nbformat.read(course.root / module.solution, as_version=nbformat.NO_CONVERT)
     for new, cell in zip(made.cells, old.cells, strict=False):
@@ -165,7 +165,7 @@ def _solution_notebook(course: Course, module: Module) -> str:
 
 @contextmanager
 def _all_or_nothing(root: Path, paths: tuple[Path, ...]) -> Iterator[None]:
-    """Put these files back as they were when something fails meanwhile."""
+    """Restore these files if the body raises."""
     before = {root / path: _bytes(root / path) for path in paths}
     try:
         yield

@@ -1,8 +1,8 @@
 """One executed notebook as parts of a page: HTML that is safe and self-contained.
 
-No output can run: HTML passes an allow list, SVG is shown as an image, text is escaped. TeX becomes
-MathML here, which browsers draw without a script. Images are embedded in the page; those from other
-machines are left out.
+No output can run a script: HTML passes an allow list, SVG is shown as an image, text is escaped.
+TeX is converted to MathML, which browsers draw without a script. Images are embedded in the page;
+remote ones are left out.
 """
 
 import base64
@@ -56,7 +56,7 @@ _FORMATTER = HtmlFormatter(nowrap=True)
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a cell, ready to be shown. `kind` selects the template's frame."""
+    """One output of a cell as safe HTML. `kind` selects the template's frame."""
 
     kind: str  # "html", "picture", "text", "stderr", "error", "verdict", "result", "skip"
     body: Markup | None = None
@@ -65,7 +65,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell, ready to be shown: prose, or code with its outputs and what became of it."""
+    """One cell as safe HTML: prose, or code with its outputs and its outcome."""
 
     index: int
     prose: Markup | None = None
@@ -75,9 +75,9 @@ class Cell:
 
 
 def cells(run: NotebookRun, link: Callable[[str], str]) -> list[Cell]:
-    """All cells of an executed notebook. `link` maps the target of a relative link to another.
+    """All cells of an executed notebook. `link` maps the target of a relative link.
 
-    The target comes with its fragment; addresses with a scheme are left as they are.
+    The target includes its fragment; addresses with a scheme are not changed.
     """
     runs = {cell.index: cell for cell in run.cells}
     shown = []
@@ -96,7 +96,7 @@ def cells(run: NotebookRun, link: Callable[[str], str]) -> list[Cell]:
 
 
 def sanitized(html: str) -> Markup:
-    """HTML of unknown origin without what could run, load files or cover the page."""
+    """Untrusted HTML without elements that could run, load files or cover the page."""
     return Markup(
         nh3.clean(
             html,
@@ -161,7 +161,7 @@ def _picture(source: str, text: str) -> Markup:
 
 
 def _code(source: str) -> Markup:
-    """Highlighted code, a magic's line apart: IPython's lexer would take the cell for text."""
+    """Highlighted code; a magic's line is separate, or IPython's lexer takes the cell for text."""
     first, _, rest = source.partition("\n")
     if not first.startswith("%%"):
         return Markup(highlight(source, IPython3Lexer(), _FORMATTER).rstrip("\n"))
@@ -175,14 +175,14 @@ def _markdown(
 ) -> Markup:
     renderer = _Renderer(folder, link, attachments)
     html = str(sanitized(MarkdownWithMath(renderer=renderer).render(source)))
-    # Formulas are put in after the sanitizing, which knows no MathML; they were escaped here.
+    # Formulas are inserted after sanitizing, which does not allow MathML; `_mathml` escapes them.
     for token, formula in renderer.formulas.items():
         html = html.replace(token, formula)
     return Markup(html)
 
 
 def _mathml(tex: str, display: str) -> str:
-    """A formula as escaped MathML; the library's own text form is not escaped."""
+    """A formula as escaped MathML; the library's own serialization does not escape."""
     formula = convert_to_element(tex, display=display)
     for element in formula.iter():
         if element.text:
@@ -207,7 +207,7 @@ class _Renderer(IPythonRenderer):
         token = f"formula{self.secret}x{len(self.formulas)}x"
         try:
             self.formulas[token] = _mathml(tex.strip(), display)
-        except Exception:  # of many kinds; TeX that it cannot read is shown as it is
+        except Exception:  # of many kinds; TeX that it cannot read is shown as text
             self.formulas[token] = str(Markup("<code>{}</code>").format(tex.strip()))
         return token
 

@@ -1,7 +1,7 @@
 """Notebooks in two forms: the percent script that is edited, the .ipynb that is read and run.
 
-The script is the source. The same script always makes the same bytes: cell ids come from the
-cells' text, metadata is fixed, and nothing of the machine or the time is kept.
+The script is the source. The same script always gives the same bytes: cell ids come from the
+cells' text, metadata is fixed, and no trace of the machine or the time is kept.
 """
 
 import hashlib
@@ -83,7 +83,7 @@ def without_outputs(notebook: NotebookNode) -> NotebookNode:
 
 
 def write(path: Path, text: str) -> bool:
-    """Write a file atomically; returns False, and does nothing, where it has this text already."""
+    """Write a file atomically; returns False, without writing, if it already has this text."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)

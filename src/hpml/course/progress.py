@@ -1,8 +1,8 @@
 """What a learner has done so far, kept in HPML_HOME/progress.json.
 
-One entry per exercise that was checked or asked for a hint: the best points, whether it was passed,
-the hints for what the last check found, and the hints already read. A pass stays a pass when a
-later try fails.
+One entry per exercise that was checked or whose hint was read: the best points, whether it was
+passed, the hints for the last check's failures, and the hints already read. A pass stays a pass
+when a later try fails.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from hpml.course.schedule import Course, Module
 from hpml.files import atomic
 from hpml.paths import home
 
-if TYPE_CHECKING:  # it would bring torch with it
+if TYPE_CHECKING:  # it would import torch
     from hpml.checks.verdict import Verdict
 
 
@@ -39,7 +39,7 @@ def record(verdict: "Verdict") -> None:
     """Record a verdict. One that is not gradable changes nothing, unless all claims that could be
     judged hold: then there is no more to do on this machine.
 
-    Safe while another process records as well.
+    Safe for several processes at the same time.
     """
     if verdict.status == "not gradable" and not verdict.nothing_failed:
         return
@@ -55,8 +55,8 @@ def record(verdict: "Verdict") -> None:
 def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
     """The key of the next hint to read, and how many are left after it; None after the last.
 
-    `known` are the check's hints by key. "start" comes first, then those for what the last check
-    found. After the last one they begin again.
+    `known` are the check's hints by key. "start" comes first, then those for the last check's
+    failures. After the last one they begin again.
     """
     with _changing() as progress:
         entry = progress.setdefault(exercise, _fresh())
@@ -70,7 +70,7 @@ def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
 
 
 def milestone(course: Course, exercise: str) -> str:
-    """The sentence for a module or a day that `exercise` completes; empty while more is to do."""
+    """The sentence for a module or a day that `exercise` completes; empty if none is complete."""
     progress = read()
 
     def done(module: Module) -> bool:

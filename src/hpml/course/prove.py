@@ -1,10 +1,10 @@
 """Prove an exercise before it is handed out: its stub, its solution, and the wrong answers.
 
 A check that passes a wrong answer, or fails the right one, is worse than none. So for each exercise
-the stub must fail and say what to do, the solution must have full points at every world size, and
-each wrong answer must fail with the hint that was meant for it. Of claims that this machine cannot
-judge the rest is proved, and the row says so; and so does that of an answer whose ranks it cannot
-have at all, because Horovod is not installed.
+the stub must fail with the first step as its hint, the solution must have full points at every
+world size, and each wrong answer must fail with its intended hint. If this machine cannot judge a
+claim, the others are proved and the row reports it; so does the row of an answer whose ranks cannot
+run here because Horovod is not installed.
 
 The wrong answers are edits of the solution: see `hpml.course.wrong_answers`.
 """
@@ -36,12 +36,12 @@ Judge = Callable[..., Verdict]  # (check, source), and perhaps worlds=
 
 @dataclass(frozen=True)
 class Row:
-    """One thing proved of an exercise. `reason` is empty where it holds."""
+    """One proof about an exercise. `reason` is empty if it holds."""
 
     exercise: str
     part: Literal["check", "stub", "solution", "wrong answer"]
     name: str
-    shows: str  # what was seen, in a few words
+    shows: str  # the outcome in a few words
     reason: str = ""
     seconds: float = 0.0
 
@@ -61,13 +61,13 @@ def prove(
     on_row: Callable[[Row], None] = lambda row: None,
     brief: bool = False,
 ) -> list[Row]:
-    """A row for each thing to prove of the exercises (default: all of the day), in order.
+    """A row for each proof about the exercises (default: all of the course), in order.
 
-    `find` gives a check by id, `judge` a verdict on an answer's source. `ids` are those of all
-    checks there are: one that course.toml lacks, and wrong answers to no exercise, are bad rows of
-    their own when the whole day is proved. Answers are judged `workers` at a time; `on_row` gets
-    each row as soon as those before it are there. When `brief`, a wrong answer is judged at its
-    `world` size alone, and at all of them only where it does not fail there as it should.
+    `find` returns a check by id, `judge` a verdict on an answer's source. `ids` are those of all
+    existing checks: when the whole course is proved, a check that course.toml lacks is a bad row,
+    and so are wrong answers to no exercise. `workers` answers are judged at a time; `on_row` gets
+    the rows in order, each as soon as possible. With `brief`, a wrong answer is judged at its
+    `world` size alone, and at all sizes only if it does not fail there as it should.
     """
     wanted = list(exercises)
     chosen = [
@@ -77,7 +77,7 @@ def prove(
         if not wanted or exercise.id in wanted
     ]
     for name in wanted:
-        course.exercise(name)  # says which ids there are
+        course.exercise(name)  # its error names the valid ids
     rows: list[Row] = []
     with ThreadPoolExecutor(workers) as pool:
         tasks = [task for pair in chosen for task in _tasks(course, *pair, find, judge, brief)]
@@ -117,7 +117,7 @@ def _tasks(
         unproved += [("wrong answer", answer.name) for answer in wrong]
         shows = f"not gradable: {missing}"
         return rows + known(*(Row(check.id, part, name, shows) for part, name in unproved))
-    if not check.claims:  # nothing can be judged by it; but what is written can be looked at
+    if not check.claims:  # nothing to judge yet, but its files can be inspected
         return [*rows, lambda: _prove_solution(course, module, check, judge)]
     solution = cache(partial(wrong_answers.solution, course, exercise.id))
     return [
@@ -147,7 +147,7 @@ def _strays(course: Course, ids: Iterable[str]) -> list[Row]:
 def _prove_check(
     course: Course, module: Module, exercise: Exercise, check: Check, wrong: int
 ) -> list[Row]:
-    """A row for each fault of the check itself, or one good row."""
+    """A row for each fault of the check itself, or one good row if it has none."""
     names = [claim.name for claim in check.claims]
     played_right = check.worlds == WORLDS or (check.worlds == (1,) and not check.process_group)
     file = wrong_answers.path(module, exercise.id)
@@ -191,7 +191,7 @@ def _prove_stub(course: Course, module: Module, check: Check, judge: Judge) -> R
     )
     if verdict is None:
         return row
-    # What a stub's verdict must lead to is the first step, not some consequence of missing code.
+    # A stub's verdict must give the hint for the first step, not for a later consequence.
     hint = verdict.claims[0].hint_key if verdict.claims else ""
     if verdict.status != "failed":
         reason = f"it is {verdict.status}, expected to fail: {verdict.headline}"
@@ -220,7 +220,7 @@ def _prove_solution(course: Course, module: Module, check: Check, judge: Judge) 
     shows = f"{verdict.earned} of {verdict.points} points at world sizes {worlds}"
     if verdict.passed and verdict.earned == check.points:
         return replace(row, shows=shows)
-    if verdict.nothing_failed:  # and so, not all of it could be judged
+    if verdict.nothing_failed:  # some claims could not be judged
         return replace(row, shows=f"{shows}; {_unjudged(verdict)}")
     missed = next((claim for claim in verdict.claims if not claim.passed), None)
     what = f"{missed.name}: {missed.full_message}" if missed else verdict.headline
@@ -270,7 +270,7 @@ def _prove_wrong_by(
 
 
 def _unjudged(verdict: Verdict) -> str:
-    """Why a claim could not be judged, of a verdict that has such a claim."""
+    """Why the verdict's first unjudged claim could not be judged; there must be one."""
     return next(claim.message for claim in verdict.claims if not claim.judged)
 
 
@@ -288,12 +288,12 @@ def _answer(
 def _judged(
     row: Row, check: Check, judge: Judge, source: Callable[[], str]
 ) -> tuple[Verdict | None, Row]:
-    """The verdict; where there is none, None and the row with the reason."""
+    """The verdict and `row`; if judging raised, None and `row` with the reason."""
     try:
         return judge(check, source()), row
     except UserError as error:
         return None, replace(row, reason=_line(error))
-    except Exception as error:  # a fault of the check, which is what this is here to find
+    except Exception as error:  # a fault of the check: what this command looks for
         return None, replace(row, reason=f"judging it failed: {_line(error)}")
 
 

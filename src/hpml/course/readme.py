@@ -1,4 +1,4 @@
-"""The part of README.md that is made from course.toml: the day as a table."""
+"""The part of README.md that is generated from course.toml: the day's schedule."""
 
 from pathlib import Path
 
@@ -22,9 +22,9 @@ def schedule(course: Course) -> str:
 
 
 def with_schedule(text: str, course: Course) -> str:
-    """A README's text with the table made anew from course.toml.
+    """A README's text with the table generated from course.toml.
 
-    Raises UserError where the marks around the table are missing.
+    Raises UserError if the marks around the table are missing.
     """
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)

@@ -1,8 +1,8 @@
-"""What a learner gets: the course without its solutions, its wrong answers, and what makes it.
+"""What a learner gets: the course without solutions, wrong answers and authoring tools.
 
-The exercises are made from the solutions anew, so that nothing that was tried out in exercises/
-goes along. All else is on a list, so that nothing goes along by being there. Folder and archive
-hold the same files, and the same course gives the same bytes.
+The exercises are generated from the solutions again, so that edits in exercises/ are not released.
+All other files are listed explicitly. Folder and archive hold the same files, and the same course
+gives the same bytes.
 """
 
 import re
@@ -17,7 +17,7 @@ from hpml.errors import UserError
 from hpml.files import atomic
 
 NAME = "hpml"  # of the folder, and of the archive
-_MARKER = ".hpml-release"  # in a folder that a release was written to
+_MARKER = ".hpml-release"  # marks a folder that a release was written to
 _BY_NAME = (
     ".gitignore",
     "LICENSE",
@@ -35,7 +35,7 @@ _ENDINGS = {
     "src/hpml": (".py", ".json", ".j2", ".css", ".patch"),
     "packages": (".py", ".whl"),
 }
-# Of src/hpml/: what grades, measures graders, or makes exercises out of solutions.
+# Of src/hpml/: code that grades, benchmarks graders, or makes exercises from solutions.
 LEFT_OUT = (
     "bench/attacks.py",
     "bench/grade.py",
@@ -58,7 +58,7 @@ LEFT_OUT = (
     "course/wrong_answers.py",
     "grading",
 )
-# README.md: what stands between these is for others, and so are lines of code with these commands.
+# README.md: text between these marks is not for learners, nor are lines with these commands.
 _ASIDE = re.compile(r"<!-- not in a release -->.*?<!-- in a release again -->", re.DOTALL)
 _COMMAND = re.compile(r"^ *\./hpml (?:build|course|grade|release|test)\b.*\n", re.MULTILINE)
 
@@ -72,7 +72,7 @@ class File:
 
 
 def files(course: Course) -> dict[str, File]:
-    """Every file of a release by its path, in order. UserError where one cannot be made."""
+    """Every file of a release by its path, sorted. Raises UserError if one cannot be made."""
     made = {path: _file(course.root / path) for path in _BY_NAME}
     readme = _file(course.root / "README.md").data.decode()
     made["README.md"] = File(_COMMAND.sub("", _ASIDE.sub("", readme)).encode())
@@ -104,9 +104,9 @@ def _file(path: Path) -> File:
 
 
 def write(made: dict[str, File], out: Path) -> tuple[Path, Path]:
-    """Write a release to OUT/hpml/ and OUT/hpml.zip, in place of an earlier one.
+    """Write a release to OUT/hpml/ and OUT/hpml.zip; an earlier one is replaced.
 
-    UserError where OUT has files in it but no release, or cannot be written.
+    Raises UserError if OUT has files but no release, or cannot be written.
     """
     folder, archive = out / NAME, out / f"{NAME}.zip"
     try:
@@ -136,8 +136,8 @@ def _write_archive(made: dict[str, File], path: Path) -> None:
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
     ):
         for name, file in made.items():
-            entry = zipfile.ZipInfo(f"{NAME}/{name}")  # of 1980, whenever it is made
-            entry.create_system = 3  # Unix: the mode counts
+            entry = zipfile.ZipInfo(f"{NAME}/{name}")  # dated 1980: the same bytes every time
+            entry.create_system = 3  # Unix: the file mode is kept
             entry.external_attr = (0o100000 | _mode(file)) << 16
             archive.writestr(entry, file.data, zipfile.ZIP_DEFLATED)
 

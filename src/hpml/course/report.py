@@ -65,7 +65,7 @@ class Skip:
 
 @dataclass(frozen=True)
 class Failure:
-    """A cell that failed, or a notebook whose kernel never came up (`cell` is None)."""
+    """A cell that failed, or a notebook whose kernel did not start (`cell` is None)."""
 
     place: Location
     cell: CellRun | None
@@ -115,7 +115,7 @@ def collect(run: CourseRun) -> Collected:
 
 
 def write(run: CourseRun, facts: Iterable[Fact], out: Path) -> Path:
-    """Write the report of `run`, as far as it came, into `out`; returns the front page."""
+    """Write the report of `run`, complete or interrupted, to `out`; returns the front page."""
     out.mkdir(parents=True, exist_ok=True)
     found = collect(run)
     templates = _templates()
@@ -146,7 +146,7 @@ def write(run: CourseRun, facts: Iterable[Fact], out: Path) -> Path:
 
 
 def all_well(run: CourseRun, found: Collected) -> bool:
-    """Whether every cell ran and every exercise of the run was checked and passed."""
+    """Whether every cell ran and every exercise in the run was checked and passed."""
     verdicts = [record for *_, record, _ in _exercises(run, found)]
     passed = all(record is not None and record["status"] == "passed" for record in verdicts)
     return passed and all(notebook.status == "ran" for notebook in run.notebooks)
@@ -204,7 +204,7 @@ def _failure(notebook: NotebookRun, module: Module, kind: Kind) -> Failure:
 
 
 def _pages(run: CourseRun) -> list[tuple[str, str]]:
-    """Address and name of every page, in the order of the day."""
+    """(relative address, name) of every page, in the order of the day."""
     return [
         (f"{page_name(module.module, kind)}.html", f"{module.module.id} {kind}")
         for module in run.modules
@@ -213,7 +213,7 @@ def _pages(run: CourseRun) -> list[tuple[str, str]]:
 
 
 def _links(run: CourseRun, notebook: NotebookRun, out: Path) -> Callable[[str], str]:
-    """Links between notebooks become links between pages; other files are linked where they are."""
+    """A function that maps links: to a notebook, its page; to another file, its path here."""
     pages: dict[Path, str] = {}
     for module in run.modules:
         for kind, other in module.notebooks.items():
@@ -248,4 +248,4 @@ def _unbroken_duration(seconds: float) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    atomic.write_text(path, text)  # a report that is open in a browser is never half of one
+    atomic.write_text(path, text)  # an open browser never loads half a report

@@ -1,8 +1,8 @@
 """The day on this machine: every module's lecture and solution notebook, executed in order.
 
-A solution notebook is an exercise notebook with right answers. The committed notebooks are read and
-never written; executed copies, the kernels' logs and all that notebooks write to HPML_HOME go below
-the output folder. The learner's own progress is not touched.
+A solution notebook is an exercise notebook with right answers. The committed notebooks are only
+read; executed copies, the kernels' logs and what notebooks write to HPML_HOME go below the output
+folder. The learner's own progress is not changed.
 """
 
 import os
@@ -22,7 +22,7 @@ from hpml.errors import UserError
 
 Kind = Literal["lecture", "solution"]
 KINDS: tuple[Kind, ...] = ("lecture", "solution")
-_MARKER = ".hpml-report"  # in a folder that a report was written to
+_MARKER = ".hpml-report"  # marks a folder that a report was written to
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class CourseRun:
 
 
 def plan(course: Course, names: Sequence[str], data: DataUsed) -> CourseRun:
-    """The named modules, or all of them, with nothing run yet.
+    """The named modules, or all of them, with no cell run yet.
 
     Without a folder of solutions, as in a release for learners, only the lectures are planned.
     Raises UserError for a module that is not in course.toml or whose notebooks cannot be read.
@@ -81,7 +81,7 @@ def plan(course: Course, names: Sequence[str], data: DataUsed) -> CourseRun:
 def prepare(out: Path) -> None:
     """Make the output folder, or remove an earlier run's report from it.
 
-    Raises UserError where the folder holds anything else, which is not ours to remove.
+    Raises UserError if the folder holds any other file: those must not be removed.
     """
     if out.exists() and not out.is_dir():
         raise UserError(f"--out {out} is a file: name a folder")
@@ -104,8 +104,8 @@ def run_course(
 ) -> None:
     """Execute all notebooks of `run` and save executed copies below `out`.
 
-    A notebook that fails does not stop the ones after it. Ctrl-C does: it is not raised, but
-    recorded in `run.interrupted`.
+    After a notebook that fails, the next ones still run. Ctrl-C stops the run: KeyboardInterrupt is
+    not raised but recorded in `run.interrupted`.
     """
     began = time.monotonic()
     try:
@@ -144,9 +144,9 @@ def _environment(outer: Mapping[str, str], data: DataUsed, out: Path) -> dict[st
     return {
         **outer,
         "HPML_DATA": str(data.folder.resolve()),
-        # Answers and progress of this run are kept apart from the learner's.
+        # This run's answers and progress are separate from the learner's.
         "HPML_HOME": str((out / "home").resolve()),
-        # A backend from the terminal's environment would leave the notebooks without figures.
+        # With a backend from the terminal's environment, notebooks would have no figures.
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }

@@ -1,7 +1,7 @@
 """The course as course.toml lists it: modules in order, with their exercises.
 
-All else of a module is derived from its id and name: notebooks, job scripts, and the folder of its
-checks. What an exercise is worth is read from its check's file.
+The rest is derived from a module's id and name: notebooks, job scripts, and the folder of its
+checks. An exercise's points are read from its check's file.
 """
 
 import ast
@@ -24,16 +24,16 @@ else:
 
 @dataclass(frozen=True)
 class Exercise:
-    """An exercise as the schedule has it."""
+    """An exercise in the schedule."""
 
     id: str
-    minutes: int  # of a good PyTorch programmer who has just read the section
+    minutes: int  # for a good PyTorch programmer who has just read the section
     core: bool  # of the core path, which fits the module's slot
     check: Path  # the file that defines its check
 
     @property
     def points(self) -> int:
-        """The sum of its check's claims. Raises UserError where the file cannot be read."""
+        """The sum of its claims' points. Raises UserError if the file cannot be read."""
         return points_in(self.check)
 
 
@@ -51,7 +51,7 @@ class Module:
 
     @property
     def stem(self) -> str:
-        """What its files are called: 06_torch_distributed."""
+        """The base name of its files: 06_torch_distributed."""
         return f"{self.id}_{self.name}"
 
     @property
@@ -85,7 +85,7 @@ class Course:
         return sum(module.points for module in self.modules)
 
     def module(self, name: str) -> Module:
-        """The module that '06', '6', 'torch_distributed' or '06_torch_distributed' means."""
+        """The module named '06', '6', 'torch_distributed' or '06_torch_distributed'."""
         wanted = name.strip()
         number = wanted.zfill(2) if wanted.isdecimal() else wanted
         for module in self.modules:
@@ -113,7 +113,7 @@ class Course:
 
 
 def load(path: Path = CHECKOUT / "course.toml") -> Course:
-    """Read and validate course.toml; a UserError names the file, the entry and the finding."""
+    """Read and validate course.toml. A UserError names the file, the entry and the fault."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -140,10 +140,10 @@ def load(path: Path = CHECKOUT / "course.toml") -> Course:
 
 @cache
 def points_in(check: Path) -> int:
-    """What the claims in a check's file are worth together.
+    """The sum of the points of all claims in a check's file.
 
-    Read, not imported: with the checks comes torch. So each claim's points are a number in the
-    file; prove.py compares. Raises UserError where it is otherwise.
+    The file is parsed, not imported, since checks import torch. So each claim's points must be a
+    literal number, else a UserError is raised; prove.py compares the sum with the check's.
     """
     try:
         tree = ast.parse(check.read_bytes())

@@ -1,4 +1,4 @@
-"""The wrong answers that people really write, each as what it is: an edit of the solution.
+"""The wrong answers that people really write, each as an edit of the solution.
 
 They are in `tests/checks/mNN_name/wrong_<exercise id>.toml`, a table for each, in order:
 
@@ -8,10 +8,10 @@ They are in `tests/checks/mNN_name/wrong_<exercise id>.toml`, a table for each, 
     old = 'total / count'  # stands in the solution exactly once
     new = 'total.mean()'
 
-With several edits each has a table [[mean_of_means.edits]] with its `old` and `new`; and where they
-would be larger than the answer, its whole text is its `source`. Optional: `claim`, the name of the
-first claim to fail; `needs`, what a machine must have to see anything wrong; and `world`, the
-smallest number of ranks that shows it, if two do not.
+Several edits are tables [[mean_of_means.edits]], each with `old` and `new`. If the edits would be
+longer than the answer, its whole text is `source` instead. Optional: `claim`, the name of the first
+claim to fail; `needs`, what a machine must have to detect the mistake; and `world`, the smallest
+number of ranks that shows it, if two do not.
 """
 
 import re
@@ -37,7 +37,7 @@ _EDIT = {"old", "new"}
 
 @dataclass(frozen=True)
 class Edit:
-    """A text of the solution, and what stands there instead."""
+    """A text of the solution, and its replacement."""
 
     old: str
     new: str
@@ -45,7 +45,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class WrongAnswer:
-    """One wrong answer to an exercise, as its table has it. It has edits, or a `source`."""
+    """One wrong answer to an exercise: its table, with either edits or a `source`."""
 
     exercise: str
     name: str
@@ -58,9 +58,9 @@ class WrongAnswer:
     source: str
 
     def answer(self, solution: str) -> str:
-        """The wrong answer's cell, with its `%%answer` line, made of the solution's.
+        """The wrong answer's cell, with its `%%answer` line, made from the solution's.
 
-        Raises UserError where an old text is not found exactly once, or two of them overlap.
+        Raises UserError if an old text does not occur exactly once, or two of them overlap.
         """
         if self.source:
             return f"%%answer {self.exercise}\n{self.source}"
@@ -87,9 +87,9 @@ def path(module: Module, exercise: str) -> Path:
 
 
 def read(course: Course, exercise: str) -> tuple[WrongAnswer, ...]:
-    """An exercise's wrong answers, in the file's order; none where there is no file.
+    """An exercise's wrong answers, in the file's order; none if there is no file.
 
-    Raises UserError, naming file and table, for what is not as this module describes it.
+    Raises UserError, naming file and table, if the format is not the one described above.
     """
     file = path(course.module_of(exercise), exercise)
     try:
@@ -102,9 +102,9 @@ def read(course: Course, exercise: str) -> tuple[WrongAnswer, ...]:
 
 
 def solution(course: Course, exercise: str) -> str:
-    """The solution's answer cell as a learner would have written it: without the marks in it.
+    """The solution's answer cell without nbgrader's marks, as a learner would write it.
 
-    Raises UserError where the module's solutions have no such cell.
+    Raises UserError if the module's solutions have no such cell.
     """
     script = course.module_of(exercise).solution.with_suffix(".py")
     for answer in answers.read(course.root / script):
@@ -150,6 +150,6 @@ def _is_edit(edit: Any) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """The first line of a text, in quotes, with dots where more follows."""
+    """The first line of a text, in quotes, with dots if more follows."""
     first, *more = text.strip().splitlines() or [""]
     return repr(f"{first.strip()} …" if more else first.strip())

@@ -3,5 +3,5 @@
     paths ──► intake ──► Submission ──► batch ──► Record ──► outputs (marks.csv, JSON, HTML, …)
                                         └ sandbox, one per submission
 
-Nothing here imports, executes, unpickles or shows unescaped anything that a submission holds.
+No content of a submission is imported, executed, unpickled or shown unescaped here.
 """

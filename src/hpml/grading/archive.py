@@ -1,7 +1,7 @@
 """Read untrusted zip archives: bounded, in memory, without unpacking to files.
 
-Nothing is written under a name from the archive. Every limit counts the bytes that are really read;
-an entry that breaks one is refused by name, and the others are read.
+No file is written under a name from the archive. Every limit counts the bytes that are really read.
+An entry over a limit is refused by name; the others are still read.
 """
 
 import errno
@@ -28,7 +28,7 @@ from hpml.grading.input_file import (
 
 DEPTH = 2  # a class's archive, and in it one per person
 ENTRIES = 20_000
-DIRECTORY = 8_000_000  # bytes of the list of entries, which ZipFile reads whole
+DIRECTORY = 8_000_000  # bytes of the central directory, which ZipFile reads whole
 INNER = 50_000_000  # bytes of an archive within an archive
 TOTAL = 200_000_000  # bytes that are read from an archive within a submission
 RATIO = 200  # deflate reaches 1032 on zeros, notebooks about 20; counts above a megabyte
@@ -38,11 +38,11 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # bz2 and lzma cannot be 
 def walk(
     file: IO[bytes], below: tuple[str, ...], scratch: Path, *, whole_class: bool
 ) -> Iterator[Found]:
-    """The files of the archive in `file`, in the order of their names, as `below` + their path.
+    """Yield the files of the archive in `file`, sorted by name; each path begins with `below`.
 
-    An archive that is `whole_class` may be of any size; another holds what one person hands in.
-    An archive within is copied to a file without a name in `scratch`. A fault of the whole archive
-    is one Found with the path `below`.
+    With `whole_class` the archive may be of any size; otherwise it holds one person's files. An
+    inner archive is copied to an unnamed file in `scratch`. A fault of the whole archive is one
+    Found with the path `below`.
     """
     budget = None if whole_class else [TOTAL]
     yield from _walk(file, below, scratch, budget, DEPTH if whole_class else DEPTH - 1)
@@ -81,9 +81,9 @@ def _walk(
 
 
 def _open(file: IO[bytes]) -> zipfile.ZipFile | str:
-    """The archive, or what is wrong with it. ZipFile reads its list of entries as a whole."""
+    """The archive, or what is wrong with it. ZipFile reads the central directory whole."""
     try:
-        # Private, but it is what ZipFile itself uses: a check of our own could read another size.
+        # Private, but ZipFile itself uses it: a parser of our own could find another size.
         end = zipfile._EndRecData(file)  # type: ignore[attr-defined]
         if not end:
             return "is not a zip archive"
@@ -102,7 +102,7 @@ def _open(file: IO[bytes]) -> zipfile.ZipFile | str:
 
 
 def _path(entry: zipfile.ZipInfo) -> tuple[tuple[str, ...], str]:
-    """An entry's path without parts that lead out of the archive, and what is wrong with it."""
+    """An entry's path without parts that lead out of the archive, and its fault, if any."""
     name = entry.orig_filename.replace("\\", "/")  # ZipInfo.filename ends at a NUL
     parts = name.split("/")
     kept = tuple(part for part in parts if part not in ("", ".", ".."))

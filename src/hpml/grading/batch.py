@@ -1,7 +1,7 @@
-"""Grade many submissions into a folder, and go on where an earlier run stopped.
+"""Grade many submissions into a folder, and continue where an earlier run stopped.
 
-OUT/grading.json          what is graded, with which seed: all runs into OUT agree on it
-OUT/records/PERSON.json   one record each, written when it is done, whole or not at all
+OUT/grading.json          what is graded, with which seed: the same for all runs into OUT
+OUT/records/PERSON.json   one record each, written atomically when it is done
 """
 
 import contextlib
@@ -31,7 +31,7 @@ RECORDS = "records"
 
 @dataclass(frozen=True)
 class Plan:
-    """What every run into one folder agrees on."""
+    """What is the same for every run into one folder."""
 
     exercises: tuple[str, ...]
     seed: int
@@ -40,13 +40,13 @@ class Plan:
 
 
 class Listener(Protocol):
-    """Hears how grading goes. Times are in seconds."""
+    """Receives the progress of a grading. Times are in seconds."""
 
     def started(self, total: int, kept: int) -> None:
         """`total` submissions, of which `kept` are graded already."""
 
     def graded(self, record: Record, done: int, total: int, elapsed: float) -> None:
-        """One more; `done` counts those of this run, `total` those it has to do."""
+        """One more is graded: `done` of the `total` that this run has to do."""
 
 
 def exercises_of(
@@ -54,8 +54,8 @@ def exercises_of(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The exercises to grade, in the course's order, and those left out because they run on SLURM.
 
-    All exercises of every module that somebody answered something of; with `only`, exercise ids and
-    modules, just those. Raises UserError for an unknown one.
+    `only` names exercise ids and modules. Without it: all exercises of every module in which
+    somebody answered one. Raises UserError for an unknown name.
     """
     wanted: list[str] = []
     for name in only:
@@ -88,10 +88,10 @@ def grade(
 ) -> list[Record]:
     """Grade `submissions` into `out`; the records of all of them, or of this `part` of them.
 
-    `part` (k, n) takes every n-th submission from the k-th on: for runs side by side, on several
-    nodes, into one folder. With `resume` what was graded is kept, if the submission is still the
-    same; without, a folder that holds a grading is refused, unless it is another part of this one.
-    The `seed` of all inputs is drawn where none is given, and is the folder's from then on.
+    `part` (k, n) takes every n-th submission from the k-th on, for several nodes that grade into
+    one folder. With `resume`, records of unchanged submissions are kept; without, a folder that
+    holds a grading is refused, unless it is another part of this one. Where no `seed` is given,
+    one is drawn and kept in the folder.
 
     Raises UserError where the folder cannot be used, is full, or is in use.
     """
@@ -134,7 +134,7 @@ def merge(out: Path) -> tuple[list[Record], list[str]]:
 
 @contextlib.contextmanager
 def _using(out: Path, part: tuple[int, int]) -> Iterator[None]:
-    """The folder, made where it is not there, with nobody else at this part of it."""
+    """Create the folder if missing, and hold the lock on this part of it."""
     try:
         (out / RECORDS).mkdir(parents=True, exist_ok=True)
         lock = open(out / f".part-{part[0]}-of-{part[1]}", "w")  # noqa: SIM115
@@ -151,10 +151,10 @@ def _using(out: Path, part: tuple[int, int]) -> Iterator[None]:
 
 
 def _agreed(plan: Plan, out: Path, join: bool) -> Plan:
-    """The plan of the folder: this one where there is none yet, else the one that is there."""
+    """The folder's plan: the one that is there, or this one, which is then written."""
     path = out / MANIFEST
     try:
-        # Whole, and by the first only: parts may begin at once, on several nodes.
+        # Atomic, and only by the first: parts on several nodes may begin at the same time.
         with tempfile.NamedTemporaryFile("w", dir=out, prefix=".plan-") as file:
             json.dump(asdict(plan), file, indent=1)
             file.flush()
@@ -178,7 +178,7 @@ def _agreed(plan: Plan, out: Path, join: bool) -> Plan:
             f"{out}: was begun {'with' if there.unsafe else 'without'} --unsafe: use another --out"
         )
     if there.people != plan.people:
-        # People may hand in late; what is graded stays as it is.
+        # People may hand in late; existing records are kept.
         records.write_whole(
             path, json.dumps(asdict(replace(there, people=plan.people)), indent=1).encode()
         )
@@ -201,7 +201,7 @@ def _read(path: Path) -> Plan:
 
 
 def _kept(submissions: Sequence[Submission], out: Path) -> dict[str, Record]:
-    """Records of an earlier run that still say what is to be said of these submissions."""
+    """Records of an earlier run that are still valid for these submissions."""
     kept = {}
     for submission in submissions:
         path = out / RECORDS / f"{submission.person}.json"

@@ -1,4 +1,4 @@
-"""The command line of bubblewrap around a warm server, and what is to be seen inside."""
+"""The command line of bubblewrap around a warm server, and which files are visible inside."""
 
 import os
 import sys
@@ -7,24 +7,24 @@ from pathlib import Path
 import hpml
 from hpml.paths import CHECKOUT
 
-# What ranks import of this package. Nothing in it knows an expected value.
+# What ranks import of this package. It contains no expected value.
 SEEN = ("__init__.py", "answer", "errors.py", "network", "ranks")
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 
 
 def words(user: int, capabilities: str, disk: int) -> list[str]:
-    """bwrap for a program that is run as `user`, with /tmp and /dev/shm of `disk` bytes."""
+    """The bwrap command for a program run as `user`, with /tmp and /dev/shm of `disk` bytes."""
     line = [
         *("bwrap", "--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
-        # The host's name is an address, since no other name means anything in there.
+        # The hostname is an address, since no name can be resolved inside.
         *("--uid", str(user), "--gid", str(user), "--hostname", "127.0.0.1", capabilities, "ALL"),
-        # The server is the first process inside: nothing there can stop, end or trace it, and no
-        # process of bubblewrap's own is there, for an answer to live on in from launch to launch.
+        # The server is process 1 inside: no process there can stop, end or trace it. Nor is there a
+        # process of bubblewrap's own in which an answer could survive from launch to launch.
         "--as-pid-1",
         *("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev"),
-        # To the kernel the nobody inside is who grades: with root, one who may change its settings.
-        # A network namespace has settings of its own, which ranks with a link write.
+        # To the kernel, the user inside is the grader's: if that is root, it could write sysctls.
+        # A network namespace has sysctls of its own, which ranks with a link write.
         *("--ro-bind", "/proc/sys", "/proc/sys", "--bind", "/proc/sys/net", "/proc/sys/net"),
         *("--ro-bind-try", "/proc/sysrq-trigger", "/proc/sysrq-trigger"),
     ]
@@ -38,15 +38,15 @@ def words(user: int, capabilities: str, disk: int) -> list[str]:
     for folder in ("/tmp", "/dev/shm"):
         line += ["--size", str(disk), "--tmpfs", folder]
     line += _interpreter()
-    for folder in ("/dev", "/"):  # these are in memory as well, and of no limited size
+    for folder in ("/dev", "/"):  # these are in memory too, without a size limit
         line += ["--remount-ro", folder]
     return [*line, "--chdir", "/tmp", "--"]
 
 
 def _interpreter() -> list[str]:
-    """What shows the interpreter with its packages, and of this project only what ranks need.
+    """The mounts that show the interpreter, its packages, and of this project what ranks need.
 
-    Whatever of the project or of a home lies inside the interpreter's folders is covered first.
+    Parts of the project or of a home inside the interpreter's folders are covered first.
     """
     package = Path(hpml.__file__).resolve().parent
     prefixes = [Path(p).resolve() for p in dict.fromkeys((sys.base_prefix, sys.prefix))]
@@ -67,7 +67,7 @@ def _interpreter() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """All that a program inside finds in its environment."""
+    """The whole environment of a program inside."""
     return {
         "PATH": "/usr/bin:/bin",
         "HOME": "/tmp",

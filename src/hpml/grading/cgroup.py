@@ -1,12 +1,12 @@
-"""A control group for one sandbox: memory and processes, limited by the kernel as a whole.
+"""A control group for one sandbox: the kernel limits its total memory and number of processes.
 
-However many processes are busy in a group, it gets one share of the processor, as other groups do:
-an answer with a hundred of them takes no time from the next one.
+Every group gets one share of the processor, however many processes it has: an answer with a hundred
+of them takes no time from the next one.
 
 Kernel documentation: admin-guide/cgroup-v1 (memory.limit_in_bytes; pids.max; cpu.shares),
 admin-guide/cgroup-v2 (memory.max, memory.swap.max, cpu.weight). Groups are made where this process
-may make them: as root, most often; in a container with groups of its own. Without them `sandbox`
-has other limits.
+has the right to: usually as root, or in a container with groups of its own. Elsewhere `sandbox`
+uses other limits.
 """
 
 import contextlib
@@ -20,28 +20,28 @@ import psutil
 
 from hpml.machine.cgroup import MEMBERSHIP, MOUNT
 
-PREFIX = "hpml-"  # of a group's name; its maker's process number follows
+PREFIX = "hpml-"  # of a group's name; its maker's process id follows
 REMOVE_LIMIT = 5.0  # seconds for the kernel to let go of a group whose processes were killed
 
 
 @dataclass(frozen=True)
 class Group:
-    """One group in each hierarchy that it takes. `folders` are empty where none can be had."""
+    """One group in each hierarchy needed. `folders` is empty where no group can be made."""
 
     folders: tuple[Path, ...]
 
     @property
     def entrances(self) -> list[str]:
-        """The files that a process writes its number to, to be in the group with all it starts."""
+        """The files to which a process writes its id to join the group, with all it starts."""
         return [str(folder / "cgroup.procs") for folder in self.folders]
 
     def enter(self, pid: int) -> None:
-        """Put a process into the group, and what it starts from then on. Raises OSError."""
+        """Put a process, and what it starts from then on, into the group. Raises OSError."""
         for entrance in self.entrances:
             Path(entrance).write_text(str(pid))
 
     def ran_out_of_memory(self) -> bool:
-        """Whether the kernel has killed a process in the group because it was at its limit."""
+        """Whether the kernel killed a process because the group was at its memory limit."""
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):  # of version 2, of version 1
                 with contextlib.suppress(OSError):
@@ -51,7 +51,7 @@ class Group:
         return False
 
     def remove(self) -> None:
-        """Take the group away, once the kernel has let go of the processes in it."""
+        """Remove the group once the kernel has released the processes in it."""
         deadline = time.monotonic() + REMOVE_LIMIT
         for folder in self.folders:
             while folder.exists() and time.monotonic() < deadline:
@@ -66,13 +66,13 @@ def make(
 ) -> Group | None:
     """A group of at most `memory` bytes and `processes` processes and threads; None if denied.
 
-    Groups that a grader left behind when it was killed are taken away.
+    Groups that a killed grader left behind are removed.
     """
     name = f"{PREFIX}{os.getpid()}-{secrets.token_hex(6)}"
     unified = mount / "cgroup.controllers"
     if unified.exists():
         limits = {"memory.max": memory, "pids.max": processes}
-        # Only the top group may have processes and parts at once; see "no internal process".
+        # Only the root group may have both processes and children ("no internal process").
         return _made({mount / name: limits}, optional={"memory.swap.max": 0})
     inside = _inside(membership)
     if not {"memory", "pids"} <= inside.keys():
@@ -112,7 +112,7 @@ def _made(wanted: dict[Path, dict[str, int]], optional: dict[str, int]) -> Group
 
 
 def _forget_abandoned(parent: Path) -> None:
-    """Remove the groups in `parent` whose maker is gone; the kernel keeps those in use."""
+    """Remove the groups in `parent` whose maker has ended; the kernel keeps those in use."""
     for folder in parent.glob(f"{PREFIX}*-*"):
         maker = folder.name.removeprefix(PREFIX).partition("-")[0]
         if maker.isdigit() and not psutil.pid_exists(int(maker)):
@@ -121,7 +121,7 @@ def _forget_abandoned(parent: Path) -> None:
 
 
 def _inside(membership: Path) -> dict[str, str]:
-    """The path of this process's own group, by controller of version 1, without its first slash."""
+    """This process's own group by version 1 controller: its path without the first slash."""
     found = {}
     try:
         lines = membership.read_text().splitlines()

@@ -1,9 +1,8 @@
-"""Pages made of records: feedback for a person, and the class for its instructor.
+"""HTML pages made from records: feedback for a person, and the class for its instructor.
 
-Each is one file that opens from a disk and loads nothing. Nothing in it can run: every text is
-escaped, pictures are images in `data:` addresses, and the page's own policy
-(Content-Security-Policy) forbids scripts even where all that should have failed. Expected values
-are not in a record, and so not here.
+Each page is one file that opens from a disk and loads nothing else. No script in it can run: every
+text is escaped, pictures are images in `data:` addresses, and should both fail, the page's
+Content-Security-Policy forbids scripts. Records hold no expected values, so neither do pages.
 """
 
 import base64
@@ -72,7 +71,7 @@ def _template(name: str) -> jinja2.Template:
 
 @cache
 def _environment() -> jinja2.Environment:
-    # The frame (base.html.j2, with its policy) and the looks are those of the day's report.
+    # The layout (base.html.j2, with its policy) and style are those of the day's report.
     loaders = [jinja2.PackageLoader("hpml.grading"), jinja2.PackageLoader("hpml.course")]
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(loaders),
@@ -103,7 +102,7 @@ def _style(package: str, name: str) -> str:
 
 
 def _code(source: str) -> Markup:
-    """An answer with its lines numbered as messages number them, the `%%answer` line being 1."""
+    """An answer with the line numbers that messages use: the `%%answer` line is 1."""
     text = cut(source, LONGEST).rstrip("\n")
     first, newline, rest = text.partition("\n")
     if first.startswith("%%"):
@@ -124,11 +123,11 @@ def _image(picture: Picture) -> str:
 
 
 def _claims(result: Result) -> list[tuple[ClaimResult, str, str]]:
-    """Each claim with its message and hint, once where several share them."""
+    """Each claim with its message and hint; what several share is given once."""
     return render.explained(result.claims, result.cause, expected=False)
 
 
 def _sentence(text: str) -> str:
-    """A sentence that begins as one, but for a name of something in code."""
+    """Capitalize the first letter, unless the text begins with a name from code."""
     word = text.partition(" ")[0]
     return text if "_" in word else text[:1].upper() + text[1:]

@@ -44,7 +44,7 @@ def walk(path: Path, scratch: Path, below: tuple[str, ...] = ()) -> Iterator[Fou
 def read(
     path: Path, parts: tuple[str, ...], scratch: Path, *, whole_class: bool
 ) -> Iterator[Found]:
-    """One file as `parts`, or what is in it if it is a zip archive (see `archive.walk`)."""
+    """One file as `parts`, or the content of a zip archive (see `archive.walk`)."""
     wanted = is_wanted(path.name) or suffix(path.name) == ARCHIVE
     opened = _open(path, wanted)
     if isinstance(opened, str):

@@ -1,8 +1,8 @@
-"""Grading from paths to records: find submissions, plan, judge each in a sandbox of its own.
+"""Grading from paths to records: find submissions, plan, judge each in its own sandbox.
 
     paths ──► intake ──► Submission ──► batch ──► Record
 
-What is made of records is in `hpml.grading.outputs`.
+Tables and pages made from records: `hpml.grading.outputs`.
 """
 
 import secrets
@@ -25,9 +25,9 @@ from hpml.grading.workers import WorkerDied, judged
 class Options:
     """What to grade, and how.
 
-    `only` are exercise ids and modules; all exercises of every module that somebody answered where
-    it is empty. `seed` is that of all inputs, drawn where there is none. `part` (k, n) is every
-    n-th submission from the k-th. `unsafe` is without a sandbox, with this user's rights.
+    `only` are exercise ids and modules; if empty, all exercises of every module in which somebody
+    answered one. `seed` is that of all inputs; if None, it is drawn. `part` (k, n) is every n-th
+    submission from the k-th on. `unsafe`: without a sandbox, with this user's rights.
     """
 
     paths: Sequence[Path]  # notebooks, folders of them, zips of platforms
@@ -40,16 +40,16 @@ class Options:
 
 
 class Listener(batch.Listener, Protocol):
-    """Hears how grading goes, from its beginning."""
+    """Receives the progress of a grading, from its beginning."""
 
     def left_out(self, exercises: Sequence[str]) -> None:
-        """These are not graded: they hand what an answer returns to the SLURM here."""
+        """These are not graded: they submit what an answer returns to this machine's SLURM."""
 
 
 def grade(options: Options, course: Course, out: Path, listener: Listener) -> list[Record]:
-    """Grade into the folder `out`, see `hpml.grading.batch`; the records, by person.
+    """Grade into the folder `out` (see `hpml.grading.batch`); returns the records, by person.
 
-    Raises UserError where there is nothing to grade, no sandbox, or no folder that can be used.
+    Raises UserError if there is nothing to grade, no sandbox, or the folder cannot be used.
     """
     _need_a_sandbox(options)
     with tempfile.TemporaryDirectory(prefix="hpml-grade-") as scratch:
@@ -72,7 +72,7 @@ def grade(options: Options, course: Course, out: Path, listener: Listener) -> li
 
 
 def grade_one(options: Options, course: Course) -> Record:
-    """The record of the one submission that is there. Raises UserError where there are more."""
+    """The record of the only submission. Raises UserError if there are several."""
     _need_a_sandbox(options)
     with tempfile.TemporaryDirectory(prefix="hpml-grade-") as scratch:
         submissions = intake.collect(options.paths, Path(scratch))

@@ -1,11 +1,11 @@
-"""Marks in an nbgrader gradebook, so that its formgrader and its exporters show them.
+"""Marks in an nbgrader gradebook, for its formgrader and its exporters.
 
-An assignment is a module, named as its exercise notebook is: 06_torch_distributed. Its cells are
-put in by nbgrader's own SaveCells, as `nbgrader generate_assignment` does, so that a course can go
-on with nbgrader.
+An assignment is a module, named like its exercise notebook: 06_torch_distributed. nbgrader's own
+SaveCells adds its cells, as in `nbgrader generate_assignment`, so that a course can continue with
+nbgrader.
 
-nbgrader counts a cell without a score as 0 points. What could not be graded has none, and is marked
-for manual grading; formgrader lists it so.
+nbgrader counts a cell without a score as 0 points. A cell that could not be graded has no score and
+is marked for manual grading; formgrader lists it as such.
 """
 
 import logging
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 def write(records: Sequence[Record], course: Course, path: Path) -> None:
-    """Put the marks of `records` into the gradebook `path`, which need not exist.
+    """Write the marks of `records` to the gradebook `path`, which is created if missing.
 
-    A second call updates it. A mark given by hand in formgrader stays, and is marked for review
-    where the automatic one changed. Raises UserError where a file is no gradebook, or holds other
-    cells for a module than its exercise notebook has.
+    A second call updates it. A mark given by hand in formgrader is kept, and flagged for review
+    where the automatic one changed. Raises UserError if the file is no gradebook, or holds other
+    cells for a module than its exercise notebook.
     """
     modules = [module for module in course.modules if _graded(records, module)]
     with (
@@ -124,7 +124,7 @@ def _put_cells(course: Course, module: Module, url: str) -> None:
 
 
 def _put_student(gradebook: "Gradebook", record: Record) -> "Student":
-    """The student, with what the record knows of them; what it does not know stays as it is."""
+    """The student, updated with what the record has; other fields are unchanged."""
     first, last = _names(record.name)
     known = {"first_name": first, "last_name": last, "email": _cell(record.email)}
     return gradebook.update_or_create_student(
@@ -158,7 +158,7 @@ def _put_marks(
 
 
 def _put_mark(grade: object, result: Result) -> None:
-    """As nbgrader's SaveAutoGrades, which keeps a mark given by hand."""
+    """As nbgrader's SaveAutoGrades: a mark given by hand is kept."""
     score = None if result.status == "not gradable" else float(result.earned)
     if grade.manual_score is None:
         grade.needs_manual_grade = score is None
@@ -168,7 +168,7 @@ def _put_mark(grade: object, result: Result) -> None:
 
 
 def _comment(record: Record, result: Result) -> str | None:
-    """Only fixed words, none of the answer's: nbgrader renders comments as Markdown with HTML."""
+    """Fixed texts, no text of the answer: nbgrader renders comments as Markdown with HTML."""
     remarks = [UNSAFE] if record.unsafe else []
     if result.status == "missing":
         remarks.append("No response.")  # nbgrader's own words
@@ -186,5 +186,5 @@ def _names(name: str) -> tuple[str, str]:
 
 
 def _cell(text: str) -> str:
-    """`text` as nbgrader's CSV exporter can write it, which quotes nothing."""
+    """`text` made safe for nbgrader's CSV exporter, which does not quote."""
     return defused(text.replace(",", " ").replace('"', "'"))[:128]

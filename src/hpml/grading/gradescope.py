@@ -1,11 +1,11 @@
-"""A record as Gradescope's autograder wants it: results.json, one folder per person.
+"""A record in the format of Gradescope's autograder: results.json, one folder per person.
 
 The format: gradescope-autograders.readthedocs.io, "Autograder specifications", "Output format".
 Every claim is a test case. Texts are sent as "text", which Gradescope escapes.
 
-A person of whom something could not be graded gets no results.json: Gradescope knows no mark but a
-number, and shows a missing file as a failure of the autograder, which it is. not_gradable.txt has
-the reason.
+Where something could not be graded, there is no results.json: a Gradescope mark is always a number,
+and a missing file is shown as a failure of the autograder, which it is. not_gradable.txt gives the
+reason.
 """
 
 import json
@@ -21,7 +21,7 @@ LONGEST = 4000  # characters of one test's output
 
 
 def results(record: Record, visibility: Visibility = "visible") -> dict[str, Any]:
-    """The content of results.json. ValueError where something could not be graded."""
+    """The content of results.json. Raises ValueError if something could not be graded."""
     if not record.complete:
         raise ValueError(f"{record.person} has no mark yet: something could not be graded")
     remarks = [
@@ -49,7 +49,7 @@ def results(record: Record, visibility: Visibility = "visible") -> dict[str, Any
 
 
 def write(record: Record, folder: Path, visibility: Visibility = "visible") -> Path:
-    """Write FOLDER/PERSON/results.json, or not_gradable.txt in its place; returns its path."""
+    """Write FOLDER/PERSON/results.json, or not_gradable.txt instead; returns the path."""
     home = folder / record.person
     home.mkdir(parents=True, exist_ok=True)
     marks, none = home / "results.json", home / "not_gradable.txt"
@@ -66,7 +66,7 @@ def write(record: Record, folder: Path, visibility: Visibility = "visible") -> P
 
 
 def _tests(result: Result, number: str) -> list[dict[str, Any]]:
-    """A test per claim; one for all where there are none, or where they do not make the points."""
+    """A test per claim; one in all where there are none or their points are not the mark."""
     made = sum(claim.earned for claim in result.claims)
     worth = sum(claim.points for claim in result.claims)
     if not result.claims or (made, worth) != (result.earned, result.points):

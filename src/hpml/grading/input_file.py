@@ -1,4 +1,4 @@
-"""A file as it was found in a folder or an archive, and which files are looked at."""
+"""A file found in a folder or an archive, and which files are read."""
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -11,9 +11,9 @@ _MADE_BY_MACHINES = ("__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini")
 
 @dataclass(frozen=True)
 class Found:
-    """A file below what was handed in. `data` is None where it was not read; `fault` says why.
+    """A file of what was handed in. If it was not read, `data` is None and `fault` is the reason.
 
-    Without data and fault, it is of a kind that nobody asked for.
+    Neither data nor fault: a file of a kind that is not wanted.
     """
 
     parts: tuple[str, ...]  # of its path, below what was handed in
@@ -32,17 +32,17 @@ def is_wanted(name: str) -> bool:
 
 
 def is_ignored(parts: tuple[str, ...]) -> bool:
-    """Whether nobody meant to hand it in: checkpoints, hidden files, what a Mac adds to a zip."""
+    """Whether a program added it: checkpoints, hidden files, what macOS adds to a zip."""
     return any(part.startswith(".") or part in _MADE_BY_MACHINES for part in parts)
 
 
 def not_read(name: str) -> str:
-    """The fault of a file that is not looked at; empty where that needs no word."""
+    """The fault of a file that is not read; empty if it need not be reported."""
     if suffix(name) in OTHER_ARCHIVES:
         return "is an archive of a kind that is not read: hand in a .zip"
     return ""
 
 
 def too_large(name: str) -> str:
-    """The fault of a wanted file that is over its limit."""
+    """The fault of a wanted file over its size limit."""
     return f"is larger than {LARGEST[suffix(name)] // 10**6} MB: clear its outputs first"

@@ -1,8 +1,8 @@
 """Find and read a class's submissions: notebooks, folders, platforms' archives, nbgrader's tree.
 
-Nothing of a submission is executed or imported, and nothing is unpacked under a name from an
-archive. A file that cannot be read is refused by name, and the rest goes on. Answers are found by
-their ids; other cells, tags and outputs of a notebook have no effect.
+No part of a submission is executed or imported, and no file is unpacked under a name from an
+archive. A file that cannot be read is refused by name; the others are still read. Answers are found
+by their ids; other cells, tags and outputs of a notebook have no effect.
 """
 
 import difflib
@@ -30,7 +30,7 @@ _NBGRADER = ("nbgrader_config.py", "gradebook.db", "source", "release")  # besid
 
 @dataclass(frozen=True)
 class _File:
-    """A file that was read, or its fault; `parts` begin with the entry that names the owner."""
+    """A file that was read, or its fault; `parts` begins with the entry that names the owner."""
 
     parts: tuple[str, ...]
     where: Path  # for messages only; never opened
@@ -41,7 +41,7 @@ class _File:
 
     @property
     def name(self) -> str:
-        """Its path, as its owner knows it."""
+        """Its path, without the part that names the owner."""
         return one_line("/".join(self.parts[1:] or self.parts))
 
 
@@ -52,14 +52,14 @@ class _Person:
 
 
 def collect(paths: Sequence[Path], scratch: Path) -> list[Submission]:
-    """The submissions in `paths`, one per person, by their names as files.
+    """The submissions in `paths`, one per person, sorted by their file names.
 
     Each path is a notebook or percent script, a zip archive of a class, or a folder: of notebooks,
-    of one folder or archive per person, or nbgrader's `submitted/`, its parent or what is below.
-    Archives within archives are held in `scratch` while they are read.
+    of one folder or archive per person, or nbgrader's `submitted/`, its parent or a folder below.
+    Inner archives are kept in `scratch` while they are read.
 
-    UserError where a path is missing or holds no submission, where nobody answers an exercise of
-    this course, or where `scratch` is full.
+    Raises UserError if a path is missing or holds no submission, if nobody answered an exercise of
+    this course, or if `scratch` is full.
     """
     people: dict[str, _Person] = {}
     for path in paths:
@@ -80,8 +80,8 @@ def collect(paths: Sequence[Path], scratch: Path) -> list[Submission]:
 def _handed_in(path: Path, scratch: Path, *, alone: bool) -> list[tuple[Owner, _File]]:
     """All files below a path, each with its owner.
 
-    If nothing can be read there: a UserError where the path is the only one (`alone`), else a fault
-    of one person.
+    If nothing can be read there: raises UserError if it is the only path (`alone`), else the fault
+    is one person's.
     """
     place = Path(os.path.abspath(path))  # links are not resolved
     at = place if place.is_dir() or suffix(place.name) == ARCHIVE else place.parent
@@ -121,7 +121,7 @@ def _read(found: Found, at: Path) -> _File:
     if found.data is None:
         return _File(found.parts, where, fault=one_line(found.fault))
     notebook = suffix(found.parts[-1]) == ".ipynb"
-    if b"%%answer" not in found.data and not notebook:  # a script of some other use
+    if b"%%answer" not in found.data and not notebook:  # a script that is no answer
         return _File(found.parts, where, readable=True)
     answers, notes = [], []
     script = () if notebook else enumerate(found.data.decode(errors="replace").splitlines(), 1)
@@ -171,7 +171,7 @@ def _relative_to_class(files: list[_File], place: Path) -> list[_File]:
     while suffix(place.name) == ARCHIVE and (wrapper := _only_folder(files)):
         within = [replace(each, parts=each.parts[1:]) for each in files]
         if owner(wrapper, wrapper).name or any(_is_course_notebook(each) for each in within):
-            break  # the folder is a person's
+            break  # this folder is one person's
         files = within
     submitted = [each for each in files if each.parts[0] == "submitted" and each.parts[1:]]
     return [replace(each, parts=each.parts[1:]) for each in submitted] or files
@@ -246,9 +246,9 @@ def _submission(name: str, person: _Person) -> Submission:
 def _only_one(
     exercise: str, given: Sequence[tuple[Answer, _File]], notes: list[str]
 ) -> Answer | None:
-    """The answer that counts; none where two differ, since it is not clear which is meant.
+    """The answer that counts; None if two differ, since either could be meant.
 
-    A file that has only the stub is ignored: notebooks come paired with scripts.
+    A file with only the stub is ignored: notebooks come paired with scripts.
     """
     if written := {id(read) for answer, read in given if not answer.is_stub}:
         given = [each for each in given if id(each[1]) in written]

@@ -1,9 +1,8 @@
-"""From one submission to its record: each answer examined in a sandbox, faults told apart.
+"""From one submission to its record: judge each answer in a sandbox, and find whose a fault is.
 
-What keeps an answer from being judged (its ranks' supervisor was killed, a value that a judge did
-not expect) is the answer's doing or ours. The control tells: the course's own solution, judged in
-the same way. Where that passes, the fault was the answer's; where it does not, nobody is marked
-down.
+When an answer cannot be judged (its ranks' supervisor was killed, a judge raised on an unexpected
+value), the fault may be the answer's or ours. The control decides: the course's own solution is
+judged in the same way. If it passes, the fault is the answer's; if not, nobody loses points.
 """
 
 import contextlib
@@ -26,15 +25,15 @@ from hpml.grading.submission import Submission
 from hpml.ranks import warm
 from hpml.ranks.flavour import Flavour, missing, order
 
-ATTEMPTS = 2  # at an answer that cannot be judged, before the control is asked
-PRINTED = 4000  # characters of what was printed that a record keeps
+ATTEMPTS = 2  # at an answer that cannot be judged, before the control is run
+PRINTED = 4000  # characters of printed output kept in a record
 
-# How one answer is examined: (exercise id, source, seed) -> Examined
+# (exercise id, source, seed) -> Examined
 Examine = Callable[[str, str, int], Examined]
 
 
 def examine_fully(exercise: str, source: str, seed: int) -> Examined:
-    """At all of the check's world sizes, the largest with injected waits."""
+    """Judge at all of the check's world sizes, the largest with injected waits."""
     return examine(exercise, source, seed=seed, delayed=True)
 
 
@@ -42,8 +41,8 @@ def examine_fully(exercise: str, source: str, seed: int) -> Examined:
 class Judge:
     """Judges submissions, one at a time, in one process.
 
-    `seed` is that of every exercise's inputs. Without a sandbox (`unsafe`) answers run as this
-    user, with all rights of this user.
+    `seed` is that of every exercise's inputs. With `unsafe`, answers run without a sandbox and
+    with all rights of this user.
     """
 
     course: Course
@@ -55,11 +54,11 @@ class Judge:
     _controls: dict[str, bool] = field(default_factory=dict, init=False)
 
     def record(self, submission: Submission) -> Record:
-        """The record of a submission. Raises UserError where no sandbox can be had."""
+        """The record of a submission. Raises UserError if no sandbox can be made."""
         began = time.monotonic()
         results = {}
         with _Boxes(self.limits, self.unsafe) as boxes:
-            # Those that need the same things imported one after the other, in the same sandbox
+            # In order of flavour: exercises that need the same imports share a sandbox.
             for exercise in sorted(self.exercises, key=lambda one: order(find(one).needs)):
                 results[exercise] = self._result(exercise, submission, boxes)
             active = boxes.layers
@@ -80,7 +79,7 @@ class Judge:
             with boxes.one(find(exercise).needs) as box:
                 examined = self.examine(exercise, answer.source, self.seed)
                 if box is not None:
-                    box.look_at_memory()  # the answer may have ended before the watch looked
+                    box.look_at_memory()  # the answer may have ended before the watch measured
                     exceeded = box.exceeded
             if examined.error is not None or exceeded:
                 boxes.renew()
@@ -110,7 +109,7 @@ class Judge:
         )
 
     def _control(self, exercise: str, boxes: "_Boxes") -> bool:
-        """Whether the course's own solution is judged, and passes, where the answer was not."""
+        """Whether the course's own solution can be judged and passes."""
         if not self._controls.get(exercise):
             with boxes.one(find(exercise).needs):
                 source = _solutions(self.course)[exercise]
@@ -119,7 +118,7 @@ class Judge:
 
 
 def could_not(judge: Judge, submission: Submission, why: str) -> Record:
-    """The record of a submission over which the grader itself failed: no marks, and no zeros."""
+    """The record when the grader itself failed: "not gradable", and no zeros."""
     results = tuple(
         replace(
             _missing(judge.course, exercise, judge.seed, why), status="not gradable", cause="ours"
@@ -153,9 +152,9 @@ def _record(
 
 
 class _Boxes:
-    """The sandboxes of one submission: the one it has, and a new one where that was ended.
+    """The sandboxes of one submission, one at a time.
 
-    Or where ranks are wanted of a flavour that it has not got imported: there is one at a time.
+    A new one replaces it when it has ended, or when another flavour of ranks is needed.
     """
 
     def __init__(self, limits: Limits, unsafe: bool) -> None:
@@ -172,12 +171,12 @@ class _Boxes:
 
     @contextlib.contextmanager
     def one(self, flavour: Flavour = "torch") -> Iterator[Sandbox | None]:
-        """A sandbox that is alive, for launches of `flavour`; None where none is wanted."""
+        """A live sandbox for launches of `flavour`; None with `unsafe`."""
         if self._unsafe:
             yield None
             return
         if missing(flavour):
-            flavour = "torch"  # the launch will say what is missing
+            flavour = "torch"  # the launch will report what is missing
         there = self._box is not None and self._box.alive
         if not there or order(self._box.server.flavour) < order(flavour):
             self.renew()
@@ -187,13 +186,13 @@ class _Boxes:
             yield self._box
 
     def renew(self) -> None:
-        """End the sandbox that is there, so that the next one is new."""
+        """End the current sandbox, so that the next one is new."""
         self._stack.close()
         self._box = None
 
 
 def _theirs(verdict: Verdict, headline: str, cause: Cause) -> Verdict:
-    """The verdict on an answer that could not be judged through its own doing."""
+    """The verdict on an answer that cannot be judged by its own fault: 0 points."""
     message = f"not judged: {headline}"
     claims = tuple(
         replace(claim, passed=False, judged=True, message=message, expected="")

@@ -1,8 +1,8 @@
-"""Records as one JUnit XML file, as continuous integration and learning platforms read it.
+"""Records as one JUnit XML file, for continuous integration and learning platforms.
 
 A test suite per person, a test case per claim. A claim that does not hold is a <failure>, and so is
-a missing answer (of type "missing": it costs its points, and a skipped test would look as if it did
-not). What could not be graded is an <error>, the word that JUnit has for a fault of the test.
+a missing answer (type "missing"; not <skipped>, since it costs its points). What could not be
+graded is an <error>: in JUnit, a fault of the test itself.
 """
 
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ def _suite(root: Element, record: Record) -> None:
 
 
 def _cases(suite: Element, result: Result) -> None:
-    """A case per claim, and one for the whole answer where no claim shows the fault."""
+    """A case per claim; one more for the whole answer if no claim shows the fault."""
     for claim in result.claims:
         case = SubElement(
             suite, "testcase", classname=short(result.exercise), name=short(claim.name)
@@ -78,7 +78,7 @@ def _cases(suite: Element, result: Result) -> None:
 
 
 def _kind(result: Result, claim: ClaimResult) -> tuple[str, str] | None:
-    """Tag and type of a claim's outcome; None where it holds."""
+    """Tag and type of a claim's outcome; None if it holds."""
     if claim.passed:
         return None
     if not claim.judged:

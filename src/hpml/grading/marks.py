@@ -1,6 +1,6 @@
-"""Marks as tables: marks.csv, and what the terminal shows once a class is graded.
+"""Marks as tables: marks.csv, and the terminal's tables after a class is graded.
 
-What could not be graded has no mark anywhere, neither 0 nor a sum of the rest.
+What could not be graded has no mark: neither 0, nor a sum without it.
 """
 
 import csv
@@ -25,7 +25,7 @@ STYLES = {"passed": "green", "failed": "red", "missing": "dim", "not gradable": 
 
 @dataclass(frozen=True)
 class ExerciseCount:
-    """What became of one exercise in a class. `mean` is of the points, over who was graded."""
+    """One exercise's results in a class. `mean` is of the points of those who were graded."""
 
     exercise: str
     title: str
@@ -43,7 +43,7 @@ class ExerciseCount:
 
 
 def exercises(records: Iterable[Record], course: Course) -> list[str]:
-    """The exercises that were graded, in the order of the course."""
+    """The graded exercises, in the order of the course."""
     found = dict.fromkeys(result.exercise for record in records for result in record.results)
     order = [exercise.id for module in course.modules for exercise in module.exercises]
     known = [exercise for exercise in order if exercise in found]
@@ -53,8 +53,8 @@ def exercises(records: Iterable[Record], course: Course) -> list[str]:
 def as_csv(records: Iterable[Record], course: Course) -> str:
     """One row per person: person, name, email, each exercise's points, total, points, note.
 
-    A mark that there is not stands as "not gradable"; so does a total that would lack it. A cell is
-    empty where an exercise was not graded for this person.
+    A missing mark is written "not gradable", and so is a total that depends on it. A cell is empty
+    if the exercise was not graded for this person.
     """
     records = list(records)
     columns = exercises(records, course)
@@ -76,14 +76,14 @@ def as_csv(records: Iterable[Record], course: Course) -> str:
 
 
 def total(record: Record) -> int | str:
-    """The sum of a person's points; "not gradable" where a part of it is; empty where none is."""
+    """A person's points; "not gradable" if a part is; "" if no exercise was graded."""
     if not record.complete:
         return NOT_GRADABLE
     return record.earned if record.results else ""
 
 
 def note(record: Record) -> str:
-    """What whoever reads the mark should know, in one line; often empty."""
+    """A remark for the reader of the mark, in one line; often empty."""
     missing = [result.exercise for result in record.results if result.status == "missing"]
     ungraded = [result.exercise for result in record.results if result.status == NOT_GRADABLE]
     parts = [
@@ -97,13 +97,13 @@ def note(record: Record) -> str:
 
 
 def defused(text: str) -> str:
-    """A record's `text` as no spreadsheet takes it for a formula (OWASP, CSV Injection)."""
+    """`text` such that no spreadsheet takes it for a formula (OWASP, CSV Injection)."""
     cell = short(text, 1000)
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell
 
 
 def counts(records: Iterable[Record], course: Course) -> list[ExerciseCount]:
-    """What became of each exercise that was graded, in the order of the course."""
+    """The results of each graded exercise, in the order of the course."""
     records = list(records)
     by_id: dict[str, list[Result]] = {exercise: [] for exercise in exercises(records, course)}
     for record in records:
@@ -113,7 +113,7 @@ def counts(records: Iterable[Record], course: Course) -> list[ExerciseCount]:
 
 
 def ungraded(records: Iterable[Record]) -> list[tuple[str, str, list[Record]]]:
-    """What could not be graded: exercise, why, and whose, with those of one cause together."""
+    """What could not be graded, by exercise and cause: (exercise, cause, records)."""
     found: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         for result in record.results:
@@ -137,10 +137,10 @@ def summary(records: Sequence[Record]) -> str:
 
 
 def tables(records: Sequence[Record], course: Course) -> "list[RenderableType]":
-    """What to print when a class is graded, in this order.
+    """The tables to print after a class is graded.
 
-    What could not be graded and what was refused (left out where there is none), a row per person,
-    a row per exercise, the exercises most missed with the claim that was missed.
+    In order: what could not be graded and what was refused (omitted if empty), a row per person,
+    a row per exercise, the exercises most missed with the claim most missed.
     """
     shown = [_troubles(records), _people(records, course), _exercises(records, course)]
     return [table for table in [*shown, _most_missed(records)] if table is not None]
@@ -151,7 +151,7 @@ def _mark(result: Result) -> int | str:
 
 
 def _why(result: Result) -> str:
-    """The headline, and what it was about a claim that kept it from being judged."""
+    """The headline, and why a claim could not be judged."""
     if result.cause != "claims":
         return result.headline
     messages = [claim.message for claim in result.claims if not claim.judged and claim.message]
@@ -190,7 +190,7 @@ def _table(title: str, *columns: tuple[str, str]) -> "RenderableType":
 
 
 def _text(words: object, style: str = "") -> "RenderableType":
-    """Words as they are: what looks like rich's markup in them is not taken for it."""
+    """Words printed literally: rich does not interpret markup in them."""
     from rich.text import Text
 
     return Text(short(str(words)), style=style)

@@ -1,7 +1,7 @@
 """Whose file it is: how learning platforms, nbgrader and plain folders name submissions.
 
-Only the part of a path that the platform wrote identifies a person. Names below it are the person's
-own choice and count for nothing, so that nobody can hand in a file in another's name.
+Only the part of a path that the platform wrote identifies a person. The person chose the names
+below it, and they are ignored: nobody can hand in a file in another's name.
 """
 
 import re
@@ -35,7 +35,7 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 @dataclass(frozen=True)
 class Owner:
-    """A person, as named by a file's path. Equal `key`, same person."""
+    """A person, as named by a file's path. Equal `key`: same person."""
 
     key: str
     name: str = ""
@@ -63,7 +63,7 @@ def owner(entry: str, stem: str) -> Owner:
 def safe_names(keys: Iterable[str]) -> dict[str, str]:
     """A file name for each key: letters, digits and `.-_@+`, never empty, hidden or an option.
 
-    No two differ in capitals only. They depend on the set of keys alone.
+    No two are equal when case is ignored. They depend only on the set of keys.
     """
     names: dict[str, str] = {}
     taken: set[str] = set()

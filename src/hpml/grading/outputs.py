@@ -1,4 +1,4 @@
-"""Everything that is written from records: tables, pages, and what other systems read."""
+"""All files made from records: tables, pages, and exports to other systems."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ def write_all(records: Sequence[Record], course: Course, out: Path) -> list[Path
     """Write marks.csv, index.html, feedback/, gradescope/, junit.xml and gradebook.db into `out`.
 
     index.html is the instructor's; feedback/ holds a page per person, to hand back. Each file is
-    written whole or not at all. What cannot be written costs nothing else: a UserError at the end
+    written atomically. If one cannot be written, the others still are, and a UserError at the end
     names it. Returns the files written.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def write_all(records: Sequence[Record], course: Course, out: Path) -> list[Path
     for name, step in steps.items():
         try:
             step()
-        except Exception as error:  # of many kinds; whatever it is, the others are still written
+        except Exception as error:  # of many kinds; the other files are still written
             lost.append(f"{name} ({one_line(str(error)) or type(error).__name__})")
     if lost:
         raise UserError(

@@ -1,10 +1,9 @@
-"""A picture of one launch for a page of feedback: SVG, written by hand because it is many times
-quicker than a plotting library, and a class has hundreds of them.
+"""A picture of one launch for a page of feedback, as SVG made without a plotting library: that is
+many times faster, and a class has hundreds of pictures.
 
-It reads as `hpml.trace.launch_timeline.timeline` does: a row per rank, pale while a call is in
-flight, full while its rank waits for it, dashed where it never came back. Everything that a rank
-reported is taken with care: moments outside the launch are moved to its edge, names are escaped
-and cut.
+It looks like `hpml.trace.launch_timeline.timeline`: a row per rank, pale while a call is in flight,
+full while its rank waits for it, dashed where it never returned. What a rank reported is not
+trusted: times outside the launch are moved to its edge, names are escaped and cut.
 """
 
 import math
@@ -17,18 +16,18 @@ from hpml.grading.record import Picture
 from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence
 from hpml.trace.layout import IN_FLIGHT, PALETTE, drawn_calls, lanes
 
-CALLS = 200  # drawn at most, the last ones, which tell how it ended
+CALLS = 200  # drawn at most: the last ones, which show how it ended
 RANKS = 16
 LANES = 8  # of one rank, beneath each other
 MARKS = 8  # of one rank
 
 WIDTH, LEFT, RIGHT = 760, 62, 176  # px; the lanes lie between LEFT and WIDTH - RIGHT
 ROW, GAP = 30, 8
-SHORTEST = 1.4  # px, so that a bar is seen
+SHORTEST = 1.4  # px, so that a bar is visible
 STUCK = 0.55  # opacity of a wait that never ends
-LETTER = 5.9  # px, of the small text, about
+LETTER = 5.9  # px, approximate width in the small text
 
-Place = Callable[[float], float]  # from a moment to px
+Place = Callable[[float], float]  # from a time to px
 
 _STYLE = """<style>
 text{font:12px system-ui,-apple-system,"Segoe UI","Noto Sans","DejaVu Sans",sans-serif;fill:#21252a}
@@ -78,7 +77,7 @@ def picture_of(evidence: Evidence, title: str) -> Picture:
 
 
 def _drawable(evidence: Evidence) -> tuple[list[RankEvidence], str]:
-    """The ranks with what is drawn of them, in order of time, and what is left out, in words."""
+    """The ranks with the calls and marks to draw, by time, and a note on what is left out."""
     latest = max(evidence.seconds, *(rank.seconds for rank in evidence.ranks), 1e-6)
     ranks = evidence.ranks[:RANKS]
     made = [
@@ -102,7 +101,7 @@ def _drawable(evidence: Evidence) -> tuple[list[RankEvidence], str]:
 
 
 def _tame(call: Call, latest: float) -> Call:
-    """The call with moments in the launch and in order."""
+    """The call with its times clamped to the launch and in order."""
     issued = _moment(call.issued, latest)
     waited = None if call.waited is None else max(_moment(call.waited, latest), issued)
     finished = None if call.finished is None else max(_moment(call.finished, latest), issued)
@@ -114,7 +113,7 @@ def _moment(at: float, latest: float) -> float:
 
 
 def _span(ranks: Sequence[RankEvidence], evidence: Evidence) -> tuple[float, float]:
-    """From the first to the last moment drawn; with room at the end for what never came back."""
+    """The first and the last time drawn, with room at the end for calls that never returned."""
     calls = [call for rank in ranks for call in rank.calls]
     moments = [call.issued for call in calls]
     moments += [call.finished for call in calls if call.finished is not None]
@@ -143,7 +142,7 @@ def _legend(operations: Sequence[str]) -> list[str]:
 def _axis(
     start: float, end: float, x: Place, scale: float, unit: str, top: int, bottom: int
 ) -> list[str]:
-    """Ticks at round numbers, counted from the first moment drawn."""
+    """Ticks at round numbers, counted from the first time drawn."""
     width = (end - start) * scale
     rough = width / 5
     power = 10.0 ** math.floor(math.log10(rough))
@@ -208,7 +207,7 @@ def _bars(calls: Sequence[Call], operations: Sequence[str], y: float, x: Place) 
 
 def _marks(marks: Sequence[Mark], y: float, x: Place, named: bool) -> list[str]:
     parts = []
-    free = [-math.inf, -math.inf]  # where each of two lines of names is free again
+    free = [-math.inf, -math.inf]  # where each of the two lines of names is free again
     for mark in sorted(marks, key=lambda each: each.at):
         at = x(mark.at)
         parts.append(

@@ -1,12 +1,11 @@
-"""The record of one graded submission: what every table, page and export is made from.
+"""The record of one graded submission: every table, page and export is made from it.
 
-A record is plain data. On disk it is JSON, in the form that `record.schema.json` describes; what is
-read back is held to that schema, since a folder of records may come from other nodes.
+A record is plain data. On disk it is JSON as `record.schema.json` describes it; it is validated
+when it is read, since a folder of records may come from other nodes.
 
-Every text in a record is safe to show (`hpml.files.sanitize`), because it is made so when the
-record is made, and nowhere later: who writes a page or a table has its own format to escape for,
-and nothing else. And no record has what was expected of an answer: the inputs of a grading are the
-same for a whole class, and what is made of a record is handed back.
+Every text in a record is sanitized when the record is made (`hpml.files.sanitize`), and only then:
+code that writes a page or a table escapes for its own format and nothing else. No record contains
+an expected value: a whole class has the same inputs, and pages made from records are handed back.
 """
 
 import json
@@ -27,12 +26,12 @@ SCHEMA = Path(__file__).with_name("record.schema.json")
 
 Status = Literal["passed", "failed", "missing", "not gradable"]
 
-LONG_TEXTS = ("answer", "printed", "svg", "message", "hint")  # of several lines; all else has one
+LONG_TEXTS = ("answer", "printed", "svg", "message", "hint")  # others: one line
 LONGEST_LINE = 2000  # characters
 
 
 def _safe(entry: Any) -> dict[str, Any]:
-    """The texts of a dataclass, safe to show, by field."""
+    """The sanitized texts of a dataclass, by field."""
 
     def line(text: str) -> str:
         return one_line(text, LONGEST_LINE)
@@ -64,10 +63,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Result:
-    """One exercise of one person. "missing": no answer was there, or only the stub; 0 points.
+    """One exercise of one person. "missing": no answer, or only the stub; 0 points.
 
-    "not gradable" is our fault, whatever `earned` says: such a mark is not to be published. The
-    claims are those of a verdict, less what was expected.
+    "not gradable" is our fault: ignore `earned`, such a mark must not be published. The claims are
+    those of a verdict, without expected values.
     """
 
     exercise: str
@@ -85,7 +84,7 @@ class Result:
     pictures: tuple[Picture, ...] = ()
     attempts: int = 1
     seconds: float = 0.0
-    cause: Cause = "claims"  # what the verdict rests on
+    cause: Cause = "claims"  # of the verdict, see `hpml.checks.verdict.Cause`
 
     def __post_init__(self) -> None:
         _make_safe(self)
@@ -99,7 +98,7 @@ class Record:
 
     person: str
     digest: str  # of the submission, see `Submission.digest`
-    layers: tuple[str, ...]  # of the sandbox that were active
+    layers: tuple[str, ...]  # of the sandbox, those that were active
     unsafe: bool  # graded outside a sandbox, because --unsafe was given
     results: tuple[Result, ...] = ()  # in the order of the course, one per exercise graded
     name: str = ""
@@ -124,7 +123,7 @@ class Record:
 
     @property
     def complete(self) -> bool:
-        """Whether all of it could be graded."""
+        """Whether every exercise could be graded."""
         return all(result.status != "not gradable" for result in self.results)
 
     def as_json(self) -> dict[str, Any]:
@@ -133,7 +132,7 @@ class Record:
         for result in record["results"]:
             for claim in result["claims"]:
                 del claim["expected"]  # which is empty
-        return json.loads(json.dumps(record))  # tuples are lists there
+        return json.loads(json.dumps(record))  # turns tuples into lists
 
 
 @cache
@@ -144,7 +143,7 @@ def _validator() -> Any:
 
 
 def from_json(data: Any, where: str) -> Record:
-    """A record from plain data. Raises UserError, naming `where`, for what the schema refuses."""
+    """A record from plain data. Raises UserError, naming `where`, if it breaks the schema."""
     if isinstance(data, dict) and data.get("format") in EARLIER:
         raise UserError(
             f"{where}: a record of an earlier hpml ({data['format']}), with expected values in its "
@@ -175,7 +174,7 @@ def from_json(data: Any, where: str) -> Record:
 
 
 def write(record: Record, folder: Path) -> Path:
-    """Write the record to FOLDER/PERSON.json, whole or not at all."""
+    """Write the record to FOLDER/PERSON.json, atomically."""
     path = folder / f"{record.person}.json"
     text = json.dumps(record.as_json(), indent=1, ensure_ascii=False)
     write_whole(path, text.encode())
@@ -183,7 +182,7 @@ def write(record: Record, folder: Path) -> Path:
 
 
 def read(path: Path) -> Record:
-    """The record in a file. Raises UserError where it is none."""
+    """The record in a file. Raises UserError if it is not one."""
     try:
         data = json.loads(path.read_bytes(), parse_constant=_no_number)
     except (OSError, ValueError, RecursionError) as error:
@@ -192,7 +191,7 @@ def read(path: Path) -> Record:
 
 
 def _no_number(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")  # NaN and Infinity, which Python's reader takes
+    raise ValueError(f"{constant} is not JSON")  # NaN and Infinity, which Python's parser accepts
 
 
 def read_folder(folder: Path) -> list[Record]:
@@ -201,14 +200,14 @@ def read_folder(folder: Path) -> list[Record]:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, and onto the disk."""
+    """Write a file atomically, and flush it to the disk."""
     atomic.write_bytes(path, data, durable=True)
 
 
 def missed(records: Iterable[Record]) -> list[tuple[str, int, int, str]]:
-    """Exercises that people missed, most missed first: (id, missed by, of, the claim most missed).
+    """Missed exercises, most missed first: (id, missed by, number graded, claim most missed).
 
-    Counts those who handed in an answer or none; not what could not be graded.
+    A missing answer counts as missed. Results that could not be graded do not count.
     """
     graded: dict[str, int] = {}
     lost: dict[str, int] = {}

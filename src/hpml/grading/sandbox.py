@@ -1,18 +1,18 @@
-"""A sandbox for one submission: a wall around the warm server that its ranks are forked from.
+"""A sandbox for one submission, around the warm server that its ranks are forked from.
 
     grader ── control socket ──► bwrap ► template ─ fork ─► warm server ► supervisor ► ranks
                                  │                          └ namespaces of its own, below those
                                  └ user, mount, pid, net, ipc and uts namespaces
 
-What runs inside sees the system and the interpreter, read-only, and of this package what ranks are
-made of (`hpml.ranks`), but no checks, no solutions, no submissions, no home. It may write to a /tmp
-and a /dev/shm of its own, of limited size, that go with it. There is no network but loopback, and
+A process inside sees the system and the interpreter, read-only, and the part of this package that
+ranks use (`hpml.ranks`); no checks, solutions, submissions or home. It may write to a /tmp and a
+/dev/shm of its own, of limited size, removed with the sandbox. The only networks are loopback and
 the links that a launch makes itself. Every process started inside ends with the sandbox: the kernel
 ends a process namespace as a whole.
 
 The template has imported torch and nothing of a submission (see `hpml.ranks.template`). Where the
-kernel allows no namespaces inside bubblewrap's, each submission has a bubblewrap and an import of
-its own, behind the same wall.
+kernel allows no namespaces inside bubblewrap's, each submission gets a bubblewrap of its own, with
+the same limits, and imports torch again.
 """
 
 import contextlib
@@ -35,10 +35,10 @@ from hpml.ranks import warm
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.wall import NOBODY
 
-PROGRAMS = {"bwrap": "bubblewrap", "prlimit": "util-linux"}  # and Debian's packages of them
-LOOK_EVERY = 0.05  # seconds between two looks at what a submission uses
+PROGRAMS = {"bwrap": "bubblewrap", "prlimit": "util-linux"}  # and their Debian packages
+LOOK_EVERY = 0.05  # seconds between two measurements of what a submission uses
 LOOK_EVERY_IN_GROUP = 0.5  # where the kernel itself limits memory and processes
-TRY_LIMIT = 20.0  # seconds for an empty sandbox to come and go
+TRY_LIMIT = 20.0  # seconds for an empty sandbox to start and end
 
 NAMESPACES = "bubblewrap: namespaces, no capabilities, read-only system, private /tmp"
 LIMITS = "limits of each process: files, file size, processor time"
@@ -47,23 +47,23 @@ GROUP = "control group: memory and processes"
 REQUIRED = (NAMESPACES, LIMITS, WATCH)
 
 MIB = 2**20
-TEMPLATE_DISK = 16 * MIB  # of which it uses nothing, but torch looks for a folder to write to
+TEMPLATE_DISK = 16 * MIB  # it writes nothing, but torch looks for a writable folder
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use at a time, and, of time, in all."""
+    """What one submission may use at any moment; times are totals."""
 
-    memory: int = 6 * 1024 * MIB  # bytes, of all its processes added up
+    memory: int = 6 * 1024 * MIB  # bytes, the sum over its processes
     processes: int = 600  # and threads
-    processor: float = 900.0  # seconds, of all its processes together
+    processor: float = 900.0  # seconds, the sum over its processes
     wall: float = 900.0  # seconds
     files: int = 1024  # open ones, in each process
     disk: int = 256 * MIB  # bytes in /tmp, and as many in /dev/shm
 
 
 def fact() -> Fact:
-    """What ./hpml doctor says of grading here."""
+    """The line about grading in ./hpml doctor."""
     if why := missing():
         cost, remedy = "./hpml grade refuses to start", "apt install bubblewrap, user namespaces on"
         return Fact("sandbox of a grader", why, False, cost, remedy)
@@ -73,14 +73,14 @@ def fact() -> Fact:
 
 
 def shared_by(jobs: int) -> Limits:
-    """Limits for `jobs` submissions at a time, which then leave this machine some memory."""
+    """Limits for `jobs` submissions at a time that leave this machine some memory."""
     share = int(0.7 * psutil.virtual_memory().total / jobs)
     return Limits(memory=min(Limits.memory, share))
 
 
 @dataclass
 class Sandbox:
-    """A sandbox that is running. `exceeded` says which limit ended it, empty while none did."""
+    """A running sandbox. `exceeded` names the limit that ended it; empty if none did."""
 
     server: warm.WarmServer
     layers: tuple[str, ...]
@@ -89,7 +89,7 @@ class Sandbox:
     exceeded: str = ""
 
     def look_at_memory(self) -> None:
-        """Set `exceeded` where the kernel has ended processes for want of memory."""
+        """Set `exceeded` if the kernel killed processes at the memory limit."""
         if self.group is not None and self.group.ran_out_of_memory():
             self.exceeded = self.exceeded or self.too_much_memory
 
@@ -104,7 +104,7 @@ class Sandbox:
 
 @cache
 def missing() -> str | None:
-    """Why there can be no sandbox on this machine, with the remedy; None where it can."""
+    """Why this machine cannot make a sandbox, with the remedy; None if it can."""
     for program, package in PROGRAMS.items():
         if shutil.which(program) is None:
             return f"{program} is not installed: apt install {package}"
@@ -129,7 +129,7 @@ def missing() -> str | None:
 
 @cache
 def layers() -> tuple[str, ...]:
-    """The layers that a sandbox has on this machine; none where there can be no sandbox."""
+    """The layers of a sandbox on this machine; none if it cannot make one."""
     if missing() is not None:
         return ()
     group = cgroup.make(64 * MIB, 10)
@@ -141,10 +141,10 @@ def layers() -> tuple[str, ...]:
 
 @contextmanager
 def sandbox(limits: Limits = Limits(), flavour: Flavour = "torch") -> Iterator[Sandbox]:
-    """A sandbox, for `warm.using(box.server)` to take ranks from, those of `flavour` at once.
+    """A sandbox: `warm.using(box.server)` takes ranks from it, those of `flavour` without a wait.
 
-    When it is left, everything in it has ended. Raises UserError where this machine cannot make
-    one, and `warm.ServerDied` where it does not come up.
+    On exit, all its processes have ended. Raises UserError if this machine cannot make one, and
+    `warm.ServerDied` if it does not start.
     """
     if why := missing():
         raise UserError(f"no sandbox: {why}")
@@ -156,7 +156,7 @@ def sandbox(limits: Limits = Limits(), flavour: Flavour = "torch") -> Iterator[S
         server = _server(limits, flavour, group)
         stack.callback(server.kill)
         running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP), limits, group)
-        server.wait_until_ready()  # nothing of a submission is there before
+        server.wait_until_ready()  # no submission enters before this
         watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)
         watch.start()
         stack.callback(watch.join, timeout=5)
@@ -165,7 +165,7 @@ def sandbox(limits: Limits = Limits(), flavour: Flavour = "torch") -> Iterator[S
 
 
 def _server(limits: Limits, flavour: Flavour, group: cgroup.Group | None) -> warm.WarmServer:
-    """A warm server in a sandbox of its own: forked from a template, or else started anew."""
+    """A warm server in its own sandbox: forked from a template, or else started anew."""
     if forks(flavour):
         return _template(flavour).enclosed(limits.disk, _of_each(limits), group)
     inside = warm.SandboxSpec(_command(limits, group), bubblewrap.environment())
@@ -174,9 +174,9 @@ def _server(limits: Limits, flavour: Flavour, group: cgroup.Group | None) -> war
 
 @cache
 def forks(flavour: Flavour = "torch") -> bool:
-    """Whether sandboxes are forked from a template here; tried with an empty one.
+    """Whether sandboxes can be forked from a template here; tried with an empty one.
 
-    A kernel or its settings may allow bubblewrap its namespaces, and what is inside none.
+    A kernel may allow bubblewrap to make namespaces, but not the processes inside it.
     """
     limits = Limits()
     try:
@@ -198,7 +198,7 @@ def _template(flavour: Flavour) -> template.Template:
 
 
 def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
-    """bwrap and its options, for one submission; what follows is run inside."""
+    """bwrap and its options, for one submission; append the command to run inside."""
     return [
         *_joining(group),
         *bubblewrap.words(NOBODY, "--cap-drop", limits.disk),
@@ -209,13 +209,13 @@ def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
 def _template_command() -> list[str]:
     """bwrap and its options for a template.
 
-    It has all rights over its namespaces, none over the machine's, since it makes those of others.
+    It has all capabilities in its own namespaces, to make further ones, and none on the machine.
     """
     return bubblewrap.words(0, "--cap-add", TEMPLATE_DISK)
 
 
 def _joining(group: cgroup.Group | None) -> list[str]:
-    """What puts a process into the group before it becomes what follows."""
+    """The command prefix that joins the group, then runs the command after it."""
     if group is None:
         return []
     enter = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ >"$1" || exit 1; shift; n=$((n-1)); done'
@@ -224,18 +224,18 @@ def _joining(group: cgroup.Group | None) -> list[str]:
 
 
 def _of_each(limits: Limits) -> dict[str, int]:
-    """The kernel's limits for each process inside, by the names that prlimit(1) has for them."""
+    """The kernel's limits for each process inside, by their names in prlimit(1)."""
     return {
         "nofile": limits.files,
         "fsize": limits.disk,
         "core": 0,
         "cpu": int(limits.processor) + 1,
-        "nproc": limits.processes,  # not for root, whom the kernel lets have as many as he likes
+        "nproc": limits.processes,  # the kernel does not apply it to root
     }
 
 
 def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
-    """End the sandbox when its processes together use more than they may."""
+    """End the sandbox when its processes together exceed a limit."""
     began = time.monotonic()
     spent: dict[int, float] = {}
     every = LOOK_EVERY if running.group is None else LOOK_EVERY_IN_GROUP
@@ -267,16 +267,16 @@ def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
 
 
 def _own_memory(process: psutil.Process) -> int:
-    """Bytes that the process holds, without the code and files that it shares with others.
+    """Bytes that the process holds, without code and files shared with others.
 
-    Quick, but what ranks have of the server that they were forked from counts for each of them.
+    Fast, but memory shared with the server is counted again for each rank forked from it.
     """
     info = process.memory_info()
     return info.rss - info.shared
 
 
 def _share_of_memory(process: psutil.Process) -> int:
-    """Bytes that the process holds, with its part of what it shares: takes milliseconds."""
+    """Bytes that the process holds, with its part of shared memory; takes milliseconds."""
     try:
         return process.memory_full_info().pss
     except psutil.AccessDenied:  # the server and its supervisors, for an ordinary user
@@ -286,7 +286,7 @@ def _share_of_memory(process: psutil.Process) -> int:
 
 
 def _family(pid: int) -> list[psutil.Process]:
-    """The server's process, or bubblewrap's around it, and all below."""
+    """The server's process, or bubblewrap's around it, and all descendants."""
     try:
         first = psutil.Process(pid)
         return [first, *first.children(recursive=True)]

@@ -12,10 +12,9 @@ from hpml.answer import Answer
 class Submission:
     """One person's answers, from however many notebooks.
 
-    `person` is a name that is safe as a file's and unique in its batch. `name` and `email` are what
-    a platform's export says of the person, for the tables; empty where it says nothing. `notes` are
-    sentences on what was odd, for the instructor and the person. With `refused`, a sentence, there
-    was nothing that could be read.
+    `person` is a safe file name, unique in its batch. `name` and `email` come from a platform's
+    export, for the tables; empty if it has none. `notes` are sentences about what was unusual, for
+    the instructor and the person. `refused` is a sentence if nothing could be read, else empty.
     """
 
     person: str
@@ -28,7 +27,7 @@ class Submission:
 
     @property
     def digest(self) -> str:
-        """Of all that is graded: two submissions with one digest get the same verdicts."""
+        """A digest of all that is graded: equal digests get the same verdicts."""
         known = sha256(self.refused.encode("utf-8", "replace"))
         for exercise, answer in sorted(self.answers.items()):
             known.update(f"\0{exercise}\0{answer.source}".encode("utf-8", "surrogatepass"))

@@ -1,8 +1,8 @@
-"""The grader's handle on templates: what a submission's sandbox is forked from in milliseconds.
+"""Templates: a submission's sandbox is forked from one in milliseconds.
 
 A template is a bubblewrap sandbox that no submission ever enters. Its one process has imported what
-ranks use (see `hpml.ranks.template`). There is one for each flavour, started when it is first asked
-for; it ends with the process that started it.
+ranks use (see `hpml.ranks.template`). There is one for each flavour, started on first use; it ends
+with the process that started it.
 """
 
 import atexit
@@ -27,7 +27,7 @@ ENCLOSE_LIMIT = 30.0  # seconds for the template to fork; it takes milliseconds
 
 
 class _Forked:
-    """A process that somebody else has forked, with what is used of subprocess.Popen."""
+    """A process that another one forked, with the methods of subprocess.Popen in use."""
 
     def __init__(self, pidfd: int) -> None:
         self._pidfd = pidfd
@@ -35,7 +35,7 @@ class _Forked:
         self.pid = next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
 
     def poll(self) -> int | None:
-        """None while it runs; how it ended is not known here."""
+        """None while it runs; its exit status is not known here."""
         if self._pidfd < 0 or select.select([self._pidfd], [], [], 0)[0]:
             return -1
         return None
@@ -46,7 +46,7 @@ class _Forked:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def wait(self, timeout: float) -> None:
-        """Until the kernel has forgotten it. Raises subprocess.TimeoutExpired."""
+        """Wait until the process is gone. Raises subprocess.TimeoutExpired."""
         deadline = time.monotonic() + timeout
         while self._pidfd >= 0:
             try:
@@ -84,10 +84,10 @@ class Template(warm.WarmServer):
     def enclosed(
         self, disk: int, limits: Mapping[str, int], group: Group | None
     ) -> warm.WarmServer:
-        """A warm server in namespaces of its own, and in `group` before it leaves the template's.
+        """A warm server in its own namespaces, put into `group` before it leaves the template's.
 
-        `disk` and `limits` as in `hpml.ranks.wall.close`. Raises warm.ServerDied where the template
-        went away, and OSError where the group does not let the server in.
+        `disk` and `limits` as in `hpml.ranks.wall.close`. Raises warm.ServerDied if the template
+        has ended, and OSError if the server cannot join the group.
         """
         self.wait_until_ready()
         ours, theirs = socket.socketpair()
@@ -115,7 +115,7 @@ class Template(warm.WarmServer):
 
 
 def _forked(control: socket.socket) -> _Forked:
-    """The process whose pidfd arrives."""
+    """Receive a pidfd; returns its process."""
     if select.select([control], [], [], ENCLOSE_LIMIT)[0]:
         _, pidfds, _, _ = socket.recv_fds(control, 1, 1)
         if pidfds:
@@ -130,7 +130,7 @@ _lock = threading.Lock()
 def running(inside: warm.SandboxSpec, flavour: Flavour) -> Template:
     """This process's template for `flavour`, started now if there is none or it died.
 
-    Raises warm.ServerDied where it does not come up.
+    Raises warm.ServerDied if it does not start.
     """
     with _lock:
         started_by, template = _running.get(flavour, (0, None))
@@ -149,7 +149,7 @@ def running(inside: warm.SandboxSpec, flavour: Flavour) -> Template:
 
 
 def stop() -> None:
-    """End this process's templates, those that it has, and what was forked from them."""
+    """End this process's templates and what was forked from them."""
     with _lock:
         for started_by, template in _running.values():
             if started_by == os.getpid() and template.alive():

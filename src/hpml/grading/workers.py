@@ -1,7 +1,7 @@
 """Processes that judge submissions side by side.
 
-One submission at a time each, so that checks, which draw random numbers from torch's one generator,
-are not in each other's way; and so that one that dies takes no other submission with it.
+Each judges one submission at a time: checks draw from torch's global generator and must not
+interfere, and a worker that dies takes no other submission with it.
 """
 
 import contextlib
@@ -24,17 +24,17 @@ from hpml.grading.record import Record
 from hpml.grading.submission import Submission
 from hpml.ranks.server import die_with_parent
 
-RENEW_AFTER = 40  # submissions; whatever a worker gathers in memory goes with it
+RENEW_AFTER = 40  # submissions; frees the memory that a worker has gathered
 TRIES = 2  # at a submission whose worker died
 DEADLINE = 3600.0  # seconds for one submission; its answers have limits of their own, far below
-LOOK_EVERY = 5.0  # seconds between two looks at who is late
-# Imported once, by the process that workers are forked from: 2.5 s of a processor. The last one is
-# imported by the first optimizer step, as expected values take some.
+LOOK_EVERY = 5.0  # seconds between two checks of the deadline
+# Imported once, by the process that workers are forked from: 2.5 s of processor time. The last one
+# would otherwise be imported by the first optimizer step, when expected values are computed.
 PRELOADED = ("hpml.grading.judging", "torch", "torch._dynamo")
 
 
 class WorkerDied(Exception):
-    """A worker ended, or failed, twice over one submission. The message says how."""
+    """A worker ended or failed TRIES times on one submission; the message has the reason."""
 
 
 @dataclass
@@ -51,8 +51,8 @@ def judged(
 ) -> Iterator[tuple[Submission, Record | WorkerDied]]:
     """Each submission with its record, as they are done, by `jobs` processes.
 
-    Raises UserError where a worker does (no sandbox to be had). Leaves no worker behind, however
-    it is left.
+    Raises UserError if a worker does (no sandbox can be made). All workers have ended when the
+    iterator is closed.
     """
     waiting = deque(submissions)
     tries: dict[str, int] = {}
@@ -95,8 +95,8 @@ def judged(
 
 
 def _start(judge: Judge) -> _Worker:
-    # Not from this process itself, which may have threads; multiprocessing keeps one to fork from,
-    # which ends when this one does.
+    # This process may have threads and must not fork. multiprocessing's fork server does; it ends
+    # when this process does.
     context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
     context.set_forkserver_preload(list(PRELOADED))
     ours, theirs = context.Pipe()
@@ -126,12 +126,12 @@ def _work(connection: Connection, judge: Judge, environment: dict[str, str]) -> 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started us
     die_with_parent()
     threading.Thread(target=_end_with_grader, daemon=True).start()
-    os.environ.clear()  # that of the time when the first worker was started
+    os.environ.clear()  # it dates from the start of the first worker
     os.environ.update(environment)
     import torch
 
     torch.set_num_threads(1)
-    gc.freeze()  # what is imported stays; to look through it again and again takes time
+    gc.freeze()  # imports stay; the collector need not traverse them again
     while True:
         try:
             submission = connection.recv()
@@ -149,9 +149,9 @@ def _work(connection: Connection, judge: Judge, environment: dict[str, str]) -> 
 
 
 def _end_with_grader() -> None:
-    """End this worker, and so its sandboxes, with the process that asked for it.
+    """End this worker, and with it its sandboxes, when the grader's process ends.
 
-    Its parent, from which it was forked, would go on for as long as there is a worker.
+    Its parent, the fork server, would run for as long as there is a worker.
     """
     grader = multiprocessing.parent_process()
     if grader is not None:

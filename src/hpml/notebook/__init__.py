@@ -1,4 +1,4 @@
-"""What a notebook has after `%load_ext hpml`: `%%ranks`, `%%answer`, and `check`."""
+"""A notebook's magics after `%load_ext hpml`, `%%ranks` and `%%answer`, and `check`."""
 
 import cloudpickle
 from IPython.core.error import UsageError
@@ -13,7 +13,7 @@ _answers: dict[str, str] = {}
 
 
 class NotYet(Exception):
-    """The answer does not hold yet: the verdict is above. Shown as one line, without a traceback.
+    """The answer does not pass yet: the verdict is above. Shown as one line, without a traceback.
 
     An exception, so that "run all" stops here, and so that nbgrader and nbval see it.
     """
@@ -44,7 +44,7 @@ def answer(line: str, cell: str) -> None:
         print(f"The answer is taken, and not run here: {why}")
         return
     if needs == "horovod-tensorflow":
-        flavour.preload(needs)  # as on the ranks: Keras 2, and without TensorFlow's greetings
+        flavour.preload(needs)  # as on the ranks: Keras 2, no start-up messages of TensorFlow
     module = as_module(source, f"<{exercise}>")
     cloudpickle.register_pickle_by_value(module)  # so that %%ranks can send what it defines
     shell = InteractiveShell.instance()

@@ -1,4 +1,4 @@
-"""The machine's facts as a table in a notebook, which may be handed on to others."""
+"""The machine's facts as a table for a notebook, without private paths."""
 
 import re
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ _FOLDERS = re.compile(r"(?:/[^/\s:,|]+)+/(?=[^/\s])")
 
 
 def facts_as_markdown(facts: Iterable[Fact]) -> str:
-    """A Markdown table: what there is, and what a lack costs. Of paths only the last part is shown.
+    """A Markdown table: what there is, and what a lack costs.
 
-    A notebook is committed and sent around; where somebody's home folder is, is nobody's business.
+    Of a path only the last part is shown: notebooks are shared, and home folders are private.
     """
     lines = ["| | here | what the lack of it costs |", "|---|---|---|"]
     for fact in facts:

@@ -22,7 +22,7 @@ HOROVOD: dict[str, Flavour] = {"torch": "horovod", "tensorflow": "horovod-tensor
 
 
 class RanksFailed(Exception):
-    """The cell's ranks did not all come to its end. Shown as one line, without a traceback."""
+    """Not all ranks finished the cell. Shown as one line, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
@@ -70,7 +70,7 @@ def ranks(line: str, cell: str) -> None:
     """
     shell = InteractiveShell.instance()
     words = shlex.split(line)
-    if "--link" in words[:-1]:  # so that -1gbit is a bad rate, and not taken for an option
+    if "--link" in words[:-1]:  # so that -1gbit is a bad rate, not an option
         place = words.index("--link")
         words[place : place + 2] = [f"--link={words[place + 1]}"]
     options = _parser().parse_args(words)
@@ -118,7 +118,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _is_broken(source: str) -> bool:
-    """Whether the cell has a syntax error, which a rank will say better."""
+    """Whether the cell has a syntax error; a rank reports it better."""
     try:
         compile(source, _CELL, "exec")
     except (SyntaxError, ValueError):
@@ -127,7 +127,7 @@ def _is_broken(source: str) -> bool:
 
 
 def _names_from(namespace: dict[str, Any], source: str) -> dict[str, Any]:
-    """What the cell uses of the notebook. Raises UsageError for what cannot be sent."""
+    """The notebook's names that the cell uses. Raises UsageError if one cannot be sent."""
     used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
     hidden = {"In", "Out", "get_ipython", "exit", "quit", "rank", "world_size"} | set(dir(builtins))
     names = {}
@@ -146,7 +146,7 @@ def _names_from(namespace: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def _run_cell(job: bytes) -> dict[str, Any]:
-    """On a rank: run the cell, show its last expression, return what was asked for."""
+    """On a rank: run the cell, show its last expression, return the variables of `--out`."""
     import linecache
     import os
 
@@ -190,6 +190,6 @@ class _Marked:
     def __call__(self, rank: int, text: str) -> None:
         *lines, self._partial[rank] = (self._partial.get(rank, "") + text).split("\n")
         for line in lines:
-            # A progress bar redraws its line: only what it showed last is worth a line here.
+            # A progress bar redraws its line: print only its last state.
             print(f"[{rank}] {line.rstrip(chr(13)).rsplit(chr(13), 1)[-1]}", flush=True)
         sys.stdout.flush()

@@ -1,10 +1,10 @@
-"""What torchrun and SLURM tell a process about itself: recorded environments, made fresh.
+"""The environments that torchrun and SLURM give to a process: recorded, with new names and numbers.
 
 `launcher_environments.json` holds recordings: every task's environment as torchrun (torch 2.13) and
-srun (SLURM 22.05) set it, less what has no bearing (PATH, umask, process ids). What each rank
-should conclude is not read from the variables but from where the tasks ran: `hosts`, in the order
-of the step, and `node_of_rank`. To replace the recordings, replace that file;
-tests/cluster/test_recordings.py records anew on a virtual cluster, and compares.
+srun (SLURM 22.05) set it, without irrelevant variables (PATH, umask, process ids). The expected
+settings of each rank come not from the variables but from where the tasks ran: `hosts`, in the
+order of the step, and `node_of_rank`. To replace the recordings, replace that file;
+tests/cluster/test_recordings.py records again on a virtual cluster, and compares.
 """
 
 import json
@@ -30,9 +30,9 @@ LARGEST_JOB_ID = 67_043_328  # SLURM's default MaxJobId
 
 @dataclass(frozen=True)
 class Case:
-    """One process's environment, and what it should conclude from it.
+    """One process's environment, and the settings that it should derive from it.
 
-    `port` is None where it is for the process to derive it from `job`.
+    `port` is None if the process must derive it from `job`.
     """
 
     name: str
@@ -51,10 +51,10 @@ class Case:
 
 
 def cases(seed: int) -> list[Case]:
-    """Every process of every recording, with fresh host names, job ids and ports.
+    """Every process of every recording, with new host names, job ids and ports.
 
     Beyond the recordings: jobs that differ only in their id, other forms of host list, and a
-    process that nobody launched.
+    process started without a launcher.
     """
     rng = random.Random(seed)
     recordings = json.loads(RECORDINGS.read_text(encoding="utf-8"))
@@ -85,7 +85,7 @@ def _job(rng: random.Random) -> int:
 
 
 def _host_lists(rng: random.Random) -> list[tuple[list[str], str]]:
-    """Three hosts each, and how SLURM would write them."""
+    """Lists of three hosts, each with its text in SLURM's form."""
     n = rng.randrange(1, 5)
     return [
         ([f"x{n}", f"x{n + 1}", f"x{n + 2}"], f"x[{n}-{n + 2}]"),
@@ -112,7 +112,7 @@ def _on(recording: dict[str, Any], hosts: list[str], text: str) -> dict[str, Any
 
 def _play(recording: dict[str, Any], rng: random.Random, job: int) -> list[Case]:
     launcher, nodes = recording["launcher"], recording["node_of_rank"]
-    # A digit in the prefix, as in real names: the first number in a name need not be the host's.
+    # A digit in the prefix, as in real names: a name's first number need not be the node number.
     prefix = f"{rng.choice('bdfhkp')}{rng.randrange(1, 100)}-"
     port = rng.randrange(20_000, 60_000)
     played = []

@@ -1,7 +1,7 @@
-"""A job script as sbatch reads it: which of its lines count, and what they ask for.
+"""A job script as sbatch reads it: which of its lines count, and what they request.
 
-After sbatch(1): `#SBATCH` begins in the first column, and nothing counts after the first line that
-is neither empty nor a comment. Only options that a check asks about are known here.
+After sbatch(1): `#SBATCH` begins in the first column, and lines after the first command do not
+count. Only options that a check uses are known here.
 """
 
 import argparse
@@ -24,9 +24,9 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Request:
-    """What a script asks for: option values by long name, as text; the last one given counts.
+    """What a script requests: option values by long name, as text; the last one given counts.
 
-    `ignored` are lines that look like requests and are none.
+    `ignored` are lines that look like requests but do not count.
     """
 
     options: Mapping[str, str]
@@ -34,7 +34,7 @@ class Request:
 
 
 def read(script: str) -> Request:
-    """The request in a job script. Raises ValueError where sbatch would not take the script."""
+    """The request in a job script. Raises ValueError if sbatch would reject the script."""
     if not script.startswith("#!"):
         first = script.partition("\n")[0]
         raise ValueError(
@@ -62,7 +62,7 @@ def read(script: str) -> Request:
 
 
 def seconds(limit: str) -> int | None:
-    """A time limit in seconds, or None where it is none.
+    """A time limit in seconds, or None if the text is not one.
 
     "7" is minutes, "7:30" minutes and seconds, "1:07:30" with hours, "2-1", "2-1:07", "2-1:07:30"
     with days in front of hours.
@@ -72,14 +72,14 @@ def seconds(limit: str) -> int | None:
         return None
     days, *parts = match.groups()
     numbers = [int(part) for part in parts if part is not None]
-    if days is None:  # the last is seconds, unless it is alone
+    if days is None:  # the last is seconds, unless it is the only one
         numbers = [0, *numbers, 0] if len(numbers) == 1 else [0] * (3 - len(numbers)) + numbers
     hours, minutes, rest = (*numbers, 0, 0)[:3]
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + rest
 
 
 def array_parts(text: str) -> list[int] | None:
-    """The indices of an array, "0-3", "1,5", "0-6:2", each with "%2" or without, or None."""
+    """The indices of an array: "0-3", "1,5", "0-6:2", with or without "%2"; None if invalid."""
     indices: set[int] = set()
     for piece in re.sub(r"%\d+$", "", text).split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", piece)
@@ -93,9 +93,9 @@ def array_parts(text: str) -> list[int] | None:
 
 
 def log_name(pattern: str, *, name: str, array: int, part: int, job: int) -> str:
-    """The log file's name that --output gives to one part of an array; `job` is the part's own id.
+    """The name of one array part's log file, from --output; `job` is the part's own id.
 
-    %A, %a, %j, %x and %%, with a width for numbers (%4a); another % stays as it is.
+    Replaces %A, %a, %j, %x and %%, with a width for numbers (%4a); any other % is kept.
     """
     numbers = {"A": array, "a": part, "j": job}
 

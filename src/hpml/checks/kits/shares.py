@@ -1,4 +1,4 @@
-"""Whether every rank takes as many samples as its share has."""
+"""Whether every rank takes its share of the samples."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ def wrong_amount(
     epochs: int,
     nothing: str = "took no samples from the dataset it was given",
 ) -> Problem | None:
-    """What is wrong with how many samples the ranks have `taken`, each its own, in all epochs.
+    """The first rank that took a wrong number of samples, or None; `taken` has one item per rank.
 
-    `length` is the number of samples, which the ranks share evenly; `nothing` says what a rank did
-    that took none. The hints are "no_samples", "no_shard" for a rank that took all of them in every
-    epoch, and "samples".
+    `length` is the number of samples, which the ranks share evenly; `nothing` is the message's
+    words for a rank that took none. Hints: "no_samples", "no_shard" (a rank took all of them in
+    every epoch), and "samples".
     """
     share = length // len(taken)
     for rank, own in enumerate(taken):

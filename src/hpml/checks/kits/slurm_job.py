@@ -1,6 +1,7 @@
-"""Handing a job script to the SLURM that answers here, and looking at what it ran.
+"""Submit a job script to this machine's SLURM, and collect what it ran.
 
-A script never runs in this process: sbatch gets it, with a limit, and the job is cancelled after.
+A script never runs in this process: sbatch gets it with a time limit, and the job is cancelled
+afterwards.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ PATIENCE = 90.0  # seconds for a job that takes a second, waiting included
 
 @dataclass(frozen=True)
 class Part:
-    """One job, or one part of an array: what scontrol says of it, by SLURM's own names."""
+    """One job, or one part of an array, with the fields that scontrol prints."""
 
     facts: Mapping[str, str]
 
@@ -39,7 +40,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Submission:
-    """What became of a script. `refused` is what sbatch said, or empty; then the rest is there."""
+    """The outcome of a submission. `refused` is sbatch's error; if empty, the rest is set."""
 
     refused: str = ""
     job: str = ""
@@ -55,16 +56,16 @@ def submit(
 ) -> Submission | CannotJudge:
     """Submit `script` from a folder with these `files`, and wait until the job has ended.
 
-    With `test_only` SLURM just says whether it would take it. CannotJudge where no SLURM answers.
+    With `test_only` SLURM only checks whether it would accept it. CannotJudge if no SLURM answers.
     """
-    from hpml.cluster import queue  # only here is a SLURM asked for
+    from hpml.cluster import queue  # imported only where a SLURM is needed
 
     try:
         slurm = queue.find()
         environment = queue.login_environment(slurm)
     except UserError as error:
         return CannotJudge(str(error).replace("; --dry-run only prints", ""))
-    jobs = CHECKOUT / "build" / "jobs"  # all nodes see the project's folder, and not our /tmp
+    jobs = CHECKOUT / "build" / "jobs"  # all nodes share the project's folder, but not /tmp
     jobs.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="check-", dir=jobs))
     job = ""

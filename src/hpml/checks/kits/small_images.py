@@ -1,7 +1,6 @@
-"""Ten noisy classes of small images, and a network for them: what exercises that train are played
-on.
+"""Ten noisy classes of small images, and a network for them, for exercises that train.
 
-Its classes and functions go to the ranks by value, as all of `hpml.checks` does.
+Classes and functions are sent to the ranks by value, like all of `hpml.checks`.
 """
 
 import torch
@@ -10,7 +9,7 @@ from torch.utils.data import Dataset
 
 
 class Images(Dataset):
-    """Images (n, 3, 8, 8) and labels, int64 (n,); remembers what was `taken`."""
+    """Images (n, 3, 8, 8) and labels, int64 (n,); records the indices `taken`."""
 
     def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         self.images, self.labels = images, labels

@@ -1,6 +1,6 @@
-"""hello_ranks: the first collective. Every rank puts in a number, every rank gets the sum.
+"""hello_ranks: the first collective. Every rank contributes a number and gets the sum.
 
-`hello(number: int) -> int`, called once on each rank with a number of that rank's own.
+`hello(number: int) -> int`, called once on each rank with that rank's own number.
 """
 
 import random
@@ -10,7 +10,7 @@ from hpml.checks.contract import Check, Claim, Problem, Run
 
 
 def inputs(seed: int, world_size: int) -> list[int]:
-    """One number per rank. No two are equal, and none is 0 or 1, which sums and products hide."""
+    """One number per rank, all different; not 0 or 1, which do not change a sum or product."""
     return random.Random(seed).sample(range(2, 1000), world_size)
 
 
@@ -31,7 +31,7 @@ def _wrong(run: Run, rank: int) -> Problem | None:
         return None
     expected = f"{' + '.join(str(number) for number in run.inputs)} = {run.expected}"
     seen = f"rank {rank} returned {value}"
-    # All of them: the largest number is one rank's own, too.
+    # Compare all ranks: a maximum is equal to one rank's own number.
     if all(type(v) is int and v == n for v, n in zip(run.values, run.inputs, strict=True)):
         return Problem(f"{seen}, its own number", "alone", expected)
     if run.values[0] == run.expected:

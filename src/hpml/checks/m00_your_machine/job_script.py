@@ -1,7 +1,7 @@
-"""job_script: the text of a job script, for the nodes, tasks, cores, time and array parts given.
+"""job_script: the text of a job script for given nodes, tasks, cores, time and array parts.
 
 `job_script(name, nodes, tasks_per_node, cpus_per_task, minutes, parts, command) -> str`. Its
-#SBATCH lines are read as sbatch reads them; then, where a SLURM answers, a small one is submitted.
+#SBATCH lines are read as sbatch reads them; then, if a SLURM answers, a small one is submitted.
 """
 
 import random
@@ -16,14 +16,14 @@ from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.kits import sbatch, slurm_job
 
 ASKED = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "cpus-per-task": "cpus_per_task"}
-# Beside the job: one line of each task, with a word that the answer has never seen.
+# The job's command: each task prints one line, with a word that the answer does not know.
 REPORT = """\
 echo "{word} ${{SLURM_ARRAY_TASK_ID-none}} ${{SLURM_PROCID-none}} ${{SLURMD_NODENAME-none}}"
 """
 
 
 def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
-    """The jobs to write scripts for. No two numbers of a job are equal; the last is to be run."""
+    """The jobs to write scripts for. A job's numbers are all different; the last job is run."""
     rng = random.Random(seed)
     jobs = []
     for _ in range(3):
@@ -56,7 +56,7 @@ def expect(inputs: list[list[dict[str, Any]]], world_size: int) -> list[dict[str
 
 
 def requests(run: Run) -> tuple[list[tuple[dict, sbatch.Request]], Problem | None]:
-    """Each job and what its script asks for, or why there is a script that is none."""
+    """Each job and its script's request, or the Problem of a script that cannot be read."""
     texts = run.values[0]
     if not isinstance(texts, list) or len(texts) != len(run.expected):
         return [], Problem(f"the answer's ranks returned {described(texts)}", "text")
@@ -146,7 +146,7 @@ def judge_array(run: Run) -> Problem | None:
             return _missing("output", request)
         name = request.options.get("job-name", "job.slurm")
         for part in range(job["parts"]):
-            # The ids of parts are the next free ones, and the last part has the array's own.
+            # Parts get the next free job ids; the last part has the array's own.
             own = 4711 if part == job["parts"] - 1 else 4712 + part
             log = sbatch.log_name(pattern, name=name, array=4711, part=part, job=own)
             wanted = f"{job['name']}-4711_{part}.log"
@@ -182,7 +182,7 @@ def judge_submitted(run: Run) -> Problem | CannotJudge | None:
 def _judge_ended(
     job: dict[str, Any], done: slurm_job.Submission, word: str
 ) -> Problem | CannotJudge | None:
-    """What became of a job that SLURM took, against what was asked for."""
+    """Compare a job that SLURM accepted with what was asked for."""
     for part in done.parts:
         if not done.ended and part.state == "RUNNING":
             return Problem(
@@ -220,7 +220,7 @@ def _judge_ended(
 
 
 def _judge_log(job: dict[str, Any], part: int, log: str, word: str) -> Problem | None:
-    """Whether each task has said its line in the part's log, and just once."""
+    """Whether each task's line is in the part's log exactly once."""
     lines = [line.split() for line in log.splitlines() if line.startswith(word)]
     total = job["nodes"] * job["tasks_per_node"]
     where = f"the log of part {part}"
@@ -249,7 +249,7 @@ def right(
     parts: int,
     command: str,
 ) -> str:
-    """A script that does what is asked for, to learn whether the SLURM here takes such jobs."""
+    """A correct script, to find out whether this machine's SLURM accepts such jobs."""
     return (
         f"#!/bin/bash\n#SBATCH --nodes={nodes} --ntasks-per-node={tasks_per_node}\n"
         f"#SBATCH --cpus-per-task={cpus_per_task} --time={minutes} --array=0-{parts - 1}\n"

@@ -1,8 +1,8 @@
-"""read_queue: what squeue and sacct say, in figures: who waits and why, what was used, what failed.
+"""read_queue: figures from squeue and sacct: who waits and why, what was used, what failed.
 
-`read_queue(squeue, sacct, user) -> dict`. The texts are made fresh, in the form in which SLURM
-22.05 prints them. squeue's is that of the virtual cluster; a test holds it to what squeue prints
-there. That cluster keeps no accounts, so sacct's follows its manual page, sacct(1).
+`read_queue(squeue, sacct, user) -> dict`. The texts are generated in the format of SLURM 22.05.
+squeue's is that of the virtual cluster, and a test compares it with squeue's output there. That
+cluster keeps no accounts, so sacct's follows its manual page, sacct(1).
 """
 
 import math
@@ -24,7 +24,7 @@ _REASONS = [
     "ReqNodeNotAvail, UnavailableNodes:n[3-4]",
     "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions",
 ]
-# squeue cuts the first kind of name to eight characters; the second begins another's.
+# _LONG: squeue prints eight characters. _SHORT: one user's name is a prefix of another's.
 _LONG = ["annabelle.meyer", "maximilian", "wilhelmina"]
 _SHORT = [("jo", "joanna"), ("tom", "tomas"), ("rosa", "rosalie")]
 FAILED = ("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")
@@ -52,7 +52,7 @@ class Queued:
 
 @dataclass(frozen=True)
 class Accounted:
-    """A job, or a part of an array, as sacct has it; `steps` are its .batch and what srun ran."""
+    """A job or array part in sacct's output; `steps` are its .batch and its srun steps."""
 
     job: str
     name: str
@@ -75,7 +75,7 @@ class Accounted:
 
 @dataclass(frozen=True)
 class Case:
-    """What is printed, and what there is to find in it."""
+    """The two texts, and the jobs in them."""
 
     user: str
     queued: tuple[Queued, ...]
@@ -122,7 +122,7 @@ def _sacct_time(seconds: int) -> str:
 
 
 def cases(seed: int) -> list[Case]:
-    """A small one, whose messages are the easiest to read, and two in which everything occurs."""
+    """A small case, for readable messages, and two in which every kind of line occurs."""
     rng = random.Random(seed)
     long, short = rng.sample(_LONG, 2), rng.choice(_SHORT)
     return [
@@ -191,11 +191,11 @@ def drive(answer: ModuleType, given: list[dict[str, str]]) -> list[Any]:
 
 
 def expect(inputs: list[list[dict[str, str]]], world_size: int) -> None:
-    """What is to be found, the judges have from the seed."""
+    """None: judges make the expected figures from the seed."""
 
 
 def replies(run: Run, key: str) -> tuple[list[tuple[Case, Any]], Problem | None]:
-    """Each case and what the answer says under `key`, or why there is no such thing."""
+    """Each case and the answer's value for `key`, or the Problem if there is none."""
     found = []
     values = run.values[0] if isinstance(run.values[0], list) else []
     for case, value in zip(cases(run.seed), values, strict=False):
@@ -245,7 +245,7 @@ def judge_node_hours(run: Run) -> Problem | None:
 
 
 def _hours_hint(case: Case, got: float) -> str:
-    """Which misconception a wrong number of node-hours looks like."""
+    """The hint for the misconception that a wrong number of node-hours suggests."""
 
     def near(jobs: list[tuple[int, float]]) -> bool:
         return math.isclose(got, sum(nodes * time for nodes, time in jobs) / 3600, rel_tol=1e-6)

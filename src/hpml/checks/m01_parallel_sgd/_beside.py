@@ -1,7 +1,7 @@
-"""An all-reduce timed over a slow link, beside messages that are known to use the link well.
+"""An all-reduce timed over a slow link, next to messages that are known to use the link well.
 
-Functions are imported by name: they come to the ranks by value, and before the answer, which may
-replace them in their modules.
+Functions are imported by name, so that they are bound before the answer can replace them in their
+modules. They are sent to the ranks by value.
 """
 
 from collections.abc import Callable
@@ -17,19 +17,20 @@ from hpml.ranks import mark
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
 TIMED, KNOWN = ("ring", "ring done"), ("messages", "messages done")  # marks
-IN_A_ROW = 3  # tensors between two marks, one after the other
-MOST_TIMES = 4  # that it is timed where it was slow: a busy machine may have been why
-ENOUGH = 1.15  # times the known good messages; not timed again below
-CALM = 1.5  # times the bound; where the known good messages take more, the machine is busy
+IN_A_ROW = 3  # tensors between two marks, sent one after the other
+MOST_TIMES = 4  # timings if it was slow: the machine may have been busy
+ENOUGH = 1.15  # times the known good messages; below this, not timed again
+CALM = 1.5  # times the bound; if the known good messages take more, the machine is busy
 
 
 def time_beside_messages(
     all_reduce: Callable[[torch.Tensor], Any], given: torch.Tensor, bound: float | None
 ) -> list[torch.Tensor]:
-    """On a rank: set the marks TIMED and KNOWN, in turns, until it is clear which is faster.
+    """On a rank: time `all_reduce` (marks TIMED) and the known messages (KNOWN) in turns.
 
-    `bound` is in seconds, for IN_A_ROW tensors like `given`; without one, nothing is done. Returns
-    the tensors that `all_reduce` was given, one after the other; as many went round for comparison.
+    Repeats while the result is unclear. `bound` is in seconds, for IN_A_ROW tensors like `given`;
+    without one, does nothing. Returns the tensors given to `all_reduce`, in order; the same number
+    was sent round for comparison.
     """
     done, times = [], []
     while bound is not None and is_unclear(times, bound):
@@ -41,7 +42,7 @@ def time_beside_messages(
 
 
 def is_unclear(times: list[list[float]], bound: float) -> bool:
-    """Whether to time again. What the slowest rank has seen decides for all."""
+    """Whether to time again. The slowest rank's times decide for all."""
     if not times:
         return True
     known, took = (min(each) for each in zip(*times, strict=True))
@@ -65,7 +66,7 @@ def timed(
 
 
 def pass_round(tensor: torch.Tensor) -> None:
-    """The known good way to use the links: as many messages, as long ones, with nothing done."""
+    """The known good messages: the same number and length as a ring's, without additions."""
     rank, world_size = dist.get_rank(), dist.get_world_size()
     part = tensor[: len(tensor) // world_size]
     arrived = torch.empty_like(part)
@@ -77,12 +78,12 @@ def pass_round(tensor: torch.Tensor) -> None:
 
 
 def own_calls(rank: RankEvidence) -> list[Call]:
-    """The answer's calls: those of the drive come from no line of it."""
+    """The answer's calls: those of the drive have no line number of the answer."""
     return [call for call in rank.calls if call.line is not None]
 
 
 def slow_because(ranks: tuple[RankEvidence, ...]) -> str:
-    """The hint for links that were not busy all the time: how each rank's first two calls go."""
+    """The hint for links with idle time, from the order of each rank's first two calls."""
     found = set()
     for rank in ranks:
         begins = next(mark.at for mark in rank.marks if mark.name == TIMED[0])
@@ -95,5 +96,5 @@ def slow_because(ranks: tuple[RankEvidence, ...]) -> str:
 
 
 def was_busy(evidence: Evidence, bound: float) -> bool:
-    """Whether the known good messages were slow as well, now and then or always."""
+    """Whether the known good messages were slow too, at least once."""
     return max(each_elapsed(evidence, KNOWN)) > CALM * bound

@@ -1,11 +1,11 @@
-"""A training run in which one worker is held up, and what its ranks tell of it.
+"""A training run in which one worker, the straggler, is held up, and the evidence from its ranks.
 
-Nothing here is timed. The workers' `gradient` is ours, and tells with marks what it was called on.
-Part of the weights are counters: a worker's gradient is -1 at its own, so that weights say which
-gradients are in them. In the stage "held" one worker is held in each of its gradients until every
-other one has computed as many as the bound allows then, by an event: with a hidden barrier that
-never comes, which the engine finds as a hang. Once it is held a little longer, so that who does not
-keep the bound is seen.
+Nothing here is timed. The workers' `gradient` is ours and records, with marks, on which weights it
+was called. Some elements of the weights are counters: a worker's gradient is -1 at its own counter,
+so the weights show which gradients are in them. In the stage "held" the straggler waits in each
+gradient until every other worker has computed as many gradients as the staleness bound then allows.
+With a hidden barrier in the answer this never happens, and the engine reports a hang. In one
+gradient the straggler is held a little longer, so that workers that exceed the bound are detected.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ import torch.distributed as dist
 from hpml.ranks import mark
 from hpml.ranks.evidence import RankEvidence
 
-MODEL = 6  # elements of the weights that are a model; one counter for each worker follows
+MODEL = 6  # elements of the weights for the model; a counter for each worker follows
 STEPS = 10  # of each worker
 LEARNING_RATE = 1 / 16
 LONGER = 0.1  # seconds of its own processor time that the straggler is held longer
@@ -32,9 +32,9 @@ GATE = "gate"  # the pipe through which the others release it
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
-    """By stage, for each rank: weights of its own, the loss ½ |w - target|², and who is held when.
+    """By stage, for each rank: its own weights, the loss ½ |w - target|², and who is held when.
 
-    `straggler` is held, and in its gradient number `longer` (from 0) longer than it has to be.
+    `straggler` is held in every gradient, and longer than needed in number `longer` (from 0).
     """
     draw = torch.Generator().manual_seed(seed)
     choose = random.Random(seed)
@@ -49,7 +49,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
                 "weights": torch.cat(
                     [
                         -torch.rand(MODEL, generator=draw, dtype=torch.float64),
-                        # No worker's own could be taken for the server's.
+                        # Far from the server's, so that the two cannot be confused.
                         torch.full((workers,), 1000.0 * rank, dtype=torch.float64),
                     ]
                 ),
@@ -65,14 +65,14 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def allowed(number: int, staleness: int) -> int:
-    """How many gradients the others may compute while one is at its gradient `number` (from 0)."""
+    """How many gradients the others may compute while one computes its `number` (from 0)."""
     return min(number + staleness + 1, STEPS)
 
 
 class Gate:
-    """Lets the others tell, in a pipe in the folder, that they have computed a gradient.
+    """Workers report each computed gradient through a pipe in the scratch folder.
 
-    The pipe is open for both directions everywhere, so that nobody waits for it to be opened.
+    Every rank opens the pipe for both directions, so that opening does not block.
     """
 
     def __init__(self) -> None:
@@ -85,13 +85,13 @@ class Gate:
         os.write(self._pipe, bytes([rank]))
 
     def wait(self, others: Sequence[int], needed: int) -> None:
-        """Until each of the others has told `needed` times since the beginning."""
+        """Wait until each of the others has reported `needed` gradients since the beginning."""
         while any(self._computed[rank] < needed for rank in others):
             self._computed.update(os.read(self._pipe, 1))
 
 
 class Gradient:
-    """The gradient of one worker's loss, which says what it is called on, and when."""
+    """The gradient of one worker's loss; records on which weights it is called, and when."""
 
     def __init__(self, inputs: dict[str, Any]) -> None:
         self._rank = dist.get_rank()
@@ -142,9 +142,9 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def applied_before(rank: RankEvidence, start: Sequence[float]) -> list[list[float]]:
-    """For each gradient of a worker, how many gradients of each worker were in its weights.
+    """For each gradient of a worker, how many gradients of each worker its weights contained.
 
-    `start` are the counters in the server's first weights.
+    `start` are the counters in the server's initial weights.
     """
     seen = [
         json.loads(told.name.removeprefix("begin "))

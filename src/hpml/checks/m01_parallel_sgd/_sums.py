@@ -1,4 +1,4 @@
-"""Sums over ranks: tensors whose sums tell what they are made of, and what a wrong one is made of.
+"""Sums over ranks: tensors from whose sum the terms can be recovered, to explain a wrong sum.
 
 Values are whole numbers, so that sums are exact in every dtype and every order.
 """
@@ -11,9 +11,9 @@ import torch
 
 from hpml.checks.compare import Difference, difference
 
-LARGEST = 1000  # of a value: sums of a few are exact in float32, and in float16 rounded off
-FEW = 64  # elements that are enough to tell what a sum is made of
-LIBRARY = "hpml.allreduce"  # which has what is to be written here
+LARGEST = 1000  # of a value: sums of a few are exact in float32, but rounded in float16
+FEW = 64  # elements that are enough to recover the terms of a sum
+LIBRARY = "hpml.allreduce"  # which contains what the learner has to write
 
 
 def draw_tensor(draw: torch.Generator, dtype: torch.dtype, *shape: int) -> torch.Tensor:
@@ -29,8 +29,8 @@ def borrowed(library: str = LIBRARY) -> bool:
 def multiples(got: torch.Tensor, parts: Sequence[torch.Tensor]) -> list[float] | None:
     """The numbers k with got = k[0] · parts[0] + k[1] · parts[1] + …, by least squares.
 
-    Each a multiple of 1 / len(parts), as sums and means have them; None where there are no such
-    numbers. `got` and the parts have one dimension and one length.
+    Each is a multiple of 1 / len(parts), as in sums and means; None if there are no such numbers.
+    `got` and the parts are one-dimensional and equally long.
     """
     count = len(parts)
     if len(got) <= count:
@@ -53,7 +53,7 @@ def made_of(found: Sequence[float]) -> str:
 
 
 def first_wrong_run(got: torch.Tensor, right: torch.Tensor) -> tuple[int, int]:
-    """Where the first run of wrong elements is: [first, last), of two tensors that differ."""
+    """The first run of wrong elements of two tensors that differ, as [first, last)."""
     wrong = torch.ne(got.flatten(), right.flatten())
     first = int(wrong.int().argmax())
     rest = wrong[first:]
@@ -63,8 +63,8 @@ def first_wrong_run(got: torch.Tensor, right: torch.Tensor) -> tuple[int, int]:
 def wrong_sum(
     got: Any, tensors: Sequence[torch.Tensor], right: torch.Tensor
 ) -> tuple[Difference, list[float] | None] | None:
-    """How `got` differs from `right`, the sum of the ranks' `tensors`, and the multiples of the
-    first wrong run of elements. None where it does not.
+    """How `got` differs from `right`, the sum of the ranks' `tensors`, and the `multiples` in the
+    first wrong run of elements. None if it does not differ.
     """
     found = difference(got, right)
     if found is None:

@@ -1,4 +1,4 @@
-"""Exercise alpha_beta: what four ways to all-reduce cost, before they are run.
+"""Exercise alpha_beta: predict the cost of four all-reduce algorithms.
 
 `naive`, `tree`, `ring` and `halving_doubling`, each `(nbytes, ranks, alpha, beta, gamma) ->
 seconds`.
@@ -31,14 +31,14 @@ ALGORITHMS = {
 }
 RANKS = (1, 2, 3, 4, 5, 8, 12, 16, 100, 128, 1024)
 LIBRARY = "hpml.predict.collectives"
-MEASURED_AT = (3, 4)  # ranks: between two, all four are much alike
-SIZES = (64_000, 192_000)  # bytes: each part of them is far more than a link lets through at once
-TRAIN = 4  # messages of the smaller size, one after the other
+MEASURED_AT = (3, 4)  # ranks: with two, the four costs hardly differ
+SIZES = (64_000, 192_000)  # bytes: each part is much larger than a link's burst
+TRAIN = 4  # consecutive messages of the smaller size
 WITHIN = 0.15  # of the measured seconds
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """The same for each rank: cases of nbytes, ranks, alpha, beta, gamma; what to measure."""
+    """The same for each rank: cases (nbytes, ranks, alpha, beta, gamma); what to measure."""
     draw = random.Random(seed)
     cases = [
         [
@@ -57,13 +57,13 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 
 def cases_of(name: str, cases: list[list[float]]) -> list[list[float]]:
-    """Those that the function is asked about: halving-doubling for powers of two alone."""
+    """The function's cases: for halving-doubling, only those with a power of two of ranks."""
     return [case for case in cases if name != "halving_doubling" or not case[1] & (case[1] - 1)]
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What each function says of each case, and with α, β or γ = 1 and the others 0; and marks
-    around all-reduces on the link, and around the messages that α and β are taken from."""
+    """Each function's value for each case, and with α, β or γ = 1 and the others 0. Sets marks
+    around all-reduces on the link, and around the messages that α and β are measured with."""
     said: dict[str, list[list[Any]]] = {}
     for name in ALGORITHMS:
         cost = getattr(answer, name)
@@ -86,7 +86,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(names: list[str]) -> None:
-    """Marks `α`, `β`, and `name nbytes`, each with its ` done`."""
+    """Set the marks `α`, `β`, and `name nbytes`, each followed by its ` done`."""
     from hpml.allreduce import all_reduce
 
     word = torch.zeros(1)
@@ -112,7 +112,7 @@ def between(name: str, work: Callable[[], None]) -> None:
 
 
 def there_and_back(messages: list[torch.Tensor], answer: torch.Tensor) -> None:
-    """From rank 0 to rank 1, one message after the other, and a short one back."""
+    """Send `messages` from rank 0 to rank 1, in order, then the short `answer` back."""
     rank = dist.get_rank()
     if rank == 0:
         for message in messages:
@@ -125,7 +125,7 @@ def there_and_back(messages: list[torch.Tensor], answer: torch.Tensor) -> None:
 
 
 def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, list[list[float]]]:
-    """For each function and case: the seconds, and α's, β's and γ's factors."""
+    """For each function and case: the seconds, and the factors of α, β and γ."""
 
     def of(name: str, nbytes: int, ranks: int, *abc: float) -> list[float]:
         costs = (Cost(*abc), Cost(1, 0, 0), Cost(0, 1, 0), Cost(0, 0, 1))
@@ -138,7 +138,7 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, list[list
 
 
 def closed_form(name: str) -> Callable[[Run], Problem | None]:
-    """The judge of one function: each factor by itself, so that it can be said which is wrong."""
+    """The judge of one function: each factor separately, so that it can name the wrong one."""
 
     def judge(run: Run) -> Problem | None:
         cases = cases_of(name, run.inputs[0]["cases"])
@@ -187,7 +187,7 @@ FACTORS = (
 
 
 def is_number(got: Any) -> bool:
-    """Whether it is an int or a float, and one that a float can hold."""
+    """Whether it is an int or a float within a float's range."""
     if isinstance(got, bool) or not isinstance(got, int | float):
         return False
     return isinstance(got, float) or abs(got) < sys.float_info.max
@@ -198,9 +198,9 @@ def same(one: float, other: float) -> bool:
 
 
 def misconception(name: str, factor: int, counts: list[tuple[int, int, Any, float]]) -> str:
-    """The hint for a wrong factor: which usual mistake leads to just that, in every case.
+    """The hint for a wrong factor: the usual mistake that explains it in every case.
 
-    `counts` has the bytes, the ranks, what was said, and what is right, in each case.
+    `counts` has, for each case: bytes, ranks, the answer's factor, the right factor.
     """
 
     def everywhere(mistake: Callable[[int, int, float], float]) -> bool:
@@ -224,11 +224,11 @@ def misconception(name: str, factor: int, counts: list[tuple[int, int, Any, floa
 
 
 def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
-    """By each function, with α and β of the same launch, as well as the closed form or within 15 %.
+    """Each function, with the launch's α and β, is within 15 % of the measured seconds.
 
-    On a busy machine, what is measured may be further off any model than that.
+    Or as close as the closed form: on a busy machine no model may be within 15 %.
     """
-    # Where ranks are made to wait before their calls, that is what would be measured.
+    # With injected waits before calls, the waits would be measured.
     if run.world_size not in MEASURED_AT or run.delayed:
         return None
     if missing := no_network(run.evidence):
@@ -258,7 +258,7 @@ def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
 
 
 def measured_cost(run: Run) -> tuple[float, float]:
-    """α and β of the launch, from a short message and its answer and from a train of long ones."""
+    """α from a short message and its answer, β from a train of long ones, in the same launch."""
     alpha = elapsed(run.evidence, pair("α")) / 2
     train = elapsed(run.evidence, pair("β")) - (TRAIN + 1) * alpha
     return alpha, train / (TRAIN * SIZES[0])

@@ -1,4 +1,4 @@
-"""Exercise amdahl: speed-up where the problem stays, and where it grows with the ranks.
+"""Exercise amdahl: speed-up for a fixed problem, and for one that grows with the ranks.
 
 `strong_speedup(serial, ranks)`, `weak_speedup(serial, ranks)`, `efficiency(speedup, ranks)` and
 `serial_fraction(speedup, ranks)`, all of plain numbers.
@@ -45,7 +45,7 @@ RIGHT: dict[str, Formula] = {
     "efficiency": lambda speedup, ranks: speedup / ranks,
     "serial_fraction": karp_flatt,
 }
-# What people write instead, and the hint for it
+# Usual mistakes, by the key of their hint
 MISTAKES: dict[str, dict[str, Formula]] = {
     "strong_speedup": {
         "swapped": lambda s, p: amdahl(1 - s, p),
@@ -74,7 +74,7 @@ MISTAKES: dict[str, dict[str, Formula]] = {
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     """The arguments of each function's calls: (fraction or speed-up, ranks), in lists."""
     draw = random.Random(seed)
-    # None is near 1/2, where a serial and a parallel fraction cannot be told apart.
+    # None is near 1/2, where the serial and the parallel fraction are equal.
     fractions = [draw.uniform(0.01, 0.1), draw.uniform(0.2, 0.4), draw.uniform(0.6, 0.9)]
     ranks = [draw.randint(2, 8), draw.randint(9, 64), draw.randint(65, 1024)]
     scaled = [[s, p] for s in fractions for p in ranks]
@@ -107,7 +107,7 @@ def close(got: float, expected: float) -> bool:
 
 
 def misconception(name: str, calls: Sequence[Sequence[Any]], got: Sequence[float]) -> str:
-    """The hint for the first usual mistake that explains all that was returned."""
+    """The hint for the first usual mistake that explains all returned values."""
     for hint, formula in MISTAKES[name].items():
         if all(close(g, formula(*call)) for g, call in zip(got, calls, strict=True)):
             return hint

@@ -1,10 +1,10 @@
-"""Exercise async_sgd: workers that do not wait for each other, up to a bound.
+"""Exercise async_sgd: workers that need not wait for each other, up to a staleness bound.
 
 `serve(weights, learning_rate, steps, staleness)` runs on rank 0, which has no samples and returns
 the weights at the end; `work(weights, gradient, steps)` runs on the others. The rule is that of
 stale synchronous parallel training (Ho et al. 2013, More effective distributed ML via a stale
 synchronous parallel parameter server, section 2): a worker starts its step c once at least
-c - staleness gradients of every worker are in the weights. How that is seen: `_straggler.py`.
+c - staleness gradients of every worker are in the weights. How this is tested: `_straggler.py`.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ from hpml.checks.m01_parallel_sgd._straggler import (
 )
 from hpml.ranks.evidence import Evidence
 
-TOLERANCE = 1e-9  # everything is float64, so that only the order of additions may differ
+TOLERANCE = 1e-9  # all is float64: only the order of additions may differ
 
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, torch.Tensor]:
@@ -37,7 +37,7 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
 
 
 def stalled(run: Run) -> Problem | None:
-    """Why the stage in which a worker is held did not come to its end."""
+    """Why the stage "held" did not finish; None if it did."""
     evidence, of = run.stages["held"], run.inputs["held"][0]
     if evidence.diagnosis is None:
         return None
@@ -69,7 +69,7 @@ def goes_on(run: Run) -> Problem | None:
         may = allowed(number, of["staleness"])
         for rank in ranks[1:]:
             made = sum(end < released for end in moments(rank, "end"))
-            if rank.rank != of["straggler"] and made < may:  # else the gate was not kept
+            if rank.rank != of["straggler"] and made < may:  # the straggler was released early
                 return Problem(f"rank {rank.rank} computed {made} gradients meanwhile", "barrier")
     return None
 
@@ -115,7 +115,7 @@ def applied_once(run: Run) -> Problem | None:
 
 
 def is_count(number: float) -> bool:
-    """Whether it is how many of a worker's gradients there can be, up to rounding."""
+    """Whether it is a possible number of a worker's gradients, up to rounding."""
     return -1e-6 <= number <= STEPS + 1e-6 and abs(number - round(number)) < 1e-6
 
 

@@ -1,8 +1,8 @@
-"""Exercise lr_scaling: which learning rate goes with N ranks, and how training gets there.
+"""Exercise lr_scaling: the learning rate for N ranks, and its warm-up.
 
 `scaled_rate(base_rate, batch_size, ranks, rule)` and `rate_at(step, base_rate, batch_size, ranks,
-rule, warm_up_steps)`. `batch_size` is that of each rank, with one rank as with many: it is there
-because programs have it at hand, and no rule needs it.
+rule, warm_up_steps)`. `batch_size` is that of each rank, whatever their number: it is an argument
+because programs have it, but no rule needs it.
 """
 
 import math
@@ -17,7 +17,7 @@ from hpml.checks.contract import Check, Claim, Problem, Run
 
 TOLERANCE = 1e-9  # of the rate; the formulas have a few operations
 RULES = ("linear", "sqrt")
-AFTER = 4  # steps that are asked for after the warm-up
+AFTER = 4  # steps asked for after the warm-up
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Setting:
 
 
 def scaled(of: Setting) -> float:
-    """k η where each of k ranks brings a batch (Goyal et al. 2017, Accurate, large minibatch SGD,
-    section 2.1), √k η by the other rule (Krizhevsky 2014, One weird trick for parallelizing
+    """For k ranks: k η by the linear rule (Goyal et al. 2017, Accurate, large minibatch SGD,
+    section 2.1), √k η by the square root rule (Krizhevsky 2014, One weird trick for parallelizing
     convolutional neural networks)."""
     return of.base_rate * (of.ranks if of.rule == "linear" else math.sqrt(of.ranks))
 
 
 def gradual(step: int, of: Setting) -> float:
-    """From η, by a constant amount at each step, to the scaled rate (Goyal et al., section 2.2)."""
+    """From η to the scaled rate, by a constant amount at each step (Goyal et al., section 2.2)."""
     if step >= of.warm_up_steps:
         return scaled(of)
     return of.base_rate + (scaled(of) - of.base_rate) * step / of.warm_up_steps
@@ -55,7 +55,7 @@ def _ramp(begin: float, end: float, step: float, steps: int) -> float:
     return begin + (end - begin) * min(step / steps, 1.0) if steps else end
 
 
-# What people write instead, and the hint for it: of the scaled rate, then of the rate at a step
+# Usual mistakes, by the key of their hint: in the scaled rate, then in the rate at a step
 SCALED: dict[str, Callable[[Setting], float]] = {
     "batch": lambda of: scaled(of) * of.batch_size,
     "batch_only": lambda of: of.base_rate * of.batch_size,
@@ -86,7 +86,7 @@ AT: dict[str, Callable[[int, Setting], float]] = {
 
 
 def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
-    """Settings: both rules, a few ranks and many, one rank, and no warm-up at all."""
+    """Settings: both rules, few ranks and many, one rank, and no warm-up."""
     draw = random.Random(seed)
     few, many = draw.randint(2, 8), draw.randint(40, 300)
     batches = [n for n in (24, 32, 48, 64, 96, 128) if n not in (few, many)]
@@ -102,7 +102,7 @@ def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
 
 
 def drive(answer: ModuleType, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each setting: the scaled rate, and the rate at each step up to some after the warm-up."""
+    """For each setting: the scaled rate, and the rate at each step until AFTER the warm-up."""
     return [
         {
             "scaled": answer.scaled_rate(

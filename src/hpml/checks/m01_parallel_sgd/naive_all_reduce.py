@@ -1,4 +1,4 @@
-"""Exercise naive_all_reduce: everybody sends everything to rank 0, which adds up and sends it back.
+"""Exercise naive_all_reduce: all ranks send their tensor to rank 0, which sends back the sum.
 
 `naive_all_reduce(tensor) -> tensor`, a new one.
 """
@@ -13,8 +13,8 @@ from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.m01_parallel_sgd._sums import LIBRARY, borrowed, draw_tensor, wrong_sum
 
-LONG = 100_000  # elements of the tensor that is weighed on the wire, float32
-STRIDE = 61  # of those that come back
+LONG = 100_000  # elements of the tensor whose traffic is measured, float32
+STRIDE = 61  # every 61st element is returned
 MESSAGES = ("send", "recv", "barrier")
 
 
@@ -34,7 +34,7 @@ def inputs(seed: int, world_size: int) -> list[dict[str, torch.Tensor]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """The sum of each tensor, and what has become of the tensor itself. Of the long one, a few."""
+    """Each tensor's sum, and the tensor itself after the call; of the long one, a few elements."""
     sums, left, shared = {}, {}, {}
     for name, tensor in inputs.items():
         given = tensor.clone()
@@ -70,7 +70,7 @@ def everybody_has_the_sum(run: Run) -> Problem | None:
 
 
 def misconception(run: Run, name: str, rank: int, got: Any, made: list[float] | None) -> str:
-    """The hint for a wrong sum: which usual mistake leads to just that."""
+    """The hint for a wrong sum: the usual mistake that explains it."""
     if not isinstance(got, torch.Tensor):
         return "returns"
     if made is None:
@@ -114,7 +114,7 @@ def by_send_and_recv(run: Run) -> Problem | None:
 
 
 def rank_0_has_the_traffic(run: Run) -> Problem | CannotJudge | None:
-    """Rank 0 sends the sum to each of the others, each of which sends what it has once."""
+    """Rank 0 sends the sum to each other rank; each other rank sends its tensor once."""
     if run.world_size == 1:
         return None
     others = run.world_size - 1

@@ -1,8 +1,8 @@
-"""Exercise parameter_server: synchronous SGD through one rank that everyone asks.
+"""Exercise parameter_server: synchronous SGD with the weights on one rank.
 
 `serve(weights, gradient, learning_rate, steps)` runs on rank 0, which is a worker too and returns
 the weights after the steps; `work(weights, gradient, steps)` runs on the others. `gradient` is the
-drive's: it notes on which weights it was called.
+drive's: it records on which weights it was called.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ ELEMENTS = 16_384
 NBYTES = 8 * ELEMENTS  # of the weights, and of a gradient
 STEPS = 4
 LEARNING_RATE = 0.125
-SAMPLED = 61  # of the weights that a gradient was computed on, every 61st comes back
-TOLERANCE = 1e-9  # everything is float64, so that only the order of additions may differ
+SAMPLED = 61  # every 61st of the weights given to `gradient` is returned
+TOLERANCE = 1e-9  # all is float64: only the order of additions may differ
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, torch.Tensor]]:
-    """For each rank: weights of its own, and the loss ½ Σ c (w - t)² of its samples, by c and t."""
+    """For each rank: its own weights, and c and t of its samples' loss ½ Σ c (w - t)²."""
     draw = torch.Generator().manual_seed(seed)
 
     def vector() -> torch.Tensor:
@@ -38,7 +38,7 @@ def inputs(seed: int, world_size: int) -> list[dict[str, torch.Tensor]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """What `serve` returns on rank 0, and the weights (some of each) of every gradient here."""
+    """What `serve` returns on rank 0, and some of the weights at each gradient of this rank."""
     seen: list[Any] = []
 
     def gradient(weights: torch.Tensor) -> torch.Tensor:
@@ -55,7 +55,7 @@ def drive(answer: ModuleType, inputs: dict[str, torch.Tensor]) -> dict[str, Any]
 
 
 def trajectory(ranks: Sequence[dict[str, torch.Tensor]], shares: Sequence[float]) -> list:
-    """Rank 0's weights before each step and after the last; rank r's gradient counts shares[r]."""
+    """Rank 0's weights before each step and after the last; shares[r] scales rank r's gradient."""
     weights = ranks[0]["weights"]
     found = [weights]
     for _ in range(STEPS):
@@ -69,7 +69,7 @@ def trajectory(ranks: Sequence[dict[str, torch.Tensor]], shares: Sequence[float]
 
 
 def expect(inputs: list[dict[str, torch.Tensor]], world_size: int) -> dict[str, Any]:
-    """The weights of synchronous SGD, and those that usual mistakes lead to."""
+    """The weights of synchronous SGD, and those that usual mistakes give."""
     mean, others = 1 / world_size, max(world_size - 1, 1)
     workers = [1.0] * (world_size - 1)
     mistakes = {
@@ -86,13 +86,13 @@ def expect(inputs: list[dict[str, torch.Tensor]], world_size: int) -> dict[str, 
 
 
 def gradients_of_the_servers_weights(run: Run) -> Problem | None:
-    """Who computed how many gradients, and the first on which weights: the server's."""
+    """Each rank computes one gradient per step, at the server's weights of that step."""
     for rank, value in enumerate(run.values):
         if (made := len(value["seen"])) != STEPS:
             message = f"rank {rank} computed {made} gradients in {STEPS} steps"
             return Problem(message, "forgotten" if rank == 0 else "steps")
     for step in range(STEPS):
-        # Where the server is then, right or wrong: it computes its own gradient, too.
+        # The server's weights at this step, right or wrong: it computes a gradient too.
         served = run.values[0]["seen"][step]
         for rank, value in enumerate(run.values):
             if not (found := difference(value["seen"][step], served)):
@@ -122,7 +122,7 @@ def equals_synchronous_sgd(run: Run) -> Problem | None:
         if not difference(final, run.expected["weights"][-2], TOLERANCE):
             return Problem(f"{message}: they are those of one step less", "steps")
         return Problem(message, "start")
-    # As many steps of something else may end there; the way tells.
+    # Other steps may end at the same weights, so compare each step.
     for step, weights in enumerate(run.values[0]["seen"]):
         if found := difference(weights, run.expected["weights"][step][::SAMPLED], TOLERANCE):
             seen = f"before step {step + 1}, the server's weights {found}"
@@ -148,7 +148,7 @@ def only_send_and_receive(run: Run) -> Problem | None:
 
 
 def one_copy_each_way(run: Run) -> Problem | CannotJudge | None:
-    """By the kernel's counters: the weights to each worker and its gradient back, in each step."""
+    """By the kernel's counters: in each step, weights to each worker and its gradient back."""
     workers = run.world_size - 1
     if not workers:
         return None
@@ -160,7 +160,7 @@ def one_copy_each_way(run: Run) -> Problem | CannotJudge | None:
                 f"{STEPS} steps take {bound}",
                 "collective",
             )
-    # The server may tell all workers once more, before the first step or after the last.
+    # The server may send the weights once more, before the first step or after the last.
     most = [least[0] + NBYTES * workers, *least[1:]]
     return over_bytes(run.evidence, most, "wire")
 

@@ -1,4 +1,4 @@
-"""Exercise ring_all_reduce: parts of the tensor go round a ring, to be added up and then as sums.
+"""Exercise ring_all_reduce: reduce-scatter, then all-gather, of the tensor's parts round a ring.
 
 `ring_all_reduce(tensor) -> None`, in place.
 """
@@ -27,10 +27,10 @@ from hpml.predict.collectives import all_reduce_bytes, seconds
 from hpml.ranks.evidence import Call, RankEvidence
 
 LINK = "100mbit"
-LONG = 72_000  # elements, float32, of each tensor that is weighed and timed; 2, 3 and 4 divide it
-STRIDE = 61  # of those that come back
-TIMED_AT = (2, 3)  # ranks: with 4, the grader makes them late, and that would be timed
-GOOD = 1.25  # times what the known good messages take
+LONG = 72_000  # elements, float32, of each measured tensor; divisible by 2, 3 and 4
+STRIDE = 61  # every 61st element is returned
+TIMED_AT = (2, 3)  # ranks: with 4, the grader injects waits, which would be timed
+GOOD = 1.25  # times the seconds of the known good messages
 MESSAGES = ("send", "recv", "barrier")
 
 
@@ -63,7 +63,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def in_place(answer: ModuleType, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What stands in each tensor afterwards."""
+    """Each tensor after the call."""
     after = {name: tensor.clone() for name, tensor in tensors.items()}
     for tensor in after.values():
         answer.ring_all_reduce(tensor)
@@ -71,9 +71,9 @@ def in_place(answer: ModuleType, tensors: dict[str, torch.Tensor]) -> dict[str, 
 
 
 def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Short tensors, and long ones, of which a few elements come back; some of them are timed.
+    """Reduce short and long tensors; of long ones a few elements are returned, some are timed.
 
-    `known` is how many times as much as a long tensor needs was sent for comparison.
+    `known` counts the comparison's messages, in units of a long tensor's traffic.
     """
     after = in_place(answer, inputs["tensors"])
     given = inputs["row"].repeat(200)
@@ -138,7 +138,7 @@ def wrong_sums(run: Run, given: Any, after: Any, expected: dict[str, Any]) -> Pr
 
 
 def misconception(run: Run, got: Any, own: torch.Tensor, made: list[float] | None) -> str:
-    """The hint for a wrong sum: which usual mistake leads to just that."""
+    """The hint for a wrong sum: the usual mistake that explains it."""
     if not difference(got, own):
         return "unchanged"
     if made == [1 / run.world_size] * run.world_size:
@@ -154,7 +154,7 @@ def sends_of(rank: RankEvidence) -> list[Call]:
 
 
 def bytes_needed(run: Run) -> float:
-    """From each rank, in the stage with the link."""
+    """Bytes that each rank must send in the stage with the link."""
     short = sum(tensor.nbytes for tensor in run.expected["even"].values())
     long = 4 * LONG * len(run.stages["even"].values[0]["long"])
     return all_reduce_bytes(run.world_size, short + long)
@@ -209,13 +209,13 @@ def as_few_bytes_as_can_be(run: Run) -> Problem | CannotJudge | None:
 
 
 def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
-    # Where ranks are made to wait before their calls, that is what would be timed.
+    # With injected waits before calls, the waits would be timed.
     if run.world_size not in TIMED_AT or run.delayed:
         return None
     stage, bound = run.stages["even"], run.inputs["even"][0]["bound"]
     hint = slow_because(stage.ranks)
     problem = over_seconds(stage, TIMED, bound, hint, slack=GOOD, reference=KNOWN)
-    # How the calls go is no matter of luck. Where they go as they should, seconds may be.
+    # The order of calls does not depend on load; if it is right, a slow time may be the machine's.
     if isinstance(problem, Problem) and hint == "slow" and was_busy(stage, bound):
         return CannotJudge("the machine is too busy to time messages: check again when it is not")
     return problem

@@ -1,8 +1,8 @@
 """Exercise sync_sgd: one step of SGD on all ranks together, equal to one process's on all samples.
 
-`start(weights)` makes the ranks alike, `step(weights, x, y, learning_rate)` takes the step; both
-return the weights. The loss is a mean over samples, ½ (x·w - y)², so that the mistakes of averaging
-show in the figures.
+`start(weights)` gives all ranks the same weights, `step(weights, x, y, learning_rate)` takes the
+step; both return the weights. The loss is the mean of ½ (x·w - y)² over samples, so that mistakes
+in averaging show in the weights.
 """
 
 from collections.abc import Sequence
@@ -17,18 +17,17 @@ from hpml.checks.contract import Check, Claim, Problem, Run
 FEATURES = 6
 STEPS = 2  # of each kind of shards
 LEARNING_RATE = 0.25
-TOLERANCE = 1e-9  # everything is float64, so that only the order of additions may differ
-LARGEST = 8 * 4 * (FEATURES + 2)  # bytes per rank and step: a few gradients, and no samples
+TOLERANCE = 1e-9  # all is float64: only the order of additions may differ
+LARGEST = 8 * 4 * (FEATURES + 2)  # bytes per rank and step: a few gradients, but no samples
 KINDS = ("shards of one length", "shards of different lengths", "a rank without samples")
 
 Shard = list[torch.Tensor]  # x float64 (n, FEATURES) and y float64 (n,)
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For each rank: starting weights of its own, weights that all share, and its shards.
+    """For each rank: its own starting weights, weights that all share, and its shards.
 
-    Shards differ in what they are drawn from, so that a mean of the ranks' means is far from the
-    mean.
+    Shards have different distributions, so that the mean of the ranks' means is far from the mean.
     """
     draw = torch.Generator().manual_seed(seed)
 
@@ -64,7 +63,7 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What `start` makes of the rank's own weights, and the weights after each step, by shards."""
+    """What `start` returns for the rank's own weights; the weights after each step, by shards."""
     start = answer.start(inputs["own"].clone())
     after: dict[str, list[Any]] = {}
     for kind, shards in inputs["shards"].items():
@@ -92,10 +91,10 @@ def big_batch(weights: torch.Tensor, shards: Sequence[Shard]) -> torch.Tensor:
 
 
 def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, Any]:
-    """By kind of shards: the weights `after` each step, and what usual mistakes make of the first.
+    """By kind of shards: the weights `after` each step, and those of usual mistakes in the first.
 
-    `means` is the mean of the ranks' means, by ranks and by ranks with samples; `sum` the means
-    added up, or nothing divided at all; `alone` each rank's own step.
+    `means`: the ranks' means, divided by the ranks, or by the ranks with samples; `sum`: the means
+    added up, or no division at all; `alone`: each rank's own step.
     """
     expected = {}
     for kind in KINDS:
@@ -144,7 +143,7 @@ def starts_alike(run: Run) -> Problem | None:
 
 
 def misconception(mistakes: dict[str, list[torch.Tensor]], got: torch.Tensor) -> str:
-    """The hint for wrong weights after a first step: which usual mistake leads to just these."""
+    """The hint for wrong weights after a first step: the usual mistake that explains them."""
     for hint, candidates in mistakes.items():
         if any(not difference(got, weights, TOLERANCE) for weights in candidates):
             return hint
@@ -191,7 +190,7 @@ def no_samples(run: Run) -> Problem | None:
 
 
 def samples_stay(run: Run) -> Problem | None:
-    """By the ledger, over the whole launch: every step of every kind, and the start."""
+    """By the recorded calls of the whole launch: every step of every kind, and the start."""
     most = LARGEST * (STEPS * len(KINDS) + 1)
     for rank in run.evidence.ranks if run.world_size > 1 else ():
         if not rank.calls:

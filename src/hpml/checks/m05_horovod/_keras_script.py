@@ -1,7 +1,7 @@
-"""What exercise hvd_keras is played on: a training script's run by ranks, and what comes of it.
+"""Exercise hvd_keras's data, drive and expected values: a training script run by ranks.
 
-What must come out is computed in PyTorch, in double precision: TensorFlow is imported where the
-answer runs, and nowhere else.
+Expected values are computed in PyTorch, in double precision: TensorFlow is imported only where the
+answer runs.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ def new_weights(seed: int) -> list[torch.Tensor]:
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For each rank: the same samples of noisy classes, and weights of its own."""
+    """For each rank: the same samples of noisy classes, and its own weights."""
     draw = torch.Generator().manual_seed(seed)
     centres = torch.randn(CLASSES, FEATURES, generator=draw, dtype=torch.float64)
     y = torch.randint(0, CLASSES, (LENGTH,), generator=draw)
     x = centres[y] + torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64)
-    x = x.float().double()  # Keras rounds what it is given
+    x = x.float().double()  # Keras rounds its inputs
     return [
         {"x": x.numpy(), "y": y.numpy(), "weights": [w.numpy() for w in new_weights(seed + rank)]}
         for rank in range(world_size)
@@ -38,10 +38,10 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Train; before each step, the weights, the learning rate and the samples in the batch."""
+    """Train; record the weights, the learning rate and the batch's samples before each step."""
     import tensorflow as tf
 
-    tf.config.run_functions_eagerly(True)  # to trace a graph takes longer than these few steps
+    tf.config.run_functions_eagerly(True)  # tracing a graph takes longer than these few steps
     seen: list[dict[str, Any]] = []
     rows = inputs["x"].astype("float32")
     numbers = {row.tobytes(): number for number, row in enumerate(rows)}
@@ -98,10 +98,10 @@ def gradient_of(weights: Weights, x: torch.Tensor, y: torch.Tensor) -> list[torc
 
 
 def followed(ranks: Sequence[dict[str, Any]], alike_at_once: bool) -> dict[str, Any]:
-    """Where all ranks go: the weights before each step and at the end, and each rank's metrics.
+    """The right run: the weights before each step and at the end, and each rank's metrics.
 
-    The callback that broadcasts does so after the first step, to which each rank brings a gradient
-    at its own weights, unless all have been made `alike_at_once`.
+    The callback broadcasts only after the first step. In that step each rank's gradient is at its
+    own weights, unless all ranks were given the same weights before (`alike_at_once`).
     """
     world_size = len(ranks)
     steps = LENGTH // (BATCH * world_size)
@@ -135,5 +135,5 @@ def followed(ranks: Sequence[dict[str, Any]], alike_at_once: bool) -> dict[str, 
 
 
 def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[bool, dict[str, Any]]:
-    """What happens where ranks are made alike at once, and where after the first step."""
+    """The run with equal weights from the start (True), and from the first step on (False)."""
     return {at_once: followed(inputs, at_once) for at_once in (True, False)}

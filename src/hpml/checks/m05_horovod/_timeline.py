@@ -1,8 +1,8 @@
-"""Timelines as Horovod 0.28.1 writes them (horovod/common/timeline.cc), and what is in them.
+"""Timelines as Horovod 0.28.1 writes them (horovod/common/timeline.cc), and their contents.
 
-Its background thread is played: in each cycle it hears which tensors the ranks have submitted;
-those that all ranks have are packed into messages up to the fusion threshold, and one message after
-the other is copied together, sent and copied back. Events come in the order in which they happen.
+Simulates its background thread: in each cycle it learns which tensors the ranks have submitted,
+packs those that all ranks have into messages up to the fusion threshold, and copies each message
+together, sends it and copies it back. Events are in order of time.
 """
 
 import random
@@ -26,7 +26,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Planted:
-    """A timeline's text, and what a reader should find in it."""
+    """A timeline's text, and what a correct reader returns for it."""
 
     name: str  # for messages
     text: str
@@ -34,15 +34,15 @@ class Planted:
     tensors: frozenset[str]
     intervals: tuple[Interval, ...]  # that have ended
     collectives: tuple[tuple[str, ...], ...]  # that have ended
-    broadcast: frozenset[str]  # tensors that were broadcast
+    broadcast: frozenset[str]  # names of tensors that were broadcast
 
     def chosen(self, phases: Callable[[str], bool]) -> list[Interval]:
-        """The intervals of the phases for whose name `phases` is true."""
+        """The intervals for whose phase's name `phases` is true."""
         return [interval for interval in self.intervals if phases(interval.phase)]
 
 
 def covered(intervals: Iterable[Interval]) -> float:
-    """Seconds in which at least one of the intervals is going on."""
+    """Seconds covered by at least one of the intervals."""
     total, reached = 0.0, 0.0
     for interval in sorted(intervals, key=lambda interval: interval.start):
         total += max(0.0, interval.end - max(interval.start, reached))
@@ -51,13 +51,13 @@ def covered(intervals: Iterable[Interval]) -> float:
 
 
 def summed(intervals: Iterable[Interval]) -> float:
-    """The intervals' seconds added up, however they overlap."""
+    """The sum of the intervals' seconds; overlaps count several times."""
     return sum(interval.end - interval.start for interval in intervals)
 
 
 @dataclass
 class _Writer:
-    """Writes events, and remembers after each of them what has been written."""
+    """Writes events, and records the totals after each event."""
 
     draw: random.Random
     now: int = 0  # microseconds
@@ -67,7 +67,7 @@ class _Writer:
     intervals: list[Interval] = field(default_factory=list)
     collectives: list[tuple[str, ...]] = field(default_factory=list)
     travelling: bool = False
-    # After each event: text length, intervals, collectives, and whether something travels
+    # After each event: text length, intervals, collectives, and whether a transfer is under way
     written: list[tuple[int, int, int, bool]] = field(default_factory=list)
 
     def pause(self, least: int, most: int) -> None:
@@ -100,12 +100,12 @@ class _Writer:
         self._append(f'{before}{{{what}, "ts": {self.now}, "pid": {self.pids[tensor]}{more}}}')
 
     def _introduction(self, tensor: str) -> str:
-        """A tensor is shown as a process of its own."""
+        """Introduce a tensor, which a timeline shows as a process."""
         self.pids[tensor] = pid = len(self.pids) + 1
         return _metadata(pid, f'"name": "{tensor}"', f'"sort_index": {pid}')
 
     def _append(self, event: str) -> None:
-        """After each event the list is closed, and the next one is written over the bracket."""
+        """The list is closed after each event; the next event overwrites the bracket."""
         if not self.text:
             start = '"start_time_since_epoch_in_micros":1700000000000000'
             self.text = "[\n" + _metadata(0, start, '"sort_index": 0') + event + "]"
@@ -125,12 +125,12 @@ def _metadata(pid: int, name: str, order: str) -> str:
 
 @dataclass(frozen=True)
 class _Job:
-    """What is played: who talks over which library, and how the ranks keep step."""
+    """The simulated job: its library, its ranks, its tensors and their timing."""
 
     library: str
     ranks: int
     sizes: dict[str, int]  # elements of each tensor, in the order in which backward reaches them
-    threshold: int  # elements that a message may have
+    threshold: int  # largest number of elements in a message
     steps: int
     broadcasts: bool = False
     markers: bool = False
@@ -181,7 +181,7 @@ def _play_round(
 
 
 def _messages(names: Sequence[str], sizes: dict[str, int], threshold: int) -> list[list[str]]:
-    """Neighbours share a message as long as they fit into it."""
+    """Pack neighbouring tensors into messages up to `threshold` elements."""
     messages: list[list[str]] = []
     room = 0
     for name in names:
@@ -228,9 +228,9 @@ def _carry_out(
 
 
 def _finding(name: str, out: _Writer, event: int | None = None, more: int = 0) -> Planted:
-    """What is in the timeline: in all of it, or in the events before number `event`.
+    """The timeline and its contents: all of it, or the events before number `event`.
 
-    Of that event itself `more` characters are still in the file.
+    `more` characters of that event itself are also in the file.
     """
     if event is None:
         length, intervals, collectives, _ = out.written[-1]
@@ -257,7 +257,7 @@ _NAMES = [
 
 
 def _tensors(draw: random.Random, many: int) -> dict[str, int]:
-    """Elements by name: weights are large and biases small."""
+    """Number of elements by name: weights are large and biases small."""
     chosen = reversed(sorted(draw.sample(range(len(_NAMES)), many)))
     return {
         _NAMES[n]: draw.randint(2000, 9000) if n % 2 == 0 else draw.randint(16, 256) for n in chosen
@@ -266,7 +266,7 @@ def _tensors(draw: random.Random, many: int) -> dict[str, int]:
 
 @cache
 def planted(seed: int) -> tuple[Planted, ...]:
-    """A small timeline, whose messages are the easiest to read; larger ones; some cut off."""
+    """A small timeline, for readable messages; larger ones; some cut off."""
     draw = random.Random(seed)
     gloo = _small(draw)
     whole = [
@@ -295,7 +295,7 @@ def _small(draw: random.Random) -> _Writer:
 
 
 def _large(draw: random.Random, library: str, ranks: int, **more: bool) -> _Writer:
-    """Weights to all ranks, then some steps, among them messages of one, and of many tensors."""
+    """A broadcast of the weights, then some steps with messages of one and of many tensors."""
     while True:
         job = _Job(library, ranks, _tensors(draw, 9), 12_000, draw.randint(2, 3), True, **more)
         out = _played(draw, job)
@@ -307,15 +307,15 @@ def _large(draw: random.Random, library: str, ranks: int, **more: bool) -> _Writ
 
 
 def _negotiations_overlap(out: _Writer) -> bool:
-    """Whether those who add them up come out well above those who do not."""
+    """Whether the sum of the negotiations is well above the time that they cover."""
     negotiations = [i for i in out.intervals if i.phase.startswith("NEGOTIATE_")]
     return covered(negotiations) < 0.95 * summed(negotiations)
 
 
 def _cut(out: _Writer, while_travelling: bool) -> tuple[int, int]:
-    """Where to cut: before which event, and after how many of that one's characters.
+    """Where to cut: the number of the event, and how many of its characters to keep.
 
-    Either after a message of several tensors has begun to travel, before any of them has ended; or
+    Either during the transfer of a message of several tensors, before any of them has ended; or
     between the two braces that close the last event of a tensor.
     """
     candidates = []

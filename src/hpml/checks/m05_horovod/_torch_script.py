@@ -1,6 +1,6 @@
-"""What exercise hvd_torch is played on: a training script's run, by ranks and by one process.
+"""Exercise hvd_torch's data, drive and expected values: training by ranks and by one process.
 
-W ranks must go, step by step, where one process goes with W times the batch and W times the
+In every step, W ranks must have the weights of one process with W times the batch and W times the
 learning rate. Everything is float64: only the order of additions may differ.
 """
 
@@ -37,8 +37,8 @@ def set_momenta(optimizer: torch.optim.Optimizer, momenta: Sequence[torch.Tensor
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
-    """By stage, for each rank: the images of ten noisy classes, a model of its own, and what it
-    finds in the checkpoint, if it can read one."""
+    """By stage, for each rank: the images of ten noisy classes, its own model, and the checkpoint's
+    content, if it can read one."""
     draw = torch.Generator().manual_seed(seed)
     images, labels = noisy_classes(draw, LENGTH, torch.float64)
     saved = new_model(seed + 50, torch.float64)
@@ -66,7 +66,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Train; the weights before each step and at the end, the samples taken, the files written.
+    """Train; returns the weights before each step and at the end, samples taken, files written.
 
     Each rank has a folder of its own, as on nodes that share no disk.
     """
@@ -85,7 +85,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     model = new_model(inputs["model"], torch.float64)
     dataset = Images(inputs["images"], inputs["labels"])
     states: list[dict[str, torch.Tensor]] = []
-    # More than any answer needs that takes each sample once or on all ranks
+    # More than an answer needs even if every rank takes all samples
     most = EPOCHS * LENGTH // BATCH + 1
 
     def remember(module: nn.Module, _: Any) -> None:
@@ -106,7 +106,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def saved_state(path: Path) -> Any:
-    """What is in the checkpoint, as far as a run that goes on needs it."""
+    """The part of the checkpoint that a resumed run needs."""
     try:
         found = torch.load(path)
         model = new_model(0, torch.float64)
@@ -130,7 +130,7 @@ def serial(
 ) -> dict[str, Any]:
     """One process with batches of `batch`: its weights before each step and at the end.
 
-    `shard`, (rank, ranks), takes a rank's part of the samples; `most` is a number of steps.
+    `shard`, (rank, ranks), selects a rank's part of the samples; `most` limits the steps.
     """
     model = new_model(run["model"], torch.float64)
     optimizer = new_optimizer(model, learning_rate)
@@ -156,8 +156,8 @@ def serial(
 
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
-    """By stage, where the serial script goes with the ranks' batch and rate, and what the usual
-    mistakes make of the first step."""
+    """By stage, the serial script's run with the ranks' batch and rate, and the weights that usual
+    mistakes give in the first step."""
     expected = {}
     for stage, ranks in inputs.items():
         run, large = ranks[0], BATCH * world_size

@@ -1,7 +1,7 @@
 """Exercise hvd_compression: gradients in half precision on the wire, and nowhere else.
 
-`Half.compress(tensor) -> (tensor, context)`, `Half.decompress(tensor, context) -> tensor`, which is
-what Horovod calls a compressor, and `average(tensor, name) -> tensor`.
+`Half.compress(tensor) -> (tensor, context)`, `Half.decompress(tensor, context) -> tensor`, a
+compressor in Horovod's sense, and `average(tensor, name) -> tensor`.
 """
 
 import itertools
@@ -18,14 +18,14 @@ from hpml.checks.compare import difference, state_difference, state_of
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.predict.collectives import all_reduce_bytes
 
-LARGE = 1_000_000  # elements of the tensor that is weighed on the wire
+LARGE = 1_000_000  # elements of the tensor whose traffic is measured
 LEARNING_RATE, STEPS = 0.1, 6
-ROUNDING = 2.0**-9  # of the largest element: half precision has 11 bits, and sums round again
+ROUNDING = 2.0**-9  # of the largest element: half precision has 11 bits, and sums are rounded again
 PARITY = 0.02  # of the largest weight, or of the loss
 HALF = 2  # bytes
-# Ranks talk in every cycle, which the kernel counts too: few cycles where bytes matter, and an
-# allowance for each, or else an answer would fail for being slow. On 2 to 4 ranks they were seen to
-# send 400 to 630 bytes in a cycle.
+# Ranks negotiate in every cycle, and the kernel counts those bytes too. So where bytes are judged,
+# cycles are long, and each has an allowance; else a slow answer would fail. On 2 to 4 ranks, 400 to
+# 630 bytes per cycle were measured.
 CYCLE, CHATTER = 0.02, 1000  # seconds, and bytes of each rank
 
 
@@ -56,8 +56,8 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
             "weight.grad": torch.randn(LARGE, generator=draw),
             "bias.grad": torch.randn(7, 9, generator=draw, dtype=torch.float64),
             # Each is in the range of half precision, which ends at 65504; their sum is not. No
-            # partial sum of theirs is near 30 000: Gloo's float16 (gloo/types.h) takes some pairs
-            # of values there for equal, and does not assign the one to the other.
+            # partial sum is near 30 000: Gloo's float16 (gloo/types.h) compares some different
+            # values there as equal, and then does not assign one to the other.
             "large.grad": 34_000 + 2_000 * torch.rand(300, generator=draw),
         }
 
@@ -84,13 +84,13 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def averages(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Each tensor's mean over the ranks; whole numbers, there and back without a network."""
+    """Each tensor's mean over the ranks; whole numbers, compressed and decompressed locally."""
     means = {name: answer.average(tensor, name) for name, tensor in inputs["tensors"].items()}
     sent, context = answer.Half.compress(inputs["counts"].clone())
     weight = means.pop("weight.grad")
     mean = {
         **means,
-        # The whole of it would take longer to bring back than to send
+        # Returning the whole tensor would take longer than the all-reduce
         "weight.grad": weight[::97] if isinstance(weight, torch.Tensor) else weight,
     }
     return {"means": mean, "counts": answer.Half.decompress(sent, context)}
@@ -122,7 +122,7 @@ STAGES = (Stage("averages", averages, link="1gbit"), Stage("training", training)
 
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
-    """The means, in double precision; the state and each rank's last loss without compression."""
+    """The means, in double precision; the state and each rank's last loss, uncompressed."""
     given = [rank["tensors"] for rank in inputs["averages"]]
     means = {
         name: torch.stack([tensors[name].double() for tensors in given]).mean(0)
@@ -145,7 +145,7 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
 
 
 def travels_in_half(run: Run) -> Problem | None:
-    """By the ledger: what each rank puts into collectives, in elements' size."""
+    """By the recorded calls: the element size of what each rank puts into collectives."""
     for stage, evidence in run.stages.items():
         for rank in evidence.ranks if run.world_size > 1 else ():
             calls = [call for call in rank.calls if "reduce" in call.operation or call.nbytes > 64]

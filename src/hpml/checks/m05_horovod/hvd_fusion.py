@@ -1,6 +1,6 @@
-"""Exercise hvd_fusion: read a Horovod timeline: what travelled together, and what time went where.
+"""Exercise hvd_fusion: read a Horovod timeline: fused tensors, and where the time went.
 
-`read_timeline(text: str) -> dict`. The timelines are made fresh (`_timeline.py`).
+`read_timeline(text: str) -> dict`. The timelines are generated (`_timeline.py`).
 """
 
 import math
@@ -18,12 +18,12 @@ KEYS = ("collectives", "negotiated", "transferred")
 
 
 def inputs(seed: int, world_size: int) -> list[list[list[Any]]]:
-    """For the one rank: each timeline's text, and whether it was cut off."""
+    """For the only rank: each timeline's text, and whether it was cut off."""
     return [[[case.text, case.cut] for case in planted(seed)]]
 
 
 def drive(answer: ModuleType, inputs: list[list[Any]]) -> list[Any]:
-    """What the answer finds in each timeline; of one that was cut off, perhaps an exception."""
+    """The answer's result for each timeline; for one that was cut off, perhaps an exception."""
     found = []
     for text, cut in inputs:
         try:
@@ -37,11 +37,11 @@ def drive(answer: ModuleType, inputs: list[list[Any]]) -> list[Any]:
 
 
 def expect(inputs: list[list[list[Any]]], world_size: int) -> None:
-    """What is to be found, the judges have from the seed."""
+    """None: judges make the expected figures from the seed."""
 
 
 def replies(run: Run, cut: bool) -> list[tuple[Planted, Any]]:
-    """The timelines that were cut off, or those that were not, each with what the answer says."""
+    """The timelines with or without a cut, each with the answer's result."""
     values = run.values[0] if isinstance(run.values[0], list) else []
     cases = planted(run.seed)
     values = [*values, *[None] * len(cases)]
@@ -128,7 +128,7 @@ _PHASES = {"negotiated": is_negotiation, "transferred": is_transfer}
 
 
 def hint_for_seconds(case: Planted, key: str, got: float) -> str:
-    """Which misconception a wrong number of seconds looks like."""
+    """The hint for the misconception that a wrong number of seconds suggests."""
 
     def near(seconds: float) -> bool:
         return math.isclose(got, seconds, rel_tol=1e-6, abs_tol=TOLERANCE)

@@ -27,7 +27,7 @@ from hpml.checks.m05_horovod._keras_script import (
 )
 
 TOLERANCE = 1e-6  # weights are float64; Keras keeps the learning rate in float32
-METRIC_TOLERANCE = 1e-4  # and so it does with metrics
+METRIC_TOLERANCE = 1e-4  # and metrics too
 NAMES = ("inner kernel", "inner bias", "outer kernel", "outer bias")
 
 
@@ -40,7 +40,7 @@ def differs(got: Any, weights: Weights) -> Difference | None:
 
 
 def path_of(run: Run) -> dict[str, Any]:
-    """What is expected of ranks that were made alike when these were."""
+    """The expected run for ranks that were given equal weights when these were."""
     first = [value["seen"][0]["weights"] for value in run.values if value["seen"]]
     start = run.expected[True]["states"][0]
     at_once = all(not differs(got, mine) for got, mine in zip(first, start, strict=False))
@@ -88,7 +88,7 @@ def alike_after_the_first_step(run: Run) -> Problem | None:
 
 
 def why_not_alike(run: Run) -> str:
-    """Ranks that were alike at the start and are not now have not averaged their gradients."""
+    """The hint: ranks with equal weights at the start that differ now averaged no gradients."""
     first = [value["seen"][0]["weights"] for value in run.values]
     same = all(not differs(got, [torch.from_numpy(w) for w in first[0]]) for got in first)
     return "not_wrapped" if same else "no_broadcast"
@@ -143,7 +143,7 @@ def goes_where_the_serial_script_goes(run: Run) -> Problem | None:
 
 
 def why_weights(run: Run, step: int, rank: int, got: Any) -> str:
-    """Gradients added up, or those of this rank's own batch?"""
+    """The hint: were gradients added up, or only this rank's used?"""
     path, steps = path_of(run), LENGTH // (BATCH * run.world_size)
     before, after = path["states"][step - 1][rank], path["states"][step][rank]
     if step == 1 and run.world_size > 1:
@@ -207,7 +207,7 @@ ALL_RANKS = (
 
 
 def environment(inputs: Any, rank: int, world_size: int) -> dict[str, str]:
-    """A rank of a check computes on the CPU, wherever it runs."""
+    """Hide GPUs: a check's ranks compute on the CPU everywhere."""
     return {"CUDA_VISIBLE_DEVICES": ""}
 
 

@@ -32,7 +32,7 @@ def differs(got: Any, expected: dict[str, torch.Tensor]) -> Difference | None:
 
 
 def wrong_samples(evidence: Evidence, taken: Sequence[int]) -> Problem | None:
-    """Whether the ranks together take, step by step, the samples in the order `taken`."""
+    """Whether in every step the ranks together take the next samples of `taken`."""
     ranks = [value["taken"] for value in evidence.values]
     world_size = evidence.world_size
     share = LENGTH // world_size
@@ -81,7 +81,7 @@ def shares_samples(run: Run) -> Problem | None:
 
 
 def goes_elsewhere(run: Run, stage: str) -> Problem | None:
-    """Where, and perhaps why, a rank leaves the way of the serial script."""
+    """The first step in which a rank's weights differ from the serial script's, and why."""
     evidence, expected = run.stages[stage], run.expected[stage]
     if problem := wrong_samples(evidence, expected["taken"]):
         return problem
@@ -159,7 +159,7 @@ ALL_RANKS = (
 
 
 def environment(inputs: Any, rank: int, world_size: int) -> dict[str, str]:
-    """A rank of a check computes on the CPU, wherever it runs."""
+    """Hide GPUs: a check's ranks compute on the CPU everywhere."""
     return {"CUDA_VISIBLE_DEVICES": ""}
 
 

@@ -1,4 +1,4 @@
-"""Exercise checkpoint: stop in the middle of an epoch, carry on with another number of ranks."""
+"""Exercise checkpoint: stop in the middle of an epoch, resume with another number of ranks."""
 
 import itertools
 import resource
@@ -22,12 +22,12 @@ LENGTH, BATCH, EPOCHS = 72, 12, 3  # BATCH is the global one: 1, 2, 3 and 4 rank
 PER_EPOCH = LENGTH // BATCH
 FEATURES, HIDDEN, CLASSES = 20, 500, 10  # 122 kB of float64 weights, and as much momentum
 DECAY = 0.9  # of the learning rate, in every step
-TOLERANCE = 1e-9  # the model is float64, so that only the order of additions may differ
+TOLERANCE = 1e-9  # the model is float64: only the order of additions may differ
 CUT = 2**16  # bytes after which the process that writes a file is killed
 
 
 class Net(nn.Module):
-    """A perceptron, float64 (N, 20) -> (N, 10), which takes `slow` seconds to give its state."""
+    """A perceptron, float64 (N, 20) -> (N, 10), whose state_dict takes `slow` seconds."""
 
     def __init__(self, slow: float = 0.0) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
         "x": torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64),
         "y": torch.randint(0, CLASSES, (LENGTH,), generator=draw),
         "seed": seed,
-        # In the second epoch, so far in that no usual mistake looks like another
+        # In the second epoch, at a step where the usual mistakes differ from each other
         "steps": PER_EPOCH + 3 + seed % (PER_EPOCH - 3),
     }
     return {
@@ -79,7 +79,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 def take_steps(
     net: nn.Module, optimizer: torch.optim.Optimizer, sampler: Any, data: dict[str, Any], most: int
 ) -> list[list[int]]:
-    """Train to the end of the last epoch, or `most` steps; the samples this rank took, by step."""
+    """Train to the last epoch's end or `most` steps; returns this rank's samples, by step."""
     taken: list[list[int]] = []
     while sampler.epoch < EPOCHS and len(taken) < most:
         before = sampler.epoch, len(taken)
@@ -97,21 +97,21 @@ def take_steps(
             if len(taken) == most:
                 return taken
         if before == (sampler.epoch, len(taken)):
-            break  # It has nothing to give and does not move on.
+            break  # The sampler is empty and does not advance.
     return taken
 
 
 def fresh(answer: ModuleType, inputs: dict[str, Any], slow: float = 0.0) -> tuple[Any, Any, Any]:
-    """A net, an optimizer and a sampler as a program has them when it starts."""
+    """A new net, optimizer and sampler, as at a program's start."""
     net = new_net(inputs["net"], slow)
     return net, new_optimizer(net), answer.ResumableSampler(LENGTH, BATCH, inputs["seed"])
 
 
 def train_and_stop(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Save, each rank to a folder of its own as on nodes that share no disk, rank 0 slowly.
+    """Save, each rank to its own folder as on nodes that share no disk, rank 0 slowly.
 
-    It saves at the start (there it is slow) and where it stops. A second name for the first file
-    shows whether that was written over or replaced.
+    Saves at the start (where rank 0 is slow) and at the stop. A second hard link to the first file
+    shows whether the file was overwritten or replaced.
     """
     rank = dist.get_rank()
     folder = Path(f"rank{rank}")
@@ -150,12 +150,12 @@ def resume(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def killed_while_writing(answer: ModuleType, inputs: dict[str, Any]) -> None:
-    """Load, take two steps, and save, with whoever writes killed half-way through the file."""
+    """Load, take two steps, and save; the writing process is killed half-way through the file."""
     net, optimizer, sampler = fresh(answer, inputs)
     answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
     take_steps(net, optimizer, sampler, inputs, 2)
     dist.barrier()
-    # Beyond the limit, the kernel sends SIGXFSZ, which Python ignores unless told otherwise.
+    # Beyond the limit, the kernel sends SIGXFSZ, which Python ignores by default.
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (CUT, CUT))
@@ -163,7 +163,7 @@ def killed_while_writing(answer: ModuleType, inputs: dict[str, Any]) -> None:
 
 
 def after_the_kill(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What is left: its state, or why it cannot be loaded."""
+    """The state in the remaining file, or why it cannot be loaded."""
     net, optimizer, sampler = fresh(answer, inputs)
     try:
         answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
@@ -185,7 +185,7 @@ STAGES = (
 
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
-    """What a process that never stops does: the samples of each step, the state at the end."""
+    """An uninterrupted run's samples in each step, and its state at the end."""
     data = inputs["train and stop"][0]
     net = new_net(data["seed"])
     optimizer = new_optimizer(net)
@@ -221,7 +221,7 @@ def written_when_it_returns(run: Run) -> Problem | None:
 
 
 def samples_of_steps(evidence: Evidence) -> list[list[int]]:
-    """What all ranks of a launch took together, sorted, by step."""
+    """The samples of all ranks of a launch together, sorted, by step."""
     steps = itertools.zip_longest(*(value["taken"] for value in evidence.values), fillvalue=())
     return [sorted(itertools.chain(*shares)) for shares in steps]
 
@@ -261,7 +261,7 @@ def takes_what_is_left(run: Run) -> Problem | None:
     hints = {
         (epoch, 0): "position",
         (epoch, done - BATCH): "twice",
-        (epoch + 1, 0): "local",  # it took the position for the epoch's end
+        (epoch + 1, 0): "local",  # it took the position to be the epoch's end
     }
     return Problem(seen, hints.get(place, "local" if place[0] == epoch else "epoch"), after)
 

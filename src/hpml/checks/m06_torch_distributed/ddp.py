@@ -19,13 +19,13 @@ from hpml.ranks.evidence import Call, RankEvidence
 LEARNING_RATE = 0.5
 STEPS = 3
 TOKENS = 256
-TOLERANCE = 1e-9  # the model is float64, so that only the order of additions may differ
+TOLERANCE = 1e-9  # the model is float64: only the order of additions may differ
 PADDING = 64  # bytes by which a message may be rounded up
 BUFFERS = ("shift", "version")
 
 
 class Net(nn.Module):
-    """Predicts a token from a token, int64 (N,) -> float64 (N, 256), with all that a wrapper meets.
+    """Predicts a token from a token, int64 (N,) -> float64 (N, 256), with every difficult case.
 
     The output layer's weight is the embedding's (Press and Wolf, 2017), one layer is frozen, there
     are two buffers, and `branch` ("left", "right" or "both") leaves a layer out.
@@ -66,7 +66,7 @@ def new_state(seed: int) -> dict[str, torch.Tensor]:
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
-    """By stage, for each rank: a state of its own, `bucket_bytes`, and the batches of each step."""
+    """By stage, for each rank: its own state, `bucket_bytes`, and the batches of each step."""
     draw = torch.Generator().manual_seed(seed)
 
     def batch(branch: str) -> list[Any]:
@@ -93,11 +93,11 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Three steps of SGD; the net's state at the start and after each step."""
+    """Three steps of SGD; returns the net's state at the start and after each step."""
     net = Net()
     net.load_state_dict(inputs["state"])
-    # Backward reaches the embedding last. Registered before the answer's own hooks, this one runs
-    # before them.
+    # Backward reaches the embedding last. This hook is registered before the answer's, so it runs
+    # first.
     net.embed.weight.register_post_accumulate_grad_hook(lambda _: mark("last gradient"))
     wrapped = answer.DataParallel(net, inputs["bucket_bytes"])
     start = state_of(net)
@@ -117,7 +117,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 def serial(
     state: dict[str, torch.Tensor], steps: Sequence[Sequence[Any]], divisor: int
 ) -> list[dict[str, torch.Tensor]]:
-    """The states of one process that takes all `steps[k]`, the ranks' batches of step k, at once.
+    """The states of one process that takes all the ranks' batches of step k, `steps[k]`, at once.
 
     The gradient is the sum over the batches of their mean losses' gradients, over `divisor`.
     """
@@ -167,7 +167,7 @@ def starts_with_buffers(run: Run) -> Problem | None:
 
 
 def parity(run: Run, stage: str, hint: str) -> Problem | None:
-    """Whether each rank went, step by step, where one process with the whole batch goes."""
+    """Whether each rank's states equal, step by step, those of one process with the whole batch."""
     if problem := starts_from_rank_0(run) or starts_with_buffers(run):
         return problem
     expected = run.expected[stage]
@@ -212,13 +212,13 @@ def unused_counts_as_zero(run: Run) -> Problem | None:
 
 
 def steps_of(rank: RankEvidence) -> list[tuple[float | None, list[Call]]]:
-    """For each step, when its last gradient was ready, and the calls that carried gradients."""
+    """For each step: when its last gradient was ready, and the calls that carried gradients."""
     begins, lasts, ends = (
         [mark.at for mark in rank.marks if mark.name == name]
         for name in ("step", "last gradient", "synchronized")
     )
     if not len(begins) == len(ends) == STEPS:
-        raise ValueError(f"rank {rank.rank} marked {len(begins)} steps")  # nothing would be claimed
+        raise ValueError(f"rank {rank.rank} marked {len(begins)} steps")  # not judged
     return [
         (
             next((last for last in lasts if begin <= last <= end), None),
@@ -233,7 +233,7 @@ def steps_of(rank: RankEvidence) -> list[tuple[float | None, list[Call]]]:
 
 
 def trained_and_frozen() -> tuple[list[int], int]:
-    """Bytes of each parameter that is trained, a tied one once, and of those that are frozen."""
+    """Bytes of each trained parameter (a tied one once), and of all frozen ones together."""
     sizes = [(p.requires_grad, p.numel() * p.element_size()) for p in Net().parameters()]
     return [n for trained, n in sizes if trained], sum(n for trained, n in sizes if not trained)
 
@@ -265,8 +265,8 @@ def few_messages(run: Run) -> Problem | None:
     sizes, _ = trained_and_frozen()
     for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
         bucket = run.inputs["one model"][rank.rank]["bucket_bytes"]
-        # Full buckets: what did not fit any more opens the next, so that two neighbours together
-        # hold more than bucket_bytes.
+        # Full buckets: a gradient that does not fit opens the next bucket, so two neighbours
+        # together hold more than bucket_bytes.
         most = 2 * sum(sizes) // bucket + 1
         largest = max(bucket, *sizes) + PADDING
         for step, (_, calls) in enumerate(steps_of(rank), 1):
@@ -313,12 +313,12 @@ def overlaps(run: Run) -> Problem | None:
 
 
 def as_little_as_a_ring(run: Run) -> Problem | CannotJudge | None:
-    """Over the whole launch: rank 0's state goes out once, then the gradients of each step."""
+    """Over the whole launch: rank 0's state is sent once, then the gradients of each step."""
     gradients = STEPS * all_reduce_bytes(run.world_size, sum(trained_and_frozen()[0]))
     net = Net()
     state = sum(t.numel() * t.element_size() for t in [*net.parameters(), *net.buffers()])
     for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
-        # Who sends nothing has not saved anything.
+        # A rank that sends too little did not save traffic: it skipped gradients.
         if rank.traffic is not None and rank.traffic.sent_bytes < gradients / 2:
             sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
             return Problem(f"{sent}: gradients cannot be among them", "alone")

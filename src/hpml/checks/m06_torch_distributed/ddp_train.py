@@ -25,7 +25,7 @@ LINE = re.compile(r"epoch (\d+): loss (\S+)")
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
-    """For each stage and rank: the images of ten noisy classes, and a start of its own."""
+    """For each stage and rank: the images of ten noisy classes, and its own initial weights."""
     draw = torch.Generator().manual_seed(seed)
     images, labels = noisy_classes(draw, LENGTH, torch.float32)
     ranks = [
@@ -93,9 +93,9 @@ def serial(
 
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
-    """Where the serial script ends, from rank 0's start, and where with two usual mistakes."""
+    """The serial script's result from rank 0's initial weights, and that of two usual mistakes."""
     data = inputs["torchrun"][0]
-    # `serial` prints, as the learners' script does; to redirect stdout would catch other threads'.
+    # `serial` prints, as the learners' script does; redirecting stdout would affect other threads.
     quiet = FunctionType(serial.__code__, {**globals(), "print": lambda *_: None})
 
     def end(batch_size: int, learning_rate: float) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
 
 
 def wrong_samples(evidence: Evidence, taken: Sequence[int]) -> Problem | None:
-    """Whether the ranks together take, epoch by epoch, the samples in the order `taken`."""
+    """Whether in every epoch the ranks together take the samples in the order `taken`."""
     ranks = [value["taken"] for value in evidence.values]
     share = LENGTH // evidence.world_size
     if problem := wrong_amount(ranks, LENGTH, EPOCHS):
@@ -205,7 +205,7 @@ def returns_global_losses(run: Run) -> Problem | None:
 
 
 def hint_for_losses(run: Run) -> str:
-    """Losses are wrong where weights are; only with right weights are they the mistake."""
+    """The hint for wrong losses: wrong weights also give these, so weights are compared first."""
     problem = trains_under_torchrun(run)
     return problem.hint if problem else "own_loss"
 
@@ -232,7 +232,7 @@ def prints_once(run: Run) -> Problem | None:
 
 
 def close(text: str, loss: float) -> bool:
-    """Whether `text` is a number near `loss`, as far as four digits can tell."""
+    """Whether `text` is a number equal to `loss` to about four digits."""
     try:
         return abs(float(text) - loss) <= 10 * TOLERANCE
     except ValueError:

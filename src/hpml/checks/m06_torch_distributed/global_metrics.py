@@ -1,4 +1,4 @@
-"""Exercise global_metrics: loss and accuracy of a data set whose samples lie on all ranks."""
+"""Exercise global_metrics: loss and accuracy of a data set sharded over the ranks."""
 
 import math
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 
 CLASSES = 5
-# Per-sample losses may be float32; what is added up and divided may not.
+# Per-sample losses may be float32; sums and quotients may not.
 TOLERANCES = {"loss": 1e-6, "accuracy": 1e-12}
 KEYS = {"loss": float, "accuracy": float, "samples": int}
 LARGEST = 64  # bytes per rank and message: three float64 and room to spare
@@ -37,14 +37,14 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
         return [logits, torch.where(sure, logits.argmax(1), labels)]
 
     def shard(batches: int, good: float) -> list[list[torch.Tensor]]:
-        """Batches of 8, and one that is not full."""
+        """Batches of 8 samples, and a last one that is not full."""
         return [batch(8, good) for _ in range(batches)] + [batch(whole(1, 8), 1 - good)]
 
     empty = whole(0, world_size)
     ranks = []
     for rank in range(world_size):
         good = ((rank + seed) % 2) * 0.9
-        # No batch at all, or one without samples: both are met.
+        # No batch, and a batch without samples: both are tested.
         nothing = [[], [batch(0, good)]]
         full = shard(1 + (rank * 3 + seed) % 7, good)
         lacking = nothing[(seed + world_size) % 2] if rank == empty else shard(1 + rank, good)
@@ -53,15 +53,15 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> list[Any]:
-    """What the answer makes of each data set."""
+    """The answer's metrics of each data set."""
     return [answer.global_metrics(batches) for batches in inputs["sets"]]
 
 
 def expect(inputs: list[dict[str, Any]], world_size: int) -> list[dict[str, Any]]:
     """By data set: the metrics of one process that has all samples, in float64.
 
-    Beside them what usual mistakes lead to: `means`, the mean of the ranks' means; `batches`, the
-    mean of the batches' means; `own`, each rank's own.
+    Also those of usual mistakes: `means`, the mean of the ranks' means; `batches`, the mean of the
+    batches' means; `own`, each rank's own.
     """
     expected = []
     for index, name in enumerate(SETS):
@@ -96,7 +96,7 @@ def means(parts: list[dict[str, float | int]]) -> dict[str, float]:
 
 
 def replies(run: Run, sets: tuple[int, ...]) -> Iterator[tuple[int, dict[str, Any], Any]]:
-    """Rank, what is expected, and what that rank said, for these data sets."""
+    """(rank, expected metrics, that rank's metrics) for these data sets."""
     for index in sets:
         for rank, value in enumerate(run.values):
             said = value[index] if isinstance(value, list) and index < len(value) else None
@@ -124,7 +124,7 @@ def close(key: str, one: float, other: float, tolerance: float | None = None) ->
 
 
 def misconception(rank: int, expected: dict[str, Any], key: str, got: float) -> str:
-    """The hint for a wrong figure: which usual mistake leads to just that."""
+    """The hint for a wrong figure: the usual mistake that explains it."""
     if math.isnan(got):
         return "nan"
     if key != "samples":
@@ -166,7 +166,7 @@ def judge_agreed(run: Run) -> Problem | None:
     for rank, expected, said in replies(run, (0, 1)):
         if problem := unusable(rank, expected, said):
             return problem
-        if said["samples"] != expected["samples"]:  # to agree on nothing is not enough
+        if said["samples"] != expected["samples"]:  # equal is not enough
             return Problem(
                 f"{expected['name']}: rank {rank} counts {said['samples']} samples",
                 "own",

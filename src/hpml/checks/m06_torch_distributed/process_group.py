@@ -16,11 +16,11 @@ from hpml.checks.kits.launchers import Case, cases
 
 PLACE = ("rank", "world_size", "local_rank", "local_world_size", "node_rank")
 KEYS = {name: int for name in PLACE} | {"master_address": str, "master_port": int, "device": str}
-PORTS = range(1024, 32768)  # below it: root's; above it: what Linux gives to outgoing connections
+PORTS = range(1024, 32768)  # below it: root's; above it: Linux's ephemeral ports
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For each rank its share of the environments, dealt out in turn, and a number of its own.
+    """For each rank: its share of the environments, dealt out in turn, and its own number.
 
     `launched` is the environment to start from: srun's at odd world sizes, else the engine's, which
     is torchrun's.
@@ -39,7 +39,7 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 
 def srun_here(job: int, rank: int, world_size: int) -> dict[str, str]:
-    """What srun would set with all ranks on this machine, and the master exported by the job."""
+    """srun's variables with all ranks on this machine, and the MASTER_* that the job exports."""
     numbers = {
         "SLURM_JOB_ID": job,
         "SLURM_STEP_ID": 0,
@@ -58,7 +58,7 @@ def srun_here(job: int, rank: int, world_size: int) -> dict[str, str]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What `settings` makes of each environment, then a sum over the ranks that `start` brings."""
+    """`settings` of each environment, then a sum over the process group that `start` makes."""
     seen = []
     for environment, gpus in inputs["planted"]:
         try:
@@ -85,12 +85,12 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, int]:
-    """The sum of all ranks' numbers. What the environments mean, the judges have from the seed."""
+    """The sum of all ranks' numbers. Judges make the expected settings from the seed."""
     return {"sum": sum(item["number"] for item in inputs)}
 
 
 def replies(run: Run, *launchers: str) -> Iterator[tuple[Case, Any, int]]:
-    """Each case of these launchers, what `settings` made of it, and on which rank of the run."""
+    """(case, result of `settings`, rank of the run) for each case of these launchers."""
     for index, case in enumerate(cases(run.seed)):
         if case.launcher in launchers:
             rank = index % run.world_size
@@ -101,7 +101,7 @@ def replies(run: Run, *launchers: str) -> Iterator[tuple[Case, Any, int]]:
 
 
 def unusable(case: Case, got: Any, keys: tuple[str, ...], hint: str) -> Problem | None:
-    """A Problem where `got` lacks one of the keys, or has it with another type than it should."""
+    """A Problem if `got` lacks one of the keys, or has a value of the wrong type."""
     where = f"{case.name}, rank {case.rank}"
     if isinstance(got, str):
         return Problem(f"{where}: settings raised {got}", hint)
@@ -119,7 +119,7 @@ def unusable(case: Case, got: Any, keys: tuple[str, ...], hint: str) -> Problem 
 def differing(
     case: Case, got: Mapping[str, Any], keys: tuple[str, ...], hint: str
 ) -> Problem | None:
-    """A Problem for the first of the keys that is not as the case has it."""
+    """A Problem for the first of the keys whose value differs from the case's."""
     for key in keys:
         expected = case.port if key == "master_port" else getattr(case, key)
         if got[key] != expected:
@@ -129,7 +129,7 @@ def differing(
 
 
 def place_hint(case: Case, got: Mapping[str, Any], run: Run, rank: int, hint: str) -> str:
-    """Which misconception a wrong place in the world looks like."""
+    """The hint for the misconception that a wrong rank or size suggests."""
     variables = case.environment
     live = {"rank": rank, "world_size": run.world_size, "local_rank": rank}
     if all(got[key] == value for key, value in live.items()):
@@ -331,6 +331,6 @@ CHECK = Check(
     expect=expect,
     process_group=False,
     names=("settings", "start"),
-    # A rank of a check computes on the CPU, wherever it runs.
+    # Hide GPUs: a check's ranks compute on the CPU everywhere.
     environment=lambda inputs, rank, world_size: {"CUDA_VISIBLE_DEVICES": ""},
 )

@@ -4,7 +4,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from random import getstate  # by value: an answer may replace them in their modules
+from random import getstate  # bound now: an answer may replace them in their modules
 from types import ModuleType
 from typing import Any
 
@@ -19,10 +19,10 @@ EPOCHS = 3
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """Lengths, most of which do not divide by the number of ranks, and a seed for each.
+    """Lengths, most not divisible by the number of ranks, and a seed for each.
 
     These are the same on all ranks. `noise` is the rank's own: it seeds the global generators
-    before the sampler is asked, as augmentation or dropout would leave them.
+    before the sampler is used, as if augmentation or dropout had drawn from them.
     """
     rng = random.Random(seed)
     many = rng.randrange(20, 60) * world_size
@@ -43,16 +43,16 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """For each sampler its order in each epoch, then in the same epochs asked of a new one.
+    """For each sampler: its order in each epoch, then a new sampler's orders in the same epochs.
 
-    An order is a list of ints; anything else that was yielded is replaced by the name of its type.
+    An order is a list of ints; any other item is replaced by the name of its type.
     """
 
     def plain(value: Any) -> Any:
         return value if type(value) is int else type(value).__name__
 
     def order(sampler: Any, length: int) -> list[Any]:
-        limit = 2 * (length + inputs["world_size"])  # an iterator without end is cut there
+        limit = 2 * (length + inputs["world_size"])  # an endless iterator is cut here
         return [plain(value) for value in itertools.islice(iter(sampler), limit)]
 
     def state() -> tuple[Any, ...]:
@@ -69,12 +69,12 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     seen = []
     for length, seed in inputs["samplers"]:
         sampler = make(length, seed)
-        orders = [order(sampler, length)]  # before set_epoch it is epoch 0
+        orders = [order(sampler, length)]  # epoch 0, without set_epoch
         for epoch in inputs["epochs"][1:]:
             sampler.set_epoch(epoch)
             orders.append(order(sampler, length))
         again = order(sampler, length)
-        # Resumed: another object, sent straight to an epoch; the others' draws must not matter.
+        # Resumed: a new object, set directly to an epoch; earlier draws must not matter.
         resumed = make(length, seed)
         resumed.set_epoch(inputs["epochs"][1])
         seen.append(
@@ -90,12 +90,12 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def expect(inputs: list[dict[str, Any]], world_size: int) -> list[int]:
-    """How many samples each rank takes in an epoch, by sampler: ceil(length / world size)."""
+    """By sampler, each rank's number of samples in an epoch: ceil(length / world size)."""
     return [-(-length // world_size) for length, _ in inputs[0]["samplers"]]
 
 
 def well_formed(judge: Callable[[Run], Problem | None]) -> Callable[[Run], Problem | None]:
-    """Let a judge see only runs in which every rank brought back all its orders."""
+    """Wrap a judge: it only gets runs in which every rank returned all its orders."""
 
     def whole(value: Any, run: Run) -> bool:
         return (
@@ -122,7 +122,7 @@ def well_formed(judge: Callable[[Run], Problem | None]) -> Callable[[Run], Probl
 
 
 def shards(run: Run) -> Iterator[tuple[int, int, list[Any]]]:
-    """Each sampler's length, how many samples a rank should take, and what the ranks said of it."""
+    """For each sampler: (length, right number of samples per rank, the ranks' orders)."""
     for index, (length, _) in enumerate(run.inputs[0]["samplers"]):
         yield (
             length,
@@ -170,7 +170,7 @@ def judge_cover(run: Run) -> Problem | None:
 
 
 def ranks_differ(run: Run) -> bool:
-    """Whether ranks overlap even where nothing needs padding: each has an order of its own."""
+    """Whether ranks overlap even without padding: each then shuffles in its own order."""
     for length, _, ranks in shards(run):
         if length and length % run.world_size == 0:
             return len(set(itertools.chain(*(rank["orders"][0] for rank in ranks)))) < length
@@ -193,7 +193,7 @@ def judge_share(run: Run) -> Problem | None:
 
 
 def stepwise(order: list[Any]) -> bool:
-    """Whether most neighbours differ by one and the same step, as in no shuffled order."""
+    """Whether most neighbours differ by the same step: then the order is not shuffled."""
     steps = Counter(b - a for a, b in itertools.pairwise(order))
     return steps.most_common(1)[0][1] > len(order) / 2
 
@@ -201,7 +201,7 @@ def stepwise(order: list[Any]) -> bool:
 def judge_epochs(run: Run) -> Problem | None:
     epochs = run.inputs[0]["epochs"]
     for length, _, ranks in shards(run):
-        if length < 20:  # too few for two random orders to be surely different
+        if length < 20:  # too few: two random orders may be equal
             continue
         for rank, said in enumerate(ranks):
             for order in said["orders"]:
