@@ -3,9 +3,11 @@
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import cloudpickle
@@ -193,3 +195,36 @@ def test_a_server_that_its_group_does_not_take_is_ended():
     with contextlib.suppress(psutil.Error):
         psutil.Process(group.pid).wait(5)
     assert not psutil.pid_exists(group.pid)
+
+
+IN_TMP = """
+import os, pathlib, sys
+import cloudpickle
+from hpml.grading.sandbox import forks, sandbox
+from hpml.ranks import launch, warm
+import hpml
+
+def drive(path):
+    return [os.path.isdir(path), os.listdir(os.path.dirname(os.path.dirname(path)))]
+
+assert forks()
+with sandbox() as box, warm.using(box.server):
+    path = str(pathlib.Path(hpml.__file__).with_name("ranks"))
+    evidence = launch(drive, 1, inputs=[path], process_group=False)
+print(evidence.diagnosis, *evidence.values)
+"""
+
+
+def test_a_checkout_below_tmp_is_still_seen_where_tmp_is_the_sandboxs_own():
+    source = Path(warm.__file__).parents[1]
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="checkout-") as folder:
+        shutil.copytree(source, f"{folder}/src/hpml", ignore=shutil.ignore_patterns("__pycache__"))
+        Path(folder, "src", "secret").touch()
+        ended = subprocess.run(
+            [sys.executable, "-c", IN_TMP],
+            env={**os.environ, "PYTHONPATH": f"{folder}/src"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert ended.stdout == "None [True, ['hpml']]\n", ended.stderr

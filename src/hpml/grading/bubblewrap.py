@@ -37,20 +37,23 @@ def words(user: int, capabilities: str, disk: int) -> list[str]:
         line += ["--ro-bind-try", setting, setting]
     for folder in ("/tmp", "/dev/shm"):
         line += ["--size", str(disk), "--tmpfs", folder]
-    line += _interpreter()
-    for folder in ("/dev", "/"):  # these are in memory too, without a size limit
+    shown, covers = _interpreter()
+    line += shown
+    for folder in (*covers, "/dev", "/"):  # these are in memory too, without a size limit
         line += ["--remount-ro", folder]
     return [*line, "--chdir", "/tmp", "--"]
 
 
-def _interpreter() -> list[str]:
+def _interpreter() -> tuple[list[str], list[str]]:
     """The mounts that show the interpreter, its packages, and of this project what ranks need.
 
-    Parts of the project or of a home inside the interpreter's folders are covered first.
+    Parts of the project or of a home inside the interpreter's folders are covered first; second
+    come the folders that do so.
     """
     package = Path(hpml.__file__).resolve().parent
     prefixes = [Path(p).resolve() for p in dict.fromkeys((sys.base_prefix, sys.prefix))]
-    line = []
+    line: list[str] = []
+    covers: list[str] = []
     for prefix in prefixes:
         if not prefix.is_relative_to("/usr"):
             line += ["--ro-bind", str(prefix), str(prefix)]
@@ -58,12 +61,13 @@ def _interpreter() -> list[str]:
     for hidden in (CHECKOUT, package, Path.home()):
         if any(hidden.is_relative_to(prefix) and hidden != prefix for prefix in mounted):
             line += ["--tmpfs", str(hidden)]
+            covers.append(str(hidden))
             for prefix in prefixes:
                 if prefix.is_relative_to(hidden):
                     line += ["--ro-bind", str(prefix), str(prefix)]
     for name in SEEN:
         line += ["--ro-bind", str(package / name), str(package / name)]
-    return line
+    return line, covers
 
 
 def environment() -> dict[str, str]:

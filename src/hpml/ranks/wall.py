@@ -10,6 +10,7 @@ See namespaces(7), user_namespaces(7), mount(2), and bubblewrap.c of bubblewrap 
 """
 
 import ctypes
+import errno
 import fcntl
 import os
 import resource
@@ -61,11 +62,19 @@ def close(disk: int, limits: Mapping[str, int]) -> None:
 
 
 def _own_folders(disk: int) -> None:
-    for folder in (b"/tmp", b"/dev/shm"):
-        # The template's is taken away, not covered; and so are those below.
-        _call("umount2", folder, _DETACH)
-        size = f"size={disk},mode=0755".encode()
-        _call("mount", b"tmpfs", folder, b"tmpfs", _NO_SUID | _NO_DEVICES, size)
+    # The template's /tmp and /dev/shm are taken away, not covered. The new /tmp is made beside the
+    # old one, for what is mounted below that: a checkout or its interpreter may be in /tmp.
+    size = f"size={disk},mode=0755".encode()
+    flags = _NO_SUID | _NO_DEVICES
+    _call("umount2", b"/dev/shm", _DETACH)
+    _call("mount", b"tmpfs", b"/dev/shm", b"tmpfs", flags, size)
+    os.mkdir("/dev/shm/tmp")
+    _call("mount", b"tmpfs", b"/dev/shm/tmp", b"tmpfs", flags, size)
+    for path in _mounted_below("/tmp"):
+        _bind(path, f"/dev/shm{path}")
+    _call("umount2", b"/tmp", _DETACH)
+    _call("mount", b"/dev/shm/tmp", b"/tmp", None, _MOVE, None)
+    os.rmdir("/dev/shm/tmp")
     # While the old one can still be seen, without which the kernel refuses
     os.mkdir("/tmp/proc")
     flags = _NO_SUID | _NO_DEVICES | _NO_EXEC
@@ -84,6 +93,32 @@ def _own_folders(disk: int) -> None:
     _call("umount2", b"/dev/pts", _DETACH)
     terminals = b"newinstance,ptmxmode=0666,mode=620"
     _call("mount", b"devpts", b"/dev/pts", b"devpts", _NO_SUID | _NO_EXEC, terminals)
+
+
+def _mounted_below(folder: str) -> list[str]:
+    """The topmost mount points below `folder`. Raises OSError if something there can be written."""
+    found: list[str] = []
+    with open("/proc/self/mountinfo", encoding="ascii") as lines:
+        mounts = [line.split()[4:6] for line in lines]
+    for path, options in sorted(mounts):
+        path = path.encode().decode("unicode_escape")  # a space is \040
+        if not path.startswith(f"{folder}/"):
+            continue
+        if "ro" not in options.split(","):
+            raise OSError(errno.EPERM, f"submissions would share {path}, which can be written")
+        if not any(path.startswith(f"{above}/") for above in found):
+            found.append(path)
+    return found
+
+
+def _bind(path: str, there: str) -> None:
+    """Show `path`, and what is mounted below, at `there` as well."""
+    if os.path.isdir(path):
+        os.makedirs(there)
+    else:
+        os.makedirs(os.path.dirname(there), exist_ok=True)
+        open(there, "x").close()
+    _call("mount", path.encode(), there.encode(), None, _BIND | _RECURSIVE, None)
 
 
 def _loopback_up() -> None:
