@@ -141,8 +141,9 @@ def _hand_in(
 
 
 def _belongs(cell: NotebookNode, exercises: Sequence[str]) -> bool:
-    is_about = exercise_of(cell.source) or CHECK.fullmatch(cell.source.strip())
-    return not is_about or is_about[1] in exercises
+    check = CHECK.fullmatch(cell.source.strip())
+    exercise = check[1] if check else exercise_of(cell.source)
+    return exercise is None or exercise in exercises
 
 
 def _by_nbgrader(
