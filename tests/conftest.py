@@ -7,6 +7,7 @@ lines of a run name what was not tested, and how to get what that takes.
 import os
 import re
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable
 
@@ -14,6 +15,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from hpml.paths import CHECKOUT
+
+# A shell that starts a job in the background has it ignore Ctrl-C, and so would all that it starts.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes, and to make one, depends on how busy the machine is.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,5 +1,6 @@
 """MPI's algorithms over emulated links, for real where there is an Open MPI."""
 
+import contextlib
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -51,8 +52,9 @@ def test_whoever_is_killed_takes_the_others_along():
         measured = pool.submit(mpi.mpi_all_reduce_seconds, [10_000_000], 2, "1mbit", timeout=60)
         until(lambda: sum("mpi_rank.py" in line for line in left_over()) >= 4)  # mpirun, ranks ...
         for child in psutil.Process().children():
-            if "hpml.allreduce.mpi_hosts" in child.cmdline():
-                child.kill()
+            with contextlib.suppress(psutil.ZombieProcess):  # of an earlier test
+                if "hpml.allreduce.mpi_hosts" in child.cmdline():
+                    child.kill()
         with pytest.raises(UserError, match="mpirun ended with -9"):
             measured.result(timeout=30)
     until(lambda: not left_over())

@@ -182,7 +182,7 @@ def _names(name: str) -> tuple[str, str]:
     last, comma, first = name.partition(",")
     if not comma:
         first, _, last = name.strip().rpartition(" ")
-    return _cell(first), _cell(last)
+    return _cell(first.strip()), _cell(last.strip())
 
 
 def _cell(text: str) -> str:
