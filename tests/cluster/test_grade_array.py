@@ -60,7 +60,7 @@ def test_an_array_of_two_gives_the_marks_of_one_run(cluster, project):
         time.sleep(0.5)
     logs = [project / f"slurm-grade-{job}-{part}.out" for part in (1, 2)]
     for part, (log, graded) in enumerate(zip(logs, (3, 2), strict=True), 1):
-        assert f"Part {part} of 2: {graded} graded." in log.read_text(), log.read_text()
+        assert f"Part {part}/2: {graded} graded." in log.read_text(), log.read_text()
     assert not (out / "marks.csv").exists()
 
     merged = cluster.hpml("grade", "--merge", "--out", str(out))
