@@ -13,6 +13,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import resource
 import socket
 import struct
@@ -98,13 +99,14 @@ def _own_folders(disk: int) -> None:
 def _mounted_below(folder: str) -> list[str]:
     """The topmost mount points below `folder`. Raises OSError if something there can be written."""
     found: list[str] = []
-    with open("/proc/self/mountinfo", encoding="ascii") as lines:
+    with open("/proc/self/mountinfo", "rb") as lines:
         mounts = [line.split()[4:6] for line in lines]
-    for path, options in sorted(mounts):
-        path = path.encode().decode("unicode_escape")  # a space is \040
+    for escaped, options in sorted(mounts):
+        # A space, a tab, a newline and a backslash are written as three octal digits.
+        path = os.fsdecode(re.sub(rb"\\(\d{3})", lambda code: bytes([int(code[1], 8)]), escaped))
         if not path.startswith(f"{folder}/"):
             continue
-        if "ro" not in options.split(","):
+        if b"ro" not in options.split(b","):
             raise OSError(errno.EPERM, f"submissions would share {path}, which can be written")
         if not any(path.startswith(f"{above}/") for above in found):
             found.append(path)
@@ -118,7 +120,7 @@ def _bind(path: str, there: str) -> None:
     else:
         os.makedirs(os.path.dirname(there), exist_ok=True)
         open(there, "x").close()
-    _call("mount", path.encode(), there.encode(), None, _BIND | _RECURSIVE, None)
+    _call("mount", os.fsencode(path), os.fsencode(there), None, _BIND | _RECURSIVE, None)
 
 
 def _loopback_up() -> None:
