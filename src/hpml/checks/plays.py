@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,7 @@ import torch
 
 from hpml.checks.contract import Check, Run, Stage
 from hpml.ranks import Evidence, launch, warm
+from hpml.ranks.launch import Pickled
 from hpml.ranks.leash import Leash
 from hpml.ranks.warm import ServerDied
 
@@ -222,7 +224,7 @@ def _launches(
                     return check.environment(given, rank, ranks)
 
             found[stage.name] = evidence = launch(
-                _guarded(stage.drive, check.names),
+                _pickled(stage.drive, check.names),
                 ranks,
                 answer=source,
                 answer_name=check.id,
@@ -241,8 +243,9 @@ def _launches(
     return found, None
 
 
-def _guarded(drive: Any, names: tuple[str, ...]) -> Any:
-    """`drive`, which first raises MissingName if the answer lacks one of `names`."""
+@cache
+def _pickled(drive: Any, names: tuple[str, ...]) -> Pickled:
+    """`drive`, which first raises MissingName if the answer lacks one of `names`, as bytes."""
 
     def guarded(answer: ModuleType, inputs: Any) -> Any:
         missing = [name for name in names if not hasattr(answer, name)]
@@ -250,4 +253,4 @@ def _guarded(drive: Any, names: tuple[str, ...]) -> Any:
             raise MissingName(" and ".join(missing))
         return drive(answer, inputs)
 
-    return guarded
+    return Pickled.of(guarded)

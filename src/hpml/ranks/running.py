@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -238,7 +239,7 @@ class Running:
         *lines, self._control_text = (self._control_text + data).split(b"\n")
         for message in map(json.loads, lines):
             if "pids" in message:
-                self._watch.pids = self._server.pids_here(message["pids"])
+                self._watch.forked(partial(self._server.pids_here, message["pids"]))
             elif "rank" in message:
                 self._rank_gone(message["rank"], message["status"])
             elif "gone" in message:

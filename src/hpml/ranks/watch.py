@@ -4,8 +4,9 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from hpml.network.emulation import INTERFACE
 from hpml.ranks import diagnose, movement, stationary
@@ -39,7 +40,7 @@ class Watched:
 class Watch:
     """Looks at the ranks' logs, processes and stacks. Times are those of `time.monotonic`.
 
-    `pids` (by rank) and `moved` are set by the reader of the ranks' events. `linked`: each rank
+    `moved` is set by the reader of the ranks' events. `linked`: each rank
     has a link of its own, on which a message can be under way for long. `flavour` is what the ranks
     communicate with: Horovod has threads of its own, which never end. A `leash` may start the time
     limit later.
@@ -56,7 +57,7 @@ class Watch:
         flavour: Flavour = "torch",
         leash: Leash | None = None,
     ) -> None:
-        self.pids: list[int] = []
+        self._find_pids: Callable[[], Sequence[int]] = tuple
         self.moved = True  # something was heard since the last look
         self._logs, self._watched, self._timeout = logs, watched, timeout
         self._stack_pipes, self._started = stack_pipes, started
@@ -100,6 +101,18 @@ class Watch:
             log.wait_for_what_is_open()
         self._locate_workers()
         return diagnose.hang(self._logs, words)
+
+    def forked(self, find_pids: Callable[[], Sequence[int]]) -> None:
+        """The ranks have processes now: `find_pids` returns their pids by rank, 0 for one gone.
+
+        It is called late or never: it may search all of /proc, and most launches end before that.
+        """
+        self._find_pids = cache(find_pids)
+
+    @property
+    def pids(self) -> Sequence[int]:
+        """By rank; none before the ranks are forked."""
+        return self._find_pids()
 
     def stacks(self, only: Sequence[RankLog] | None = None) -> dict[int, str]:
         """The Python stacks of the ranks that are still there, as faulthandler writes them."""
