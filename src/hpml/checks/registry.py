@@ -10,6 +10,9 @@ import cloudpickle
 from hpml.checks.contract import Check
 from hpml.errors import UserError
 
+# What drives use of these is sent to the ranks with them: none of it is there to be imported
+BY_VALUE = ("hpml.checks", "hpml.allreduce")
+
 
 @cache
 def _files() -> dict[str, str]:
@@ -43,7 +46,8 @@ def find(exercise: str) -> Check:
         near = difflib.get_close_matches(exercise, files, n=1)
         meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(files)}"
         raise UserError(f"no exercise has the id {exercise!r}: {meant}")
-    cloudpickle.register_pickle_by_value(importlib.import_module("hpml.checks"))
+    for package in BY_VALUE:
+        cloudpickle.register_pickle_by_value(importlib.import_module(package))
     check = importlib.import_module(files[exercise]).CHECK
     if check.id != exercise:
         raise UserError(f"{files[exercise]} defines the check {check.id!r}: name file and id alike")

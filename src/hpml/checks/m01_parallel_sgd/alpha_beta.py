@@ -16,6 +16,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from hpml.allreduce.algorithms import schedule
+from hpml.allreduce.execute import run as run_steps
+from hpml.allreduce.transfers import Schedule
 from hpml.checks.budget import elapsed, no_network
 from hpml.checks.compare import described
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
@@ -38,7 +41,7 @@ WITHIN = 0.15  # of the measured seconds
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """The same for each rank: cases (nbytes, ranks, alpha, beta, gamma); what to measure."""
+    """The same for each rank: cases (nbytes, ranks, alpha, beta, gamma); the plans to measure."""
     draw = random.Random(seed)
     cases = [
         [
@@ -53,7 +56,8 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     measured = list(ALGORITHMS) if world_size in MEASURED_AT else []
     if world_size & (world_size - 1) and measured:
         measured.remove("halving_doubling")
-    return [{"cases": cases, "measured": measured}] * world_size
+    plans = {name: schedule(ALGORITHMS[name], world_size) for name in measured}
+    return [{"cases": cases, "measured": plans}] * world_size
 
 
 def cases_of(name: str, cases: list[list[float]]) -> list[list[float]]:
@@ -85,23 +89,24 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def measure(names: list[str]) -> None:
+def measure(plans: dict[str, Schedule]) -> None:
     """Set the marks `α`, `β`, and `name nbytes`, each followed by its ` done`."""
-    from hpml.allreduce import all_reduce
-
-    word = torch.zeros(1)
-    messages = [torch.zeros(SIZES[0] // 4) for _ in range(TRAIN)]
+    word = zeros(4)
+    messages = [zeros(SIZES[0]) for _ in range(TRAIN)]
     for _ in range(2):
-        all_reduce(word.clone(), "naive")  # connects
+        run_steps(plans["naive"], word.clone())  # connects
     for repeat in range(10):
         between("α", lambda: there_and_back([word], word))
         if repeat % 5 == 0:
             between("β", lambda: there_and_back(messages, word))
     for nbytes in SIZES:
-        for name in names:
-            tensor = torch.zeros(nbytes // 4)
-            algorithm = name.replace("_", "-")
-            between(f"{name} {nbytes}", lambda t=tensor, a=algorithm: all_reduce(t, a))
+        for name, plan in plans.items():
+            between(f"{name} {nbytes}", lambda t=zeros(nbytes), p=plan: run_steps(p, t))
+
+
+def zeros(nbytes: int) -> torch.Tensor:
+    """One-dimensional. An answer may have changed the default dtype."""
+    return torch.zeros(nbytes // 4, dtype=torch.float32)
 
 
 def between(name: str, work: Callable[[], None]) -> None:
