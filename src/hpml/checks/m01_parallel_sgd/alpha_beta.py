@@ -101,7 +101,8 @@ def measure(plans: dict[str, Schedule]) -> None:
             between("β", lambda: there_and_back(messages, word))
     for nbytes in SIZES:
         for name, plan in plans.items():
-            between(f"{name} {nbytes}", lambda t=zeros(nbytes), p=plan: run_steps(p, t))
+            tensor = zeros(nbytes)
+            between(f"{name} {nbytes}", lambda t=tensor, p=plan: run_steps(p, t))
 
 
 def zeros(nbytes: int) -> torch.Tensor:
