@@ -20,6 +20,10 @@ from typing import Any
 
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour, order
+from hpml.ranks.serving import Server
+
+# A stage's inputs -> what each rank is sent of them, and the server of the rest. A launch's own.
+Serve = Callable[[Sequence[Any]], tuple[Sequence[Any], Server]]
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,10 @@ class Stage:
     and claims that need this stage call `fault`. With a `link` the ranks are on a network of that
     rate, if the machine can emulate one, and their traffic is counted. `flavour` is the ranks'
     communication library; None: the check's own.
+
+    With `serve` a drive asks this process, by `hpml.ranks.ask`, for what its claims are about: the
+    samples it takes, say. Requests are then in `evidence.ranks[r].asked`, with times, and nothing
+    there is the rank's own word. What is served is not among the inputs that a rank is sent.
     """
 
     name: str
@@ -96,6 +104,7 @@ class Stage:
     dies: bool = False
     link: str | None = None
     flavour: Flavour | None = None
+    serve: Serve | None = None
 
 
 def fault(evidence: Evidence) -> Problem | None:
@@ -129,6 +138,7 @@ class Check:
     names: tuple[str, ...] = ()  # what the answer must define, checked before the drive runs
     environment: Callable[[Any, int, int], Mapping[str, str]] | None = None
     link: str | None = None  # as a Stage's, where there are no stages
+    serve: Serve | None = None  # likewise
     # World sizes at which a judge measures seconds: no other play runs at the same time
     timed_at: tuple[int, ...] = ()
     submits: bool = False  # a judge submits what the answer returns to this machine's SLURM

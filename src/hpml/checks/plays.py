@@ -211,11 +211,12 @@ def _launches(
     leash: Leash | None = None,
 ) -> tuple[dict[str, Evidence], Evidence | None]:
     """The evidence of all stages by name, and of the failed stage, if any."""
-    stages = check.stages or (Stage("play", check.drive, link=check.link),)
+    stages = check.stages or (Stage("play", check.drive, link=check.link, serve=check.serve),)
     found: dict[str, Evidence] = {}
     with tempfile.TemporaryDirectory(prefix="hpml-play-") as scratch:
         for stage in stages:
             given = inputs[stage.name] if check.stages else inputs
+            sent, server = stage.serve(given) if stage.serve else (given, None)
             ranks = stage.world(world_size)
             environment = None
             if check.environment is not None:
@@ -228,7 +229,7 @@ def _launches(
                 ranks,
                 answer=source,
                 answer_name=check.id,
-                inputs=given,
+                inputs=sent,
                 flavour=stage.flavour or check.flavour,
                 process_group=check.process_group,
                 environment=environment,
@@ -236,6 +237,7 @@ def _launches(
                 timeout=check.timeout,
                 link=stage.link,
                 delays=seed if delayed else None,
+                serve=server,
                 leash=leash,
             )
             if evidence.diagnosis is not None and not stage.dies:

@@ -1,13 +1,14 @@
 """The two directions of the socket between the parent and one rank.
 
-Down: one job, a pickle made by the parent (the trusted side), behind its length. Up: a stream of
-msgpack events, each a list whose first item names it.
+Down, each behind its length: one job, a pickle made by the parent (the trusted side); then the
+replies to what the rank asked. Up: a stream of msgpack events, each a list whose first item names
+it.
 """
 
 import socket
 import struct
 import threading
-from typing import Any
+from typing import Any, Protocol
 
 import msgpack
 
@@ -30,6 +31,16 @@ def receive_job(sock: socket.socket) -> bytes:
     return _exactly(sock, length)
 
 
+def frame_reply(number: int, refused: bool, reply: bytes) -> bytes:
+    """The reply to request `number`, as sent to the rank: a value in the ranks' encoding."""
+    return frame(msgpack.packb([number, refused, reply]))
+
+
+def receive_reply(sock: socket.socket) -> tuple[int, bool, bytes]:
+    """In the rank: block until a whole reply is here; what `frame_reply` was given."""
+    return tuple(msgpack.unpackb(receive_job(sock), max_bin_len=MAX_EVENT))
+
+
 def _exactly(sock: socket.socket, count: int) -> bytes:
     buffer = bytearray(count)
     view, have = memoryview(buffer), 0
@@ -41,12 +52,22 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
     return bytes(buffer)
 
 
-class EventSender:
-    """In the rank: sends events, whole, from any thread."""
+class Lock(Protocol):
+    """What is used of threading.Lock."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def acquire(self, blocking: bool = True) -> bool: ...
+    def release(self) -> None: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+class EventSender:
+    """In the rank: sends events, whole, from wherever `lock` keeps others out: by default from any
+    thread."""
+
+    def __init__(self, sock: socket.socket, lock: Lock | None = None) -> None:
         self._sock = sock
-        self._lock = threading.Lock()
+        self._lock = lock or threading.Lock()
 
     def __call__(self, event: list[Any]) -> None:
         data = msgpack.packb(event, use_bin_type=True)

@@ -155,8 +155,11 @@ def hang(logs: Sequence[RankLog], of: str) -> Diagnosis:
     """
     waiting = [log for log in logs if log.end is None and log.waiting is not None]
     elsewhere = [log for log in logs if log.end is None and log.waiting is None]
+    asking = [log for log in elsewhere if log.asking]
+    elsewhere = [log for log in elsewhere if not log.asking]
     left = [log for log in logs if log.end is not None]
-    parts = [*_waits(waiting, of), *_elsewhere(elsewhere, of), *_left(left, waiting, of)]
+    parts = [*_waits(waiting, of), *_asks(asking, of)]
+    parts += [*_elsewhere(elsewhere, of), *_left(left, waiting, of)]
     if _groups_differ(logs):
         for group, ranks in _by([log for log in logs if log.calls], lambda r: r.calls[-1].group):
             members = _ranks(group) if len(group) < len(logs) else "all ranks"
@@ -167,7 +170,8 @@ def hang(logs: Sequence[RankLog], of: str) -> Diagnosis:
         parts.append("everybody sends and nobody receives")
     elif not causes and sends and sends <= {"recv", "recv_anysource"}:
         parts.append("everybody receives and nobody sends")
-    return Diagnosis("hang", "; ".join(parts), tuple(causes) or tuple(r.rank for r in waiting))
+    causes = causes or [log.rank for log in (waiting or asking)]
+    return Diagnosis("hang", "; ".join(parts), tuple(causes))
 
 
 def endless_loop(logs: Sequence[RankLog], looping: Sequence[RankLog], of: str) -> Diagnosis:
@@ -268,6 +272,14 @@ def _waits(logs: Sequence[RankLog], of: str) -> list[str]:
     return [
         f"{_ranks(ranks)} {_s(ranks, 'waits', 'wait')} in {call}"
         for call, ranks in _by(logs, lambda log: _name(log.pending, of))
+    ]
+
+
+def _asks(logs: Sequence[RankLog], of: str) -> list[str]:
+    return [
+        f"{_ranks(ranks)} {_s(ranks, 'waits', 'wait')} for a reply"
+        + (f" at line {line} {of}" if line else "")
+        for line, ranks in _by(logs, lambda log: log.line)
     ]
 
 

@@ -52,6 +52,20 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A request that a rank made with `hpml.ranks.ask`.
+
+    Times are on the clock of `Call`, read in the parent: `at` when the request had come, `answered`
+    when its reply was sent, None if it never was. `refused`: the reply was that it is not served.
+    """
+
+    request: Any
+    at: float
+    answered: float | None = None
+    refused: bool = False
+
+
+@dataclass(frozen=True)
 class Raised:
     """An exception that left the drive on one rank. Text only."""
 
@@ -97,6 +111,7 @@ class RankEvidence:
     stdout_cut: bool = False
     calls: tuple[Call, ...] = ()
     marks: tuple[Mark, ...] = ()
+    asked: tuple[Asked, ...] = ()  # seen from outside, unlike calls and marks
     seconds: float = 0.0  # from the launch's start to this rank's end
     peak_bytes: int = 0  # peak resident memory of the rank beyond what it was forked with
     traffic: Traffic | None = None  # over its own link, where the launch had one

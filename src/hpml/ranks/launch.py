@@ -22,6 +22,7 @@ from hpml.ranks.leash import Leash
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
 from hpml.ranks.server import MAX_RANKS
+from hpml.ranks.serving import Server
 from hpml.ranks.watch import Watched
 
 
@@ -51,6 +52,7 @@ def launch(
     threads: int = 1,
     link: str | None = None,
     delays: int | None = None,
+    serve: Server | None = None,
     watched: Watched | None = None,
     on_output: Callable[[int, str], None] | None = None,
     leash: Leash | None = None,
@@ -88,6 +90,10 @@ def launch(
 
     With `delays`, a seed, each rank waits before the drive and now and then before a collective, up
     to 50 ms and 0.2 s in all: code that relies on the ranks' timing then fails.
+
+    With `serve` a rank may `hpml.ranks.ask(request)`, and `serve(rank, request)`, called in this
+    process, gives the replies (see `hpml.ranks.serving`). Each request is in the evidence, with
+    times that the rank cannot set.
 
     With a `leash` another thread may end the launch, which then raises `leash.Cancelled`, and sets
     from when the time limit counts.
@@ -135,10 +141,13 @@ def launch(
             timeout=timeout,
             threads=threads,
             delays=delays,
+            served=serve is not None,
         )
         for rank in range(world_size)
     ]
-    with Running(jobs, scratch, watched, timeout, on_output, asked, server, leash) as running:
+    with Running(
+        jobs, scratch, watched, timeout, on_output, asked, server, leash, serve
+    ) as running:
         return running.until_ended()
 
 

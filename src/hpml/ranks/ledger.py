@@ -5,10 +5,13 @@ from signal import Signals
 from typing import Any
 
 from hpml.ranks import encoding
-from hpml.ranks.evidence import Call, Mark, Raised, RankEvidence
+from hpml.ranks.evidence import Asked, Call, Mark, Raised, RankEvidence
 
 MAX_CALLS = 200_000
 MAX_MARKS = 10_000
+MAX_ASKED = 20_000
+MAX_REQUEST = 2**20  # bytes of one request
+MAX_REQUESTS = 2**25  # bytes of all requests of one rank: they are kept
 MAX_SAMPLES = 100  # kept, the last ones
 MAX_OUTPUT = 2**20  # bytes of stdout and stderr kept of each rank
 MAX_PRINTED = 2**27  # bytes after which a rank that prints is ended
@@ -23,6 +26,9 @@ class RankLog:
     started: float  # time.monotonic() at the launch's start
     calls: list[Call] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    asking: bool = False  # the last of `asked` has no reply yet
+    requested: int = 0  # bytes of all requests
     waiting: int | None = None  # place in `calls` of the one that the rank waits for
     begun: bool = False  # it is forked and has its job
     end: str | None = None  # as RankEvidence.end, None while at work
@@ -93,6 +99,27 @@ class RankLog:
             self.begun = True
         else:
             raise ValueError(f"unknown event {kind[:40]!r}")
+
+    def ask(self, data: bytes, now: float) -> Any:
+        """Take in a request; returns it decoded. Raises ValueError where it is one too many."""
+        self.requested += len(data)
+        if self.asking:
+            raise ValueError("two requests at once")
+        if len(self.asked) == MAX_ASKED:
+            raise ValueError(f"more than {MAX_ASKED} requests")
+        if len(data) > MAX_REQUEST or self.requested > MAX_REQUESTS:
+            raise ValueError(f"requests of {self.requested} bytes")
+        request = encoding.decode(data)
+        self.asked.append(Asked(request, now))
+        self.asking = True
+        return request
+
+    def answered(self, now: float, refused: bool = False) -> None:
+        """The open request has its reply. Raises RuntimeError where none is open."""
+        if not self.asking:
+            raise RuntimeError(f"rank {self.rank} has no open request to reply to")
+        self.asked[-1] = replace(self.asked[-1], answered=now, refused=refused)
+        self.asking = False
 
     @property
     def pending(self) -> Call | None:
@@ -190,6 +217,7 @@ class RankLog:
             stdout_cut=self.output_cut,
             calls=tuple(call for call in self.calls if call.index > 0),
             marks=tuple(self.marks),
+            asked=tuple(self.asked),
             seconds=self.ended_at if self.ended_at is not None else now,
             peak_bytes=self.peak_bytes,
         )

@@ -23,6 +23,7 @@ import torch.distributed as dist
 
 from hpml.answer.module import as_module
 from hpml.ranks import (
+    asking,
     encoding,
     flavour,
     horovod_recorder,
@@ -58,6 +59,7 @@ class Job:
     timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
     threads: int = 1
     delays: int | None = None  # the seed of waits before its calls, where there are any
+    served: bool = False  # it may ask
 
 
 def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) -> None:
@@ -80,6 +82,10 @@ def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) 
     try:
         os.environ.update(job.environment | network | job.extra_environment)
         tempfile.tempdir = None  # what it was before the fork
+        if job.served:
+            # Processes that the rank forks ask over the same channel.
+            send = EventSender(sock, asking.ForkLock())
+            asking.install(sock, send)
         delays = iter(()) if job.delays is None else _delays(job.delays, job.rank)
         _prepare(job, send, stacks, delays)
         event = _play(job, delays)

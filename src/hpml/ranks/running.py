@@ -21,6 +21,7 @@ from hpml.ranks.evidence import Diagnosis, Evidence, Traffic
 from hpml.ranks.leash import Cancelled, Leash
 from hpml.ranks.ledger import RankLog
 from hpml.ranks.rank import Job
+from hpml.ranks.serving import Server, Serving
 from hpml.ranks.watch import LOOK_EVERY, QUIET, Watch, Watched
 
 END_LIMIT = 10.0  # seconds for the supervisor to end everything
@@ -39,6 +40,7 @@ class Running:
         link: Link | None = None,
         server: warm.WarmServer | None = None,
         leash: Leash | None = None,
+        serve: Server | None = None,
     ) -> None:
         self._server = server or warm.server(jobs[0].flavour)
         self._world_size = len(jobs)
@@ -58,6 +60,7 @@ class Running:
         self._agreement = diagnose.Agreement()
         self._control_text = b""
         self._supervisor_gone = self._all_gone = self._cancelled = False
+        self._channels: list[socket.socket] = []
         self._stacks: list[int] = []  # where each rank's come out
         if leash is not None:
             self._selector.register(leash, selectors.EVENT_READ, ("leash", -1))
@@ -65,6 +68,7 @@ class Running:
         # The server may have taken seconds to start; that is not the launch's time.
         self._started = time.monotonic()
         self._logs = [RankLog(job.rank, self._started) for job in jobs]
+        self._serving = None if serve is None else Serving(serve, self._logs, self._send)
         self._watch = Watch(
             self._logs,
             watched,
@@ -87,7 +91,8 @@ class Running:
         diagnosis: Diagnosis | None = None
         next_look = self._started + LOOK_EVERY
         while diagnosis is None and not self._all_ended():
-            disagree = self._turn(max(0.0, next_look - time.monotonic()))
+            disagree = self._turn(max(0.0, self._until(next_look) - time.monotonic()))
+            self._send_what_is_due()
             if disagree and diagnose.mismatch(self._logs, self._words):
                 self._let_the_others_come()
                 diagnosis = diagnose.mismatch(self._logs, self._words)
@@ -131,6 +136,7 @@ class Running:
                 read_end, write_end = os.pipe()
                 far_ends.callback(os.close, write_end)
                 channel.setblocking(False)
+                self._channels.append(channel)
                 os.set_blocking(read_end, False)
                 both = selectors.EVENT_READ | selectors.EVENT_WRITE
                 self._selector.register(channel, both, ("channel", rank))
@@ -164,10 +170,19 @@ class Running:
                 self._let_go_of_leash()
             else:
                 if mask & selectors.EVENT_WRITE:
-                    self._send_job(key.fileobj, rank)
+                    self._send_unsent(key.fileobj, rank)
                 if mask & selectors.EVENT_READ:
                     disagree = self._read_events(key.fileobj, rank) or disagree
         return disagree
+
+    def _until(self, next_look: float) -> float:
+        due = self._serving and self._serving.next_due
+        return next_look if due is None else min(next_look, self._started + due)
+
+    def _send_what_is_due(self) -> None:
+        if self._serving is not None and self._serving.next_due is not None:
+            self._watch.moved = True
+            self._serving.send_due(time.monotonic() - self._started)
 
     def _let_the_others_come(self) -> None:
         """Drain events until every rank has finished or blocked."""
@@ -175,15 +190,24 @@ class Running:
         while time.monotonic() < deadline and any(map(_may_still_come, self._logs)):
             self._turn(deadline - time.monotonic())
 
-    def _send_job(self, channel: socket.socket, rank: int) -> None:
+    def _send(self, rank: int, data: bytes) -> None:
+        """Send to a rank, after what is still on its way there."""
+        channel = self._channels[rank]
+        if channel.fileno() < 0:  # the rank closed its end
+            return
+        self._unsent[rank] = memoryview(bytes(self._unsent[rank]) + data)
+        self._send_unsent(channel, rank)
+
+    def _send_unsent(self, channel: socket.socket, rank: int) -> None:
         try:
             self._unsent[rank] = self._unsent[rank][channel.send(self._unsent[rank]) :]
         except BlockingIOError:
-            return
+            pass
         except OSError:  # the rank died before it read everything; its end is recorded elsewhere
             self._unsent[rank] = memoryview(b"")
-        if not self._unsent[rank]:
-            self._selector.modify(channel, selectors.EVENT_READ, ("channel", rank))
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent[rank] else 0)
+        if self._selector.get_key(channel).events != events:
+            self._selector.modify(channel, events, ("channel", rank))
 
     def _read_events(self, channel: socket.socket, rank: int) -> bool:
         try:
@@ -200,7 +224,10 @@ class Running:
         log, disagree = self._logs[rank], False
         try:
             for event in self._readers[rank].feed(data):
-                log.take(event, now - self._started)
+                if event[0] == "ask" and self._serving is not None:
+                    self._serving.take(rank, event, now - self._started)
+                else:
+                    log.take(event, now - self._started)
                 if (
                     event[0] == "call"
                     and log.end is None

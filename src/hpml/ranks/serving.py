@@ -1,0 +1,84 @@
+"""In the parent: requests that ranks make with `hpml.ranks.ask`, logged and answered.
+
+What a rank was given, in which order and when, is known here without the rank's word for it. The
+server is trusted code and must check what it is asked: a request may come from anybody's code.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hpml.ranks import encoding
+from hpml.ranks.channel import frame_reply
+from hpml.ranks.ledger import RankLog
+
+
+@dataclass(frozen=True)
+class Reply:
+    """`value` for the open request of `rank`, sent `after` that many seconds."""
+
+    rank: int
+    value: Any = None
+    after: float = 0.0
+
+
+# (rank, request) -> replies that can be given now: to this request, to others' open ones, or none
+# yet. A ValueError refuses the request: its message is raised where the rank asked.
+Server = Callable[[int, Any], Iterable[Reply]]
+
+
+class Serving:
+    """The requests of one launch. `send(rank, data)` hands bytes to a rank's channel.
+
+    Times are seconds since the launch began.
+    """
+
+    def __init__(
+        self, serve: Server, logs: Sequence[RankLog], send: Callable[[int, bytes], None]
+    ) -> None:
+        self._serve, self._logs, self._send = serve, logs, send
+        self._numbers: dict[int, int] = {}  # of the open request, by rank
+        self._later: list[tuple[float, int, Reply]] = []  # a heap: when, order, reply
+        self._order = itertools.count()
+
+    def take(self, rank: int, event: Sequence[Any], now: float) -> None:
+        """Take in an "ask" event. Raises ValueError where it is malformed or one too many."""
+        if len(event) != 3 or type(event[1]) is not int or type(event[2]) is not bytes:
+            raise ValueError("malformed request")
+        _, number, data = event
+        log = self._logs[rank]
+        if log.end is not None:
+            return
+        request = log.ask(data, now)
+        self._numbers[rank] = number
+        try:
+            replies = list(self._serve(rank, request))
+        except ValueError as error:
+            self._answer(rank, str(error)[:1000], now, refused=True)
+            return
+        for reply in replies:
+            if reply.after > 0:
+                heapq.heappush(self._later, (now + reply.after, next(self._order), reply))
+            else:
+                self._answer(reply.rank, reply.value, now)
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next of the delayed replies is to be sent."""
+        return self._later[0][0] if self._later else None
+
+    def send_due(self, now: float) -> None:
+        """Send the delayed replies whose time has come."""
+        while self._later and self._later[0][0] <= now:
+            _, _, reply = heapq.heappop(self._later)
+            self._answer(reply.rank, reply.value, now)
+
+    def _answer(self, rank: int, value: Any, now: float, refused: bool = False) -> None:
+        log = self._logs[rank]
+        if log.end is not None:
+            return  # it ended meanwhile
+        log.answered(now, refused)
+        number = self._numbers.pop(rank)
+        self._send(rank, frame_reply(number, refused, encoding.encode(value)))
