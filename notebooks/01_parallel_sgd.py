@@ -215,8 +215,9 @@ print(f"sum:  the same direction, {by_sum[0].norm() / alone.norm():.2f} times as
 # Sixteen workers with 16 samples each make steps with 256: from the same data, a sixteenth of the
 # steps. Two rules say how much larger each may be. *Linear*: 16 times, as far as 16 small steps
 # went (Goyal et al. 2017, Accurate, large minibatch SGD, section 2.1). *Square root*: 4 times,
-# since the noise of the mean is a quarter (Krizhevsky 2014, One weird trick, section 5). *Warm-up*
-# lets the rate rise from that of one worker over the first steps (Goyal et al., section 2.2).
+# since the noise of the mean is a quarter (Krizhevsky 2014, One weird trick, section 5, which
+# derives it and then reports that the linear rule worked better). *Warm-up* lets the rate rise from
+# that of one worker over the first steps (Goyal et al., section 2.2).
 #
 # Section 3 allows us to do without the sixteen: one process with a batch of 256 makes the same
 # steps.
@@ -282,9 +283,10 @@ publish_figure(
 
 # %% [markdown]
 # With the rate unchanged, 16 workers learn as much per *step* as one, and there are too few steps.
-# The linear rule is right in the long run and wrong at the start: the first gradients of an
-# untrained network change from place to place, and a step 16 times as long leaves the region where
-# they mean anything. Warm-up gets it past that. The square root is safer, and slower.
+# The linear rule can be wrong at the start: the first gradients of an untrained network change from
+# place to place, and a step 16 times as long leaves the region where they mean anything. Warm-up is
+# there to get it past that. The square root is safer. Which comes nearest here is in the title; it
+# depends on the network and on how long one trains.
 #
 # Neither is a law. Past some batch size more samples say nothing new, and no rule helps (McCandlish
 # et al. 2018, An empirical model of large-batch training). (`lr_scaling` is your exercise.)
@@ -344,10 +346,10 @@ counts = [sum(update["worker"] == w for update in going_on.values[0]) for w in r
 timeline(going_on, title=f"Asynchronous, rank 2 slow: gradients by worker: {counts}")
 
 # %% [markdown]
-# White is computing. In the first picture the white of ranks 0, 2 and 3 is as rare as that of the
-# slow one: every step is as long as its slowest worker's. In the second the workers are ranks 1 to
-# 4, and each goes at its own pace; rank 0 is the server, with a lane for every worker whose gradient
-# it waits for.
+# White is computing. In the first picture rank 1 is almost always white, and the others wait for it
+# in every step: each step is as long as its slowest worker's. In the second the workers are ranks 1
+# to 4, and each goes at its own pace; rank 0 is the server, with a lane for every worker whose
+# gradient it waits for.
 #
 # Who talks to whom is easier to see with an arrow for every message.
 
@@ -493,11 +495,11 @@ else:
 # %% [markdown]
 # The server's link carries (*p*−1) times 4 MB each way: it is full, everybody else's is idle, and
 # each further worker makes the step longer. On the ring each link carries 2(*p*−1)/*p* times 4 MB,
-# which stays below 8 MB however many join, and that is the least there can be (Patarasuk and Yuan
-# 2009, section 3). Real parameter servers are several, each with a share of the weights (Li et al.
-# 2014, Scaling distributed machine learning with the parameter server); with as many servers as
-# workers the bytes are the ring's. (`parameter_server`, `naive_all_reduce` and `ring_all_reduce` are
-# your exercises.)
+# which stays below 8 MB however many join, and that is the least there can be where the ranks
+# themselves add (Patarasuk and Yuan 2009, section 3; a switch that adds needs about 4 MB). Real
+# parameter servers are several, each with a share of the weights (Li et al. 2014, Scaling
+# distributed machine learning with the parameter server); with as many servers as workers the bytes
+# are the ring's. (`parameter_server`, `naive_all_reduce` and `ring_all_reduce` are your exercises.)
 
 # %% [markdown]
 # ## 8. Who sends what to whom: five all-reduces

@@ -430,14 +430,17 @@ for name, evidence, took in (("ring", ring, flat), ("hierarchical", levels, hier
         print(f"{name:13} {up:.1f} MB leave a node, {max(took):.3f} s")
 
 # %% [markdown]
-# A ring has each of four ranks send 1.5 times its bytes, and for one rank of each node the neighbour
-# is on the other one. Between two nodes alone once is enough. With eight GPUs in a node instead of
-# two ranks the difference is between 1.9 times and once, over the slowest part of the way, for a
-# little more work on the fast one.
+# A ring has each of four ranks send 1.5 times its bytes, and for one rank of each node the
+# neighbour is on the other one. Between two nodes alone once is enough. With two nodes of eight
+# GPUs the difference is between 1.9 times and once over the slowest part of the way.
 #
-# In Horovod this is `HOROVOD_HIERARCHICAL_ALLREDUCE=1`, for NCCL within nodes and MPI between them;
-# the Gloo of this machine does not heed it, which is why the cell above does it by hand. NCCL itself
-# finds such paths without being asked.
+# Fewer bytes over the slow link, and yet it need not be quicker: this simple form (add up in the
+# node, one leader for each node, hand out) leaves all but one rank of a node idle meanwhile, and
+# its three steps follow each other. Horovod's own, `HOROVOD_HIERARCHICAL_ALLREDUCE=1`, keeps all of
+# them busy: reduce-scatter within the node by NCCL, then every local rank all-reduces its part with
+# its counterparts on the other nodes by MPI, then all-gather within the node. That is the
+# *hierarchical* of module 01. The Gloo of this machine does not heed the setting. NCCL itself finds
+# such paths without being asked.
 
 # %% [markdown]
 # ## 7. Let it find out by itself
@@ -473,7 +476,8 @@ for line in log.read_text().splitlines():
 # b}{2\,\|b\|^2}\right) b$$
 #
 # so that the learning rate can stay (Maleki et al. 2020, arXiv:2006.02924). On processors it needs
-# a Horovod with MPI.
+# a Horovod with MPI. With NCCL, Horovod averages within a node first and uses Adasum between nodes:
+# there the rate is that of one node's GPUs.
 
 
 # %%
@@ -759,9 +763,12 @@ for path in sorted((CHECKOUT / "slurm").glob("05_*.slurm")):
     print(f"{path.name:27} {starts[-1]}")
 
 # %% [markdown]
-# `srun` and `mpirun` start one process for each rank, and Horovod with MPI asks MPI who they are.
-# `horovodrun` starts them itself: on other nodes by ssh, or by what answers to that name, as does
-# `slurm/ssh_by_srun/ssh`, which has SLURM start them. Whichever it is, the script is the same.
+# `mpirun` starts one process for each rank, and Horovod asks MPI who they are. `horovodrun` starts
+# them itself: on other nodes by ssh, or by what answers to that name, as does
+# `slurm/ssh_by_srun/ssh`, which has SLURM start them. `srun` starts them too, and here without MPI
+# (`--mpi=none`): `hvd.init()` alone would then find nobody and be rank 0 of 1. The training script
+# first gives Horovod what horovodrun would have given (`hpml.train.horovod`), and is otherwise the
+# same.
 
 # %% tags=["nbval-ignore-output"]
 if not shutil.which("sbatch"):

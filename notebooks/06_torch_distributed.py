@@ -59,9 +59,10 @@ for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK
     print(f"{name:16} {os.environ[name]}")
 
 # %% [markdown]
-# All but the two ranks. With the seventh, `MASTER_PORT`, they are all that
-# `dist.init_process_group("gloo")` needs: rank 0 listens at the master's address, the others call
-# it, and from then on they are a group.
+# All except `RANK` and `LOCAL_RANK`. `dist.init_process_group("gloo")` reads four of the seven:
+# `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`. Rank 0 listens at the master's address, the
+# others connect to it, and from then on they are a group. The other three are for you: the local
+# rank picks a GPU.
 #
 # SLURM's `srun` says the same things in other words, and leaves two of them to you.
 #
@@ -264,8 +265,9 @@ timeline(hooked, title="Hooks and buckets: communication hides behind backward")
 #
 # `DistributedDataParallel` is this, in C++ and with the rough edges gone: it puts the buckets into
 # the order in which gradients really come, and can keep gradients inside the buckets, so that
-# nothing is copied, or wait for parameters that a step does not use. (`ddp` is your exercise: write
-# the wrapper yourself.)
+# nothing is copied. With `find_unused_parameters=True` it looks, after each forward pass, for
+# parameters that this step does not use, and marks them as ready, so that no bucket waits for them.
+# (`ddp` is your exercise: write the wrapper yourself.)
 
 # %%
 # %%ranks 2 --evidence ddp
@@ -423,8 +425,8 @@ publish_figure(
 #
 # So far the ranks talked through the machine's memory. `--link` puts each of them behind a network
 # interface of its own, which the kernel holds to a rate: a cluster's network, in a cell. (Its
-# latency is this machine's and cannot be emulated.) What went over the wire is the kernel's to
-# count.
+# latency is this machine's: to add some, a kernel needs the module *netem*.) What went over the
+# wire is the kernel's to count.
 #
 # *Predict: two ranks average 10 MB over links of 1 Gbit/s. How many MB does each of them send, and
 # how long does that take at the least? And four ranks?*
@@ -527,12 +529,15 @@ display(
 )
 
 # %% [markdown]
-# Strong scaling: the blue part shrinks, the orange one does not, so that each further rank gains
-# less; at some number of ranks a step takes longer again. Weak scaling: the step gets longer by what
-# communication takes, once, and from then on hardly any more; in that time twice, four times as many
-# images went through. That is why large clusters train with large batches, and why the next section
-# is about what those do to the learning rate. (With more ranks than cores, ranks take turns and blue
-# stops shrinking: that is your machine and not the method.)
+# Strong scaling: each rank computes less, and sends as much as before, so that each further rank
+# gains less; at some number of ranks a step takes longer again. Weak scaling: each rank computes as
+# much as before, and what it sends grows from 1 times the gradients on two ranks to at most 2 times
+# on very many, 2 (*p*−1)/*p*. Communication then at most doubles, while twice, four times, a
+# thousand times as many images go through in a step. That is why large clusters train with large
+# batches, and why the next section is about what those do to the learning rate.
+#
+# Compare one rank with two. With more ranks than cores, ranks take turns: then both parts grow,
+# which is your machine and not the method.
 #
 # Last, the size of the messages. This model has 128 small parameters, 2.4 MB in all.
 #
@@ -582,7 +587,7 @@ display(
 # The bytes are the same each time. What differs is how often a message has to be set up and waited
 # for, and on a real network with its latency of some microseconds to milliseconds the difference is
 # larger than here. Above some size bigger buckets gain nothing more, and lose the overlap with
-# `backward`: DDP's default is 25 MB.
+# `backward`. DDP's default is 25 MiB, and 1 MiB for the first bucket, so that sending begins early.
 
 # %% [markdown]
 # ## 7. More ranks, another learning rate?
@@ -619,8 +624,8 @@ best = min(ruled[0], key=lambda rule: curves[f"4 ranks, {rule}"][-1].train_loss)
 draw.losses(curves, title=f"On four ranks the rule “{best}” has learned most so far ({DATA})")
 
 # %% [markdown]
-# What the plot is after: with the rate left as it was, four ranks fall behind one, since they take
-# a quarter of the steps and each is as short as before. A larger rate wins part of that back. How
+# What the plot shows: with the rate left as it was, four ranks fall behind one, since they take a
+# quarter of the steps and each is as short as before. A larger rate wins part of that back. How
 # much it may grow depends on network, batch and schedule, and above some size no rate helps: too
 # many images then say the same thing. Warm-up, a rate that rises over the first steps, is what
 # keeps a scaled rate from blowing up the untrained network. `--lr-rule` of the training script has
