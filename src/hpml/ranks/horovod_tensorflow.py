@@ -14,7 +14,8 @@ import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops
 
 from hpml.ranks.process_sets import ProcessSets
-from hpml.ranks.recorder import Carried, Recorder
+from hpml.ranks.recorder import Recorder
+from hpml.ranks.sizes import Carried
 
 _PREFIX = "horovod_"
 # The library's operations → what Horovod calls them; the rest (sizes, ranks) is no communication

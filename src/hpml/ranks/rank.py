@@ -24,10 +24,12 @@ import torch.distributed as dist
 from hpml.answer.module import as_module
 from hpml.ranks import (
     asking,
+    dispatcher,
     encoding,
     flavour,
     horovod_recorder,
     inputs,
+    joining,
     recorder,
     stationary,
     warm_tensorflow,
@@ -115,6 +117,8 @@ def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) 
     first = 0 if job.process_group else 1
     told = recorder.Recorder(send, job.filename, first, delays)
     recorder.install(told)
+    dispatcher.prepare()  # done already, in the server
+    joining.install(told)
     if job.flavour != "torch":
         # For waits in hvd.init; the parent ends the launch earlier
         os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(job.timeout) + 30))

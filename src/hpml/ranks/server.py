@@ -97,11 +97,13 @@ def _import_what_ranks_use() -> None:
     import torch.utils.data.distributed
 
     import hpml.ranks.rank
+    from hpml.ranks import dispatcher
 
     with contextlib.suppress(ImportError):  # not on macOS
         import pyroute2
 
         assert pyroute2
+    dispatcher.prepare()
     assert encodings.idna
     assert hpml.ranks.rank
     assert torch

@@ -1,0 +1,101 @@
+"""What torch.distributed's operators do, as data: their name, what a rank puts in, root and peer.
+
+Whatever a call is named in Python or C++ (`all_gather_into_tensor`, `all_gather_single`,
+`ProcessGroup._allgather_base`, a functional collective, DistributedDataParallel's reducer, FSDP,
+DTensor), it ends in one of the some twenty operators "c10d::..." of PyTorch's dispatcher
+(torch/csrc/distributed/c10d/Ops.cpp), and only from there reaches Gloo.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operator. The fields but the first name arguments of its, "" where it has no such."""
+
+    name: str  # as torch.distributed names it
+    inputs: str = ""  # the tensors that a rank puts in
+    root: Literal["", "from", "to"] = ""  # what `root_rank` is to the others' data
+    peer: str = ""  # the rank at the other end
+
+
+OPERATIONS = {
+    "allreduce_": Operation("all_reduce", "tensors"),
+    "allreduce_coalesced_": Operation("all_reduce_coalesced", "tensors"),
+    "broadcast_": Operation("broadcast", "tensors", root="from"),
+    "reduce_": Operation("reduce", "tensors", root="to"),
+    "allgather_": Operation("all_gather", "input_tensors"),
+    "_allgather_base_": Operation("all_gather_into_tensor", "input_tensor"),
+    "allgather_coalesced_": Operation("all_gather_coalesced", "input_list"),
+    "allgather_into_tensor_coalesced_": Operation("all_gather_into_tensor_coalesced", "inputs"),
+    "gather_": Operation("gather", "input_tensors", root="to"),
+    "scatter_": Operation("scatter", "input_tensors", root="from"),
+    "reduce_scatter_": Operation("reduce_scatter", "input_tensors"),
+    "_reduce_scatter_base_": Operation("reduce_scatter_tensor", "input_tensor"),
+    "reduce_scatter_tensor_coalesced_": Operation("reduce_scatter_tensor_coalesced", "inputs"),
+    "alltoall_": Operation("all_to_all", "input_tensors"),
+    "alltoall_base_": Operation("all_to_all_single", "input"),
+    "barrier": Operation("barrier"),
+    "monitored_barrier_": Operation("monitored_barrier"),
+    "send": Operation("send", "tensors", peer="dst"),
+    "recv_": Operation("recv", "tensors", peer="src"),
+    "recv_any_source_": Operation("recv", "tensors"),
+}
+ANYONE = -1  # the peer of a `recv` from any source
+
+
+@dataclass(frozen=True)
+class Described:
+    """One call of an operator, as a ledger has it."""
+
+    operation: str
+    tensors: tuple[torch.Tensor, ...]  # what the rank puts in
+    detail: str  # "sum", "from 0", "to 1, tag 7": what else must agree between ranks, in words
+    peer: int | None  # global rank at the other end of a point-to-point call
+
+
+def describe(
+    operator: str, arguments: Mapping[str, Any], ranks: Sequence[int], reduction: str = ""
+) -> Described:
+    """Describe a call of "c10d::<operator>" with `arguments`, by their names in its schema.
+
+    `ranks` are the group's global ranks, in the group's order. `reduction` is what an operator with
+    an argument `reduce_op` reduces by ("sum"); the argument itself cannot be read from Python.
+    Raises KeyError for an operator that is not in the table.
+    """
+    known = OPERATIONS[operator]
+    tensors = flat(arguments[known.inputs]) if known.inputs else ()
+    if operator == "recv_any_source_":
+        return Described(known.name, tensors, "from anyone", ANYONE)
+    if known.peer:
+        peer, tag = ranks[arguments[known.peer]], arguments["tag"]
+        words = f"{'to' if known.name == 'send' else 'from'} {peer}"
+        return Described(known.name, tensors, f"{words}, tag {tag}" if tag else words, peer)
+    words = [reduction or "sum"] if "reduce_op" in arguments else []
+    if known.root:
+        words.append(f"{known.root} {ranks[arguments['root_rank']]}")
+    return Described(known.name, tensors, ", ".join(words), None)
+
+
+def reduction_among(values: Sequence[Any]) -> str:
+    """The name of the reduction ("sum") among the arguments of a ProcessGroup's method, or ""."""
+    for value in values:
+        found = value if isinstance(value, _REDUCTIONS) else getattr(value, "reduceOp", None)
+        if isinstance(found, _REDUCTIONS):
+            return str(getattr(found, "op", found)).rsplit(".", 1)[-1].lower()
+    return ""
+
+
+_REDUCTIONS = (dist.ReduceOp, dist.ReduceOp.RedOpType)
+
+
+def flat(value: Any) -> tuple[torch.Tensor, ...]:
+    """The tensors in a tensor, a list of tensors, or a list of lists of them."""
+    if isinstance(value, torch.Tensor):
+        return (value,)
+    return tuple(tensor for item in value for tensor in flat(item))
