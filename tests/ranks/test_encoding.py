@@ -1,6 +1,7 @@
 """What crosses from a rank to the parent: exactly what went in, or a refusal that says where."""
 
 import contextlib
+import http
 
 import msgpack
 import numpy as np
@@ -62,6 +63,31 @@ def test_arrays_come_back_as_arrays():
 
 def test_tuples_arrive_as_lists():
     assert decode(encode((1, (2, "a")))) == [1, [2, "a"]]
+    assert decode(encode(torch.zeros(2, 3).shape)) == [2, 3]
+
+
+class Word(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (np.float64(0.1), 0.1),
+        (np.float32(0.5), 0.5),
+        (np.int64(-3), -3),
+        (np.uint64(2**64 - 1), 2**64 - 1),
+        (np.bool_(True), True),
+        (np.str_("a"), "a"),
+        (np.arange(3).sum(), 3),
+        (http.HTTPStatus.OK, 200),
+        (Word("b"), "b"),
+    ],
+)
+def test_scalars_of_numpy_and_of_subclasses_arrive_as_pythons_own(value, plain):
+    back = decode(encode([value]))[0]
+    assert back == plain
+    assert type(back) is type(plain)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +97,8 @@ def test_tuples_arrive_as_lists():
         ({"a": [1, {2}]}, r"value\['a'\]\[1\] is of type set"),
         ({1: 2}, "has a key of type int"),
         (np.array(["text"]), "array of <U4"),
+        (np.longdouble(1), "longdouble"),
+        (np.complex128(1j), "complex"),
         (torch.ones(2).to_sparse(), "sparse"),
         (lambda: 0, "function"),
     ],

@@ -34,7 +34,8 @@ def encode(value: Any) -> bytes:
     """`value` as bytes.
 
     Sent are None, bool, int, float, str, bytes, lists, tuples (arrive as lists), dicts with str
-    keys, torch tensors (values only: no graph, no device) and numpy arrays and scalars; tensors and
+    keys, torch tensors (values only: no graph, no device) and numpy arrays. Subclasses arrive as
+    these types, and numpy's scalars as Python's: a float32 as the float of its value. Tensors and
     variables of TensorFlow arrive as arrays.
     Raises NotPlain for anything else.
     """
@@ -77,19 +78,28 @@ def _plain(value: Any, where: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise NotPlain(f"{where} is nested more than {MAX_DEPTH} deep")
     kind = type(value)
-    if value is None or kind in (bool, float, str, bytes):
+    if isinstance(value, np.generic):  # first: a float64 is a float, too
+        value = value.item()
+    if value is None or type(value) in (bool, float, str, bytes):
         return value
-    if kind is int:
+    if isinstance(value, int):
+        value = int.__index__(value)
         if -(2**63) <= value < 2**64:
             return value
         return msgpack.ExtType(_BIG_INT, str(value).encode())
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes):
+        return bytes(value)
     if isinstance(value, torch.Tensor):
         return _tensor(value, where)
-    if isinstance(value, np.ndarray | np.generic):
-        return _array(np.asarray(value), where)
+    if isinstance(value, np.ndarray):
+        return _array(value, where)
     if kind.__module__.startswith("tensorflow.") and hasattr(value, "numpy"):
         return _array(np.asarray(value.numpy()), where)
-    if kind in (list, tuple):
+    if isinstance(value, list | tuple):
         return [_plain(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
     if isinstance(value, dict):
         for key in value:
