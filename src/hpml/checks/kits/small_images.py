@@ -34,13 +34,16 @@ def noisy_classes(
 
 
 def new_model(seed: int, dtype: torch.dtype) -> nn.Module:
-    """A small convolutional network, (n, 3, 8, 8) -> (n, 10)."""
+    """A small convolutional network, (n, 3, 8, 8) -> (n, 10).
+
+    It is drawn in float32, so that it is the same where an answer has set another default dtype.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return nn.Sequential(
-            nn.Conv2d(3, 8, kernel_size=3, padding=1),
+            nn.Conv2d(3, 8, kernel_size=3, padding=1, dtype=torch.float32),
             nn.ReLU(),
             nn.AvgPool2d(4),
             nn.Flatten(),
-            nn.Linear(32, 10),
+            nn.Linear(32, 10, dtype=torch.float32),
         ).to(dtype)

@@ -34,8 +34,8 @@ class Net(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.inner = nn.Linear(24, 32)
-        self.outer = nn.Linear(32, 5)
+        self.inner = nn.Linear(24, 32, dtype=torch.float32)
+        self.outer = nn.Linear(32, 5, dtype=torch.float32)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.outer(torch.relu(self.inner(x)))

@@ -27,12 +27,15 @@ CUT = 2**16  # bytes after which the process that writes a file is killed
 
 
 class Net(nn.Module):
-    """A perceptron, float64 (N, 20) -> (N, 10), whose state_dict takes `slow` seconds."""
+    """A perceptron, float64 (N, 20) -> (N, 10), whose state_dict takes `slow` seconds.
+
+    It is drawn in float32, so that it is the same where an answer has set another default dtype.
+    """
 
     def __init__(self, slow: float = 0.0) -> None:
         super().__init__()
-        self.inner = nn.Linear(FEATURES, HIDDEN)
-        self.outer = nn.Linear(HIDDEN, CLASSES)
+        self.inner = nn.Linear(FEATURES, HIDDEN, dtype=torch.float32)
+        self.outer = nn.Linear(HIDDEN, CLASSES, dtype=torch.float32)
         self.slow = slow
         self.double()
 

@@ -315,8 +315,8 @@ def overlaps(run: Run) -> Problem | None:
 def as_little_as_a_ring(run: Run) -> Problem | CannotJudge | None:
     """Over the whole launch: rank 0's state is sent once, then the gradients of each step."""
     gradients = STEPS * all_reduce_bytes(run.world_size, sum(trained_and_frozen()[0]))
-    net = Net()
-    state = sum(t.numel() * t.element_size() for t in [*net.parameters(), *net.buffers()])
+    # By its names, where a tied weight stands twice: that is how many send it, once in a run
+    state = sum(t.numel() * t.element_size() for t in Net().state_dict().values())
     for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
         # A rank that sends too little did not save traffic: it skipped gradients.
         if rank.traffic is not None and rank.traffic.sent_bytes < gradients / 2:
