@@ -6,10 +6,10 @@
 import os
 import socket
 import stat
+import sys
 
-import msgpack
-
-from hpml.ranks import encoding
+msgpack = sys.modules.get("msgpack") or __import__("msgpack")
+encoding = sys.modules["hpml.ranks.encoding"]
 
 
 def channel():

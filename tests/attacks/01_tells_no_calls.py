@@ -3,9 +3,11 @@
 # tries: takes away what records its calls and marks, so that no step is there to be found wrong
 # unprotected: each claim about a step that was not recorded holds
 # expect: 0
+import sys
+
 from torch import nn
 
-from hpml.ranks import recorder
+recorder = sys.modules["hpml.ranks.recorder"]
 
 
 class DataParallel(nn.Module):

@@ -6,8 +6,9 @@
 # expect: 0
 import contextlib
 import os
+import sys
 
-import hpml
+hpml = sys.modules.get("hpml") or __import__("hpml")
 
 NAMES = ("results.json", "marks.csv", "gradebook.db", "records/me.json", "grading.json")
 

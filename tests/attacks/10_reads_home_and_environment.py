@@ -6,8 +6,9 @@
 import contextlib
 import glob
 import os
+import sys
 
-import hpml
+hpml = sys.modules.get("hpml") or __import__("hpml")
 
 
 def hello(number):

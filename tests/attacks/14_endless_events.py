@@ -6,9 +6,10 @@
 import os
 import socket
 import stat
+import sys
 import time
 
-import msgpack
+msgpack = sys.modules.get("msgpack") or __import__("msgpack")
 
 
 def channel():

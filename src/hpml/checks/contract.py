@@ -9,6 +9,8 @@ A check file (`checks/m06_torch_distributed/ddp.py`, say) defines `CHECK = Check
   tensors, numpy arrays) becomes `evidence.ranks[r].value`. It is sent to the ranks by value, with
   the globals it uses, so that `hpml.checks` is never imported where an answer runs.
 - `expect(inputs, world_size)` is single-process mathematics, in the parent.
+- `to_write`, `allowed` and `not_allowed` are the exercise's rules. Its text has them as one line,
+  `Check.rules_as_text`; a rank refuses what they do not allow.
 - each claim's `judge(run)` compares, in the parent, and returns None or a Problem, or CannotJudge
   if this machine cannot measure it (see `hpml.checks.budget`).
 """
@@ -18,9 +20,18 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from hpml.answer.rules import ReadyMade, Rules
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour, order
 from hpml.ranks.serving import Server
+
+# What answers may import besides Python's standard library, by what their ranks communicate with.
+# The exercise notebooks say so. Nothing of this package: it has reference code of the exercises.
+LIBRARIES: Mapping[Flavour, tuple[str, ...]] = {
+    "torch": ("numpy", "torch", "tqdm"),
+    "horovod": ("numpy", "torch", "tqdm", "horovod"),
+    "horovod-tensorflow": ("numpy", "torch", "tqdm", "horovod", "tensorflow", "keras", "tf_keras"),
+}
 
 # A stage's inputs -> what each rank is sent of them, and the server of the rest. A launch's own.
 Serve = Callable[[Sequence[Any]], tuple[Sequence[Any], Server]]
@@ -121,6 +132,8 @@ class Check:
     first. The keys "hang", "mismatch", "raised", "exited", "killed", "limit" are used when a launch
     ends with such a diagnosis; if one is absent, a general text is used.
     `environment` gives each rank's extra environment variables, (inputs, rank, world_size) -> dict.
+    `to_write` and `allowed` are phrases of Markdown: "the sum of all ranks' tensors", "`send` and
+    `recv`". `not_allowed` is what is ready-made of it in the libraries that answers may import.
     """
 
     id: str
@@ -136,6 +149,9 @@ class Check:
     process_group: bool = True  # the engine makes the default group before the drive runs
     timeout: float = 20.0  # seconds, per launch
     names: tuple[str, ...] = ()  # what the answer must define, checked before the drive runs
+    to_write: str = ""
+    allowed: str = ""
+    not_allowed: tuple[ReadyMade, ...] = ()
     environment: Callable[[Any, int, int], Mapping[str, str]] | None = None
     link: str | None = None  # as a Stage's, where there are no stages
     serve: Serve | None = None  # likewise
@@ -151,3 +167,16 @@ class Check:
     def needs(self) -> Flavour:
         """The flavour whose warm server can serve all of its launches."""
         return max([self.flavour, *(s.flavour for s in self.stages if s.flavour)], key=order)
+
+    @property
+    def rules(self) -> Rules:
+        """What a rank holds the answer to."""
+        return Rules(LIBRARIES[self.needs], self.allowed, self.not_allowed)
+
+    @property
+    def rules_as_text(self) -> str:
+        """The line about what is to be written and what may be used, in the exercise's text."""
+        text = f"**To write:** {self.to_write}. **Allowed:** {self.allowed}."
+        if self.not_allowed:
+            text += f" **Not allowed:** {', '.join(ready.shown for ready in self.not_allowed)}."
+        return text

@@ -229,6 +229,7 @@ def _launches(
                 ranks,
                 answer=source,
                 answer_name=check.id,
+                rules=check.rules,
                 inputs=sent,
                 flavour=stage.flavour or check.flavour,
                 process_group=check.process_group,

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from hpml.answer import as_python
+from hpml.answer.enforce import NotAllowed, NotImportable, NotReadable
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.plays import MissingName, Play, outcomes
 from hpml.checks.registry import find
@@ -26,9 +27,20 @@ GENERAL_HINTS = {
     "cause.",
     "limit": "It did not finish in time. Look for a loop whose end is never reached, or for work "
     "that grows with the world size.",
+    "import": "An answer stands alone, so that it runs alike here, where it is graded and on a "
+    "cluster: the notebook's first text has the list of what it may import.",
+    "not_allowed": "The exercise is to write this yourself: the line below its title says what it "
+    "is to be made of. Whatever you write by hand may be as simple as you like.",
     "refused": "Return what the exercise's docstring asks for: plain values and tensors.",
 }
 
+
+# Hints for an answer that does not keep to its exercise's rules, by what it raised
+_RULES = {
+    NotImportable.__name__: "import",
+    NotAllowed.__name__: "not_allowed",
+    NotReadable.__name__: "not_allowed",
+}
 
 # Prefix of a message about a run with injected waits
 WAITS = "when ranks come late: "
@@ -161,6 +173,9 @@ def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
         if raised.kind == MissingName.__name__:
             headline = f"{check.id}: your answer does not define {raised.message}"
             return _unwritten(check, headline, seed, "missing name")
+        if hint := _RULES.get(raised.kind):
+            problem = Problem("not judged: the answer does not keep to the rules", hint)
+            return _unjudged(check, f"{check.id}: {raised.message}", seed, "not allowed", problem)
     ranks = f"{evidence.world_size} rank{'s' if evidence.world_size > 1 else ''}"
     headline = f"with {ranks}: {WAITS if run.delayed else ''}{diagnosis.sentence}"
     problem = Problem("not judged: the ranks did not all return", diagnosis.kind)
@@ -173,7 +188,10 @@ def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
 
 
 def _unwritten(check: Check, headline: str, seed: int, cause: Cause) -> Verdict:
-    problem = Problem("nothing to judge yet", "start")
+    return _unjudged(check, headline, seed, cause, Problem("nothing to judge yet", "start"))
+
+
+def _unjudged(check: Check, headline: str, seed: int, cause: Cause, problem: Problem) -> Verdict:
     claims = tuple(_failed(check, claim, problem, None) for claim in check.claims)
     return Verdict(check.id, check.title, "failed", claims, headline, seed, cause=cause)
 

@@ -5,12 +5,14 @@ from typing import Any, Literal
 
 # The reason for a verdict. "claims": the ranks returned, and each claim was judged by itself.
 # "unwritten": there is no answer yet, only the stub or nothing. "missing name": it does not define
-# what the exercise asks for. "ours": a fault that is not the answer's. The others are
-# `hpml.ranks.evidence.Diagnosis.kind`: the launch ended so, and no claim was judged.
+# what the exercise asks for. "not allowed": it imports or uses what the exercise's rules refuse.
+# "ours": a fault that is not the answer's. The others are `hpml.ranks.evidence.Diagnosis.kind`: the
+# launch ended so, and no claim was judged.
 Cause = Literal[
     "claims",
     "unwritten",
     "missing name",
+    "not allowed",
     "hang",
     "mismatch",
     "raised",

@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 
 import hpml
+from hpml.answer.rules import MACHINERY
 from hpml.paths import CHECKOUT
 
-# What ranks import of this package. It contains no expected value.
-SEEN = ("__init__.py", "answer", "errors.py", "network", "ranks")
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 SETTINGS = ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives")
 
@@ -65,7 +64,7 @@ def _interpreter() -> tuple[list[str], list[str]]:
             for prefix in prefixes:
                 if prefix.is_relative_to(hidden):
                     line += ["--ro-bind", str(prefix), str(prefix)]
-    for name in SEEN:
+    for name in MACHINERY:
         line += ["--ro-bind", str(package / name), str(package / name)]
     return line, covers
 

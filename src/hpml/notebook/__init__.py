@@ -25,9 +25,10 @@ class NotYet(Exception):
 def answer(line: str, cell: str) -> None:
     """`%%answer ID`: take the cell as the answer to exercise ID, and run it here.
 
-    It runs as a module of its own, as it will on the ranks, so it needs its own imports. What it
-    defines is then there in the notebook too, to be tried out.
+    It runs as a module of its own, as it will on the ranks, so it needs its own imports, of what an
+    answer may import. What it defines is then there in the notebook too, to be tried out.
     """
+    from hpml.answer import enforce
     from hpml.checks.registry import find
     from hpml.ranks import flavour
 
@@ -35,17 +36,18 @@ def answer(line: str, cell: str) -> None:
     if not exercise:
         raise UsageError("%%answer: name the exercise, for example: %%answer ddp")
     try:
-        needs = find(exercise).needs
+        check = find(exercise)
     except UserError as error:
         raise UsageError(f"%%answer: {error}") from None
     source = f"# %%answer {exercise}\n{cell}"
     _answers[exercise] = source  # taken first: an answer that fails to run is still the answer
-    if why := flavour.missing(needs):
+    if why := flavour.missing(check.needs):
         print(f"The answer is taken, and not run here: {why}")
         return
-    if needs == "horovod-tensorflow":
-        flavour.preload(needs)  # as on the ranks: Keras 2, no start-up messages of TensorFlow
-    module = as_module(source, f"<{exercise}>")
+    if check.needs == "horovod-tensorflow":
+        flavour.preload(check.needs)  # as on the ranks: Keras 2, no start-up messages of TensorFlow
+    filename = f"<{exercise}>"
+    module = as_module(source, filename, enforce.importing(check.rules, filename))
     cloudpickle.register_pickle_by_value(module)  # so that %%ranks can send what it defines
     shell = InteractiveShell.instance()
     shell.push({k: v for k, v in vars(module).items() if not k.startswith("__")})

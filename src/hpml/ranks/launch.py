@@ -11,6 +11,7 @@ from typing import Any
 
 import cloudpickle
 
+from hpml.answer.rules import Rules
 from hpml.errors import UserError
 from hpml.network.link import parse_link
 from hpml.ranks import flavour as flavours
@@ -43,6 +44,7 @@ def launch(
     *,
     answer: str | None = None,
     answer_name: str = "answer",
+    rules: Rules | None = None,
     inputs: Sequence[Any] | None = None,
     flavour: Flavour = "torch",
     process_group: bool = True,
@@ -60,9 +62,9 @@ def launch(
     """Run `drive` on `world_size` ranks forked from the warm server; return when all have ended.
 
     Each rank calls `drive(*args)`, with `args` the answer as a module if `answer` (its source) is
-    given, then `inputs[rank]` if `inputs` is. Drive and inputs are sent by value (with an answer, a
-    drive that is launched often as `Pickled.of(drive)`); what the drive returns comes back in the
-    typed encoding of `hpml.ranks.encoding`.
+    given, then `inputs[rank]` if `inputs` is. The answer is held to `rules`. Drive and inputs are
+    sent by value (with an answer, a drive that is launched often as `Pickled.of(drive)`); what the
+    drive returns comes back in the typed encoding of `hpml.ranks.encoding`.
 
     With `process_group` the default group of torch.distributed is there when the drive starts.
     Without, a rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and
@@ -126,6 +128,7 @@ def launch(
             inputs=None if inputs is None else dump(inputs[rank]),
             answer=answer,
             filename=watched.filename,
+            rules=rules,
             rank=rank,
             world_size=world_size,
             store=os.path.join(scratch, "store"),

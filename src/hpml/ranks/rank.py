@@ -21,7 +21,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from hpml.answer import enforce
 from hpml.answer.module import as_module
+from hpml.answer.rules import Rules
 from hpml.ranks import (
     asking,
     dispatcher,
@@ -61,6 +63,7 @@ class Job:
     timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
     threads: int = 1
     delays: int | None = None  # the seed of waits before its calls, where there are any
+    rules: Rules | None = None  # that the answer is held to
     served: bool = False  # it may ask
 
 
@@ -151,7 +154,10 @@ def _play(job: Job, delays: Iterator[float]) -> list[Any]:
     drive = pickle.loads(job.drive)
     arguments = []
     if job.answer is not None:
-        arguments.append(as_module(job.answer, job.filename))
+        held = None
+        if job.rules is not None:
+            held = enforce.install(job.rules, job.answer, job.filename)
+        arguments.append(as_module(job.answer, job.filename, held))
     if job.inputs is not None:
         arguments.append(inputs.load(job.inputs))
     if job.process_group and job.flavour != "torch":

@@ -20,7 +20,7 @@ def right(hand_made):
     """A run at which every function is right, without measurements."""
     inputs = CHECK.inputs(7, 2)
     said = CHECK.expect(inputs, 2)
-    value = {"said": said, "borrowed": False, "terms": {}}
+    value = {"said": said, "terms": {}}
     return hand_made(CHECK, [value] * 2, seed=7)
 
 
@@ -116,7 +116,7 @@ def measured(off=1.0, ranks=4, link="100mbit", delayed=False, told=1.0):
     for name, span in spans.items():
         marks += [Mark(name, now), Mark(f"{name} done", now + span)]
         now += span
-    value = {"said": expected, "borrowed": False, "terms": terms}
+    value = {"said": expected, "terms": terms}
     found = tuple(RankEvidence(r, "returned", value, marks=tuple(marks)) for r in range(ranks))
     evidence = Evidence(ranks, found, 1.0, link=parse_link(link, ranks) if link else None)
     return Run(ranks, 3, inputs, expected, evidence, {"play": evidence}, delayed)

@@ -80,8 +80,6 @@ def test_collectives_are_told_by_the_ledger(good, with_ranks):
     assert "in reduce (line " in problem.message
     silent = with_ranks(good, lambda rank: replace(rank, calls=()))
     assert MESSAGES(silent).hint == "alone"
-    borrowed = with_value(good, with_ranks, 0, lambda value: value | {"borrowed": True})
-    assert MESSAGES(borrowed).hint == "library"
 
 
 def test_who_sends_how_much_is_told_by_ledger_and_kernel(good, with_ranks):

@@ -128,11 +128,6 @@ def test_what_is_no_ring_of_messages_is_told(good, with_ranks):
     assert "2 of the ranks only" in RING(with_calls(in_pairs)).message
     assert RING(with_ranks(good, lambda r: replace(r, calls=()), "even")).hint == "unchanged"
 
-    def borrowed(rank):
-        return replace(rank, value={**rank.value, "borrowed": True})
-
-    assert RING(with_ranks(good, borrowed, "even")).hint == "library"
-
 
 def test_too_many_bytes_are_told_by_ledger_and_kernel(good, with_ranks):
     def more(nbytes):

@@ -3,7 +3,6 @@
 Values are whole numbers, so that sums are exact in every dtype and every order.
 """
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,17 +12,11 @@ from hpml.checks.compare import Difference, difference
 
 LARGEST = 1000  # of a value: sums of a few are exact in float32, but rounded in float16
 FEW = 64  # elements that are enough to recover the terms of a sum
-LIBRARY = "hpml.allreduce"  # which contains what the learner has to write
 
 
 def draw_tensor(draw: torch.Generator, dtype: torch.dtype, *shape: int) -> torch.Tensor:
     """Whole numbers from -1000 to 1000."""
     return torch.randint(-LARGEST, LARGEST + 1, shape, generator=draw).to(dtype)
-
-
-def borrowed(library: str = LIBRARY) -> bool:
-    """On a rank: whether this part of the course's library has been imported there."""
-    return library in sys.modules
 
 
 def multiples(got: torch.Tensor, parts: Sequence[torch.Tensor]) -> list[float] | None:

@@ -21,7 +21,7 @@ from hpml.checks.m01_parallel_sgd._beside import (
     time_beside_messages,
     was_busy,
 )
-from hpml.checks.m01_parallel_sgd._sums import LIBRARY, borrowed, draw_tensor, wrong_sum
+from hpml.checks.m01_parallel_sgd._sums import draw_tensor, wrong_sum
 from hpml.network.link import parse_rate
 from hpml.predict.collectives import all_reduce_bytes, seconds
 from hpml.ranks.evidence import Call, RankEvidence
@@ -81,7 +81,7 @@ def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     answer.ring_all_reduce(first)
     timed = time_beside_messages(answer.ring_all_reduce, given, inputs["bound"])
     few = [tensor[::STRIDE].clone() for tensor in (first, *timed)]
-    return {"after": after, "long": few, "known": len(timed), "borrowed": borrowed()}
+    return {"after": after, "long": few, "known": len(timed)}
 
 
 def odd(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -170,8 +170,6 @@ def round_the_ring(run: Run) -> Problem | None:
                     f"rank {rank.rank} is in {call.operation} (line {call.line} of your answer)",
                     "collective",
                 )
-        if stage.values[rank.rank]["borrowed"]:
-            return Problem(f"rank {rank.rank} has imported {LIBRARY}", "library")
         peers = {call.detail.split()[1].rstrip(",") for call in sends_of(rank)}
         if run.world_size > 1 and not peers:
             return Problem(f"rank {rank.rank} sends nothing to anybody", "unchanged")
@@ -261,8 +259,6 @@ CHECK = Check(
         "(rank + 1) % p, and receives from the left, (rank - 1) % p, in every step.",
         "collective": "That is one of the library's collectives, and how it is done is what you "
         "write here. dist.isend and dist.irecv (or send and recv) are enough.",
-        "library": "hpml.allreduce has this algorithm, to be timed and drawn in the lecture. Here "
-        "you write it.",
         "whole": "The whole tensor goes round the ring: p-1 times n bytes from each rank. Cut it "
         "into p parts, one for each rank to be added up at, and send one part in each step.",
         "bytes": "Count one rank's bytes: p-1 steps to add up, p-1 steps to hand round, a p-th of "

@@ -1,0 +1,195 @@
+"""Hold an answer to its exercise's rules while it runs: its imports, and what is ready-made.
+
+What is not allowed is refused where it is called, by whatever name the answer has reached it. Its
+code is replaced, not only its name, so that no reference to the original is left in the process;
+and an audit hook, which cannot be taken away again (PEP 578), keeps it from being loaded anew.
+"""
+
+import builtins
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.util import cache_from_source
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NoReturn
+
+from hpml.answer.rules import MACHINERY, ReadyMade, Rules, sentence
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+class NotImportable(ImportError):
+    """The answer imports what its exercise's answers may not. The message is a sentence."""
+
+
+class NotAllowed(RuntimeError):
+    """The answer uses what its exercise does not allow. The message is a sentence."""
+
+
+class NotReadable(NotAllowed, PermissionError):
+    """The same, of an answer that reads the source of what is not allowed.
+
+    An OSError, so that a traceback through that file is shown without its lines.
+    """
+
+
+def importing(rules: Rules, filename: str) -> dict[str, Any]:
+    """Builtins for the answer in `filename`: as ever, except that `import` goes by the rules.
+
+    Only code with these builtins is held to them: libraries import what they need.
+    """
+
+    def held(
+        name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+    ) -> ModuleType:
+        if not level and not rules.may_import(name):
+            raise _not_importable(name, rules, filename)
+        return __import__(name, globals, locals, fromlist, level)
+
+    return {**vars(builtins), "__import__": held}
+
+
+def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
+    """Hold this process to `rules` for the rest of its life; returns builtins for the answer.
+
+    `source` is the answer, reported as `filename`. Modules that have what is not allowed should
+    have been imported: a rank's are, by its warm server.
+    """
+    own = importing(rules, filename)
+    _hold_import_module(rules, filename, own)
+    files: dict[str, ReadyMade] = {}
+    for ready in rules.not_allowed:
+        for name in ready.names:
+            _replace(name, lambda ready=ready: _not_allowed(ready, rules, source, filename))
+            module = sys.modules[name.rpartition(".")[0]]
+            if file := getattr(module, "__file__", None):
+                names = (file, os.path.realpath(file), os.path.realpath(cache_from_source(file)))
+                files |= dict.fromkeys(names, ready)
+
+    def audit(event: str, arguments: tuple) -> None:
+        if event == "exec" and isinstance(arguments[0], CodeType):
+            loaded = arguments[0].co_filename
+            if ready := files.get(loaded):
+                raise _not_allowed(ready, rules, source, filename)
+            if module := _outside_machinery(loaded):
+                raise _not_importable(module, rules, filename)
+        elif event == "open" and files and isinstance(arguments[0], str | bytes):
+            ready = files.get(os.path.realpath(os.fsdecode(arguments[0])))
+            if ready is not None:
+                raise NotReadable(str(_not_allowed(ready, rules, source, filename)))
+
+    sys.addaudithook(audit)
+    return own
+
+
+def _hold_import_module(rules: Rules, filename: str, own: dict[str, Any]) -> None:
+    """The same for `importlib.import_module`, where the answer calls it."""
+    original = importlib.import_module
+
+    def import_module(name: str, package: str | None = None) -> ModuleType:
+        held = sys._getframe(1).f_builtins is own
+        if held and not name.startswith(".") and not rules.may_import(name):
+            raise _not_importable(name, rules, filename)
+        return original(name, package)
+
+    importlib.import_module = import_module
+
+
+def _outside_machinery(file: str) -> str:
+    """The name of the module of this package in `file`, if no rank is made of it; else empty."""
+    if not file.startswith(PACKAGE + os.sep):
+        return ""
+    parts = file[len(PACKAGE) + 1 :].split(os.sep)
+    if parts[0] in MACHINERY:
+        return ""
+    return ".".join(["hpml", *parts]).removesuffix(".py").removesuffix(".__init__")
+
+
+def _not_importable(name: str, rules: Rules, filename: str) -> NotImportable:
+    at = _line(filename)
+    where = f"line {at} of your answer" if at else "your answer"
+    may = sentence(rules.libraries).replace("`", "")
+    return NotImportable(f"{where} imports {name}; an answer may import {may}", name=name)
+
+
+def _not_allowed(ready: ReadyMade, rules: Rules, source: str, filename: str) -> NotAllowed:
+    at = _line(filename) or _mentioned(ready, source)
+    where = f"line {at} of your answer" if at else "your answer"
+    text = f"{where} uses {ready.shown}, which is not allowed in this exercise"
+    if rules.allowed:
+        text += f"; allowed: {rules.allowed}"
+    return NotAllowed(text.replace("`", ""))
+
+
+def _line(filename: str) -> int | None:
+    """The answer's line that is at work, if any is."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_filename != filename:
+        frame = frame.f_back
+    return frame and frame.f_lineno
+
+
+def _mentioned(ready: ReadyMade, source: str) -> int | None:
+    """The first line of `source` with one of the names: a base class, another name for it."""
+    words = re.compile("|".join(rf"\b{name.rpartition('.')[2]}\b" for name in ready.names))
+    return next((n for n, text in enumerate(source.splitlines(), 1) if words.search(text)), None)
+
+
+def _replace(name: str, refusal: Callable[[], NotAllowed]) -> None:
+    """Let everything that is called in this class or function raise `refusal()`."""
+    module, _, last = name.rpartition(".")
+    found = getattr(importlib.import_module(module), last)
+    number = len(_REFUSALS)
+    _REFUSALS.append(refusal)
+    functions = list(_functions(found))
+    for function in functions:
+        function.__code__ = _raising(function.__code__.co_freevars, number)
+    if functions:
+        return
+    built_in = FunctionType(_raising((), number), globals(), last)
+    if isinstance(found, type):  # of an extension module
+        found.__init__ = built_in
+        return
+    for place in {module, found.__module__}:  # os.system is posix.system too
+        setattr(sys.modules[place], last, built_in)
+
+
+def _functions(found: Any) -> Iterator[FunctionType]:
+    """A function and those that it wraps; a class's own methods, except class methods.
+
+    A library may call a class method to ask whether the class is in use.
+    """
+    members = vars(found).values() if isinstance(found, type) else [found]
+    for member in members:
+        if isinstance(member, staticmethod):
+            member = member.__func__
+        while isinstance(member, FunctionType):
+            yield member
+            member = getattr(member, "__wrapped__", None)
+
+
+_REFUSALS: list[Callable[[], NotAllowed]] = []
+
+
+def refuse(number: int) -> NoReturn:
+    """Raise that refusal. Called by the code that `_raising` makes."""
+    raise _REFUSALS[number]()
+
+
+@cache
+def _raising(free: tuple[str, ...], number: int) -> CodeType:
+    """Code that raises a refusal, for functions with these free variables."""
+    text = f"""
+def outer():
+    {" = ".join([*free, "_"])} = None
+    def refused(*_, **__):
+        {", ".join(["None", *free])}
+        __import__({__name__!r}, None, None, ["refuse"]).refuse({number})
+    return refused
+"""
+    scope: dict[str, Any] = {}
+    exec(text, scope)
+    return scope["outer"]().__code__

@@ -1,0 +1,50 @@
+"""What an answer may import and what it may not use, as data that travels to the ranks.
+
+`hpml.answer.enforce` holds an answer to it.
+"""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# What a rank is made of: the files of this package that can be loaded in one, and all that a
+# grader's sandbox shows of it. They have no expected value, and nothing that exercises ask for.
+MACHINERY = ("__init__.py", "answer", "errors.py", "network", "ranks")
+
+
+@dataclass(frozen=True)
+class ReadyMade:
+    """Something ready-made that an exercise does not allow.
+
+    `shown` names it to a person, as Markdown. `names` are the classes and functions that are
+    refused, by the module that defines them: "torch.utils.data.distributed.DistributedSampler". A
+    class is refused together with everything that inherits from it. Without `names` nothing is
+    refused while an answer runs, and a judge finds it in the evidence.
+    """
+
+    shown: str
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What one exercise's answers are held to.
+
+    `libraries` are the packages that may be imported besides Python's standard library; `allowed`
+    ends a sentence that begins with "Allowed:".
+    """
+
+    libraries: tuple[str, ...]
+    allowed: str = ""
+    not_allowed: tuple[ReadyMade, ...] = ()
+
+    def may_import(self, module: str) -> bool:
+        """Whether an answer may import the module of this dotted name."""
+        package = module.partition(".")[0]
+        return package in self.libraries or package in sys.stdlib_module_names
+
+
+def sentence(libraries: Iterable[str]) -> str:
+    """What an answer may import, as the words after "import": for people, with these libraries."""
+    *most, last = [f"`{name}`" for name in libraries]
+    return f"Python's standard library, {', '.join(most)} and {last}"

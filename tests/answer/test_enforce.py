@@ -1,0 +1,237 @@
+"""What an answer may import and use, held to on a rank, whichever way it goes about it."""
+
+import sys
+
+import cloudpickle
+import pytest
+
+from hpml.answer import enforce
+from hpml.answer.module import as_module
+from hpml.answer.rules import ReadyMade, Rules
+from hpml.ranks import flavour, launch
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks have no tests
+
+SAMPLER = ReadyMade(
+    "`DistributedSampler`", ("torch.utils.data.distributed.DistributedSampler", "os.system")
+)
+WRAPPER = ReadyMade(
+    "`DistributedDataParallel`",
+    (
+        "torch.nn.parallel.DistributedDataParallel",
+        "torch.distributed.fsdp.fully_shard",
+        "torch.distributed.Reducer",
+    ),
+)
+RULES = Rules(("numpy", "torch"), "`randperm`", (SAMPLER, WRAPPER))
+MAY = "an answer may import Python's standard library, numpy and torch"
+
+
+def found(source: str, rules: Rules | None = RULES) -> dict[str, list[str]]:
+    """For each function of the answer whose name begins with `try_`: what it raised, or returned.
+
+    "kind" and text; "" as the kind where it returned.
+    """
+    evidence = launch(_try_all, 1, answer=source, rules=rules, timeout=30)
+    assert evidence.diagnosis is None, evidence.diagnosis
+    return evidence.values[0]
+
+
+def _try_all(answer):
+    out = {}
+    for name, function in vars(answer).items():
+        if not name.startswith("try_"):
+            continue
+        try:
+            out[name] = ["", str(function())]
+        except BaseException as error:
+            out[name] = [type(error).__name__, str(error)]
+    return out
+
+
+IMPORTS = """\
+import importlib, sys, threading
+
+def try_statement():
+    import hpml.allreduce
+
+def try_from():
+    from hpml.predict.collectives import all_reduce_seconds
+
+def try_import_module():
+    importlib.import_module("hpml.allreduce")
+
+def try_import_module_of_another_library():
+    list(map(importlib.import_module, ["pandas"]))
+
+def try_exec():
+    exec("import pandas", {})
+
+def try_built_in():
+    __import__("hpml.predict.scaling")
+
+def try_thread():
+    raised = []
+    def load():
+        try:
+            importlib.import_module("hpml.predict.collectives")
+        except BaseException as error:
+            raised.append(error)
+    thread = threading.Thread(target=load)
+    thread.start()
+    thread.join()
+    raise raised[0]
+
+def try_loader():
+    place = sys.modules["hpml"].__path__[0]
+    spec = importlib.util.spec_from_file_location("mine", f"{place}/allreduce/algorithms.py")
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+"""
+
+
+def test_nothing_but_the_libraries_of_the_rules_is_imported_in_any_way():
+    raised = found(IMPORTS)
+    assert {name: kind for name, (kind, _) in raised.items()} == dict.fromkeys(
+        raised, "NotImportable"
+    )
+    assert len(raised) == IMPORTS.count("def try_")
+    assert raised["try_statement"][1] == f"line 4 of your answer imports hpml.allreduce; {MAY}"
+    assert raised["try_loader"][1].startswith(
+        "line 36 of your answer imports hpml.allreduce.algorithms;"
+    )
+
+
+def test_libraries_import_what_they_need_and_the_answer_what_it_may():
+    source = """\
+import os.path, dataclasses, json
+import numpy.linalg
+import torch.nn.functional as functional
+from concurrent.futures import ThreadPoolExecutor
+
+def try_library():
+    from torch.utils import cpp_extension
+    return cpp_extension.setuptools.__name__
+
+def try_optional():
+    try:
+        import pandas
+    except ImportError:
+        return "without"
+"""
+    assert found(source) == {"try_library": ["", "setuptools"], "try_optional": ["", "without"]}
+
+
+READY_MADE = """\
+import importlib, os, sys
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DistributedSampler, distributed
+
+def try_call():
+    return list(DistributedSampler(range(4), 1, 0))
+
+class Heir(DistributedSampler):
+    def __init__(self):
+        self.dataset, self.num_replicas, self.rank, self.epoch = range(4), 1, 0, 0
+        self.shuffle, self.seed, self.drop_last = False, 0, False
+        self.num_samples = self.total_size = 4
+
+def try_heir():
+    return list(Heir())
+
+def try_modules():
+    return sys.modules["torch.utils.data"].DistributedSampler([1], 1, 0)
+
+def try_method():
+    return DistributedSampler.__iter__(Heir())
+
+def try_reload():
+    return importlib.reload(distributed)
+
+def try_again():
+    kept = sys.modules.pop("torch.utils.data.distributed")
+    try:
+        import torch.utils.data.distributed
+    finally:
+        sys.modules["torch.utils.data.distributed"] = kept
+
+def try_text():
+    scope = {}
+    exec(open(distributed.__file__).read(), scope)
+    return scope["DistributedSampler"]
+
+def try_wrapper():
+    return DistributedDataParallel(nn.Linear(1, 1))
+
+def try_function():
+    from torch.distributed.fsdp import fully_shard
+    return fully_shard(nn.Linear(1, 1))
+
+def try_extension():
+    from torch.distributed import Reducer
+    return Reducer([], [], [], None)
+
+def try_built_in_function():
+    return os.system("true")
+"""
+
+
+def test_what_is_ready_made_is_refused_however_it_is_reached():
+    raised = found(READY_MADE)
+    assert len(raised) == READY_MADE.count("def try_")
+    for name, (kind, text) in raised.items():
+        assert kind in ("NotAllowed", "NotReadable"), (name, kind, text)
+    assert raised["try_call"][1] == (
+        "line 7 of your answer uses DistributedSampler, which is not allowed in this exercise; "
+        "allowed: randperm"
+    )
+
+
+def test_without_rules_all_of_it_works():
+    returned = found(READY_MADE.replace("def try_text", "def text"), rules=None)
+    works = {"call", "heir", "modules", "method", "reload", "again"}
+    works |= {"built_in_function"}
+    assert {name for name, (kind, _) in returned.items() if not kind} >= {
+        f"try_{name}" for name in works
+    }
+    assert not any("NotAllowed" in kind for kind, _ in returned.values())
+
+
+def test_its_line_is_found_where_only_the_caller_is_at_work():
+    source = "from torch.utils.data import DistributedSampler\n\n\nOther = DistributedSampler\n"
+    evidence = launch(lambda answer: answer.Other([1], 1, 0), 1, answer=source, rules=RULES)
+    raised = evidence.ranks[0].raised
+    assert raised.kind == "NotAllowed"
+    assert raised.message.startswith("line 1 of your answer uses DistributedSampler")
+
+
+def test_an_import_that_nobody_uses_costs_nothing():
+    source = "from torch.nn.parallel import DistributedDataParallel\n\ndef try_it(): return 3\n"
+    assert found(source) == {"try_it": ["", "3"]}
+
+
+def test_in_a_notebook_imports_are_refused_too():
+    held = enforce.importing(RULES, "<ring>")
+    as_module("import torch, json\n", "<ring>", held)
+    with pytest.raises(enforce.NotImportable, match=r"^line 2 of your answer imports"):
+        as_module("import torch\nimport hpml.answer\n", "<ring>", held)
+
+
+@pytest.mark.skipif(flavour.missing("horovod") is not None, reason="Horovod is not installed")
+def test_static_methods_of_horovod_are_refused_too():
+    half = ReadyMade("`hvd.Compression.fp16`", ("horovod.torch.compression.FP16Compressor",))
+    rules = Rules(("torch", "horovod"), "", (half,))
+    source = """\
+import horovod.torch as hvd
+import torch
+
+def try_fp16(): return hvd.Compression.fp16.compress(torch.ones(1))
+def try_none(): return hvd.Compression.none.compress(torch.ones(1))[0].item()
+"""
+    evidence = launch(_try_all, 1, answer=source, rules=rules, flavour="horovod", timeout=60)
+    (raised,) = evidence.values
+    assert raised["try_none"] == ["", "1.0"]
+    assert raised["try_fp16"] == [
+        "NotAllowed",
+        "line 4 of your answer uses hvd.Compression.fp16, which is not allowed in this exercise",
+    ]
