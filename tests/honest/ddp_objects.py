@@ -2,7 +2,6 @@
 # unusual: the start travels as a pickled object; old-fashioned hooks on gradient accumulators
 import collections
 
-import torch
 import torch.distributed as dist
 from torch import nn
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors

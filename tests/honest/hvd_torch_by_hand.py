@@ -1,6 +1,5 @@
 # %%answer hvd_torch
 # unusual: no loader and no sampler, samples are stacked by hand; the state travels as one object
-import itertools
 import logging
 from pathlib import Path
 
