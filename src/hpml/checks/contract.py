@@ -3,7 +3,8 @@
 A check file (`checks/m06_torch_distributed/ddp.py`, say) defines `CHECK = Check(...)`.
 
 - `inputs(seed, world_size)` makes new inputs: a list with one item per rank. Only plain values,
-  numpy arrays and tensors.
+  numpy arrays and tensors. Each play has another seed (see `hpml.checks.seeds`), and a seed that an
+  answer or a drive draws from is `derived` from it: from `seed` itself all expected values follow.
 - `drive(answer, inputs)` runs on each rank, with the answer as a module and that rank's item of the
   inputs. What it returns (None, bool, int, float, str, bytes, lists, tuples, dicts with str keys,
   tensors, numpy arrays) becomes `evidence.ranks[r].value`. It is sent to the ranks by value, with
@@ -64,7 +65,7 @@ class Run:
     """One play of an answer at one world size: inputs, expected values and evidence.
 
     `evidence` is that of the last stage, `stages` has all of them by name. `delayed`: waits were
-    injected before some of the ranks' collectives.
+    injected before some of the ranks' collectives. `seed` is what `inputs` were made from.
     """
 
     world_size: int

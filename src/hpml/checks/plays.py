@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from hpml.checks import seeds
 from hpml.checks.contract import Check, Run, Stage
 from hpml.ranks import Evidence, launch, warm
 from hpml.ranks.launch import Pickled
@@ -47,7 +48,7 @@ class Play:
 def outcomes(
     check: Check, source: str, plays: Sequence[Play], seed: int, *, side_by_side: bool = True
 ) -> Iterator[Outcome]:
-    """One outcome for each of `plays`, in their order.
+    """One outcome for each of `plays`, in their order, each with inputs of its own from `seed`.
 
     Raises a play's exception in its turn. Close the iterator to end the running plays. With
     `side_by_side` plays may run at the same time, for a waiting learner; else one at a time.
@@ -81,6 +82,7 @@ def play_once(
     check: Check, source: str, world_size: int, seed: int, delayed: bool = False
 ) -> Outcome:
     """One play, run alone. Raises ServerDied if the warm server cannot fork ranks."""
+    seed = seeds.of_play(seed, world_size, delayed)
     inputs = check.inputs(seed, world_size)
     found, fault = _launches_patiently(check, source, world_size, seed, inputs, delayed)
     expected = None if fault is not None else _expected(check, inputs, world_size)
@@ -104,7 +106,8 @@ class _Shared:
     """A play in its own thread. The check's functions are called in the thread that made it."""
 
     def __init__(self, check: Check, source: str, play: Play, seed: int) -> None:
-        self._check, self._source, self._play, self._seed = check, source, play, seed
+        self._check, self._source, self._play = check, source, play
+        self._of_check, self._seed = seed, seeds.of_play(seed, play.world_size, play.delayed)
         self._ended = False
         self._error: BaseException | None = None
         self._found: dict[str, Evidence] = {}
@@ -112,7 +115,7 @@ class _Shared:
         self._leash = Leash()
         self._thread: threading.Thread | None = None
         try:
-            self._inputs = check.inputs(seed, play.world_size)
+            self._inputs = check.inputs(self._seed, play.world_size)
         except Exception as error:  # raised in this play's turn
             self._error = error
             return
@@ -146,7 +149,7 @@ class _Shared:
     def outcome(self) -> Outcome:
         """Wait for the outcome. Raises the play's exception; runs it again if it was ended."""
         if self._ended:
-            return play_once(self._check, self._source, self._play.world_size, self._seed)
+            return play_once(self._check, self._source, self._play.world_size, self._of_check)
         expected, why = None, None
         if self._error is None:
             try:  # while the ranks are at work
@@ -237,7 +240,7 @@ def _launches(
                 cwd=scratch,
                 timeout=check.timeout,
                 link=stage.link,
-                delays=seed if delayed else None,
+                delays=seeds.derived(seed, "waits") if delayed else None,
                 serve=server,
                 leash=leash,
             )

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from hpml.checks.compare import state_of
 from hpml.checks.kits.small_images import Images, new_model, noisy_classes
+from hpml.checks.seeds import derived
 
 LENGTH, BATCH, EPOCHS = 48, 4, 2  # BATCH is one rank's: 1, 2, 3 and 4 ranks share LENGTH evenly
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
@@ -47,21 +48,21 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     ]
     checkpoint = {"model": state_of(saved), "momenta": momenta}
 
-    def rank(number: int, stage: str, seed: int, model: int, found: Any) -> dict[str, Any]:
+    def rank(number: int, stage: str, found: Any) -> dict[str, Any]:
         return {
             "stage": stage,
             "rank": number,
             "images": images,
             "labels": labels,
-            "seed": seed,
-            "model": model + number,
+            "seed": derived(seed, f"order of {stage}"),
+            "model": derived(seed, f"model of {stage} {number}"),
             "checkpoint": found if number == 0 else None,
         }
 
     ranks = range(world_size)
     return {
-        "begin": [rank(r, "begin", seed, seed, None) for r in ranks],
-        "carry on": [rank(r, "carry on", seed + 7, seed + 10, checkpoint) for r in ranks],
+        "begin": [rank(r, "begin", None) for r in ranks],
+        "carry on": [rank(r, "carry on", checkpoint) for r in ranks],
     }
 
 

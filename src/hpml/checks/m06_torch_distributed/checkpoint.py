@@ -16,6 +16,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from hpml.checks.compare import state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.seeds import derived
 from hpml.ranks.evidence import Evidence
 
 LENGTH, BATCH, EPOCHS = 72, 12, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly
@@ -67,15 +68,16 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     data = {
         "x": torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64),
         "y": torch.randint(0, CLASSES, (LENGTH,), generator=draw),
-        "seed": seed,
+        "seed": derived(seed, "order"),
         # In the second epoch, at a step where the usual mistakes differ from each other
         "steps": PER_EPOCH + 3 + seed % (PER_EPOCH - 3),
     }
     return {
         stage.name: [
-            data | {"net": seed + 10 * place + rank} for rank in range(stage.world(world_size))
+            data | {"net": derived(seed, f"net of {stage.name} {rank}")}
+            for rank in range(stage.world(world_size))
         ]
-        for place, stage in enumerate(STAGES, 1)
+        for stage in STAGES
     }
 
 

@@ -16,6 +16,7 @@ from hpml.checks.compare import described, state_difference, state_of
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.shares import wrong_amount
 from hpml.checks.kits.small_images import Images, new_model, noisy_classes
+from hpml.checks.seeds import derived
 from hpml.ranks.evidence import Evidence
 
 LENGTH, BATCH, EPOCHS = 96, 24, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly
@@ -28,10 +29,8 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     """For each stage and rank: the images of ten noisy classes, and its own initial weights."""
     draw = torch.Generator().manual_seed(seed)
     images, labels = noisy_classes(draw, LENGTH, torch.float32)
-    ranks = [
-        {"images": images, "labels": labels, "seed": seed, "model": seed + rank}
-        for rank in range(world_size)
-    ]
+    data = {"images": images, "labels": labels, "seed": derived(seed, "order")}
+    ranks = [data | {"model": derived(seed, f"model {rank}")} for rank in range(world_size)]
     return {stage.name: ranks for stage in STAGES}
 
 
