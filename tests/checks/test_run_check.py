@@ -5,11 +5,10 @@ import dataclasses
 import pytest
 import torch
 
-from hpml.checks import find, judge, plays, run_check
+from hpml.checks import find, judge, plays, run_check, seeds
 from hpml.checks.contract import Check, Claim, Problem, Stage
 from hpml.errors import UserError
 from hpml.ranks import flavour
-from hpml.ranks.rank import _delays
 from hpml.ranks.warm import ServerDied
 
 RIGHT = """%%answer total
@@ -201,13 +200,13 @@ def total(value):
 
 @pytest.mark.parametrize(
     ("worlds", "launches"),
-    [((1, 2, 3), [(1, None), (2, None), (3, 7)]), ((2,), [(2, None), (2, 7)])],
+    [((1, 2, 3), [(1, False), (2, False), (3, True)]), ((2,), [(2, False), (2, True)])],
 )
 def test_delayed_the_largest_world_waits_on_the_inputs_of_its_seed(monkeypatch, worlds, launches):
     seen = []
 
     def launch(drive, world_size, **options):
-        seen.append((world_size, options["delays"]))
+        seen.append((world_size, options["delays"] is not None))
         return play_launch(drive, world_size, **options)
 
     play_launch = plays.launch
@@ -215,17 +214,15 @@ def test_delayed_the_largest_world_waits_on_the_inputs_of_its_seed(monkeypatch, 
     examined = run_check.examine(CHECK, RIGHT, worlds=worlds, seed=7, delayed=True)
     assert examined.verdict.passed
     assert seen == launches
-    assert examined.evidence.values == (sum(_inputs(7, worlds[-1])),) * worlds[-1]
+    drawn = _inputs(seeds.of_play(7, worlds[-1], delayed=True), worlds[-1])
+    assert examined.evidence.values == (sum(drawn),) * worlds[-1]
 
 
 def test_an_answer_that_needs_luck_fails_where_ranks_come_late():
-    # A seed with which ranks 0 and 1 start 20 ms apart, and none of the numbers is 0
-    seed = next(
-        seed
-        for seed in range(1000)
-        if abs(next(_delays(seed, 0)) - next(_delays(seed, 1))) > 0.04 and min(_inputs(seed, 2)) > 0
-    )
-    examined = run_check.examine(CHECK, IN_STEP, worlds=[1, 2], seed=seed, delayed=True)
+    for seed in range(20):  # on a busy machine, the late one may be in time after all
+        examined = run_check.examine(CHECK, IN_STEP, worlds=[1, 2], seed=seed, delayed=True)
+        if not examined.verdict.passed:
+            break
     failed = examined.verdict.claims[0]
     assert failed.message.startswith("when ranks come late: rank ")
     assert failed.world_size == 2

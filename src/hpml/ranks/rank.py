@@ -91,7 +91,7 @@ def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) 
             # Processes that the rank forks ask over the same channel.
             send = EventSender(sock, asking.ForkLock())
             asking.install(sock, send)
-        delays = iter(()) if job.delays is None else _delays(job.delays, job.rank)
+        delays = iter(()) if job.delays is None else _delays(job.delays, job.rank, job.world_size)
         _prepare(job, send, stacks, delays)
         event = _play(job, delays)
     except BaseException as error:
@@ -135,14 +135,18 @@ def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) 
     send(["begin", time.monotonic()])
 
 
-def _delays(seed: int, rank: int) -> Iterator[float]:
-    """Seconds to wait before each of the rank's calls, and before the drive: long ones at first.
+def _delays(seed: int, rank: int, world_size: int) -> Iterator[float]:
+    """Seconds to wait before the drive and before each of the rank's calls: long ones at first.
 
-    0.2 s in all. They expose code that relies on the ranks' timing.
+    0.2 s in all. They expose code that relies on the ranks' timing: the ranks begin one after the
+    other, evenly spread over 0.05 s, in an order of the seed's.
     """
+    place = random.Random(seed).sample(range(world_size), world_size)[rank]
+    first = 0.05 * place / max(world_size - 1, 1)
+    yield first
     draw = random.Random(f"{seed} {rank}")
-    left = 0.2
-    for longest in itertools.chain([0.05, 0.05], itertools.repeat(0.01)):
+    left = 0.2 - first
+    for longest in itertools.chain([0.05], itertools.repeat(0.01)):
         wait = draw.choice((0.0, draw.uniform(0.0, longest)))
         if wait > left:
             return
