@@ -18,7 +18,7 @@ import functools
 import re
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -59,6 +59,8 @@ _groups: WeakKeyDictionary[Backend, ProcessGroup] = WeakKeyDictionary()  # of ba
 # Never destroyed: a Gloo backend's destructor waits for its threads with the interpreter's lock
 # held, while one of them may need that lock to record that a call is complete.
 _kept: list[Backend] = []
+_held: dict[int, torch._C.ScriptList] = {}  # of one tensor each, by its id
+_holding = threading.Lock()
 
 
 def prepare() -> None:
@@ -124,6 +126,7 @@ def _operator(operator: str, names: list[str], kernel: Any) -> Callable[..., Any
         if operator == "monitored_barrier_":
             _wait_at_barrier(recorder, index, **arguments)
             return None
+        _hold(values)
         result = kernel.call_boxed(keys, *values)
         if not handed_over:
             boxed = result[-1] if isinstance(result, tuple) else result
@@ -131,6 +134,31 @@ def _operator(operator: str, names: list[str], kernel: Any) -> Callable[..., Any
         return result
 
     return run
+
+
+def _hold(values: Any) -> None:
+    """Keep C++'s hold on a call's tensors until Gloo has let go of them.
+
+    Gloo's thread drops the tensors of a finished call with its queue locked. If it is the last in
+    C++ to hold one, it takes the interpreter's lock to tell Python. But an operator's kernel that
+    is called from Python has that lock, and waits for the queue to put the next call there.
+    """
+    with _holding:
+        for key, (held,) in list(_held.items()):
+            # One for the tensor's Python object, and one for this list
+            if torch.Tensor._use_count(held) <= 2:
+                del _held[key]
+        for tensor in _tensors_in(values):
+            if id(tensor) not in _held:
+                _held[id(tensor)] = torch._C.ScriptList([tensor])
+
+
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors_in(item)
 
 
 def _wait_at_barrier(
