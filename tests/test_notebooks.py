@@ -24,7 +24,7 @@ from hpml.ranks import flavour
 
 CELL_TIMEOUT = 600  # seconds
 NOTEBOOK_TIMEOUT = 1200
-HERE = Path(__file__).parent
+PLUGIN = Path(__file__).parent / "nbval_plugin"  # alone there: kernels can import from it
 COURSE = schedule.load()
 # Lectures take longest, and more so later in the day: they begin first.
 BACKWARDS = COURSE.modules[::-1]
@@ -66,7 +66,7 @@ def run_cells(notebook: Path, scratch: Path, *, cell_timeout: float = CELL_TIMEO
     report = scratch / f"{notebook.stem}.xml"
     home = home_in(scratch)
     environment = build.kernel_environment(os.environ, home)
-    environment["PYTHONPATH"] = os.pathsep.join([str(HERE), environment.get("PYTHONPATH", "")])
+    environment["PYTHONPATH"] = os.pathsep.join([str(PLUGIN), environment.get("PYTHONPATH", "")])
     environment.pop("PYTEST_ADDOPTS", None)
     command = [
         *(sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env"),

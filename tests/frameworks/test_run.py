@@ -23,6 +23,7 @@ from hpml.frameworks.run import (
     told,
 )
 from hpml.frameworks.task import Clock
+from hpml.ranks import flavour
 
 SCRIPTS = sorted(path.stem for path in running.HERE.glob("*_torch.py"))
 SCRIPTS += sorted(path.stem for path in running.HERE.glob("*_keras.py"))
@@ -140,11 +141,12 @@ def test_what_a_script_needs_is_named(monkeypatch):
         return None
 
     monkeypatch.setattr(importlib.util, "find_spec", nothing)
-    assert missing("horovod_keras") == "tensorflow is not installed"
-    assert missing("horovod_torch") == "horovod is not installed"
-    assert missing("lightning_torch") == "lightning is not installed"
+    monkeypatch.setattr(flavour, "find_spec", nothing)
+    assert missing("horovod_keras") == "Horovod is not installed: ./hpml horovod"
+    assert missing("horovod_torch") == "Horovod is not installed: ./hpml horovod"
+    assert missing("lightning_torch").startswith("lightning is not installed: ")
     assert missing("ddp_torch") == ""
-    with pytest.raises(UserError, match="horovod is not installed"):
+    with pytest.raises(UserError, match="horovod_torch: Horovod is not installed"):
         run("horovod_torch", 2)
 
 

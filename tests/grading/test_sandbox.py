@@ -195,6 +195,7 @@ def test_there_is_no_way_out_over_the_network(inside):
     assert interfaces == ["lo"]
 
 
+@pytest.mark.usefixtures("sandboxed")
 def test_the_grader_is_not_in_its_environment(monkeypatch):
     monkeypatch.setenv("GRADER_TOKEN", "secret")
     template.stop()  # a new one, that could have it

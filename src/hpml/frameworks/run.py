@@ -23,6 +23,7 @@ from typing import Any
 
 from hpml.errors import UserError
 from hpml.frameworks import task
+from hpml.ranks import flavour
 
 HERE = Path(__file__).parent
 SERIAL = {"torch": "serial_torch", "keras": "serial_keras"}
@@ -64,12 +65,14 @@ def lines_of_code(difference: Sequence[str]) -> int:
 
 def missing(script: str) -> str:
     """What a script needs and this machine lacks; empty if nothing."""
+    if script.startswith("horovod"):
+        lacking = flavour.missing("horovod-tensorflow" if "keras" in script else "horovod")
+        return lacking or ""
     needs = {"keras": ("tensorflow", "tf_keras"), "lightning": ("lightning",)}
-    needs |= {"horovod": ("horovod",), "worker": ("tensorflow", "tf_keras")}
     for word, modules in needs.items():
         for module in modules if word in script else ():
             if importlib.util.find_spec(module) is None:
-                return f"{module} is not installed"
+                return f"{module} is not installed: ./hpml doctor says how to get it"
     return ""
 
 
@@ -108,7 +111,7 @@ def told(
     seconds.
     """
     if lacking := missing(script):
-        raise UserError(f"{script}: {lacking}: ./hpml doctor says how to get it")
+        raise UserError(f"{script}: {lacking}")
     with tempfile.TemporaryDirectory(prefix="hpml-frameworks-") as folder:
         logs, processes = [], []
         try:
