@@ -4,13 +4,15 @@ import dataclasses
 import select
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
+import torch
 
 from hpml.checks import judge, plays
 from hpml.checks.contract import Check, Claim
-from hpml.checks.plays import Play, outcomes
+from hpml.checks.plays import Play, outcomes, play_once
 from hpml.ranks.evidence import Diagnosis, Evidence, RankEvidence
 from hpml.ranks.leash import Cancelled
 
@@ -166,3 +168,21 @@ def test_a_fault_of_the_check_comes_up_when_its_play_has_its_turn(launched):
     assert "world size 2: KeyError" in judge(broken, EASY).headline
     launched(work)
     assert judge(broken, EASY).headline == "with 1 rank: rank 0 waits"
+
+
+def test_checks_that_draw_from_the_global_generator_do_not_meet(launched):
+    launched(lambda world_size, leash: evidence(world_size))
+
+    def drawn(seed):
+        torch.manual_seed(seed)
+        time.sleep(0.01)  # another thread draws, if it can
+        return torch.rand(1).item()
+
+    check = dataclasses.replace(
+        CHECK,
+        inputs=lambda seed, world_size: [drawn(seed % 1000), seed % 1000],
+        expect=lambda inputs, world_size: drawn(inputs[1]),
+    )
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda seed: play_once(check, EASY, 1, seed)[0], range(12)))
+    assert [run.inputs[0] for run in runs] == [run.expected for run in runs]

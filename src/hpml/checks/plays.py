@@ -29,6 +29,9 @@ from hpml.ranks.warm import ServerDied
 PATIENCE = 3.0  # seconds after which the first unfinished play runs alone
 TOGETHER = 4  # plays at the same time, at most
 
+# Answers may be judged in several threads, and checks draw from torch's global generator.
+_ONE = threading.Lock()
+
 # The run, and the evidence of the failed stage, if any
 Outcome = tuple[Run, Evidence | None]
 
@@ -83,7 +86,7 @@ def play_once(
 ) -> Outcome:
     """One play, run alone. Raises ServerDied if the warm server cannot fork ranks."""
     seed = seeds.of_play(seed, world_size, delayed)
-    inputs = check.inputs(seed, world_size)
+    inputs = _inputs(check, seed, world_size)
     found, fault = _launches_patiently(check, source, world_size, seed, inputs, delayed)
     expected = None if fault is not None else _expected(check, inputs, world_size)
     return _run(Play(world_size, delayed), seed, inputs, expected, found), fault
@@ -115,7 +118,7 @@ class _Shared:
         self._leash = Leash()
         self._thread: threading.Thread | None = None
         try:
-            self._inputs = check.inputs(self._seed, play.world_size)
+            self._inputs = _inputs(check, self._seed, play.world_size)
         except Exception as error:  # raised in this play's turn
             self._error = error
             return
@@ -181,14 +184,20 @@ class _Shared:
         self._leash.close()
 
 
+def _inputs(check: Check, seed: int, world_size: int) -> Any:
+    with _ONE:
+        return check.inputs(seed, world_size)
+
+
 def _expected(check: Check, inputs: Any, world_size: int) -> Any:
     """Compute expected values on one thread: the ranks use the other cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return check.expect(inputs, world_size)
-    finally:
-        torch.set_num_threads(threads)
+    with _ONE:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            return check.expect(inputs, world_size)
+        finally:
+            torch.set_num_threads(threads)
 
 
 def _run(play: Play, seed: int, inputs: Any, expected: Any, found: Mapping[str, Evidence]) -> Run:
