@@ -97,7 +97,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Stage:
-    """One launch of a play. All stages of a play run in the same scratch folder, in order.
+    """One launch of a play. The stages of a play run in order.
 
     `world` maps the play's world size to this launch's (to resume on another number of ranks).
     With `dies`, ranks that do not return are expected and no fault: other claims are still judged,
@@ -156,6 +156,7 @@ class Check:
     environment: Callable[[Any, int, int], Mapping[str, str]] | None = None
     link: str | None = None  # as a Stage's, where there are no stages
     serve: Serve | None = None  # likewise
+    shared_folder: bool = False  # a play's ranks and stages have one; else each rank has its own
     # World sizes at which a judge measures seconds: no other play runs at the same time
     timed_at: tuple[int, ...] = ()
     submits: bool = False  # a judge submits what the answer returns to this machine's SLURM

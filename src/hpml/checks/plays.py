@@ -246,7 +246,7 @@ def _launches(
                 flavour=stage.flavour or check.flavour,
                 process_group=check.process_group,
                 environment=environment,
-                cwd=scratch,
+                cwd=scratch if check.shared_folder else None,
                 timeout=check.timeout,
                 link=stage.link,
                 delays=seeds.derived(seed, "waits") if delayed else None,

@@ -77,6 +77,10 @@ class _EnclosedServer(warm.WarmServer):
         self._lock = threading.Lock()
         self._ready = False
 
+    @property
+    def _level(self) -> int:
+        return len(warm.numbers(self.pid)) - 1
+
 
 class Template(warm.WarmServer):
     """A running template."""

@@ -52,14 +52,13 @@ class Network:
         return {"MASTER_ADDR": address(0), "GLOO_SOCKET_IFNAME": INTERFACE}
 
     def enter(self, rank: int) -> None:
-        """Move this process, a rank just forked, to its own end of the cable, without privileges.
+        """Move this process, a rank just forked, to its own end of the cable.
 
-        The ranks keep no right to change limits, counters or interfaces.
+        `drop_privileges` must follow: a rank has no right to change limits, counters or interfaces.
         """
         libc_call("setns", self.namespaces[rank], CLONE_NEWNET)
         for namespace in self.namespaces:
             os.close(namespace)
-        drop_privileges()
 
     def on_each(self, make: Callable[[], Result]) -> list[Result]:
         """What `make` returns in each rank's namespace; a socket made there stays there."""
@@ -92,18 +91,19 @@ class Network:
         return {"ranks": ranks, "nodes": uplinks}
 
 
-def build(link: Link, world_size: int) -> Network:
+def build(link: Link, world_size: int, privileged: bool = False) -> Network:
     """Make the network that `link` describes, around this process, which must have one thread.
 
-    This process, and what it forks, leaves the namespaces it was in; its own new one holds the
-    switches. Raises NoNetwork; then this process has a working loopback interface and no more.
+    This process, and what it forks, leaves the network namespace it was in, and its user namespace,
+    unless it is `privileged` there; its own new one holds the switches. Raises NoNetwork; then this
+    process has a working loopback interface and no more.
     """
     try:
         from pyroute2 import IPRoute, NetlinkError
     except ImportError:
         raise NoNetwork("pyroute2 is not installed, or not for this system") from None
     try:
-        _own_namespaces()
+        libc_call("unshare", CLONE_NEWNET) if privileged else _own_namespaces()
     except OSError as error:
         raise NoNetwork(f"namespaces for ordinary users are switched off ({error})") from None
     try:
@@ -194,4 +194,4 @@ def libc_call(name: str, *arguments: object) -> None:
     """Call a function of the C library that returns 0. Raises OSError where it fails."""
     if getattr(_libc, name)(*arguments) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, f"{name}: {os.strerror(number)}")

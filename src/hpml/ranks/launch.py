@@ -22,7 +22,7 @@ from hpml.ranks.inputs import dump
 from hpml.ranks.leash import Leash
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
-from hpml.ranks.server import MAX_RANKS
+from hpml.ranks.server import MAX_RANKS, MEETING
 from hpml.ranks.serving import Server
 from hpml.ranks.watch import Watched
 
@@ -80,9 +80,10 @@ def launch(
     operations, and the name of the `tensor` by which ranks find each other's.
 
     Ranks run in `cwd` (default: an empty folder, removed at the end, as is their TMPDIR), each
-    with `threads` threads. `on_output(rank, text)` sees their stdout and stderr as it comes.
-    `watched` is the code whose lines are reported (default: the answer, or else the file of the
-    drive).
+    with `threads` threads. In a sandbox `cwd` is the one folder that ranks have in common and that
+    is kept for the next launch; without it each rank has an empty one of its own.
+    `on_output(rank, text)` sees their stdout and stderr as it comes. `watched` is the code whose
+    lines are reported (default: the answer, or else the file of the drive).
 
     With a `link` each rank is on a network of its own behind rate-limited interfaces: "1gbit", or
     "nodes=2x2,intra=10gbit,inter=1gbit" (see `hpml.network`; latency cannot be
@@ -122,6 +123,7 @@ def launch(
     server = warm.server(flavour)
     scratch = os.path.join(server.tmp, f"hpml-ranks-{secrets.token_hex(4)}")
     folder = os.path.join(scratch, "work") if cwd is None else server.folder(cwd)
+    temporary = scratch if cwd is None else os.path.join(folder, ".tmp")
     jobs = [
         Job(
             drive=pickled.data,
@@ -131,11 +133,11 @@ def launch(
             rules=rules,
             rank=rank,
             world_size=world_size,
-            store=os.path.join(scratch, "store"),
+            store=os.path.join(scratch, MEETING, "store"),
             cwd=folder,
             environment={
                 # For files left behind, such as AutoGraph's: removed with the ranks
-                "TMPDIR": scratch,
+                "TMPDIR": temporary,
                 **flavours.environment(flavour, rank, world_size, per_node, port),
             },
             extra_environment=dict(environment(rank)) if environment is not None else {},
@@ -149,7 +151,7 @@ def launch(
         for rank in range(world_size)
     ]
     with Running(
-        jobs, scratch, watched, timeout, on_output, asked, server, leash, serve
+        jobs, scratch, watched, timeout, on_output, asked, server, leash, serve, cwd is not None
     ) as running:
         return running.until_ended()
 

@@ -86,6 +86,7 @@ def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) 
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         os.environ.update(job.environment | network | job.extra_environment)
+        os.makedirs(job.environment["TMPDIR"], exist_ok=True)
         tempfile.tempdir = None  # what it was before the fork
         if job.served:
             # Processes that the rank forks ask over the same channel.

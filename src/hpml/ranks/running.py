@@ -41,12 +41,14 @@ class Running:
         server: warm.WarmServer | None = None,
         leash: Leash | None = None,
         serve: Server | None = None,
+        kept: bool = False,
     ) -> None:
         self._server = server or warm.server(jobs[0].flavour)
         self._world_size = len(jobs)
         self._header = {
             "scratch": scratch,
             "cwd": jobs[0].cwd,
+            "kept": kept,
             "link": link and link.text,
             "rendezvous": jobs[0].flavour != "torch",
         }

@@ -9,6 +9,9 @@ The supervisor reaps its ranks, reports to the parent how each ended, and ends t
 parent asks or is gone. It is a subreaper: whatever a rank starts, in a session of its own or
 not, comes back to it and is killed with the rest. If the supervisor itself is killed, the server,
 which is a subreaper too, does the same.
+
+In a sandbox each rank is behind a wall of its own (`hpml.ranks.rank_wall`), and nothing that an
+answer writes outlives its launch, except in a folder that the launch was told to keep.
 """
 
 import contextlib
@@ -22,19 +25,25 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 
 import psutil
 
-from hpml.ranks import flavour, pages, rendezvous
+from hpml.network.emulation import drop_privileges
+from hpml.ranks import flavour, pages, rank_wall, rendezvous
+from hpml.ranks.rank_wall import RankWall
 
 MAX_RANKS = 64  # their descriptors travel in one message, which carries 253 at most
 PER_RANK = 3  # descriptors: its channel, its output, its stacks
+SANDBOXED = "sandboxed"  # argument of a server in a sandbox that is one submission's
+MEETING = "meet"  # folder in a launch's own, which its ranks have in common
 
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     prepare(sys.argv[2])
-    serve(control)
+    serve(control, RankWall() if sys.argv[3:] == [SANDBOXED] else None)
 
 
 def prepare(name: flavour.Flavour) -> None:
@@ -49,8 +58,11 @@ def prepare(name: flavour.Flavour) -> None:
     pages.collapse()
 
 
-def serve(control: socket.socket) -> None:
-    """Fork a supervisor for each launch that `control` asks for, until its other end is closed."""
+def serve(control: socket.socket, around: RankWall | None = None) -> None:
+    """Fork a supervisor for each launch that `control` asks for, until its other end is closed.
+
+    `around` is the wall around each rank; None outside a sandbox.
+    """
     become_subreaper()
     allow_looking_inside(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -76,7 +88,7 @@ def serve(control: socket.socket) -> None:
                 for fd in (control.fileno(), wake_in, wake_out):
                     os.close(fd)
                 control.detach()
-                _supervise(socket.socket(fileno=fds[0]), fds[1:])
+                _supervise(socket.socket(fileno=fds[0]), fds[1:], around)
             supervisors.add(pid)
             for fd in fds:
                 os.close(fd)
@@ -219,7 +231,7 @@ def _all_reaped(deadline: float) -> bool:
             time.sleep(0.0005)
 
 
-def _supervise(control: socket.socket, fds: list[int]) -> None:
+def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) -> None:
     """Fork the ranks, report their ends, end them. Never returns."""
     try:
         os.setsid()
@@ -228,25 +240,45 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
         lines = control.makefile("r")
         header = json.loads(lines.readline() or "{}")
         scratch = header.get("scratch", "")
-        os.makedirs(scratch, mode=0o700)
-        os.makedirs(header["cwd"], exist_ok=True)
+        kept = header["cwd"] if header["kept"] else None
+        apart = around is not None and around.disk is not None
+        if around is not None:
+            rank_wall.sweep(around, kept)
+        os.makedirs(os.path.join(scratch, MEETING), mode=0o700)
+        if kept is not None or not apart:
+            os.makedirs(header["cwd"], exist_ok=True)
+        shared = [os.path.join(scratch, MEETING), *([kept] if kept else [])]
         meets = header.get("rendezvous", False)
-        network, listeners = _network(header.get("link"), len(fds) // PER_RANK, control, meets)
+        network, listeners = _network(
+            header.get("link"), len(fds) // PER_RANK, control, meets, apart
+        )
         wake_in, wake_out = os.pipe()
         os.set_blocking(wake_in, False)
         os.set_blocking(wake_out, False)
         signal.set_wakeup_fd(wake_out)
         keep_out = [*fds, control.fileno(), wake_in, wake_out]
-        store = _fork_store(listeners, keep_out) if listeners else None
+        store = _fork_store(listeners, keep_out, apart) if listeners else None
         pids: dict[int, int] = {}  # of ranks not yet reaped
+        namespaces = rank_wall.ProcessNamespaces() if apart else None
         for rank in range(len(fds) // PER_RANK):
             own = fds[PER_RANK * rank :][:PER_RANK]
             meet = _where(listeners[rank % len(listeners)]) if listeners else {}
+            if namespaces is not None:
+                namespaces.make()
             pid = os.fork()
             if pid == 0:
                 shut = [*keep_out, *(listener.detach() for listener in listeners)]
-                _become_rank(own, shut, network, rank, meet)
+                if namespaces is not None:
+                    namespaces.close()
+                enclose = (
+                    drop_privileges
+                    if around is None
+                    else partial(rank_wall.close, around, shared, header["cwd"])
+                )
+                _become_rank(own, shut, network, rank, meet, enclose)
             pids[pid] = rank
+            if namespaces is not None:
+                namespaces.come_back()
         for fd in fds:
             os.close(fd)
         for listener in listeners:
@@ -259,7 +291,8 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
                 _report_ends(control, pids)
             if control in readable:  # a message from the parent, or its end: both mean stop
                 break
-        for pid in pids:  # the usual case: nothing but the ranks themselves
+        firsts = namespaces.first if namespaces is not None else []
+        for pid in (*pids, *firsts):  # the usual case: nothing but the ranks themselves
             os.kill(pid, signal.SIGKILL)
         if store is not None:
             with contextlib.suppress(ProcessLookupError):  # a rank may have killed it
@@ -274,20 +307,22 @@ def _supervise(control: socket.socket, fds: list[int]) -> None:
 
 
 def _network(
-    link: str | None, world_size: int, control: socket.socket, meets: bool
+    link: str | None, world_size: int, control: socket.socket, meets: bool, apart: bool
 ) -> "tuple[emulation.Network | None, list[socket.socket]]":  # noqa: F821
     """The network that the launch asks for; None where it asks for none, or cannot have it.
 
     With the sockets for the ranks' rendezvous, if `meets`: one on each rank's network.
     """
     if link is None:
+        if apart:
+            rank_wall.own_network()
         return None, [rendezvous.listen()] if meets else []
     from hpml.network import emulation
     from hpml.network.link import parse_link
 
     allow_looking_inside(True)  # else the kernel does not let it map users; no rank is there yet
     try:
-        built = emulation.build(parse_link(link, world_size), world_size)
+        built = emulation.build(parse_link(link, world_size), world_size, privileged=apart)
         listeners = built.on_each(rendezvous.listen) if meets else []
     except emulation.NoNetwork as error:
         _tell(control, {"no_link": str(error)})
@@ -298,10 +333,11 @@ def _network(
     return built, listeners
 
 
-def _fork_store(listeners: list[socket.socket], keep_out: list[int]) -> int:
+def _fork_store(listeners: list[socket.socket], keep_out: list[int], apart: bool) -> int:
     """Fork a process that serves the ranks' rendezvous; returns its pid.
 
-    Not this one: the supervisor must not parse what ranks send.
+    Not this one: the supervisor, which has rights in its sandbox if ranks are `apart`, must not
+    parse what they send.
     """
     pid = os.fork()
     if pid == 0:
@@ -311,6 +347,8 @@ def _fork_store(listeners: list[socket.socket], keep_out: list[int]) -> int:
             die_with_parent()
             for fd in keep_out:
                 os.close(fd)
+            if apart:
+                drop_privileges()
             rendezvous.run(listeners)
         finally:
             os._exit(70)
@@ -352,6 +390,7 @@ def _become_rank(
     network: "emulation.Network | None",  # noqa: F821
     number: int,
     meet: dict[str, str],
+    enclose: Callable[[], None],
 ) -> None:
     """The forked rank. Never returns."""
     try:
@@ -368,6 +407,8 @@ def _become_rank(
         if network is not None:
             network.enter(number)
             environment |= network.environment
+        enclose()
+        die_with_parent()  # the kernel forgets it when a process changes its user namespace
         channel, output, stacks = own
         rank.run(socket.socket(fileno=channel), output, stacks, environment)
     finally:

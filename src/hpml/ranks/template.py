@@ -25,6 +25,7 @@ import sys
 from pathlib import Path
 
 from hpml.ranks import server, wall
+from hpml.ranks.rank_wall import RankWall
 
 REQUEST = 2**14  # bytes at most
 
@@ -82,10 +83,9 @@ def _become_server(control: socket.socket, allowed: dict) -> None:
         if pid:
             _send_pidfd(control, pid)
             os._exit(0)
-        server.allow_looking_inside(True)  # else the kernel does not let it map users
         if control.recv(1):
             wall.close(allowed["disk"], allowed["limits"])
-            server.serve(control)
+            server.serve(control, RankWall(allowed["disk"]))
     finally:
         os._exit(70)
 

@@ -3,8 +3,8 @@
 What bubblewrap makes for a program that it executes, made again one level further in, so that what
 the process has imported is not lost to an exec. The system stays the one that bubblewrap mounted,
 read-only. New are the process, network, IPC and host name namespaces, and with them /proc, /tmp,
-/dev/shm and /dev/pts. As bubblewrap does, the process gives up all rights over them in the end: it
-moves to a user namespace of its own, below the one that they belong to, and drops its capabilities.
+/dev/shm and /dev/pts. The process keeps its rights over them, and no others, to make the same again
+around each rank (`hpml.ranks.rank_wall`): no answer runs in it.
 
 See namespaces(7), user_namespaces(7), mount(2), and bubblewrap.c of bubblewrap 0.8.
 """
@@ -17,9 +17,9 @@ import re
 import resource
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from hpml.network.emulation import drop_privileges
+from hpml.network.emulation import libc_call
 
 NOBODY = 65534
 
@@ -38,7 +38,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def leave() -> None:
     """Leave all namespaces but the user's; what is forked next is process 1 in the new ones."""
-    _call("unshare", _NEW_MOUNTS | _NEW_HOST_NAME | _NEW_IPC | _NEW_PIDS | _NEW_NETWORK)
+    libc_call("unshare", _NEW_MOUNTS | _NEW_HOST_NAME | _NEW_IPC | _NEW_PIDS | _NEW_NETWORK)
     _libc.unshare(_NEW_CGROUP)  # not in every kernel; bubblewrap tries as well
 
 
@@ -49,54 +49,57 @@ def close(disk: int, limits: Mapping[str, int]) -> None:
     as prlimit(1) names them. Raises OSError where the kernel refuses something.
     """
     os.setsid()
-    _call("mount", None, b"/", None, _RECURSIVE | _PRIVATE, None)
-    _own_folders(disk)
-    _loopback_up()
-    _become_nobody()
+    libc_call("mount", None, b"/", None, _RECURSIVE | _PRIVATE, None)
+    own_folders(disk)
+    settings = b"/proc/sys/net"  # of the process's network namespace: a supervisor makes links
+    libc_call("mount", settings, settings, None, _BIND, None)
+    writable = _REMOUNT | _BIND | _NO_SUID | _NO_DEVICES | _NO_EXEC
+    libc_call("mount", None, settings, None, writable, None)
+    loopback_up()
     for name, value in limits.items():
         which = getattr(resource, f"RLIMIT_{name.upper()}")
         _, most = resource.getrlimit(which)
         value = value if most == resource.RLIM_INFINITY else min(value, most)
         resource.setrlimit(which, (value, value))
-    drop_privileges()
     os.chdir("/tmp")
 
 
-def _own_folders(disk: int) -> None:
-    # The template's /tmp and /dev/shm are taken away, not covered. The new /tmp is made beside the
-    # old one, for what is mounted below that: a checkout or its interpreter may be in /tmp.
+def own_folders(disk: int, shared: Sequence[str] = ()) -> None:
+    """A new /tmp, /dev/shm, /proc and /dev/pts in this process's own mount namespace.
+
+    `shared` are folders in the old /tmp that are in the new one too.
+    """
+    # The old /tmp and /dev/shm are taken away, not covered. The new /tmp is made beside the old,
+    # for what is mounted below that: a checkout or its interpreter may be in /tmp.
     size = f"size={disk},mode=0755".encode()
     flags = _NO_SUID | _NO_DEVICES
-    _call("umount2", b"/dev/shm", _DETACH)
-    _call("mount", b"tmpfs", b"/dev/shm", b"tmpfs", flags, size)
+    libc_call("umount2", b"/dev/shm", _DETACH)
+    libc_call("mount", b"tmpfs", b"/dev/shm", b"tmpfs", flags, size)
     os.mkdir("/dev/shm/tmp")
-    _call("mount", b"tmpfs", b"/dev/shm/tmp", b"tmpfs", flags, size)
-    for path in _mounted_below("/tmp"):
+    libc_call("mount", b"tmpfs", b"/dev/shm/tmp", b"tmpfs", flags, size)
+    for path in (*mounted_below("/tmp"), *shared):
         _bind(path, f"/dev/shm{path}")
-    _call("umount2", b"/tmp", _DETACH)
-    _call("mount", b"/dev/shm/tmp", b"/tmp", None, _MOVE, None)
+    libc_call("umount2", b"/tmp", _DETACH)
+    libc_call("mount", b"/dev/shm/tmp", b"/tmp", None, _MOVE, None)
     os.rmdir("/dev/shm/tmp")
     # While the old one can still be seen, without which the kernel refuses
     os.mkdir("/tmp/proc")
     flags = _NO_SUID | _NO_DEVICES | _NO_EXEC
-    _call("mount", b"proc", b"/tmp/proc", b"proc", flags, None)
-    _call("umount2", b"/proc", _DETACH)
-    _call("mount", b"/tmp/proc", b"/proc", None, _MOVE, None)
+    libc_call("mount", b"proc", b"/tmp/proc", b"proc", flags, None)
+    libc_call("umount2", b"/proc", _DETACH)
+    libc_call("mount", b"/tmp/proc", b"/proc", None, _MOVE, None)
     os.rmdir("/tmp/proc")
     for name in _COVERED:
         path = f"/proc/{name}".encode()
         if os.path.exists(path):
-            _call("mount", path, path, None, _BIND, None)
-            _call("mount", None, path, None, _REMOUNT | _BIND | _READ_ONLY | flags, None)
-    settings = b"/proc/sys/net"  # of this network namespace, and so the ranks' to change
-    _call("mount", settings, settings, None, _BIND, None)
-    _call("mount", None, settings, None, _REMOUNT | _BIND | flags, None)
-    _call("umount2", b"/dev/pts", _DETACH)
+            libc_call("mount", path, path, None, _BIND, None)
+            libc_call("mount", None, path, None, _REMOUNT | _BIND | _READ_ONLY | flags, None)
+    libc_call("umount2", b"/dev/pts", _DETACH)
     terminals = b"newinstance,ptmxmode=0666,mode=620"
-    _call("mount", b"devpts", b"/dev/pts", b"devpts", _NO_SUID | _NO_EXEC, terminals)
+    libc_call("mount", b"devpts", b"/dev/pts", b"devpts", _NO_SUID | _NO_EXEC, terminals)
 
 
-def _mounted_below(folder: str) -> list[str]:
+def mounted_below(folder: str) -> list[str]:
     """The topmost mount points below `folder`. Raises OSError if something there can be written."""
     found: list[str] = []
     with open("/proc/self/mountinfo", "rb") as lines:
@@ -120,10 +123,11 @@ def _bind(path: str, there: str) -> None:
     else:
         os.makedirs(os.path.dirname(there), exist_ok=True)
         open(there, "x").close()
-    _call("mount", os.fsencode(path), os.fsencode(there), None, _BIND | _RECURSIVE, None)
+    libc_call("mount", os.fsencode(path), os.fsencode(there), None, _BIND | _RECURSIVE, None)
 
 
-def _loopback_up() -> None:
+def loopback_up() -> None:
+    """Start the loopback interface of this process's own network."""
     get_flags, set_flags, up = 0x8913, 0x8914, 1  # of netdevice(7)
     with socket.socket() as any_socket:
         request = fcntl.ioctl(any_socket, get_flags, struct.pack("16sH14x", b"lo", 0))
@@ -131,9 +135,10 @@ def _loopback_up() -> None:
         fcntl.ioctl(any_socket, set_flags, struct.pack("16sH14x", name, flags | up))
 
 
-def _become_nobody() -> None:
+def become_nobody() -> None:
+    """Move to a user namespace of this process's own, with no rights over any other namespace."""
     user, group = os.getuid(), os.getgid()
-    _call("unshare", _NEW_USER)
+    libc_call("unshare", _NEW_USER)
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{NOBODY} {user} 1"),
@@ -141,9 +146,3 @@ def _become_nobody() -> None:
     ):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
-
-
-def _call(name: str, *arguments: object) -> None:
-    if getattr(_libc, name)(*arguments) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")

@@ -19,6 +19,8 @@ from pathlib import Path
 import psutil
 
 from hpml.ranks.flavour import Flavour
+from hpml.ranks.rank_wall import KEPT
+from hpml.ranks.server import SANDBOXED
 
 START_LIMIT = 120.0  # seconds; importing torch from a cold network file system can take a minute
 
@@ -66,6 +68,7 @@ class WarmServer:
                 inside.main if inside else _MAIN,
                 str(theirs.fileno()),
                 flavour,
+                *([SANDBOXED] if inside else ()),
             ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -90,9 +93,11 @@ class WarmServer:
         return tempfile.gettempdir() if self._inside is None else self._inside.tmp
 
     def folder(self, path: str | os.PathLike[str]) -> str:
-        """The folder's name for the server: in a sandbox, below its `tmp`."""
+        """The name for the server of a folder to keep: in a sandbox, below its `tmp`."""
         path = os.fspath(path)
-        return path if self._inside is None else os.path.join(self.tmp, os.path.basename(path))
+        if self._inside is None:
+            return path
+        return os.path.join(self.tmp, KEPT, os.path.basename(path))
 
     def pids_here(self, pids: Sequence[int]) -> list[int]:
         """This process's pids for processes below the server, given the server's pids.
@@ -101,12 +106,17 @@ class WarmServer:
         """
         if self._inside is None:
             return list(pids)
-        here = {}
+        level, here = self._level, {}
         for process in _descendants(self.pid):
-            numbers = _numbers(process.pid)
-            if len(numbers) > 1:
-                here[numbers[-1]] = process.pid
+            found = numbers(process.pid)
+            if len(found) > level:
+                here[found[level]] = process.pid
         return [here.get(pid, 0) for pid in pids]
+
+    @property
+    def _level(self) -> int:
+        """How many PID namespaces are around the server's own. Ranks may have theirs inside it."""
+        return len(numbers(self.pid))  # of bubblewrap, which is outside
 
     def alive(self) -> bool:
         return self._process.poll() is None
@@ -186,7 +196,7 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
-def _numbers(pid: int) -> list[int]:
+def numbers(pid: int) -> list[int]:
     """The process's pids in all PID namespaces that it is in, from here inwards."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()

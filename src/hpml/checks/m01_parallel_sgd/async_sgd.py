@@ -177,6 +177,7 @@ CHECK = Check(
     inputs=inputs,
     expect=expect,
     stages=(Stage("free", drive), Stage("held", drive, dies=True)),
+    shared_folder=True,  # of the gate that the ranks meet at
     claims=(
         Claim("while one worker is held up, the others go on", 5, goes_on),
         Claim("every gradient is applied, once and whole", 4, applied_once),

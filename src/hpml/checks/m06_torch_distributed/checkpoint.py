@@ -349,6 +349,7 @@ CHECK = Check(
     inputs=inputs,
     expect=expect,
     stages=STAGES,
+    shared_folder=True,
     timeout=30.0,
     claims=(
         Claim("one rank writes", 3, one_writer),

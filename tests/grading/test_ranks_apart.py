@@ -1,0 +1,216 @@
+"""Ranks in a sandbox: what one of them can see, reach and leave behind for another."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import cloudpickle
+import pytest
+
+from hpml.grading import sandbox as rooms
+from hpml.grading.sandbox import MIB, Limits, sandbox
+from hpml.ranks import launch, seccomp, warm
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a sandbox has no tests
+
+SMALL = Limits(memory=900 * MIB, processes=120, processor=60, wall=120, files=256, disk=16 * MIB)
+
+pytestmark = pytest.mark.usefixtures("box")
+
+
+@pytest.fixture(scope="module", params=["namespaces", "filter"])
+def box(sandboxed, request):
+    """With namespaces for each rank, and as where a kernel allows none inside bubblewrap's."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "filter":
+            patch.setattr(rooms, "forks", lambda flavour: False)
+        elif not rooms.forks():
+            pytest.skip("this kernel allows no namespaces within bubblewrap's")
+        with sandbox(SMALL) as running, warm.using(running.server):
+            running.walled = request.param == "namespaces"
+            yield running
+
+
+@pytest.fixture
+def apart(box):
+    if not box.walled:
+        pytest.skip("ranks have no namespaces of their own here")
+
+
+def values(drive, world=2, **options):
+    options = {"inputs": list(range(world)), "timeout": 20} | options
+    evidence = launch(drive, world, **options)
+    assert evidence.diagnosis is None, evidence.diagnosis
+    return evidence.values
+
+
+def namespaces(rank):
+    kinds = ("pid", "mnt", "ipc", "user")
+    return [os.readlink(f"/proc/self/ns/{kind}") for kind in kinds]
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize("link", [None, "1gbit"])
+def test_each_rank_has_namespaces_of_its_own(link):
+    first, second = values(namespaces, link=link)
+    assert not set(first) & set(second)
+
+
+def looks_around(rank):
+    import torch.distributed as dist
+
+    for folder in ("/tmp", "/dev/shm", "."):
+        Path(folder, f"by-{rank}").touch()
+    dist.barrier()  # all are there, and have written
+    processes = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    files = [sorted(Path(folder).glob("by-*")) for folder in ("/tmp", "/dev/shm", ".")]
+    return [processes, os.getpid(), [[path.name for path in found] for found in files]]
+
+
+@pytest.mark.usefixtures("apart")
+def test_a_rank_sees_its_own_processes_and_files_only():
+    for rank, (processes, own, files) in enumerate(values(looks_around)):
+        assert processes == [1, own]
+        assert files == [[f"by-{rank}"]] * 3
+
+
+def leaves_and_finds(rank):
+    """What earlier launches have left, where files, names and keys can be kept."""
+    found = []
+    for folder in ("/tmp", "/dev/shm", "/tmp/hpml-kept"):
+        with contextlib.suppress(OSError):
+            found += [path.name for path in Path(folder).glob("*") if "left" in path.name]
+            hidden = Path(folder, "left")
+            hidden.mkdir()
+            Path(hidden, "file").touch()
+            hidden.chmod(0)
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind("\0left")
+    except OSError:
+        found.append("a socket's name")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if rank == 0 and libc.shmget(4711, 4096, 0o600) >= 0:
+        found.append("shared memory")
+    libc.shmget(4711, 4096, 0o1600)
+    for where in ("/proc/sys/net/ipv4/tcp_fin_timeout", "/proc/sys/kernel/domainname"):
+        with contextlib.suppress(OSError):
+            found += [where] if Path(where).read_text() == "7\n" else []
+            Path(where).write_text("7")
+    return found
+
+
+def test_nothing_is_left_for_the_next_launch(box):
+    options = {"world": 1, "process_group": False}
+    assert values(leaves_and_finds, **options) == ([],)
+    again = values(leaves_and_finds, **options)[0]
+    # Without namespaces, only files are taken care of
+    assert [name for name in again if box.walled or name == "left"] == []
+
+
+def writes(rank):
+    before = sorted(path.name for path in Path().glob("[0-9]*"))
+    Path(f"{time.monotonic_ns()}").touch()
+    return before
+
+
+def test_a_folder_that_is_asked_for_is_kept_for_the_next_launch_and_no_other():
+    for expected in (0, 1, 2):
+        assert len(values(writes, 1, cwd="/there/one")[0]) == expected
+    assert values(writes, 1, cwd="/there/other") == ([],)
+    assert values(writes, 1) == ([],)
+    assert values(writes, 1, cwd="/there/one") == ([],)
+
+
+def shares(rank):
+    import torch.distributed as dist
+
+    Path(f"by-{rank}").touch()
+    Path(os.environ["TMPDIR"], "mine").touch()
+    os.replace(Path(os.environ["TMPDIR"], "mine"), f"moved-{rank}")  # not to another file system
+    dist.barrier()
+    return sorted(path.name for path in Path().glob("*-*"))
+
+
+def test_ranks_meet_in_a_folder_that_is_asked_for():
+    assert values(shares, cwd="/there/one") == (["by-0", "by-1", "moved-0", "moved-1"],) * 2
+
+
+def takes_hold(rank):
+    libc = ctypes.CDLL(None, use_errno=True)
+    refused = []
+    for name, number in seccomp.refused().items():
+        ctypes.set_errno(0)
+        libc.syscall(number, os.getppid(), 0, 0, 0, 0, 0)
+        refused += [name] if ctypes.get_errno() == 1 else []
+    return refused
+
+
+@pytest.mark.skipif(not seccomp.refused(), reason="this machine's system calls are not known")
+def test_system_calls_that_take_hold_of_a_process_are_refused(box):
+    refused = set(values(takes_hold, 1)[0])
+    assert refused == set(seccomp.refused())
+
+
+def stops_everybody(rank):
+    import torch.distributed as dist
+
+    dist.barrier()
+    if rank == 0:
+        own = {int(thread) for thread in os.listdir("/proc/self/task")}
+        for pid in {*range(1, 40), -1} - own:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        os.kill(0, signal.SIGUSR1)  # the default ends a process
+    dist.barrier()
+    return rank
+
+
+@pytest.mark.usefixtures("apart")
+def test_no_signal_reaches_another_rank_or_the_supervisor():
+    assert values(stops_everybody, 3) == (0, 1, 2)
+
+
+def ends_itself(rank):
+    os.kill(os.getpid(), signal.SIGTERM) if rank else os.abort()
+
+
+def test_a_signal_ends_a_rank_as_it_ends_any_process(box):
+    evidence = launch(ends_itself, 2, inputs=[0, 1], timeout=20)
+    assert [rank.end for rank in evidence.ranks] == ["killed", "killed"]
+    assert "SIGABRT" in evidence.diagnosis.sentence
+    assert "SIGTERM" in evidence.diagnosis.sentence
+
+
+def sleeps(rank):
+    time.sleep(2.0)
+    return rank
+
+
+def test_who_sleeps_is_not_taken_for_one_who_waits(box):
+    assert values(sleeps) == (0, 1)
+
+
+def leaves_a_daemon(rank):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 64)
+            signal.pause()
+        os._exit(0)
+    return os.readlink("/proc/self/ns/mnt")
+
+
+def test_what_a_rank_started_ends_with_the_launch(box):
+    left = set(values(leaves_a_daemon)) if box.walled else set()
+    there = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            there.add(os.readlink(process / "ns" / "mnt"))
+    assert not left & there
