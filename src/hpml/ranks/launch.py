@@ -123,7 +123,8 @@ def launch(
     server = warm.server(flavour)
     scratch = os.path.join(server.tmp, f"hpml-ranks-{secrets.token_hex(4)}")
     folder = os.path.join(scratch, "work") if cwd is None else server.folder(cwd)
-    temporary = scratch if cwd is None else os.path.join(folder, ".tmp")
+    # On one file system with `cwd`, so that a temporary file can be moved there
+    temporary = os.path.join(folder, ".tmp") if cwd and server.sandboxed else scratch
     jobs = [
         Job(
             drive=pickled.data,

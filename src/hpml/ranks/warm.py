@@ -88,6 +88,10 @@ class WarmServer:
         return self._process.pid
 
     @property
+    def sandboxed(self) -> bool:
+        return self._inside is not None
+
+    @property
     def tmp(self) -> str:
         """Where launches may keep files, by its name inside the sandbox."""
         return tempfile.gettempdir() if self._inside is None else self._inside.tmp
