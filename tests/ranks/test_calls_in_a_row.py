@@ -9,12 +9,9 @@ from hpml.ranks import launch
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-def in_a_row(calls: int) -> int:
-    """Returns how many tensors the recorder still keeps at the end."""
+def in_a_row(calls: int) -> None:
     import torch
     import torch.distributed as dist
-
-    from hpml.ranks import dispatcher
 
     into = torch.zeros(2)
     for _ in range(calls):
@@ -22,10 +19,8 @@ def in_a_row(calls: int) -> int:
         dist.scatter(into, None if dist.get_rank() else parts, src=0)
         dist.reduce(torch.ones(3), dst=0)
     dist.barrier()
-    return len(dispatcher._held)
 
 
 def test_gloos_thread_and_the_next_call_do_not_wait_for_each_other():
     evidence = launch(in_a_row, 2, inputs=[1000, 1000], timeout=60)
     assert evidence.diagnosis is None
-    assert max(evidence.values) < 10

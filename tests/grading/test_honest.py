@@ -1,0 +1,129 @@
+"""Everybody who is right gets everything: the course's solutions, and unusual right answers.
+
+`tests/honest/` has answers as different people write them. In each the first line names the
+exercise, as in a percent script, and the second, `# unusual: ...`, what few would write.
+"""
+
+import re
+import shutil
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from hpml.checks import find
+from hpml.checks.plays import play_once
+from hpml.checks.registry import ids
+from hpml.course import schedule
+from hpml.grading.grade import Options, grade
+from hpml.grading.record import Result
+from hpml.paths import CHECKOUT
+
+COURSE = schedule.load()
+FOLDER = CHECKOUT / "tests" / "honest"
+HEAD = re.compile(r"# %%answer (?P<exercise>\w+)\n# unusual: (?P<unusual>.+)\n")
+# Seconds are measured for some claims. Where the machine is too busy for that, nobody loses points.
+BUSY = "the machine is too busy"
+
+
+@dataclass(frozen=True)
+class Honest:
+    """A right answer: its file's name, the exercise, what is unusual in it, and its cell."""
+
+    name: str
+    exercise: str
+    unusual: str
+    cell: str
+
+
+def read(path: Path) -> Honest:
+    text = path.read_text(encoding="utf-8")
+    head = HEAD.match(text)
+    assert head, f"{path.name} does not begin with `# %%answer ID` and `# unusual: ...`"
+    return Honest(path.stem, head["exercise"], head["unusual"], text.removeprefix("# "))
+
+
+ALL = tuple(map(read, sorted(FOLDER.glob("*.py"))))
+GRADED = tuple(exercise for exercise in ids() if not find(exercise).submits)
+
+
+def hand_in(folder: Path) -> dict[tuple[str, str], str]:
+    """Write submissions into `folder`: all solutions, and all of ALL, one an exercise in each.
+
+    Returns who wrote each answer that is graded, by person and exercise.
+    """
+    written = {}
+    (folder / "solutions").mkdir()
+    for module in COURSE.modules:
+        shutil.copy(CHECKOUT / module.solution, folder / "solutions")
+    for exercise in GRADED:
+        written["solutions", exercise] = "the solution"
+    by_person: dict[str, list[str]] = defaultdict(list)
+    numbers: dict[str, count] = defaultdict(count)
+    for honest in ALL:
+        if honest.exercise in GRADED:
+            person = f"person{next(numbers[honest.exercise])}"
+            by_person[person].append(honest.cell)
+            written[person, honest.exercise] = honest.name
+    for person, cells in by_person.items():
+        notebook = nbformat.v4.new_notebook()
+        notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+        nbformat.write(notebook, folder / f"{person}.ipynb")
+    return written
+
+
+def lost(result: Result) -> list[str]:
+    """What an answer has lost points for, in words."""
+    claims = [
+        f"{claim.name}: {claim.message}"
+        for claim in result.claims
+        if not claim.passed and not (not claim.judged and claim.message.startswith(BUSY))
+    ]
+    if claims or not result.claims:
+        return [result.headline, *claims]
+    return []
+
+
+class Listener:
+    def started(self, total: int, kept: int) -> None:
+        pass
+
+    def graded(self, *_: object) -> None:
+        pass
+
+    def left_out(self, exercises: tuple[str, ...]) -> None:
+        self.not_graded = exercises
+
+
+def test_every_exercise_is_answered_by_somebody_unusual():
+    assert {honest.exercise for honest in ALL} == set(ids())
+    assert len(ALL) >= 40
+
+
+@pytest.mark.usefixtures("sandboxed")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_grader_gives_full_marks_to_solutions_and_to_unusual_right_answers(tmp_path, jobs):
+    (tmp_path / "class").mkdir()
+    written = hand_in(tmp_path / "class")
+    listener = Listener()
+    records = grade(Options([tmp_path / "class"], jobs=jobs), COURSE, tmp_path / "out", listener)
+    assert listener.not_graded == ("job_script",)  # it takes a SLURM, which no sandbox has
+    results = {(rec.person, one.exercise): one for rec in records for one in rec.results}
+    assert written.keys() <= results.keys()
+    assert {
+        f"{written[key]}, {key[1]}": why for key in written if (why := lost(results[key]))
+    } == {}
+
+
+@pytest.mark.parametrize(
+    "honest", [h for h in ALL if h.exercise not in GRADED], ids=lambda h: h.name
+)
+def test_what_needs_no_slurm_of_a_job_script_is_right(honest):
+    check = find(honest.exercise)
+    run, fault = play_once(check, honest.cell.replace("%%", "# %%", 1), 1, seed=5)
+    assert fault is None, fault.diagnosis
+    anywhere = check.claims[:-1]
+    assert [claim.judge(run) for claim in anywhere] == [None] * len(anywhere)
