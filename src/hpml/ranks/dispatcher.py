@@ -1,37 +1,36 @@
 """Inside a rank: every call of torch.distributed is recorded before it begins and when it ends.
 
-Recorded is what passes PyTorch's dispatcher: each operator of its namespace "c10d" is replaced, for
-every kind of device that it is there for, by one that writes the ledger and calls the original. The
-process groups are PyTorch's own. So a call is in the ledger under whatever name it was made, from
-Python or from C++ (see `operations`), and behaves as it does without. An operator that a newer
-PyTorch may have and `operations` does not know raises `NotRecorded`.
+Recorded is what passes PyTorch's dispatcher: before each operator of its namespace "c10d" comes a
+kernel that writes the ledger and goes on to the original. The process groups are PyTorch's own. So
+a call is in the ledger under whatever name it was made, from Python or from C++ (see `operations`),
+and behaves as it does without. An operator that a newer PyTorch may have and `operations` does not
+know raises `NotRecorded`.
 
 Beside the dispatcher there is a backend used by itself (`group._get_backend(device)`, or one made
 by hand): its methods are led to the dispatcher. And the handles: a call that came from Python is
 complete when the rank notices it on the handle (`wait`, `is_completed`, `get_future`), one from C++
 when it is.
 
-Whoever installs a recorder records so. Nothing is recorded before, and all costs one comparison.
+Whoever installs a recorder records so. Until then all costs one comparison.
 """
 
 import functools
 import re
 import threading
-import warnings
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
+from torch._C import DispatchKey
 from torch._C._distributed_c10d import Backend, ProcessGroup, Work
 
-from hpml.ranks.operations import OPERATIONS, describe, reduction_among
+from hpml.ranks.operations import OPERATIONS, describe, flat, reduction_among
 from hpml.ranks.recorder import Recorder, current
 
 NAMESPACE, FUNCTIONAL = "c10d", "_c10d_functional"
-_KEYS = ("CPU", "CUDA", "XPU", "PrivateUse1", "SparseCPU", "SparseCUDA")
 
 
 class NotRecorded(RuntimeError):
@@ -49,29 +48,42 @@ class _Thread(threading.local):
 
     handed_over = False  # the handle goes to Python, where its methods are recorded
     reduction = ""  # "sum"
-    index: int | None = None  # the ledger's, of the last call
+    made: list[int] | None = None  # the ledger's indices of the calls, where somebody asks
 
 
 _thread = _Thread()
+
+
+@contextmanager
+def _on_its_way_down(handed_over: bool, reduction: str) -> Iterator[list[int]]:
+    """Yields what will be the ledger's indices of the calls that are made meanwhile."""
+    before = (_thread.handed_over, _thread.reduction, _thread.made)
+    made: list[int] = []
+    _thread.handed_over, _thread.reduction, _thread.made = handed_over, reduction, made
+    try:
+        yield made
+    finally:
+        _thread.handed_over, _thread.reduction, _thread.made = before
+
+
 _libraries: list[torch.library.Library] = []  # as long as one lives, its operators are in force
 _indices: WeakKeyDictionary[Work, int] = WeakKeyDictionary()  # of handles that Python holds
+_results: dict[int, int] = {}  # of functional collectives, by where the result's elements are
 _groups: WeakKeyDictionary[Backend, ProcessGroup] = WeakKeyDictionary()  # of backends by themselves
 # Never destroyed: a Gloo backend's destructor waits for its threads with the interpreter's lock
 # held, while one of them may need that lock to record that a call is complete.
 _kept: list[Backend] = []
-_held: dict[int, torch._C.ScriptList] = {}  # of one tensor each, by its id
-_holding = threading.Lock()
 
 
 def prepare() -> None:
-    """Replace the operators and methods, once in a process. Takes 10 ms: before ranks are forked.
+    """Put kernels and methods in place, once in a process. Takes 10 ms: before ranks are forked.
 
     Until `recorder.install` they do what they always did.
     """
     if _libraries:
         return
-    _replace(NAMESPACE, _operator, "process_group")
-    _replace(FUNCTIONAL, _reducing, "reduce_op")
+    _replace(NAMESPACE, _operator)
+    _replace(FUNCTIONAL, _functional)
     for name in _communicating(ProcessGroup):
         setattr(ProcessGroup, name, _handing_over(getattr(ProcessGroup, name)))
     for name in _communicating(Backend):
@@ -83,51 +95,48 @@ def prepare() -> None:
     Work.get_future = _with_future(Work.get_future)
 
 
-def _replace(namespace: str, replacement: Callable[..., Callable], argument: str) -> None:
-    """Replace the operators of `namespace` that have such an argument."""
+def _replace(namespace: str, replacement: Callable[..., Callable]) -> None:
+    """Record the operators of `namespace` that get to know which process group they are for.
+
+    The kernel is registered where PyTorch's dispatcher selects the kind of device, the last stop
+    before the original kernels, which every call makes.
+    """
     library = torch.library.Library(namespace, "IMPL")
     _libraries.append(library)
     for full_name in torch._C._dispatch_get_all_op_names():
         space, _, name = full_name.partition("::")
         if space != namespace:
             continue
-        overload = getattr(getattr(torch.ops, namespace), name).default
-        names = [one.name for one in overload._schema.arguments]
-        if argument not in names:
-            continue
-        for key in _keys(full_name):
-            kernel = torch.library.get_kernel(full_name, key)
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
-                library.impl(name, replacement(name, names, kernel), key, with_keyset=True)
+        operator = getattr(getattr(torch.ops, namespace), name).default
+        names = [one.name for one in operator._schema.arguments]
+        if not {"process_group", "group_name"}.isdisjoint(names) or name == "wait_tensor":
+            kernel = replacement(name, names, operator)
+            library.impl(name, kernel, "BackendSelect", with_keyset=True)
 
 
-def _keys(operator: str) -> list[str]:
-    """The dispatch keys for which an operator has a kernel, or a composite one that serves them."""
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    if has(operator, "CompositeExplicitAutograd"):
-        return [key for key in _KEYS if not key.startswith("Sparse")]
-    return [key for key in _KEYS if has(operator, key)]
+def _go_on(operator: torch._ops.OpOverload, keys: torch._C.DispatchKeySet, *values, **named) -> Any:
+    """Call the original kernel. Other threads may run meanwhile: it may wait for one of Gloo's,
+    which may wait for the interpreter's lock."""
+    return operator.redispatch(keys.remove(DispatchKey.BackendSelect), *values, **named)
 
 
-def _operator(operator: str, names: list[str], kernel: Any) -> Callable[..., Any]:
+def _operator(name: str, names: list[str], operator: torch._ops.OpOverload) -> Callable[..., Any]:
     def run(keys: torch._C.DispatchKeySet, *values: Any) -> Any:
         recorder = current()
-        if recorder is None:
-            return kernel.call_boxed(keys, *values)
-        if operator not in OPERATIONS:
-            raise NotRecorded(f"{NAMESPACE}::{operator}")
-        arguments = dict(zip(names, values, strict=False))
+        if recorder is None or keys.has(DispatchKey.Meta):  # tensors without elements
+            return _go_on(operator, keys, *values)
+        if name not in OPERATIONS:
+            raise NotRecorded(f"{NAMESPACE}::{name}")
+        arguments = dict(zip(names, values, strict=False))  # without those that have their default
         ranks = global_ranks(ProcessGroup.unbox(arguments["process_group"]))
-        call = describe(operator, arguments, ranks, _thread.reduction)
+        call = describe(name, arguments, ranks, _thread.reduction)
         index = recorder.enter(call.operation, ranks, call.tensors, call.detail, call.peer)
-        _thread.index = index
+        if _thread.made is not None:
+            _thread.made.append(index)
         handed_over = _thread.handed_over
-        if operator == "monitored_barrier_":
-            _wait_at_barrier(recorder, index, **arguments)
-            return None
-        _hold(values)
-        result = kernel.call_boxed(keys, *values)
+        if name == "monitored_barrier_":  # the one that waits itself, and returns no handle
+            return _noticing(index, lambda: _go_on(operator, keys, *values))
+        result = _go_on(operator, keys, *values)
         if not handed_over:
             boxed = result[-1] if isinstance(result, tuple) else result
             _expect(recorder, index, Work.unbox(boxed))
@@ -136,57 +145,22 @@ def _operator(operator: str, names: list[str], kernel: Any) -> Callable[..., Any
     return run
 
 
-def _hold(values: Any) -> None:
-    """Keep C++'s hold on a call's tensors until Gloo has let go of them.
+def _functional(name: str, names: list[str], operator: torch._ops.OpOverload) -> Callable[..., Any]:
+    """A functional collective. What it reduces by is a word here, and cannot be read further on;
+    and its result, not a handle, is what a rank waits for."""
 
-    Gloo's thread drops the tensors of a finished call with its queue locked. If it is the last in
-    C++ to hold one, it takes the interpreter's lock to tell Python. But an operator's kernel that
-    is called from Python has that lock, and waits for the queue to put the next call there.
-    """
-    with _holding:
-        for key, (held,) in list(_held.items()):
-            # One for the tensor's Python object, and one for this list
-            if torch.Tensor._use_count(held) <= 2:
-                del _held[key]
-        for tensor in _tensors_in(values):
-            if id(tensor) not in _held:
-                _held[id(tensor)] = torch._C.ScriptList([tensor])
-
-
-def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors_in(item)
-
-
-def _wait_at_barrier(
-    recorder: Recorder,
-    index: int,
-    tensor: torch.Tensor,
-    process_group: Any,
-    device_ids: list[int],
-    timeout: int,
-    wait_all_ranks: bool,
-) -> None:
-    """The one operator that waits itself: by the backend's method, which lets other threads run
-    meanwhile, while an operator's kernel that is called from Python does not."""
-    backend = ProcessGroup.unbox(process_group)._get_backend(tensor.device)
-    recorder.wait(index)
-    _monitored_barrier(backend, timedelta(milliseconds=timeout), wait_all_ranks)
-    recorder.finish(index)
-
-
-def _reducing(operator: str, names: list[str], kernel: Any) -> Callable[..., Any]:
-    """A functional collective: what it reduces by is a word here, and cannot be read further on."""
-
-    def run(keys: torch._C.DispatchKeySet, *values: Any) -> Any:
-        before, _thread.reduction = _thread.reduction, values[names.index("reduce_op")]
-        try:
-            return kernel.call_boxed(keys, *values)
-        finally:
-            _thread.reduction = before
+    def run(keys: torch._C.DispatchKeySet, *values: Any, **named: Any) -> Any:
+        if name == "wait_tensor":
+            index = _results.pop(values[0].data_ptr(), None)
+            return _noticing(index, lambda: _go_on(operator, keys, *values))
+        reduction = values[names.index("reduce_op")] if "reduce_op" in names else ""
+        with _on_its_way_down(handed_over=False, reduction=reduction) as made:
+            result = _go_on(operator, keys, *values, **named)
+        if made:
+            places = [tensor.data_ptr() for tensor in flat(result)]
+            each = made if len(made) == len(places) else made[-1:] * len(places)
+            _results.update(zip(places, each, strict=True))
+        return result
 
     return run
 
@@ -202,12 +176,14 @@ def global_ranks(group: ProcessGroup) -> tuple[int, ...]:
 
 
 def _communicating(kind: type) -> list[str]:
-    """The names of a class's methods that return a handle, and of those known to communicate."""
+    """The names of a class's methods that start a call: they return a handle, all but one. Where
+    several calls are put together (`_end_coalescing`), each was started by its own."""
     return [
         name
         for name, method in vars(kind).items()
         if re.search(r"-> c10d::Work$", getattr(method, "__doc__", None) or "", re.MULTILINE)
         or name == "monitored_barrier"
+        if name != "_end_coalescing"
     ]
 
 
@@ -218,15 +194,11 @@ def _handing_over(original: Callable[..., Any]) -> Callable[..., Any]:
     def method(*args: Any, **kwargs: Any) -> Any:
         if current() is None:
             return original(*args, **kwargs)
-        before = (_thread.handed_over, _thread.reduction)
-        _thread.handed_over, _thread.index = True, None
-        _thread.reduction = reduction_among([*args, *kwargs.values()])
-        try:
+        reduction = reduction_among([*args, *kwargs.values()])
+        with _on_its_way_down(handed_over=True, reduction=reduction) as made:
             work = original(*args, **kwargs)
-        finally:
-            _thread.handed_over, _thread.reduction = before
-        if work is not None and _thread.index is not None:
-            _indices[work] = _thread.index
+        if work is not None and made:
+            _indices[work] = made[-1]
         return work
 
     return method
@@ -285,7 +257,7 @@ def _noticing(index: int | None, wait: Callable[[], Any]) -> Any:
     return result
 
 
-_get_future, _monitored_barrier = Work.get_future, Backend.monitored_barrier
+_get_future = Work.get_future
 
 
 def _waiting(original: Callable[..., bool]) -> Callable[..., bool]:
