@@ -9,6 +9,9 @@
 # a small module of its own: it brings its own imports and sees nothing of the other cells. The check
 # runs it on 1, 2, 3 and 4 ranks with fresh inputs each time and says which claims hold. Check as
 # often as you like; a wrong answer costs nothing.
+#
+# An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
+# nothing of `hpml`.
 
 # %%
 # %load_ext hpml
@@ -16,6 +19,10 @@ from hpml import check
 
 # %% [markdown]
 # ## `process_group`: who am I, and where do we meet?
+#
+# **To write:** the settings of both launchers, and the start. **Not allowed:** other programs, such
+# as `scontrol show hostnames`. **Allowed:** everything else in Python's standard library and
+# `torch`.
 #
 # A launcher starts N copies of your script and tells each copy apart through environment variables.
 # `torchrun` and `srun` use other names for the same facts. One function that reads both is what lets
@@ -84,6 +91,9 @@ check("process_group")
 # %% [markdown]
 # ## `shard_sampler`: which samples, on which rank, in which epoch?
 #
+# **To write:** the order, the padding and the rank's part. **Not allowed:** `DistributedSampler`,
+# other programs. **Allowed:** everything else in `torch`, `numpy` and Python's standard library.
+#
 # Data parallel training is only the same training if the ranks together see every sample once per
 # epoch, in a new random order each time. Nobody hands the samples out: each rank works out its own
 # share, alone, and all must come to the same division.
@@ -141,6 +151,9 @@ check("shard_sampler")
 
 # %% [markdown]
 # ## `ddp`: the same gradient everywhere
+#
+# **To write:** the wrapper. **Not allowed:** `DistributedDataParallel` and its like (`fully_shard`,
+# `replicate`). **Allowed:** everything else in `torch`, hooks of autograd and collectives.
 #
 # Every rank holds the whole model and computes the gradient of its share of the batch. If all ranks
 # start from the same weights and apply the same mean gradient, they stay alike for ever, and N ranks
@@ -210,6 +223,9 @@ check("ddp")
 # %% [markdown]
 # ## `global_metrics`: accuracy and loss of the whole test set
 #
+# **To write:** the sums over all ranks' samples. **Allowed:** one collective of
+# `torch.distributed`, and anything else in `torch`.
+#
 # Each rank has evaluated its shard. The figure in the paper is of all samples, and the shards are not
 # of one length: the last batch is short, and a rank may have had nothing at all.
 #
@@ -250,6 +266,9 @@ check("global_metrics")
 
 # %% [markdown]
 # ## `checkpoint`: stopped, and carried on as if nothing had happened
+#
+# **To write:** the sampler, `save` and `load`. **Allowed:** anything in `torch` and Python's
+# standard library.
 #
 # A job on a cluster ends when its time is up, not when its epoch is. Whatever it does not write down
 # is lost, and the next job may get another number of nodes. Training that is stopped and resumed
@@ -342,6 +361,9 @@ check("checkpoint")
 
 # %% [markdown]
 # ## `ddp_train`: from a serial script to all ranks
+#
+# **To write:** the script for all ranks. **Allowed:** anything in `torch`,
+# `DistributedDataParallel` and `DistributedSampler` too.
 #
 # You know now what happens inside; from here on PyTorch's own `DistributedDataParallel` and
 # `DistributedSampler` do it. This is a serial training script:

@@ -17,6 +17,9 @@
 # Three short exercises, to see how all the others work. The cell that starts with `%%answer` is yours;
 # the cell below it checks what you wrote. An answer is a small module of its own: it brings its own
 # imports and sees nothing of the other cells.
+#
+# An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
+# nothing of `hpml`.
 
 # %%
 # %load_ext hpml
@@ -24,6 +27,9 @@ from hpml import check
 
 # %% [markdown]
 # ## `hello_ranks`: say a number, hear the sum
+#
+# **To write:** the sum of all ranks' numbers, on every rank. **Allowed:** anything in
+# `torch.distributed`.
 #
 # `hello` is called once on every rank, each time with another number. Return the sum of the numbers
 # of all ranks, on every rank, as an `int`. With three ranks and the numbers 7, 20 and 3, all three
@@ -63,6 +69,8 @@ check("hello_ranks")
 
 # %% [markdown]
 # ## `job_script`: ask for what a job needs
+#
+# **To write:** the text of the job script. **Allowed:** anything in Python.
 #
 # Return the text of a job script, as one `str`. It says how many `nodes` the job needs, how many
 # tasks on each, how many cores for each task, and after how many `minutes` it is ended. The job is
@@ -119,6 +127,8 @@ check("job_script")
 
 # %% [markdown]
 # ## `read_queue`: who waits, what was used, what failed
+#
+# **To write:** the reader of the two texts. **Allowed:** anything in Python's standard library.
 #
 # The queue speaks in tables. `squeue` lists jobs that wait or run, of everybody; `sacct` lists those
 # of the past too, here your own, as `sacct --parsable2 --format=JobID,JobName,State,ExitCode,NNodes,Elapsed`

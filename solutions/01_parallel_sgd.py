@@ -24,6 +24,9 @@
 # a small module of its own: it brings its own imports and sees nothing of the other cells. The check
 # runs it on 1, 2, 3 and 4 ranks with fresh inputs each time and says which claims hold. Check as
 # often as you like; a wrong answer costs nothing.
+#
+# An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
+# nothing of `hpml`.
 
 # %%
 # %load_ext hpml
@@ -31,6 +34,8 @@ from hpml import check
 
 # %% [markdown]
 # ## `amdahl`: how much faster can it get at all?
+#
+# **To write:** the four formulas. **Allowed:** anything in Python and `numpy`.
 #
 # Part of the work cannot be shared: reading the configuration, the first and the last step, whatever
 # only rank 0 does. Let `s` be that serial fraction, and p the number of ranks.
@@ -108,6 +113,10 @@ for ranks in (1, 2, 4, 16, 64, 256, 1024):
 # %% [markdown]
 # ## `sync_sgd`: N ranks, one step
 #
+# **To write:** `start` and one step of SGD, on all ranks together. **Not allowed:**
+# `DistributedDataParallel` and its like (`fully_shard`, `replicate`). **Allowed:** everything else
+# in `torch`.
+#
 # Synchronous data parallel SGD has a simple promise: N ranks with a part of the samples each take
 # exactly the step that one process would take with all of them. Nothing about training changes but
 # the time it takes.
@@ -121,7 +130,7 @@ for ranks in (1, 2, 4, 16, 64, 256, 1024):
 #   (n, d) and y float64 (n,), and all leave with the weights after one step of SGD on the samples of
 #   all ranks. n may differ from rank to rank, and may be 0 on some.
 #
-# Samples stay on the rank that has them. Any collective of `torch.distributed` may be used.
+# Samples stay on the rank that has them.
 #
 # *Before you start: rank 0 has 30 samples and a mean gradient of 1, rank 1 has 10 samples and a mean
 # gradient of 5. What is the gradient of the big batch, what is the mean of the two, and what the sum?*
@@ -162,6 +171,8 @@ check("sync_sgd")
 
 # %% [markdown]
 # ## `lr_scaling`: N ranks, which learning rate?
+#
+# **To write:** the two rules and the warm-up. **Allowed:** anything in Python, `numpy` and `torch`.
 #
 # With N ranks of the same batch size each, the global batch is N times as large, and an epoch has N
 # times fewer steps. The learning rate that was right for one rank is too small now. Two rules, with k
@@ -223,6 +234,10 @@ check("lr_scaling")
 
 # %% [markdown]
 # ## `naive_all_reduce`: everything through one rank
+#
+# **To write:** the sum through rank 0. **Not allowed:** collectives (`all_reduce`, `broadcast` and
+# the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
+# `batch_isend_irecv`, and what `torch` does with tensors.
 #
 # Every rank has a tensor, and every rank wants the sum of all of them: an *all-reduce*. The way that
 # comes to mind first needs nothing but messages from one rank to another:
@@ -298,6 +313,10 @@ for rank in run.ranks:
 
 # %% [markdown]
 # ## `ring_all_reduce`: nobody sends more than anybody else
+#
+# **To write:** the sum around the ring. **Not allowed:** collectives (`all_reduce`, `broadcast` and
+# the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
+# `batch_isend_irecv`, and what `torch` does with tensors.
 #
 # Cut the tensor into p parts, and let each rank send to its right neighbour only, rank p−1 to rank 0.
 #
@@ -390,6 +409,10 @@ for rank in run.ranks:
 
 # %% [markdown]
 # ## `parameter_server`: one rank that everyone asks
+#
+# **To write:** the server and its workers. **Not allowed:** collectives (`all_reduce`, `broadcast`
+# and the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
+# `batch_isend_irecv`, and what `torch` does with tensors.
 #
 # The oldest way to add gradients up over a network: one rank, the server, holds the weights. In each
 # step it sends them to every worker, each worker sends its gradient back, and the server takes the
@@ -488,6 +511,10 @@ for rank in run.ranks:
 
 # %% [markdown]
 # ## `async_sgd`: who waits for whom?
+#
+# **To write:** the server and its workers. **Not allowed:** collectives (`all_reduce`, `broadcast`
+# and the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
+# `batch_isend_irecv`, and what `torch` does with tensors.
 #
 # In a synchronous step everybody waits for the slowest. An asynchronous server waits for nobody: it
 # takes each gradient as it comes, takes a step with it, and sends the new weights back to that worker
@@ -608,6 +635,8 @@ for worker in (1, 2, 3):
 
 # %% [markdown]
 # ## `alpha_beta`: what it will cost
+#
+# **To write:** the four formulas. **Allowed:** anything in Python and `numpy`.
 #
 # A message of n bytes takes α + n β seconds: α for being a message at all, β for each byte. Adding up
 # takes γ for each byte that is added. A rank can send one message and receive another at the same

@@ -23,6 +23,10 @@
 # runs it on 1, 2, 3 and 4 ranks with fresh inputs each time and says which claims hold. Check as
 # often as you like; a wrong answer costs nothing.
 #
+# An answer may import Python's standard library, `numpy`, `torch` and `tqdm`; in `hvd_compression`
+# and `hvd_torch` also `horovod`; in `hvd_keras` also `horovod`, `tensorflow`, `keras` and
+# `tf_keras`. Nothing else, and nothing of `hpml`.
+#
 # Three of the four exercises need Horovod, which `./hpml horovod` builds. Where it is not installed,
 # their checks say so and do not judge. `hvd_fusion` needs nothing but Python.
 
@@ -32,6 +36,9 @@ from hpml import check
 
 # %% [markdown]
 # ## `hvd_torch`: six changes
+#
+# **To write:** the script for all ranks. **Allowed:** anything in `horovod.torch` and `torch`,
+# `DistributedSampler` too.
 #
 # This is a serial script that trains on CIFAR-10 and can carry on where an earlier run has stopped:
 #
@@ -158,6 +165,9 @@ check("hvd_torch")
 # %% [markdown]
 # ## `hvd_keras`: the same with callbacks
 #
+# **To write:** the script for all ranks. **Allowed:** anything in `horovod.tensorflow.keras` and
+# `tf.keras`.
+#
 # Keras owns the training loop, so Horovod comes in through the optimizer and through callbacks. This
 # is the serial script:
 #
@@ -258,6 +268,9 @@ check("hvd_keras")
 
 # %% [markdown]
 # ## `hvd_fusion`: what the timeline tells
+#
+# **To write:** the reader of the timeline. **Allowed:** anything in Python's standard library and
+# `numpy`.
 #
 # With `HOROVOD_TIMELINE=timeline.json` in the environment, rank 0 writes down what happens to each
 # tensor, as a list of events in the JSON format of Chrome's tracing:
@@ -368,6 +381,9 @@ check("hvd_fusion")
 
 # %% [markdown]
 # ## `hvd_compression`: half of the bytes
+#
+# **To write:** the compressor and the mean. **Not allowed:** `hvd.Compression.fp16`. **Allowed:**
+# everything else in `horovod.torch` and `torch`.
 #
 # Gradients are noise around a direction. Their sixth digit costs as much on the wire as their first,
 # and half precision, with three digits, trains as well. Horovod lets you say what travels instead of

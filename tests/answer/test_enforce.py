@@ -182,7 +182,7 @@ def test_what_is_ready_made_is_refused_however_it_is_reached():
     for name, (kind, text) in raised.items():
         assert kind in ("NotAllowed", "NotReadable"), (name, kind, text)
     assert raised["try_call"][1] == (
-        "line 7 of your answer uses DistributedSampler, which is not allowed in this exercise; "
+        "line 7 of your answer uses DistributedSampler; not allowed here: DistributedSampler; "
         "allowed: randperm"
     )
 
@@ -220,7 +220,7 @@ def test_in_a_notebook_imports_are_refused_too():
 @pytest.mark.skipif(flavour.missing("horovod") is not None, reason="Horovod is not installed")
 def test_static_methods_of_horovod_are_refused_too():
     half = ReadyMade("`hvd.Compression.fp16`", ("horovod.torch.compression.FP16Compressor",))
-    rules = Rules(("torch", "horovod"), "", (half,))
+    rules = Rules(("torch", "horovod"), "`half`", (half,))
     source = """\
 import horovod.torch as hvd
 import torch
@@ -233,5 +233,6 @@ def try_none(): return hvd.Compression.none.compress(torch.ones(1))[0].item()
     assert raised["try_none"] == ["", "1.0"]
     assert raised["try_fp16"] == [
         "NotAllowed",
-        "line 4 of your answer uses hvd.Compression.fp16, which is not allowed in this exercise",
+        "line 4 of your answer uses FP16Compressor; not allowed here: hvd.Compression.fp16; "
+        "allowed: half",
     ]

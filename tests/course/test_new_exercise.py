@@ -50,6 +50,7 @@ def test_what_the_real_course_then_lacks_is_a_row_each(tmp_path: Path) -> None:
         'it has no hint "start"',
         "hints: 1, expected at least 3",
         "its title is its id: say what is claimed",
+        "it does not say what is to be written and what may be used: to_write, allowed",
         f"{file}: 0 wrong answers, expected at least 4",
         "its answer is still a stub: write it between BEGIN and END SOLUTION",
     ]

@@ -10,6 +10,7 @@ from types import ModuleType
 import cloudpickle
 import pytest
 
+from hpml.answer.rules import ReadyMade
 from hpml.checks import judge
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.verdict import Verdict
@@ -33,6 +34,12 @@ exercises = [{ id = "total", minutes = 10 }]
 """
 
 SOLUTION = """\
+# %% [markdown]
+# ## `total`: all ranks together
+#
+# **To write:** the sum. **Not allowed:** magic. **Allowed:** any call of
+# `torch.distributed`.
+
 # %%
 # %%answer total
 import torch
@@ -115,6 +122,9 @@ GOOD = Check(
     id="total",
     title="The sum over all ranks",
     names=("total",),
+    to_write="the sum",
+    allowed="any call of `torch.distributed`",
+    not_allowed=(ReadyMade("magic"),),
     inputs=lambda seed, world: [seed % 97 + 2 + rank for rank in range(world)],
     expect=lambda inputs, world: sum(inputs),
     drive=drive,
@@ -258,6 +268,9 @@ def no_hints(**without: str) -> dict[str, str]:
         (check(hints=no_hints(start="")), "check", 'no hint "start"'),
         (check(hints={"start": "Call all_reduce.", "type": "An int."}), "check", "hints: 2"),
         (check(title="total"), "check", "its title is its id"),
+        (check(allowed=""), "check", "not say what is to be written and what may be used"),
+        (check(not_allowed=()), "check", r"03_rings.py: below the title ## `total`, write: .*ted`"),
+        (solution("magic", "a spell"), "check", r"write: \*\*To write:\*\* the sum\. .* magic\."),
         (lambda course: course.wrong.with_name("test_total.py").unlink(), "check",
          "tests/checks/m03_rings/test_total.py is missing"),
         (solution("dist.all_reduce(tensor)", "raise NotImplementedError()"), "solution",

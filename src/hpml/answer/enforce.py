@@ -11,12 +11,12 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from importlib.util import cache_from_source
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NoReturn
 
-from hpml.answer.rules import MACHINERY, ReadyMade, Rules, sentence
+from hpml.answer.rules import MACHINERY, ReadyMade, Rules, importable
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -60,26 +60,27 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
     """
     own = importing(rules, filename)
     _hold_import_module(rules, filename, own)
-    files: dict[str, ReadyMade] = {}
+    files: dict[str, Callable[[], NotAllowed]] = {}
     for ready in rules.not_allowed:
         for name in ready.names:
-            _replace(name, lambda ready=ready: _not_allowed(ready, rules, source, filename))
+            refusal = partial(_not_allowed, name, ready, rules, source, filename)
+            _replace(name, refusal)
             module = sys.modules[name.rpartition(".")[0]]
             if file := getattr(module, "__file__", None):
-                names = (file, os.path.realpath(file), os.path.realpath(cache_from_source(file)))
-                files |= dict.fromkeys(names, ready)
+                paths = (file, os.path.realpath(file), os.path.realpath(cache_from_source(file)))
+                files |= dict.fromkeys(paths, refusal)
 
     def audit(event: str, arguments: tuple) -> None:
         if event == "exec" and isinstance(arguments[0], CodeType):
             loaded = arguments[0].co_filename
-            if ready := files.get(loaded):
-                raise _not_allowed(ready, rules, source, filename)
+            if refusal := files.get(loaded):
+                raise refusal()
             if module := _outside_machinery(loaded):
                 raise _not_importable(module, rules, filename)
         elif event == "open" and files and isinstance(arguments[0], str | bytes):
-            ready = files.get(os.path.realpath(os.fsdecode(arguments[0])))
-            if ready is not None:
-                raise NotReadable(str(_not_allowed(ready, rules, source, filename)))
+            refusal = files.get(os.path.realpath(os.fsdecode(arguments[0])))
+            if refusal is not None:
+                raise NotReadable(str(refusal()))
 
     sys.addaudithook(audit)
     return own
@@ -111,16 +112,18 @@ def _outside_machinery(file: str) -> str:
 def _not_importable(name: str, rules: Rules, filename: str) -> NotImportable:
     at = _line(filename)
     where = f"line {at} of your answer" if at else "your answer"
-    may = sentence(rules.libraries).replace("`", "")
+    may = importable(rules.libraries).replace("`", "")
     return NotImportable(f"{where} imports {name}; an answer may import {may}", name=name)
 
 
-def _not_allowed(ready: ReadyMade, rules: Rules, source: str, filename: str) -> NotAllowed:
-    at = _line(filename) or _mentioned(ready, source)
+def _not_allowed(
+    name: str, ready: ReadyMade, rules: Rules, source: str, filename: str
+) -> NotAllowed:
+    module, _, last = name.rpartition(".")
+    at = _line(filename) or _mentioned(last, source)
     where = f"line {at} of your answer" if at else "your answer"
-    text = f"{where} uses {ready.shown}, which is not allowed in this exercise"
-    if rules.allowed:
-        text += f"; allowed: {rules.allowed}"
+    used = last if "." in module else name
+    text = f"{where} uses {used}; not allowed here: {ready.shown}; allowed: {rules.allowed}"
     return NotAllowed(text.replace("`", ""))
 
 
@@ -132,10 +135,10 @@ def _line(filename: str) -> int | None:
     return frame and frame.f_lineno
 
 
-def _mentioned(ready: ReadyMade, source: str) -> int | None:
-    """The first line of `source` with one of the names: a base class, another name for it."""
-    words = re.compile("|".join(rf"\b{name.rpartition('.')[2]}\b" for name in ready.names))
-    return next((n for n, text in enumerate(source.splitlines(), 1) if words.search(text)), None)
+def _mentioned(name: str, source: str) -> int | None:
+    """The first line of `source` with this name: a base class, another name for it."""
+    word = re.compile(rf"\b{name}\b")
+    return next((n for n, text in enumerate(source.splitlines(), 1) if word.search(text)), None)
 
 
 def _replace(name: str, refusal: Callable[[], NotAllowed]) -> None:

@@ -44,7 +44,12 @@ class Rules:
         return package in self.libraries or package in sys.stdlib_module_names
 
 
-def sentence(libraries: Iterable[str]) -> str:
-    """What an answer may import, as the words after "import": for people, with these libraries."""
-    *most, last = [f"`{name}`" for name in libraries]
-    return f"Python's standard library, {', '.join(most)} and {last}"
+def listed(names: Iterable[str]) -> str:
+    """Names in a sentence, as Markdown: "`numpy`, `torch` and `tqdm`"."""
+    *most, last = [f"`{name}`" for name in names]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def importable(libraries: Iterable[str]) -> str:
+    """What an answer may import with these libraries, to follow the word "import"."""
+    return listed(["standard", *libraries]).replace("`standard`", "Python's standard library")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from hpml.answer.rules import ReadyMade, Rules
+from hpml.answer.rules import ReadyMade, Rules, importable, listed
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour, order
 from hpml.ranks.serving import Server
@@ -119,6 +119,17 @@ class Stage:
     serve: Serve | None = None
 
 
+def imports_as_text(checks: Sequence["Check"]) -> str:
+    """What answers to these exercises may import, as a sentence of their notebook."""
+    text = f"An answer may import {importable(LIBRARIES['torch'])}"
+    for flavour, libraries in LIBRARIES.items():
+        ids = [check.id for check in checks if check.needs == flavour != "torch"]
+        more = [name for name in libraries if name not in LIBRARIES["torch"]]
+        if ids:
+            text += f"; in {listed(ids)} also {listed(more)}"
+    return f"{text}. Nothing else, and nothing of `hpml`."
+
+
 def fault(evidence: Evidence) -> Problem | None:
     """The diagnosis of a stage that `dies`, as a Problem for claims that need it; or None."""
     diagnosis = evidence.diagnosis
@@ -178,7 +189,6 @@ class Check:
     @property
     def rules_as_text(self) -> str:
         """The line about what is to be written and what may be used, in the exercise's text."""
-        text = f"**To write:** {self.to_write}. **Allowed:** {self.allowed}."
-        if self.not_allowed:
-            text += f" **Not allowed:** {', '.join(ready.shown for ready in self.not_allowed)}."
-        return text
+        refused = ", ".join(ready.shown for ready in self.not_allowed)
+        not_allowed = f" **Not allowed:** {refused}." if refused else ""
+        return f"**To write:** {self.to_write}.{not_allowed} **Allowed:** {self.allowed}."

@@ -20,7 +20,7 @@ from hpml.answer import Answer, read
 from hpml.checks.contract import Check
 from hpml.checks.run_check import GENERAL_HINTS
 from hpml.checks.verdict import Verdict
-from hpml.course import wrong_answers
+from hpml.course import paired, wrong_answers
 from hpml.course.schedule import Course, Exercise, Module
 from hpml.course.wrong_answers import WrongAnswer
 from hpml.errors import UserError
@@ -177,11 +177,29 @@ def _prove_check(
         ),
         (check.title == check.id, "its title is its id: say what is claimed"),
         (not (course.root / test).is_file(), f"{test} is missing"),
+        (
+            not (check.to_write and check.allowed),
+            "it does not say what is to be written and what may be used: to_write, allowed",
+        ),
+        (
+            bool(check.to_write and check.allowed) and not _has_its_rules(course, module, check),
+            f"{module.solution.with_suffix('.py')}: below the title ## `{check.id}`, write: "
+            f"{check.rules_as_text}",
+        ),
         (wrong < FEWEST, f"{file}: {wrong} wrong answers, expected at least {FEWEST}"),
     ]
     shows = f"{check.points} points, {len(check.hints)} hints, {wrong} wrong answers"
     row = Row(exercise.id, "check", check.title, shows)
     return [replace(row, reason=reason) for faulty, reason in faults if faulty] or [row]
+
+
+def _has_its_rules(course: Course, module: Module, check: Check) -> bool:
+    """Whether a paragraph of the exercise's text is the line of what may be used."""
+    for cell in paired.read_script(course.root / module.solution.with_suffix(".py")).cells:
+        if cell.cell_type == "markdown" and cell.source.startswith(f"## `{check.id}`"):
+            paragraphs = [" ".join(text.split()) for text in cell.source.split("\n\n")]
+            return check.rules_as_text in paragraphs
+    return False
 
 
 def _prove_stub(course: Course, module: Module, check: Check, judge: Judge) -> Row:

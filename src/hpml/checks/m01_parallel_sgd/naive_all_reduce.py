@@ -11,6 +11,7 @@ import torch
 from hpml.checks.budget import over_bytes
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.kits import ready_made
 from hpml.checks.m01_parallel_sgd._sums import draw_tensor, wrong_sum
 
 LONG = 100_000  # elements of the tensor whose traffic is measured, float32
@@ -137,6 +138,9 @@ CHECK = Check(
     id="naive_all_reduce",
     title="All-reduce through one rank",
     names=("naive_all_reduce",),
+    to_write="the sum through rank 0",
+    allowed=ready_made.MESSAGES,
+    not_allowed=(ready_made.COLLECTIVES, ready_made.REMOTE_CALLS),
     inputs=inputs,
     drive=drive,
     expect=expect,

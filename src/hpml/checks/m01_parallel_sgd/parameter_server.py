@@ -15,6 +15,7 @@ import torch.distributed as dist
 from hpml.checks.budget import over_bytes
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.kits import ready_made
 
 ELEMENTS = 16_384
 NBYTES = 8 * ELEMENTS  # of the weights, and of a gradient
@@ -169,6 +170,9 @@ CHECK = Check(
     id="parameter_server",
     title="One rank that everyone asks",
     names=("serve", "work"),
+    to_write="the server and its workers",
+    allowed=ready_made.MESSAGES,
+    not_allowed=(ready_made.COLLECTIVES, ready_made.REMOTE_CALLS),
     inputs=inputs,
     drive=drive,
     expect=expect,

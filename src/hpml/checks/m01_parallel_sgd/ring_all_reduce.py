@@ -12,6 +12,7 @@ import torch
 from hpml.checks.budget import over_bytes, over_seconds
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.kits import ready_made
 from hpml.checks.m01_parallel_sgd._beside import (
     IN_A_ROW,
     KNOWN,
@@ -223,6 +224,9 @@ CHECK = Check(
     id="ring_all_reduce",
     title="All-reduce around a ring",
     names=("ring_all_reduce",),
+    to_write="the sum around the ring",
+    allowed=ready_made.MESSAGES,
+    not_allowed=(ready_made.COLLECTIVES, ready_made.REMOTE_CALLS),
     inputs=inputs,
     expect=expect,
     stages=(Stage("even", even, link=LINK), Stage("odd", odd, dies=True)),

@@ -13,6 +13,7 @@ import torch
 
 from hpml.checks.compare import difference
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.ready_made import DATA_PARALLEL
 
 FEATURES = 6
 STEPS = 2  # of each kind of shards
@@ -208,6 +209,9 @@ CHECK = Check(
     id="sync_sgd",
     title="One step on all ranks is one step on one big batch",
     names=("start", "step"),
+    to_write="`start` and one step of SGD, on all ranks together",
+    allowed="everything else in `torch`",
+    not_allowed=(DATA_PARALLEL,),
     inputs=inputs,
     drive=drive,
     expect=expect,

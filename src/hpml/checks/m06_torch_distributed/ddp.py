@@ -12,6 +12,7 @@ from torch.nn import functional
 from hpml.checks.budget import over_bytes
 from hpml.checks.compare import state_difference, state_of
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.kits.ready_made import DATA_PARALLEL
 from hpml.predict.collectives import all_reduce_bytes, broadcast_bytes
 from hpml.ranks import mark
 from hpml.ranks.evidence import Call, RankEvidence
@@ -333,6 +334,9 @@ CHECK = Check(
     id="ddp",
     title="Data parallel by hand",
     names=("DataParallel",),
+    to_write="the wrapper",
+    allowed="everything else in `torch`, hooks of autograd and collectives",
+    not_allowed=(DATA_PARALLEL,),
     inputs=inputs,
     expect=expect,
     stages=(Stage("one model", drive, link="1gbit"), Stage("two branches", drive, dies=True)),

@@ -236,4 +236,6 @@ CHECK = Check(
     drive=drive,
     expect=expect,
     names=("global_metrics",),
+    to_write="the sums over all ranks' samples",
+    allowed="one collective of `torch.distributed`, and anything else in `torch`",
 )

@@ -14,6 +14,7 @@ from numpy.random import get_state
 from torch.random import get_rng_state
 
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.ready_made import OTHER_PROGRAMS, SHARDING_SAMPLER
 
 EPOCHS = 3
 
@@ -296,4 +297,7 @@ CHECK = Check(
     drive=drive,
     expect=expect,
     names=("ShardSampler",),
+    to_write="the order, the padding and the rank's part",
+    allowed="everything else in `torch`, `numpy` and Python's standard library",
+    not_allowed=(SHARDING_SAMPLER, OTHER_PROGRAMS),
 )

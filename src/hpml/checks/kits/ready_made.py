@@ -1,0 +1,37 @@
+"""What the libraries that answers may import have ready-made, and some exercises do not allow.
+
+Names are those of modules that a warm server has imported, so that to refuse them costs a rank
+nothing but the refusal.
+"""
+
+from dataclasses import replace
+
+from hpml.answer.rules import ReadyMade
+
+DATA_PARALLEL = ReadyMade(
+    "`DistributedDataParallel` and its like (`fully_shard`, `replicate`)",
+    (
+        "torch.nn.parallel.distributed.DistributedDataParallel",
+        "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
+        "torch.distributed.fsdp._fully_shard._fully_shard.fully_shard",
+        "torch.distributed._composable.replicate.replicate",
+        "torch.distributed.utils._sync_module_states",
+        "torch.distributed.utils._sync_params_and_buffers",
+        "torch.distributed.Reducer",
+    ),
+)
+SHARDING_SAMPLER = ReadyMade(
+    "`DistributedSampler`", ("torch.utils.data.distributed.DistributedSampler",)
+)
+# What exercises about messages allow
+MESSAGES = (
+    "`send`, `recv`, `isend`, `irecv` and `batch_isend_irecv`, and what `torch` does with tensors"
+)
+# In the ledger: the judges find them there, and say which call it was.
+COLLECTIVES = ReadyMade("collectives (`all_reduce`, `broadcast` and the like)")
+REMOTE_CALLS = ReadyMade("`torch.distributed.rpc`", ("torch.distributed.rpc.init_rpc",))
+HALF_PRECISION = ReadyMade("`hvd.Compression.fp16`", ("horovod.torch.compression.FP16Compressor",))
+OTHER_PROGRAMS = ReadyMade(
+    "other programs", ("subprocess.Popen", "os.system", "os.posix_spawn", "os.posix_spawnp")
+)
+SCONTROL = replace(OTHER_PROGRAMS, shown="other programs, such as `scontrol show hostnames`")

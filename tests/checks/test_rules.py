@@ -1,0 +1,96 @@
+"""What answers may import and use: the notebooks say what the checks have, and ranks refuse it."""
+
+import ast
+import sys
+from functools import partial
+
+import cloudpickle
+import pytest
+
+from hpml.checks import find, ids, judge
+from hpml.checks.contract import LIBRARIES, imports_as_text
+from hpml.course import paired, schedule
+from hpml.paths import CHECKOUT
+from hpml.ranks import flavour, launch
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks have no tests
+COURSE = schedule.load()
+MODULES = {module.id: module for module in COURSE.modules}
+
+
+@pytest.mark.parametrize("number", MODULES)
+def test_the_first_text_of_a_notebook_says_what_its_answers_may_import(number):
+    module = MODULES[number]
+    cells = paired.read_script(CHECKOUT / module.solution.with_suffix(".py")).cells
+    checks = [find(exercise) for exercise in sorted(exercise.id for exercise in module.exercises)]
+    paragraphs = [" ".join(text.split()) for text in cells[0].source.split("\n\n")]
+    assert imports_as_text(checks) in paragraphs
+
+
+@pytest.mark.parametrize("exercise", ids())
+def test_a_solution_imports_nothing_else(exercise, solution):
+    rules = find(exercise).rules
+    for node in ast.walk(ast.parse(solution(exercise).replace("%%", "#"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) else []
+        assert [name for name in names if not rules.may_import(name)] == []
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_what_is_refused_by_name_is_loaded_before_the_ranks_are_forked(name):
+    # Otherwise each rank would have to import it only to refuse it.
+    if why := flavour.missing(name):
+        pytest.skip(why)
+    refused = {
+        full.rpartition(".")[0]
+        for exercise in ids()
+        for ready in find(exercise).not_allowed
+        for full in ready.names
+        if find(exercise).needs == name
+    }
+    missing = launch(partial(_not_loaded, sorted(refused)), 1, flavour=name, timeout=60)
+    assert missing.values == ([],)
+
+
+def _not_loaded(names):
+    return [name for name in names if name not in sys.modules]
+
+
+DDP = """%%answer ddp
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as Wrapped
+
+
+class DataParallel(nn.Module):
+    def __init__(self, module, bucket_bytes):
+        super().__init__()
+        self.wrapped = Wrapped(module)
+
+    def forward(self, *inputs):
+        return self.wrapped(*inputs)
+
+    def synchronize(self):
+        pass
+"""
+
+
+def test_the_verdict_says_what_was_used_and_where_and_what_may_be_used():
+    verdict = judge("ddp", DDP, worlds=(1,))
+    assert (verdict.status, verdict.earned, verdict.cause) == ("failed", 0, "not allowed")
+    assert verdict.headline == (
+        "ddp: line 9 of your answer uses DistributedDataParallel; not allowed here: "
+        "DistributedDataParallel and its like (fully_shard, replicate); allowed: everything else "
+        "in torch, hooks of autograd and collectives"
+    )
+    assert {claim.hint_key for claim in verdict.claims} == {"not_allowed"}
+
+
+def test_the_verdict_says_what_was_imported_and_what_may_be():
+    source = "%%answer hello_ranks\nfrom hpml.distributed_environment import read\n"
+    verdict = judge("hello_ranks", source, worlds=(1,))
+    assert (verdict.earned, verdict.cause) == (0, "not allowed")
+    assert verdict.headline == (
+        "hello_ranks: line 2 of your answer imports hpml.distributed_environment; an answer may "
+        "import Python's standard library, numpy, torch and tqdm"
+    )
+    assert {claim.hint_key for claim in verdict.claims} == {"import"}
