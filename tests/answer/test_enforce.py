@@ -117,8 +117,19 @@ def try_optional():
         import pandas
     except ImportError:
         return "without"
+
+def try_pickle():
+    import pickle
+    return type(pickle.loads(pickle.dumps(Mine()))).__name__
+
+class Mine:
+    pass
 """
-    assert found(source) == {"try_library": ["", "setuptools"], "try_optional": ["", "without"]}
+    assert found(source) == {
+        "try_library": ["", "setuptools"],
+        "try_optional": ["", "without"],
+        "try_pickle": ["", "Mine"],
+    }
 
 
 READY_MADE = """\

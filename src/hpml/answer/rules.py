@@ -39,9 +39,12 @@ class Rules:
     not_allowed: tuple[ReadyMade, ...] = ()
 
     def may_import(self, module: str) -> bool:
-        """Whether an answer may import the module of this dotted name."""
+        """Whether an answer may import the module of this dotted name.
+
+        It may import itself: pickle does, to find the classes of objects.
+        """
         package = module.partition(".")[0]
-        return package in self.libraries or package in sys.stdlib_module_names
+        return package in (*self.libraries, "answer") or package in sys.stdlib_module_names
 
 
 def listed(names: Iterable[str]) -> str:
