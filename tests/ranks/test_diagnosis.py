@@ -139,6 +139,24 @@ def test_each_way_to_go_wrong_has_its_sentence(name):
     assert diagnosis.ranks == causes
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a rank that left through another call",
+        "different collectives",
+        "os._exit",
+        "everybody sends first",
+        "ddp with fewer steps on one rank",
+    ],
+)
+def test_proxies_beside_the_ranks_change_no_sentence(name):
+    body, kind, causes, says = CASES[name]
+    diagnosis = diagnose(body, timeout=60, proxied=True).diagnosis
+    assert diagnosis.kind == kind
+    assert diagnosis.ranks == causes
+    assert says in diagnosis.sentence
+
+
 def test_the_odd_rank_among_four_is_the_cause():
     body = "dist.all_reduce(torch.ones(4 if dist.get_rank() == 2 else 3))"
     diagnosis = diagnose(body, 4).diagnosis

@@ -153,6 +153,17 @@ def _build(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa:
     return Network(link, tuple(namespaces))
 
 
+def enter_nothing(network: Network | None, privileged: bool) -> None:
+    """Move this process, which must have one thread, to a network without a working interface.
+
+    As with `build`, to a user namespace of its own as well, unless it is `privileged`. `network` is
+    the one that it knows of. Raises OSError where namespaces cannot be had.
+    """
+    libc_call("unshare", CLONE_NEWNET) if privileged else _own_namespaces()
+    for namespace in network.namespaces if network is not None else ():
+        os.close(namespace)
+
+
 def _own_namespaces() -> None:
     """A user namespace of this process's own, in which it may do anything, and a network in it.
 

@@ -84,9 +84,9 @@ def prepare() -> None:
         return
     _replace(NAMESPACE, _operator)
     _replace(FUNCTIONAL, _functional)
-    for name in _communicating(ProcessGroup):
+    for name in communicating(ProcessGroup):
         setattr(ProcessGroup, name, _handing_over(getattr(ProcessGroup, name)))
-    for name in _communicating(Backend):
+    for name in communicating(Backend):
         setattr(Backend, name, _through_dispatcher(name, getattr(Backend, name)))
     if dist.is_gloo_available():
         dist.ProcessGroupGloo.__init__ = _keeping(dist.ProcessGroupGloo.__init__)
@@ -175,7 +175,12 @@ def global_ranks(group: ProcessGroup) -> tuple[int, ...]:
     return tuple(range(group.size()))
 
 
-def _communicating(kind: type) -> list[str]:
+def index_of(work: Work) -> int:
+    """The ledger's index of the call that a group's method has started from Python."""
+    return _indices[work]
+
+
+def communicating(kind: type) -> list[str]:
     """The names of a class's methods that start a call: they return a handle, all but one. Where
     several calls are put together (`_end_coalescing`), each was started by its own."""
     return [
@@ -258,6 +263,7 @@ def _noticing(index: int | None, wait: Callable[[], Any]) -> Any:
 
 
 _get_future = Work.get_future
+wait_unrecorded = Work.wait
 
 
 def _waiting(original: Callable[..., bool]) -> Callable[..., bool]:

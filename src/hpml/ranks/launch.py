@@ -55,6 +55,7 @@ def launch(
     link: str | None = None,
     delays: int | None = None,
     serve: Server | None = None,
+    proxied: bool = False,
     watched: Watched | None = None,
     on_output: Callable[[int, str], None] | None = None,
     leash: Leash | None = None,
@@ -98,6 +99,11 @@ def launch(
     process, gives the replies (see `hpml.ranks.serving`). Each request is in the evidence, with
     times that the rank cannot set.
 
+    With `proxied` a process beside each rank, which the rank cannot reach, makes its calls, records
+    them and reports to this process (see `hpml.ranks.proxy`): the calls in the evidence are then
+    what was seen, and not what the rank reports of itself. Where namespaces can be had, the rank
+    has no network of its own. With flavour "torch" only.
+
     With a `leash` another thread may end the launch, which then raises `leash.Cancelled`, and sets
     from when the time limit counts.
 
@@ -109,6 +115,8 @@ def launch(
     `warm.ServerDied` where no ranks can be had.
     """
     flavours.check(flavour)
+    if proxied and flavour != "torch":
+        raise UserError(f"flavour {flavour!r}: only ranks of torch.distributed can have proxies")
     if not 1 <= world_size <= MAX_RANKS:
         raise UserError(f"world size {world_size}: give a number from 1 to {MAX_RANKS}")
     if inputs is not None and len(inputs) != world_size:
@@ -148,6 +156,7 @@ def launch(
             threads=threads,
             delays=delays,
             served=serve is not None,
+            proxied=proxied,
         )
         for rank in range(world_size)
     ]

@@ -33,9 +33,11 @@ from hpml.ranks import (
     inputs,
     joining,
     recorder,
+    remote_group,
     stationary,
     warm_tensorflow,
 )
+from hpml.ranks.arena import Arena
 from hpml.ranks.channel import EventSender, receive_job
 from hpml.ranks.flavour import Flavour
 
@@ -65,13 +67,21 @@ class Job:
     delays: int | None = None  # the seed of waits before its calls, where there are any
     rules: Rules | None = None  # that the answer is held to
     served: bool = False  # it may ask
+    proxied: bool = False  # its process groups are those of a proxy
 
 
-def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) -> None:
+def run(
+    sock: socket.socket,
+    output: int,
+    stacks: int,
+    network: dict[str, str],
+    proxy: tuple[socket.socket, Arena] | None = None,
+) -> None:
     """Run the job that arrives on `sock`, with stdout and stderr to the pipe `output`.
 
     faulthandler writes to the pipe `stacks` where the rank stands, whenever it gets STACK_SIGNAL.
-    `network` are the environment variables that the network asks for.
+    `network` are the environment variables that the network asks for. With a `proxy`, `sock` leads
+    to it; it is where the ends of calls come in, and the memory shared with it.
 
     Does not return: once all is sent the process waits to be ended by its supervisor, since an exit
     would close connections that other ranks may still be using.
@@ -92,9 +102,9 @@ def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) 
             # Processes that the rank forks ask over the same channel.
             send = EventSender(sock, asking.ForkLock())
             asking.install(sock, send)
-        delays = iter(()) if job.delays is None else _delays(job.delays, job.rank, job.world_size)
-        _prepare(job, send, stacks, delays)
-        event = _play(job, delays)
+        at_start, before_calls = delays_of(job)
+        _prepare(job, send, stacks, before_calls, proxy)
+        event = _play(job, at_start)
     except BaseException as error:
         event = _raised(error, job.filename)
     for stream in (sys.stdout, sys.stderr):
@@ -109,7 +119,13 @@ def run(sock: socket.socket, output: int, stacks: int, network: dict[str, str]) 
         signal.pause()
 
 
-def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) -> None:
+def _prepare(
+    job: Job,
+    send: EventSender,
+    stacks: int,
+    delays: Iterator[float],
+    proxy: tuple[socket.socket, Arena] | None,
+) -> None:
     faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
     signal.signal(SAMPLE_SIGNAL, stationary.sampler(send.offer, job.filename))
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -120,9 +136,12 @@ def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) 
     torch.default_generator.seed()
     first = 0 if job.process_group else 1
     told = recorder.Recorder(send, job.filename, first, delays)
-    recorder.install(told)
     dispatcher.prepare()  # done already, in the server
-    joining.install(told)
+    if proxy is None:
+        recorder.install(told)
+        joining.install(told)
+    else:
+        remote_group.install(send, *proxy, job.filename)
     if job.flavour != "torch":
         # For waits in hvd.init; the parent ends the launch earlier
         os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(job.timeout) + 30))
@@ -134,6 +153,16 @@ def _prepare(job: Job, send: EventSender, stacks: int, delays: Iterator[float]) 
             warm_tensorflow.set_threads(job.threads)
         horovod_recorder.install(told, job.flavour)
     send(["begin", time.monotonic()])
+
+
+def delays_of(job: Job) -> tuple[float, Iterator[float]]:
+    """Seconds to wait before the drive, and before each of the rank's calls."""
+    if job.delays is None:
+        return 0.0, iter(())
+    waits = list(_delays(job.delays, job.rank, job.world_size))
+    first = 1 if job.process_group else 0  # the engine's own call comes before the drive
+    at_start = waits.pop(first) if len(waits) > first else 0.0
+    return at_start, iter(waits)
 
 
 def _delays(seed: int, rank: int, world_size: int) -> Iterator[float]:
@@ -155,7 +184,7 @@ def _delays(seed: int, rank: int, world_size: int) -> Iterator[float]:
         yield wait
 
 
-def _play(job: Job, delays: Iterator[float]) -> list[Any]:
+def _play(job: Job, wait: float) -> list[Any]:
     drive = pickle.loads(job.drive)
     arguments = []
     if job.answer is not None:
@@ -175,7 +204,7 @@ def _play(job: Job, delays: Iterator[float]) -> list[Any]:
             world_size=job.world_size,
             timeout=timedelta(seconds=job.timeout + 30),
         )
-    time.sleep(next(delays, 0.0))  # with delays, ranks start at different times
+    time.sleep(wait)  # with delays, ranks start at different times
     value = drive(*arguments)
     recorder.settle()
     try:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pickle
+import select
 import selectors
 import shutil
 import socket
@@ -24,6 +25,7 @@ from hpml.ranks.rank import Job
 from hpml.ranks.serving import Server, Serving
 from hpml.ranks.watch import LOOK_EVERY, QUIET, Watch, Watched
 
+PASSING_ON = 0.3  # seconds in which a proxy passes on what a rank sent that is gone
 END_LIMIT = 10.0  # seconds for the supervisor to end everything
 
 
@@ -51,6 +53,7 @@ class Running:
             "kept": kept,
             "link": link and link.text,
             "rendezvous": jobs[0].flavour != "torch",
+            "proxied": jobs[0].proxied,
         }
         self._words = watched.words
         self._on_output = on_output
@@ -170,7 +173,7 @@ class Running:
             elif kind == "leash":
                 self._cancelled = True
                 self._let_go_of_leash()
-            else:
+            elif key.fileobj.fileno() >= 0:  # else it was closed since, with the rank's end
                 if mask & selectors.EVENT_WRITE:
                     self._send_unsent(key.fileobj, rank)
                 if mask & selectors.EVENT_READ:
@@ -268,7 +271,9 @@ class Running:
         *lines, self._control_text = (self._control_text + data).split(b"\n")
         for message in map(json.loads, lines):
             if "pids" in message:
-                self._watch.forked(partial(self._server.pids_here, message["pids"]))
+                here = self._server.pids_here
+                on_network = message["proxies"] or message["pids"]
+                self._watch.forked(partial(here, message["pids"]), partial(here, on_network))
             elif "rank" in message:
                 self._rank_gone(message["rank"], message["status"])
             elif "gone" in message:
@@ -282,6 +287,11 @@ class Running:
                 }
 
     def _rank_gone(self, rank: int, status: int) -> None:
+        # What it sent before is passed on by its proxy, which then ends.
+        deadline = time.monotonic() + (PASSING_ON if self._header["proxied"] else 0.0)
+        while (left := deadline - time.monotonic()) > 0 and self._channels[rank].fileno() >= 0:
+            if select.select([self._channels[rank]], [], [], left)[0]:
+                self._read_events(self._channels[rank], rank)
         # Events that it sent before it died may still be on their way through the socket.
         for key in list(self._selector.get_map().values()):
             if key.data == ("channel", rank):

@@ -25,7 +25,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import psutil
@@ -247,7 +247,9 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
         os.makedirs(os.path.join(scratch, MEETING), mode=0o700)
         if kept is not None or not apart:
             os.makedirs(header["cwd"], exist_ok=True)
-        shared = [os.path.join(scratch, MEETING), *([kept] if kept else [])]
+        proxied = header["proxied"]
+        meeting = [] if proxied else [os.path.join(scratch, MEETING)]  # proxies need none
+        shared = [*meeting, *([kept] if kept else [])]
         meets = header.get("rendezvous", False)
         network, listeners = _network(
             header.get("link"), len(fds) // PER_RANK, control, meets, apart
@@ -258,6 +260,7 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
         signal.set_wakeup_fd(wake_out)
         keep_out = [*fds, control.fileno(), wake_in, wake_out]
         store = _fork_store(listeners, keep_out, apart) if listeners else None
+        proxies, betweens = _fork_proxies(fds, keep_out, network) if proxied else ({}, [])
         pids: dict[int, int] = {}  # of ranks not yet reaped
         namespaces = rank_wall.ProcessNamespaces() if apart else None
         for rank in range(len(fds) // PER_RANK):
@@ -275,24 +278,29 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
                     if around is None
                     else partial(rank_wall.close, around, shared, header["cwd"])
                 )
+                if proxied:
+                    enclose = partial(_leave_network, network, apart, enclose)
+                    _become_rank(own, shut, None, rank, meet, enclose, betweens)
                 _become_rank(own, shut, network, rank, meet, enclose)
             pids[pid] = rank
             if namespaces is not None:
                 namespaces.come_back()
+        for between in betweens:
+            between.leave()
         for fd in fds:
             os.close(fd)
         for listener in listeners:
             listener.close()
-        _tell(control, {"pids": list(pids)})
+        _tell(control, {"pids": list(pids), "proxies": list(proxies)})
         while True:
             readable, _, _ = select.select([control, wake_in], [], [])
             if wake_in in readable:
                 _drain(wake_in)
-                _report_ends(control, pids)
+                _report_ends(control, pids, proxies)
             if control in readable:  # a message from the parent, or its end: both mean stop
                 break
         firsts = namespaces.first if namespaces is not None else []
-        for pid in (*pids, *firsts):  # the usual case: nothing but the ranks themselves
+        for pid in (*pids, *proxies, *firsts):  # the usual case: nothing but those
             os.kill(pid, signal.SIGKILL)
         if store is not None:
             with contextlib.suppress(ProcessLookupError):  # a rank may have killed it
@@ -364,7 +372,43 @@ def _where(listener: socket.socket) -> dict[str, str]:
     }
 
 
-def _report_ends(control: socket.socket, pids: dict[int, int]) -> None:
+def _fork_proxies(
+    fds: list[int],
+    keep_out: list[int],
+    network: "emulation.Network | None",  # noqa: F821
+) -> "tuple[dict[int, int], list[proxy.Between]]":  # noqa: F821
+    """Fork a proxy for each rank: their ranks by pid, and what each has in common with its rank."""
+    from hpml.ranks import proxy
+
+    betweens = [proxy.Between() for _ in range(len(fds) // PER_RANK)]
+    store = proxy.meeting_place()
+    pids = {}
+    for rank, between in enumerate(betweens):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                channel = fds[PER_RANK * rank]
+                for fd in keep_out:
+                    if fd != channel:
+                        os.close(fd)
+                for other in (*betweens[:rank], *betweens[rank + 1 :]):
+                    other.leave()
+                if network is not None:
+                    network.enter(rank)
+                drop_privileges()
+                die_with_parent()
+                environment = {} if network is None else network.environment
+                proxy.run(socket.socket(fileno=channel), between, store, environment)
+            finally:
+                os._exit(70)
+        pids[pid] = rank
+    os.close(store)
+    return pids, betweens
+
+
+def _report_ends(control: socket.socket, pids: dict[int, int], proxies: dict[int, int]) -> None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -375,6 +419,10 @@ def _report_ends(control: socket.socket, pids: dict[int, int]) -> None:
         if pid in pids:
             rank = pids.pop(pid)
             _tell(control, {"rank": rank, "status": os.waitstatus_to_exitcode(status)})
+        elif pid in proxies:  # a rank without its proxy can do nothing more
+            rank = proxies.pop(pid)
+            for left in [pid for pid, of in pids.items() if of == rank]:
+                os.kill(left, signal.SIGKILL)
 
 
 def _tell(control: socket.socket, message: dict) -> None:
@@ -391,6 +439,7 @@ def _become_rank(
     number: int,
     meet: dict[str, str],
     enclose: Callable[[], None],
+    betweens: "Sequence[proxy.Between]" = (),  # noqa: F821
 ) -> None:
     """The forked rank. Never returns."""
     try:
@@ -410,9 +459,29 @@ def _become_rank(
         enclose()
         die_with_parent()  # the kernel forgets it when a process changes its user namespace
         channel, output, stacks = own
-        rank.run(socket.socket(fileno=channel), output, stacks, environment)
+        if not betweens:
+            rank.run(socket.socket(fileno=channel), output, stacks, environment)
+        os.close(channel)  # its proxy's
+        for other in (*betweens[:number], *betweens[number + 1 :]):
+            other.leave()
+        sock, ends = betweens[number].for_rank()
+        rank.run(sock, output, stacks, environment, (ends, betweens[number].arena))
     finally:
         os._exit(70)
+
+
+def _leave_network(
+    network: "emulation.Network | None",  # noqa: F821
+    apart: bool,
+    enclose: Callable[[], None],
+) -> None:
+    """Move this process, a rank just forked, to a network with nothing in it, where namespaces can
+    be had; then `enclose` it."""
+    from hpml.network import emulation
+
+    with contextlib.suppress(OSError):
+        emulation.enter_nothing(network, privileged=apart or network is not None)
+    enclose()
 
 
 if __name__ == "__main__":

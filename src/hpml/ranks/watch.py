@@ -58,6 +58,7 @@ class Watch:
         leash: Leash | None = None,
     ) -> None:
         self._find_pids: Callable[[], Sequence[int]] = tuple
+        self._find_on_network = self._find_pids
         self.moved = True  # something was heard since the last look
         self._logs, self._watched, self._timeout = logs, watched, timeout
         self._stack_pipes, self._started = stack_pipes, started
@@ -102,12 +103,15 @@ class Watch:
         self._locate_workers()
         return diagnose.hang(self._logs, words)
 
-    def forked(self, find_pids: Callable[[], Sequence[int]]) -> None:
-        """The ranks have processes now: `find_pids` returns their pids by rank, 0 for one gone.
+    def forked(
+        self, find_pids: Callable[[], Sequence[int]], find_on_network: Callable[[], Sequence[int]]
+    ) -> None:
+        """The ranks have processes now: `find_pids` returns their pids by rank, 0 for one gone;
+        `find_on_network` those of the processes that are on the ranks' links.
 
         It is called late or never: it may search all of /proc, and most launches end before that.
         """
-        self._find_pids = cache(find_pids)
+        self._find_pids, self._find_on_network = cache(find_pids), cache(find_on_network)
 
     @property
     def pids(self) -> Sequence[int]:
@@ -157,7 +161,7 @@ class Watch:
             self._processor[log.rank] = used
             return True
         if self._linked:
-            carried = movement.network_bytes(pid, INTERFACE)
+            carried = movement.network_bytes(self._find_on_network()[log.rank], INTERFACE)
             if carried - self._network.get(log.rank, 0) > ARRIVING:
                 self._network[log.rank] = carried
                 return True
