@@ -52,5 +52,5 @@ def test_a_tensor_lies_in_the_memory_itself():
     ],
 )
 def test_a_place_that_is_not_wholly_inside_is_refused(shape, offset):
-    with pytest.raises(ValueError, match="tensor|elements"):
+    with pytest.raises(ValueError, match=r"tensor|elements"):
         Arena(SIZE).tensor(torch.float32, shape, offset)
