@@ -1,7 +1,6 @@
 """Exercise async_sgd: right answers hold on any schedule, and what its judges say of other runs."""
 
 import itertools
-import json
 import random
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from hpml.checks.contract import Run
 from hpml.checks.m01_parallel_sgd import _straggler as straggler
 from hpml.checks.m01_parallel_sgd.async_sgd import CHECK
 from hpml.checks.run_check import examine
-from hpml.ranks.evidence import Diagnosis, Evidence, Mark, RankEvidence
+from hpml.ranks.evidence import Asked, Diagnosis, Evidence, RankEvidence
 
 SEED = 4
 NAMES = ("goes on", "applied", "bound", "converges")
@@ -29,15 +28,11 @@ def simulated(ranks, pick, *, wrong=0, rate=straggler.LEARNING_RATE, fresh=True)
     """
     of = ranks[0]
     workers = range(1, len(ranks))
-    weights, start = of["weights"].clone(), of["weights"]
-    clock = itertools.count(1)
-    marks = {worker: [] for worker in workers}
-    totals = {worker: torch.zeros_like(start) for worker in workers}
+    weights = of["weights"].clone()
+    clock = itertools.count(1.0)
+    asked = {worker: [] for worker in workers}
     made = dict.fromkeys(workers, 0)
     seen, waiting = {}, set(workers)
-
-    def tell(worker, name):
-        marks[worker].append(Mark(name, float(next(clock))))
 
     def held(worker):
         may = straggler.allowed(made[worker], of["staleness"])
@@ -50,28 +45,21 @@ def simulated(ranks, pick, *, wrong=0, rate=straggler.LEARNING_RATE, fresh=True)
             if made[worker] - (of["staleness"] + wrong) <= slowest:
                 if fresh or worker not in seen:
                     seen[worker] = weights
-                tell(worker, "begin " + json.dumps(seen[worker][straggler.MODEL :].tolist()))
-                if worker == of["straggler"]:
-                    tell(worker, "held")
+                asked[worker].append(Asked({"weights": seen[worker]}, next(clock)))
                 waiting.remove(worker)
         busy = [w for w in workers if w not in waiting and made[w] < straggler.STEPS]
         free = [worker for worker in busy if not held(worker)]
         if not free:
             break
         worker = pick(free)
-        if worker == of["straggler"]:
-            tell(worker, "released")
-        gradient = torch.zeros_like(start)
-        gradient[: straggler.MODEL] = seen[worker][: straggler.MODEL] - ranks[worker]["target"]
-        gradient[straggler.MODEL + worker - 1] = -1.0
-        totals[worker] += gradient
+        gradient = straggler.gradient_of(ranks, worker, made[worker], seen[worker])
         weights = weights - rate * gradient
-        tell(worker, "end")
+        asked[worker][-1] = replace(asked[worker][-1], answered=next(clock))
         made[worker] += 1
         if made[worker] < straggler.STEPS:
             waiting.add(worker)
     done = all(count == straggler.STEPS for count in made.values())
-    values = [{"final": weights}, *({"total": totals[worker]} for worker in workers)]
+    values = [weights, *(None for _ in workers)]
     return Evidence(
         len(ranks),
         tuple(
@@ -79,7 +67,7 @@ def simulated(ranks, pick, *, wrong=0, rate=straggler.LEARNING_RATE, fresh=True)
                 rank,
                 "returned" if done else "ended",
                 value if done else None,
-                marks=tuple(marks.get(rank, ())),
+                asked=tuple(asked.get(rank, ())),
             )
             for rank, value in enumerate(values)
         ),
@@ -231,6 +219,15 @@ def test_a_mean_over_the_workers_is_told_as_such(world_size):
     assert problems(run)["applied"] == "mean"
 
 
+def with_counters(rank, place, number):
+    """The rank's evidence with that number in each counter of the weights it asked with."""
+    asked = list(rank.asked)
+    weights = asked[place].request["weights"].clone()
+    weights[straggler.MODEL :] = number
+    asked[place] = replace(asked[place], request={"weights": weights})
+    return replace(rank, asked=tuple(asked))
+
+
 def with_stage(run, stage, change):
     evidence = run.stages[stage]
     changed = replace(evidence, ranks=tuple(change(rank) for rank in evidence.ranks))
@@ -241,7 +238,7 @@ def with_stage(run, stage, change):
 @pytest.mark.parametrize("final", [None, torch.zeros(3), "weights"])
 def test_what_is_not_the_weights_is_told_so(stage, final):
     def change(rank):
-        return rank if rank.rank else replace(rank, value={"final": final})
+        return rank if rank.rank else replace(rank, value=final)
 
     found = problems(with_stage(run_of(3), stage, change))
     assert found == {"applied": "types", "converges": "types"}
@@ -253,16 +250,16 @@ def test_a_model_that_was_not_trained_does_not_converge():
     def change(rank):
         if rank.rank:
             return rank
-        final = rank.value["final"].clone()
+        final = rank.value.clone()
         final[: straggler.MODEL] = run.inputs["free"][0]["weights"][: straggler.MODEL]
-        return replace(rank, value={"final": final})
+        return replace(rank, value=final)
 
     assert problems(with_stage(run, "free", change)) == {"applied": "start", "converges": "start"}
 
 
 def test_workers_that_compute_too_little_or_nothing_are_found():
     def change(rank):
-        return replace(rank, marks=()) if rank.rank == 1 else rank
+        return replace(rank, asked=()) if rank.rank == 1 else rank
 
     run = run_of(2)
     assert problems(with_stage(run, "free", change)) == {"applied": "steps"}
@@ -274,9 +271,7 @@ def test_counters_that_count_nothing_are_found(number):
     def change(rank):
         if rank.rank != 1:
             return rank
-        begins = [mark for mark in rank.marks if mark.name.startswith("begin")]
-        odd = replace(begins[3], name="begin " + json.dumps([number] * 2))
-        return replace(rank, marks=[odd if mark is begins[3] else mark for mark in rank.marks])
+        return with_counters(rank, 3, number)
 
     assert problems(with_stage(run_of(3), "free", change)) == {"bound": "protocol"}
 
@@ -291,8 +286,7 @@ def test_first_weights_of_the_workers_own_are_found():
     def change(rank):
         if rank.rank != 1:
             return rank
-        own = "begin " + json.dumps([1000.0] * 2)
-        return replace(rank, marks=(replace(rank.marks[0], name=own), *rank.marks[1:]))
+        return with_counters(rank, 0, 1000.0)
 
     assert problems(with_stage(run_of(3), "free", change)) == {"bound": "own_weights"}
 

@@ -1,40 +1,42 @@
-"""A training run in which one worker, the straggler, is held up, and the evidence from its ranks.
+"""A training run in which one worker, the straggler, is held up, and the evidence from it.
 
-Nothing here is timed. The workers' `gradient` is ours and records, with marks, on which weights it
-was called. Some elements of the weights are counters: a worker's gradient is -1 at its own counter,
-so the weights show which gradients are in them. In the stage "held" the straggler waits in each
-gradient until every other worker has computed as many gradients as the staleness bound then allows.
-With a hidden barrier in the answer this never happens, and the engine reports a hang. In one
-gradient the straggler is held a little longer, so that workers that exceed the bound are detected.
+Nothing here is timed. The workers' `gradient` asks the parent, where all gradients are computed and
+the weights they are asked for are logged. Some elements of the weights are counters: a worker's
+gradient is about -1 at its own counter, and by how much it is not, nobody can know before it is
+served. So the weights show which gradients are in them, and cannot have any before its time.
+
+In the stage "held" the server lets the straggler wait in each gradient until every other worker has
+computed as many gradients as the staleness bound then allows. With a hidden barrier in the answer
+this never happens, and the engine reports a hang. In one gradient the straggler is held a little
+longer, so that workers that exceed the bound are detected.
 """
 
-import contextlib
-import json
-import os
 import random
-import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from hpml.ranks import mark
-from hpml.ranks.evidence import RankEvidence
+from hpml.ranks import Reply, Server, ask
+from hpml.ranks.evidence import Asked, Evidence, RankEvidence
 
 MODEL = 6  # elements of the weights for the model; a counter for each worker follows
 STEPS = 10  # of each worker
 LEARNING_RATE = 1 / 16
-LONGER = 0.1  # seconds of its own processor time that the straggler is held longer
-GATE = "gate"  # the pipe through which the others release it
+UNKNOWN = 0.02  # by how much a counter's part of a gradient may differ from -1
+EXACT = 1e-7  # tolerance of a counter, in gradients
+LONGER = 0.1  # seconds that the straggler is held longer
+SERVED = ("target", "counts", "straggler", "longer")  # inputs that no rank gets
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     """By stage, for each rank: its own weights, the loss ½ |w - target|², and who is held when.
 
-    `straggler` is held in every gradient, and longer than needed in number `longer` (from 0).
+    `counts` is what each gradient of the rank takes from its counter. `straggler` is held in every
+    gradient, and longer than needed in number `longer` (from 0).
     """
     draw = torch.Generator().manual_seed(seed)
     choose = random.Random(seed)
@@ -54,6 +56,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
                     ]
                 ),
                 "target": centre + 0.2 * torch.randn(MODEL, generator=draw, dtype=torch.float64),
+                "counts": 1 + UNKNOWN * torch.rand(STEPS, generator=draw, dtype=torch.float64),
                 "staleness": staleness,
                 "straggler": straggler,
                 "longer": longer,
@@ -69,93 +72,103 @@ def allowed(number: int, staleness: int) -> int:
     return min(number + staleness + 1, STEPS)
 
 
-class Gate:
-    """Workers report each computed gradient through a pipe in the scratch folder.
-
-    Every rank opens the pipe for both directions, so that opening does not block.
-    """
-
-    def __init__(self) -> None:
-        with contextlib.suppress(FileExistsError):
-            os.mkfifo(GATE)
-        self._pipe = os.open(GATE, os.O_RDWR)
-        self._computed = Counter()
-
-    def tell(self, rank: int) -> None:
-        os.write(self._pipe, bytes([rank]))
-
-    def wait(self, others: Sequence[int], needed: int) -> None:
-        """Wait until each of the others has reported `needed` gradients since the beginning."""
-        while any(self._computed[rank] < needed for rank in others):
-            self._computed.update(os.read(self._pipe, 1))
+def gradient_of(
+    ranks: Sequence[dict[str, Any]], rank: int, number: int, weights: torch.Tensor
+) -> torch.Tensor:
+    """The gradient `number` (from 0) of a worker, at `weights`."""
+    found = torch.zeros_like(ranks[rank]["weights"])
+    found[:MODEL] = weights[:MODEL] - ranks[rank]["target"]
+    found[MODEL + rank - 1] = -ranks[rank]["counts"][number % STEPS]
+    return found
 
 
-class Gradient:
-    """The gradient of one worker's loss; records on which weights it is called, and when."""
+class Gradients:
+    """The server of one launch: a request is {"weights": a worker's weights}."""
 
-    def __init__(self, inputs: dict[str, Any]) -> None:
-        self._rank = dist.get_rank()
-        self._inputs = inputs
-        self._made = 0
-        self.total = torch.zeros_like(inputs["weights"])
-        self._straggles = self._rank == inputs["straggler"]
-        self._others = [r for r in range(1, dist.get_world_size()) if r != self._rank]
-        self._gate = Gate() if inputs["straggler"] else None
+    def __init__(self, ranks: Sequence[dict[str, Any]]) -> None:
+        self._ranks = ranks
+        self._straggler = ranks[0]["straggler"]
+        self._others = [r for r in range(1, len(ranks)) if r != self._straggler]
+        self._made: Counter[int] = Counter()
+        self._held: Reply | None = None
 
-    def __call__(self, weights: torch.Tensor) -> torch.Tensor:
-        if weights.shape != self.total.shape:
-            shapes = f"{tuple(weights.shape)}, expected {tuple(self.total.shape)}"
-            raise ValueError(f"gradient(weights): weights are of shape {shapes}")
-        counters = weights.detach()[MODEL:].tolist()
-        mark("begin " + json.dumps(counters))
-        found = torch.zeros_like(self.total)
-        found[:MODEL] = weights.detach()[:MODEL] - self._inputs["target"]
-        found[MODEL + self._rank - 1] = -1.0
-        self.total += found
-        if self._straggles:
-            self._hold()
-        mark("end")
-        if self._gate and not self._straggles:
-            self._gate.tell(self._rank)
-        self._made += 1
-        return found
+    def __call__(self, rank: int, request: Any) -> Iterator[Reply]:
+        weights = request.get("weights") if isinstance(request, dict) else None
+        shape = self._ranks[0]["weights"].shape
+        fit = isinstance(weights, torch.Tensor) and weights.shape == shape
+        if not fit or not weights.is_floating_point() or rank == 0:
+            raise ValueError(f"gradients are for workers, at weights of shape {tuple(shape)}")
+        reply = Reply(rank, gradient_of(self._ranks, rank, self._made[rank], weights.double()))
+        self._made[rank] += 1
+        if rank == self._straggler:
+            self._held = reply
+        else:
+            yield reply
+        if self._held and not self._must_wait():
+            number = self._made[self._straggler] - 1
+            longer = self._others and number == self._ranks[0]["longer"]
+            yield Reply(self._held.rank, self._held.value, after=LONGER if longer else 0.0)
+            self._held = None
 
-    def _hold(self) -> None:
-        mark("held")
-        self._gate.wait(self._others, allowed(self._made, self._inputs["staleness"]))
-        if self._others and self._made == self._inputs["longer"]:
-            until = time.process_time() + LONGER
-            while time.process_time() < until:
-                pass
-        mark("released")
+    def _must_wait(self) -> bool:
+        needed = allowed(self._made[self._straggler] - 1, self._ranks[0]["staleness"])
+        return any(self._made[rank] < needed for rank in self._others)
 
 
-def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The weights that `serve` returns, on rank 0; the sum of a worker's gradients."""
+def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
+    """A stage's `serve`."""
+    return [{k: v for k, v in r.items() if k not in SERVED} for r in ranks], Gradients(ranks)
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> torch.Tensor | None:
+    """The weights that `serve` returns, on rank 0."""
     weights = inputs["weights"].clone()
+    shape = tuple(weights.shape)
+
+    def gradient(weights: torch.Tensor) -> torch.Tensor:
+        if tuple(weights.shape) != shape:
+            shapes = f"{tuple(weights.shape)}, expected {shape}"
+            raise ValueError(f"gradient(weights): weights are of shape {shapes}")
+        return ask({"weights": weights.detach()})
+
     if dist.get_rank() == 0:
-        final = answer.serve(weights, LEARNING_RATE, STEPS, inputs["staleness"])
-        return {"final": final}
-    gradient = Gradient(inputs)
+        return answer.serve(weights, LEARNING_RATE, STEPS, inputs["staleness"])
     answer.work(weights, gradient, STEPS)
-    return {"total": gradient.total}
+    return None
 
 
-def applied_before(rank: RankEvidence, start: Sequence[float]) -> list[list[float]]:
-    """For each gradient of a worker, how many gradients of each worker its weights contained.
-
-    `start` are the counters in the server's initial weights.
-    """
-    seen = [
-        json.loads(told.name.removeprefix("begin "))
-        for told in rank.marks
-        if told.name.startswith("begin ")
-    ]
-    return [
-        [(now - first) / LEARNING_RATE for now, first in zip(counters, start, strict=True)]
-        for counters in seen
-    ]
+def gradients(rank: RankEvidence) -> list[Asked]:
+    """What a worker asked for that was served, or is to be."""
+    return [asked for asked in rank.asked if not asked.refused]
 
 
-def moments(rank: RankEvidence, name: str) -> list[float]:
-    return [told.at for told in rank.marks if told.name == name]
+def made(rank: RankEvidence) -> int:
+    """How many gradients a worker has got."""
+    return sum(asked.answered is not None for asked in gradients(rank))
+
+
+def total(evidence: Evidence, ranks: Sequence[dict[str, Any]]) -> torch.Tensor:
+    """The sum of all gradients that were served."""
+    found = torch.zeros_like(ranks[0]["weights"])
+    for rank in evidence.ranks[1:]:
+        for number, asked in enumerate(gradients(rank)):
+            weights = asked.request["weights"].double()
+            found += gradient_of(ranks, rank.rank, number, weights)
+    return found
+
+
+def applied_before(rank: RankEvidence, ranks: Sequence[dict[str, Any]]) -> list[list[int | None]]:
+    """For each gradient of a worker, how many gradients of each worker its weights contained; None
+    where the counter is that of no number of them."""
+    start = ranks[0]["weights"]
+    after = [[0.0, *of["counts"].cumsum(0).tolist()] for of in ranks[1:]]  # each gradient
+    found = []
+    for asked in gradients(rank):
+        counters = ((asked.request["weights"].double() - start)[MODEL:] / LEARNING_RATE).tolist()
+        found.append(
+            [
+                next((n for n, sum_ in enumerate(sums) if abs(counter - sum_) < EXACT), None)
+                for counter, sums in zip(counters, after, strict=True)
+            ]
+        )
+    return found
