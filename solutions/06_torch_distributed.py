@@ -561,8 +561,7 @@ check("checkpoint")
 # - `model` arrives with other weights on each rank; rank 0's count. It is trained in place, on this
 #   rank's GPU if there is one.
 # - Each sample is used once per epoch, in the serial script's order. `DistributedSampler` draws its
-#   order from its `seed` plus the epoch in just this way, and deals it out in turn. Leave the
-#   loader's `num_workers` at 0.
+#   order from its `seed` plus the epoch in just this way, and deals it out in turn.
 # - The losses that it returns, on every rank, and that rank 0 prints are means over all samples.
 #
 # Under torchrun, `RANK`, `WORLD_SIZE` and `LOCAL_RANK` say who this rank is; under srun,

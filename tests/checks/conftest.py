@@ -11,7 +11,7 @@ from hpml.checks.contract import Check, Run
 from hpml.checks.plays import play_once
 from hpml.course import schedule, wrong_answers
 from hpml.ranks import flavour
-from hpml.ranks.evidence import Call, Evidence, RankEvidence
+from hpml.ranks.evidence import Asked, Call, Evidence, RankEvidence
 
 
 @pytest.fixture(scope="session")
@@ -77,6 +77,23 @@ def with_value() -> Callable[..., Run]:
         evidence = run.stages[stage]
         ranks = list(evidence.ranks)
         ranks[rank] = replace(ranks[rank], value=change(ranks[rank].value))
+        evidence = replace(evidence, ranks=tuple(ranks))
+        return replace(run, evidence=evidence, stages={**run.stages, stage: evidence})
+
+    return changed
+
+
+@pytest.fixture
+def with_taken() -> Callable[..., Run]:
+    """`with_taken(run, rank, change, stage)`: with `change(taken)` for the samples that a rank was
+    served, a list of batches."""
+
+    def changed(run: Run, rank: int, change: Callable, stage: str = "play") -> Run:
+        evidence = run.stages[stage]
+        ranks = list(evidence.ranks)
+        batches = change([asked.request["take"] for asked in ranks[rank].asked])
+        asked = tuple(Asked({"take": batch, "worker": None}, 0.0, 0.0) for batch in batches)
+        ranks[rank] = replace(ranks[rank], asked=asked)
         evidence = replace(evidence, ranks=tuple(ranks))
         return replace(run, evidence=evidence, stages={**run.stages, stage: evidence})
 

@@ -70,14 +70,14 @@ def with_seen(good, with_value, rank, change):
 @pytest.mark.parametrize(
     ("change", "hint"),
     [
-        (lambda n, step: step | {"samples": []}, "no_samples"),
-        (lambda n, step: step | {"samples": [*step["samples"], 0]}, "samples"),
-        (lambda n, step: step | {"samples": [*range(2 * BATCH)]}, "no_shard"),
-        (lambda n, step: step | {"samples": [*range(BATCH)]}, "order"),
+        (lambda batch: [], "no_samples"),
+        (lambda batch: [*batch, 0], "samples"),
+        (lambda batch: [*range(2 * BATCH)], "no_shard"),
+        (lambda batch: [*range(BATCH)], "order"),
     ],
 )
-def test_what_is_wrong_with_a_share_is_said(good, with_value, change, hint):
-    run = with_seen(good, with_value, 1, change)
+def test_what_is_wrong_with_a_share_is_said(good, with_taken, change, hint):
+    run = with_taken(good, 1, lambda own: [change(batch) for batch in own])
     assert SAMPLES(run).hint == hint
     assert STEPS(run).hint == hint
 

@@ -1,5 +1,7 @@
 """Exercise hvd_torch: what its judges say of a good run, and of the same run with one change."""
 
+from itertools import chain
+
 import pytest
 import torch
 
@@ -87,8 +89,8 @@ def test_another_start_is_told_and_so_is_another_way(good, with_value):
         (lambda taken: [*taken[BATCH : 2 * BATCH], *taken[:BATCH], *taken[2 * BATCH :]], "order"),
     ],
 )
-def test_what_is_wrong_with_a_share_is_said(good, with_value, change, hint):
-    changed = with_value(good, 1, lambda v: v | {"taken": change(v["taken"])}, "begin")
+def test_what_is_wrong_with_a_share_is_said(good, with_taken, change, hint):
+    changed = with_taken(good, 1, lambda own: [change([*chain(*own)])], "begin")
     assert SAMPLES(changed).hint == hint
     assert STEPS(changed).hint == hint
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -71,14 +72,13 @@ def test_the_usual_mistakes_lead_far_enough_away(world_size):
             assert state_difference(expected[mistake], expected["state"], 10 * TOLERANCE)
 
 
-def test_samples_that_are_not_shared_out_are_said(good):
+def test_samples_that_are_not_shared_out_are_said(good, with_taken):
     def taken(change):
-        run = with_ranks(
-            good,
-            lambda rank: replace(
-                rank, value=rank.value | {"taken": change(rank.value["taken"], rank.rank)}
-            ),
-        )
+        run = good
+        for rank in range(2):
+            run = with_taken(
+                run, rank, lambda own, rank=rank: [change([*chain(*own)], rank)], "torchrun"
+            )
         # Weights that come from the wrong samples are blamed on the samples.
         assert TORCHRUN(run) == SAMPLES(run)
         return SAMPLES(run).hint
@@ -90,6 +90,90 @@ def test_samples_that_are_not_shared_out_are_said(good):
     assert taken(lambda own, rank: own[:-1]) == "samples"
     assert taken(lambda own, rank: list(range(share)) * EPOCHS) == "samples"
     assert taken(lambda own, rank: list(range(rank, LENGTH, 2)) * EPOCHS) == "order"
+
+
+LOADER = "DataLoader(dataset, batch_size // world_size, sampler=sampler)"
+RIGHT = {
+    "workers": [
+        (LOADER, LOADER.replace("sampler=", "num_workers=2, sampler=")),
+    ],
+    "workers that stay, one sample at a time": [
+        ("    losses = []", "    dataset = Each(dataset)\n    losses = []"),
+        (LOADER, LOADER.replace("sampler=", "num_workers=2, sampler=")),
+    ],
+    "a subset of indices for each epoch": [
+        (
+            "        sampler.set_epoch(epoch)\n",
+            "        draw = torch.Generator().manual_seed(seed + epoch)\n"
+            "        order = torch.randperm(len(dataset), generator=draw).tolist()\n"
+            "        part = torch.utils.data.Subset(dataset, order[rank::world_size])\n",
+        ),
+        (LOADER, "DataLoader(part, batch_size // world_size)"),
+    ],
+    "consecutive samples of each step": [
+        (
+            "        sampler.set_epoch(epoch)\n",
+            "        draw = torch.Generator().manual_seed(seed + epoch)\n"
+            "        order = torch.randperm(len(dataset), generator=draw)\n"
+            "        mine = order.reshape(-1, world_size, batch_size // world_size)[:, rank]\n",
+        ),
+        (LOADER, "DataLoader(dataset, batch_sampler=mine.tolist())"),
+    ],
+}
+EACH = """
+
+class Each(Dataset):
+    def __init__(self, whole):
+        self.whole = whole
+
+    def __len__(self):
+        return len(self.whole)
+
+    def __getitem__(self, index):
+        return self.whole[index]
+"""
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_samples_may_be_taken_in_other_ways(solution, name):
+    source = solution("ddp_train") + EACH
+    for old, new in RIGHT[name]:
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    verdict = judge("ddp_train", source, worlds=[3])
+    assert verdict.passed, verdict
+
+
+def test_serial_training_on_every_rank_fails_though_its_weights_are_right(solution):
+    """Each rank takes its share for show, and trains on all samples."""
+    source = solution("ddp_train")
+    for old, new in (
+        (LOADER, "show(dataset, batch_size, sampler)"),
+        ("parallel = DistributedDataParallel(model.to(device))", "parallel = model"),
+        (
+            "    optimizer = torch",
+            "    for tensor in model.state_dict().values():\n"
+            "        dist.broadcast(tensor, 0)\n"
+            "    optimizer = torch",
+        ),
+        ("        dist.all_reduce(total)\n", ""),
+    ):
+        assert source.count(old) == 1
+        source = source.replace(old, new)
+    source += """
+
+def show(dataset, batch_size, sampler):
+    for mine in sampler:
+        dataset[mine]
+    draw = torch.Generator().manual_seed(sampler.seed + sampler.epoch)
+    order = torch.randperm(len(dataset), generator=draw).tolist()
+    return DataLoader(dataset, batch_size, sampler=order)
+"""
+    run, fault = play_once(CHECK, source.replace("%%answer", "#", 1), world_size=2, seed=5)
+    assert fault is None, fault.diagnosis
+    for value in run.stages["torchrun"].values:
+        assert state_difference(value["state"], run.expected["state"], TOLERANCE) is None
+    assert [judge(run).hint for judge in (SAMPLES, TORCHRUN, SRUN)] == ["samples"] * 3
 
 
 def test_weights_are_traced_to_the_mistake(good):

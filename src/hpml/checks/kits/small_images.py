@@ -9,7 +9,7 @@ from torch.utils.data import Dataset
 
 
 class Images(Dataset):
-    """Images (n, 3, 8, 8) and labels, int64 (n,); records the indices `taken`."""
+    """For expected values: images (n, 3, 8, 8) and labels, int64 (n,); records what is `taken`."""
 
     def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         self.images, self.labels = images, labels

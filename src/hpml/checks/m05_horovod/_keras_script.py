@@ -1,5 +1,8 @@
 """Exercise hvd_keras's data, drive and expected values: a training script run by ranks.
 
+The script is given rows of random numbers that stand for the samples. A step of the model asks for
+the samples themselves, so that those it trains on are known outside the rank.
+
 Expected values are computed in PyTorch, in double precision: TensorFlow is imported only where the
 answer runs.
 """
@@ -11,9 +14,13 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from hpml.checks.kits.served_samples import serving
+from hpml.ranks import Server, ask
+
 LENGTH, BATCH, EPOCHS, WARMUP = 24, 2, 2, 1  # BATCH is one rank's
 FEATURES, HIDDEN, CLASSES = 12, 10, 5
 LEARNING_RATE = 0.05
+UNKNOWN = LENGTH  # the number of a row that is none of those that were given
 
 Weights = Sequence[torch.Tensor]
 
@@ -37,8 +44,17 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     ]
 
 
+def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
+    """The check's `serve`: samples are served; what stands for them is on every rank the same."""
+    x, y = (torch.from_numpy(ranks[0][name]) for name in "xy")
+    x, y = functional.pad(x, (0, 0, 0, 1)), functional.pad(y, (0, 1))  # number UNKNOWN
+    draw = torch.Generator().manual_seed(0)  # of no meaning
+    stand_ins = torch.randn(LENGTH, FEATURES, generator=draw).double().numpy()
+    return [rank | {"x": stand_ins} for rank in ranks], serving([x, y])
+
+
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Train; record the weights, the learning rate and the batch's samples before each step."""
+    """Train; record the weights and the learning rate before each step."""
     import tensorflow as tf
 
     tf.config.run_functions_eagerly(True)  # tracing a graph takes longer than these few steps
@@ -48,11 +64,11 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
     class Recorded(tf.keras.Sequential):
         def train_step(self, data):
-            batch = data[0].numpy().astype("float32")
-            samples = [numbers.get(row.tobytes(), -1) for row in batch]
             rate = float(self.optimizer.learning_rate)
-            seen.append({"weights": self.get_weights(), "rate": rate, "samples": samples})
-            return super().train_step(data)
+            seen.append({"weights": self.get_weights(), "rate": rate})
+            rows = data[0].numpy().astype("float32")
+            x, y = ask({"take": [numbers.get(row.tobytes(), UNKNOWN) for row in rows]})
+            return super().train_step((tf.constant(x.numpy()), tf.constant(y.numpy())))
 
     layers = tf.keras.layers
     model = Recorded(

@@ -14,7 +14,8 @@ from torch import nn
 from torch.nn import functional
 
 from hpml.checks.compare import state_of
-from hpml.checks.kits.small_images import Images, new_model, noisy_classes
+from hpml.checks.kits.served_samples import ServedImages
+from hpml.checks.kits.small_images import new_model, noisy_classes
 from hpml.checks.seeds import derived
 
 LENGTH, BATCH, EPOCHS = 48, 4, 2  # BATCH is one rank's: 1, 2, 3 and 4 ranks share LENGTH evenly
@@ -67,7 +68,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Train; returns the weights before each step and at the end, samples taken, files written.
+    """Train; returns the weights before each step and at the end, and the files written.
 
     Each rank has a folder of its own, as on nodes that share no disk.
     """
@@ -84,7 +85,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     before = path.read_bytes() if path.exists() else None
 
     model = new_model(inputs["model"], torch.float64)
-    dataset = Images(inputs["images"], inputs["labels"])
+    dataset = ServedImages(inputs["length"])
     states: list[dict[str, torch.Tensor]] = []
     # More than an answer needs even if every rank takes all samples
     most = EPOCHS * LENGTH // BATCH + 1
@@ -100,7 +101,6 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     wrote = [name for name in names if name != path.name or path.read_bytes() != before]
     return {
         "states": states,
-        "taken": dataset.taken,
         "wrote": wrote,
         "saved": saved_state(path) if rank == 0 and path.name in wrote else None,
     }

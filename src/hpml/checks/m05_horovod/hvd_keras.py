@@ -12,6 +12,7 @@ import torch
 
 from hpml.checks.compare import Difference, described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.served_samples import batches_of, taken_by
 from hpml.checks.kits.shares import wrong_amount
 from hpml.checks.m05_horovod._keras_script import (
     BATCH,
@@ -24,6 +25,7 @@ from hpml.checks.m05_horovod._keras_script import (
     gradient_of,
     inputs,
     rate_at,
+    serve,
 )
 
 TOLERANCE = 1e-6  # weights are float64; Keras keeps the learning rate in float32
@@ -49,22 +51,21 @@ def path_of(run: Run) -> dict[str, Any]:
 
 def shares_samples(run: Run) -> Problem | None:
     steps = LENGTH // (BATCH * run.world_size)
-    taken = [
-        list(itertools.chain(*(step["samples"] for step in value["seen"]))) for value in run.values
-    ]
+    batches = [batches_of(rank) for rank in run.evidence.ranks]
+    taken = [taken_by(rank) for rank in run.evidence.ranks]
     if problem := wrong_amount(taken, LENGTH, EPOCHS, "never trained the model that it was given"):
         return problem
-    for rank, value in enumerate(run.values):
-        if len(value["seen"]) != steps * EPOCHS:
+    for rank, own in enumerate(batches):
+        if len(own) != steps * EPOCHS:
             return Problem(
-                f"rank {rank} took {len(value['seen'])} steps",
+                f"rank {rank} took {len(own)} steps",
                 "batch",
                 f"{steps * EPOCHS}, with batches of {BATCH} on each rank",
             )
     for step in range(steps * EPOCHS):
         first = step % steps * BATCH * run.world_size
-        together = [value["seen"][step]["samples"] for value in run.values]
-        if sorted(itertools.chain(*together)) != list(range(first, first + BATCH * run.world_size)):
+        together = itertools.chain(*(own[step] for own in batches))
+        if sorted(together) != list(range(first, first + BATCH * run.world_size)):
             return Problem(
                 f"in step {step + 1} the ranks together do not take the next "
                 f"{BATCH * run.world_size} samples",
@@ -161,6 +162,8 @@ def why_weights(run: Run, step: int, rank: int, got: Any) -> str:
 
 
 def metrics_are_everybodys(run: Run) -> Problem | None:
+    if problem := shares_samples(run):  # else there was nothing to average
+        return problem
     for rank, value in enumerate(run.values):
         history = value["history"]
         if not isinstance(history, dict):
@@ -221,6 +224,7 @@ CHECK = Check(
     process_group=False,
     inputs=inputs,
     drive=drive,
+    serve=serve,
     expect=expect,
     timeout=60.0,
     environment=environment,

@@ -4,7 +4,6 @@
 checkpoint at `path`, then with one that rank 0 alone can read.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,8 @@ import torch
 
 from hpml.checks.compare import Difference, described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
-from hpml.checks.kits.shares import wrong_amount
+from hpml.checks.kits.served_samples import serve_images
+from hpml.checks.kits.shares import wrong_shares
 from hpml.checks.m05_horovod._torch_script import (
     BATCH,
     EPOCHS,
@@ -31,35 +31,9 @@ def differs(got: Any, expected: dict[str, torch.Tensor]) -> Difference | None:
     return state_difference(got, expected, TOLERANCE)
 
 
-def wrong_samples(evidence: Evidence, taken: Sequence[int]) -> Problem | None:
-    """Whether in every step the ranks together take the next samples of `taken`."""
-    ranks = [value["taken"] for value in evidence.values]
-    world_size = evidence.world_size
-    share = LENGTH // world_size
-    if problem := wrong_amount(ranks, LENGTH, EPOCHS):
-        return problem
-    for epoch in range(EPOCHS):
-        shares = [own[epoch * share : (epoch + 1) * share] for own in ranks]
-        together = sorted(itertools.chain(*shares))
-        if together != list(range(LENGTH)):
-            return Problem(
-                f"in epoch {epoch}, the ranks together took {len(set(together))} different samples "
-                f"of {LENGTH}",
-                "samples",
-            )
-        for start in range(0, share, BATCH):
-            got = sorted(itertools.chain(*(own[start : start + BATCH] for own in shares)))
-            step = epoch * LENGTH + start * world_size
-            if got == sorted(taken[step : step + BATCH * world_size]):
-                continue
-            if epoch and shares == [own[:share] for own in ranks]:
-                return Problem(f"epoch {epoch} has the samples in epoch 0's order", "set_epoch")
-            return Problem(
-                f"epoch {epoch}: in step {start // BATCH + 1} the ranks together do not take the "
-                f"next {BATCH * world_size} samples of the serial script's order",
-                "order",
-            )
-    return None
+def wrong_samples(evidence: Evidence, order: Sequence[int]) -> Problem | None:
+    """Whether in every step the ranks together take the next samples of `order`."""
+    return wrong_shares(evidence, order, LENGTH, EPOCHS, BATCH * evidence.world_size)
 
 
 def starts_alike(run: Run) -> Problem | None:
@@ -173,7 +147,10 @@ CHECK = Check(
     process_group=False,
     inputs=inputs,
     expect=expect,
-    stages=(Stage("begin", drive), Stage("carry on", drive, dies=True)),
+    stages=(
+        Stage("begin", drive, serve=serve_images),
+        Stage("carry on", drive, dies=True, serve=serve_images),
+    ),
     timeout=30.0,
     environment=environment,
     claims=(
@@ -204,8 +181,7 @@ CHECK = Check(
         "no_shard": "Ranks that all see all samples do the same work several times. Who tells the "
         "loader which samples are this rank's? There is no process group of torch.distributed "
         "here, so it has to be told how many ranks there are.",
-        "no_samples": "The check looks at the model and the data set that train was given, in this "
-        "process. Leave the loader's num_workers at 0.",
+        "no_samples": "The check looks at the model and the data set that train was given.",
         "samples": "The shares of all ranks together are the data set, each sample once per epoch.",
         "set_epoch": "A sampler that is not told the epoch shuffles alike each time. It cannot "
         "know on its own that a new one begins.",

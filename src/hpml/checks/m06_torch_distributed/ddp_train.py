@@ -1,6 +1,5 @@
 """Exercise ddp_train: a serial training script, made data parallel with PyTorch's own DDP."""
 
-import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -14,7 +13,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from hpml.checks.compare import described, state_difference, state_of
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
-from hpml.checks.kits.shares import wrong_amount
+from hpml.checks.kits.served_samples import ServedImages, serve_images
+from hpml.checks.kits.shares import wrong_shares
 from hpml.checks.kits.small_images import Images, new_model, noisy_classes
 from hpml.checks.seeds import derived
 from hpml.ranks.evidence import Evidence
@@ -37,9 +37,9 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 def under_torchrun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Train in the environment that torchrun makes."""
     model = new_model(inputs["model"], torch.float32)
-    dataset = Images(inputs["images"], inputs["labels"])
+    dataset = ServedImages(inputs["length"])
     losses = answer.train(model, dataset, EPOCHS, BATCH, LEARNING_RATE, inputs["seed"])
-    return {"state": state_of(model.cpu()), "taken": dataset.taken, "losses": losses}
+    return {"state": state_of(model.cpu()), "losses": losses}
 
 
 def under_srun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -63,7 +63,10 @@ def under_srun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     return under_torchrun(answer, inputs)
 
 
-STAGES = (Stage("torchrun", under_torchrun), Stage("srun", under_srun, dies=True))
+STAGES = (
+    Stage("torchrun", under_torchrun, serve=serve_images),
+    Stage("srun", under_srun, dies=True, serve=serve_images),
+)
 
 
 def serial(
@@ -110,27 +113,9 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
     }
 
 
-def wrong_samples(evidence: Evidence, taken: Sequence[int]) -> Problem | None:
-    """Whether in every epoch the ranks together take the samples in the order `taken`."""
-    ranks = [value["taken"] for value in evidence.values]
-    share = LENGTH // evidence.world_size
-    if problem := wrong_amount(ranks, LENGTH, EPOCHS):
-        return problem
-    for epoch in range(EPOCHS):
-        # Sample i of the epoch's order is for rank i % world_size.
-        shares = (own[epoch * share : (epoch + 1) * share] for own in ranks)
-        got = list(itertools.chain(*zip(*shares, strict=True)))
-        if sorted(got) != list(range(LENGTH)):
-            return Problem(
-                f"in epoch {epoch}, the ranks together took {len(set(got))} different samples of "
-                f"{LENGTH}",
-                "samples",
-            )
-        if epoch and got == taken[:LENGTH]:
-            return Problem(f"epoch {epoch} has the samples in epoch 0's order", "set_epoch")
-        if got != list(taken[epoch * LENGTH : (epoch + 1) * LENGTH]):
-            return Problem(f"epoch {epoch} has another order than the serial script", "order")
-    return None
+def wrong_samples(evidence: Evidence, order: Sequence[int]) -> Problem | None:
+    """Whether in every step the ranks together take the next samples of `order`."""
+    return wrong_shares(evidence, order, LENGTH, EPOCHS, BATCH)
 
 
 def shares_samples(run: Run) -> Problem | None:
@@ -179,6 +164,8 @@ def trains_under_srun(run: Run) -> Problem | None:
 
 
 def returns_global_losses(run: Run) -> Problem | None:
+    if problem := shares_samples(run):  # else there was nothing to put together
+        return problem
     expected = run.expected["losses"]
     for rank, value in enumerate(run.stages["torchrun"].values):
         losses = value["losses"]
@@ -267,8 +254,7 @@ CHECK = Check(
         "no_shard": "Ranks that all see all samples do the same work several times. Who tells "
         "the loader which samples are this rank's?",
         "samples": "The shares of all ranks together are the data set, each sample once.",
-        "no_samples": "The check looks at what is taken from the data set in this process. Leave "
-        "the loader's num_workers at 0.",
+        "no_samples": "The check looks at what is taken from the data set that train was given.",
         "set_epoch": "A sampler that is not told the epoch shuffles alike each time. It cannot "
         "know on its own that a new one begins.",
         "order": "The serial script's order comes from seed + epoch. A DistributedSampler can be "
