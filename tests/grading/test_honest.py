@@ -1,19 +1,12 @@
-"""Everybody who is right gets everything: the course's solutions, and unusual right answers.
+"""Everybody who is right gets everything: the course's solutions, and unusual right answers."""
 
-`tests/honest/` has answers as different people write them. In each the first line names the
-exercise, as in a percent script, and the second, `# unusual: ...`, what few would write.
-"""
-
-import re
 import shutil
-from collections import defaultdict
-from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import nbformat
 import pytest
 
+from hpml.bench.honest import in_turn, read_all
 from hpml.checks import find
 from hpml.checks.plays import play_once
 from hpml.checks.registry import ids
@@ -23,30 +16,9 @@ from hpml.grading.record import Result
 from hpml.paths import CHECKOUT
 
 COURSE = schedule.load()
-FOLDER = CHECKOUT / "tests" / "honest"
-HEAD = re.compile(r"# %%answer (?P<exercise>\w+)\n# unusual: (?P<unusual>.+)\n")
 # Seconds are measured for some claims. Where the machine is too busy for that, nobody loses points.
 BUSY = "the machine is too busy"
-
-
-@dataclass(frozen=True)
-class Honest:
-    """A right answer: its file's name, the exercise, what is unusual in it, and its cell."""
-
-    name: str
-    exercise: str
-    unusual: str
-    cell: str
-
-
-def read(path: Path) -> Honest:
-    text = path.read_text(encoding="utf-8")
-    head = HEAD.match(text)
-    assert head, f"{path.name} does not begin with `# %%answer ID` and `# unusual: ...`"
-    return Honest(path.stem, head["exercise"], head["unusual"], text.removeprefix("# "))
-
-
-ALL = tuple(map(read, sorted(FOLDER.glob("*.py"))))
+ALL = read_all()
 GRADED = tuple(exercise for exercise in ids() if not find(exercise).submits)
 
 
@@ -61,17 +33,12 @@ def hand_in(folder: Path) -> dict[tuple[str, str], str]:
         shutil.copy(CHECKOUT / module.solution, folder / "solutions")
     for exercise in GRADED:
         written["solutions", exercise] = "the solution"
-    by_person: dict[str, list[str]] = defaultdict(list)
-    numbers: dict[str, count] = defaultdict(count)
-    for honest in ALL:
-        if honest.exercise in GRADED:
-            person = f"person{next(numbers[honest.exercise])}"
-            by_person[person].append(honest.cell)
-            written[person, honest.exercise] = honest.name
-    for person, cells in by_person.items():
+    graded = [honest for honest in ALL if honest.exercise in GRADED]
+    for number, submission in enumerate(in_turn(graded), 1):
+        written |= {(f"person{number}", one.exercise): one.name for one in submission}
         notebook = nbformat.v4.new_notebook()
-        notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
-        nbformat.write(notebook, folder / f"{person}.ipynb")
+        notebook.cells = [nbformat.v4.new_code_cell(one.source) for one in submission]
+        nbformat.write(notebook, folder / f"person{number}.ipynb")
     return written
 
 
@@ -123,7 +90,7 @@ def test_the_grader_gives_full_marks_to_solutions_and_to_unusual_right_answers(t
 )
 def test_what_needs_no_slurm_of_a_job_script_is_right(honest):
     check = find(honest.exercise)
-    run, fault = play_once(check, honest.cell.replace("%%", "# %%", 1), 1, seed=5)
+    run, fault = play_once(check, honest.source.replace("%%", "# %%", 1), 1, seed=5)
     assert fault is None, fault.diagnosis
     anywhere = check.claims[:-1]
     assert [claim.judge(run) for claim in anywhere] == [None] * len(anywhere)

@@ -31,6 +31,7 @@ import nbformat
 import psutil
 
 from hpml import answer as learners
+from hpml.bench import honest as right_answers
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.checks import find
 from hpml.checks.run_check import Examined, examine
@@ -215,13 +216,20 @@ def examine_briefly(exercise: str, source: str, seed: int) -> Examined:
 
 
 def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) -> list[str]:
-    """Write a notebook per attack, and honest ones in between; the honest people's names."""
+    """Write a notebook per attack, and honest ones in between; the honest people's names.
+
+    The first of them has the course's solutions, the others right answers in unusual styles.
+    """
     solved = {
         answer.exercise: answer.source
         for module in schedule.load().modules
         for answer in learners.read(CHECKOUT / module.solution)
         if answer.exercise in exercises
     }
+    styles = {exercise: [source] for exercise, source in solved.items()}
+    for answer in right_answers.read_all():
+        if answer.exercise in styles:
+            styles[answer.exercise].append(answer.source)
     honest = []
     for number, attack in enumerate(attacks):
         if attack.path.suffix == ".ipynb":
@@ -229,8 +237,9 @@ def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) 
         else:
             _write(folder / f"{attack.name}.ipynb", [attack.source])
         if number % BESIDE == BESIDE // 2:
+            own = [style[len(honest) % len(style)] for style in styles.values()]
             honest.append(f"{attack.name}_neighbour")
-            _write(folder / f"{honest[-1]}.ipynb", list(solved.values()))
+            _write(folder / f"{honest[-1]}.ipynb", own)
     if not honest:
         honest.append("honest")
         _write(folder / "honest.ipynb", list(solved.values()))
