@@ -105,14 +105,19 @@ class Stage:
     rate, if the machine can emulate one, and their traffic is counted. `flavour` is the ranks'
     communication library; None: the check's own.
 
+    Without `with_answer` the ranks run `drive(inputs)` alone, with nothing of the answer: for what
+    an answer is compared with, a time for example. It then cannot be slowed by the answer. Where
+    `world` returns 0, the stage is left out.
+
     With `serve` a drive asks this process, by `hpml.ranks.ask`, for what its claims are about: the
     samples it takes, say. Requests are then in `evidence.ranks[r].asked`, with times, and nothing
     there is the rank's own word. What is served is not among the inputs that a rank is sent.
     """
 
     name: str
-    drive: Callable[[ModuleType, Any], Any]
+    drive: Callable[..., Any]  # (answer, inputs)
     world: Callable[[int], int] = lambda world_size: world_size
+    with_answer: bool = True
     dies: bool = False
     link: str | None = None
     flavour: Flavour | None = None

@@ -40,6 +40,10 @@ class MissingName(Exception):
     """The answer does not define what the exercise asks for."""
 
 
+class ReferenceFailed(RuntimeError):
+    """A launch without the answer did not end well: a fault of ours."""
+
+
 @dataclass(frozen=True)
 class Play:
     """A world size, and whether waits are injected before some collectives."""
@@ -206,10 +210,12 @@ def _run(play: Play, seed: int, inputs: Any, expected: Any, found: Mapping[str, 
 
 
 def _launches_patiently(*arguments: Any, **options: Any) -> tuple[dict, Evidence | None]:
-    """`_launches`, repeated once if the server died: it may not be the answer's fault."""
+    """`_launches`, repeated once if the server died before the answer began: it did not do that."""
     try:
         return _launches(*arguments, **options)
-    except ServerDied:
+    except ServerDied as died:
+        if died.began:
+            raise
         return _launches(*arguments, **options)
 
 
@@ -227,9 +233,10 @@ def _launches(
     found: dict[str, Evidence] = {}
     with tempfile.TemporaryDirectory(prefix="hpml-play-") as scratch:
         for stage in stages:
+            if not (ranks := stage.world(world_size)):
+                continue
             given = inputs[stage.name] if check.stages else inputs
             sent, server = stage.serve(given) if stage.serve else (given, None)
-            ranks = stage.world(world_size)
             environment = None
             if check.environment is not None:
 
@@ -237,9 +244,9 @@ def _launches(
                     return check.environment(given, rank, ranks)
 
             found[stage.name] = evidence = launch(
-                _pickled(stage.drive, check.names),
+                _pickled(stage.drive, check.names if stage.with_answer else None),
                 ranks,
-                answer=source,
+                answer=source if stage.with_answer else None,
                 answer_name=check.id,
                 rules=check.rules,
                 inputs=sent,
@@ -253,14 +260,18 @@ def _launches(
                 serve=server,
                 leash=leash,
             )
+            if evidence.diagnosis is not None and not stage.with_answer:
+                raise ReferenceFailed(f"{stage.name}: {evidence.diagnosis.sentence}")
             if evidence.diagnosis is not None and not stage.dies:
                 return found, evidence
     return found, None
 
 
 @cache
-def _pickled(drive: Any, names: tuple[str, ...]) -> Pickled:
-    """`drive`, which first raises MissingName if the answer lacks one of `names`, as bytes."""
+def _pickled(drive: Any, names: tuple[str, ...] | None) -> Pickled:
+    """`drive` as bytes. With `names` it first raises MissingName if the answer lacks one of them."""
+    if names is None:
+        return Pickled.of(drive)
 
     def guarded(answer: ModuleType, inputs: Any) -> Any:
         missing = [name for name in names if not hasattr(answer, name)]

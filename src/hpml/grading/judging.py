@@ -1,8 +1,10 @@
 """From one submission to its record: judge each answer in a sandbox, and find whose a fault is.
 
-When an answer cannot be judged (its ranks' supervisor was killed, a judge raised on an unexpected
-value), the fault may be the answer's or ours. The control decides: the course's own solution is
-judged in the same way. If it passes, the fault is the answer's; if not, nobody loses points.
+A fault before the answer began is ours, and there is another attempt. What happens afterwards may
+be the answer's doing, and there is none. Its sandbox ended: that is the answer's fault. It cannot be
+judged, as a judge raised on an unexpected value: the control decides. The course's own solution is
+judged in the same way, in a new sandbox. If it can be judged, the fault is the answer's; if not,
+nobody loses points.
 """
 
 import contextlib
@@ -18,6 +20,7 @@ from hpml.checks import find
 from hpml.checks.run_check import Examined, examine
 from hpml.checks.verdict import Cause, Verdict
 from hpml.course.schedule import Course
+from hpml.errors import UserError
 from hpml.grading.picture import picture_of
 from hpml.grading.record import Picture, Record, Result
 from hpml.grading.sandbox import Limits, Sandbox, sandbox
@@ -25,7 +28,7 @@ from hpml.grading.submission import Submission
 from hpml.ranks import warm
 from hpml.ranks.flavour import Flavour, missing, order
 
-ATTEMPTS = 2  # at an answer that cannot be judged, before the control is run
+ATTEMPTS = 2  # at an answer that has not begun when something fails
 PRINTED = 4000  # characters of printed output kept in a record
 
 # (exercise id, source, seed) -> Examined
@@ -74,7 +77,12 @@ class Judge:
             return replace(_missing(self.course, exercise, self.seed, said), where=answer.where)
         began = time.monotonic()
         attempts, examined, exceeded = 0, None, ""
-        while examined is None or (examined.error and not exceeded and attempts < ATTEMPTS):
+        while examined is None or (
+            examined.error
+            and not exceeded
+            and not _may_be_its_doing(examined)
+            and attempts < ATTEMPTS
+        ):
             attempts += 1
             with boxes.one(find(exercise).needs) as box:
                 examined = self.examine(exercise, answer.source, self.seed)
@@ -86,7 +94,9 @@ class Judge:
         verdict = examined.verdict
         if exceeded:
             verdict = _theirs(verdict, f"the answer was ended: {exceeded}", "killed")
-        elif examined.error is not None and self._control(exercise, boxes):
+        elif examined.error is not None and (
+            _ended_its_sandbox(examined) or self._control(exercise, boxes)
+        ):
             verdict = _theirs(verdict, *_what_it_did(examined.error))
         evidence = examined.evidence
         return Result(
@@ -109,11 +119,11 @@ class Judge:
         )
 
     def _control(self, exercise: str, boxes: "_Boxes") -> bool:
-        """Whether the course's own solution can be judged and passes."""
+        """Whether the course's own solution can be judged."""
         if not self._controls.get(exercise):
             with boxes.one(find(exercise).needs):
                 source = _solutions(self.course)[exercise]
-                self._controls[exercise] = self.examine(exercise, source, self.seed).verdict.passed
+                self._controls[exercise] = not self.examine(exercise, source, self.seed).error
         return self._controls[exercise]
 
 
@@ -201,6 +211,18 @@ def _theirs(verdict: Verdict, headline: str, cause: Cause) -> Verdict:
     return replace(verdict, status="failed", claims=claims, headline=headline, cause=cause)
 
 
+def _may_be_its_doing(examined: Examined) -> bool:
+    """Whether the answer had begun to run, and may have caused the error."""
+    if isinstance(examined.error, warm.ServerDied):
+        return examined.error.began or examined.evidence is not None  # of an earlier play
+    # A file or memory that this process lacks has nothing to do with the answer.
+    return not isinstance(examined.error, OSError | MemoryError | UserError)
+
+
+def _ended_its_sandbox(examined: Examined) -> bool:
+    return isinstance(examined.error, warm.ServerDied) and _may_be_its_doing(examined)
+
+
 def _what_it_did(error: Exception) -> tuple[str, Cause]:
     if isinstance(error, warm.ServerDied):
         return "the answer ended the processes that ran it", "killed"
@@ -232,7 +254,10 @@ def _pictures(examined: Examined) -> tuple[Picture, ...]:
         return ()
     ranks = examined.evidence.world_size
     title = f"What {ranks} ranks did" if ranks > 1 else "What the one rank did"
-    return (picture_of(examined.evidence, title),)
+    try:
+        return (picture_of(examined.evidence, title),)
+    except Exception:  # of calls that nobody can have made: the verdict stands without a picture
+        return ()
 
 
 @cache

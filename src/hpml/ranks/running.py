@@ -104,7 +104,10 @@ class Running:
             if self._cancelled:
                 raise Cancelled("the launch was ended by its caller")
             if self._supervisor_gone and not self._all_ended():
-                raise warm.ServerDied("the launch's supervisor went away before its ranks ended")
+                raise warm.ServerDied(
+                    "the launch's supervisor went away before its ranks ended",
+                    began=any(log.begun for log in self._logs),
+                )
             now = time.monotonic()
             if diagnosis is None and now >= next_look:
                 diagnosis = diagnose.flood(self._logs) or self._watch.look(now)

@@ -28,7 +28,14 @@ _MAIN = "from hpml.ranks.server import main; main()"
 
 
 class ServerDied(RuntimeError):
-    """The warm server could not be started, or went away."""
+    """The warm server could not be started, or went away, or a launch's supervisor did.
+
+    `began`: a rank had begun to run what was launched, which may have ended it.
+    """
+
+    def __init__(self, message: str, began: bool = False) -> None:
+        super().__init__(message)
+        self.began = began
 
 
 @dataclass(frozen=True)
