@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from hpml.checks import judge, plays
-from hpml.checks.contract import Check, Claim
+from hpml.checks.contract import Check, Claim, Stage
 from hpml.checks.plays import Play, outcomes, play_once
 from hpml.ranks.evidence import Diagnosis, Evidence, RankEvidence
 from hpml.ranks.leash import Cancelled
+from hpml.ranks.warm import ServerDied
 
 CHECK = Check(
     id="number",
@@ -186,3 +187,99 @@ def test_checks_that_draw_from_the_global_generator_do_not_meet(launched):
     with ThreadPoolExecutor(4) as pool:
         runs = list(pool.map(lambda seed: play_once(check, EASY, 1, seed)[0], range(12)))
     assert [run.inputs[0] for run in runs] == [run.expected for run in runs]
+
+
+def staged(*stages, **options):
+    """A check whose judge is asked nothing."""
+    claims = (Claim("it holds", 1, lambda run: None),)
+    return Check(
+        id="staged",
+        title="Stages",
+        claims=claims,
+        hints={"start": ""},
+        inputs=lambda seed, world_size: {stage.name: [0] * world_size for stage in stages},
+        expect=lambda inputs, world_size: None,
+        stages=stages,
+        **options,
+    )
+
+
+REFERENCE = Stage("reference", print, lambda world: 0 if world == 1 else world, with_answer=False)
+ANSWERS = Stage("answers", print)
+
+
+@pytest.mark.parametrize(
+    ("world_size", "delayed", "expected"),
+    [
+        (2, False, {"reference": None, "answers": EASY}),
+        (1, False, {"answers": EASY}),
+        (2, True, {"answers": EASY}),
+    ],
+)
+def test_a_stage_without_the_answer_is_launched_without_it(
+    monkeypatch, world_size, delayed, expected
+):
+    sources = []
+
+    def launch(drive, world_size, answer=None, rules=None, **options):
+        sources.append(answer)
+        assert (rules is None) == (answer is None)
+        return evidence(world_size)
+
+    monkeypatch.setattr(plays, "launch", launch)
+    run, fault = plays.play_once(staged(REFERENCE, ANSWERS), EASY, world_size, 3, delayed)
+    assert fault is None
+    assert dict(zip(run.stages, sources, strict=True)) == expected
+
+
+def test_a_reference_that_fails_is_no_fault_of_the_answer(monkeypatch):
+    hangs = evidence(2, Diagnosis("hang", "rank 0 waits", (1,)))
+    monkeypatch.setattr(plays, "launch", lambda *_, **__: hangs)
+    with pytest.raises(plays.ReferenceFailed, match="reference: rank 0 waits"):
+        plays.play_once(staged(REFERENCE, ANSWERS), EASY, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("dies_in", "began", "launches", "said"),
+    [
+        (1, False, 1 + 2, False),  # the reference's supervisor: all again
+        (1, True, 1 + 2, False),  # no answer was there to begin
+        (2, False, 2 + 2, False),
+        (2, True, 2, True),
+    ],
+)
+def test_who_died_before_the_answer_began_is_started_again_and_nobody_else(
+    monkeypatch, dies_in, began, launches, said
+):
+    made = []
+
+    def launch(drive, world_size, **options):
+        made.append(world_size)
+        if len(made) == dies_in:
+            raise ServerDied("went away", began=began)
+        return evidence(world_size)
+
+    monkeypatch.setattr(plays, "launch", launch)
+    raised = None
+    try:
+        plays.play_once(staged(REFERENCE, ANSWERS), EASY, 2, 3)
+    except ServerDied as died:
+        raised = died
+    assert len(made) == launches
+    assert (raised is not None and raised.began) == said
+
+
+def test_a_server_that_goes_after_an_earlier_stage_of_the_answer_went_after_it_began(monkeypatch):
+    made = []
+
+    def launch(drive, world_size, **options):
+        made.append(world_size)
+        if len(made) == 2:
+            raise ServerDied("is not there")
+        return evidence(world_size)
+
+    monkeypatch.setattr(plays, "launch", launch)
+    with pytest.raises(ServerDied) as died:
+        plays.play_once(staged(ANSWERS, Stage("more", print)), EASY, 2, 3)
+    assert died.value.began
+    assert len(made) == 2

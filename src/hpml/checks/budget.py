@@ -45,23 +45,21 @@ def over_bytes(
     bounds: Sequence[float],
     hint: str,
     slack: float = 1.05,
-    besides: float = 0.0,
 ) -> Problem | CannotJudge | None:
     """Whether a rank sent more over its link than `slack` times its bound, in bytes of payload.
 
     `bounds` has one item per rank. The protocol's overhead is allowed: HEADERS, and SETUP_PER_PEER
-    for each other rank. `besides` are bytes that the drive itself made each rank send, for example
-    for a reference.
+    for each other rank.
     """
     if missing := no_network(evidence):
         return missing
     peers = evidence.world_size - 1
     for rank, bound in zip(evidence.ranks, bounds, strict=True):
-        most = HEADERS * (slack * bound + besides) + SETUP_PER_PEER * peers
+        most = HEADERS * slack * bound + SETUP_PER_PEER * peers
         if rank.traffic.sent_bytes > most:
             return Problem(
                 f"rank {rank.rank} sent {_size(rank.traffic.sent_bytes)} over its link, by the "
-                f"kernel's count; {_size(bound + besides)} are enough, {_size(most)} with what the "
+                f"kernel's count; {_size(bound)} are enough, {_size(most)} with what the "
                 "protocol adds",
                 hint,
             )
@@ -85,22 +83,22 @@ def over_seconds(
     bound: float,
     hint: str,
     slack: float = 1.25,
-    reference: tuple[str, str] | None = None,
+    reference: float = 0.0,
 ) -> Problem | CannotJudge | None:
     """Whether the time between two marks, over the link, exceeds `slack` times `bound`.
 
     In seconds, from the first rank's first mark to the last rank's second; the shortest time counts
-    if ranks set the marks several times. `reference` are two marks around known code with the same
-    bound, run in the same launch: if it took longer than the bound, for example on a busy machine,
-    its time replaces the bound.
+    if ranks set the marks several times. `reference` are the seconds of known code with the same
+    bound, in a launch without the answer: if it took longer than the bound, for example on a busy
+    machine, its time replaces the bound.
     """
     if missing := no_network(evidence):
         return missing
     took = elapsed(evidence, between)
-    measure = bound if reference is None else max(bound, elapsed(evidence, reference))
+    measure = max(bound, reference)
     if took <= slack * measure:
         return None
-    known = "" if measure == bound else f", and {measure:.2f} s a known good way in the same run"
+    known = "" if measure == bound else f", and {measure:.2f} s a known good way"
     return Problem(
         f"it took {took:.2f} s over {format_rate(evidence.link.rate)}; the bytes that must travel "
         f"take {bound:.2f} s{known}",

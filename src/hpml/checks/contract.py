@@ -106,8 +106,8 @@ class Stage:
     communication library; None: the check's own.
 
     Without `with_answer` the ranks run `drive(inputs)` alone, with nothing of the answer: for what
-    an answer is compared with, a time for example. It then cannot be slowed by the answer. Where
-    `world` returns 0, the stage is left out.
+    an answer is compared with, a time for example, which the answer then cannot change. Such a
+    stage is left out of plays with injected waits. Where `world` returns 0, any stage is.
 
     With `serve` a drive asks this process, by `hpml.ranks.ask`, for what its claims are about: the
     samples it takes, say. Requests are then in `evidence.ranks[r].asked`, with times, and nothing

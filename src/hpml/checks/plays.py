@@ -231,9 +231,11 @@ def _launches(
     """The evidence of all stages by name, and of the failed stage, if any."""
     stages = check.stages or (Stage("play", check.drive, link=check.link, serve=check.serve),)
     found: dict[str, Evidence] = {}
+    began = False  # the answer, in an earlier stage
     with tempfile.TemporaryDirectory(prefix="hpml-play-") as scratch:
         for stage in stages:
-            if not (ranks := stage.world(world_size)):
+            ranks = stage.world(world_size)
+            if not ranks or (delayed and not stage.with_answer):
                 continue
             given = inputs[stage.name] if check.stages else inputs
             sent, server = stage.serve(given) if stage.serve else (given, None)
@@ -243,23 +245,29 @@ def _launches(
                 def environment(rank: int, given: Any = given, ranks: int = ranks) -> dict:
                     return check.environment(given, rank, ranks)
 
-            found[stage.name] = evidence = launch(
-                _pickled(stage.drive, check.names if stage.with_answer else None),
-                ranks,
-                answer=source if stage.with_answer else None,
-                answer_name=check.id,
-                rules=check.rules,
-                inputs=sent,
-                flavour=stage.flavour or check.flavour,
-                process_group=check.process_group,
-                environment=environment,
-                cwd=scratch if check.shared_folder else None,
-                timeout=check.timeout,
-                link=stage.link,
-                delays=seeds.derived(seed, "waits") if delayed else None,
-                serve=server,
-                leash=leash,
-            )
+            try:
+                evidence = launch(
+                    _pickled(stage.drive, check.names if stage.with_answer else None),
+                    ranks,
+                    answer=source if stage.with_answer else None,
+                    answer_name=check.id,
+                    rules=check.rules if stage.with_answer else None,
+                    inputs=sent,
+                    flavour=stage.flavour or check.flavour,
+                    process_group=check.process_group,
+                    environment=environment,
+                    cwd=scratch if check.shared_folder else None,
+                    timeout=check.timeout,
+                    link=stage.link,
+                    delays=seeds.derived(seed, "waits") if delayed else None,
+                    serve=server,
+                    leash=leash,
+                )
+            except ServerDied as died:
+                died.began = began or (died.began and stage.with_answer)
+                raise
+            found[stage.name] = evidence
+            began = began or stage.with_answer
             if evidence.diagnosis is not None and not stage.with_answer:
                 raise ReferenceFailed(f"{stage.name}: {evidence.diagnosis.sentence}")
             if evidence.diagnosis is not None and not stage.dies:
@@ -269,7 +277,7 @@ def _launches(
 
 @cache
 def _pickled(drive: Any, names: tuple[str, ...] | None) -> Pickled:
-    """`drive` as bytes. With `names` it first raises MissingName if the answer lacks one of them."""
+    """`drive` as bytes. With `names` it first raises MissingName if the answer lacks one."""
     if names is None:
         return Pickled.of(drive)
 

@@ -1,10 +1,10 @@
 """From one submission to its record: judge each answer in a sandbox, and find whose a fault is.
 
 A fault before the answer began is ours, and there is another attempt. What happens afterwards may
-be the answer's doing, and there is none. Its sandbox ended: that is the answer's fault. It cannot be
-judged, as a judge raised on an unexpected value: the control decides. The course's own solution is
-judged in the same way, in a new sandbox. If it can be judged, the fault is the answer's; if not,
-nobody loses points.
+be the answer's doing, and there is none. If its sandbox ended, the fault is the answer's. If it
+cannot be judged, for example as a judge raised on an unexpected value, the control decides: the
+course's own solution is judged in the same way, in a new sandbox. If that can be judged, the fault
+is the answer's; if not, nobody loses points.
 """
 
 import contextlib
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hpml import answer as answers
 from hpml.checks import find
+from hpml.checks.plays import ReferenceFailed
 from hpml.checks.run_check import Examined, examine
 from hpml.checks.verdict import Cause, Verdict
 from hpml.course.schedule import Course
@@ -215,8 +216,8 @@ def _may_be_its_doing(examined: Examined) -> bool:
     """Whether the answer had begun to run, and may have caused the error."""
     if isinstance(examined.error, warm.ServerDied):
         return examined.error.began or examined.evidence is not None  # of an earlier play
-    # A file or memory that this process lacks has nothing to do with the answer.
-    return not isinstance(examined.error, OSError | MemoryError | UserError)
+    # A launch without the answer, and files and memory of this process, are out of its reach.
+    return not isinstance(examined.error, ReferenceFailed | OSError | MemoryError | UserError)
 
 
 def _ended_its_sandbox(examined: Examined) -> bool:

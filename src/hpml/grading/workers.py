@@ -26,7 +26,9 @@ from hpml.ranks.server import die_with_parent
 
 RENEW_AFTER = 40  # submissions; frees the memory that a worker has gathered
 TRIES = 2  # at a submission whose worker died
-DEADLINE = 3600.0  # seconds for one submission; its answers have limits of their own, far below
+# Seconds for one exercise of a submission. An answer's sandbox ends far earlier, so that no answer
+# can make the whole submission one that could not be graded.
+DEADLINE = 3600.0
 LOOK_EVERY = 5.0  # seconds between two checks of the deadline
 # Imported once, by the process that workers are forked from: 2.5 s of processor time. The last one
 # would otherwise be imported by the first optimizer step, when expected values are computed.
@@ -55,6 +57,7 @@ def judged(
     iterator is closed.
     """
     waiting = deque(submissions)
+    deadline = DEADLINE * max(len(judge.exercises), 1)
     tries: dict[str, int] = {}
     workers: list[_Worker] = []
     try:
@@ -66,12 +69,12 @@ def judged(
                     worker.submission, worker.since = waiting.popleft(), time.monotonic()
                     worker.connection.send(worker.submission)
             ready = wait([worker.connection for worker in workers], timeout=LOOK_EVERY)
-            late = time.monotonic() - DEADLINE
+            late = time.monotonic() - deadline
             for worker in list(workers):
                 if worker.connection in ready:
                     outcome = _received(worker)
                 elif worker.submission is not None and worker.since < late:
-                    outcome = WorkerDied(f"the grader was not done after {DEADLINE:.0f} s")
+                    outcome = WorkerDied(f"the grader was not done after {deadline:.0f} s")
                 else:
                     continue
                 submission, worker.submission = worker.submission, None

@@ -27,7 +27,7 @@ def right(hand_made):
 def changed(run, name, change):
     """With `change(case, said)` for what rank 1's function said of each case."""
     value = run.values[1]
-    cases = alpha_beta.cases_of(name, run.inputs[0]["cases"])
+    cases = alpha_beta.cases_of(name, run.inputs["formulas"][0]["cases"])
     said = [change(case, said) for case, said in zip(cases, value["said"][name], strict=True)]
     ranks = [
         run.evidence.ranks[0],
@@ -42,7 +42,7 @@ def test_the_closed_form_is_right(right):
 
 @pytest.mark.parametrize("name", ["naive", "ring", "halving_doubling"])
 def test_the_factors_of_alpha_and_beta_are_those_of_the_schedules_busiest_rank(right, name):
-    cases = alpha_beta.cases_of(name, right.inputs[0]["cases"])
+    cases = alpha_beta.cases_of(name, right.inputs["formulas"][0]["cases"])
     for (nbytes, ranks, *_), (_, messages, sent, added) in zip(
         cases, right.expected[name], strict=True
     ):
@@ -95,7 +95,7 @@ def measured(off=1.0, ranks=4, link="100mbit", delayed=False, told=1.0):
     from hpml.network.link import parse_link
 
     inputs = CHECK.inputs(3, ranks)
-    names = inputs[0]["measured"]
+    names = inputs["formulas"][0]["measured"]
     expected = CHECK.expect(inputs, ranks)
     terms = {
         name: [
@@ -119,11 +119,12 @@ def measured(off=1.0, ranks=4, link="100mbit", delayed=False, told=1.0):
     value = {"said": expected, "terms": terms}
     found = tuple(RankEvidence(r, "returned", value, marks=tuple(marks)) for r in range(ranks))
     evidence = Evidence(ranks, found, 1.0, link=parse_link(link, ranks) if link else None)
-    return Run(ranks, 3, inputs, expected, evidence, {"play": evidence}, delayed)
+    stages = {"measured": evidence, "formulas": evidence}
+    return Run(ranks, 3, inputs, expected, evidence, stages, delayed)
 
 
 def test_alpha_and_beta_come_from_the_marks():
-    assert alpha_beta.measured_cost(measured()) == pytest.approx((ALPHA, BETA))
+    assert alpha_beta.measured_cost(measured().stages["measured"]) == pytest.approx((ALPHA, BETA))
 
 
 @pytest.mark.parametrize("ranks", [3, 4])

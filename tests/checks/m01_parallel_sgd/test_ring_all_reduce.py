@@ -185,13 +185,13 @@ def test_seconds_are_judged_and_the_first_two_calls_say_why(good, with_ranks, hi
     if good.stages["even"].link is None:
         pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
     slow = with_ranks(good, lambda rank: slower(rank, 9.0, hint), "even")
-    calm = with_ranks(slow, lambda rank: stretched(rank, KNOWN, 0.01), "even")
+    calm = with_ranks(slow, lambda rank: stretched(rank, KNOWN, 0.01), "messages")
     problem = TIME(calm)
     assert problem.hint == hint
     assert "the bytes that must travel" in problem.message
     assert TIME(replace(calm, delayed=True)) is None
     # All messages are slow: where its calls go as they should, that is not the answer's fault.
-    busy = with_ranks(calm, lambda rank: stretched(rank, KNOWN, 600.0), "even")
+    busy = with_ranks(calm, lambda rank: stretched(rank, KNOWN, 600.0), "messages")
     busy = with_ranks(busy, lambda rank: stretched(rank, TIMED, 6.0), "even")
     if hint == "slow":
         assert isinstance(TIME(busy), CannotJudge)

@@ -1,7 +1,8 @@
-"""An all-reduce timed over a slow link, next to messages that are known to use the link well.
+"""An all-reduce timed over a slow link, and messages that are known to use the link well.
 
-Functions are imported by name, so that they are bound before the answer can replace them in their
-modules. They are sent to the ranks by value.
+The two are timed in launches of their own: in the one with the messages there is no answer, which
+could slow them. Functions are imported by name, so that they are bound before the answer can
+replace them in their modules. They are sent to the ranks by value.
 """
 
 from collections.abc import Callable
@@ -19,37 +20,35 @@ from hpml.ranks.evidence import Call, Evidence, RankEvidence
 TIMED, KNOWN = ("ring", "ring done"), ("messages", "messages done")  # marks
 IN_A_ROW = 3  # tensors between two marks, sent one after the other
 MOST_TIMES = 4  # timings if it was slow: the machine may have been busy
-ENOUGH = 1.15  # times the known good messages; below this, not timed again
+ENOUGH = 1.15  # times the bound; below this, not timed again
 CALM = 1.5  # times the bound; if the known good messages take more, the machine is busy
 
 
-def time_beside_messages(
-    all_reduce: Callable[[torch.Tensor], Any], given: torch.Tensor, bound: float | None
+def time_over_link(
+    marks: tuple[str, str],
+    work: Callable[[torch.Tensor], Any],
+    given: torch.Tensor,
+    bound: float | None,
 ) -> list[torch.Tensor]:
-    """On a rank: time `all_reduce` (marks TIMED) and the known messages (KNOWN) in turns.
+    """On a rank: time `work` for IN_A_ROW tensors like `given`, between marks.
 
-    Repeats while the result is unclear. `bound` is in seconds, for IN_A_ROW tensors like `given`;
-    without one, does nothing. Returns the tensors given to `all_reduce`, in order; the same number
-    was sent round for comparison.
+    Repeats while it takes longer than `bound` seconds; without one, does nothing. Returns the
+    tensors given to `work`, in order.
     """
-    done, times = [], []
-    while bound is not None and is_unclear(times, bound):
-        known = timed(KNOWN, pass_round, [given.clone()] * IN_A_ROW)
+    done: list[torch.Tensor] = []
+    times: list[float] = []
+    while bound is not None and len(times) < MOST_TIMES and (not times or is_slow(times, bound)):
         more = [given.clone() for _ in range(IN_A_ROW)]
-        times.append([known, timed(TIMED, all_reduce, more)])
+        times.append(timed(marks, work, more))
         done += more
     return done
 
 
-def is_unclear(times: list[list[float]], bound: float) -> bool:
-    """Whether to time again. The slowest rank's times decide for all."""
-    if not times:
-        return True
-    known, took = (min(each) for each in zip(*times, strict=True))
-    seen = torch.tensor([took / max(known, bound) > ENOUGH, known / bound > CALM]).int()
-    dist.all_reduce(seen, dist.ReduceOp.MAX)
-    slow, busy = seen.tolist()
-    return len(times) < (MOST_TIMES if slow else 2 if busy else 0)
+def is_slow(times: list[float], bound: float) -> bool:
+    """Whether some rank's shortest time is long. All ranks agree on it."""
+    slow = torch.tensor([min(times) / bound > ENOUGH]).int()
+    dist.all_reduce(slow, dist.ReduceOp.MAX)
+    return bool(slow.item())
 
 
 def timed(
@@ -95,6 +94,6 @@ def slow_because(ranks: tuple[RankEvidence, ...]) -> str:
     return next((hint for hint in ("turns", "late") if hint in found), "slow")
 
 
-def was_busy(evidence: Evidence, bound: float) -> bool:
+def was_busy(messages: Evidence, bound: float) -> bool:
     """Whether the known good messages were slow too, at least once."""
-    return max(each_elapsed(evidence, KNOWN)) > CALM * bound
+    return max(each_elapsed(messages, KNOWN)) > CALM * bound

@@ -21,9 +21,10 @@ from hpml.allreduce.execute import run as run_steps
 from hpml.allreduce.transfers import Schedule
 from hpml.checks.budget import elapsed, no_network
 from hpml.checks.compare import described
-from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.predict.collectives import Cost, all_reduce_seconds
 from hpml.ranks import mark
+from hpml.ranks.evidence import Evidence
 
 ALGORITHMS = {
     "naive": "naive",
@@ -38,8 +39,9 @@ TRAIN = 4  # consecutive messages of the smaller size
 WITHIN = 0.15  # of the measured seconds
 
 
-def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """The same for each rank: cases (nbytes, ranks, alpha, beta, gamma); the plans to measure."""
+def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
+    """By stage, the same for each rank: the all-reduces to measure, as plans by name; cases
+    (nbytes, ranks, alpha, beta, gamma), and the names of what was measured."""
     draw = random.Random(seed)
     cases = [
         [
@@ -55,7 +57,10 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     if world_size & (world_size - 1) and measured:
         measured.remove("halving_doubling")
     plans = {name: schedule(ALGORITHMS[name], world_size) for name in measured}
-    return [{"cases": cases, "measured": plans}] * world_size
+    return {
+        "measured": [plans] * world_size,
+        "formulas": [{"cases": cases, "measured": measured}] * world_size,
+    }
 
 
 def cases_of(name: str, cases: list[list[float]]) -> list[list[float]]:
@@ -64,8 +69,7 @@ def cases_of(name: str, cases: list[list[float]]) -> list[list[float]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Each function's value for each case, and with α, β or γ = 1 and the others 0. Sets marks
-    around all-reduces on the link, and around the messages that α and β are measured with."""
+    """Each function's value for each case, and with α, β or γ = 1 and the others 0."""
     said: dict[str, list[list[Any]]] = {}
     for name in ALGORITHMS:
         cost = getattr(answer, name)
@@ -82,13 +86,12 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         found["terms"][name] = [
             [cost(nbytes, ranks, 1, 0, 0), cost(nbytes, ranks, 0, 1, 0)] for nbytes in SIZES
         ]
-    if inputs["measured"]:
-        measure(inputs["measured"])
     return found
 
 
 def measure(plans: dict[str, Schedule]) -> None:
-    """Set the marks `α`, `β`, and `name nbytes`, each followed by its ` done`."""
+    """Set marks around all-reduces on the link, `name nbytes`, and around the messages that α and β
+    are measured with, `α` and `β`; each is followed by its ` done`. No answer is there."""
     word = zeros(4)
     messages = [zeros(SIZES[0]) for _ in range(TRAIN)]
     for _ in range(2):
@@ -104,7 +107,7 @@ def measure(plans: dict[str, Schedule]) -> None:
 
 
 def zeros(nbytes: int) -> torch.Tensor:
-    """One-dimensional. An answer may have changed the default dtype."""
+    """One-dimensional."""
     return torch.zeros(nbytes // 4, dtype=torch.float32)
 
 
@@ -128,7 +131,9 @@ def there_and_back(messages: list[torch.Tensor], answer: torch.Tensor) -> None:
         dist.send(answer, 0)
 
 
-def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, list[list[float]]]:
+def expect(
+    inputs: dict[str, list[dict[str, Any]]], world_size: int
+) -> dict[str, list[list[float]]]:
     """For each function and case: the seconds, and the factors of α, β and γ."""
 
     def of(name: str, nbytes: int, ranks: int, *abc: float) -> list[float]:
@@ -136,7 +141,7 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, list[list
         return [all_reduce_seconds(ALGORITHMS[name], nbytes, ranks, cost) for cost in costs]
 
     return {
-        name: [of(name, *case) for case in cases_of(name, inputs[0]["cases"])]
+        name: [of(name, *case) for case in cases_of(name, inputs["formulas"][0]["cases"])]
         for name in ALGORITHMS
     }
 
@@ -145,7 +150,7 @@ def closed_form(name: str) -> Callable[[Run], Problem | None]:
     """The judge of one function: each factor separately, so that it can name the wrong one."""
 
     def judge(run: Run) -> Problem | None:
-        cases = cases_of(name, run.inputs[0]["cases"])
+        cases = cases_of(name, run.inputs["formulas"][0]["cases"])
         for value in run.values:
             if problem := wrong_cost(name, cases, value["said"][name], run.expected[name]):
                 return problem
@@ -226,18 +231,19 @@ def misconception(name: str, factor: int, counts: list[tuple[int, int, Any, floa
 
 
 def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
-    """Each function, with the launch's α and β, is within 15 % of the measured seconds.
+    """Each function, with the measured α and β, is within 15 % of the measured seconds.
 
     Or as close as the closed form: on a busy machine no model may be within 15 %.
     """
     # With injected waits before calls, the waits would be measured.
     if run.world_size not in MEASURED_AT or run.delayed:
         return None
-    if missing := no_network(run.evidence):
+    measured = run.stages["measured"]
+    if missing := no_network(measured):
         return missing
-    alpha, beta = measured_cost(run)
-    for name in run.inputs[0]["measured"]:
-        took = [elapsed(run.evidence, pair(f"{name} {nbytes}")) for nbytes in SIZES]
+    alpha, beta = measured_cost(measured)
+    for name in run.inputs["formulas"][0]["measured"]:
+        took = [elapsed(measured, pair(f"{name} {nbytes}")) for nbytes in SIZES]
         model = [
             all_reduce_seconds(ALGORITHMS[name], nbytes, run.world_size, Cost(alpha, beta))
             for nbytes in SIZES
@@ -259,10 +265,10 @@ def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
     return None
 
 
-def measured_cost(run: Run) -> tuple[float, float]:
+def measured_cost(measured: Evidence) -> tuple[float, float]:
     """α from a short message and its answer, β from a train of long ones, in the same launch."""
-    alpha = elapsed(run.evidence, pair("α")) / 2
-    train = elapsed(run.evidence, pair("β")) - (TRAIN + 1) * alpha
+    alpha = elapsed(measured, pair("α")) / 2
+    train = elapsed(measured, pair("β")) - (TRAIN + 1) * alpha
     return alpha, train / (TRAIN * SIZES[0])
 
 
@@ -282,9 +288,17 @@ CHECK = Check(
     to_write="the four formulas",
     allowed="anything in Python and `numpy`",
     inputs=inputs,
-    drive=drive,
     expect=expect,
-    link="100mbit",
+    stages=(
+        Stage(
+            "measured",
+            measure,
+            world=lambda world_size: world_size if world_size in MEASURED_AT else 0,
+            with_answer=False,
+            link="100mbit",
+        ),
+        Stage("formulas", drive),
+    ),
     timed_at=MEASURED_AT,
     claims=(
         Claim("naive: everything through rank 0's link", 2, closed_form("naive")),

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from hpml.checks.budget import over_bytes, over_seconds
+from hpml.checks.budget import elapsed, no_network, over_bytes, over_seconds
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits import ready_made
@@ -18,8 +18,9 @@ from hpml.checks.m01_parallel_sgd._beside import (
     KNOWN,
     TIMED,
     own_calls,
+    pass_round,
     slow_because,
-    time_beside_messages,
+    time_over_link,
     was_busy,
 )
 from hpml.checks.m01_parallel_sgd._sums import draw_tensor, wrong_sum
@@ -60,7 +61,8 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
         }
         for _ in range(world_size)
     ]
-    return {"even": even, "odd": odd}
+    messages = [{"bound": rank["bound"]} for rank in even]
+    return {"messages": messages, "even": even, "odd": odd}
 
 
 def in_place(answer: ModuleType, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -71,18 +73,20 @@ def in_place(answer: ModuleType, tensors: dict[str, torch.Tensor]) -> dict[str, 
     return after
 
 
-def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Reduce short and long tensors; of long ones a few elements are returned, some are timed.
+def messages(inputs: dict[str, Any]) -> None:
+    """What a ring sends for the timed tensors, without an answer."""
+    time_over_link(KNOWN, pass_round, torch.zeros(LONG), inputs["bound"])
 
-    `known` counts the comparison's messages, in units of a long tensor's traffic.
-    """
+
+def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Reduce short and long tensors; of long ones a few elements are returned, some are timed."""
     after = in_place(answer, inputs["tensors"])
     given = inputs["row"].repeat(200)
     first = given.clone()
     answer.ring_all_reduce(first)
-    timed = time_beside_messages(answer.ring_all_reduce, given, inputs["bound"])
+    timed = time_over_link(TIMED, answer.ring_all_reduce, given, inputs["bound"])
     few = [tensor[::STRIDE].clone() for tensor in (first, *timed)]
-    return {"after": after, "long": few, "known": len(timed)}
+    return {"after": after, "long": few}
 
 
 def odd(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -200,11 +204,10 @@ def as_few_bytes_as_can_be(run: Run) -> Problem | CannotJudge | None:
                 f"2 (p-1)/p of the tensors'; its longest message has {largest} bytes",
                 "whole" if largest >= 4 * LONG else "bytes",
             )
-        if rank.traffic is not None and rank.traffic.sent_bytes < bound / 2:
+        if rank.traffic is not None and rank.traffic.sent_bytes < bound:
             told = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
-            return Problem(f"{told}: the tensors' parts cannot be among them", "half")
-    reference = all_reduce_bytes(run.world_size, 4 * LONG * stage.values[0]["known"])
-    return over_bytes(stage, [bound] * run.world_size, "bytes", besides=reference)
+            return Problem(f"{told}: the tensors' parts cannot all be among them", "half")
+    return over_bytes(stage, [bound] * run.world_size, "bytes")
 
 
 def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
@@ -212,10 +215,13 @@ def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
     if run.world_size not in TIMED_AT or run.delayed:
         return None
     stage, bound = run.stages["even"], run.inputs["even"][0]["bound"]
+    known = run.stages["messages"]
+    if missing := no_network(known):
+        return missing
     hint = slow_because(stage.ranks)
-    problem = over_seconds(stage, TIMED, bound, hint, slack=GOOD, reference=KNOWN)
+    problem = over_seconds(stage, TIMED, bound, hint, slack=GOOD, reference=elapsed(known, KNOWN))
     # The order of calls does not depend on load; if it is right, a slow time may be the machine's.
-    if isinstance(problem, Problem) and hint == "slow" and was_busy(stage, bound):
+    if isinstance(problem, Problem) and hint == "slow" and was_busy(known, bound):
         return CannotJudge("the machine is too busy to time messages: check again when it is not")
     return problem
 
@@ -229,7 +235,17 @@ CHECK = Check(
     not_allowed=(ready_made.COLLECTIVES, ready_made.REMOTE_CALLS),
     inputs=inputs,
     expect=expect,
-    stages=(Stage("even", even, link=LINK), Stage("odd", odd, dies=True)),
+    stages=(
+        Stage(
+            "messages",
+            messages,
+            world=lambda world_size: world_size if world_size in TIMED_AT else 0,
+            with_answer=False,
+            link=LINK,
+        ),
+        Stage("even", even, link=LINK),
+        Stage("odd", odd, dies=True),
+    ),
     timed_at=TIMED_AT,
     claims=(
         Claim("every rank has the sum, in the tensor itself", 5, sum_is_everywhere),
