@@ -49,13 +49,6 @@ def test_bytes_may_exceed_the_bound_by_slack_and_protocol_and_no_more():
     assert "1.00 MB are enough" in problem.message
 
 
-def test_what_the_drive_sends_itself_is_allowed_for_without_slack():
-    most = int(HEADERS * (1.05 * 1e6 + 2e6) + SETUP_PER_PEER)
-    assert over_bytes(evidence(most, 0), [1e6] * 2, "wire", besides=2e6) is None
-    problem = over_bytes(evidence(most + 1, 0), [1e6] * 2, "wire", besides=2e6)
-    assert "3.00 MB are enough" in problem.message
-
-
 def test_each_rank_has_a_bound_of_its_own():
     assert over_bytes(evidence(5_000_000, 0), [5e6, 0], "wire") is None
     assert over_bytes(evidence(5_000_000, 0), [0, 5e6], "wire") is not None
