@@ -1,0 +1,90 @@
+"""What the ledger says was sent is what the kernel counted, call by call."""
+
+import sys
+
+import cloudpickle
+import pytest
+import torch
+import torch.distributed as dist
+
+from hpml.ranks import launch
+from hpml.ranks.evidence import Call
+from hpml.ranks.wire import sent_bytes
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+ELEMENTS = 120_000  # of 4 bytes, for each rank; divides by all world sizes
+OVERHEAD = 0.05  # headers, of what is sent and, for acknowledgements, of what is received
+MESSAGES = 3_000  # bytes of messages without tensors, such as a barrier's
+
+
+def calls_of_every_kind() -> dict[str, int]:
+    """By name, the bytes that left this rank's interface during each."""
+    from pathlib import Path
+
+    import torch.distributed._functional_collectives as functional
+
+    world, rank = dist.get_world_size(), dist.get_rank()
+    mine, part = torch.ones(ELEMENTS), torch.empty(ELEMENTS // world)
+    parts = [torch.ones_like(part) for _ in range(world)]
+    all_of_them = [torch.empty(ELEMENTS) for _ in range(world)]
+    last = world - 1
+    kinds = {
+        "all_reduce": lambda: dist.all_reduce(mine),
+        "all_reduce_coalesced": lambda: dist.group.WORLD.allreduce_coalesced([mine, part]).wait(),
+        "broadcast": lambda: dist.broadcast(mine, last),
+        "reduce": lambda: dist.reduce(mine, last),
+        "all_gather": lambda: dist.all_gather(all_of_them, mine),
+        "all_gather_into_tensor": lambda: dist.all_gather_single(torch.cat(all_of_them), mine),
+        "all_gather_into_tensor_coalesced": lambda: functional.wait_tensor(
+            functional.all_gather_single(mine, 0, dist.group.WORLD)
+        ),
+        "gather": lambda: dist.gather(mine, all_of_them if rank == last else None, last),
+        "scatter": lambda: dist.scatter(mine, all_of_them if rank == last else None, last),
+        "reduce_scatter": lambda: dist.reduce_scatter(part, parts),
+        "reduce_scatter_tensor": lambda: dist.reduce_scatter_single(part, mine),
+        "all_to_all": lambda: dist.all_to_all([torch.empty_like(part) for _ in parts], parts),
+        "all_to_all_single": lambda: dist.all_to_all_single(torch.empty_like(mine), mine),
+        "send": lambda: dist.send(mine, 1) if rank == 0 else dist.recv(mine) if rank == 1 else 0,
+    }
+
+    def counted() -> int:
+        lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+        return sum(int(line.split()[9]) for line in lines if not line.strip().startswith("lo:"))
+
+    sent = {}
+    for name, call in kinds.items():
+        dist.barrier()
+        before = counted()
+        call()
+        dist.barrier()
+        sent[name] = counted() - before
+    return sent
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 4])
+def test_each_call_sends_what_the_ledger_says(world_size):
+    evidence = launch(calls_of_every_kind, world_size, link="1gbit")
+    assert evidence.diagnosis is None
+    if evidence.link is None:
+        pytest.skip(f"no emulated network: {evidence.no_link}")
+    for rank, counted in zip(evidence.ranks, evidence.values, strict=True):
+        for call in rank.calls:
+            if call.operation in ("barrier", "recv"):
+                continue
+            said, passed = sent_bytes(call, rank.rank), world_size * call.nbytes
+            assert said <= counted[call.operation] <= said + OVERHEAD * passed + MESSAGES, call
+
+
+def a_call(operation: str, group: tuple[int, ...], detail: str = "") -> Call:
+    return Call(1, operation, group, 1, "float32", (25,), 100, detail, None, 0.0)
+
+
+def test_a_group_of_one_sends_nothing():
+    for operation in ("all_reduce", "all_gather", "broadcast", "send"):
+        assert sent_bytes(a_call(operation, (2,), "from 2"), 2) == 0
+
+
+def test_a_broadcast_goes_down_a_tree_in_the_groups_order_of_ranks():
+    call = a_call("broadcast", (1, 3, 5, 7), "from 3")
+    assert [sent_bytes(call, rank) for rank in call.group] == [0, 200, 100, 0]
