@@ -77,8 +77,8 @@ def test_inputs_differ_between_ranks_and_seeds():
 def test_the_mean_gradient_of_shares_is_that_of_the_whole_batch():
     ranks = CHECK.inputs(6, 3)["one model"]
     start = ranks[0]["state"]
-    shares = [rank["batches"][0] for rank in ranks]
-    whole = [torch.cat([share[0] for share in shares]), torch.cat([s[1] for s in shares]), "both"]
+    shares = [[*rank["batches"][0][:3], 1.25] for rank in ranks]
+    whole = [torch.cat([share[n] for share in shares]) for n in (0, 1)] + ["both", 1.25]
     (apart,), (together,) = serial(start, [shares], 3), serial(start, [[whole]], 1)
     for name, tensor in apart.items():
         torch.testing.assert_close(tensor, together[name], rtol=1e-9, atol=1e-12)
@@ -136,7 +136,7 @@ def test_no_message_is_too_few_and_one_per_parameter_too_many(good):
 
 def test_late_messages_and_early_waits_are_no_overlap(good):
     def late(rank):
-        lasts = [mark.at for mark in rank.marks if mark.name == "last gradient"]
+        lasts = [asked.at for asked in rank.asked if asked.request == "factor"]
 
         def after_the_last(call):
             ahead = [at for at in lasts if at > call.issued]
@@ -148,11 +148,25 @@ def test_late_messages_and_early_waits_are_no_overlap(good):
         return replace(rank, calls=tuple(replace(c, waited=c.issued) for c in rank.calls))
 
     def unreached(rank):
-        return replace(rank, marks=tuple(m for m in rank.marks if m.name != "last gradient"))
+        return replace(rank, asked=tuple(a for a in rank.asked if a.request != "factor"))
 
     assert OVERLAP(with_ranks(good, late)).hint == "after_backward"
     assert OVERLAP(with_ranks(good, waiting)).hint == "waiting"
+
+    def alone(rank):
+        return replace(rank, calls=tuple(replace(c, group=(rank.rank,)) for c in rank.calls))
+
+    def tokens(rank):
+        lasts = [asked.at for asked in rank.asked if asked.request == "factor"]
+        # Gradients are all_reduced; what follows the last moment of the last step is no matter.
+        small = (replace(c, nbytes=8) if c.issued < max(lasts) else c for c in rank.calls)
+        return replace(rank, calls=tuple(small))
+
     assert OVERLAP(with_ranks(good, unreached)).hint == "unchanged"
+    assert "nothing yet" in OVERLAP(with_ranks(good, alone)).message
+    assert "gradients of 131712 bytes were ready" in OVERLAP(with_ranks(good, tokens)).message
+    assert FEW(with_ranks(good, alone)).hint == "alone"
+    assert ONCE(with_ranks(good, alone)).hint == "bytes"
 
 
 def test_a_branch_that_ends_badly_leaves_the_other_claims(good):
@@ -163,7 +177,7 @@ def test_a_branch_that_ends_badly_leaves_the_other_claims(good):
     assert BIG_BATCH(run) is None
 
 
-@pytest.mark.parametrize(("more", "held"), [(0, True), (100_000, True), (200_000, False)])
+@pytest.mark.parametrize(("more", "held"), [(0, True), (100_000, True), (400_000, False)])
 def test_the_wire_is_counted_by_the_kernel(good, more, held):
     def of_rank(rank):
         traffic = rank.traffic

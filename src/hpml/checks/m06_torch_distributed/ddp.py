@@ -1,7 +1,14 @@
-"""Exercise ddp: a module wrapper that averages gradients in buckets while backward still runs."""
+"""Exercise ddp: a module wrapper that averages gradients in buckets while backward still runs.
+
+A rank asks the parent for each step's batch. The last gradient of backward has a factor, which the
+module asks for when backward comes to it: until then that gradient is not ready, whatever the
+answer does, and the parent knows the moment.
+"""
 
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +21,7 @@ from hpml.checks.compare import state_difference, state_of
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.ready_made import DATA_PARALLEL
 from hpml.predict.collectives import all_reduce_bytes, broadcast_bytes
-from hpml.ranks import mark
+from hpml.ranks import Reply, Server, ask
 from hpml.ranks.evidence import Call, RankEvidence
 
 LEARNING_RATE = 0.5
@@ -25,12 +32,28 @@ PADDING = 64  # bytes by which a message may be rounded up
 BUFFERS = ("shift", "version")
 
 
+class Scaled(torch.autograd.Function):
+    """The input, whose gradient is multiplied by `factor()`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, factor: Callable[[], float]) -> torch.Tensor:
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient * ctx.factor(), None
+
+
 class Net(nn.Module):
     """Predicts a token from a token, int64 (N,) -> float64 (N, 256), with every difficult case.
 
     The output layer's weight is the embedding's (Press and Wolf, 2017), one layer is frozen, there
-    are two buffers, and `branch` ("left", "right" or "both") leaves a layer out.
+    are two buffers, and `branch` ("left", "right" or "both") leaves a layer out. Backward comes to
+    the embedding last, and calls `factor` then.
     """
+
+    factor: Callable[[], float] = staticmethod(lambda: 1.0)
 
     def __init__(self, tokens: int = TOKENS, width: int = 48, layers: int = 5) -> None:
         super().__init__()
@@ -46,7 +69,7 @@ class Net(nn.Module):
         self.double()
 
     def forward(self, tokens: torch.Tensor, branch: str) -> torch.Tensor:
-        x = self.frozen(self.embed(tokens) + self.shift)
+        x = self.frozen(Scaled.apply(self.embed(tokens), self.factor) + self.shift)
         if branch != "right":
             x = x + torch.tanh(self.left(x))
         for layer in self.hidden:
@@ -67,12 +90,13 @@ def new_state(seed: int) -> dict[str, torch.Tensor]:
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
-    """By stage, for each rank: its own state, `bucket_bytes`, and the batches of each step."""
+    """By stage, for each rank: its own state, `bucket_bytes`, and the batches of each step, with
+    the factor of its last gradient."""
     draw = torch.Generator().manual_seed(seed)
 
     def batch(branch: str) -> list[Any]:
         tokens, targets = torch.randint(0, TOKENS, (2, 10), generator=draw)
-        return [tokens, targets, branch]
+        return [tokens, targets, branch, 0.5 + torch.rand((), generator=draw).item()]
 
     def ranks(branches: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         return [
@@ -93,23 +117,36 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
+    """A stage's `serve`: in each step of a rank "batch", then "factor", then "synchronized"."""
+    step: Counter[int] = Counter()
+
+    def reply(rank: int, request: Any) -> list[Reply]:
+        step[rank] += request == "batch"
+        if request not in ("batch", "factor", "synchronized") or not 1 <= step[rank] <= STEPS:
+            raise ValueError(f"there is no {str(request)[:40]!r} now")
+        *batch, factor = ranks[rank]["batches"][step[rank] - 1]
+        value = {"batch": batch, "factor": factor, "synchronized": None}[request]
+        return [Reply(rank, value)]
+
+    return [{k: v for k, v in rank.items() if k != "batches"} for rank in ranks], reply
+
+
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Three steps of SGD; returns the net's state at the start and after each step."""
     net = Net()
     net.load_state_dict(inputs["state"])
-    # Backward reaches the embedding last. This hook is registered before the answer's, so it runs
-    # first.
-    net.embed.weight.register_post_accumulate_grad_hook(lambda _: mark("last gradient"))
+    net.factor = partial(ask, "factor")
     wrapped = answer.DataParallel(net, inputs["bucket_bytes"])
     start = state_of(net)
     optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], LEARNING_RATE)
     after = []
-    for tokens, targets, branch in inputs["batches"]:
+    for _ in range(STEPS):
         optimizer.zero_grad()
-        mark("step")
+        tokens, targets, branch = ask("batch")
         functional.cross_entropy(wrapped(tokens, branch), targets).backward()
         wrapped.synchronize()
-        mark("synchronized")
+        ask("synchronized")
         optimizer.step()
         after.append(state_of(net))
     return {"start": start, "after": after}
@@ -128,7 +165,8 @@ def serial(
     after = []
     for batches in steps:
         optimizer.zero_grad()
-        for tokens, targets, branch in batches:
+        for tokens, targets, branch, factor in batches:
+            net.factor = partial(float, factor)
             (functional.cross_entropy(net(tokens, branch), targets) / divisor).backward()
         optimizer.step()
         after.append(state_of(net))
@@ -213,23 +251,26 @@ def unused_counts_as_zero(run: Run) -> Problem | None:
 
 
 def steps_of(rank: RankEvidence) -> list[tuple[float | None, list[Call]]]:
-    """For each step: when its last gradient was ready, and the calls that carried gradients."""
-    begins, lasts, ends = (
-        [mark.at for mark in rank.marks if mark.name == name]
-        for name in ("step", "last gradient", "synchronized")
-    )
-    if not len(begins) == len(ends) == STEPS:
-        raise ValueError(f"rank {rank.rank} marked {len(begins)} steps")  # not judged
+    """For each step: when backward came to its last gradient, and the calls that carried gradients
+    to other ranks."""
+    times = {
+        name: [asked.at for asked in rank.asked if asked.request == name and not asked.refused]
+        for name in ("batch", "factor", "synchronized")
+    }
+    if not len(times["batch"]) == len(times["synchronized"]) == STEPS:
+        raise ValueError(f"rank {rank.rank} took {len(times['batch'])} steps")  # not judged
     return [
         (
-            next((last for last in lasts if begin <= last <= end), None),
+            next((last for last in times["factor"] if begin <= last <= end), None),
             [
                 call
                 for call in rank.calls
-                if begin <= call.issued <= end and call.operation not in ("broadcast", "barrier")
+                if begin <= call.issued <= end
+                and call.operation not in ("broadcast", "barrier")
+                and len(call.group) > 1
             ],
         )
-        for begin, end in zip(begins, ends, strict=True)
+        for begin, end in zip(times["batch"], times["synchronized"], strict=True)
     ]
 
 
@@ -273,6 +314,9 @@ def few_messages(run: Run) -> Problem | None:
         for step, (_, calls) in enumerate(steps_of(rank), 1):
             if not calls:
                 return Problem(f"in step {step}, rank {rank.rank} sent no gradients", "alone")
+            if (carried := sum(call.nbytes for call in calls)) < sum(sizes):
+                seen = f"in step {step}, rank {rank.rank} sent {carried} bytes of its gradients"
+                return Problem(f"{seen}, which have {sum(sizes)}", "bytes")
             if len(calls) > most:
                 return Problem(
                     f"in step {step}, rank {rank.rank} sent {len(calls)} messages for {len(sizes)} "
@@ -289,6 +333,8 @@ def few_messages(run: Run) -> Problem | None:
 
 
 def overlaps(run: Run) -> Problem | None:
+    sizes, _ = trained_and_frozen()
+    ready = sum(sizes) - max(sizes)
     for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
         for step, (last, calls) in enumerate(steps_of(rank), 1):
             if last is None:
@@ -302,6 +348,14 @@ def overlaps(run: Run) -> Problem | None:
                 return Problem(
                     f"in step {step}, rank {rank.rank} had sent nothing yet when backward came to "
                     "the last parameter",
+                    "after_backward",
+                )
+            # The largest parameter, the embedding, gets its gradient last. The bucket before it may
+            # be open until then.
+            if (sent := sum(call.nbytes for call in early)) < ready / 2:
+                return Problem(
+                    f"in step {step}, rank {rank.rank} had sent {sent} bytes when backward came to "
+                    f"the last parameter; gradients of {ready} bytes were ready",
                     "after_backward",
                 )
             if waited := [call for call in early if call.waited and call.waited < last]:
@@ -339,7 +393,10 @@ CHECK = Check(
     not_allowed=(DATA_PARALLEL,),
     inputs=inputs,
     expect=expect,
-    stages=(Stage("one model", drive, link="1gbit"), Stage("two branches", drive, dies=True)),
+    stages=(
+        Stage("one model", drive, link="1gbit", serve=serve),
+        Stage("two branches", drive, dies=True, serve=serve),
+    ),
     timeout=30.0,
     claims=(
         Claim("every rank starts from rank 0's parameters", 3, starts_from_rank_0),
