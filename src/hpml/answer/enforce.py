@@ -137,8 +137,8 @@ def _line(filename: str) -> int | None:
 
 def _mentioned(name: str, source: str) -> int | None:
     """The first line of `source` with this name: a base class, another name for it."""
-    word = re.compile(rf"\b{name}\b")
-    return next((n for n, text in enumerate(source.splitlines(), 1) if word.search(text)), None)
+    word = re.compile(rf"[^#]*\b{name}\b")
+    return next((n for n, text in enumerate(source.splitlines(), 1) if word.match(text)), None)
 
 
 def _replace(name: str, refusal: Callable[[], NotAllowed]) -> None:
