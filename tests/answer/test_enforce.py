@@ -13,7 +13,12 @@ from hpml.ranks import flavour, launch
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks have no tests
 
 SAMPLER = ReadyMade(
-    "`DistributedSampler`", ("torch.utils.data.distributed.DistributedSampler", "os.system")
+    "`DistributedSampler`",
+    (
+        "torch.utils.data.distributed.DistributedSampler",
+        "torch.distributed.elastic.utils.data.elastic_distributed_sampler.ElasticDistributedSampler",
+        "os.system",
+    ),
 )
 WRAPPER = ReadyMade(
     "`DistributedDataParallel`",
@@ -170,6 +175,9 @@ def try_text():
     scope = {}
     exec(open(distributed.__file__).read(), scope)
     return scope["DistributedSampler"]
+
+def try_module_that_was_not_loaded():
+    from torch.distributed.elastic.utils.data import ElasticDistributedSampler
 
 def try_wrapper():
     return DistributedDataParallel(nn.Linear(1, 1))

@@ -55,8 +55,8 @@ def importing(rules: Rules, filename: str) -> dict[str, Any]:
 def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
     """Hold this process to `rules` for the rest of its life; returns builtins for the answer.
 
-    `source` is the answer, reported as `filename`. Modules that have what is not allowed should
-    have been imported: a rank's are, by its warm server.
+    `source` is the answer, reported as `filename`. A module with something that is not allowed is
+    not imported for that: if nobody has imported it yet, nobody can.
     """
     own = importing(rules, filename)
     _hold_import_module(rules, filename, own)
@@ -64,11 +64,10 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
     for ready in rules.not_allowed:
         for name in ready.names:
             refusal = partial(_not_allowed, name, ready, rules, source, filename)
-            _replace(name, refusal)
-            module = sys.modules[name.rpartition(".")[0]]
-            if file := getattr(module, "__file__", None):
-                paths = (file, os.path.realpath(file), os.path.realpath(cache_from_source(file)))
-                files |= dict.fromkeys(paths, refusal)
+            module = name.rpartition(".")[0]
+            if module in sys.modules:
+                _replace(name, refusal)
+            files |= dict.fromkeys(_files_of(module), refusal)
 
     def audit(event: str, arguments: tuple) -> None:
         if event == "exec" and isinstance(arguments[0], CodeType):
@@ -84,6 +83,16 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
 
     sys.addaudithook(audit)
     return own
+
+
+def _files_of(module: str) -> list[str]:
+    """The paths under which a module can be loaded; it need not have been imported."""
+    if module in sys.modules:
+        file = sys.modules[module].__file__
+    else:
+        package, *inner = module.split(".")
+        file = os.path.join(os.path.dirname(sys.modules[package].__file__), *inner) + ".py"
+    return [file, os.path.realpath(file), os.path.realpath(cache_from_source(file))]
 
 
 def _hold_import_module(rules: Rules, filename: str, own: dict[str, Any]) -> None:
@@ -144,7 +153,7 @@ def _mentioned(name: str, source: str) -> int | None:
 def _replace(name: str, refusal: Callable[[], NotAllowed]) -> None:
     """Let everything that is called in this class or function raise `refusal()`."""
     module, _, last = name.rpartition(".")
-    found = getattr(importlib.import_module(module), last)
+    found = getattr(sys.modules[module], last)
     number = len(_REFUSALS)
     _REFUSALS.append(refusal)
     functions = list(_functions(found))

@@ -1,7 +1,6 @@
 """What the libraries that answers may import have ready-made, and some exercises do not allow.
 
-Names are those of modules that a warm server has imported, so that to refuse them costs a rank
-nothing but the refusal.
+Names are those of the modules that define them.
 """
 
 from dataclasses import replace
@@ -21,7 +20,11 @@ DATA_PARALLEL = ReadyMade(
     ),
 )
 SHARDING_SAMPLER = ReadyMade(
-    "`DistributedSampler`", ("torch.utils.data.distributed.DistributedSampler",)
+    "`DistributedSampler`",
+    (
+        "torch.utils.data.distributed.DistributedSampler",
+        "torch.distributed.elastic.utils.data.elastic_distributed_sampler.ElasticDistributedSampler",
+    ),
 )
 # What exercises about messages allow
 MESSAGES = (
@@ -32,6 +35,14 @@ COLLECTIVES = ReadyMade("collectives (`all_reduce`, `broadcast` and the like)")
 REMOTE_CALLS = ReadyMade("`torch.distributed.rpc`", ("torch.distributed.rpc.init_rpc",))
 HALF_PRECISION = ReadyMade("`hvd.Compression.fp16`", ("horovod.torch.compression.FP16Compressor",))
 OTHER_PROGRAMS = ReadyMade(
-    "other programs", ("subprocess.Popen", "os.system", "os.posix_spawn", "os.posix_spawnp")
+    "other programs",
+    (
+        "subprocess.Popen",
+        "os.system",
+        "os.posix_spawn",
+        "os.posix_spawnp",
+        "os.execv",
+        "os.execve",
+    ),
 )
 SCONTROL = replace(OTHER_PROGRAMS, shown="other programs, such as `scontrol show hostnames`")
