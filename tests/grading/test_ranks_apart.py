@@ -14,7 +14,7 @@ import pytest
 
 from hpml.grading import sandbox as rooms
 from hpml.grading.sandbox import MIB, Limits, sandbox
-from hpml.ranks import launch, seccomp, warm
+from hpml.ranks import Kill, launch, seccomp, warm
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a sandbox has no tests
 
@@ -214,3 +214,19 @@ def test_what_a_rank_started_ends_with_the_launch(box):
         with contextlib.suppress(OSError):
             there.add(os.readlink(process / "ns" / "mnt"))
     assert not left & there
+
+
+def test_a_rank_is_killed_while_it_writes_and_the_box_goes_on(tmp_path):
+    def drive():
+        if not os.path.isdir("there"):
+            return os.mkdir("there")
+        for _ in range(3):
+            with open("there/file", "w") as file:
+                file.write("x" * 2**20)
+
+    for nth in (1, 2):
+        options = {"cwd": tmp_path, "process_group": False}
+        launch(drive, 1, **options)  # makes the folder, where a sandbox's is not ours
+        evidence = launch(drive, 1, kill=Kill(0, "there", nth), **options)
+        assert evidence.killed == 0
+        assert (evidence.ranks[0].end, evidence.ranks[0].signal) == ("killed", "SIGKILL")

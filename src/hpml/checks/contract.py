@@ -24,6 +24,7 @@ from typing import Any
 from hpml.answer.rules import ReadyMade, Rules, importable, listed
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour, order
+from hpml.ranks.killing import Kill
 from hpml.ranks.serving import Server
 
 # What answers may import besides Python's standard library, by what their ranks communicate with.
@@ -112,6 +113,8 @@ class Stage:
     With `serve` a drive asks this process, by `hpml.ranks.ask`, for what its claims are about: the
     samples it takes, say. Requests are then in `evidence.ranks[r].asked`, with times, and nothing
     there is the rank's own word. What is served is not among the inputs that a rank is sent.
+
+    With `kill`, a function of the play's seed, a rank is killed while it writes a file.
     """
 
     name: str
@@ -122,6 +125,7 @@ class Stage:
     link: str | None = None
     flavour: Flavour | None = None
     serve: Serve | None = None
+    kill: Callable[[int], Kill] | None = None
 
 
 def imports_as_text(checks: Sequence["Check"]) -> str:

@@ -261,6 +261,7 @@ def _launches(
                     link=stage.link,
                     delays=seeds.derived(seed, "waits") if delayed else None,
                     serve=server,
+                    kill=stage.kill and stage.kill(seed),
                     leash=leash,
                 )
             except ServerDied as died:

@@ -11,6 +11,7 @@ from hpml.ranks.evidence import (
     RankEvidence,
     Traffic,
 )
+from hpml.ranks.killing import Kill
 from hpml.ranks.launch import launch
 from hpml.ranks.recorder import mark
 from hpml.ranks.serving import Reply, Server
@@ -20,6 +21,7 @@ __all__ = [
     "Call",
     "Diagnosis",
     "Evidence",
+    "Kill",
     "Mark",
     "Raised",
     "RankEvidence",

@@ -139,7 +139,8 @@ class Evidence:
 
     `link` is the network between the ranks, None where none was asked for or where this machine
     cannot emulate it; in the second case `no_link` is the reason. `uplinks` has what each node
-    sent to and received from the others, where the link has nodes.
+    sent to and received from the others, where the link has nodes. `killed` is the rank that the
+    launch was told to kill, once it has.
     """
 
     world_size: int
@@ -149,6 +150,7 @@ class Evidence:
     link: Link | None = None
     no_link: str = ""
     uplinks: tuple[Traffic, ...] = ()
+    killed: int | None = None
 
     @property
     def values(self) -> Sequence[Any]:

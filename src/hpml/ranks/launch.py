@@ -19,6 +19,7 @@ from hpml.ranks import warm
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.inputs import dump
+from hpml.ranks.killing import Kill
 from hpml.ranks.leash import Leash
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
@@ -55,6 +56,7 @@ def launch(
     link: str | None = None,
     delays: int | None = None,
     serve: Server | None = None,
+    kill: Kill | None = None,
     proxied: bool = False,
     watched: Watched | None = None,
     on_output: Callable[[int, str], None] | None = None,
@@ -103,6 +105,9 @@ def launch(
     them and reports to this process (see `hpml.ranks.proxy`): the calls in the evidence are then
     what was seen, and not what the rank reports of itself. Where namespaces can be had, the rank
     has no network of its own. With flavour "torch" only.
+
+    With `kill` a rank is killed while it writes a file (see `hpml.ranks.killing`), which ends the
+    launch as any killed rank does.
 
     With a `leash` another thread may end the launch, which then raises `leash.Cancelled`, and sets
     from when the time limit counts.
@@ -161,7 +166,17 @@ def launch(
         for rank in range(world_size)
     ]
     with Running(
-        jobs, scratch, watched, timeout, on_output, asked, server, leash, serve, cwd is not None
+        jobs,
+        scratch,
+        watched,
+        timeout,
+        on_output,
+        asked,
+        server,
+        leash,
+        serve,
+        kept=cwd is not None,
+        kill=kill,
     ) as running:
         return running.until_ended()
 

@@ -10,7 +10,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -19,6 +19,7 @@ from hpml.network.link import Link
 from hpml.ranks import diagnose, warm
 from hpml.ranks.channel import EventReader, frame
 from hpml.ranks.evidence import Diagnosis, Evidence, Traffic
+from hpml.ranks.killing import Kill
 from hpml.ranks.leash import Cancelled, Leash
 from hpml.ranks.ledger import RankLog
 from hpml.ranks.rank import Job
@@ -44,6 +45,7 @@ class Running:
         leash: Leash | None = None,
         serve: Server | None = None,
         kept: bool = False,
+        kill: Kill | None = None,
     ) -> None:
         self._server = server or warm.server(jobs[0].flavour)
         self._world_size = len(jobs)
@@ -51,6 +53,7 @@ class Running:
             "scratch": scratch,
             "cwd": jobs[0].cwd,
             "kept": kept,
+            "kill": kill and asdict(kill),
             "link": link and link.text,
             "rendezvous": jobs[0].flavour != "torch",
             "proxied": jobs[0].proxied,
@@ -65,6 +68,7 @@ class Running:
         self._agreement = diagnose.Agreement()
         self._control_text = b""
         self._supervisor_gone = self._all_gone = self._cancelled = False
+        self._killed: int | None = None
         self._channels: list[socket.socket] = []
         self._stacks: list[int] = []  # where each rank's come out
         if leash is not None:
@@ -129,6 +133,7 @@ class Running:
             link=None if self._no_link else self._link,
             no_link=self._no_link,
             uplinks=tuple(self._traffic["nodes"]),
+            killed=self._killed,
         )
 
     def _open(self) -> None:
@@ -281,6 +286,8 @@ class Running:
                 self._rank_gone(message["rank"], message["status"])
             elif "gone" in message:
                 self._all_gone = message["gone"]
+            elif "killed" in message:
+                self._killed = message["killed"]
             elif "no_link" in message:
                 self._no_link = message["no_link"]
             elif "traffic" in message:

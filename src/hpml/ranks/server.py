@@ -32,6 +32,7 @@ import psutil
 
 from hpml.network.emulation import drop_privileges
 from hpml.ranks import flavour, pages, rank_wall, rendezvous
+from hpml.ranks.killing import Writings
 from hpml.ranks.rank_wall import RankWall
 
 MAX_RANKS = 64  # their descriptors travel in one message, which carries 253 at most
@@ -261,6 +262,8 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
         keep_out = [*fds, control.fileno(), wake_in, wake_out]
         store = _fork_store(listeners, keep_out, apart) if listeners else None
         proxies, betweens = _fork_proxies(fds, keep_out, network) if proxied else ({}, [])
+        kill = header.get("kill")
+        writings = _watch(header["cwd"], kill["folder"]) if kill else None
         pids: dict[int, int] = {}  # of ranks not yet reaped
         namespaces = rank_wall.ProcessNamespaces() if apart else None
         for rank in range(len(fds) // PER_RANK):
@@ -293,7 +296,14 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
             listener.close()
         _tell(control, {"pids": list(pids), "proxies": list(proxies)})
         while True:
-            readable, _, _ = select.select([control, wake_in], [], [])
+            watched = [] if writings is None else [writings]
+            readable, _, _ = select.select([control, wake_in, *watched], [], [])
+            if writings in readable and writings.look() >= kill["nth"]:
+                firsts = namespaces.first if namespaces is not None else []
+                _kill_rank(kill["rank"], pids, firsts)
+                _tell(control, {"killed": kill["rank"]})
+                writings.close()
+                writings = None
             if wake_in in readable:
                 _drain(wake_in)
                 _report_ends(control, pids, proxies)
@@ -301,7 +311,8 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
                 break
         firsts = namespaces.first if namespaces is not None else []
         for pid in (*pids, *proxies, *firsts):  # the usual case: nothing but those
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # one that was to be killed is reaped
+                os.kill(pid, signal.SIGKILL)
         if store is not None:
             with contextlib.suppress(ProcessLookupError):  # a rank may have killed it
                 os.kill(store, signal.SIGKILL)
@@ -312,6 +323,21 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
         _tell(control, {"gone": gone})
     finally:
         os._exit(0)
+
+
+def _watch(cwd: str, folder: str) -> Writings | None:
+    try:
+        return Writings(os.path.join(cwd, folder))
+    except (OSError, AttributeError):  # it is not there, or this is not Linux
+        return None
+
+
+def _kill_rank(rank: int, pids: dict[int, int], firsts: list[int]) -> None:
+    """Kill it, and what it has forked where it has a process namespace."""
+    for pid in (pid for pid, of in pids.items() if of == rank):
+        os.kill(pid, signal.SIGKILL)
+    for first in firsts[rank : rank + 1]:
+        os.kill(first, signal.SIGKILL)
 
 
 def _network(

@@ -48,8 +48,9 @@ def test_the_solution_holds_at_every_world_size(solution, seed):
 
 def test_a_good_run_has_no_problems_and_a_kill(good):
     assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
-    killed = good.stages["killed while writing"].ranks[0]
-    assert (killed.end, killed.signal) == ("killed", "SIGXFSZ")
+    evidence = good.stages["killed while writing"]
+    assert (evidence.ranks[0].end, evidence.ranks[0].signal) == ("killed", "SIGKILL")
+    assert evidence.killed == 0
 
 
 def test_it_resumes_on_another_number_of_ranks():
@@ -126,19 +127,29 @@ def test_what_is_left_after_the_kill_counts(good):
 
     assert KILLED(left({"failed": "EOFError: Ran out of input"})).hint == "in_place"
     weights = good.stages["after the kill"].values[0]["loaded"]
-    assert KILLED(left({"loaded": {n: t + 1 for n, t in weights.items()}})).hint == "torn"
+    assert KILLED(left({"loaded": {n: t + 0.5 for n, t in weights.items()}})).hint == "torn"
+    mixed = {name: tensor + ("bias" in name) for name, tensor in weights.items()}
+    assert KILLED(left({"loaded": mixed})).hint == "torn"
+    whole = {name: tensor + 1 for name, tensor in weights.items()}
+    assert KILLED(left({"loaded": whole})) is None
     assert KILLED(left({"loaded": None})).hint == "torn"
 
 
 def test_without_a_kill_there_is_no_pass(good):
     evidence = good.stages["killed while writing"]
     ranks = tuple(replace(rank, end="returned", signal=None) for rank in evidence.ranks)
-    unharmed = replace(evidence, ranks=ranks, diagnosis=None)
+    unharmed = replace(evidence, ranks=ranks, diagnosis=None, killed=None)
     run = replace(good, stages={**good.stages, "killed while writing": unharmed})
     assert KILLED(run).hint == "incomplete"
     crashed = replace(unharmed, diagnosis=Diagnosis("raised", "rank 0 raised KeyError: 'model'"))
     run = replace(good, stages={**good.stages, "killed while writing": crashed})
     assert KILLED(run).message == "rank 0 raised KeyError: 'model'"
+
+
+def test_a_rank_that_ends_itself_was_not_killed_while_writing(good):
+    by_itself = replace(good.stages["killed while writing"], killed=None)
+    run = replace(good, stages={**good.stages, "killed while writing": by_itself})
+    assert KILLED(run).hint == "killed"
 
 
 def test_a_first_file_written_over_is_no_replacement(good):
