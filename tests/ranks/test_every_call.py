@@ -109,23 +109,65 @@ def test_every_operator_that_takes_a_process_group_is_in_the_table():
     assert taking == set(OPERATIONS)
 
 
-@pytest.fixture(scope="module")
-def launched():
+def every_call(**options):
     def drive(program):
         from hpml.ranks import mark
 
         return program.go(mark)
 
-    evidence = launch(drive, 2, answer=SOURCE, answer_name="every_call")
+    evidence = launch(drive, 2, answer=SOURCE, answer_name="every_call", **options)
     assert evidence.diagnosis is None
     return evidence
 
 
-def test_every_call_gives_what_it_gives_under_plain_gloo(launched):
-    for here, there in zip(launched.values, plain("every_call", 2), strict=True):
-        assert {name: str(value) for name, value in here.items()} == {
-            name: str(value) for name, value in there.items()
-        }
+@pytest.fixture(scope="module")
+def launched():
+    return every_call()
+
+
+@pytest.fixture(scope="module")
+def without():
+    return plain("every_call", 2)
+
+
+def differences(evidence, without) -> set[str]:
+    """The names of the calls that end otherwise on a rank."""
+    return {
+        name
+        for here, there in zip(evidence.values, without, strict=True)
+        for name in here.keys() | there.keys()
+        if str(here.get(name)) != str(there.get(name))
+    }
+
+
+def test_every_call_gives_what_it_gives_under_plain_gloo(launched, without):
+    assert differences(launched, without) == set()
+
+
+# Raise where a rank has no network of its own, each with a sentence that says so
+NOT_WITH_PROXIES = {
+    "a handle",  # has no rank for where a message came from, if the call named it
+    "a sparse tensor",
+    "ProcessGroupGloo",
+    "ProcessGroup.split_group",
+    "ProcessGroup.merge_remote_group",
+    "_c10d_functional.all_gather_into_tensor_out",
+    "c10d.send",
+    "c10d.recv_",
+    "c10d.recv_any_source_",
+    # These raise without proxies too
+    "Backend.shrink",
+    *(
+        f"{kind}._{what}_coalescing"
+        for kind in ("ProcessGroup", "Backend")
+        for what in ("start", "end")
+    ),
+}
+
+
+def test_nearly_every_call_does_with_proxies_too(without):
+    proxied = every_call(proxied=True)
+    assert differences(proxied, without) == NOT_WITH_PROXIES
 
 
 def test_every_call_leaves_a_record_on_both_ranks(launched):
@@ -141,3 +183,16 @@ def test_every_call_leaves_a_record_on_both_ranks(launched):
             assert all(call.line for call in calls), mark.name
     carry_nothing = {name for name, nbytes in carried.items() if not nbytes}
     assert carry_nothing == failed | {name for name in carried if "barrier" in name}
+
+
+def test_a_call_has_the_group_that_it_was_made_in(launched):
+    """So that a judge sees that a group of one communicates with nobody."""
+    for rank in launched.ranks:
+        groups = {}
+        for mark, after in zip(rank.marks, rank.marks[1:], strict=False):
+            calls = [call for call in rank.calls if mark.at <= call.issued < after.at]
+            groups[mark.name] = {call.group for call in calls}
+        alone = {name for name, found in groups.items() if (rank.rank,) in found}
+        assert alone == {"a group of one", "ProcessGroup.split_group"}
+        assert all(groups[name] == {(rank.rank,)} for name in alone)
+        assert {group for name in groups.keys() - alone for group in groups[name]} == {(0, 1)}

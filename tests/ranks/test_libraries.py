@@ -16,14 +16,21 @@ PER_PACKET = 110
 TO_MEET = 5_000  # bytes that a rank sends besides, for connections and barriers
 
 
-@pytest.fixture(scope="module", params=[None, "1gbit"], ids=["no link", "1gbit"])
+WAYS = {
+    "no link": {},
+    "1gbit": {"link": "1gbit"},
+    "proxied": {"proxied": True},
+}
+
+
+@pytest.fixture(scope="module", params=WAYS)
 def launched(request):
     def drive(program):
         from hpml.ranks import mark
 
         return program.go(mark)
 
-    evidence = launch(drive, RANKS, answer=SOURCE, link=request.param, timeout=120)
+    evidence = launch(drive, RANKS, answer=SOURCE, timeout=120, **WAYS[request.param])
     assert evidence.diagnosis is None
     if evidence.no_link:
         pytest.skip(f"no emulated network: {evidence.no_link}")

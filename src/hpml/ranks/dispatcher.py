@@ -69,6 +69,7 @@ def _on_its_way_down(handed_over: bool, reduction: str) -> Iterator[list[int]]:
 _libraries: list[torch.library.Library] = []  # as long as one lives, its operators are in force
 _indices: WeakKeyDictionary[Work, int] = WeakKeyDictionary()  # of handles that Python holds
 _results: dict[int, int] = {}  # of functional collectives, by where the result's elements are
+_split: WeakKeyDictionary[ProcessGroup, tuple[int, ...]] = WeakKeyDictionary()  # their members
 _groups: WeakKeyDictionary[Backend, ProcessGroup] = WeakKeyDictionary()  # of backends by themselves
 # Never destroyed: a Gloo backend's destructor waits for its threads with the interpreter's lock
 # held, while one of them may need that lock to record that a call is complete.
@@ -88,6 +89,7 @@ def prepare() -> None:
         setattr(ProcessGroup, name, _handing_over(getattr(ProcessGroup, name)))
     for name in communicating(Backend):
         setattr(Backend, name, _through_dispatcher(name, getattr(Backend, name)))
+    ProcessGroup.split_group = _splitting(ProcessGroup.split_group)
     if dist.is_gloo_available():
         dist.ProcessGroupGloo.__init__ = _keeping(dist.ProcessGroupGloo.__init__)
     Work.wait = _waiting(Work.wait)
@@ -168,11 +170,27 @@ def _functional(name: str, names: list[str], operator: torch._ops.OpOverload) ->
 def global_ranks(group: ProcessGroup) -> tuple[int, ...]:
     """The group's members, in its order. Of a group made by hand only how many there are is known:
     they count as 0, 1, 2 and so on."""
+    if group in _split:
+        return _split[group]
     for device in group._device_types:
         options = getattr(group._get_backend(device), "options", None)
-        if ranks := getattr(options, "global_ranks_in_group", None):
-            return tuple(ranks)
+        ranks = tuple(getattr(options, "global_ranks_in_group", None) or ())
+        if len(ranks) == group.size():  # one that was merged has those of what it was made from
+            return ranks
     return tuple(range(group.size()))
+
+
+def _splitting(original: Callable[..., ProcessGroup]) -> Callable[..., ProcessGroup]:
+    @functools.wraps(original)
+    def split_group(self: ProcessGroup, ranks: list[int], *args: Any, **kwargs: Any) -> Any:
+        group = original(self, ranks, *args, **kwargs)
+        if group is not None:
+            parents = global_ranks(self)
+            _split[group] = tuple(parents[rank] for rank in sorted(ranks))
+            _kept.extend(group._get_backend(device) for device in group._device_types)
+        return group
+
+    return split_group
 
 
 def index_of(work: Work) -> int:

@@ -254,6 +254,11 @@ class RemoteGroup(ProcessGroup):
     def supports_tensor_alloc(self, _device: torch.device) -> bool:
         return False
 
+    def split_group(self, *_: Any, **__: Any) -> None:
+        raise NotImplementedError("here groups are made by torch.distributed.new_group")
+
+    merge_remote_group = split_group
+
 
 def _remote(method: str) -> Callable[..., Any]:
     def call(self: RemoteGroup, *args: Any, **kwargs: Any) -> Work | None:

@@ -402,7 +402,7 @@ def _(rank, method):
 @call("ProcessGroup.split_group")
 def _(rank, _method):
     parent = dist.new_group([0, 1], backend="cpu:gloo")
-    group = parent.split_group([0, 1], group_name="split")
+    group = parent.split_group([rank], group_name=f"only {rank}")
     tensor = put_in(rank)
     group.allreduce([tensor]).wait()
     return tensor

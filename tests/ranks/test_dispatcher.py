@@ -1,0 +1,79 @@
+"""What the ledger does not know raises instead of passing by; and handles say what they did."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from hpml.ranks import launch
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: dist.all_reduce(torch.ones(2)), "c10d::allreduce_"),
+        (
+            lambda: torch.distributed._functional_collectives.all_reduce(
+                torch.ones(2), "sum", dist.group.WORLD
+            ),
+            "c10d::allreduce_",
+        ),
+        (
+            lambda: dist.group.WORLD._get_backend(torch.device("cpu")).novel(),
+            "ProcessGroupGloo.novel",
+        ),
+    ],
+    ids=["from Python", "from C++", "a backend's method"],
+)
+def test_a_way_that_nobody_knows_raises_with_its_name(call, name):
+    def drive():
+        import torch.distributed._functional_collectives as functional
+        from torch._C._distributed_c10d import Backend
+
+        from hpml.ranks import dispatcher
+
+        # As if a newer PyTorch had them
+        assert functional
+        for operator in [*dispatcher.OPERATIONS]:
+            del dispatcher.OPERATIONS[operator]
+        Backend.novel = dispatcher._through_dispatcher("novel", lambda self: None)
+        call()
+
+    evidence = launch(drive, 2)
+    assert evidence.diagnosis.kind == "raised"
+    for rank in evidence.ranks:
+        assert rank.raised.kind == "NotRecorded"
+        assert rank.raised.message.startswith(f"{name} cannot be recorded in a launch")
+        assert rank.calls == ()
+
+
+def test_a_call_is_complete_when_the_rank_notices():
+    def drive():
+        import time
+
+        first = dist.all_reduce(torch.ones(2), async_op=True)
+        second = dist.all_reduce(torch.ones(2), async_op=True)
+        third = dist.all_reduce(torch.ones(2), async_op=True)
+        fourth = dist.all_reduce(torch.ones(2), async_op=True)
+        dist.barrier()
+        first.wait()
+        while not second.is_completed():
+            time.sleep(0.001)
+        third.get_future().wait()
+        return fourth.is_success()  # nobody asked whether it was complete
+
+    evidence = launch(drive, 2)
+    for rank in evidence.ranks:
+        barrier = next(call for call in rank.calls if call.operation == "barrier")
+        *noticed, last = [call for call in rank.calls if call.operation == "all_reduce"]
+        assert all(call.finished >= barrier.finished for call in noticed)
+        assert [call.waited is None for call in noticed] == [False, True, True]
+        assert last.finished is None
+
+
+def test_a_call_from_cpp_is_complete_when_it_is():
+    def drive():
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+        model(torch.ones(2, 4)).sum().backward()
+
+    for rank in launch(drive, 2).ranks:
+        assert all(call.finished is not None for call in rank.calls)
