@@ -512,9 +512,8 @@ for rank in run.ranks:
 # %% [markdown]
 # ## `async_sgd`: who waits for whom?
 #
-# **To write:** the server and its workers. **Not allowed:** collectives (`all_reduce`, `broadcast`
-# and the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
-# `batch_isend_irecv`, and what `torch` does with tensors.
+# **To write:** the server and its workers. **Not allowed:** `torch.distributed.rpc`. **Allowed:**
+# everything else in `torch`, messages of `torch.distributed` first of all.
 #
 # In a synchronous step everybody waits for the slowest. An asynchronous server waits for nobody: it
 # takes each gradient as it comes, takes a step with it, and sends the new weights back to that worker
