@@ -77,3 +77,18 @@ def test_a_call_from_cpp_is_complete_when_it_is():
 
     for rank in launch(drive, 2).ranks:
         assert all(call.finished is not None for call in rank.calls)
+
+
+def test_groups_have_their_members_also_once_they_were_split():
+    def drive():
+        pair, rank = dist.new_group([1, 2], backend="cpu:gloo"), dist.get_rank()
+        if rank:
+            alone = pair.split_group([rank - 1], group_name=f"only {rank}")
+            both = pair.split_group([0, 1], group_name="both")
+            for group in (alone, both, pair):
+                group.allreduce([torch.ones(1)]).wait()
+
+    evidence = launch(drive, 3)
+    assert evidence.diagnosis is None
+    for rank in evidence.ranks[1:]:
+        assert [call.group for call in rank.calls] == [(rank.rank,), (1, 2), (1, 2)]

@@ -69,7 +69,7 @@ def _on_its_way_down(handed_over: bool, reduction: str) -> Iterator[list[int]]:
 _libraries: list[torch.library.Library] = []  # as long as one lives, its operators are in force
 _indices: WeakKeyDictionary[Work, int] = WeakKeyDictionary()  # of handles that Python holds
 _results: dict[int, int] = {}  # of functional collectives, by where the result's elements are
-_split: WeakKeyDictionary[ProcessGroup, tuple[int, ...]] = WeakKeyDictionary()  # their members
+_members: WeakKeyDictionary[ProcessGroup, tuple[int, ...]] = WeakKeyDictionary()  # global ranks
 _groups: WeakKeyDictionary[Backend, ProcessGroup] = WeakKeyDictionary()  # of backends by themselves
 # Never destroyed: a Gloo backend's destructor waits for its threads with the interpreter's lock
 # held, while one of them may need that lock to record that a call is complete.
@@ -170,8 +170,12 @@ def _functional(name: str, names: list[str], operator: torch._ops.OpOverload) ->
 def global_ranks(group: ProcessGroup) -> tuple[int, ...]:
     """The group's members, in its order. Of a group made by hand only how many there are is known:
     they count as 0, 1, 2 and so on."""
-    if group in _split:
-        return _split[group]
+    if group not in _members:
+        _members[group] = _looked_up(group)
+    return _members[group]
+
+
+def _looked_up(group: ProcessGroup) -> tuple[int, ...]:
     for device in group._device_types:
         options = getattr(group._get_backend(device), "options", None)
         ranks = tuple(getattr(options, "global_ranks_in_group", None) or ())
@@ -183,10 +187,10 @@ def global_ranks(group: ProcessGroup) -> tuple[int, ...]:
 def _splitting(original: Callable[..., ProcessGroup]) -> Callable[..., ProcessGroup]:
     @functools.wraps(original)
     def split_group(self: ProcessGroup, ranks: list[int], *args: Any, **kwargs: Any) -> Any:
+        parents = global_ranks(self)  # PyTorch 2.13 gives it those of the part
         group = original(self, ranks, *args, **kwargs)
         if group is not None:
-            parents = global_ranks(self)
-            _split[group] = tuple(parents[rank] for rank in sorted(ranks))
+            _members[group] = tuple(parents[rank] for rank in sorted(ranks))
             _kept.extend(group._get_backend(device) for device in group._device_types)
         return group
 
