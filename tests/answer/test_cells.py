@@ -1,5 +1,6 @@
 """Cells are those that jupytext and nbformat find."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpml.answer import cells, of_cell
+from hpml.answer import NotCounted, cells, of_cell
 from hpml.paths import CHECKOUT
 
 NOTEBOOKS = sorted(path.name for path in (CHECKOUT / "solutions").glob("*.ipynb"))
@@ -26,8 +27,11 @@ def cells_by_the_libraries(path: Path) -> list[tuple[int, str]]:
 
 
 def answers_in(path: Path, found: Iterable[tuple[int, str]]) -> list[tuple[str, str]]:
-    read = [of_cell(path, number, source) for number, source in found]
-    return [(answer.exercise, answer.source) for answer in read if answer]
+    answers = []
+    for number, source in found:
+        with contextlib.suppress(NotCounted):
+            answers.append(of_cell(path, number, source))
+    return [(answer.exercise, answer.source) for answer in answers if answer]
 
 
 def answers_of(path: Path) -> list[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """./hpml grade, as an instructor types it, in real sandboxes."""
 
+import csv
 import json
 import os
 import shutil
@@ -37,18 +38,26 @@ def grade(*words: object, timeout: float = 200, **environment: str) -> subproces
 
 @pytest.fixture(scope="module")
 def class_(tmp_path_factory) -> Path:
-    """One who is right, one who did nothing, and one whose file is none."""
+    """One is right, one did nothing, one has a file that is none, one misspelt a magic."""
     folder = tmp_path_factory.mktemp("class")
     shutil.copy(RIGHT, folder / "ada.ipynb")
     shutil.copy(STUB, folder / "bo.ipynb")
     (folder / "cy.ipynb").write_text("{")
+    half = json.loads(RIGHT.read_text())
+    for cell in half["cells"]:
+        source = "".join(cell["source"])
+        if source.startswith("%%answer hello_ranks"):
+            cell["source"] = source.replace("%%answer", "%% answer")
+        elif source.startswith("%%answer read_queue"):
+            cell["source"] = source + "\nnumpy_is_imported_elsewhere\n"
+    (folder / "di.ipynb").write_text(json.dumps(half))
     return folder
 
 
 @pytest.fixture(scope="module")
 def graded(sandboxed, class_, tmp_path_factory):
     out = tmp_path_factory.mktemp("grades") / "out"
-    return out, grade(class_, "--out", out, "--jobs", 2, "--seed", 4)
+    return out, grade(class_, "--out", out, "--jobs", 2)
 
 
 def test_a_class_is_graded_and_everything_written(graded):
@@ -56,14 +65,29 @@ def test_a_class_is_graded_and_everything_written(graded):
     assert told.returncode == 1, told.stderr
     assert "Left out: job_script" in told.stdout
     records = {record.person: record for record in read_folder(out / "records")}
-    assert {p: r.earned for p, r in records.items()} == {"ada": 7, "bo": 0, "cy": 0}
+    assert {p: r.earned for p, r in records.items()} == {"ada": 7, "bo": 0, "cy": 0, "di": 0}
     assert "not a Jupyter notebook" in records["cy"].refused
+    statuses = {p: [result.status for result in r.results] for p, r in records.items()}
+    assert statuses["bo"] == ["missing", "missing"]
+    assert statuses["cy"] == ["refused", "refused"]
+    assert statuses["di"] == ["not counted", "failed"]
+    assert (out / "secret").stat().st_mode & 0o777 == 0o600
+    key = (out / "secret").read_text().strip()
+    kept = [path for path in out.rglob("*") if path.is_file() and path.name != "secret"]
+    assert [path for path in kept if key.encode() in path.read_bytes()] == []
     for name in ("marks.csv", "index.html", "junit.xml", "gradebook.db", "feedback/ada.html"):
         assert (out / name).stat().st_size > 200, name
     assert (out / "gradescope/ada/results.json").exists()
     table = (out / "marks.csv").read_text()
     assert table.splitlines()[0].startswith("person,")
-    for person in ("ada", "bo", "cy"):
+    marks = {row["person"]: row for row in csv.DictReader(table.splitlines())}
+    assert (marks["cy"]["hello_ranks"], marks["cy"]["total"]) == ("refused", "refused")
+    assert (marks["di"]["hello_ranks"], marks["di"]["total"]) == ("not counted", "not counted")
+    assert {path.name for path in (out / "gradescope/di").iterdir()} == {"no_mark.txt"}
+    page = (out / "feedback/di.html").read_text()
+    assert "%% answer hello_ranks" in page
+    assert "stands alone" in page
+    for person in ("ada", "bo", "cy", "di"):
         assert person in told.stdout
         assert person in table
     assert "Most missed" in told.stdout
@@ -74,14 +98,29 @@ def test_a_second_run_goes_on_and_grades_nobody_twice(graded, class_):
     before = {path: path.stat().st_mtime_ns for path in (out / "records").iterdir()}
     again = grade(class_, "--out", out, "--resume")
     assert again.returncode == 1, again.stderr
-    assert "3 of 3 were graded before and are kept" in again.stdout
+    assert "4 of 4 were graded before and are kept" in again.stdout
     assert {path: path.stat().st_mtime_ns for path in (out / "records").iterdir()} == before
+
+
+def test_the_verdicts_of_a_record_again_show_the_instructor_what_was_expected(graded):
+    out, _ = graded
+    told = grade("--again", "di", "--only", "read_queue", "--out", out)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "In the record: failed, 0 of 5 points. Now: failed, 0 of 5 points." in told.stdout
+    assert "numpy_is_imported_elsewhere" in told.stdout
+    for words, said in (
+        (("--again", "zoe"), "no record of zoe is here: there are ada, bo, cy, di"),
+        (("--again", "bo"), "has no answer to any exercise"),
+    ):
+        refused = grade(*words, "--out", out)
+        assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
 
 
 def test_parts_on_several_nodes_are_merged(class_, tmp_path, graded):
     for part in ("1/2", "2/2"):
         told = grade(class_, "--out", tmp_path, "--part", part, "--jobs", 1)
         assert told.returncode == 0, told.stderr
+        assert f"Then: ./hpml grade --merge --out {tmp_path}" in told.stdout
         assert not (tmp_path / "marks.csv").exists()
     merged = grade("--merge", "--out", tmp_path)
     assert merged.returncode == 1, merged.stderr
@@ -90,11 +129,11 @@ def test_parts_on_several_nodes_are_merged(class_, tmp_path, graded):
 
 @pytest.mark.usefixtures("sandboxed")
 def test_one_record_as_json(class_):
-    told = grade(class_ / "ada.ipynb", "--only", "hello_ranks", "--json", "-", "--seed", 4)
+    told = grade(class_ / "ada.ipynb", "--only", "hello_ranks", "--json", "-")
     assert told.returncode == 0, told.stderr
     record = json.loads(told.stdout)
     assert (record["person"], record["earned"]) == ("ada", 2)
-    assert record["results"][0]["seed"] == 4
+    assert "seed" not in told.stdout
 
 
 @pytest.mark.usefixtures("sandboxed")
@@ -139,7 +178,7 @@ def test_a_grader_that_is_killed_leaves_no_process_and_loses_nothing(class_, tmp
         (("{class}", "--only", "dpp"), "no exercise 'dpp' in course.toml"),
         (("--merge", "--out", "{class}"), "no grading is here"),
         (("{class}", "--out", "{class}/ada.ipynb"), "cannot be written to"),
-        (("{class}", "--json", "-"), "--json: 3 submissions there: give one"),
+        (("{class}", "--json", "-"), "--json: 4 submissions there: give one"),
     ],
 )
 def test_bad_input_gets_one_line(class_, words, said, capsys):

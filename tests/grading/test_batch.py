@@ -16,10 +16,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from hpml import answer as answers
 from hpml.answer import Answer
+from hpml.checks.registry import ids
 from hpml.course import schedule
 from hpml.errors import UserError
-from hpml.grading import batch, record, workers
+from hpml.grading import batch, outputs, record, secret, workers
 from hpml.grading.judging import Judge
 from hpml.grading.submission import Submission
 
@@ -57,14 +59,18 @@ def grade(submissions, out, heard=None, **options):
     return batch.grade(submissions, by, out, heard or Heard(), **options)
 
 
-CLASS = [submission("cy"), submission("ada"), Submission("bo", refused="bo.ipynb: not JSON")]
+CLASS = [
+    submission("cy"),
+    submission("ada"),
+    Submission("bo", refused="bo.ipynb: not JSON", unread=dict.fromkeys(ids(), "not JSON")),
+]
 
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
     """A class graded by two processes: the folder, what was returned, what was heard."""
     out, heard = tmp_path_factory.mktemp("out"), Heard()
-    return out, grade(CLASS, out, heard, jobs=2, seed=5), heard
+    return out, grade(CLASS, out, heard, jobs=2), heard
 
 
 def test_records_come_back_by_person_and_lie_in_the_folder(graded):
@@ -73,8 +79,7 @@ def test_records_come_back_by_person_and_lie_in_the_folder(graded):
     assert sorted(heard.people) == ["ada", "bo", "cy"]
     assert heard.began == [(3, 0)]
     assert record.read_folder(out / batch.RECORDS) == found
-    assert [each.results[0].status for each in found] == ["failed", "missing", "failed"]
-    assert {each.results[0].seed for each in found} == {5}
+    assert [each.results[0].status for each in found] == ["failed", "refused", "failed"]
     assert json.loads((out / batch.MANIFEST).read_text())["people"] == ["ada", "bo", "cy"]
 
 
@@ -90,7 +95,11 @@ def test_no_process_is_left(graded):
 
 def copied(graded, to: Path) -> Path:
     (to / batch.RECORDS).mkdir(parents=True)
-    for path in [batch.MANIFEST, *(f"{batch.RECORDS}/{p}.json" for p in ("ada", "bo", "cy"))]:
+    for path in [
+        batch.MANIFEST,
+        secret.FILE,
+        *(f"{batch.RECORDS}/{p}.json" for p in ("ada", "bo", "cy")),
+    ]:
         (to / path).write_bytes((graded[0] / path).read_bytes())
     return to
 
@@ -104,7 +113,7 @@ def test_what_is_graded_is_kept_and_what_was_handed_in_anew_is_not(graded, tmp_p
     assert sorted(heard.people) == ["ada", "cy", "di"]
     assert found[1] == graded[1][1]
     assert "return 1" in found[0].results[0].answer
-    assert {each.results[0].seed for each in found} == {5}, "the folder's seed"
+    assert (out / secret.FILE).read_bytes() == (graded[0] / secret.FILE).read_bytes()
 
 
 def test_what_could_not_be_graded_is_tried_again(graded, tmp_path):
@@ -112,19 +121,16 @@ def test_what_could_not_be_graded_is_tried_again(graded, tmp_path):
     ada = graded[1][0]
     spoilt = replace(ada, results=(replace(ada.results[0], status="not gradable"),))
     record.write(spoilt, out / batch.RECORDS)
-    grade(CLASS, out, heard, resume=True)
+    found = grade(CLASS, out, heard, resume=True)
     assert heard.people == ["ada"]
+    assert found[0].results[0].status == "failed"
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({}, "holds a grading already: --resume goes on with it"),
-        ({"resume": True, "seed": 6}, "was begun with --seed 5"),
-        (
-            {"resume": True, "judge": judge(exercises=("ddp",))},
-            "was begun with the exercises hello",
-        ),
+        ({"part": (1, 2), "judge": judge(exercises=("ddp",))}, "begun with the exercises hello"),
         ({"resume": True, "judge": judge(unsafe=False)}, "was begun with --unsafe"),
     ],
 )
@@ -147,7 +153,61 @@ def test_parts_share_a_folder_and_merge_says_who_is_missing(tmp_path):
         sorted([*first, *second], key=lambda r: r.person),
         [],
     )
-    assert len({each.results[0].seed for each in found}) == 1
+
+
+def test_a_late_module_is_added_and_nobody_is_graded_twice(graded, tmp_path):
+    out, heard = copied(graded, tmp_path / "out"), Heard()
+    late = Answer("read_queue", "%%answer read_queue\nread = 1\n", Path("di.ipynb"), 1, None)
+    class_ = [*CLASS, Submission("di", answers={"read_queue": late})]
+    two = judge(exercises=("hello_ranks", "read_queue"))
+    found = grade(class_, out, heard, resume=True, judge=two)
+    assert heard.began == [(4, 0)]
+    assert [[r.status for r in each.results] for each in found] == [
+        ["failed", "missing"],
+        ["refused", "refused"],
+        ["failed", "missing"],
+        ["missing", "failed"],
+    ]
+    assert found[0].results[0] == graded[1][0].results[0], "kept as it was"
+    assert batch.merge(out) == (found, [])
+    again = Heard()
+    fewer = judge(exercises=("hello_ranks",))
+    assert grade(class_, out, again, resume=True, judge=fewer) == found
+    assert again.began == [(4, 4)]
+
+
+def test_a_record_without_all_exercises_is_not_done(graded, tmp_path):
+    out = copied(graded, tmp_path / "out")
+    record.write(replace(graded[1][0], results=()), out / batch.RECORDS)
+    assert batch.merge(out)[1] == ["ada"]
+
+
+def test_files_of_a_run_have_one_mode_but_for_the_secret(tmp_path):
+    before = os.umask(0o022)
+    try:
+        outputs.write_all(grade(CLASS[2:], tmp_path, judge=judge()), COURSE, tmp_path)
+    finally:
+        os.umask(before)
+    modes = {
+        path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()
+    }
+    assert modes.pop(secret.FILE) == 0o600
+    assert {"grading.json", "bo.json", "marks.csv", "gradebook.db", "no_mark.txt"} <= set(modes)
+    assert set(modes.values()) == {0o644}
+
+
+def test_a_stub_is_no_answer_and_what_does_not_count_is_one():
+    handed_out = {
+        answer.exercise: answer
+        for module in COURSE.modules
+        for answer in answers.read(COURSE.root / module.exercise_notebook)
+    }
+    empty = Submission("bo", answers=handed_out)
+    assert batch.exercises_of([empty], COURSE) == ((), ())
+    found, _ = batch.exercises_of([empty, submission("ada")], COURSE)
+    assert found == ("hello_ranks", "read_queue")
+    near = Submission("cy", uncounted={"ddp": "its magic is misspelt"})
+    assert "ddp" in batch.exercises_of([near], COURSE)[0]
 
 
 def test_two_runs_at_once_do_not_meet(tmp_path):
@@ -181,7 +241,7 @@ def test_a_full_disk_costs_nothing_that_was_graded(tmp_path, monkeypatch):
 
 def test_a_grader_that_breaks_over_one_submission_grades_the_others(tmp_path):
     found = grade([submission("ada"), CLASS[2]], tmp_path, judge=judge(examine=int))
-    assert [each.results[0].status for each in found] == ["not gradable", "missing"]
+    assert [each.results[0].status for each in found] == ["not gradable", "refused"]
     assert "TypeError" in found[0].results[0].headline
 
 

@@ -20,6 +20,8 @@ from hpml.ranks.evidence import Evidence, RankEvidence
 
 from .conftest import HOSTILE, hostile_text
 
+EXERCISES = ("process_group", "shard_sampler", "ddp", "global_metrics")
+
 
 class Elements(html.parser.HTMLParser):
     """All elements of a page with their attributes, and its text without style sheets."""
@@ -266,13 +268,35 @@ def test_the_class_page_links_everyone_and_says_what_was_missed(
     class_ = [
         record("ada & co", {"ddp": "failed"}),
         record("bob", {"ddp": "not gradable"}),
-        record("eve#1", refused="eve.zip: a bomb"),
+        record("eve#1", dict.fromkeys(EXERCISES, "refused"), refused="eve.zip: a bomb"),
+        record("fay", {"ddp": "not counted"}),
     ]
     page = Elements(feedback.class_page(class_, course))
     links = [found["href"] for tag, found in page.elements if tag == "a"]
-    assert set(links) == {f"feedback/{n}.html" for n in ("ada%20%26%20co", "bob", "eve%231")}
-    order = ["Could not be graded", "Could not be read", "Most missed", "People"]
+    assert set(links) == {f"feedback/{n}.html" for n in ("ada%20%26%20co", "bob", "eve%231", "fay")}
+    order = ["Could not be graded", "Refused, or found but not counted", "Most missed", "People"]
     places = [page.text.index(heading) for heading in order]
     assert places == sorted(places)
     assert "ddp holds that" in page.text
-    assert "eve.zip: a bomb" in page.text
+    assert "eve#1, all exercises: eve.zip: a bomb" in page.text
+    assert "fay, ddp: what became of ddp" in page.text
+
+
+@pytest.mark.parametrize("status", ["refused", "not counted"])
+def test_what_has_no_mark_has_its_reason_in_its_section_and_no_number(
+    record: Callable[..., Record], course: Course, status: str
+) -> None:
+    page = feedback.person_page(record(status={"ddp": status}), course)
+    section = page[page.index('<section class="exercise" id="ddp"') :]
+    section = section[: section.index("</section>")]
+    assert "What became of ddp" in section
+    assert "no mark yet" in section
+    assert "of 20" not in section
+    assert "No total yet" in page
+    assert "1 exercise has no mark" in page
+
+
+def test_no_page_has_a_seed(record: Callable[..., Record], course: Course) -> None:
+    page = feedback.person_page(record(status={"ddp": "failed"}), course)
+    assert "./hpml check FILE --id ddp" in page
+    assert "--seed" not in page

@@ -94,12 +94,11 @@ def test_the_cells_are_those_of_the_exercise_notebook(
     assert answers == {f"answer-{exercise.id}" for exercise in exercises}
 
 
-def test_what_could_not_be_graded_waits_for_a_person(
-    record: Callable[..., Record], course: Course, path: Path
+@pytest.mark.parametrize("status", ["not gradable", "refused", "not counted"])
+def test_what_has_no_mark_waits_for_a_person(
+    record: Callable[..., Record], course: Course, path: Path, status: str
 ) -> None:
-    gradebook.write(
-        [record(status={"ddp": "not gradable", "shard_sampler": "missing"})], course, path
-    )
+    gradebook.write([record(status={"ddp": status, "shard_sampler": "missing"})], course, path)
     with opened(path) as book:
         ungraded, missing = grade(book, "ddp"), grade(book, "shard_sampler")
         assert (ungraded.auto_score, ungraded.needs_manual_grade) == (None, True)
@@ -108,11 +107,7 @@ def test_what_could_not_be_graded_waits_for_a_person(
             book.find_comment(f"answer-{name}", ASSIGNMENT, ASSIGNMENT, "ada").comment
             for name in ("process_group", "shard_sampler", "ddp")
         ]
-    assert comments == [
-        None,
-        "No response.",
-        "Could not be graded, which is not the answer's fault.",
-    ]
+    assert comments == [None, "No response.", gradebook.REMARKS[status]]
 
 
 def test_formgrader_lists_the_marks(

@@ -102,21 +102,28 @@ def test_there_is_no_result_where_something_could_not_be_graded(
 ) -> None:
     gradescope.write(record(), tmp_path)
     path = gradescope.write(record(status={"ddp": "not gradable"}), tmp_path)
-    assert path.read_text() == "ddp: what became of ddp\n"
-    assert [file.name for file in path.parent.iterdir()] == ["not_gradable.txt"]
-    with pytest.raises(ValueError, match="ada has no mark yet"):
+    assert path.read_text() == "ddp: not gradable: what became of ddp\n"
+    assert [file.name for file in path.parent.iterdir()] == ["no_mark.txt"]
+    with pytest.raises(ValueError, match="ada has no total yet"):
         gradescope.results(record(status={"ddp": "not gradable"}))
     gradescope.write(record(), tmp_path)
     assert [file.name for file in path.parent.iterdir()] == ["results.json"]
 
 
-def test_refused_and_unsafe_are_said(record: Callable[..., Record], tmp_path: Path) -> None:
-    data = written(record(results=(), refused="a.ipynb: a pipe", unsafe=True), tmp_path)
-    assert data["score"] == 0
-    assert data["output"].splitlines() == [
-        "UNSAFE: graded outside a sandbox.",
-        "Nothing could be read: a.ipynb: a pipe",
-    ]
+@pytest.mark.parametrize("status", ["refused", "not counted"])
+def test_what_was_refused_or_does_not_count_is_no_number(
+    record: Callable[..., Record], tmp_path: Path, status: str
+) -> None:
+    path = gradescope.write(record(status={"ddp": status}), tmp_path)
+    assert path.read_text() == f"ddp: {status}: what became of ddp\n"
+    none = gradescope.write(record("bob", results=(), refused="b.ipynb: a pipe"), tmp_path)
+    assert none.read_text() == "refused: b.ipynb: a pipe\n"
+    assert list(tmp_path.rglob("results.json")) == []
+
+
+def test_unsafe_is_said(record: Callable[..., Record], tmp_path: Path) -> None:
+    data = written(record(unsafe=True), tmp_path)
+    assert data["output"] == "UNSAFE: graded outside a sandbox."
     assert data["extra_data"]["unsafe"] is True
 
 

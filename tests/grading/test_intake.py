@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpml.checks.registry import ids, of_module
 from hpml.errors import UserError
 from hpml.grading.intake import LONGEST_ANSWER, collect
 from hpml.grading.naming import LONGEST, safe_names
@@ -338,7 +339,7 @@ def test_links_pipes_and_large_files_are_refused_by_name(tmp_path):
     assert found["carol"].refused == f"carol {link}"
     assert found["dave"].refused == f"dave.ipynb {link}"
     assert found["erin"].refused == "erin.ipynb is not a regular file"
-    assert found["frank"].refused.startswith("frank.ipynb is larger than 20 MB")
+    assert found["frank"].refused.startswith("frank.ipynb is larger than 100 MB")
     assert found["alice"].notes == (f"b.ipynb {link}", "pipe.pdf is not a regular file")
     assert set(found["alice"].answers) == {"hello_ranks"}
     assert set(found["zoe"].answers) == {"ddp"}
@@ -381,6 +382,113 @@ def test_a_hostile_hand_in_harms_nobody_else_in_a_class(tmp_path):
     assert (second.person, second.answers) == ("Mallory_9", {})
     for message in ("leads out of the archive", "nested too deep", "bomb.zip/06_torch", "zip bomb"):
         assert message in second.refused
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (
+            "# my answer\n%%answer ddp",
+            "%%answer ddp must be the first line of its cell, it is line 2",
+        ),
+        ("%% answer ddp", "'%% answer ddp': expected %%answer and one exercise id"),
+        ("# %%answer ddp", "'# %%answer ddp': expected %%answer and one exercise id"),
+        ("%Answer: ddp", "'%Answer: ddp': expected %%answer and one exercise id"),
+        ("%%answers ddp", "'%%answers ddp': expected %%answer and one exercise id"),
+        ("%%answer ddp mine", "'%%answer ddp mine': expected %%answer and one exercise id"),
+        ("%%answer dpp", "no exercise has the id 'dpp': did you mean ddp?"),
+    ],
+)
+def test_a_near_miss_of_the_magic_is_named_and_is_its_exercises(tmp_path, one, first, said):
+    (tmp_path / "alice.ipynb").write_bytes(notebook(RING, f"{first}\nimport torch\n"))
+    found = one(tmp_path / "alice.ipynb")
+    assert set(found.answers) == {"hello_ranks"}
+    assert list(found.uncounted) == ["ddp"]
+    assert said in found.uncounted["ddp"]
+    assert "cell 2" in found.uncounted["ddp"]
+    assert any(said in note for note in found.notes)
+    (tmp_path / "alice.ipynb").write_bytes(notebook(f"{first}\nimport torch\n", DDP))
+    assert one(tmp_path / "alice.ipynb").answers["ddp"].source == DDP, "a right one counts"
+
+
+def test_a_script_with_a_cell_named_answer_is_a_near_miss(tmp_path, one):
+    (tmp_path / "alice.py").write_text("# %% answer ddp\nimport torch\n")
+    assert "'%% answer ddp'" in one(tmp_path / "alice.py").uncounted["ddp"]
+
+
+def test_prose_about_answers_is_no_near_miss(tmp_path, one):
+    lines = "# 50 % answered\n# %answer the question first\nx = 7 % answer\n"
+    (tmp_path / "alice.ipynb").write_bytes(notebook(lines, RING))
+    found = one(tmp_path / "alice.ipynb")
+    assert (found.uncounted, found.notes) == ({}, ())
+
+
+def test_two_copies_that_differ_do_not_count_and_both_are_named(tmp_path):
+    files = {"a/06.ipynb": notebook(DDP), "a/06 (1).ipynb": notebook(DDP + "x = 1\n")}
+    (found,) = collect([write(tmp_path / "in", files)], tmp_path)
+    assert "ddp" not in found.answers
+    assert "06.ipynb cell 1" in found.uncounted["ddp"]
+    assert "06 (1).ipynb cell 1" in found.uncounted["ddp"]
+
+
+def test_outputs_of_any_size_are_ignored(tmp_path, one):
+    picture = 'iVBOR\\"\n[{' * 400_000
+    cells = [
+        {"cell_type": "code", "source": RING, "metadata": {"a": [picture]}, "outputs": []},
+        {
+            "cell_type": "code",
+            "source": DDP,
+            "outputs": [{"data": {"image/png": picture, "x": [[{}], "]"]}} for _ in range(6)],
+        },
+        {"cell_type": "markdown", "source": "outputs", "attachments": {"a.png": picture}},
+    ]
+    whole = {"cells": cells, "metadata": {"outputs": [picture]}, "nbformat": 4}
+    (tmp_path / "alice.ipynb").write_text(text := json.dumps(whole))
+    assert len(text) > 25_000_000
+    found = one(tmp_path / "alice.ipynb")
+    assert {a.exercise: a.source for a in found.answers.values()} == {
+        "hello_ranks": RING,
+        "ddp": DDP,
+    }
+    assert (found.notes, found.refused) == ((), "")
+    cells[0]["source"] = picture * 5
+    (tmp_path / "alice.ipynb").write_text(json.dumps(whole))
+    assert "has more than 20 MB without its outputs" in one(tmp_path / "alice.ipynb").refused
+
+
+@pytest.mark.parametrize("size", [0, 30_000_000])
+def test_a_notebook_that_was_cut_off_is_refused_for_its_modules_exercises(tmp_path, size):
+    outputs = [{"output_type": "stream", "text": "x" * size}]
+    cell = {"cell_type": "code", "metadata": {}, "source": DDP, "outputs": outputs}
+    data = notebook(RING, cells=[cell])
+    files = {"a/00_your_machine.ipynb": notebook(RING), "a/06_torch_distributed.ipynb": data[:-60]}
+    (found,) = collect([write(tmp_path / "in", files)], tmp_path)
+    assert set(found.answers) == {"hello_ranks"}
+    assert "was the upload cut off?" in found.unread["ddp"]
+    assert found.unread["ddp"].startswith("06_torch_distributed.ipynb is not a Jupyter notebook")
+    assert "hello_ranks" not in found.unread
+    assert set(found.unread) == set(of_module("06_torch_distributed"))
+
+
+def test_where_a_file_of_any_name_cannot_be_read_any_answer_may_be_in_it(tmp_path):
+    data = {"a/mine.ipynb": notebook(RING), "a/other.ipynb": b"{", "a/data.tar": b"x"}
+    (found,) = collect([write(tmp_path / "in", data)], tmp_path)
+    assert set(found.unread) == set(ids())
+    (tmp_path / "in/a/other.ipynb").unlink()
+    (found,) = collect([tmp_path / "in"], tmp_path)
+    assert found.unread == {}, "beside answers, an archive of another kind is data"
+    (tmp_path / "in/a/mine.ipynb").unlink()
+    write(tmp_path / "in", {"b.ipynb": notebook(RING)})
+    alone, _ = collect([tmp_path / "in"], tmp_path)
+    assert set(alone.unread) == set(ids())
+
+
+def test_a_digest_is_of_what_was_read_and_of_what_was_not(tmp_path, one):
+    path, digests = tmp_path / "alice.ipynb", set()
+    for data in (notebook(RING), notebook(RING, "%% answer ddp"), notebook(RING, DDP), b"{"):
+        path.write_bytes(data)
+        digests.add(one(path).digest)
+    assert len(digests) == 4
 
 
 def test_notes_are_not_without_end(tmp_path, one):

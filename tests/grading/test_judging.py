@@ -12,6 +12,7 @@ from hpml.answer import Answer
 from hpml.checks import find
 from hpml.checks.plays import ReferenceFailed
 from hpml.checks.run_check import Examined, _not_gradable, examine
+from hpml.checks.verdict import Verdict
 from hpml.course import schedule
 from hpml.grading import judging
 from hpml.grading.judging import Judge, could_not
@@ -21,6 +22,7 @@ from hpml.ranks import warm
 from hpml.ranks.flavour import order
 
 COURSE = schedule.load()
+SECRET = b"s" * 32
 SMALL = Limits(memory=1500 * MIB, processes=150, processor=60, wall=100, disk=32 * MIB)
 SOLUTIONS = {
     answer.exercise: answer.source
@@ -50,7 +52,9 @@ def quickly(exercise: str, source: str, seed: int) -> Examined:
 
 
 def judged(submission: Submission, *exercises: str, **options):
-    judge = Judge(COURSE, exercises, **{"seed": 11, "limits": SMALL, "examine": quickly} | options)
+    judge = Judge(
+        COURSE, exercises, **{"secret": SECRET, "limits": SMALL, "examine": quickly} | options
+    )
     return judge.record(submission)
 
 
@@ -83,20 +87,55 @@ def test_right_half_right_stub_and_nothing_in_one_sandbox():
     assert record.points == sum(find(exercise).points for exercise in exercises)
     assert "handed out" in found["shard_sampler"].headline
     assert found["ddp"].headline == "no answer was handed in"
-    assert (found["hello_ranks"].seed, found["hello_ranks"].attempts) == (11, 1)
+    assert found["hello_ranks"].attempts == 1
     assert set(REQUIRED) <= set(record.layers)
     assert not record.unsafe
     assert record.complete
 
 
-@pytest.mark.usefixtures("sandboxed")
-def test_a_seed_repeats_a_verdict():
-    submission = handed_in(global_metrics=solution("global_metrics").replace("+=", "-=", 1))
-    first, again, other = (
-        judged(submission, "global_metrics", seed=seed).results[0] for seed in (3, 3, 4)
+def test_inputs_are_those_of_the_person_the_exercise_the_submission_and_the_class():
+    seen = []
+
+    def examine_nothing(exercise: str, source: str, seed: int) -> Examined:
+        seen.append(seed)
+        return Examined(Verdict(exercise, "title", "failed", (), "told", seed))
+
+    def seeds(submission: Submission, key: bytes = SECRET) -> list[int]:
+        seen.clear()
+        options = {"secret": key, "examine": examine_nothing, "unsafe": True}
+        judged(submission, "hello_ranks", "read_queue", **options)
+        return seen.copy()
+
+    mine = handed_in(hello_ranks=HALF, read_queue=HALF)
+    first = seeds(mine)
+    assert seeds(mine) == first, "reproducible"
+    others = [
+        seeds(replace(mine, person="bo")),
+        seeds(handed_in(hello_ranks=HALF, read_queue=f"{HALF}\n")),
+        seeds(mine, bytes(32)),
+    ]
+    assert len({seed for each in (first, *others) for seed in each}) == 8
+
+
+@pytest.mark.parametrize("exercise", ["hello_ranks", "ddp"])
+def test_refused_and_not_counted_have_their_reason_and_no_mark(exercise):
+    stub = next(
+        answer.source
+        for module in COURSE.modules
+        for answer in answers.read(COURSE.root / module.exercise_notebook)
+        if answer.exercise == exercise
     )
-    assert replace(first, seconds=0, pictures=()) == replace(again, seconds=0, pictures=())
-    assert other.seed == 4
+    said = {"refused": "a.ipynb was cut off", "not counted": "a.ipynb, cell 3: '%% answer'"}
+    unread, uncounted = ({exercise: why} for why in said.values())
+    for answered in ({}, {exercise: stub.partition("\n")[2]}):
+        for where in ({"unread": unread}, {"uncounted": uncounted, "unread": unread}):
+            record = judged(replace(handed_in(**answered), **where), exercise)
+            (result,) = record.results
+            assert result.status == ("not counted" if "uncounted" in where else "refused")
+            assert result.headline == said[result.status]
+            assert not result.has_mark
+            assert not record.has_total
+            assert record.complete
 
 
 @pytest.mark.usefixtures("sandboxed")
@@ -239,9 +278,10 @@ def test_a_picture_that_cannot_be_drawn_costs_nothing(monkeypatch):
 
 
 def test_what_was_refused_and_what_the_grader_failed_at():
-    refused = Submission("eve", refused="eve.ipynb: not a notebook")
+    why = "eve.ipynb: not a notebook"
+    refused = Submission("eve", refused=why, unread=dict.fromkeys(("hello_ranks", "ddp"), why))
     record = judged(refused, "hello_ranks", "ddp")
-    assert [result.status for result in record.results] == ["missing", "missing"]
+    assert [result.status for result in record.results] == ["refused", "refused"]
     assert record.refused == refused.refused
     failed = could_not(Judge(COURSE, ("hello_ranks", "ddp")), refused, "it broke")
     assert [result.status for result in failed.results] == ["not gradable"] * 2

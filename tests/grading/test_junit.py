@@ -5,6 +5,7 @@ from collections.abc import Callable
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from hpml.grading import junit
@@ -89,9 +90,18 @@ def test_not_gradable_is_an_error_even_where_each_claim_was_judged(
     )
 
 
-def test_a_refused_submission_fails(record: Callable[..., Record]) -> None:
+def test_a_refused_submission_is_an_error(record: Callable[..., Record]) -> None:
     root = parsed([record(results=(), refused="a.ipynb: a pipe")])
-    assert outcomes(root) == {("submission", "can be read"): ("failure", "refused")}
+    assert outcomes(root) == {("submission", "can be read"): ("error", "refused")}
+
+
+@pytest.mark.parametrize("status", ["refused", "not counted"])
+def test_what_has_no_mark_is_an_error_and_there_is_no_sum(
+    record: Callable[..., Record], status: str
+) -> None:
+    root = parsed([record(status={"ddp": status})])
+    assert outcomes(root)["ddp", "the answer as a whole"] == ("error", status)
+    assert root[0].find("properties/property[@name='earned']") is None
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)

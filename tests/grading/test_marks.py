@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from rich.console import Console
 
@@ -112,25 +113,41 @@ def test_the_terminal_lists_first_what_could_not_be_graded(
     class_ = [
         record("ada", {"ddp": "failed"}),
         record("bob", {"ddp": "not gradable"}),
-        record("eve", {"ddp": "missing"}, refused="eve.ipynb: a pipe"),
+        record("eve", {"ddp": "refused"}, refused="eve.ipynb: a pipe"),
     ]
     text = printed(class_, course)
-    assert text.index("Could not be graded") < text.index("People") < text.index("Most missed")
+    assert text.index("No mark: ") < text.index("People") < text.index("Most missed")
     assert text.index("what became of ddp") < text.index("People")
     assert text.index("a pipe") < text.index("People")
     assert "ddp holds that" in text[text.index("Most missed") :]
 
 
-def test_the_terminal_counts_by_exercise(record: Callable[..., Record], course: Course) -> None:
-    class_ = [
-        record("a"),
-        record("b", {"ddp": "failed"}),
-        record("c", {"ddp": "missing"}),
-        record("d", {"ddp": "not gradable"}),
-    ]
-    ddp = marks.counts(class_, course)[2]
-    assert (ddp.passed, ddp.failed, ddp.missing, ddp.not_gradable) == (1, 1, 1, 1)
+@pytest.mark.parametrize("status", ["not gradable", "refused", "not counted"])
+def test_medians_and_means_count_the_same_people(
+    record: Callable[..., Record], course: Course, status: str
+) -> None:
+    class_ = [record("a"), record("b", {"ddp": "failed"}), record("c", {"ddp": "missing"})]
+    more = [*class_, record("d", {"ddp": status, "shard_sampler": "missing"})]
+    _, sampler, ddp, _ = marks.counts(more, course)
+    assert ddp.number == {"passed": 1, "failed": 1, "missing": 1, status: 1}
     assert ddp.mean == (20 + 18 + 0) / 3
+    assert (sampler.people, sampler.mean) == (4, 10), "d has no total"
+    assert marks.summary(class_) == "3 people; the median is 43 of 45 points."
+    assert marks.summary(more) == (
+        "4 people; the median is 43 of 45 points. 1 has no total yet, and is in no mean or median."
+    )
+
+
+@pytest.mark.parametrize("status", ["refused", "not counted"])
+def test_what_was_refused_or_does_not_count_is_neither_0_nor_a_sum(
+    record: Callable[..., Record], course: Course, status: str
+) -> None:
+    class_ = [record(status={"ddp": status}), record("b", {"ddp": "not gradable"})]
+    row, _ = rows(class_, course)
+    assert (row["ddp"], row["total"], row["note"]) == (status, status, f"{status}: ddp")
+    assert marks.refused(class_) == [(class_[0], "what became of ddp", ["ddp"])]
+    text = printed(class_, course)
+    assert text.index("what became of ddp") < text.index("People")
 
 
 def test_a_person_can_neither_redraw_nor_mark_up_the_terminal(
@@ -142,14 +159,6 @@ def test_a_person_can_neither_redraw_nor_mark_up_the_terminal(
         assert "\0" not in shown
         assert "\u202e" not in shown
     assert "[bold red]" in printed([full_of("[bold red]x")], course, width=400)
-
-
-def test_the_class_in_a_sentence(record: Callable[..., Record]) -> None:
-    class_ = [record("a"), record("b", {"ddp": "failed"}), record("c", {"ddp": "missing"})]
-    assert marks.summary(class_) == "3 people; the median is 43 of 45 points."
-    assert marks.summary([*class_, record("d", {"ddp": "not gradable"})]).endswith(
-        "1 could not be graded in full, and has no total yet."
-    )
 
 
 def test_what_could_not_be_graded_is_gathered_by_its_cause(record: Callable[..., Record]) -> None:

@@ -37,7 +37,7 @@ def test_everything_is_written_but_what_was_expected(
         "feedback/bob.html",
         "feedback/index.html",
         "gradescope/ada/results.json",
-        "gradescope/bob/not_gradable.txt",
+        "gradescope/bob/no_mark.txt",
         "gradescope/index/results.json",
     }
     assert files(out) == expected

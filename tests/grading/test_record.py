@@ -65,7 +65,7 @@ def test_the_sums_are_written_too(record: Callable[..., Record]) -> None:
         (lambda data: data.update(person=".."), "person: '..' does not match"),
         (lambda data: data.update(person="ada\x1b[2J"), "person: not a safe name"),
         (lambda data: data.update(unsafe="no"), "unsafe: 'no' is not of type 'boolean'"),
-        (lambda data: data.update(format="hpml-record-9"), "format: 'hpml-record-2' was expected"),
+        (lambda data: data.update(format="hpml-record-9"), "format: 'hpml-record-3' was expected"),
         (lambda data: data["results"][2].update(status="great"), "results/2/status: 'great'"),
         (lambda data: data["results"][0].update(earned=-1), "results/0/earned: -1 is less"),
         (lambda data: data["results"][0].update(bonus=5), "'bonus' was unexpected"),
@@ -88,11 +88,12 @@ def test_what_the_schema_does_not_have_is_refused_by_name(
     assert says in str(refusal.value)
 
 
+@pytest.mark.parametrize("earlier", records.EARLIER)
 def test_a_record_of_an_earlier_form_is_refused_in_one_line(
-    record: Callable[..., Record], tmp_path: Path
+    record: Callable[..., Record], tmp_path: Path, earlier: str
 ) -> None:
     path = tmp_path / "ada.json"
-    path.write_text(json.dumps({**record().as_json(), "format": "hpml-record-1"}))
+    path.write_text(json.dumps({**record().as_json(), "format": earlier}))
     with pytest.raises(UserError, match=r"ada\.json: a record of an earlier hpml .*another --out"):
         records.read(path)
 

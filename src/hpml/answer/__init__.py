@@ -14,7 +14,16 @@ from hpml.answer import cells
 from hpml.errors import UserError
 
 MAGIC = re.compile(r"%%answer(?:[ \t]+(?P<id>\S+))?[ \t]*(?P<rest>.*)")
-LARGEST = 20_000_000  # bytes; a notebook beyond it is not one that a learner wrote
+# What somebody typed who meant it: `# %%answer ddp`, `%% answer ddp`, `%Answer: ddp`
+_NEAR = re.compile(r"\s*#*\s*%{1,3}\s*answers?\b\W*(?P<id>[\w-]*)(?P<rest>.*)", re.IGNORECASE)
+
+
+class NotCounted(UserError):
+    """A cell seems to be the answer to `exercise`, and does not begin with `%%answer ID`."""
+
+    def __init__(self, message: str, exercise: str) -> None:
+        super().__init__(message)
+        self.exercise = exercise  # empty where no id is there
 
 
 def exercise_of(source: str) -> str | None:
@@ -116,8 +125,9 @@ def _data(path: Path) -> bytes:
     if path.suffix not in (".ipynb", ".py"):
         raise UserError(f"{path}: expected a notebook (.ipynb) or a script (.py)")
     try:
-        if path.stat().st_size > LARGEST:
-            raise UserError(f"{path}: larger than {LARGEST // 10**6} MB: clear its outputs first")
+        if path.stat().st_size > cells.LARGEST[path.suffix]:
+            most = cells.LARGEST[path.suffix] // 10**6
+            raise UserError(f"{path}: larger than {most} MB: clear its outputs first")
         return path.read_bytes()
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
@@ -128,32 +138,44 @@ def _data(path: Path) -> bytes:
 def of_cell(
     path: Path, number: int, source: str, script: Iterable[tuple[int, str]] = ()
 ) -> Answer | None:
-    """The answer in a code cell; None where no line of it starts with `%%answer`.
+    """The answer in a code cell; None where no line of it is an `%%answer` line, or nearly one.
 
     `number` counts the file's cells from 1. `script` iterates over a script's numbered
-    lines, the same iterator for all cells. UserError for a malformed magic.
+    lines, the same iterator for all cells. NotCounted for a malformed or misplaced magic.
     """
     lines = source.splitlines()
     while lines and not lines[0].strip():
         del lines[0]
     at = next((index for index, line in enumerate(lines) if line.startswith("%%answer")), None)
     if at is None:
+        _refuse_near(path, number, lines)
         return None
     match = MAGIC.fullmatch(lines[at])
     if match is None or not match["id"] or match["rest"]:
-        raise UserError(
-            f"{path.name}, cell {number}: {lines[at]!r}: expected %%answer and one exercise id"
-        )
+        near = _NEAR.fullmatch(lines[at])
+        raise NotCounted(_malformed(path, number, lines[at]), near["id"] if near else "")
     # Cells come in the file's order, so the search goes on where it stopped for the last answer.
     first_line = next(
         (n for n, line in script if line.lstrip("# ").rstrip() == lines[at].rstrip()), None
     )
     answer = Answer(match["id"], "\n".join(lines) + "\n", path, number, first_line)
     if at:
-        raise UserError(
-            f"{answer.where}: {lines[at]} must be the first line of its cell, it is line {at + 1}"
+        raise NotCounted(
+            f"{answer.where}: {lines[at]} must be the first line of its cell, it is line {at + 1}",
+            answer.exercise,
         )
     return answer
+
+
+def _refuse_near(path: Path, number: int, lines: Iterable[str]) -> None:
+    for line in lines:
+        near = _NEAR.fullmatch(line)
+        if near and near["id"] and not near["rest"].strip():
+            raise NotCounted(_malformed(path, number, line), near["id"])
+
+
+def _malformed(path: Path, number: int, line: str) -> str:
+    return f"{path.name}, cell {number}: {line!r}: expected %%answer and one exercise id"
 
 
 def _refuse_twice(answers: Iterable[Answer]) -> None:

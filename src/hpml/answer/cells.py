@@ -1,18 +1,26 @@
 """The code cells of a notebook or percent script that anybody may have written.
 
 Reads plain JSON values only. Metadata and outputs are ignored, so that no tag and no stored result
-has an effect. Nothing is executed.
+has an effect, whatever their size. Nothing is executed.
 """
 
 import json
 import re
 from collections.abc import Iterator
+from json.decoder import scanstring
 from typing import Any
 
+LARGEST = {".ipynb": 100_000_000, ".py": 1_000_000}  # bytes of a file; no person wrote more
+WRITTEN = 20_000_000  # characters of a notebook without its outputs
 CELLS = 20_000
+BRACKETS = 5_000_000  # and quotes, in a notebook whose outputs are skipped: some seconds
 # jupytext's rule: after the marker come a space and options, or nothing.
 _MARKER = re.compile(r"\s*#\s*%%(?:%*\s(?P<options>.*)|\s*)")
 _NO_CODE = re.compile(r"\[(?:markdown|md|raw)\]")
+_TITLED = re.compile(r"answers?\b.*", re.IGNORECASE)  # `# %% answer ddp`, meant as a magic
+_BRACKET = re.compile(r'[\[\]{}"]')
+_OPENED = re.compile(r"\s*:\s*[\[{]")  # after a key: its value is a list or an object
+_IGNORED = ("outputs", "attachments", "metadata")
 
 
 class Unreadable(Exception):
@@ -50,13 +58,16 @@ def of_script(data: bytes) -> Iterator[tuple[int, str]]:
         marker = None if quotes.is_quoted() else _MARKER.fullmatch(line)
         if marker or at == 0:
             number, cell, quotes = number + 1, [], StringParser("python")
-            code = not (marker and _NO_CODE.search(marker["options"] or ""))
+            title = (marker and marker["options"]) or ""
+            code = not _NO_CODE.search(title)
             cells.append((number, code, cell))
+            if _TITLED.fullmatch(title):
+                cell.append(f"%% {title}")
         quotes.read_line(line)
         if not marker:
             cell.append(line)
     for number, code, cell in cells:
-        if code and any("%%answer" in line for line in cell):
+        if code and any("%" in line and "answer" in line.lower() for line in cell):
             yield number, "\n".join(uncomment_magic(cell)).rstrip("\n")
 
 
@@ -75,18 +86,56 @@ def _source(number: int, cell: Any) -> str | None:
 
 
 def _json(data: bytes) -> Any:
+    text = _text(data)
     try:
+        if len(text) > WRITTEN:
+            text = _without_outputs(text)
         # Parsing a long number can take quadratic time, and only nbformat's is needed.
         return json.loads(
-            _text(data), parse_int=lambda digits: int(digits[:9]), parse_float=lambda digits: 0.0
+            text, parse_int=lambda digits: int(digits[:9]), parse_float=lambda digits: 0.0
         )
     except RecursionError:
         raise Unreadable("is not a Jupyter notebook: its JSON is nested too deep") from None
     except json.JSONDecodeError as error:
         finding = f"{error.msg} in line {error.lineno}"
+        if not error.doc.rstrip().endswith("}"):
+            finding += ", and it ends without a closing bracket: was the upload cut off?"
         raise Unreadable(f"is not a Jupyter notebook: not JSON: {finding}") from None
     except MemoryError:
         raise Unreadable("is not a Jupyter notebook: its JSON needs too much memory") from None
+
+
+def _without_outputs(text: str) -> str:
+    """A notebook's JSON with empty outputs, attachments and metadata.
+
+    Their values are skipped, not parsed: as objects they could take far more memory than as text.
+    Raises Unreadable where the rest is too long, JSONDecodeError where a string does not end.
+    """
+    kept: list[str] = []
+    at = since = depth = brackets = 0
+    inside = None  # the depth below which the ignored value ends
+    while bracket := _BRACKET.search(text, at):
+        at = bracket.end()
+        brackets += 1
+        if brackets > BRACKETS:
+            raise Unreadable(f"has more than {BRACKETS} brackets and quotes: clear its outputs")
+        if bracket[0] == '"':
+            key, at = scanstring(text, at, False)
+            # Keys of the notebook itself, and of a cell in its list of cells
+            ignored = inside is None and depth in (1, 3) and key in _IGNORED
+            if ignored and (value := _OPENED.match(text, at)):
+                kept.append(text[since : value.end()])
+                inside, depth, at, since = depth, depth + 1, value.end(), len(text)
+        elif bracket[0] in "[{":
+            depth += 1
+        else:
+            depth -= 1
+            if depth == inside:
+                since, inside = bracket.start(), None
+    rest = "".join([*kept, text[since:]])
+    if len(rest) > WRITTEN:
+        raise Unreadable(f"has more than {WRITTEN // 10**6} MB without its outputs")
+    return rest
 
 
 def _text(data: bytes) -> str:

@@ -27,7 +27,7 @@ from nbformat import NotebookNode
 
 from hpml.answer import exercise_of
 from hpml.bench import made_up
-from hpml.bench.attacks import LIMITS, SEED
+from hpml.bench.attacks import LIMITS
 from hpml.bench.nbgrader_course import NbgraderCourse
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.course import schedule
@@ -179,7 +179,7 @@ def _by_jobs(
 ) -> list[Row]:
     watch = _Watch()
     judge = Judge(course, exercises, limits=sandbox.shared_by(jobs))
-    found = batch.grade(submissions, judge, scratch / f"jobs{jobs}", watch, seed=SEED, jobs=jobs)
+    found = batch.grade(submissions, judge, scratch / f"jobs{jobs}", watch, jobs=jobs)
     _hold(found, points)
     say(f"./hpml grade --jobs {jobs}: {len(found)} graded in {watch.took:.0f} s")
     rate = 60 * len(found) / watch.took
@@ -206,7 +206,7 @@ def _as_array(
     jobs = max(1, cores // 2)
     out = scratch / "array"
     grade = [sys.executable, "-m", "hpml", "grade", "--out", str(out)]
-    options = ["--jobs", str(jobs), "--seed", str(SEED)]
+    options = ["--jobs", str(jobs)]
     options += [word for exercise in exercises for word in ("--only", exercise)]
     began = time.monotonic()
     commands = [[*grade, str(school.submitted), "--part", f"{part}/2", *options] for part in (1, 2)]
@@ -249,7 +249,7 @@ def _class(
     looking.start()
     try:
         judge = Judge(course, exercises, limits=LIMITS)
-        found = batch.grade(submissions, judge, scratch / "graded", watch, seed=SEED, jobs=cores)
+        found = batch.grade(submissions, judge, scratch / "graded", watch, jobs=cores)
     finally:
         over.set()
         looking.join()

@@ -38,6 +38,11 @@ def modules() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.split(".")[-2].removeprefix("m") for name in _files().values()))
 
 
+def of_module(name: str) -> tuple[str, ...]:
+    """The ids of a module's exercises, by the name of its notebook; none for an unknown name."""
+    return tuple(e for e, module in _files().items() if module.split(".")[-2] == f"m{name}")
+
+
 @cache
 def find(exercise: str) -> Check:
     """The check of an exercise. Raises UserError for an unknown id, with the nearest one."""

@@ -1,6 +1,7 @@
 """./hpml grade: judge what a class handed in, and write the marks."""
 
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,12 +33,13 @@ def grade(
     only: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="This exercise or module only.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="That of a record: its verdicts again.")
-    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep what is graded in DIR; do the rest.")
     ] = False,
+    again: Annotated[
+        str | None,
+        typer.Option(metavar="PERSON", help="The verdicts of a record in DIR again, in full."),
+    ] = None,
     part: Annotated[
         str, typer.Option(metavar="K/N", help="Every N-th submission from the K-th: in an array.")
     ] = "1/1",
@@ -55,7 +57,7 @@ def grade(
 
     marks.csv, index.html and feedback/ for people, records/*.json for programs, gradescope/,
     junit.xml and gradebook.db for other systems. Exit code 0 when every answer passes, 1 when one
-    does not, 3 when one could not be graded.
+    does not, 3 when one could not be graded. With --again: 1 when a verdict is another one now.
     """
     from hpml.course import schedule
     from hpml.grading import batch, outputs
@@ -63,13 +65,15 @@ def grade(
     from hpml.grading.grade import grade as grade_all
 
     course, waiting = schedule.load(), []
+    if again is not None:
+        return _again(out, again, only or (), course, unsafe)
     if merge:
         records, waiting = batch.merge(out)
     else:
         if not paths:
             raise UserError("no PATH: name a notebook, a folder or a zip of submissions")
         jobs = jobs or os.cpu_count() or 1
-        options = Options(paths, only or (), seed, jobs, resume, _part(part), unsafe)
+        options = Options(paths, only or (), jobs, resume, _part(part), unsafe)
         if unsafe:
             typer.echo(UNSAFE, err=True)
         if as_json is not None:
@@ -77,12 +81,31 @@ def grade(
         with _Progress() as progress:
             records = grade_all(options, course, out, progress)
         if options.part != (1, 1):
-            typer.echo(f"Part {part}: {len(records)} graded. Then: ./hpml grade --merge")
+            then = shlex.join(["./hpml", "grade", "--merge", "--out", str(out)])
+            typer.echo(f"Part {part}: {len(records)} graded. Then: {then}")
             return DONE
     _show(records, course, waiting)
     outputs.write_all(records, course, out)
     typer.echo(f"Written: {out} (marks.csv, index.html, feedback/, records/, …)")
     return max(_code(records), NOT_GRADABLE if waiting else DONE)
+
+
+def _again(out: Path, person: str, only: "Sequence[str]", course: "Course", unsafe: bool) -> int:
+    from hpml.checks.render import as_text
+    from hpml.grading.again import again
+
+    code = DONE
+    for each in again(out, person, only, course, unsafe=unsafe):
+        typer.echo(as_text(each.verdict, stacks=True))
+        recorded, now = (
+            f"{result.status}, {result.earned} of {result.points} points"
+            for result in (each.recorded, each.now)
+        )
+        typer.echo(f"  In the record: {recorded}. Now: {now}.\n")
+        code = max(code, DONE if each.same else FAILED)
+        if each.now.status == "not gradable":
+            code = NOT_GRADABLE
+    return code
 
 
 def _one(options: "Options", course: "Course", to: Path) -> int:

@@ -50,6 +50,27 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
         file.write(data)
 
 
+def create(path: Path, data: bytes, *, private: bool = False) -> bool:
+    """Write a file whole, unless there is one already; returns whether it was written.
+
+    Of several processes, also on several nodes, one does. With `private`, only its owner may read
+    it; else it has the permissions of any new file. Raises OSError.
+    """
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    mode = 0o600 if private else 0o666
+    try:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(unfinished, path)  # unlike a rename, fails where there is a file
+    except FileExistsError:
+        return False
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return True
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file of UTF-8 as `replacing` does."""
     write_bytes(path, text.encode())

@@ -1,6 +1,7 @@
 """Grade many submissions into a folder, and continue where an earlier run stopped.
 
-OUT/grading.json          what is graded, with which seed: the same for all runs into OUT
+OUT/grading.json          what is graded: the same for all runs into OUT
+OUT/secret                what all inputs follow from, for the instructor alone
 OUT/records/PERSON.json   one record each, written atomically when it is done
 """
 
@@ -8,10 +9,8 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -19,6 +18,8 @@ from typing import Protocol
 from hpml.checks import find
 from hpml.course.schedule import Course
 from hpml.errors import UserError
+from hpml.files import atomic
+from hpml.grading import course_answers, secret
 from hpml.grading import record as records
 from hpml.grading.judging import Judge, could_not
 from hpml.grading.record import Record
@@ -34,7 +35,6 @@ class Plan:
     """What is the same for every run into one folder."""
 
     exercises: tuple[str, ...]
-    seed: int
     unsafe: bool
     people: tuple[str, ...]
 
@@ -55,7 +55,8 @@ def exercises_of(
     """The exercises to grade, in the course's order, and those left out because they run on SLURM.
 
     `only` names exercise ids and modules. Without it: all exercises of every module in which
-    somebody answered one. Raises UserError for an unknown name.
+    somebody answered one, or seems to have; a stub as it was handed out is no answer. Raises
+    UserError for an unknown name.
     """
     wanted: list[str] = []
     for name in only:
@@ -63,7 +64,11 @@ def exercises_of(
         ids = [e.id for m in modules for e in m.exercises]
         wanted += ids or [course.exercise(name).id]
     if not only:
-        answered = {exercise for each in submissions for exercise in each.answers}
+        answered = {
+            exercise
+            for each in submissions
+            for exercise in (*each.uncounted, *_written(each, course))
+        }
         wanted = [
             exercise.id
             for module in course.modules
@@ -75,13 +80,17 @@ def exercises_of(
     return tuple(e for e in chosen if e not in submitting), tuple(submitting)
 
 
+def _written(submission: Submission, course: Course) -> list[str]:
+    answers = submission.answers.items()
+    return [exercise for exercise, a in answers if not course_answers.is_stub(a, course)]
+
+
 def grade(
     submissions: Sequence[Submission],
     judge: Judge,
     out: Path,
     listener: Listener,
     *,
-    seed: int | None = None,
     jobs: int = 1,
     resume: bool = False,
     part: tuple[int, int] = (1, 1),
@@ -89,47 +98,76 @@ def grade(
     """Grade `submissions` into `out`; the records of all of them, or of this `part` of them.
 
     `part` (k, n) takes every n-th submission from the k-th on, for several nodes that grade into
-    one folder. With `resume`, records of unchanged submissions are kept; without, a folder that
-    holds a grading is refused, unless it is another part of this one. Where no `seed` is given,
-    one is drawn and kept in the folder.
+    one folder. With `resume`, records of unchanged submissions are kept, and completed where there
+    are more exercises to grade than before; without, a folder that holds a grading is refused,
+    unless it is another part of this one. The folder's secret takes the place of the judge's.
 
     Raises UserError where the folder cannot be used, is full, or is in use.
     """
     if not judge.exercises:
         raise UserError("none of the submissions answers an exercise that can be graded here")
     people = tuple(sorted(each.person for each in submissions))
-    drawn = secrets.randbelow(2**31) if seed is None else seed
-    plan = Plan(tuple(judge.exercises), drawn, judge.unsafe, people)
+    plan = Plan(tuple(judge.exercises), judge.unsafe, people)
     number, parts = part
     with _using(out, part):
-        plan = _agreed(plan, out, resume or parts > 1)
-        if seed is not None and seed != plan.seed:
-            raise UserError(f"{out}: was begun with --seed {plan.seed}: use another --out")
-        judge = replace(judge, seed=plan.seed)
+        plan = _agreed(plan, out, judge.course, resume, parts)
+        judge = replace(judge, secret=secret.of_folder(out))
         mine = sorted(submissions, key=lambda each: each.person)[number - 1 :: parts]
-        kept = _kept(mine, out) if resume else {}
-        todo = [each for each in mine if each.person not in kept]
-        listener.started(len(mine), len(kept))
-        began = time.monotonic()
-        found = dict(kept)
-        outcomes = judged(todo, judge, min(jobs, max(len(todo), 1)))
-        for done, (submission, outcome) in enumerate(outcomes, 1):
-            if isinstance(outcome, WorkerDied):
-                outcome = could_not(judge, submission, str(outcome))
-            _write(outcome, out)
-            found[submission.person] = outcome
-            listener.graded(outcome, done, len(todo), time.monotonic() - began)
+        found = _kept(mine, out) if resume else {}
+        todo = _to_judge(mine, plan.exercises, found)
+        left = sum(map(len, todo.values()))
+        listener.started(len(mine), len(mine) - left)
+        began, done = time.monotonic(), 0
+        for exercises, some in todo.items():
+            each_of = replace(judge, exercises=exercises)
+            for submission, outcome in judged(some, each_of, min(jobs, len(some))):
+                if isinstance(outcome, WorkerDied):
+                    outcome = could_not(each_of, submission, str(outcome))
+                if submission.person in found:
+                    outcome = _together(found[submission.person], outcome, plan.exercises)
+                _write(outcome, out)
+                found[submission.person] = outcome
+                done += 1
+                listener.graded(outcome, done, left, time.monotonic() - began)
     return [found[each.person] for each in mine]
+
+
+def _to_judge(
+    submissions: Sequence[Submission], exercises: tuple[str, ...], kept: Mapping[str, Record]
+) -> dict[tuple[str, ...], list[Submission]]:
+    """The submissions to judge, by the exercises that have no result in their `kept` record."""
+    todo: dict[tuple[str, ...], list[Submission]] = {}
+    for each in submissions:
+        record = kept.get(each.person)
+        there = {result.exercise for result in record.results} if record else set()
+        if lacking := tuple(exercise for exercise in exercises if exercise not in there):
+            todo.setdefault(lacking, []).append(each)
+    return todo
+
+
+def _together(kept: Record, new: Record, exercises: Sequence[str]) -> Record:
+    """The `new` record, completed by the results of the one that was `kept`."""
+    results = {result.exercise: result for result in (*kept.results, *new.results)}
+    return replace(
+        new,
+        results=tuple(results[exercise] for exercise in exercises),
+        layers=new.layers or kept.layers,
+        seconds=round(kept.seconds + new.seconds, 3),
+    )
 
 
 def merge(out: Path) -> tuple[list[Record], list[str]]:
     """The records in a folder, and the people whose submissions are not graded yet."""
     if not (out / MANIFEST).exists():
         raise UserError(f"{out}: no grading is here: there is no {MANIFEST}")
-    people = _read(out / MANIFEST).people
-    found = [record for record in records.read_folder(out / RECORDS) if record.person in people]
-    there = {record.person for record in found}
-    return found, [person for person in people if person not in there]
+    plan = _read(out / MANIFEST)
+    found = [each for each in records.read_folder(out / RECORDS) if each.person in plan.people]
+    whole = {
+        record.person
+        for record in found
+        if {result.exercise for result in record.results} >= set(plan.exercises)
+    }
+    return found, [person for person in plan.people if person not in whole]
 
 
 @contextlib.contextmanager
@@ -150,39 +188,42 @@ def _using(out: Path, part: tuple[int, int]) -> Iterator[None]:
         yield
 
 
-def _agreed(plan: Plan, out: Path, join: bool) -> Plan:
-    """The folder's plan: the one that is there, or this one, which is then written."""
+def _agreed(plan: Plan, out: Path, course: Course, resume: bool, parts: int) -> Plan:
+    """The folder's plan: this one where there is none, else the one there.
+
+    People may hand in late, and be the first to answer exercises of another module: with `resume`
+    both are added to the plan.
+    """
     path = out / MANIFEST
     try:
-        # Atomic, and only by the first: parts on several nodes may begin at the same time.
-        with tempfile.NamedTemporaryFile("w", dir=out, prefix=".plan-") as file:
-            json.dump(asdict(plan), file, indent=1)
-            file.flush()
-            os.link(file.name, path)
-        return plan
-    except FileExistsError:
-        pass
+        if atomic.create(path, _as_json(plan)):
+            return plan
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from None
-    if not join:
+    if not resume and parts == 1:
         raise UserError(
             f"{out}: holds a grading already: --resume goes on with it, or use another --out"
         )
     there = _read(path)
-    if there.exercises != plan.exercises:
+    if there.exercises != plan.exercises and not resume:
         raise UserError(
-            f"{out}: was begun with the exercises {', '.join(there.exercises)}: use another --out"
+            f"{out}: was begun with the exercises {', '.join(there.exercises)}: --resume adds to "
+            "them, or use another --out"
         )
     if there.unsafe != plan.unsafe:
         raise UserError(
             f"{out}: was begun {'with' if there.unsafe else 'without'} --unsafe: use another --out"
         )
-    if there.people != plan.people:
-        # People may hand in late; existing records are kept.
-        records.write_whole(
-            path, json.dumps(asdict(replace(there, people=plan.people)), indent=1).encode()
-        )
-    return there
+    order = [exercise.id for module in course.modules for exercise in module.exercises]
+    wanted = {*there.exercises, *plan.exercises}
+    agreed = replace(plan, exercises=tuple(each for each in order if each in wanted))
+    if agreed != there:
+        records.write_whole(path, _as_json(agreed))
+    return agreed
+
+
+def _as_json(plan: Plan) -> bytes:
+    return json.dumps(asdict(plan), indent=1).encode()
 
 
 def _read(path: Path) -> Plan:
@@ -190,7 +231,6 @@ def _read(path: Path) -> Plan:
         plan = json.loads(path.read_text())
         return Plan(
             exercises=tuple(map(str, plan["exercises"])),
-            seed=int(plan["seed"]),
             unsafe=bool(plan["unsafe"]),
             people=tuple(map(str, plan["people"])),
         )
@@ -201,14 +241,18 @@ def _read(path: Path) -> Plan:
 
 
 def _kept(submissions: Sequence[Submission], out: Path) -> dict[str, Record]:
-    """Records of an earlier run that are still valid for these submissions."""
+    """Records of an earlier run that are still valid for these submissions.
+
+    What could not be graded is taken out of them.
+    """
     kept = {}
     for submission in submissions:
         path = out / RECORDS / f"{submission.person}.json"
         if path.exists():
             record = records.read(path)
-            if record.digest == submission.digest and record.complete:
-                kept[submission.person] = record
+            if record.digest == submission.digest:
+                valid = tuple(each for each in record.results if each.status != "not gradable")
+                kept[submission.person] = replace(record, results=valid)
     return kept
 
 

@@ -22,7 +22,7 @@ from hpml.checks.verdict import ClaimResult
 from hpml.course.schedule import Course
 from hpml.files.sanitize import cut
 from hpml.grading import marks
-from hpml.grading.record import Picture, Record, Result, missed
+from hpml.grading.record import WITHOUT_MARK, Picture, Record, Result, missed
 
 LONGEST = 30_000  # characters of an answer that are shown
 PRINTED = 4_000  # of what it printed
@@ -43,6 +43,7 @@ def person_page(record: Record, course: Course) -> str:
         ],
         passed=sum(result.status == "passed" for result in record.results),
         ungraded=sum(result.status == "not gradable" for result in record.results),
+        uncounted=sum(result.status in ("refused", "not counted") for result in record.results),
     )
 
 
@@ -58,7 +59,7 @@ def class_page(records: Sequence[Record], course: Course, folder: str = "feedbac
         summary=marks.summary(records),
         counts=marks.counts(records, course),
         ungraded=marks.ungraded(records),
-        refused=[record for record in records if record.refused],
+        refused=marks.refused(records),
         unsafe=any(record.unsafe for record in records),
         missed=missed(records)[:MISSED],
     )
@@ -82,7 +83,10 @@ def _environment() -> jinja2.Environment:
     )
     styles = [_style("hpml.course", "style.css"), _style("hpml.grading", "feedback.css")]
     environment.globals.update(
-        style=Markup("\n".join(styles)), signs=marks.SIGNS, unsafe_words=marks.UNSAFE
+        style=Markup("\n".join(styles)),
+        signs=marks.SIGNS,
+        unsafe_words=marks.UNSAFE,
+        without_mark=WITHOUT_MARK,
     )
     environment.filters.update(
         code=_code,

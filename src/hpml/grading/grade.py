@@ -5,7 +5,6 @@
 Tables and pages made from records: `hpml.grading.outputs`.
 """
 
-import secrets
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,13 +25,12 @@ class Options:
     """What to grade, and how.
 
     `only` are exercise ids and modules; if empty, all exercises of every module in which somebody
-    answered one. `seed` is that of all inputs; if None, it is drawn. `part` (k, n) is every n-th
-    submission from the k-th on. `unsafe`: without a sandbox, with this user's rights.
+    answered one. `part` (k, n) is every n-th submission from the k-th on. `unsafe`: without a
+    sandbox, with this user's rights.
     """
 
     paths: Sequence[Path]  # notebooks, folders of them, zips of platforms
     only: Sequence[str] = ()
-    seed: int | None = None
     jobs: int = 1  # submissions at a time
     resume: bool = False  # keep what is graded in the folder
     part: tuple[int, int] = (1, 1)
@@ -64,7 +62,6 @@ def grade(options: Options, course: Course, out: Path, listener: Listener) -> li
             judge,
             out,
             listener,
-            seed=options.seed,
             jobs=options.jobs,
             resume=options.resume,
             part=options.part,
@@ -79,8 +76,7 @@ def grade_one(options: Options, course: Course) -> Record:
         if len(submissions) != 1:
             raise UserError(f"--json: {len(submissions)} submissions there: give one")
         exercises, _ = _exercises(submissions, options, course)
-        seed = secrets.randbelow(2**31) if options.seed is None else options.seed
-        judge = Judge(course, exercises, seed, unsafe=options.unsafe)
+        judge = Judge(course, exercises, unsafe=options.unsafe)
         ((_, record),) = judged(submissions, judge, jobs=1)
     if isinstance(record, WorkerDied):
         raise UserError(f"could not be graded: {record}")

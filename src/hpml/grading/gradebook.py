@@ -4,8 +4,8 @@ An assignment is a module, named like its exercise notebook: 06_torch_distribute
 SaveCells adds its cells, as in `nbgrader generate_assignment`, so that a course can continue with
 nbgrader.
 
-nbgrader counts a cell without a score as 0 points. A cell that could not be graded has no score and
-is marked for manual grading; formgrader lists it as such.
+nbgrader counts a cell without a score as 0 points. A cell without a mark (not gradable, refused,
+not counted) has no score and is marked for manual grading; formgrader lists it as such.
 """
 
 import logging
@@ -27,6 +27,13 @@ from hpml.grading.record import Record, Result, write_whole
 
 if TYPE_CHECKING:
     from nbgrader.api import Gradebook, Student
+
+REMARKS = {
+    "missing": "No response.",  # nbgrader's own words
+    "refused": "Refused: a file could not be read. The page of feedback has the reason.",
+    "not counted": "Found, but not counted. The page of feedback has the reason.",
+    "not gradable": "Could not be graded, which is not the answer's fault.",
+}
 
 
 def write(records: Sequence[Record], course: Course, path: Path) -> None:
@@ -159,7 +166,7 @@ def _put_marks(
 
 def _put_mark(grade: object, result: Result) -> None:
     """As nbgrader's SaveAutoGrades: a mark given by hand is kept."""
-    score = None if result.status == "not gradable" else float(result.earned)
+    score = float(result.earned) if result.has_mark else None
     if grade.manual_score is None:
         grade.needs_manual_grade = score is None
     elif grade.auto_score != score:
@@ -170,10 +177,8 @@ def _put_mark(grade: object, result: Result) -> None:
 def _comment(record: Record, result: Result) -> str | None:
     """Fixed texts, no text of the answer: nbgrader renders comments as Markdown with HTML."""
     remarks = [UNSAFE] if record.unsafe else []
-    if result.status == "missing":
-        remarks.append("No response.")  # nbgrader's own words
-    elif result.status == "not gradable":
-        remarks.append("Could not be graded, which is not the answer's fault.")
+    if remark := REMARKS.get(result.status):
+        remarks.append(remark)
     return " ".join(remarks) or None
 
 

@@ -3,9 +3,8 @@
 The format: gradescope-autograders.readthedocs.io, "Autograder specifications", "Output format".
 Every claim is a test case. Texts are sent as "text", which Gradescope escapes.
 
-Where something could not be graded, there is no results.json: a Gradescope mark is always a number,
-and a missing file is shown as a failure of the autograder, which it is. not_gradable.txt gives the
-reason.
+Where an exercise has no mark, there is no results.json: a Gradescope mark is always a number, and a
+missing file is shown as a failure of the autograder. no_mark.txt gives the reason.
 """
 
 import json
@@ -21,12 +20,11 @@ LONGEST = 4000  # characters of one test's output
 
 
 def results(record: Record, visibility: Visibility = "visible") -> dict[str, Any]:
-    """The content of results.json. Raises ValueError if something could not be graded."""
-    if not record.complete:
-        raise ValueError(f"{record.person} has no mark yet: something could not be graded")
+    """The content of results.json. Raises ValueError if an exercise has no mark."""
+    if not record.has_total:
+        raise ValueError(f"{record.person} has no total yet: an exercise has no mark")
     remarks = [
         f"{UNSAFE}." if record.unsafe else "",
-        f"Nothing could be read: {record.refused}" if record.refused else "",
         *record.notes,
     ]
     tests = [
@@ -49,18 +47,18 @@ def results(record: Record, visibility: Visibility = "visible") -> dict[str, Any
 
 
 def write(record: Record, folder: Path, visibility: Visibility = "visible") -> Path:
-    """Write FOLDER/PERSON/results.json, or not_gradable.txt instead; returns the path."""
+    """Write FOLDER/PERSON/results.json, or no_mark.txt instead; returns the path."""
     home = folder / record.person
     home.mkdir(parents=True, exist_ok=True)
-    marks, none = home / "results.json", home / "not_gradable.txt"
-    if record.complete:
+    marks, none = home / "results.json", home / "no_mark.txt"
+    if record.has_total:
         text = json.dumps(results(record, visibility), indent=1, ensure_ascii=False)
         write_whole(marks, text.encode())
         none.unlink(missing_ok=True)
         return marks
-    faults = [result for result in record.results if result.status == "not gradable"]
-    lines = [f"{result.exercise}: {short(result.headline)}\n" for result in faults]
-    write_whole(none, "".join(lines).encode())
+    without = [result for result in record.results if not result.has_mark]
+    lines = [f"{each.exercise}: {each.status}: {short(each.headline)}\n" for each in without]
+    write_whole(none, "".join(lines or [f"refused: {short(record.refused)}\n"]).encode())
     marks.unlink(missing_ok=True)  # of an earlier run
     return none
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-LARGEST = {".ipynb": 20_000_000, ".py": 1_000_000}  # bytes; beyond it, no person wrote it
+from hpml.answer.cells import LARGEST
+
 ARCHIVE = ".zip"
 OTHER_ARCHIVES = (".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar")
 _MADE_BY_MACHINES = ("__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini")
@@ -29,6 +30,16 @@ def suffix(name: str) -> str:
 def is_wanted(name: str) -> bool:
     """Whether a file may hold answers."""
     return suffix(name) in LARGEST
+
+
+def may_hold_answers(name: str, beside_others: bool) -> bool:
+    """Whether a file that cannot be read may hold answers.
+
+    One without an ending, or an archive of another kind, is taken for data `beside_others`: files
+    with answers that can be read.
+    """
+    others = () if beside_others else (*OTHER_ARCHIVES, "")
+    return suffix(name) in (*LARGEST, ARCHIVE, *others)
 
 
 def is_ignored(parts: tuple[str, ...]) -> bool:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from hpml import answer as learners
 from hpml.answer import Answer, cells
-from hpml.checks.registry import ids, modules
+from hpml.checks.registry import ids, modules, of_module
 from hpml.errors import UserError
 from hpml.files.sanitize import one_line
 from hpml.grading import folder
-from hpml.grading.input_file import ARCHIVE, Found, is_wanted, suffix
+from hpml.grading.input_file import ARCHIVE, Found, is_wanted, may_hold_answers, suffix
 from hpml.grading.naming import Owner, owner, safe_names
 from hpml.grading.submission import Submission
 
@@ -36,6 +36,7 @@ class _File:
     where: Path  # for messages only; never opened
     answers: tuple[Answer, ...] = ()
     notes: tuple[str, ...] = ()
+    uncounted: tuple[tuple[str, str], ...] = ()  # (exercise id as written, why it does not count)
     readable: bool = False
     fault: str = ""
 
@@ -116,39 +117,38 @@ def _found(place: Path, path: Path, scratch: Path) -> Iterator[Found]:
 
 
 def _read(found: Found, at: Path) -> _File:
-    """The answers in a file, and notes on it; its bytes are not kept."""
+    """The answers in a file, and what does not count as one; its bytes are not kept."""
     where = Path(one_line(str(at.joinpath(*found.parts)), 400))
     if found.data is None:
         return _File(found.parts, where, fault=one_line(found.fault))
     notebook = suffix(found.parts[-1]) == ".ipynb"
-    if b"%%answer" not in found.data and not notebook:  # a script that is no answer
+    if b"answer" not in found.data.lower() and not notebook:  # a script that is no answer
         return _File(found.parts, where, readable=True)
-    answers, notes = [], []
+    answers, uncounted = [], []
     script = () if notebook else enumerate(found.data.decode(errors="replace").splitlines(), 1)
     try:
         for number, source in list(
             (cells.of_notebook if notebook else cells.of_script)(found.data)
         ):
-            if "%%answer" not in source:
-                continue
-            if len(source) > LONGEST_ANSWER:
+            if len(source) > LONGEST_ANSWER and "%%answer" in source:
                 long = f"longer than {LONGEST_ANSWER} characters and does not count"
-                notes.append(f"{one_line(where.name)}, cell {number}: the answer is {long}")
+                why = f"{one_line(where.name)}, cell {number}: the answer is {long}"
+                uncounted.append((learners.exercise_of(source.lstrip()) or "", why))
                 continue
             try:
                 answer = learners.of_cell(where, number, source, script)
-            except UserError as error:
-                notes.append(one_line(str(error)))
+            except learners.NotCounted as error:
+                uncounted.append((error.exercise, one_line(str(error))))
                 continue
             if answer and not _is_text(source):
-                notes.append(
-                    f"{answer.where}: the answer is not valid Unicode text and does not count"
-                )
+                why = f"{answer.where}: the answer is not valid Unicode text and does not count"
+                uncounted.append((answer.exercise, why))
             elif answer:
                 answers.append(answer)
     except cells.Unreadable as error:
         return _File(found.parts, where, fault=one_line(str(error)))
-    return _File(found.parts, where, tuple(answers), tuple(notes), readable=True)
+    notes = tuple(why for _, why in uncounted)
+    return _File(found.parts, where, tuple(answers), notes, tuple(uncounted), readable=True)
 
 
 def _is_text(source: str) -> bool:
@@ -212,8 +212,13 @@ def _submission(name: str, person: _Person) -> Submission:
         for answer in read.answers:
             given[answer.exercise].append((answer, read))
     known = ids()
+    uncounted: dict[str, str] = {}
     for exercise in [exercise for exercise in given if exercise not in known][:NOTES]:
-        notes.append(f"{given[exercise][0][0].where}: {_unknown(exercise, known)}")
+        why = f"{given[exercise][0][0].where}: {_unknown(exercise, known)}"
+        notes.append(why)
+        uncounted.setdefault(_nearest(exercise, known), why)
+    for exercise, why in (each for read in person.files for each in read.uncounted):
+        uncounted.setdefault(_nearest(exercise, known), why)
     readable = [read for read in person.files if read.readable]
     refused = ""
     if not readable:
@@ -221,11 +226,14 @@ def _submission(name: str, person: _Person) -> Submission:
         names = ", ".join(read.name for read in person.files[:5])
         refused = "; ".join(faults[:5]) or f"no notebook, script or .zip is among {names}"
         notes = [note for note in notes if note not in faults]
-    answers = {
-        exercise: answer
-        for exercise in known
-        if (answer := _only_one(exercise, given[exercise], notes)) is not None
-    }
+    answers = {}
+    for exercise in known:
+        found = _only_one(exercise, given[exercise])
+        if isinstance(found, Answer):
+            answers[exercise] = found
+        elif found:
+            notes.append(found)
+            uncounted[exercise] = found
     with_answers = [read for read in readable if read.answers or read.notes]
     if readable and not with_answers:
         names = ", ".join(read.name for read in readable[:5])
@@ -238,15 +246,37 @@ def _submission(name: str, person: _Person) -> Submission:
         answers=answers,
         notes=tuple(notes),
         refused=refused,
+        unread=_unread(person.files, refused),
+        uncounted={e: why for e, why in uncounted.items() if e in known},
         name=person.owner.name or (one_line(person.owner.key) if name != person.owner.key else ""),
         email=person.owner.email,
     )
 
 
-def _only_one(
-    exercise: str, given: Sequence[tuple[Answer, _File]], notes: list[str]
-) -> Answer | None:
-    """The answer that counts; None if two differ, since either could be meant.
+def _unread(files: Sequence[_File], refused: str) -> dict[str, str]:
+    """Why each exercise's answer may be in a file that could not be read, by exercise id.
+
+    A file with the name of a course notebook is taken for that module's.
+    """
+    if refused:
+        return dict.fromkeys(ids(), refused)
+    unread: dict[str, str] = {}
+    others = any(read.answers for read in files)
+    for read in files:
+        name = read.parts[-1]
+        if read.fault and may_hold_answers(name, others):
+            for exercise in of_module(Path(name).stem) or ids():
+                unread.setdefault(exercise, f"{read.name} {read.fault}")
+    return unread
+
+
+def _nearest(exercise: str, known: Sequence[str]) -> str:
+    """The known id that was meant; empty if there is none."""
+    return next(iter(difflib.get_close_matches(exercise[:80], known, n=1)), "")
+
+
+def _only_one(exercise: str, given: Sequence[tuple[Answer, _File]]) -> Answer | str | None:
+    """The answer that counts; or why none does: two differ, and either could be meant.
 
     A file with only the stub is ignored: notebooks come paired with scripts.
     """
@@ -257,11 +287,10 @@ def _only_one(
     if len({answer.source.rstrip() for answer, _ in given}) == 1:
         return given[0][0]
     places = ", ".join(dict.fromkeys(f"{read.name} {_place(answer)}" for answer, read in given))
-    notes.append(
+    return (
         f"%%answer {exercise} is there {len(given)} times, and not alike: {one_line(places)}; "
         "none of them counts"
     )
-    return None
 
 
 def _place(answer: Answer) -> str:
@@ -269,6 +298,6 @@ def _place(answer: Answer) -> str:
 
 
 def _unknown(exercise: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(exercise[:80], known, n=1)
-    meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    near = _nearest(exercise, known)
+    meant = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
     return f"no exercise has the id {one_line(exercise, 40)!r}: {meant}"

@@ -8,22 +8,21 @@ is the answer's; if not, nobody loses points.
 """
 
 import contextlib
+import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from functools import cache
-from pathlib import Path
 
-from hpml import answer as answers
 from hpml.checks import find
 from hpml.checks.plays import ReferenceFailed
 from hpml.checks.run_check import Examined, examine
 from hpml.checks.verdict import Cause, Verdict
 from hpml.course.schedule import Course
 from hpml.errors import UserError
+from hpml.grading import course_answers, secret
 from hpml.grading.picture import picture_of
-from hpml.grading.record import Picture, Record, Result
+from hpml.grading.record import Picture, Record, Result, Status
 from hpml.grading.sandbox import Limits, Sandbox, sandbox
 from hpml.grading.submission import Submission
 from hpml.ranks import warm
@@ -45,13 +44,13 @@ def examine_fully(exercise: str, source: str, seed: int) -> Examined:
 class Judge:
     """Judges submissions, one at a time, in one process.
 
-    `seed` is that of every exercise's inputs. With `unsafe`, answers run without a sandbox and
-    with all rights of this user.
+    All inputs follow from `secret` (see `hpml.grading.secret`). With `unsafe`, answers run without
+    a sandbox and with all rights of this user.
     """
 
     course: Course
     exercises: Sequence[str]
-    seed: int = 0
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(secret.BYTES), repr=False)
     limits: Limits = field(default_factory=Limits)
     unsafe: bool = False
     examine: Examine = examine_fully
@@ -71,11 +70,9 @@ class Judge:
 
     def _result(self, exercise: str, submission: Submission, boxes: "_Boxes") -> Result:
         answer = submission.answers.get(exercise)
-        if answer is None:
-            return _missing(self.course, exercise, self.seed, "no answer was handed in")
-        if answer.source.strip() == _stubs(self.course).get(exercise):
-            said = "the answer is the one that was handed out"
-            return replace(_missing(self.course, exercise, self.seed, said), where=answer.where)
+        if answer is None or course_answers.is_stub(answer, self.course):
+            return _unanswered(self.course, exercise, submission)
+        seed = secret.seed(self.secret, submission.person, exercise, submission.digest)
         began = time.monotonic()
         attempts, examined, exceeded = 0, None, ""
         while examined is None or (
@@ -86,7 +83,7 @@ class Judge:
         ):
             attempts += 1
             with boxes.one(find(exercise).needs) as box:
-                examined = self.examine(exercise, answer.source, self.seed)
+                examined = self.examine(exercise, answer.source, seed)
                 if box is not None:
                     box.look_at_memory()  # the answer may have ended before the watch measured
                     exceeded = box.exceeded
@@ -96,7 +93,7 @@ class Judge:
         if exceeded:
             verdict = _theirs(verdict, f"the answer was ended: {exceeded}", "killed")
         elif examined.error is not None and (
-            _ended_its_sandbox(examined) or self._control(exercise, boxes)
+            _ended_its_sandbox(examined) or self._control(exercise, seed, boxes)
         ):
             verdict = _theirs(verdict, *_what_it_did(examined.error))
         evidence = examined.evidence
@@ -108,7 +105,6 @@ class Judge:
             points=verdict.points,
             earned=verdict.earned,
             headline=verdict.headline,
-            seed=verdict.seed,
             claims=verdict.claims,
             answer=answer.source,
             where=answer.where,
@@ -119,21 +115,19 @@ class Judge:
             cause=verdict.cause,
         )
 
-    def _control(self, exercise: str, boxes: "_Boxes") -> bool:
+    def _control(self, exercise: str, seed: int, boxes: "_Boxes") -> bool:
         """Whether the course's own solution can be judged."""
         if not self._controls.get(exercise):
             with boxes.one(find(exercise).needs):
-                source = _solutions(self.course)[exercise]
-                self._controls[exercise] = not self.examine(exercise, source, self.seed).error
+                source = course_answers.solution(exercise, self.course)
+                self._controls[exercise] = not self.examine(exercise, source, seed).error
         return self._controls[exercise]
 
 
 def could_not(judge: Judge, submission: Submission, why: str) -> Record:
     """The record when the grader itself failed: "not gradable", and no zeros."""
     results = tuple(
-        replace(
-            _missing(judge.course, exercise, judge.seed, why), status="not gradable", cause="ours"
-        )
+        _no_verdict(judge.course, exercise, "not gradable", why, cause="ours")
         for exercise in judge.exercises
     )
     return _record(judge, submission, results, layers=(), seconds=0.0)
@@ -234,19 +228,32 @@ def _what_it_did(error: Exception) -> tuple[str, Cause]:
     )
 
 
-def _missing(course: Course, exercise: str, seed: int, said: str) -> Result:
+def _unanswered(course: Course, exercise: str, submission: Submission) -> Result:
+    """The result where there is no answer to judge, or only the stub."""
+    if exercise in submission.uncounted:
+        return _no_verdict(course, exercise, "not counted", submission.uncounted[exercise])
+    if exercise in submission.unread:
+        return _no_verdict(course, exercise, "refused", submission.unread[exercise])
+    stub = submission.answers.get(exercise)
+    said = "the answer is the one that was handed out" if stub else "no answer was handed in"
+    where = stub.where if stub else ""
+    return replace(_no_verdict(course, exercise, "missing", said), where=where)
+
+
+def _no_verdict(
+    course: Course, exercise: str, status: Status, why: str, cause: Cause = "unwritten"
+) -> Result:
     check = find(exercise)
     return Result(
         exercise=exercise,
         title=check.title,
         module=course.module_of(exercise).id,
-        status="missing",
+        status=status,
         points=check.points,
         earned=0,
-        headline=said,
-        seed=seed,
+        headline=why,
         attempts=0,
-        cause="unwritten",
+        cause=cause,
     )
 
 
@@ -259,17 +266,3 @@ def _pictures(examined: Examined) -> tuple[Picture, ...]:
         return (picture_of(examined.evidence, title),)
     except Exception:  # of calls that nobody can have made: the verdict stands without a picture
         return ()
-
-
-@cache
-def _sources(files: tuple[Path, ...]) -> Mapping[str, str]:
-    """The answers in the course's own notebooks, by exercise id."""
-    return {a.exercise: a.source.strip() for file in files for a in answers.read(file)}
-
-
-def _stubs(course: Course) -> Mapping[str, str]:
-    return _sources(tuple(course.root / module.exercise_notebook for module in course.modules))
-
-
-def _solutions(course: Course) -> Mapping[str, str]:
-    return _sources(tuple(course.root / module.solution for module in course.modules))

@@ -1,8 +1,8 @@
 """Records as one JUnit XML file, for continuous integration and learning platforms.
 
 A test suite per person, a test case per claim. A claim that does not hold is a <failure>, and so is
-a missing answer (type "missing"; not <skipped>, since it costs its points). What could not be
-graded is an <error>: in JUnit, a fault of the test itself.
+a missing answer (type "missing"; not <skipped>, since it costs its points). What has no mark is an
+<error> with its status as the type: in JUnit, the test itself could not be done.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ def _suite(root: Element, record: Record) -> None:
     for name, value in (
         ("name", record.name),
         ("email", record.email),
-        ("earned", str(record.earned) if record.complete else ""),
+        ("earned", str(record.earned) if record.has_total else ""),
         ("points", str(record.points)),
         ("digest", record.digest),
         ("layers", ", ".join(record.layers)),
@@ -45,7 +45,7 @@ def _suite(root: Element, record: Record) -> None:
             SubElement(properties, "property", name=name, value=short(value))
     if record.refused:
         case = SubElement(suite, "testcase", classname="submission", name="can be read")
-        _outcome(case, "failure", "refused", record.refused, "")
+        _outcome(case, "error", "refused", record.refused, "")
     for result in record.results:
         _cases(suite, result)
     suite.set("tests", str(len(suite.findall("testcase"))))
@@ -73,7 +73,7 @@ def _cases(suite: Element, result: Result) -> None:
             suite, "testcase", classname=short(result.exercise), name="the answer as a whole"
         )
         if result.status != "passed":
-            tag = "error" if result.status == "not gradable" else "failure"
+            tag = "failure" if result.has_mark else "error"
             _outcome(case, tag, result.status, result.headline, "")
 
 

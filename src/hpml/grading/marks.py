@@ -1,6 +1,7 @@
 """Marks as tables: marks.csv, and the terminal's tables after a class is graded.
 
-What could not be graded has no mark: neither 0, nor a sum without it.
+What could not be graded, was refused or does not count has no mark: neither 0, nor a sum without
+it. Medians and means are those of the people who have a total.
 """
 
 import csv
@@ -12,34 +13,39 @@ from typing import TYPE_CHECKING
 
 from hpml.course.schedule import Course
 from hpml.files.sanitize import short
-from hpml.grading.record import Record, Result, missed
+from hpml.grading.record import WITHOUT_MARK, Record, Result, Status, missed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 NOT_GRADABLE = "not gradable"
 UNSAFE = "UNSAFE: graded outside a sandbox"
-SIGNS = {"passed": "✓", "failed": "✗", "missing": "–", "not gradable": "?"}
-STYLES = {"passed": "green", "failed": "red", "missing": "dim", "not gradable": "magenta"}
+SIGNS: dict[Status, str] = {
+    "passed": "✓",
+    "failed": "✗",
+    "missing": "–",
+    "refused": "!",
+    "not counted": "≠",
+    "not gradable": "?",
+}
+STYLES = {"passed": "green", "failed": "red", "missing": "dim"}
+STYLES |= dict.fromkeys(WITHOUT_MARK, "magenta")
 
 
 @dataclass(frozen=True)
 class ExerciseCount:
-    """One exercise's results in a class. `mean` is of the points of those who were graded."""
+    """One exercise's results in a class. `mean` is of the points of those who have a total."""
 
     exercise: str
     title: str
     module: str
     points: int
-    passed: int
-    failed: int
-    missing: int
-    not_gradable: int
+    number: dict[Status, int]  # of people, by status; those that are not 0
     mean: float | None
 
     @property
     def people(self) -> int:
-        return self.passed + self.failed + self.missing + self.not_gradable
+        return sum(self.number.values())
 
 
 def exercises(records: Iterable[Record], course: Course) -> list[str]:
@@ -53,8 +59,8 @@ def exercises(records: Iterable[Record], course: Course) -> list[str]:
 def as_csv(records: Iterable[Record], course: Course) -> str:
     """One row per person: person, name, email, each exercise's points, total, points, note.
 
-    A missing mark is written "not gradable", and so is a total that depends on it. A cell is empty
-    if the exercise was not graded for this person.
+    Where there is no mark, the status is written, and so it is for a total that depends on it. A
+    cell is empty if the exercise was not graded for this person.
     """
     records = list(records)
     columns = exercises(records, course)
@@ -76,21 +82,25 @@ def as_csv(records: Iterable[Record], course: Course) -> str:
 
 
 def total(record: Record) -> int | str:
-    """A person's points; "not gradable" if a part is; "" if no exercise was graded."""
-    if not record.complete:
-        return NOT_GRADABLE
-    return record.earned if record.results else ""
+    """A person's points; the worst status of an exercise without a mark; "" with no exercise."""
+    statuses = {result.status for result in record.results}
+    worst = next((status for status in WITHOUT_MARK if status in statuses), "")
+    return worst or (record.earned if record.results else "")
 
 
 def note(record: Record) -> str:
     """A remark for the reader of the mark, in one line; often empty."""
-    missing = [result.exercise for result in record.results if result.status == "missing"]
-    ungraded = [result.exercise for result in record.results if result.status == NOT_GRADABLE]
+    by_status: dict[str, list[str]] = {}
+    for result in record.results:
+        by_status.setdefault(result.status, []).append(result.exercise)
     parts = [
         UNSAFE if record.unsafe else "",
-        f"not gradable: {', '.join(ungraded)}" if ungraded else "",
+        *(
+            f"{status}: {', '.join(by_status[status])}"
+            for status in (*WITHOUT_MARK, "missing")
+            if status in by_status and not (record.refused and status == "refused")
+        ),
         f"refused: {short(record.refused)}" if record.refused else "",
-        f"missing: {', '.join(missing)}" if missing and not record.refused else "",
         *(short(each) for each in record.notes),
     ]
     return "; ".join(part for part in parts if part)
@@ -106,10 +116,13 @@ def counts(records: Iterable[Record], course: Course) -> list[ExerciseCount]:
     """The results of each graded exercise, in the order of the course."""
     records = list(records)
     by_id: dict[str, list[Result]] = {exercise: [] for exercise in exercises(records, course)}
+    earned: dict[str, list[int]] = {exercise: [] for exercise in by_id}
     for record in records:
         for result in record.results:
             by_id[result.exercise].append(result)
-    return [_count(results) for results in by_id.values()]
+            if record.has_total:
+                earned[result.exercise].append(result.earned)
+    return [_count(results, earned[exercise]) for exercise, results in by_id.items()]
 
 
 def ungraded(records: Iterable[Record]) -> list[tuple[str, str, list[Record]]]:
@@ -122,17 +135,33 @@ def ungraded(records: Iterable[Record]) -> list[tuple[str, str, list[Record]]]:
     return [(*cause, people) for cause, people in found.items()]
 
 
+def refused(records: Iterable[Record]) -> list[tuple[Record, str, list[str]]]:
+    """What was refused or does not count, by person and reason: (record, reason, exercises)."""
+    found: list[tuple[Record, str, list[str]]] = []
+    for record in records:
+        if record.refused:
+            found.append((record, record.refused, [result.exercise for result in record.results]))
+            continue
+        reasons: dict[str, list[str]] = {}
+        for result in record.results:
+            if result.status in ("refused", "not counted"):
+                reasons.setdefault(result.headline, []).append(result.exercise)
+        found += [(record, why, of) for why, of in reasons.items()]
+    return found
+
+
 def summary(records: Sequence[Record]) -> str:
     """The class in one or two sentences."""
-    read = [record for record in records if record.results and not record.refused]
-    totals = [record.earned for record in read if record.complete]
+    totals = [record.earned for record in records if record.has_total]
     words = f"{len(records)} {'person' if len(records) == 1 else 'people'}"
     if totals:
-        points = max(record.points for record in read)
+        points = max(record.points for record in records)
         words += f"; the median is {statistics.median(totals):g} of {points} points"
-    incomplete = sum(not record.complete for record in records)
-    if incomplete:
-        words += f". {incomplete} could not be graded in full, and {_have(incomplete)} no total yet"
+    without = sum(not record.has_total for record in records)
+    if without:
+        words += (
+            f". {without} {_have(without)} no total yet, and {_are(without)} in no mean or median"
+        )
     return f"{words}."
 
 
@@ -147,7 +176,7 @@ def tables(records: Sequence[Record], course: Course) -> "list[RenderableType]":
 
 
 def _mark(result: Result) -> int | str:
-    return NOT_GRADABLE if result.status == NOT_GRADABLE else result.earned
+    return result.earned if result.has_mark else result.status
 
 
 def _why(result: Result) -> str:
@@ -162,20 +191,20 @@ def _have(count: int) -> str:
     return "has" if count == 1 else "have"
 
 
-def _count(results: Sequence[Result]) -> ExerciseCount:
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _count(results: Sequence[Result], earned: Sequence[int]) -> ExerciseCount:
     number = {status: sum(r.status == status for r in results) for status in SIGNS}
-    graded = [result.earned for result in results if result.status != NOT_GRADABLE]
     first = results[0]
     return ExerciseCount(
         exercise=first.exercise,
         title=first.title,
         module=first.module,
         points=first.points,
-        passed=number["passed"],
-        failed=number["failed"],
-        missing=number["missing"],
-        not_gradable=number["not gradable"],
-        mean=statistics.fmean(graded) if graded else None,
+        number={status: count for status, count in number.items() if count},
+        mean=statistics.fmean(earned) if earned else None,
     )
 
 
@@ -201,10 +230,12 @@ def _troubles(records: Sequence[Record]) -> "RenderableType | None":
         (exercise, ", ".join(record.person for record in people), why)
         for exercise, why, people in ungraded(records)
     ]
-    rows += [("all", record.person, record.refused) for record in records if record.refused]
+    for record, why, of in refused(records):
+        names = "all" if len(of) == len(record.results) else ", ".join(of)
+        rows.append((names, record.person, why))
     if not rows:
         return None
-    title = "Could not be graded, or not be read"
+    title = "No mark: could not be graded, was refused, or does not count"
     table = _table(title, ("exercise", "left"), ("whose", "left"), ("why", "left"))
     for exercise, whose, why in rows:
         table.add_row(_text(exercise, STYLES[NOT_GRADABLE]), _text(whose), _text(why))
@@ -225,7 +256,7 @@ def _people(records: Sequence[Record], course: Course) -> "RenderableType":
             else Text(" ")
             for exercise in columns
         )
-        points = f"{total(record)} of {record.points}" if record.complete else NOT_GRADABLE
+        points = f"{total(record)} of {record.points}" if record.has_total else total(record)
         table.add_row(_text(record.person), _text(points), marks, _text(note(record)))
     table.caption = "  ".join(f"{sign} {status}" for status, sign in SIGNS.items())
     table.caption_justify = "left"
@@ -233,13 +264,16 @@ def _people(records: Sequence[Record], course: Course) -> "RenderableType":
 
 
 def _exercises(records: Sequence[Record], course: Course) -> "RenderableType":
-    words = [(status, "right") for status in SIGNS]
+    rows = counts(records, course)
+    # The last three are columns only where there are any
+    statuses = [s for s in SIGNS if s not in WITHOUT_MARK or any(s in c.number for c in rows)]
+    words = [(status, "right") for status in statuses]
     table = _table("Exercises, in the order of the marks", ("exercise", "left"), *words)
     table.add_column("mean", justify="right")
-    for count in counts(records, course):
-        numbers = (count.passed, count.failed, count.missing, count.not_gradable)
+    for count in rows:
+        numbers = [count.number.get(status, "") for status in statuses]
         mean = "–" if count.mean is None else f"{count.mean:.1f} of {count.points}"
-        table.add_row(_text(count.exercise), *(_text(n or "") for n in numbers), _text(mean))
+        table.add_row(_text(count.exercise), *map(_text, numbers), _text(mean))
     return table
 
 

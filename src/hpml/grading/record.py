@@ -5,7 +5,7 @@ when it is read, since a folder of records may come from other nodes.
 
 Every text in a record is sanitized when the record is made (`hpml.files.sanitize`), and only then:
 code that writes a page or a table escapes for its own format and nothing else. No record contains
-an expected value: a whole class has the same inputs, and pages made from records are handed back.
+an expected value, or a seed that inputs are made from: pages made from records are handed back.
 """
 
 import json
@@ -20,11 +20,12 @@ from hpml.errors import UserError
 from hpml.files import atomic
 from hpml.files.sanitize import one_line, plain
 
-FORMAT = "hpml-record-2"
-EARLIER = ("hpml-record-1",)
+FORMAT = "hpml-record-3"
+EARLIER = ("hpml-record-1", "hpml-record-2")
 SCHEMA = Path(__file__).with_name("record.schema.json")
 
-Status = Literal["passed", "failed", "missing", "not gradable"]
+Status = Literal["passed", "failed", "missing", "refused", "not counted", "not gradable"]
+WITHOUT_MARK: tuple[Status, ...] = ("not gradable", "refused", "not counted")  # worst first
 
 LONG_TEXTS = ("answer", "printed", "svg", "message", "hint")  # others: one line
 LONGEST_LINE = 2000  # characters
@@ -65,8 +66,10 @@ class Picture:
 class Result:
     """One exercise of one person. "missing": no answer, or only the stub; 0 points.
 
-    "not gradable" is our fault: ignore `earned`, such a mark must not be published. The claims are
-    those of a verdict, without expected values.
+    "refused": a file that may hold the answer could not be read. "not counted": the answer was
+    found, and does not count as it stands (two that differ, a misspelt magic). "not gradable": our
+    fault. In these three there is no mark: ignore `earned`. The headline is the reason. The claims
+    are those of a verdict, without expected values.
     """
 
     exercise: str
@@ -76,7 +79,6 @@ class Result:
     points: int  # that can be had
     earned: int
     headline: str  # one sentence
-    seed: int  # `--seed` with it repeats the verdict
     claims: tuple[ClaimResult, ...] = ()
     answer: str = ""  # the source
     where: str = ""  # "ring.ipynb, cell 4"
@@ -90,6 +92,11 @@ class Result:
         _make_safe(self)
         claims = tuple(replace(claim, **_safe(claim) | {"expected": ""}) for claim in self.claims)
         object.__setattr__(self, "claims", claims)
+
+    @property
+    def has_mark(self) -> bool:
+        """Whether `earned` is a mark."""
+        return self.status not in WITHOUT_MARK
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,11 @@ class Record:
         """Whether every exercise could be graded."""
         return all(result.status != "not gradable" for result in self.results)
 
+    @property
+    def has_total(self) -> bool:
+        """Whether every exercise has a mark, so that their sum is one."""
+        return bool(self.results) and all(result.has_mark for result in self.results)
+
     def as_json(self) -> dict[str, Any]:
         """Plain data that `record.schema.json` describes."""
         record = {**asdict(self), "points": self.points, "earned": self.earned}
@@ -146,8 +158,8 @@ def from_json(data: Any, where: str) -> Record:
     """A record from plain data. Raises UserError, naming `where`, if it breaks the schema."""
     if isinstance(data, dict) and data.get("format") in EARLIER:
         raise UserError(
-            f"{where}: a record of an earlier hpml ({data['format']}), with expected values in its "
-            "messages: grade into another --out"
+            f"{where}: a record of an earlier hpml ({data['format']}), with expected values or the "
+            "class's seed in it: grade into another --out"
         )
     fault = next(iter(_validator().iter_errors(data)), None)
     if fault is not None:
@@ -207,14 +219,14 @@ def write_whole(path: Path, data: bytes) -> None:
 def missed(records: Iterable[Record]) -> list[tuple[str, int, int, str]]:
     """Missed exercises, most missed first: (id, missed by, number graded, claim most missed).
 
-    A missing answer counts as missed. Results that could not be graded do not count.
+    A missing answer counts as missed. Results without a mark do not count.
     """
     graded: dict[str, int] = {}
     lost: dict[str, int] = {}
     claims: dict[str, dict[str, int]] = {}
     for record in records:
         for result in record.results:
-            if result.status == "not gradable":
+            if not result.has_mark:
                 continue
             graded[result.exercise] = graded.get(result.exercise, 0) + 1
             if result.status == "passed":
