@@ -97,7 +97,7 @@ def test_the_same_seed_gives_the_same_verdict_and_another_seed_other_inputs():
         (
             RIGHT.replace("def total(value):", "def total(value:"),
             "with 1 rank: rank 0 raised SyntaxError: '(' was never closed (line 4 of your answer)",
-            "raised",
+            "syntax",
             "raised",
         ),
         (
@@ -163,6 +163,7 @@ def test_stages_share_a_folder_and_one_may_die():
 
     check = dataclasses.replace(
         CHECK,
+        shared_folder=True,
         drive=None,
         stages=(
             Stage("dies", write_and_die, dies=True),
@@ -269,3 +270,25 @@ def test_a_stage_may_have_a_flavour_of_its_own(monkeypatch):
     swapped = dataclasses.replace(check, **inputs, stages=stages[::-1])
     judge(swapped, RIGHT, worlds=[1])
     assert asked == ["horovod-tensorflow"] * 2 + ["horovod"] * 2
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("    return numpy.array(value)", "alone"),
+        ("    return (value", "syntax"),
+        ("!pip install numpy", "syntax"),
+        ("        return value\n      return 1", "syntax"),
+        ("    return value / 0", "raised"),
+    ],
+)
+def test_an_answer_that_needs_another_cell_gets_the_hint_that_it_stands_alone(line, hint):
+    check = dataclasses.replace(CHECK, hints=CHECK.hints | {"raised": "torchrun sets RANK."})
+    verdict = judge(check, f"%%answer total\ndef total(value):\n{line}\n", worlds=[2])
+    assert (verdict.status, verdict.cause, verdict.earned) == ("failed", "raised", 0)
+    assert {claim.hint_key for claim in verdict.claims} == {hint}
+    assert {claim.hint for claim in verdict.claims} == {
+        (run_check.GENERAL_HINTS | check.hints)[hint]
+    }
+    if hint != "raised":
+        assert "stands alone" in verdict.claims[0].hint

@@ -32,8 +32,20 @@ GENERAL_HINTS = {
     "not_allowed": "The exercise is to write this yourself: the line below its title says what it "
     "is to be made of. Whatever you write by hand may be as simple as you like.",
     "refused": "Return what the exercise's docstring asks for: plain values and tensors.",
+    "alone": "An answer cell stands alone, so that it runs alike here, where it is graded and on a "
+    "cluster: what another cell imports or defines is not there. Import or define it in this cell; "
+    "if it is there, look at how the name is spelt.",
+    "syntax": "An answer cell stands alone, and after its first line it is nothing but Python: no "
+    "line begins with ! or %. Look at the line that is named, and at the one above it.",
 }
 
+# Where an answer raised one of these; a hint "raised" of a check's own has other causes in mind.
+_ALONE = {
+    "NameError": "alone",
+    "SyntaxError": "syntax",
+    "IndentationError": "syntax",
+    "TabError": "syntax",
+}
 
 # Hints for an answer that does not keep to its exercise's rules, by what it raised
 _RULES = {
@@ -178,7 +190,10 @@ def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
             return _unjudged(check, f"{check.id}: {raised.message}", seed, "not allowed", problem)
     ranks = f"{evidence.world_size} rank{'s' if evidence.world_size > 1 else ''}"
     headline = f"with {ranks}: {WAITS if run.delayed else ''}{diagnosis.sentence}"
-    problem = Problem("not judged: the ranks did not all return", diagnosis.kind)
+    hint = diagnosis.kind
+    if hint == "raised" and raised is not None and raised.line:
+        hint = _ALONE.get(raised.kind, hint)
+    problem = Problem("not judged: the ranks did not all return", hint)
     claims = tuple(
         replace(_failed(check, claim, problem, None), world_size=run.world_size)
         for claim in check.claims
