@@ -38,7 +38,7 @@ def class_(tmp_path_factory) -> Path:
 
 def test_the_page_has_every_step():
     said = " ".join(commands())
-    for step in ("release", "grade submissions --out", "--resume", "--json -", "--merge", "sbatch"):
+    for step in ("release", "submissions --out", "--resume", "--again", "--json -", "--merge", "sbatch"):
         assert step in said, step
 
 
@@ -64,7 +64,7 @@ def test_the_commands_do_what_the_page_says(class_):
         assert ended.returncode == (1 if whole_class else 0), command + ended.stdout + ended.stderr
     assert (class_ / "build/release/hpml.zip").is_file()
     assert (class_ / "build/grades/feedback/ada.html").is_file()
-    assert (class_ / "build/again/records/ada.json").is_file()
+    assert (class_ / "build/grades/secret").is_file()
 
 
 def test_every_file_and_command_of_the_page_is_there():

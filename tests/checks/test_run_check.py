@@ -174,7 +174,6 @@ def test_stages_share_a_folder_and_one_may_die():
             "reads": ["file 0"] * (world + 1),
         },
         expect=lambda inputs, world: "kept",
-        shared_folder=True,
         worlds=(1, 2),
     )
     verdict = judge(check, RIGHT)

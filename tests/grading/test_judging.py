@@ -148,7 +148,7 @@ def test_an_answer_that_kills_what_runs_it_is_wrong_and_costs_no_other():
     )
     killed, other = record.results
     assert (killed.status, killed.earned, killed.attempts) == ("failed", 0, 1)
-    assert "was killed by SIGKILL" in killed.headline
+    assert "killed by SIGKILL" in killed.headline
     assert killed.cause == "killed"
     assert all(not claim.passed for claim in killed.claims)
     assert other.status == "passed"
