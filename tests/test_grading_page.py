@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from hpml.checks import find
 from hpml.course import schedule
+from hpml.course.release import files
 from hpml.paths import CHECKOUT
 
 TEXT = (CHECKOUT / "docs" / "grading.md").read_text(encoding="utf-8")
@@ -38,7 +40,15 @@ def class_(tmp_path_factory) -> Path:
 
 def test_the_page_has_every_step():
     said = " ".join(commands())
-    for step in ("release", "submissions --out", "--resume", "--again", "--json -", "--merge", "sbatch"):
+    for step in (
+        "release",
+        "submissions --out",
+        "--resume",
+        "--again",
+        "--json -",
+        "--merge",
+        "sbatch",
+    ):
         assert step in said, step
 
 
@@ -65,6 +75,21 @@ def test_the_commands_do_what_the_page_says(class_):
     assert (class_ / "build/release/hpml.zip").is_file()
     assert (class_ / "build/grades/feedback/ada.html").is_file()
     assert (class_ / "build/grades/secret").is_file()
+
+
+def test_what_a_release_has_of_each_exercise_is_said_and_no_answer_can_import_it():
+    released = files(COURSE)
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", TEXT, re.M))
+    exercises = [exercise.id for module in COURSE.modules for exercise in module.exercises]
+    assert [exercise for exercise in exercises if exercise not in rows] == []
+    for exercise in exercises:
+        named = re.findall(r"`([\w/]+\.(?:py|slurm))`", rows[exercise])
+        assert named or rows[exercise].startswith("nothing: ")
+        for name in named:
+            path = name if name.startswith("slurm/") else f"src/hpml/{name}"
+            assert path in released, name
+            module = f"hpml.{name.removesuffix('.py').replace('/', '.')}"
+            assert not find(exercise).rules.may_import(module), (exercise, name)
 
 
 def test_every_file_and_command_of_the_page_is_there():
