@@ -144,6 +144,16 @@ def test_check_before_the_answer_says_which_cell_to_run(run):
     )
 
 
+def test_an_answer_that_imports_what_it_may_not_ends_with_the_sentence_of_the_check(run):
+    _, error = run("%%answer hello_ranks\nimport torch\nfrom hpml.ranks import mark")
+    assert str(error) == (
+        "line 3 of your answer imports hpml.ranks; an answer may import Python's standard library, "
+        "numpy, torch and tqdm"
+    )
+    out, error = run("from hpml.ranks import mark\nprint(mark.__name__)")  # a cell of their own
+    assert (out, error) == ("mark\n", None)
+
+
 def test_the_answer_run_last_counts_and_its_names_are_there(run, shell):
     run("%%answer hello_ranks\nfirst = 1")
     run("%%answer hello_ranks\nsecond = 2\ndef inner():\n    return second")
