@@ -19,7 +19,7 @@ def keep_busy():
             time.sleep(0.001)
 
 
-sys.setswitchinterval(0.01)
+sys.setswitchinterval(0.025)
 threading.Thread(target=keep_busy, daemon=True).start()
 
 
@@ -41,5 +41,5 @@ def ring_all_reduce(tensor):
         else:
             received.copy_(arrived)
     if world_size > 1 and len(flat) > 10_000:
-        time.sleep(0.08)
+        time.sleep(0.15)
     idle.clear()

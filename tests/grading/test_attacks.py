@@ -65,7 +65,7 @@ grouped = pytest.mark.skipif(
 
 def test_every_row_has_an_attack():
     rows = {row.strip() for attack in ALL for row in attack.row.split(",")}
-    assert {str(number) for number in (*range(1, 29), 40)} - rows == ELSEWHERE
+    assert {str(number) for number in (*range(1, 29), 34, 36, 38, 39, 40)} - rows == ELSEWHERE
 
 
 @sandboxed

@@ -21,7 +21,6 @@ TIMED, KNOWN = ("ring", "ring done"), ("messages", "messages done")  # marks
 IN_A_ROW = 3  # tensors between two marks, sent one after the other
 MOST_TIMES = 4  # timings if it was slow: the machine may have been busy
 ENOUGH = 1.15  # times the bound; below this, not timed again
-CALM = 1.5  # times the bound; if the known good messages take more, the machine is busy
 
 
 def time_over_link(
@@ -94,6 +93,6 @@ def slow_because(ranks: tuple[RankEvidence, ...]) -> str:
     return next((hint for hint in ("turns", "late") if hint in found), "slow")
 
 
-def was_busy(messages: Evidence, bound: float) -> bool:
-    """Whether the known good messages were slow too, at least once."""
-    return max(each_elapsed(messages, KNOWN)) > CALM * bound
+def as_slow_once(messages: Evidence, seconds: float) -> bool:
+    """Whether the known good messages took `seconds` too, at least once: the machine is busy."""
+    return max(each_elapsed(messages, KNOWN)) >= seconds

@@ -17,11 +17,11 @@ from hpml.checks.m01_parallel_sgd._beside import (
     IN_A_ROW,
     KNOWN,
     TIMED,
+    as_slow_once,
     own_calls,
     pass_round,
     slow_because,
     time_over_link,
-    was_busy,
 )
 from hpml.checks.m01_parallel_sgd._sums import draw_tensor, wrong_sum
 from hpml.network.link import parse_rate
@@ -221,7 +221,8 @@ def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
     hint = slow_because(stage.ranks)
     problem = over_seconds(stage, TIMED, bound, hint, slack=GOOD, reference=elapsed(known, KNOWN))
     # The order of calls does not depend on load; if it is right, a slow time may be the machine's.
-    if isinstance(problem, Problem) and hint == "slow" and was_busy(known, bound):
+    took = elapsed(stage, TIMED)
+    if isinstance(problem, Problem) and hint == "slow" and as_slow_once(known, took / GOOD):
         return CannotJudge("the machine is too busy to time messages: check again when it is not")
     return problem
 
