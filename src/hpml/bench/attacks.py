@@ -208,7 +208,7 @@ def examine_briefly(exercise: str, source: str, seed: int) -> Examined:
     check = find(exercise)
     worlds = [world for world in check.worlds if world in (2, 3)] or check.worlds
     check = replace(check, timeout=min(check.timeout, BRIEFLY))
-    return examine(check, source, worlds=worlds, seed=seed, delayed=True)
+    return examine(check, source, worlds=worlds, seed=seed, delayed=True, proxied=True)
 
 
 def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) -> list[str]:

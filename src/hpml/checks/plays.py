@@ -46,10 +46,12 @@ class ReferenceFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Play:
-    """A world size, and whether waits are injected before some collectives."""
+    """A world size; whether waits are injected before some collectives; and whether ranks have
+    proxies, so that what is recorded of them is out of the answer's reach."""
 
     world_size: int
     delayed: bool = False
+    proxied: bool = False
 
 
 def outcomes(
@@ -74,7 +76,9 @@ def outcomes(
             one = shared.get(play)
             if one is None:
                 _end([other for other in shared.values() if not other.done_by(patient_until)])
-                yield play_once(check, source, play.world_size, seed, play.delayed)
+                yield play_once(
+                    check, source, play.world_size, seed, play.delayed, proxied=play.proxied
+                )
             else:
                 if not one.done_by(patient_until):
                     others = [other for other in shared.values() if other is not one]
@@ -86,12 +90,20 @@ def outcomes(
 
 
 def play_once(
-    check: Check, source: str, world_size: int, seed: int, delayed: bool = False
+    check: Check,
+    source: str,
+    world_size: int,
+    seed: int,
+    delayed: bool = False,
+    *,
+    proxied: bool = False,
 ) -> Outcome:
     """One play, run alone. Raises ServerDied if the warm server cannot fork ranks."""
     seed = seeds.of_play(seed, world_size, delayed)
     inputs = _inputs(check, seed, world_size)
-    found, fault = _launches_patiently(check, source, world_size, seed, inputs, delayed)
+    found, fault = _launches_patiently(
+        check, source, world_size, seed, inputs, delayed, proxied=proxied
+    )
     expected = None if fault is not None else _expected(check, inputs, world_size)
     return _run(Play(world_size, delayed), seed, inputs, expected, found), fault
 
@@ -227,6 +239,8 @@ def _launches(
     inputs: Any,
     delayed: bool = False,
     leash: Leash | None = None,
+    *,
+    proxied: bool = False,
 ) -> tuple[dict[str, Evidence], Evidence | None]:
     """The evidence of all stages by name, and of the failed stage, if any."""
     stages = check.stages or (Stage("play", check.drive, link=check.link, serve=check.serve),)
@@ -237,6 +251,7 @@ def _launches(
             ranks = stage.world(world_size)
             if not ranks or (delayed and not stage.with_answer):
                 continue
+            flavour = stage.flavour or check.flavour
             given = inputs[stage.name] if check.stages else inputs
             sent, server = stage.serve(given) if stage.serve else (given, None)
             environment = None
@@ -253,8 +268,10 @@ def _launches(
                     answer_name=check.id,
                     rules=check.rules if stage.with_answer else None,
                     inputs=sent,
-                    flavour=stage.flavour or check.flavour,
+                    flavour=flavour,
                     process_group=check.process_group,
+                    # A group that the answer starts, and Horovod's, are its own process's.
+                    proxied=proxied and check.process_group and flavour == "torch",
                     environment=environment,
                     cwd=scratch if check.shared_folder else None,
                     timeout=check.timeout,

@@ -93,12 +93,15 @@ def examine(
     worlds: Sequence[int] | None = None,
     seed: int | None = None,
     delayed: bool = False,
+    proxied: bool = False,
 ) -> Examined:
     """As `judge`, with the evidence for the verdict.
 
     With `delayed`, waits are injected before the collectives of the last play, at the largest world
     size, so that an answer with a rare race fails. If there is only one world size, it is played a
-    second time for that. Plays are then run one after the other, otherwise at the same time (see
+    second time for that. With `proxied`, calls are recorded by a process beside each rank, which
+    the answer cannot reach, wherever the engine makes the default group (see `hpml.ranks.proxy`).
+    With either, plays run one after the other, otherwise at the same time (see
     `hpml.checks.plays`).
     """
     check = exercise if isinstance(exercise, Check) else find(exercise)
@@ -110,7 +113,9 @@ def examine(
     plays = [Play(world) for world in sorted(worlds or check.worlds)]
     if delayed:
         plays = [*(plays[:-1] or plays), Play(plays[-1].world_size, delayed=True)]
-    with closing(outcomes(check, source, plays, seed, side_by_side=not delayed)) as played:
+    plays = [replace(play, proxied=proxied) for play in plays]
+    together = not (delayed or proxied)
+    with closing(outcomes(check, source, plays, seed, side_by_side=together)) as played:
         for play in plays:
             try:
                 run, fault = next(played)

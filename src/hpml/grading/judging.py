@@ -36,8 +36,8 @@ Examine = Callable[[str, str, int], Examined]
 
 
 def examine_fully(exercise: str, source: str, seed: int) -> Examined:
-    """Judge at all of the check's world sizes, the largest with injected waits."""
-    return examine(exercise, source, seed=seed, delayed=True)
+    """Judge at all of the check's world sizes, the largest with injected waits; with proxies."""
+    return examine(exercise, source, seed=seed, delayed=True, proxied=True)
 
 
 @dataclass

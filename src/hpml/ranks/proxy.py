@@ -3,8 +3,9 @@
 The channel to the parent ends here, and so does the rank's network. What arrives from the rank is
 of two kinds. Calls of process groups are checked, made with Gloo and recorded with this process's
 clock: evidence. Everything else that a rank may report (its value, its exception, marks, samples of
-where it stands, lines) is passed on as what it is, the rank's own word; a mark gets the time at
-which it came. An event of any other kind ends the rank: it is an attempt to forge.
+where it stands, lines) is passed on as what it is, the rank's own word; a mark's time is believed
+between the arrival of what the rank sent before and its own. An event of any other kind ends the
+rank: it is an attempt to forge.
 
 No byte from the rank is unpickled here, and nothing of the answer is imported.
 """
@@ -84,6 +85,7 @@ class Proxy:
         recorder.install(self._recorder)
         self._store = dist.FileStore(store, job.world_size)
         self._last = 0  # number that the rank gave a call
+        self._latest = time.monotonic()  # when an event of the rank's arrived
         self._groups: dict[int, ProcessGroup] = {}
         self._made: dict[tuple[Any, ...], int] = {}  # how many groups of that name and these ranks
         self._calls: dict[int, _Call] = {}
@@ -118,11 +120,13 @@ class Proxy:
         elif kind == "begin":
             self._send(["begin", time.monotonic()])
         elif kind == "mark":
-            self._send(["mark", content[0], time.monotonic()])
+            name, said = content
+            self._send(["mark", name, min(max(float(said), self._latest), time.monotonic())])
         elif kind in PASSED_ON:
             self._send([kind, *content])
         else:
             raise Forged(f"an event {kind[:40]!r}")
+        self._latest = time.monotonic()
 
     def _number(self, number: int, line: int | None) -> None:
         if number != self._last + 1:
