@@ -3,7 +3,6 @@
 # tries: sends three messages, removes what records them, and reports one over the channel
 # unprotected: the report of how it was done is believed
 # expect: 4
-# gap: calls and marks are reported by the rank's own process, in which the answer runs
 import math
 import os
 import socket

@@ -62,7 +62,7 @@ def test_they_hand_in_what_the_grader_reads(people, tmp_path):
 
 
 def test_attacks_that_may_earn_something_stay_at_home(tmp_path):
-    heads = {"a": "expect: 0", "b": "expect: full", "c": "expect: 0\n# gap: known"}
+    heads = {"a": "expect: 0", "b": "expect: full", "c": "expect: 1"}
     for name, head in heads.items():
         words = f"# row: 1\n# tries: it\n# unprotected: bad\n# {head}\n"
         text = f"# %%answer hello_ranks\n{words}attack = '{name}'\n"

@@ -8,7 +8,6 @@ notebook "attack" in its metadata:
     tries        what it does
     unprotected  what happens to a grader without protection
     expect       the points that it honestly earns: a number, or "full"
-    gap          why it still gets more than that, where it does; counted separately
 
 Each attack is handed in by a person of its own, with an honest submission among every few of them.
 `Outcome` has the results.
@@ -66,7 +65,6 @@ class Attack:
     tries: str
     unprotected: str
     expect: int  # points
-    gap: str = ""
 
     @property
     def is_right(self) -> bool:
@@ -85,7 +83,6 @@ class Outcome:
 
     records: dict[str, Record]  # by person: an attack's name, or somebody honest
     unearned: dict[str, int] = field(default_factory=dict)  # points, by attack
-    gaps: dict[str, int] = field(default_factory=dict)  # as `unearned`, of attacks with a `gap`
     harmed: tuple[str, ...] = ()  # what was read, written, reached or left behind, in words
     marked_down: tuple[str, ...] = ()  # people with a right answer and less than full marks
 
@@ -112,7 +109,6 @@ def _read(path: Path) -> Attack:
             tries=head["tries"],
             unprotected=head["unprotected"],
             expect=points if head["expect"] == "full" else int(head["expect"]),
-            gap=head.get("gap", ""),
         )
     except (KeyError, ValueError) as error:
         raise UserError(f"{path}: its head is not that of an attack: {error!r}") from None
@@ -149,8 +145,7 @@ def bench(
         "at a time": str(jobs),
         "took": f"{time.monotonic() - began:.0f} s",
     }
-    for title, found in (("unearned", outcome.unearned), ("known gap", outcome.gaps)):
-        conditions |= {f"{title}, {name}": f"{n} points" for name, n in found.items()}
+    conditions |= {f"unearned, {name}": f"{n} points" for name, n in outcome.unearned.items()}
     for title, said in (("harm", outcome.harmed), ("marked down", outcome.marked_down)):
         conditions |= {f"{title} {n}": text for n, text in enumerate(said, 1)}
     hostile = sum(not each.is_right for each in attacks)
@@ -160,7 +155,6 @@ def bench(
         Row("others harmed", [len(outcome.harmed)], "cases", target="0"),
         Row("honest submissions", [len(outcome.records) - hostile], "submissions"),
         Row("honest marked down", [len(outcome.marked_down)], "submissions", target="0"),
-        Row("points forged in known gaps", [sum(outcome.gaps.values())], "points"),
     ]
     good = not (outcome.unearned or outcome.harmed or outcome.marked_down)
     return Table("Hostile submissions among honest ones", rows, conditions), good
@@ -196,8 +190,7 @@ def run(
     down = [name for name in honest if name not in lost and by_person[name].earned < points]
     return Outcome(
         by_person,
-        unearned={a.name: more for a, more in too_much.items() if more > 0 and not a.gap},
-        gaps={a.name: more for a, more in too_much.items() if more > 0 and a.gap},
+        unearned={a.name: more for a, more in too_much.items() if more > 0},
         harmed=tuple(harmed),
         marked_down=(*down, *(a.name for a in attacks if a.is_right and too_much[a] < 0)),
     )

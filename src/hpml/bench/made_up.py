@@ -93,7 +93,7 @@ def _wrong(course: Course, exercises: Iterable[str]) -> Iterator[tuple[str, str]
 
 def _hostile(folder: Path) -> Iterator[tuple[str, str]]:
     for attack in attacks.read_all(folder):
-        if attack.path.suffix == ".py" and not attack.expect and not attack.gap:
+        if attack.path.suffix == ".py" and not attack.expect:
             yield attack.exercise, attack.source.partition("\n")[2]
 
 
