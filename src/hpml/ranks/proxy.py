@@ -14,6 +14,7 @@ import os
 import pickle
 import queue
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -100,7 +101,7 @@ class Proxy:
             while data := self._receive():
                 for event in reader.feed(data):
                     self._take(*event)
-        except (ValueError, TypeError) as error:  # also a wrong number of fields
+        except Exception as error:  # of many kinds, all of which mean the same here
             self._send(["refused", f"its process sent what is no report of a rank: {error}"])
             while self._receive():  # until the launch ends
                 continue
@@ -306,12 +307,15 @@ class Between:
         return ours
 
 
-def meeting_place() -> int:
-    """A file for the store at which proxies meet, which no rank can open: its descriptor."""
-    return os.memfd_create("hpml-store")
+def meeting_place() -> int | None:
+    """A file for the store at which proxies meet, which no rank can open: its descriptor. None
+    where the system has no such files: they then meet where ranks do."""
+    return os.memfd_create("hpml-store") if sys.platform == "linux" else None
 
 
-def run(upwards: socket.socket, between: Between, store: int, network: dict[str, str]) -> None:
+def run(
+    upwards: socket.socket, between: Between, store: int | None, network: dict[str, str]
+) -> None:
     """The work of a freshly forked proxy: pass the job on, then serve. Returns when the rank is
     gone."""
     rank, ends = between.for_proxy()
@@ -322,7 +326,8 @@ def run(upwards: socket.socket, between: Between, store: int, network: dict[str,
     torch.set_num_threads(1)
     dispatcher.prepare()  # done already, in the server
     _pass_down(upwards, rank)
-    Proxy(job, rank, ends, upwards, between.arena, f"/proc/self/fd/{store}").run()
+    path = job.store if store is None else f"/proc/self/fd/{store}"
+    Proxy(job, rank, ends, upwards, between.arena, path).run()
 
 
 def _pass_down(upwards: socket.socket, rank: socket.socket) -> None:

@@ -430,7 +430,8 @@ def _fork_proxies(
             finally:
                 os._exit(70)
         pids[pid] = rank
-    os.close(store)
+    if store is not None:
+        os.close(store)
     return pids, betweens
 
 
