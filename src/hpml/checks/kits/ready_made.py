@@ -43,6 +43,7 @@ OTHER_PROGRAMS = ReadyMade(
         "os.posix_spawnp",
         "os.execv",
         "os.execve",
+        "multiprocessing.util.spawnv_passfds",
     ),
 )
 SCONTROL = replace(OTHER_PROGRAMS, shown="other programs, such as `scontrol show hostnames`")
