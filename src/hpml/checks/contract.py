@@ -88,12 +88,14 @@ class Claim:
     """One statement that must hold at every world size for its points.
 
     A claim that cannot be judged at one world size counts as not judged, unless it fails at
-    another.
+    another. One that is `of_calls`, about who sends what to whom, holds only where the recorded
+    calls and the kernel's count of bytes agree (see `hpml.checks.reconcile`).
     """
 
     name: str  # reads as a sentence: "every rank starts from rank 0's weights"
     points: int
     judge: Callable[[Run], Problem | CannotJudge | None]
+    of_calls: bool = False
 
 
 @dataclass(frozen=True)

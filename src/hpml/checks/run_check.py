@@ -9,6 +9,7 @@ from hpml.answer import as_python
 from hpml.answer.enforce import NotAllowed, NotImportable, NotReadable
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.plays import MissingName, Play, outcomes
+from hpml.checks.reconcile import LEDGER, unreconciled
 from hpml.checks.registry import find
 from hpml.checks.verdict import Cause, ClaimResult, Verdict
 from hpml.errors import UserError
@@ -31,6 +32,8 @@ GENERAL_HINTS = {
     "cluster: the notebook's first text has the list of what it may import.",
     "not_allowed": "The exercise is to write this yourself: the line below its title says what it "
     "is to be made of. Whatever you write by hand may be as simple as you like.",
+    LEDGER: "What your calls put in and what went over the links differ. Let all that ranks tell "
+    "each other go through the functions that the exercise allows.",
     "refused": "Return what the exercise's docstring asks for: plain values and tensors.",
     "alone": "An answer cell stands alone, so that it runs alike here, where it is graded and on a "
     "cluster: what another cell imports or defines is not there. Import or define it in this cell; "
@@ -146,7 +149,7 @@ def examine(
 def _decide(check: Check, claim: Claim, runs: Sequence[Run]) -> ClaimResult:
     unjudged = ""
     for run in runs:
-        problem = claim.judge(run)
+        problem = claim.judge(run) or (disagreement(run) if claim.of_calls else None)
         if isinstance(problem, CannotJudge):
             unjudged = unjudged or problem.why
         elif problem is not None:
@@ -154,6 +157,11 @@ def _decide(check: Check, claim: Claim, runs: Sequence[Run]) -> ClaimResult:
     if unjudged:
         return ClaimResult(claim.name, False, claim.points, unjudged, judged=False)
     return ClaimResult(claim.name, True, claim.points)
+
+
+def disagreement(run: Run) -> Problem | None:
+    """The first of a run's launches in which calls and traffic do not agree."""
+    return next(filter(None, map(unreconciled, run.stages.values())), None)
 
 
 def _failed(check: Check, claim: Claim, problem: Problem, run: Run | None) -> ClaimResult:

@@ -148,9 +148,12 @@ CHECK = Check(
     claims=(
         Claim("every rank gets the sum over all ranks", 4, everybody_has_the_sum),
         Claim("the tensor that went in is as it was", 2, input_is_left_alone),
-        Claim("it is made of send and recv", 2, by_send_and_recv),
+        Claim("it is made of send and recv", 2, by_send_and_recv, of_calls=True),
         Claim(
-            "everybody sends to rank 0 alone, and rank 0 to everybody", 2, rank_0_has_the_traffic
+            "everybody sends to rank 0 alone, and rank 0 to everybody",
+            2,
+            rank_0_has_the_traffic,
+            of_calls=True,
         ),
     ),
     hints={

@@ -180,8 +180,15 @@ CHECK = Check(
     claims=(
         Claim("every gradient is of the server's weights", 3, gradients_of_the_servers_weights),
         Claim("the server ends where synchronous SGD ends", 3, equals_synchronous_sgd),
-        Claim("workers talk with the server, and in pairs", 2, only_send_and_receive),
-        Claim("each step, one copy travels each way for each worker", 2, one_copy_each_way),
+        Claim(
+            "workers talk with the server, and in pairs", 2, only_send_and_receive, of_calls=True
+        ),
+        Claim(
+            "each step, one copy travels each way for each worker",
+            2,
+            one_copy_each_way,
+            of_calls=True,
+        ),
     ),
     hints={
         "start": "One step: the server sends its weights to every worker, all of them compute "

@@ -220,7 +220,7 @@ CHECK = Check(
         Claim("a step on equal shards is that of one process", 3, equal_shards),
         Claim("so is a step on shards of different lengths", 3, uneven_shards),
         Claim("a rank without samples takes part and changes nothing", 1, no_samples),
-        Claim("gradients travel, samples stay where they are", 1, samples_stay),
+        Claim("gradients travel, samples stay where they are", 1, samples_stay, of_calls=True),
     ),
     hints={
         "start": "Write down the gradient of the mean loss over all samples: a sum over all "

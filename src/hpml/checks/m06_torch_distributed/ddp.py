@@ -403,9 +403,11 @@ CHECK = Check(
         Claim("every rank starts with rank 0's buffers", 2, starts_with_buffers),
         Claim("each step is that of one process on the whole batch", 4, equals_big_batch),
         Claim("a layer that some ranks did not use is averaged too", 2, unused_counts_as_zero),
-        Claim("a tied weight travels once, a frozen one never", 2, travels_once),
-        Claim("gradients travel in a few full buckets", 2, few_messages),
-        Claim("buckets leave while backward runs, and wait for nothing", 3, overlaps),
+        Claim("a tied weight travels once, a frozen one never", 2, travels_once, of_calls=True),
+        Claim("gradients travel in a few full buckets", 2, few_messages, of_calls=True),
+        Claim(
+            "buckets leave while backward runs, and wait for nothing", 3, overlaps, of_calls=True
+        ),
         Claim("no rank sends more than a ring needs", 2, as_little_as_a_ring),
     ),
     hints={

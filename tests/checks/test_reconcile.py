@@ -1,0 +1,71 @@
+"""Recorded calls and counted bytes, held against each other."""
+
+from dataclasses import replace
+
+import pytest
+
+from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.reconcile import LEDGER, unreconciled
+from hpml.checks.run_check import GENERAL_HINTS, _decide
+from hpml.ranks.evidence import Call, Evidence, RankEvidence, Traffic
+
+BYTES = 400_000
+
+
+def call(operation, nbytes=BYTES, group=(0, 1), detail="", tensor=""):
+    return Call(1, operation, group, 1, "", (), nbytes, detail, 1, 0.0, tensor=tensor)
+
+
+def evidence(calls, sent, received=0):
+    traffic = Traffic(sent, 1, received, 1)
+    ranks = tuple(RankEvidence(r, "returned", calls=calls, traffic=traffic) for r in (0, 1))
+    return Evidence(2, ranks, 1.0)
+
+
+@pytest.mark.parametrize("sent", [BYTES, BYTES + 20_000, int(1.07 * BYTES)])
+def test_calls_and_their_traffic_agree(sent):
+    assert unreconciled(evidence((call("all_reduce"),), sent, BYTES)) is None
+
+
+def test_calls_without_traffic_are_found():
+    problem = unreconciled(evidence((call("all_reduce"),), 12_000))
+    assert "rank 0's calls send 400000 bytes to other ranks, and 12000 left it" in problem.message
+    assert "not all that was recorded has travelled" in problem.message
+    assert problem.hint == LEDGER
+
+
+def test_a_group_of_one_needs_no_traffic_and_accounts_for_none():
+    alone = (call("all_reduce", group=(0,)),)
+    assert unreconciled(evidence(alone, 12_000)) is None
+    assert "which no call accounts for" in unreconciled(evidence(alone, BYTES)).message
+
+
+def test_traffic_without_calls_is_found():
+    assert "no call accounts for" in unreconciled(evidence((call("send", 4),), BYTES)).message
+
+
+def test_what_was_received_is_acknowledged():
+    assert unreconciled(evidence((), 50_000, 10**6)) is None
+    assert unreconciled(evidence((), 50_000, 0)) is not None
+
+
+def test_there_is_nothing_to_say_without_a_link_alone_and_with_horovod():
+    linked = evidence((call("all_reduce"),), 12_000)
+    unlinked = tuple(replace(rank, traffic=None) for rank in linked.ranks)
+    assert unreconciled(replace(linked, ranks=unlinked)) is None
+    assert unreconciled(replace(linked, world_size=1, ranks=linked.ranks[:1])) is None
+    assert unreconciled(evidence((call("allreduce", tensor="x"),), 12_000)) is None
+
+
+@pytest.mark.parametrize(("of_calls", "own"), [(True, False), (False, False), (True, True)])
+def test_only_claims_about_calls_rest_on_it_and_their_own_problem_comes_first(of_calls, own):
+    assert LEDGER in GENERAL_HINTS
+    problem = Problem("its own", "start") if own else None
+    claim = Claim("it is", 2, lambda run: problem, of_calls=of_calls)
+    check = Check("x", "x", (claim,), {"start": "Begin."}, lambda *_: [], lambda *_: None)
+    found = evidence((call("all_reduce"),), 12_000)
+    run = Run(2, 0, [], None, found, {"first": found, "last": evidence((), 0)})
+    result = _decide(check, claim, [run])
+    assert result.passed == (not own and not of_calls)
+    if not result.passed:
+        assert result.hint_key == ("start" if own else LEDGER)
