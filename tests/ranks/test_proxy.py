@@ -312,3 +312,17 @@ def test_traffic_on_links_is_that_of_the_proxies():
     if plain.traffic is None:
         pytest.skip("this machine cannot emulate a network")
     assert proxied.traffic.sent_bytes == pytest.approx(plain.traffic.sent_bytes, rel=0.1)
+
+
+def test_a_message_that_is_too_long_for_its_receiver_ends_as_it_does_without():
+    def drive():
+        if dist.get_rank() == 0:
+            dist.send(torch.ones(8), 1)
+        else:
+            dist.recv(torch.ones(2), 0)
+        dist.barrier()
+
+    plain, proxied = (launch(drive, 2, proxied=proxied) for proxied in (False, True))
+    assert plain.diagnosis.kind == proxied.diagnosis.kind == "killed"
+    assert proxied.diagnosis.sentence == plain.diagnosis.sentence
+    assert "Received data size doesn't match" in proxied.ranks[1].stdout

@@ -415,7 +415,8 @@ def _fork_proxies(
             try:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                channel = fds[PER_RANK * rank]
+                channel, output, _ = fds[PER_RANK * rank :][:PER_RANK]
+                os.dup2(output, 2)  # what Gloo says of the rank's calls
                 for fd in keep_out:
                     if fd != channel:
                         os.close(fd)
@@ -443,12 +444,14 @@ def _report_ends(control: socket.socket, pids: dict[int, int], proxies: dict[int
             return
         if pid == 0:
             return
+        status = os.waitstatus_to_exitcode(status)
         if pid in pids:
-            rank = pids.pop(pid)
-            _tell(control, {"rank": rank, "status": os.waitstatus_to_exitcode(status)})
+            _tell(control, {"rank": pids.pop(pid), "status": status})
         elif pid in proxies:  # a rank without its proxy can do nothing more
             rank = proxies.pop(pid)
             for left in [pid for pid, of in pids.items() if of == rank]:
+                if status < 0:  # Gloo's abort is as the rank's own
+                    _tell(control, {"rank": pids.pop(left), "status": status})
                 os.kill(left, signal.SIGKILL)
 
 
