@@ -79,7 +79,7 @@ def operators(namespace: str) -> set[str]:
 
 
 OFFERED = {
-    "dist": {name for name in c10d.__all__ if isinstance(vars(c10d)[name], types.FunctionType)},
+    "dist": {name for name in c10d.__all__ if type(vars(c10d)[name]) is types.FunctionType},
     "ProcessGroup": members(ProcessGroup),
     "Backend": members(Backend, ProcessGroupGloo) - {"Options", "_Options", "Device"},
     "functional": functions(functional),
