@@ -100,9 +100,9 @@ def test_what_cannot_be_judged_is_reported_in_one_line(hpml, tmp_path: Path) -> 
     write(tmp_path / "broken.py", "# %%\n# %%answer hello_ranks\n\ndef hello(n):\n  return (1\n")
     checked = hpml("check", "broken.py")
     assert checked.returncode == 1
-    assert checked.stdout.strip() == (
-        "✗ hello_ranks: not valid Python: broken.py, line 5: '(' was never closed"
-    )
+    first, _, hint = checked.stdout.partition("\n")
+    assert "hint: An answer cell stands alone" in hint
+    assert first == ("✗ hello_ranks: not valid Python: broken.py, line 5: '(' was never closed")
     write(tmp_path / "other.py", "# %%\n# %%answer hello_rank\n")
     for arguments, message in (
         (["other.py"], "other.py, line 2: no exercise has the id 'hello_rank'"),

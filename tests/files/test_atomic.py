@@ -2,6 +2,7 @@
 
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -79,3 +80,17 @@ def test_what_is_durable_is_on_the_disk_before_it_has_the_name_and_then_the_name
     assert done == ["file", "name", "folder"]
     atomic.write_bytes(path, b"newer")
     assert done[3:] == ["name"]
+
+
+def test_of_several_who_create_a_file_one_does(tmp_path):
+    path = tmp_path / "secret"
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda n: atomic.create(path, b"%d" % n, private=True), range(8)))
+    assert sum(made) == 1
+    assert path.read_bytes() == b"%d" % made.index(True)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert atomic.create(tmp_path / "plan", b"x")
+    other = tmp_path / "other"
+    other.write_bytes(b"")
+    assert (tmp_path / "plan").stat().st_mode == other.stat().st_mode
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["other", "plan", "secret"]

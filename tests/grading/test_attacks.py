@@ -65,7 +65,7 @@ grouped = pytest.mark.skipif(
 
 def test_every_row_has_an_attack():
     rows = {row.strip() for attack in ALL for row in attack.row.split(",")}
-    assert {str(number) for number in (*range(1, 29), 34, 36, 38, 39, 40)} - rows == ELSEWHERE
+    assert {str(number) for number in (*range(1, 29), 34, *range(36, 41))} - rows == ELSEWHERE
 
 
 @sandboxed
@@ -255,7 +255,7 @@ def wait_until(happened, limit: float = 5.0) -> None:
 def _result(earned: int, status: str):
     from hpml.grading.record import Result
 
-    return Result("hello_ranks", "", "00", status, 2, earned, "", 1)
+    return Result("hello_ranks", "", "00", status, 2, earned, "")
 
 
 def _takes_too_much() -> int:

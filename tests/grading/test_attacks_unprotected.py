@@ -18,6 +18,7 @@ import pytest
 
 from hpml.bench import attacks
 from hpml.checks import judge
+from hpml.checks.m06_torch_distributed import ddp_train
 
 ATTACKS = {attack.name: attack for attack in attacks.read_all()}
 # Each is a whole grader: it is given the answer's file, and says PASS on stdout, or exits with 0.
@@ -199,3 +200,10 @@ def test_who_believes_stored_outputs_gives_the_points():
     outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", ())]
     assert any("every claim holds" in str(output) for output in outputs)
     assert all("NBVAL_SKIP" in cell["metadata"]["tags"] for cell in notebook["cells"])
+
+
+def test_the_seed_of_the_inputs_gives_all_the_points_to_whoever_is_given_it(monkeypatch):
+    monkeypatch.setattr(ddp_train, "derived", lambda seed, purpose: seed)
+    attack = ATTACKS["37_inputs_from_the_seed"]
+    verdict = judge(attack.exercise, attack.source, worlds=(2,))
+    assert verdict.earned == verdict.points, verdict.headline

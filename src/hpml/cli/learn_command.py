@@ -163,6 +163,7 @@ def _check_and_report(
 ) -> int:
     """Judge answers and print the verdicts. The stubs among several get one line each."""
     from hpml.checks import judge
+    from hpml.checks.run_check import GENERAL_HINTS
     from hpml.course import progress, schedule
 
     answers, course, code = tuple(answers), schedule.load(), DONE
@@ -174,6 +175,7 @@ def _check_and_report(
         error = answer.syntax_error()
         if error:
             typer.echo(f"✗ {answer.exercise}: not valid Python: {error}")
+            typer.echo(_wrap(f"hint: {GENERAL_HINTS['syntax']}"))
             code = max(code, FAILED)
             continue
         verdict = judge(answer.exercise, answer.source, seed=seed)
