@@ -146,7 +146,6 @@ def test_every_call_gives_what_it_gives_under_plain_gloo(launched, without):
 
 # Raise where a rank has no network of its own, each with a sentence that says so
 NOT_WITH_PROXIES = {
-    "a handle",  # has no rank for where a message came from, if the call named it
     "a sparse tensor",
     "ProcessGroupGloo",
     "ProcessGroup.split_group",

@@ -269,14 +269,13 @@ def test_what_records_cannot_be_taken_away():
 def test_a_mark_has_no_time_before_what_the_rank_sent_earlier_and_none_after_its_arrival():
     def drive():
         dist.all_reduce(torch.ones(1))
-        for at in (0.0, time.monotonic() + 0.5):
+        for at in (0.0, time.monotonic() + 1000):
             remote_group._connection._send(["mark", "moved", at])
-        time.sleep(0.1)
         dist.all_reduce(torch.ones(1))
 
     (rank,) = launch(drive, 1, proxied=True).ranks
     for mark in rank.marks:
-        assert rank.calls[0].issued <= mark.at <= rank.calls[1].issued - 0.1
+        assert rank.calls[0].issued <= mark.at <= rank.calls[1].issued
 
 
 def test_the_rank_itself_has_no_network_and_no_place_to_meet():

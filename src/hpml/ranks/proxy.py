@@ -201,7 +201,7 @@ class Proxy:
             if waiter is None:
                 waiter = self._waiters[key] = queue.SimpleQueue()
                 threading.Thread(target=self._await_ends, args=[key], daemon=True).start()
-            waiter.put((number, work, method == "recv_anysource"))
+            waiter.put((number, work, method in ("recv", "recv_anysource")))
 
     def _wait_in(self, number: int, line: int | None, make: Callable[[], None]) -> None:
         self._recorder.say(line)
@@ -217,20 +217,20 @@ class Proxy:
         waiter = self._waiters[key]
         while True:
             try:
-                number, work, from_anyone = waiter.get(timeout=IDLE)
+                number, work, receives = waiter.get(timeout=IDLE)
             except queue.Empty:
                 with self._lock:
                     if waiter.empty():
                         del self._waiters[key]
                         return
                 continue
-            self._await_end(number, work, from_anyone)
+            self._await_end(number, work, receives)
 
-    def _await_end(self, number: int, work: Work, from_anyone: bool) -> None:
-        """Report the end of one call, and who sent, where that was left open."""
+    def _await_end(self, number: int, work: Work, receives: bool) -> None:
+        """Report the end of one call, and who sent, where a message came in."""
         try:
             dispatcher.wait_unrecorded(work)
-            source = work._source_rank() if from_anyone else None
+            source = work._source_rank() if receives else None
         except Exception as error:
             self._end_with(number, error)
             return
