@@ -274,7 +274,7 @@ def test_a_stage_may_have_a_flavour_of_its_own(monkeypatch):
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("    return numpy.array(value)", "alone"),
+        ("    return numpy.array(value)", "other cell"),
         ("    return (value", "syntax"),
         ("!pip install numpy", "syntax"),
         ("        return value\n      return 1", "syntax"),
@@ -282,7 +282,8 @@ def test_a_stage_may_have_a_flavour_of_its_own(monkeypatch):
     ],
 )
 def test_an_answer_that_needs_another_cell_gets_the_hint_that_it_stands_alone(line, hint):
-    check = dataclasses.replace(CHECK, hints=CHECK.hints | {"raised": "torchrun sets RANK."})
+    own = {"raised": "torchrun sets RANK.", "alone": "Ranks have to talk."}  # as many checks have
+    check = dataclasses.replace(CHECK, hints=CHECK.hints | own)
     verdict = judge(check, f"%%answer total\ndef total(value):\n{line}\n", worlds=[2])
     assert (verdict.status, verdict.cause, verdict.earned) == ("failed", "raised", 0)
     assert {claim.hint_key for claim in verdict.claims} == {hint}

@@ -35,8 +35,8 @@ GENERAL_HINTS = {
     LEDGER: "What your calls put in and what went over the links differ. Let all that ranks tell "
     "each other go through the functions that the exercise allows.",
     "refused": "Return what the exercise's docstring asks for: plain values and tensors.",
-    "alone": "An answer cell stands alone, so that it runs alike here, where it is graded and on a "
-    "cluster: what another cell imports or defines is not there. Import or define it in this cell; "
+    "other cell": "An answer cell stands alone, so that it runs alike here, where it is graded and "
+    "on a cluster: what another cell imports or defines is not there. Import or define it in this cell; "
     "if it is there, look at how the name is spelt.",
     "syntax": "An answer cell stands alone, and after its first line it is nothing but Python: no "
     "line begins with ! or %. Look at the line that is named, and at the one above it.",
@@ -44,7 +44,7 @@ GENERAL_HINTS = {
 
 # Where an answer raised one of these; a hint "raised" of a check's own has other causes in mind.
 _ALONE = {
-    "NameError": "alone",
+    "NameError": "other cell",
     "SyntaxError": "syntax",
     "IndentationError": "syntax",
     "TabError": "syntax",
