@@ -36,8 +36,8 @@ GENERAL_HINTS = {
     "each other go through the functions that the exercise allows.",
     "refused": "Return what the exercise's docstring asks for: plain values and tensors.",
     "other cell": "An answer cell stands alone, so that it runs alike here, where it is graded and "
-    "on a cluster: what another cell imports or defines is not there. Import or define it in this cell; "
-    "if it is there, look at how the name is spelt.",
+    "on a cluster: what another cell imports or defines is not there. Import or define it in this "
+    "cell; if it is there, look at how the name is spelt.",
     "syntax": "An answer cell stands alone, and after its first line it is nothing but Python: no "
     "line begins with ! or %. Look at the line that is named, and at the one above it.",
 }
