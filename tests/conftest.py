@@ -35,6 +35,7 @@ FIRST = (
     "horovod",
     "tests/test_course.py",
     "tests/grading/test_attacks.py",
+    "tests/grading/test_honest.py",
     "tests/cli/test_grade.py",
     "tests/test_grading_page.py",
     "tests/grading/test_nbgrader.py",
