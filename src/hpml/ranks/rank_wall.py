@@ -29,11 +29,16 @@ KEPT = "hpml-kept"  # in a sandbox's /tmp: folders that outlive a launch
 class RankWall:
     """How ranks in a sandbox are kept apart.
 
-    `disk` is the size in bytes of each rank's /tmp, and of its /dev/shm. None where this kernel
-    allows no namespaces inside bubblewrap's: then system calls are refused, and no more.
+    `disk` is the size in bytes of /tmp, and of /dev/shm, which ranks have an equal share of. None
+    where this kernel allows no namespaces inside bubblewrap's: then system calls are refused, and
+    no more.
     """
 
     disk: int | None = None
+
+    def share(self, ranks: int) -> "RankWall":
+        """The wall around each of so many ranks."""
+        return RankWall(None if self.disk is None else self.disk // ranks)
 
 
 class ProcessNamespaces:

@@ -64,6 +64,9 @@ _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 
 
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
 class _Instruction(ctypes.Structure):
     _fields_ = (
         ("code", ctypes.c_uint16),
@@ -96,8 +99,7 @@ def install() -> None:
     steps = _program(architecture, numbers)
     program = _Program(len(steps), (_Instruction * len(steps))(*steps))
     pr_set_no_new_privs, pr_set_seccomp, mode_filter = 38, 22, 2
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(pr_set_no_new_privs, 1, 0, 0, 0) or libc.prctl(
+    if _libc.prctl(pr_set_no_new_privs, 1, 0, 0, 0) or _libc.prctl(
         pr_set_seccomp, mode_filter, ctypes.byref(program), 0, 0
     ):
         number = ctypes.get_errno()

@@ -241,6 +241,7 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
         lines = control.makefile("r")
         header = json.loads(lines.readline() or "{}")
         scratch = header.get("scratch", "")
+        world = len(fds) // PER_RANK
         kept = header["cwd"] if header["kept"] else None
         apart = around is not None and around.disk is not None
         if around is not None:
@@ -252,9 +253,7 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
         meeting = [] if proxied else [os.path.join(scratch, MEETING)]  # proxies need none
         shared = [*meeting, *([kept] if kept else [])]
         meets = header.get("rendezvous", False)
-        network, listeners = _network(
-            header.get("link"), len(fds) // PER_RANK, control, meets, apart
-        )
+        network, listeners = _network(header.get("link"), world, control, meets, apart)
         wake_in, wake_out = os.pipe()
         os.set_blocking(wake_in, False)
         os.set_blocking(wake_out, False)
@@ -266,7 +265,7 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
         writings = _watch(header["cwd"], kill["folder"]) if kill else None
         pids: dict[int, int] = {}  # of ranks not yet reaped
         namespaces = rank_wall.ProcessNamespaces() if apart else None
-        for rank in range(len(fds) // PER_RANK):
+        for rank in range(world):
             own = fds[PER_RANK * rank :][:PER_RANK]
             meet = _where(listeners[rank % len(listeners)]) if listeners else {}
             if namespaces is not None:
@@ -279,7 +278,7 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
                 enclose = (
                     drop_privileges
                     if around is None
-                    else partial(rank_wall.close, around, shared, header["cwd"])
+                    else partial(rank_wall.close, around.share(world), shared, header["cwd"])
                 )
                 if proxied:
                     enclose = partial(_leave_network, network, apart, enclose)
