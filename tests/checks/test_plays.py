@@ -283,3 +283,28 @@ def test_a_server_that_goes_after_an_earlier_stage_of_the_answer_went_after_it_b
         plays.play_once(staged(ANSWERS, Stage("more", print)), EASY, 2, 3)
     assert died.value.began
     assert len(made) == 2
+
+
+@pytest.mark.parametrize(
+    ("of_calls", "world_size", "proxied", "link"),
+    [
+        (True, 2, True, plays.GRADED_LINK),
+        (True, 1, True, None),
+        (True, 2, False, None),
+        (False, 2, True, None),
+    ],
+)
+def test_where_a_claim_rests_on_traffic_graded_ranks_are_on_links(
+    monkeypatch, of_calls, world_size, proxied, link
+):
+    links = []
+
+    def launch(drive, world_size, link, **options):
+        links.append(link)
+        return evidence(world_size)
+
+    monkeypatch.setattr(plays, "launch", launch)
+    claims = (Claim("it ran", 1, lambda run: None, of_calls=of_calls),)
+    check = dataclasses.replace(CHECK, claims=claims)
+    plays.play_once(check, EASY, world_size, 3, proxied=proxied)
+    assert links == [link]

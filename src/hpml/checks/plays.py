@@ -27,6 +27,7 @@ from hpml.ranks.leash import Leash
 from hpml.ranks.warm import ServerDied
 
 PATIENCE = 3.0  # seconds after which the first unfinished play runs alone
+GRADED_LINK = "10gbit"  # where a stage has none of its own
 TOGETHER = 4  # plays at the same time, at most
 
 # Answers may be judged in several threads, and checks draw from torch's global generator.
@@ -275,7 +276,8 @@ def _launches(
                     environment=environment,
                     cwd=scratch if check.shared_folder else None,
                     timeout=check.timeout,
-                    link=stage.link,
+                    link=stage.link
+                    or (GRADED_LINK if proxied and _on_links(check, ranks) else None),
                     delays=seeds.derived(seed, "waits") if delayed else None,
                     serve=server,
                     kill=stage.kill and stage.kill(seed),
@@ -291,6 +293,11 @@ def _launches(
             if evidence.diagnosis is not None and not stage.dies:
                 return found, evidence
     return found, None
+
+
+def _on_links(check: Check, ranks: int) -> bool:
+    """Whether the kernel is to count what ranks send each other, for a claim that rests on it."""
+    return ranks > 1 and check.needs == "torch" and any(claim.of_calls for claim in check.claims)
 
 
 @cache

@@ -243,8 +243,13 @@ CHECK = Check(
     timeout=30.0,
     claims=(
         Claim("the ranks share every epoch's samples, in a new order each", 2, shares_samples),
-        Claim("under torchrun, it ends with the serial weights", 5, trains_under_torchrun),
-        Claim("under srun, it does so too", 3, trains_under_srun),
+        Claim(
+            "under torchrun, it ends with the serial weights",
+            5,
+            trains_under_torchrun,
+            of_calls=True,
+        ),
+        Claim("under srun, it does so too", 3, trains_under_srun, of_calls=True),
         Claim("the loss is the mean over all samples, on every rank", 3, returns_global_losses),
         Claim("rank 0 prints it, the others nothing", 2, prints_once),
     ),
