@@ -70,6 +70,21 @@ def test_the_rank_that_was_named_is_killed_whoever_writes(folder):
     assert evidence.diagnosis.kind == "killed"
 
 
+def test_it_is_killed_sooner_where_it_writes_the_file_in_place(folder):
+    def drive():
+        for name in ("other", "file", "file"):
+            with open(f"there/{name}", "w") as file:
+                file.write("x")
+                file.flush()
+                while name == "file":
+                    time.sleep(0.01)
+
+    kill = Kill(0, "there", 5, "file")
+    evidence = launch(drive, 1, process_group=False, cwd=folder, kill=kill)
+    assert evidence.killed == 0
+    assert (folder / "there" / "file").read_text() == "x"
+
+
 @pytest.mark.parametrize("there", ["there", "nowhere"])
 def test_without_a_writing_nobody_is_killed(folder, there):
     def drive():
@@ -89,6 +104,7 @@ def test_writings_are_counted_once_however_they_are_done(folder):
     assert seen.look() == 1
     elsewhere(watched / "file", "y" * SIZE)
     assert seen.look() == 2
+    assert seen.written == {"file", "file.new"}
     in_place(folder / "outside", "z")
     os.replace(folder / "outside", watched / "file")
     assert seen.look() == 3

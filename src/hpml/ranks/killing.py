@@ -15,11 +15,15 @@ _EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that f
 @dataclass(frozen=True)
 class Kill:
     """End `rank` by SIGKILL when it begins, for the `nth` time in the launch, to write a file in
-    `folder`, which is there before the launch and is a path from the ranks' `cwd`."""
+    `folder`, which is there before the launch and is a path from the ranks' `cwd`.
+
+    Sooner when it writes the file named `file` in place: that is then in parts.
+    """
 
     rank: int
     folder: str
     nth: int = 1
+    file: str = ""
 
 
 def possible() -> bool:
@@ -28,7 +32,8 @@ def possible() -> bool:
 
 
 class Writings:
-    """How often a process has begun to write a file in `folder`.
+    """How often a process has `begun` to write a file in `folder`, and the names `written` there in
+    place.
 
     A file that was moved here from elsewhere counts, one that was renamed here does not. Raises
     OSError where the folder cannot be watched.
@@ -36,6 +41,7 @@ class Writings:
 
     def __init__(self, folder: str) -> None:
         self.begun = 0
+        self.written: set[str] = set()
         self._open: set[bytes] = set()  # files being written
         self._renamed: set[int] = set()  # cookies of renamed files
         libc = ctypes.CDLL(None, use_errno=True)
@@ -52,7 +58,7 @@ class Writings:
         try:
             data = os.read(self._fd, 2**16)
         except BlockingIOError:
-            return self.begun
+            data = b""
         while data:
             _, mask, cookie, length = _EVENT.unpack_from(data)
             name = data[_EVENT.size : _EVENT.size + length].rstrip(b"\0")
@@ -69,6 +75,7 @@ class Writings:
             self._open.discard(name)
         elif name not in self._open:
             self._open.add(name)
+            self.written.add(os.fsdecode(name))
             self.begun += 1
 
     def close(self) -> None:

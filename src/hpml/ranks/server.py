@@ -297,7 +297,9 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
         while True:
             watched = [] if writings is None else [writings]
             readable, _, _ = select.select([control, wake_in, *watched], [], [])
-            if writings in readable and writings.look() >= kill["nth"]:
+            if writings in readable and (
+                writings.look() >= kill["nth"] or kill["file"] in writings.written
+            ):
                 firsts = namespaces.first if namespaces is not None else []
                 _kill_rank(kill["rank"], pids, firsts)
                 _tell(control, {"killed": kill["rank"]})

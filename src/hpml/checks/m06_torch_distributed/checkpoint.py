@@ -181,8 +181,9 @@ def killed_while_writing(answer: ModuleType, inputs: dict[str, Any]) -> None:
 
 
 def kill(seed: int) -> Kill:
-    """At a moment that does not follow from what a rank is given."""
-    return Kill(0, "rank0", nth=1 + derived(seed, "kill") % (SAVES - 1))
+    """At a writing that does not follow from what a rank is given, or when the file is in parts."""
+    nth = 1 + derived(seed, "kill") % (SAVES - 1)
+    return Kill(0, "rank0", nth, file="checkpoint.pt")
 
 
 def after_the_kill(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
