@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,17 @@ from hpml.ranks import flavour
 
 COURSE = schedule.load()
 MODULES = {module.id: module for module in COURSE.modules}
+
+
+def imports(nodes: Iterable[ast.AST]) -> list[str]:
+    """The modules that these statements import."""
+    names = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(node.module)
+    return names
 
 
 @pytest.mark.parametrize("number", MODULES)
@@ -27,10 +40,18 @@ def test_the_first_text_of_a_notebook_says_what_its_answers_may_import(number):
 @pytest.mark.parametrize("exercise", ids())
 def test_a_solution_imports_nothing_else(exercise, solution):
     rules = find(exercise).rules
-    for node in ast.walk(ast.parse(solution(exercise).replace("%%", "#"))):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module] if isinstance(node, ast.ImportFrom) else []
-        assert [name for name in names if not rules.may_import(name)] == []
+    found = imports(ast.walk(ast.parse(solution(exercise).replace("%%", "#"))))
+    assert [name for name in found if not rules.may_import(name)] == []
+
+
+@pytest.mark.parametrize("folder", ["attacks", "honest"])
+def test_hostile_and_unusual_answers_get_past_their_imports(folder):
+    # An attack that is refused at its imports no longer tries what it was written for.
+    for path in sorted(Path(CHECKOUT, "tests", folder).glob("*.py")):
+        text = path.read_text()
+        rules = find(text.split(maxsplit=3)[2]).rules
+        refused = [name for name in imports(ast.parse(text).body) if not rules.may_import(name)]
+        assert refused == [], path.name
 
 
 def test_what_is_refused_by_name_is_there_under_that_name():
