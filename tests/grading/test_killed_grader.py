@@ -12,7 +12,7 @@ import pytest
 
 ASLEEP = "hpml-asleep"  # what the answer's processes call themselves
 START = 240.0  # seconds until answers run; on an idle machine it takes four
-END = 30.0  # seconds until all are gone; it takes tenths of one
+END = 12.0  # seconds until all are gone; less than the 20 after which an answer is ended anyway
 
 GRADER = f'''
 import sys
