@@ -71,6 +71,7 @@ class Watch:
         self._in_graphs = flavour == "horovod-tensorflow"
         self._network: dict[int, int] = {}
         self._first_fault: float | None = None
+        self._first_loop: float | None = None
         self._leash = leash
 
     def look(self, now: float) -> Diagnosis | None:
@@ -90,7 +91,10 @@ class Watch:
         moving = [log for log in self._unfinished() if self._moves(log)]
         looping = [log for log in moving if self._loops(log, now)]
         if looping:
-            return diagnose.endless_loop(self._logs, looping, words)
+            self._first_loop = self._first_loop or now
+            others = [log for log in moving if log not in looping]
+            if not any(map(_may_loop, others)) or now - self._first_loop >= MOST_GRACE:
+                return diagnose.endless_loop(self._logs, looping, words)
         # A late look missed the time before it: on a busy machine this process stood still.
         self._quiet += min(now - self._last_look, 2 * LOOK_EVERY)
         self._last_look = now
@@ -206,6 +210,13 @@ class Watch:
         for rank, text in self.stacks(workers).items():
             lines = re.findall(rf'File "{watched}", line (\d+)', text)
             self._logs[rank].line = int(lines[-1]) if lines else None
+
+
+def _may_loop(log: RankLog) -> bool:
+    """Whether the looks at a rank have found no change so far, and are too few to prove a loop."""
+    return len({fingerprint for _, fingerprint in log.samples}) == 1 and (
+        len(log.samples) < EQUAL_LOOKS
+    )
 
 
 def _read(pipe: int) -> bytes:
