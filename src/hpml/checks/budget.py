@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from hpml.checks.contract import CannotJudge, Problem
 from hpml.network.link import format_rate
-from hpml.ranks.evidence import Call, Evidence
+from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
 # What the kernel counts besides payload: headers, at most 66 bytes for 1448 of payload, and
 # acknowledgements of received data, 66 bytes for two packets or more.
@@ -38,6 +38,17 @@ def each_elapsed(evidence: Evidence, between: tuple[str, str]) -> list[float]:
         for name in between
     )
     return [max(last) - min(first) for first, last in zip(begun, done, strict=True)]
+
+
+def received_between(rank: RankEvidence, between: tuple[str, str]) -> list[int]:
+    """Bytes that a rank received from others between two marks, each time: where marks are moved,
+    messages are outside."""
+    begun, done = ([m.at for m in rank.marks if m.name == name] for name in between)
+    received = [c for c in rank.calls if c.operation == "recv" and c.finished is not None]
+    return [
+        sum(call.nbytes for call in received if first <= call.issued and call.finished <= last)
+        for first, last in zip(begun, done, strict=True)
+    ]
 
 
 def over_bytes(

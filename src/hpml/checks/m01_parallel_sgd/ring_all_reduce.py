@@ -9,7 +9,13 @@ from typing import Any
 
 import torch
 
-from hpml.checks.budget import elapsed, no_network, over_bytes, over_seconds
+from hpml.checks.budget import (
+    elapsed,
+    no_network,
+    over_bytes,
+    over_seconds,
+    received_between,
+)
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits import ready_made
@@ -233,6 +239,11 @@ def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
     if missing := no_network(known):
         return missing
     hint = slow_because(stage.ranks)
+    needed = IN_A_ROW * all_reduce_bytes(run.world_size, 4 * LONG)
+    for rank in stage.ranks:
+        if min(received_between(rank, TIMED)) < needed / 1.05:
+            seen = f"while it is timed, rank {rank.rank} receives less than the {needed:.0f} bytes"
+            return Problem(f"{seen} that must come", hint)
     problem = over_seconds(stage, TIMED, bound, hint, slack=GOOD, reference=elapsed(known, KNOWN))
     # The order of calls does not depend on load; if it is right, a slow time may be the machine's.
     took = elapsed(stage, TIMED)
