@@ -2,6 +2,9 @@
 
     parent ── control socket ──► server ── fork ──► supervisor (one per launch) ── fork ──► ranks
 
+Where a launch is proxied, the supervisor first forks a proxy for each rank (`hpml.ranks.proxy`), to
+which the rank's channel and network then belong.
+
 Where ranks talk through Horovod, the server has imported that as well, and the supervisor forks the
 store at which they meet.
 
