@@ -85,6 +85,16 @@ def test_it_is_killed_sooner_where_it_writes_the_file_in_place(folder):
     assert (folder / "there" / "file").read_text() == "x"
 
 
+def test_a_rank_cannot_take_away_what_is_watched_for(folder):
+    def drive():
+        links = (f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd"))
+        return [os.readlink(link) for link in links if os.path.exists(link)]
+
+    evidence = launch(drive, 1, process_group=False, cwd=folder, kill=Kill(0, "there"))
+    assert evidence.diagnosis is None, evidence.diagnosis
+    assert not [what for what in evidence.values[0] if "inotify" in what]
+
+
 @pytest.mark.parametrize("there", ["there", "nowhere"])
 def test_without_a_writing_nobody_is_killed(folder, there):
     def drive():

@@ -266,6 +266,8 @@ def _supervise(control: socket.socket, fds: list[int], around: RankWall | None) 
         proxies, betweens = _fork_proxies(fds, keep_out, network) if proxied else ({}, [])
         kill = header.get("kill")
         writings = _watch(header["cwd"], kill["folder"]) if kill else None
+        if writings is not None:
+            keep_out.append(writings.fileno())  # a rank could take its events
         pids: dict[int, int] = {}  # of ranks not yet reaped
         namespaces = rank_wall.ProcessNamespaces() if apart else None
         for rank in range(world):
