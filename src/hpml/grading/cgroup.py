@@ -20,7 +20,7 @@ import psutil
 
 from hpml.machine.cgroup import MEMBERSHIP, MOUNT
 
-PREFIX = "hpml-"  # of a group's name; its maker's process id follows
+PREFIX = "hpml-"  # of a group's name; its maker follows
 REMOVE_LIMIT = 5.0  # seconds for the kernel to let go of a group whose processes were killed
 
 
@@ -68,7 +68,7 @@ def make(
 
     Groups that a killed grader left behind are removed.
     """
-    name = f"{PREFIX}{os.getpid()}-{secrets.token_hex(6)}"
+    name = f"{_makers_here()}{os.getpid()}-{secrets.token_hex(6)}"
     unified = mount / "cgroup.controllers"
     if unified.exists():
         limits = {"memory.max": memory, "pids.max": processes}
@@ -113,11 +113,23 @@ def _made(wanted: dict[Path, dict[str, int]], optional: dict[str, int]) -> Group
 
 def _forget_abandoned(parent: Path) -> None:
     """Remove the groups in `parent` whose maker has ended; the kernel keeps those in use."""
-    for folder in parent.glob(f"{PREFIX}*-*"):
-        maker = folder.name.removeprefix(PREFIX).partition("-")[0]
+    for folder in parent.glob(f"{_makers_here()}*-*"):
+        maker = folder.name.removeprefix(_makers_here()).partition("-")[0]
         if maker.isdigit() and not psutil.pid_exists(int(maker)):
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+
+def _makers_here() -> str:
+    """How names of groups begin whose makers have their process ids in this process's namespace.
+
+    A grader in another container, or on another node of a virtual cluster, has ids of its own.
+    """
+    try:
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:  # not Linux
+        namespace = 0
+    return f"{PREFIX}{namespace}-"
 
 
 def _inside(membership: Path) -> dict[str, str]:
