@@ -123,6 +123,10 @@ def test_what_is_no_such_dict_is_said(value):
     assert hints(value) == ["keys"] * 3
 
 
+def test_texts_that_were_left_out_are_missed():
+    assert hints(found(0)[:1]) == ["keys"] * 3
+
+
 def test_lists_and_numbers_of_another_kind_are_said():
     odd = [{"waiting": [], "node_hours": "3", "failed": {"4_1"}}] * 3
     assert hints(odd) == ["keys"] * 3

@@ -72,7 +72,7 @@ def test_the_training_script_scales_by_the_same_rules(of):
 
 
 def settings_of(seed):
-    return [Setting(**of) for of in exercise.inputs(seed, 1)[0]]
+    return [exercise.setting_of(of) for of in exercise.inputs(seed, 1)[0]]
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -90,11 +90,18 @@ def test_every_wrong_scale_is_found_on_every_draw_with_its_own_hint(hand_made, v
 def test_every_wrong_schedule_is_found_on_every_draw_with_its_own_hint(hand_made, values, seed):
     for hint, formula in exercise.AT.items():
         wrong = values(seed)
-        for of, row in zip(settings_of(seed), wrong, strict=True):
-            row["at"] = [formula(step, of) for step in range(len(row["at"]))]
+        for given, row in zip(exercise.inputs(seed, 1)[0], wrong, strict=True):
+            row["at"] = [formula(step, exercise.setting_of(given)) for step in given["steps"]]
         found = problems(hand_made(exercise.CHECK, [wrong], seed=seed))
         assert found
         assert set(found.values()) == {hint}
+
+
+def test_who_counts_calls_instead_of_reading_the_step_is_found(hand_made, values):
+    wrong = values(SEED)
+    for of, row in zip(settings_of(SEED), wrong, strict=True):
+        row["at"] = [exercise.gradual(call, of) for call in range(len(row["at"]))]
+    assert set(problems(hand_made(exercise.CHECK, [wrong], seed=SEED)).values()) == {"ramp"}
 
 
 @pytest.mark.parametrize("value", [None, "0.1", True, [0.1]])
@@ -107,6 +114,7 @@ def test_what_is_no_number_is_told_so(hand_made, values, value):
 
 
 def test_one_wrong_step_among_many_is_found(hand_made, values):
+    at = exercise.inputs(SEED, 1)[0][1]["steps"].index(2)
     wrong = values(SEED)
-    wrong[1]["at"][2] = math.nextafter(wrong[1]["at"][2], 1.0) * 1.001
+    wrong[1]["at"][at] = math.nextafter(wrong[1]["at"][at], 1.0) * 1.001
     assert problems(hand_made(exercise.CHECK, [wrong], seed=SEED)) == {"rises": "ramp"}

@@ -197,14 +197,18 @@ def expect(inputs: list[list[dict[str, str]]], world_size: int) -> None:
 def replies(run: Run, key: str) -> tuple[list[tuple[Case, Any]], Problem | None]:
     """Each case and the answer's value for `key`, or the Problem if there is none."""
     found = []
+    wanted = cases(run.seed)
     values = run.values[0] if isinstance(run.values[0], list) else []
-    for case, value in zip(cases(run.seed), values, strict=False):
+    if len(values) != len(wanted):
+        message = f"of {len(wanted)} pairs of texts, {len(values)} came back as read"
+        return [], Problem(message, "keys")
+    for case, value in zip(wanted, values, strict=True):
         if not isinstance(value, dict):
             return [], Problem(f"read_queue returned {described(value)}, not a dict", "keys")
         if key not in value:
             return [], Problem(f"{key!r} is missing from what read_queue returned", "keys")
         found.append((case, value[key]))
-    return found, None if found else Problem("read_queue returned nothing", "keys")
+    return found, None
 
 
 def judge_waiting(run: Run) -> Problem | None:

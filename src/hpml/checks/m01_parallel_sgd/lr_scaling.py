@@ -86,14 +86,18 @@ AT: dict[str, Callable[[int, Setting], float]] = {
 
 
 def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
-    """Settings: both rules, few ranks and many, one rank, and no warm-up."""
+    """Settings: both rules, few ranks and many, one rank, and no warm-up. `steps` of each are those
+    to ask for, in an order of their own: a rate is that of a step, whatever was asked for before.
+    """
     draw = random.Random(seed)
     few, many = draw.randint(2, 8), draw.randint(40, 300)
     batches = [n for n in (24, 32, 48, 64, 96, 128) if n not in (few, many)]
 
     def setting(ranks: int, rule: str, warm_up_steps: int) -> dict[str, Any]:
         rate = draw.uniform(0.01, 0.2)
-        return asdict(Setting(rate, draw.choice(batches), ranks, rule, warm_up_steps))
+        of = Setting(rate, draw.choice(batches), ranks, rule, warm_up_steps)
+        steps = range(warm_up_steps + AFTER)
+        return asdict(of) | {"steps": draw.sample(steps, len(steps))}
 
     settings = [
         setting(ranks, rule, draw.randint(5, 12)) for ranks in (few, many) for rule in RULES
@@ -102,7 +106,7 @@ def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
 
 
 def drive(answer: ModuleType, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each setting: the scaled rate, and the rate at each step until AFTER the warm-up."""
+    """For each setting: the scaled rate, and the rate `at` each of its steps, in their order."""
     return [
         {
             "scaled": answer.scaled_rate(
@@ -117,7 +121,7 @@ def drive(answer: ModuleType, inputs: list[dict[str, Any]]) -> list[dict[str, An
                     of["rule"],
                     of["warm_up_steps"],
                 )
-                for step in range(of["warm_up_steps"] + AFTER)
+                for step in of["steps"]
             ],
         }
         for of in inputs
@@ -125,14 +129,15 @@ def drive(answer: ModuleType, inputs: list[dict[str, Any]]) -> list[dict[str, An
 
 
 def expect(inputs: list[list[dict[str, Any]]], world_size: int) -> list[dict[str, Any]]:
-    settings = [Setting(**of) for of in inputs[0]]
     return [
-        {
-            "scaled": scaled(of),
-            "at": [gradual(step, of) for step in range(of.warm_up_steps + AFTER)],
-        }
-        for of in settings
+        {"scaled": scaled(of), "at": [gradual(step, of) for step in given["steps"]]}
+        for of, given in zip(map(setting_of, inputs[0]), inputs[0], strict=True)
     ]
+
+
+def setting_of(given: dict[str, Any]) -> Setting:
+    """Without the steps."""
+    return Setting(**{name: value for name, value in given.items() if name != "steps"})
 
 
 def close(got: float, expected: float) -> bool:
@@ -173,36 +178,50 @@ def scaled_by(rule: str) -> Callable[[Run], Problem | None]:
 
 
 def settings_of(run: Run) -> Sequence[Setting]:
-    return [Setting(**of) for of in run.inputs[0]]
+    return [setting_of(given) for given in run.inputs[0]]
+
+
+def at_each_step(run: Run) -> list[tuple[Setting, list[tuple[int, Any, float]]]]:
+    """For each setting: each step from 0 on, what was said for it and what is right."""
+    rows = zip(run.inputs[0], run.values[0], run.expected, strict=True)
+    return [
+        (
+            setting_of(given),
+            sorted(
+                zip(given["steps"], said["at"], right["at"], strict=True), key=lambda row: row[0]
+            ),
+        )
+        for given, said, right in rows
+    ]
 
 
 def at_steps(which: Callable[[int, Setting], bool]) -> Callable[[Run], Problem | None]:
     """The judge of the rates at the steps for which `which(step, setting)` is true."""
 
     def judge(run: Run) -> Problem | None:
-        rows = list(zip(settings_of(run), run.values[0], run.expected, strict=True))
-        for of, said, right in rows:
-            for step, (got, expected) in enumerate(zip(said["at"], right["at"], strict=True)):
+        rows = at_each_step(run)
+        for of, steps in rows:
+            for step, got, expected in steps:
                 if not which(step, of):
                     continue
                 if problem := unusable(f"rate_at({step}, ...) with {of}", got):
                     return problem
                 if not close(got, expected):
                     message = f"with {of}, the rate at step {step} is {got:.6g}"
-                    hint = misconception([row[:2] for row in rows])
+                    hint = misconception(rows)
                     return Problem(message, hint, f"{expected:.6g}")
         return None
 
     return judge
 
 
-def misconception(rows: Sequence[tuple[Setting, dict[str, Any]]]) -> str:
+def misconception(rows: Sequence[tuple[Setting, Sequence[tuple[int, Any, float]]]]) -> str:
     """The hint for the first usual mistake that explains all rates at all steps."""
     for hint, formula in AT.items():
         if all(
             isinstance(got, int | float) and close(got, formula(step, of))
-            for of, said in rows
-            for step, got in enumerate(said["at"])
+            for of, steps in rows
+            for step, got, _ in steps
         ):
             return hint
     return "ramp"

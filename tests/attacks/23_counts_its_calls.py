@@ -1,0 +1,22 @@
+# %%answer lr_scaling
+# row: 23
+# tries: counts how often it was called instead of reading the step: right while it is asked for
+# each step in turn
+# unprotected: steps are asked for from 0 on, one after the other
+# expect: 4
+import math
+
+calls = {}
+
+
+def scaled_rate(base_rate, batch_size, ranks, rule):
+    return base_rate * (ranks if rule == "linear" else math.sqrt(ranks))
+
+
+def rate_at(step, base_rate, batch_size, ranks, rule, warm_up_steps):
+    run = (base_rate, batch_size, ranks, rule, warm_up_steps)
+    done = calls[run] = calls.get(run, -1) + 1
+    scaled = scaled_rate(base_rate, batch_size, ranks, rule)
+    if done >= warm_up_steps:
+        return scaled
+    return base_rate + (scaled - base_rate) * done / warm_up_steps
