@@ -146,7 +146,17 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
 
 
 def travels_in_half(run: Run) -> Problem | None:
-    """By the recorded calls: the element size of what each rank puts into collectives."""
+    """By the recorded calls: the element size of what each rank puts into collectives.
+
+    The bytes as well: a few numbers are not the tensors, and the bits of a float32 can be seen as
+    two float16.
+    """
+    tensors = list(run.inputs["averages"][0]["tensors"].values())
+    weights = sum(parameter.numel() for parameter in Net().parameters()) * STEPS
+    sizes = {  # elements, and bytes without compression
+        "averages": (sum(t.numel() for t in tensors), sum(t.nbytes for t in tensors)),
+        "training": (weights, weights * 4),
+    }
     for stage, evidence in run.stages.items():
         for rank in evidence.ranks if run.world_size > 1 else ():
             calls = [call for call in rank.calls if "reduce" in call.operation or call.nbytes > 64]
@@ -161,6 +171,13 @@ def travels_in_half(run: Run) -> Problem | None:
                         f"as {call.dtype}, {call.nbytes} bytes{where}",
                         "after_reduce",
                     )
+            elements, whole = sizes[stage]
+            carried = sum(call.nbytes for call in calls)
+            seen = f"in the stage {stage}, rank {rank.rank} sent {carried} bytes"
+            if carried < HALF * elements / 2:
+                return Problem(f"{seen}: the tensors cannot be among them", "no_call")
+            if carried >= whole:
+                return Problem(seen, "wire", f"{HALF * elements}; uncompressed it is {whole}")
     return None
 
 
