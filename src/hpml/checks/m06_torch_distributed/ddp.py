@@ -7,7 +7,7 @@ answer does, and the parent knows the moment.
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -262,16 +262,24 @@ def steps_of(rank: RankEvidence) -> list[tuple[float | None, list[Call]]]:
     return [
         (
             next((last for last in times["factor"] if begin <= last <= end), None),
-            [
-                call
-                for call in rank.calls
-                if begin <= call.issued <= end
-                and call.operation not in ("broadcast", "barrier")
-                and len(call.group) > 1
-            ],
+            gradients_among(
+                call for call in rank.calls if begin <= call.issued <= end and len(call.group) > 1
+            ),
         )
         for begin, end in zip(times["batch"], times["synchronized"], strict=True)
     ]
+
+
+def gradients_among(calls: Iterable[Call]) -> list[Call]:
+    """All of a step's calls but its broadcasts, which bring buffers, or sums from the one rank that
+    has them: at most as many bytes as there are gradients. With more, every rank's gradients are
+    among them, and they count."""
+    calls = [call for call in calls if call.operation != "barrier"]
+    broadcasts = sum(call.nbytes for call in calls if call.operation == "broadcast")
+    buffers = sum(buffer.nbytes for buffer in Net().buffers())
+    if broadcasts > sum(trained_and_frozen()[0]) + buffers + PADDING * len(calls):
+        return calls
+    return [call for call in calls if call.operation != "broadcast"]
 
 
 def trained_and_frozen() -> tuple[list[int], int]:
@@ -342,6 +350,13 @@ def overlaps(run: Run) -> Problem | None:
                     f"in step {step}, rank {rank.rank}'s module, the one you were given, got no "
                     "gradients",
                     "unchanged",
+                )
+            # A tied weight twice and a frozen layer are fewer: what left early may be for show.
+            if (carried := sum(call.nbytes for call in calls)) >= 2 * sum(sizes):
+                return Problem(
+                    f"in step {step}, rank {rank.rank} sent {carried} bytes for its gradients, "
+                    f"which have {sum(sizes)}",
+                    "bytes",
                 )
             early = [call for call in calls if call.issued < last]
             if not early:
