@@ -90,8 +90,8 @@ def test_every_wrong_scale_is_found_on_every_draw_with_its_own_hint(hand_made, v
 def test_every_wrong_schedule_is_found_on_every_draw_with_its_own_hint(hand_made, values, seed):
     for hint, formula in exercise.AT.items():
         wrong = values(seed)
-        for given, row in zip(exercise.inputs(seed, 1)[0], wrong, strict=True):
-            row["at"] = [formula(step, exercise.setting_of(given)) for step in given["steps"]]
+        for drawn, row in zip(exercise.inputs(seed, 1)[0], wrong, strict=True):
+            row["at"] = [formula(step, exercise.setting_of(drawn)) for step in drawn["steps"]]
         found = problems(hand_made(exercise.CHECK, [wrong], seed=seed))
         assert found
         assert set(found.values()) == {hint}
