@@ -80,21 +80,6 @@ class ShardSampler:
     assert verdict.passed, [claim.message for claim in verdict.claims]
 
 
-def test_torchs_own_sampler_is_right():
-    source = """
-from torch.utils.data import DistributedSampler
-
-class ShardSampler(DistributedSampler):
-    def __init__(self, length, rank, world_size, seed=0):
-        super().__init__(range(length), world_size, rank, seed=seed)
-
-    def __iter__(self):
-        return super().__iter__() if len(self.dataset) else iter([])
-"""
-    verdict = judge("shard_sampler", source, seed=SEED)
-    assert verdict.passed, [claim.message for claim in verdict.claims]
-
-
 def all_orders(change):
     """The same change made to every order that every rank brought back."""
 
