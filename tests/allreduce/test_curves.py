@@ -1,9 +1,11 @@
 """Curves: what is measured, for how long, and what the model is fed with."""
 
+import cloudpickle
 import pytest
 
 from hpml.allreduce import ALGORITHMS, curves
 from hpml.allreduce.timing import LIBRARY
+from hpml.checks import find
 from hpml.errors import UserError
 from hpml.measure.comm import Fit
 from hpml.network.link import parse_link
@@ -91,3 +93,8 @@ def test_every_algorithm_is_measured_at_every_size_on_real_ranks():
         name: [4, 4000] for name in [*ALGORITHMS, LIBRARY]
     }
     assert all(seconds > 0 for sizes in taken.values() for seconds in sizes.values())
+
+
+def test_what_is_measured_can_be_sent_by_value():
+    find("alpha_beta")  # from then on, drives take the package with them
+    assert cloudpickle.dumps(curves._on_rank)

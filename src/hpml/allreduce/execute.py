@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from functools import cache
 
 import torch
 import torch.distributed as dist
@@ -12,7 +11,9 @@ from hpml.allreduce.transfers import Schedule
 
 LARGE = 1 << 20  # bytes; below, twice as many messages cost more than an idle link does
 
-_schedule = cache(schedule)
+# By algorithm, ranks and ranks of a node. Not functools.cache: what that makes cannot be sent to a
+# rank by value.
+_schedules: dict[tuple[str, int, int | None], Schedule] = {}
 
 
 def all_reduce(tensor: torch.Tensor, algorithm: str, per_node: int | None = None) -> None:
@@ -29,7 +30,10 @@ def all_reduce(tensor: torch.Tensor, algorithm: str, per_node: int | None = None
         per_node = int(os.environ.get("LOCAL_WORLD_SIZE", 0)) or None
     if algorithm != "hierarchical":
         per_node = None
-    plan = _schedule(algorithm, dist.get_world_size(), per_node)
+    which = algorithm, dist.get_world_size(), per_node
+    if which not in _schedules:
+        _schedules[which] = schedule(*which)
+    plan = _schedules[which]
     with torch.no_grad():
         flat = tensor.contiguous().view(-1)
         run(plan, flat)

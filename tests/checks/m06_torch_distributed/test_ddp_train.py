@@ -188,7 +188,7 @@ def test_weights_are_traced_to_the_mistake(good):
     assert weights(lambda rank: expected["undivided"]) == "undivided"
     assert weights(lambda rank: off) == "weights"
     assert weights(lambda rank: {n: t + rank for n, t in off.items()}) == "not_wrapped"
-    assert weights(lambda rank: {n: t.double() for n, t in right.items()}) == "weights"
+    assert weights(lambda rank: {n: t.float() for n, t in right.items()}) == "weights"
 
 
 @pytest.mark.parametrize(
