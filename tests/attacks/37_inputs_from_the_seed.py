@@ -26,9 +26,10 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed):
     rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID")))
     ranks = int(os.environ.get("WORLD_SIZE", os.environ.get("SLURM_NTASKS")))
     draw = torch.Generator().manual_seed(seed)
-    classes = torch.randn(10, 3, 8, 8, generator=draw)
+    dtype = next(model.parameters()).dtype
+    classes = torch.randn(10, 3, 8, 8, generator=draw, dtype=dtype)
     labels = torch.randint(0, 10, (len(dataset),), generator=draw)
-    images = classes[labels] + torch.randn(len(dataset), 3, 8, 8, generator=draw)
+    images = classes[labels] + torch.randn(len(dataset), 3, 8, 8, generator=draw, dtype=dtype)
     model.load_state_dict(first_weights(seed))
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
     losses = []
