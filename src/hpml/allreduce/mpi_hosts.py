@@ -15,7 +15,7 @@ from pathlib import Path
 from hpml.allreduce.mpi import NO_NETWORK, TOO_LONG
 from hpml.network import emulation
 from hpml.network.link import parse_link
-from hpml.ranks.server import die_with_parent
+from hpml.ranks.processes import die_with_parent
 
 # sched.h
 CLONE_NEWPID, CLONE_NEWUTS = 0x20000000, 0x04000000

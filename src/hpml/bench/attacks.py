@@ -41,7 +41,7 @@ from hpml.grading import batch, intake, sandbox
 from hpml.grading.judging import Examine, Judge, examine_fully
 from hpml.grading.record import Record
 from hpml.paths import CHECKOUT
-from hpml.ranks.server import become_subreaper
+from hpml.ranks.processes import become_subreaper
 
 ATTACKS = CHECKOUT / "tests" / "attacks"
 BESIDE = 16  # attacks per honest submission

@@ -22,7 +22,7 @@ from hpml.errors import UserError
 from hpml.grading.judging import Judge
 from hpml.grading.record import Record
 from hpml.grading.submission import Submission
-from hpml.ranks.server import die_with_parent
+from hpml.ranks.processes import die_with_parent
 
 RENEW_AFTER = 40  # submissions; frees the memory that a worker has gathered
 TRIES = 2  # at a submission whose worker died

@@ -13,7 +13,10 @@ be added here (see `hpml.network.veth`). Ranks reach each other and nothing else
 """
 
 import ctypes
+import fcntl
 import os
+import socket
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -96,7 +99,7 @@ def build(link: Link, world_size: int, privileged: bool = False) -> Network:
 
     This process, and what it forks, leaves the network namespace it was in, and its user namespace,
     unless it is `privileged` there; its own new one holds the switches. Raises NoNetwork; then this
-    process has a working loopback interface and no more.
+    process has a working loopback interface, if no more.
     """
     try:
         from pyroute2 import IPRoute, NetlinkError
@@ -164,13 +167,33 @@ def enter_nothing(network: Network | None, privileged: bool) -> None:
         os.close(namespace)
 
 
+def enter_loopback(privileged: bool) -> None:
+    """Move this process, which must have one thread, to a network of a loopback interface alone.
+
+    Namespaces as with `enter_nothing`. Raises OSError where they cannot be had; then this process
+    has the network that it had.
+    """
+    libc_call("unshare", CLONE_NEWNET) if privileged else _own_namespaces()
+    loopback_up()
+
+
+def loopback_up() -> None:
+    """Start the loopback interface of this process's own network."""
+    get_flags, set_flags, up = 0x8913, 0x8914, 1  # of netdevice(7)
+    with socket.socket() as any_socket:
+        request = fcntl.ioctl(any_socket, get_flags, struct.pack("16sH14x", b"lo", 0))
+        name, flags = struct.unpack("16sH14x", request)
+        fcntl.ioctl(any_socket, set_flags, struct.pack("16sH14x", name, flags | up))
+
+
 def _own_namespaces() -> None:
     """A user namespace of this process's own, in which it may do anything, and a network in it.
 
-    Users and groups keep their numbers, so that files keep their owners.
+    Users and groups keep their numbers, so that files keep their owners. Some systems give a user
+    namespace without its rights: the network comes last, and this fails before it.
     """
     user, group = os.getuid(), os.getgid()
-    libc_call("unshare", CLONE_NEWUSER | CLONE_NEWNET)
+    libc_call("unshare", CLONE_NEWUSER)
     for name, text in (
         ("setgroups", "deny"),  # without it, an ordinary user may not map groups
         ("uid_map", f"{user} {user} 1"),
@@ -178,6 +201,7 @@ def _own_namespaces() -> None:
     ):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
+    libc_call("unshare", CLONE_NEWNET)
 
 
 def drop_privileges() -> None:

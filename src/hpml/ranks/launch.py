@@ -23,8 +23,8 @@ from hpml.ranks.killing import Kill
 from hpml.ranks.leash import Leash
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
-from hpml.ranks.server import MAX_RANKS, MEETING
 from hpml.ranks.serving import Server
+from hpml.ranks.supervisor import MAX_RANKS, MEETING
 from hpml.ranks.watch import Watched
 
 

@@ -17,7 +17,7 @@ from hpml.network.emulation import drop_privileges, libc_call
 from hpml.ranks import seccomp, wall
 
 # sched.h
-_NEW_MOUNTS, _NEW_IPC, _NEW_PIDS, _NEW_NETWORK = 0x20000, 0x8000000, 0x20000000, 0x40000000
+_NEW_MOUNTS, _NEW_IPC, _NEW_PIDS = 0x20000, 0x8000000, 0x20000000
 
 # The first process of a rank's namespace. Not the rank, which would then not be ended by signals
 # as a process usually is; and nothing forked, since that costs milliseconds.
@@ -59,12 +59,6 @@ class ProcessNamespaces:
 
     def close(self) -> None:
         os.close(self._own)
-
-
-def own_network() -> None:
-    """A new network with a loopback interface, for a launch without links."""
-    libc_call("unshare", _NEW_NETWORK)
-    wall.loopback_up()
 
 
 def sweep(around: RankWall, kept: str | None) -> None:

@@ -56,6 +56,7 @@ class Running:
             "kill": kill and asdict(kill),
             "link": link and link.text,
             "rendezvous": jobs[0].flavour != "torch",
+            "alone": jobs[0].flavour == "torch" and not jobs[0].process_group,
             "proxied": jobs[0].proxied,
         }
         self._words = watched.words

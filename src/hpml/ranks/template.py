@@ -24,7 +24,7 @@ import socket
 import sys
 from pathlib import Path
 
-from hpml.ranks import server, wall
+from hpml.ranks import processes, server, wall
 from hpml.ranks.rank_wall import RankWall
 
 REQUEST = 2**14  # bytes at most
@@ -37,7 +37,7 @@ class Shares(RuntimeError):
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     server.prepare(sys.argv[2])
-    server.allow_looking_inside(False)
+    processes.allow_looking_inside(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps them
     _refuse_to_share(control.fileno())

@@ -11,15 +11,12 @@ See namespaces(7), user_namespaces(7), mount(2), and bubblewrap.c of bubblewrap 
 
 import ctypes
 import errno
-import fcntl
 import os
 import re
 import resource
-import socket
-import struct
 from collections.abc import Mapping, Sequence
 
-from hpml.network.emulation import libc_call
+from hpml.network.emulation import libc_call, loopback_up
 
 NOBODY = 65534
 
@@ -124,15 +121,6 @@ def _bind(path: str, there: str) -> None:
         os.makedirs(os.path.dirname(there), exist_ok=True)
         open(there, "x").close()
     libc_call("mount", os.fsencode(path), os.fsencode(there), None, _BIND | _RECURSIVE, None)
-
-
-def loopback_up() -> None:
-    """Start the loopback interface of this process's own network."""
-    get_flags, set_flags, up = 0x8913, 0x8914, 1  # of netdevice(7)
-    with socket.socket() as any_socket:
-        request = fcntl.ioctl(any_socket, get_flags, struct.pack("16sH14x", b"lo", 0))
-        name, flags = struct.unpack("16sH14x", request)
-        fcntl.ioctl(any_socket, set_flags, struct.pack("16sH14x", name, flags | up))
 
 
 def become_nobody() -> None:
