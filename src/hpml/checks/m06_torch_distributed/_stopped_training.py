@@ -1,0 +1,225 @@
+"""Exercise checkpoint's model, data, drives and expected values: a training that stops twice.
+
+It is stopped in the middle of an epoch and resumed on another number of ranks; then its process is
+killed while it writes.
+"""
+
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from hpml.checks.contract import Stage
+from hpml.checks.seeds import derived
+from hpml.ranks import Kill
+
+LENGTH, BATCH, EPOCHS = 72, 12, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly
+PER_EPOCH = LENGTH // BATCH
+FEATURES, HIDDEN, CLASSES = 20, 500, 10  # 122 kB of float64 weights, and as much momentum
+DECAY = 0.9  # of the learning rate, in every step
+WRITING = 0.005  # seconds
+SAVES = 5  # one after the other; in one of them rank 0 is killed, in which one nobody knows
+
+
+class Slow(torch.Tensor):
+    """A tensor that takes a while to be pickled, and is pickled as a plain one."""
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        time.sleep(WRITING)
+        return self.as_subclass(torch.Tensor).__reduce_ex__(protocol)
+
+
+class Net(nn.Module):
+    """A perceptron, float64 (N, 20) -> (N, 10), whose state_dict takes `slow` seconds.
+
+    With `written_slowly` its state takes WRITING seconds to be pickled: time for a kill.
+
+    It is drawn in float32, so that it is the same where an answer has set another default dtype.
+    """
+
+    def __init__(self, slow: float = 0.0) -> None:
+        super().__init__()
+        self.inner = nn.Linear(FEATURES, HIDDEN, dtype=torch.float32)
+        self.outer = nn.Linear(HIDDEN, CLASSES, dtype=torch.float32)
+        self.slow, self.written_slowly = slow, False
+        self.double()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.outer(torch.relu(self.inner(x)))
+
+    def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+        time.sleep(self.slow)
+        state = super().state_dict(*arguments, **options)
+        if self.written_slowly:
+            state["inner.weight"] = state["inner.weight"].as_subclass(Slow)
+        return state
+
+
+def new_net(seed: int, slow: float = 0.0) -> Net:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Net(slow)
+
+
+def new_optimizer(net: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(net.parameters(), lr=0.2, momentum=0.9)
+
+
+def state_of(net: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in nn.Module.state_dict(net).items()}
+
+
+def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
+    """By stage, for each rank: the data, the seeds, after how many steps to save or to stop."""
+    draw = torch.Generator().manual_seed(seed)
+    data = {
+        "x": torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64),
+        "y": torch.randint(0, CLASSES, (LENGTH,), generator=draw),
+        "seed": derived(seed, "order"),
+        # In the second epoch, at a step where the usual mistakes differ from each other
+        "steps": PER_EPOCH + 3 + seed % (PER_EPOCH - 3),
+    }
+    return {
+        stage.name: [
+            data | {"net": derived(seed, f"net of {stage.name} {rank}")}
+            for rank in range(stage.world(world_size))
+        ]
+        for stage in STAGES
+    }
+
+
+def take_steps(
+    net: nn.Module, optimizer: torch.optim.Optimizer, sampler: Any, data: dict[str, Any], most: int
+) -> list[list[int]]:
+    """Train to the last epoch's end or `most` steps; returns this rank's samples, by step."""
+    taken: list[list[int]] = []
+    while sampler.epoch < EPOCHS and len(taken) < most:
+        before = sampler.epoch, len(taken)
+        for samples in sampler:
+            samples = [int(sample) for sample in samples]
+            optimizer.zero_grad()
+            x, y = data["x"][samples], data["y"][samples]
+            (functional.cross_entropy(net(x), y, reduction="sum") / BATCH).backward()
+            gradients = [parameter.grad for parameter in net.parameters()]
+            dist.all_reduce(summed := parameters_to_vector(gradients))
+            vector_to_parameters(summed, gradients)
+            optimizer.step()
+            optimizer.param_groups[0]["lr"] *= DECAY
+            taken.append(samples)
+            if len(taken) == most:
+                return taken
+        if before == (sampler.epoch, len(taken)):
+            break  # The sampler is empty and does not advance.
+    return taken
+
+
+def fresh(answer: ModuleType, inputs: dict[str, Any], slow: float = 0.0) -> tuple[Any, Any, Any]:
+    """A new net, optimizer and sampler, as at a program's start."""
+    net = new_net(inputs["net"], slow)
+    return net, new_optimizer(net), answer.ResumableSampler(LENGTH, BATCH, inputs["seed"])
+
+
+def train_and_stop(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Save, each rank to its own folder as on nodes that share no disk, rank 0 slowly.
+
+    Saves at the start (where rank 0 is slow) and at the stop. A second hard link to the first file
+    shows whether the file was overwritten or replaced.
+    """
+    rank = dist.get_rank()
+    folder = Path(f"rank{rank}")
+    folder.mkdir()
+    path, first = folder / "checkpoint.pt", Path("first.pt")
+    others_wait = rank == 0 and dist.get_world_size() > 1
+    net, optimizer, sampler = fresh(answer, inputs, slow=0.1 if others_wait else 0.0)
+    net.load_state_dict(state_of(new_net(inputs["seed"])))
+    dist.barrier()
+    answer.save(str(path), net, optimizer, sampler)
+    there = Path("rank0/checkpoint.pt").exists()
+    net.slow = 0.0
+    dist.barrier()
+    if rank == 0 and there:
+        first.hardlink_to(path)
+        before = first.read_bytes()
+    taken = take_steps(net, optimizer, sampler, inputs, inputs["steps"])
+    answer.save(str(path), net, optimizer, sampler)
+    dist.barrier()
+    return {
+        "taken": taken,
+        "there": there,
+        "files": sorted(file.name for file in folder.iterdir()),
+        "replaced": first.read_bytes() == before if rank == 0 and there else None,
+        "saved": state_of(net),
+    }
+
+
+def resume(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Load, and train to the end of the last epoch."""
+    net, optimizer, sampler = fresh(answer, inputs)
+    answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
+    loaded = state_of(net)
+    taken = take_steps(net, optimizer, sampler, inputs, 2 * EPOCHS * PER_EPOCH)
+    return {"loaded": loaded, "taken": taken, "final": state_of(net)}
+
+
+def killed_while_writing(answer: ModuleType, inputs: dict[str, Any]) -> None:
+    """Load, and save one state after the other; rank 0's process is killed while it writes."""
+    net, optimizer, sampler = fresh(answer, inputs)
+    answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
+    net.written_slowly = True
+    for _ in range(SAVES):
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter += 1.0
+        dist.barrier()
+        answer.save("rank0/checkpoint.pt", net, optimizer, sampler)
+
+
+def kill(seed: int) -> Kill:
+    """At a writing that does not follow from what a rank is given, or when the file is in parts."""
+    nth = 1 + derived(seed, "kill") % (SAVES - 1)
+    return Kill(0, "rank0", nth, file="checkpoint.pt")
+
+
+def after_the_kill(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The state in the remaining file, or why it cannot be loaded."""
+    net, optimizer, sampler = fresh(answer, inputs)
+    try:
+        answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
+    except Exception as error:
+        return {"failed": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
+    return {"loaded": state_of(net)}
+
+
+def another(world_size: int) -> int:
+    return world_size % 4 + 1
+
+
+STAGES = (
+    Stage("train and stop", train_and_stop),
+    Stage("resume", resume, world=another, dies=True),
+    Stage("killed while writing", killed_while_writing, dies=True, kill=kill),
+    Stage("after the kill", after_the_kill, world=lambda _: 1, dies=True),
+)
+
+
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
+    """An uninterrupted run's samples in each step, and its state at the end."""
+    data = inputs["train and stop"][0]
+    net = new_net(data["seed"])
+    optimizer = new_optimizer(net)
+    batches: list[list[int]] = []
+    for epoch in range(EPOCHS):
+        draw = torch.Generator().manual_seed(data["seed"] + epoch)
+        batches += [batch.tolist() for batch in torch.randperm(LENGTH, generator=draw).split(BATCH)]
+    for batch in batches:
+        optimizer.zero_grad()
+        functional.cross_entropy(net(data["x"][batch]), data["y"][batch]).backward()
+        optimizer.step()
+        optimizer.param_groups[0]["lr"] *= DECAY
+    return {"batches": batches, "steps": data["steps"], "final": state_of(net)}
