@@ -6,7 +6,7 @@ import pytest
 
 from hpml.checks.contract import CannotJudge
 from hpml.checks.m01_parallel_sgd._beside import KNOWN, TIMED
-from hpml.checks.m01_parallel_sgd.ring_all_reduce import CHECK
+from hpml.checks.m01_parallel_sgd.ring_all_reduce import CHECK, LONG
 from hpml.ranks.evidence import Diagnosis, Mark
 
 SUM, LENGTHS, RING, BYTES, TIME = [claim.judge for claim in CHECK.claims]
@@ -77,12 +77,16 @@ def test_what_a_wrong_part_holds_leads_to_the_hint(good, with_tensor):
     assert SUM(mean).hint == "mean"
 
 
-def test_every_long_tensor_counts(good, with_ranks):
-    def last_undone(rank):
-        long = [*rank.value["long"][:-1], rank.value["long"][-1] * 2]
-        return replace(rank, value={**rank.value, "long": long})
+@pytest.mark.parametrize("element", [0, 1, LONG - 2])
+def test_every_element_of_every_long_tensor_counts(good, with_ranks, element):
+    def one_wrong(rank):
+        last = rank.value["long"][-1].clone()
+        last[element] += 1
+        return replace(rank, value={**rank.value, "long": [*rank.value["long"][:-1], last]})
 
-    assert SUM(with_ranks(good, last_undone, "even")).hint == "order"
+    problem = SUM(with_ranks(good, one_wrong, "even"))
+    assert problem.hint == "order"
+    assert f"elements {element} to {element} of {LONG} are not the sum" in problem.message
 
 
 def test_a_wrong_tail_is_told_from_a_wrong_ring(good, with_tensor):
