@@ -232,6 +232,21 @@ def test_a_stage_without_the_answer_is_launched_without_it(
     assert dict(zip(run.stages, sources, strict=True)) == expected
 
 
+@pytest.mark.parametrize("needed", [True, False])
+def test_a_stage_may_depend_on_those_before_it(monkeypatch, needed):
+    seen = []
+
+    def when(inputs, found):
+        seen.append((set(inputs), list(found)))
+        return needed
+
+    monkeypatch.setattr(plays, "launch", lambda *_, **__: evidence(2))
+    later = Stage("later", print, when=when)
+    run, _ = plays.play_once(staged(ANSWERS, later), EASY, 2, 3)
+    assert list(run.stages) == (["answers", "later"] if needed else ["answers"])
+    assert seen == [({"answers", "later"}, ["answers"])]
+
+
 def test_a_reference_that_fails_is_no_fault_of_the_answer(monkeypatch):
     hangs = evidence(2, Diagnosis("hang", "rank 0 waits", (1,)))
     monkeypatch.setattr(plays, "launch", lambda *_, **__: hangs)

@@ -110,7 +110,8 @@ class Stage:
 
     Without `with_answer` the ranks run `drive(inputs)` alone, with nothing of the answer: for what
     an answer is compared with, a time for example, which the answer then cannot change. Such a
-    stage is left out of plays with injected waits. Where `world` returns 0, any stage is.
+    stage is left out of plays with injected waits. Where `world` returns 0, or `when` False of the
+    play's inputs and the evidence of the stages before it by name, any stage is.
 
     With `serve` a drive asks this process, by `hpml.ranks.ask`, for what its claims are about: the
     samples it takes, say. Requests are then in `evidence.ranks[r].asked`, with times, and nothing
@@ -122,6 +123,7 @@ class Stage:
     name: str
     drive: Callable[..., Any]  # (answer, inputs)
     world: Callable[[int], int] = lambda world_size: world_size
+    when: Callable[[Any, Mapping[str, Evidence]], bool] = lambda inputs, found: True
     with_answer: bool = True
     dies: bool = False
     link: str | None = None

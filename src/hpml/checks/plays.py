@@ -250,7 +250,7 @@ def _launches(
     with tempfile.TemporaryDirectory(prefix="hpml-play-") as scratch:
         for stage in stages:
             ranks = stage.world(world_size)
-            if not ranks or (delayed and not stage.with_answer):
+            if not ranks or (delayed and not stage.with_answer) or not stage.when(inputs, found):
                 continue
             flavour = stage.flavour or check.flavour
             given = inputs[stage.name] if check.stages else inputs
