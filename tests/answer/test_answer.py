@@ -110,6 +110,16 @@ def test_twice_in_one_script_and_in_two_files(tmp_path: Path) -> None:
         answers.read_all(two)
 
 
+def test_an_answer_in_a_markdown_cell_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.ipynb"
+    nbformat.write(new_notebook(cells=[new_markdown_cell("%%answer ring\nx = 1")]), path)
+    for exercise in (None, "ring"):
+        with pytest.raises(UserError, match=r"a.ipynb, cell 1: the answer is in a Markdown cell"):
+            answers.read_all([path], exercise)
+    with pytest.raises(UserError, match="no cell starts with %%answer tree"):
+        answers.read_all([path], "tree")
+
+
 def test_an_id_that_no_cell_has(tmp_path: Path) -> None:
     path = notebook(tmp_path / "a.ipynb", "%%answer ring")
     with pytest.raises(UserError, match=r"a.ipynb: no cell starts with %%answer tree"):

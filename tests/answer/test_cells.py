@@ -37,7 +37,7 @@ def answers_in(path: Path, found: Iterable[tuple[int, str]]) -> list[tuple[str, 
 def answers_of(path: Path) -> list[tuple[str, str]]:
     data = path.read_bytes()
     found = cells.of_notebook(data) if path.suffix == ".ipynb" else cells.of_script(data)
-    return answers_in(path, found)
+    return answers_in(path, ((cell.number, cell.source) for cell in found if cell.kind == "code"))
 
 
 @pytest.mark.parametrize("folder", ["solutions", "exercises", "notebooks"])
@@ -98,9 +98,9 @@ json_values = st.recursive(
 )
 
 
-def read_or_refused(read: Callable[[bytes], Iterable[tuple[int, str]]], data: bytes) -> list[str]:
+def read_or_refused(read: Callable[[bytes], Iterable[cells.Cell]], data: bytes) -> list[str]:
     try:
-        return [source for _, source in read(data)]
+        return [cell.source for cell in read(data)]
     except cells.Unreadable as refused:
         return [str(refused)]
 
@@ -108,7 +108,10 @@ def read_or_refused(read: Callable[[bytes], Iterable[tuple[int, str]]], data: by
 @given(
     st.dictionaries(st.sampled_from(["nbformat", "cells", "metadata"]), json_values)
     | st.lists(
-        st.dictionaries(st.sampled_from(["cell_type", "source"]), json_values | st.just("code"))
+        st.dictionaries(
+            st.sampled_from(["cell_type", "source"]),
+            json_values | st.sampled_from(["code", "markdown"]),
+        )
     ).map(lambda found: {"nbformat": 4, "cells": found})
 )
 def test_whatever_json_there_is_it_is_read_or_refused(value):

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
@@ -13,6 +15,7 @@ from hpml.checks.registry import ids, of_module
 from hpml.errors import UserError
 from hpml.grading.intake import LONGEST_ANSWER, collect
 from hpml.grading.naming import LONGEST, safe_names
+from hpml.paths import CHECKOUT
 
 RING = "%%answer hello_ranks\ndef total(number):\n    return 1\n"
 DDP = "%%answer ddp\nimport torch\n"
@@ -409,6 +412,67 @@ def test_a_near_miss_of_the_magic_is_named_and_is_its_exercises(tmp_path, one, f
     assert any(said in note for note in found.notes)
     (tmp_path / "alice.ipynb").write_bytes(notebook(f"{first}\nimport torch\n", DDP))
     assert one(tmp_path / "alice.ipynb").answers["ddp"].source == DDP, "a right one counts"
+
+
+def as_text(data: bytes, number: int, kind: str) -> bytes:
+    """A notebook whose cell `number`, counted from 0, is made a cell of another kind."""
+    made = json.loads(data)
+    made["cells"][number]["cell_type"] = kind
+    return json.dumps(made).encode()
+
+
+@pytest.mark.parametrize("kind", ["markdown", "raw"])
+@pytest.mark.parametrize("first", ["%%answer ddp", "# %%answer ddp", "Mine:\n```\n%%answer ddp"])
+def test_an_answer_in_a_text_cell_does_not_count_and_the_remedy_is_said(tmp_path, one, kind, first):
+    data = as_text(notebook(RING, f"{first}\nimport torch\n"), 1, kind)
+    (tmp_path / "alice.ipynb").write_bytes(data)
+    found = one(tmp_path / "alice.ipynb")
+    assert set(found.answers) == {"hello_ranks"}
+    name = {"markdown": "Markdown", "raw": "raw"}[kind]
+    said = f"alice.ipynb, cell 2: the answer is in a {name} cell: make it a code cell"
+    assert found.uncounted == {"ddp": said}
+    assert found.notes == (said,)
+
+
+def test_an_answer_in_a_text_cell_of_a_script_does_not_count(tmp_path, one):
+    for text in ("# %%answer ddp\n# import torch\n", '"""\n%%answer ddp\nimport torch\n"""\n'):
+        (tmp_path / "alice.py").write_text(f"x = 1\n\n# %% [markdown]\n{text}")
+        assert "cell 2: the answer is in a Markdown" in one(tmp_path / "alice.py").uncounted["ddp"]
+
+
+def test_an_old_try_in_a_text_cell_leaves_the_answer_as_it_is(tmp_path, one):
+    data = as_text(notebook(DDP + "x = 1\n", DDP), 0, "markdown")
+    (tmp_path / "alice.ipynb").write_bytes(data)
+    found = one(tmp_path / "alice.ipynb")
+    assert (found.answers["ddp"].source, found.uncounted, found.notes) == (DDP, {}, ())
+
+
+def test_beside_the_stub_as_it_was_handed_out_an_answer_in_a_text_cell_is_the_answer(tmp_path, one):
+    handed_out = (CHECKOUT / "exercises" / "06_torch_distributed.ipynb").read_bytes()
+    made = json.loads(handed_out)
+    old = {"cell_type": "markdown", "metadata": {}, "source": DDP}
+    made["cells"].append(old)
+    (tmp_path / "alice.ipynb").write_text(json.dumps(made))
+    assert list(one(tmp_path / "alice.ipynb").uncounted) == ["ddp"]
+
+
+def test_stubs_and_prose_in_text_cells_are_no_answers(tmp_path, one):
+    made = json.loads((CHECKOUT / "exercises" / "06_torch_distributed.ipynb").read_bytes())
+    for cell in made["cells"]:
+        cell["cell_type"] = "markdown"
+    made["cells"] += json.loads(as_text(notebook("I wrote\n\n%%answer ddp\n"), 0, "raw"))["cells"]
+    (tmp_path / "alice.ipynb").write_text(json.dumps(made))
+    found = one(tmp_path / "alice.ipynb")
+    assert (found.answers, found.uncounted) == ({}, {})
+
+
+def test_a_line_of_a_million_blanks_is_read(tmp_path):
+    """A pattern that tries all ways to split them would take hours."""
+    (tmp_path / "alice.ipynb").write_bytes(notebook(" " * 1_000_000 + "x", DDP))
+    code = "import sys; from pathlib import Path; from hpml.grading.intake import collect\n"
+    code += "print(*collect([Path(sys.argv[1])], Path(sys.argv[2]))[0].answers)"
+    arguments = [sys.executable, "-c", code, str(tmp_path / "alice.ipynb"), str(tmp_path)]
+    assert subprocess.check_output(arguments, text=True, timeout=600) == "ddp\n"
 
 
 def test_a_script_with_a_cell_named_answer_is_a_near_miss(tmp_path, one):

@@ -15,7 +15,7 @@ from hpml.errors import UserError
 
 MAGIC = re.compile(r"%%answer(?:[ \t]+(?P<id>\S+))?[ \t]*(?P<rest>.*)")
 # What somebody typed who meant it: `# %%answer ddp`, `%% answer ddp`, `%Answer: ddp`
-_NEAR = re.compile(r"\s*#*\s*%{1,3}\s*answers?\b\W*(?P<id>[\w-]*)(?P<rest>.*)", re.IGNORECASE)
+_NEAR = re.compile(r"#*\s*%{1,3}\s*answers?\b\W*(?P<id>[\w-]*)(?P<rest>.*)", re.IGNORECASE)
 
 
 class NotCounted(UserError):
@@ -84,18 +84,22 @@ def read(path: Path) -> tuple[Answer, ...]:
     A file without any answer gives an empty tuple.
     """
     data = _data(path)
-    notebook = path.suffix == ".ipynb"
-    lines = () if notebook else enumerate(data.decode(errors="replace").splitlines(), 1)
-    try:
-        code = tuple(cells.of_notebook(data) if notebook else cells.of_script(data))
-    except cells.Unreadable as error:
-        raise UserError(f"{path}: {error}") from None
+    lines = enumerate(data.decode(errors="replace").splitlines(), 1) if path.suffix == ".py" else ()
     lines = iter(lines)
     answers = tuple(
-        answer for number, source in code if (answer := of_cell(path, number, source, lines))
+        answer
+        for number, source, kind in _cells(path, data)
+        if kind == "code" and (answer := of_cell(path, number, source, lines))
     )
     _refuse_twice(answers)
     return answers
+
+
+def _cells(path: Path, data: bytes) -> tuple[cells.Cell, ...]:
+    try:
+        return tuple(cells.of_notebook(data) if path.suffix == ".ipynb" else cells.of_script(data))
+    except cells.Unreadable as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 def read_all(paths: Iterable[Path], exercise: str | None = None) -> tuple[Answer, ...]:
@@ -113,6 +117,7 @@ def read_all(paths: Iterable[Path], exercise: str | None = None) -> tuple[Answer
             found = (Answer(exercise, f"%%answer {exercise}\n{text}", path, 1, 0),)
         answers += [answer for answer in found if exercise in (None, answer.exercise)]
     if not answers:
+        _refuse_text_cells(paths, exercise)
         files = ", ".join(path.name for path in paths)
         if exercise is None:
             raise UserError(f"{files}: no cell starts with %%answer ID, so there is no answer here")
@@ -152,7 +157,7 @@ def of_cell(
         return None
     match = MAGIC.fullmatch(lines[at])
     if match is None or not match["id"] or match["rest"]:
-        near = _NEAR.fullmatch(lines[at])
+        near = _near(lines[at])
         raise NotCounted(_malformed(path, number, lines[at]), near["id"] if near else "")
     # Cells come in the file's order, so the search goes on where it stopped for the last answer.
     first_line = next(
@@ -167,11 +172,49 @@ def of_cell(
     return answer
 
 
+def of_text_cell(path: Path, cell: cells.Cell) -> Answer | None:
+    """What seems to be an answer in a Markdown or raw cell, where it does not count.
+
+    Its magic may be nearly one: JupyterLab makes a heading of it, `# %%answer ddp`. A line in prose
+    with nothing below it is none.
+    """
+    lines = cell.source.splitlines() if cell.kind != "code" else []
+    for at, line in enumerate(lines):
+        near = _near(line)
+        if _names_one(near) and any(map(str.strip, lines[at + 1 :])):
+            source = "\n".join([f"%%answer {near['id']}", *lines[at + 1 :]]) + "\n"
+            return Answer(near["id"], source, path, cell.number, None)
+    return None
+
+
+def text_cell(answer: Answer, kind: str) -> str:
+    """Why an answer in a Markdown or raw cell does not count, and what to do."""
+    return f"{answer.where}: the answer is in a {kind} cell: make it a code cell"
+
+
+def _refuse_text_cells(paths: Iterable[Path], exercise: str | None) -> None:
+    for path in paths:
+        for cell in _cells(path, _data(path)):
+            text = of_text_cell(path, cell)
+            if text and exercise in (None, text.exercise):
+                raise NotCounted(text_cell(text, cell.kind), text.exercise)
+
+
 def _refuse_near(path: Path, number: int, lines: Iterable[str]) -> None:
     for line in lines:
-        near = _NEAR.fullmatch(line)
-        if near and near["id"] and not near["rest"].strip():
+        near = _near(line)
+        if _names_one(near):
             raise NotCounted(_malformed(path, number, line), near["id"])
+
+
+def _near(line: str) -> re.Match[str] | None:
+    # Stripped first: a pattern that skips blanks in two places takes hours for a million of them
+    return _NEAR.fullmatch(line.strip())
+
+
+def _names_one(near: re.Match[str] | None) -> bool:
+    """Whether there is an exercise id, and nothing after it."""
+    return bool(near and near["id"] and not near["rest"].strip())
 
 
 def _malformed(path: Path, number: int, line: str) -> str:

@@ -1,4 +1,4 @@
-"""The code cells of a notebook or percent script that anybody may have written.
+"""The cells of a notebook or percent script that anybody may have written.
 
 Reads plain JSON values only. Metadata and outputs are ignored, so that no tag and no stored result
 has an effect, whatever their size. Nothing is executed.
@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator
 from json.decoder import scanstring
-from typing import Any
+from typing import Any, NamedTuple
 
 LARGEST = {".ipynb": 100_000_000, ".py": 1_000_000}  # bytes of a file; no person wrote more
 WRITTEN = 20_000_000  # characters of a notebook without its outputs
@@ -16,19 +16,28 @@ CELLS = 20_000
 BRACKETS = 5_000_000  # and quotes, in a notebook whose outputs are skipped: some seconds
 # jupytext's rule: after the marker come a space and options, or nothing.
 _MARKER = re.compile(r"\s*#\s*%%(?:%*\s(?P<options>.*)|\s*)")
-_NO_CODE = re.compile(r"\[(?:markdown|md|raw)\]")
+_KIND = re.compile(r"\[(markdown|md|raw)\]")
 _TITLED = re.compile(r"answers?\b.*", re.IGNORECASE)  # `# %% answer ddp`, meant as a magic
 _BRACKET = re.compile(r'[\[\]{}"]')
 _OPENED = re.compile(r"\s*:\s*[\[{]")  # after a key: its value is a list or an object
+_KINDS = {"code": "code", "markdown": "Markdown", "raw": "raw"}  # by cell_type
 _IGNORED = ("outputs", "attachments", "metadata")
+
+
+class Cell(NamedTuple):
+    """`number` counts all cells of the file from 1; `kind` is "code", "Markdown" or "raw"."""
+
+    number: int
+    source: str
+    kind: str = "code"
 
 
 class Unreadable(Exception):
     """A file cannot be read as cells. The message is a sentence without its subject."""
 
 
-def of_notebook(data: bytes) -> Iterator[tuple[int, str]]:
-    """Number, counting all cells from 1, and source of each code cell. Raises Unreadable."""
+def of_notebook(data: bytes) -> Iterator[Cell]:
+    """The cells of a notebook, but those of unknown kinds. Raises Unreadable."""
     notebook = _json(data)
     if not isinstance(notebook, dict) or "nbformat" not in notebook:
         raise Unreadable("is not a Jupyter notebook: it has no nbformat")
@@ -41,48 +50,58 @@ def of_notebook(data: bytes) -> Iterator[tuple[int, str]]:
         raise Unreadable("is not a Jupyter notebook: it has no list of cells")
     if len(cells) > CELLS:
         raise Unreadable(f"has {len(cells)} cells, at most {CELLS} are read")
-    sources = [_source(number, cell) for number, cell in enumerate(cells, 1)]
-    return ((number, source) for number, source in enumerate(sources, 1) if source is not None)
+    found = [_cell(number, cell) for number, cell in enumerate(cells, 1)]
+    return (cell for cell in found if cell is not None)
 
 
-def of_script(data: bytes) -> Iterator[tuple[int, str]]:
-    """The same for a percent script, with commented magics as in a notebook."""
+def of_script(data: bytes) -> Iterator[Cell]:
+    """The cells of a percent script that may hold an answer, with magics as in a notebook."""
     # Imported here: ranks import this package and do not need jupytext.
     from jupytext.magics import uncomment_magic
     from jupytext.stringparser import StringParser
 
-    number, cell, quotes, code = 0, [], StringParser("python"), True
+    number, cell, quotes = 0, [], StringParser("python")
     lines = _text(data).splitlines()
-    cells: list[tuple[int, bool, list[str]]] = []
+    cells: list[tuple[int, str, list[str]]] = []
     for at, line in enumerate(lines):
         marker = None if quotes.is_quoted() else _MARKER.fullmatch(line)
         if marker or at == 0:
             number, cell, quotes = number + 1, [], StringParser("python")
             title = (marker and marker["options"]) or ""
-            code = not _NO_CODE.search(title)
-            cells.append((number, code, cell))
+            kind = _KIND.search(title)
+            kind = "code" if kind is None else "raw" if kind[1] == "raw" else "Markdown"
+            cells.append((number, kind, cell))
             if _TITLED.fullmatch(title):
                 cell.append(f"%% {title}")
         quotes.read_line(line)
         if not marker:
             cell.append(line)
-    for number, code, cell in cells:
-        if code and any("%" in line and "answer" in line.lower() for line in cell):
-            yield number, "\n".join(uncomment_magic(cell)).rstrip("\n")
+    for number, kind, cell in cells:
+        if any("%" in line and "answer" in line.lower() for line in cell):
+            lines = uncomment_magic(cell) if kind == "code" else _uncommented(cell)
+            yield Cell(number, "\n".join(lines).rstrip("\n"), kind)
 
 
-def _source(number: int, cell: Any) -> str | None:
-    """A code cell's text; None for a cell that is not code."""
+def _uncommented(lines: list[str]) -> list[str]:
+    """A text cell's lines, which a script has as comments, or in a string's quotes."""
+    if not all(line.startswith("#") for line in lines if line.strip()):
+        return lines
+    return [re.sub("^# ?", "", line) for line in lines]
+
+
+def _cell(number: int, cell: Any) -> Cell | None:
     if not isinstance(cell, dict) or not isinstance(cell.get("cell_type"), str):
         raise Unreadable(f"is not a Jupyter notebook: cell {number} is none")
-    if cell["cell_type"] != "code":
+    if (kind := _KINDS.get(cell["cell_type"])) is None:
         return None
     source = cell.get("source")
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
-        return "".join(source)
-    if not isinstance(source, str):
-        raise Unreadable(f"is not a Jupyter notebook: the source of cell {number} is not text")
-    return source
+        return Cell(number, "".join(source), kind)
+    if isinstance(source, str):
+        return Cell(number, source, kind)
+    if kind != "code":  # such a cell is shown wrongly, and harms no answer
+        return None
+    raise Unreadable(f"is not a Jupyter notebook: the source of cell {number} is not text")
 
 
 def _json(data: bytes) -> Any:

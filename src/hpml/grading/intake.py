@@ -15,9 +15,11 @@ from pathlib import Path
 from hpml import answer as learners
 from hpml.answer import Answer, cells
 from hpml.checks.registry import ids, modules, of_module
+from hpml.course import schedule
+from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.files.sanitize import one_line
-from hpml.grading import folder
+from hpml.grading import course_answers, folder
 from hpml.grading.input_file import ARCHIVE, Found, is_wanted, may_hold_answers, suffix
 from hpml.grading.naming import Owner, owner, safe_names
 from hpml.grading.submission import Submission
@@ -37,6 +39,7 @@ class _File:
     answers: tuple[Answer, ...] = ()
     notes: tuple[str, ...] = ()
     uncounted: tuple[tuple[str, str], ...] = ()  # (exercise id as written, why it does not count)
+    in_text: tuple[tuple[Answer, str], ...] = ()  # (answer in a text cell, why it does not count)
     readable: bool = False
     fault: str = ""
 
@@ -67,7 +70,8 @@ def collect(paths: Sequence[Path], scratch: Path) -> list[Submission]:
         for entry, read in _handed_in(path, scratch, alone=len(paths) == 1):
             people.setdefault(entry.key, _Person(entry)).files.append(read)
     names = safe_names(people)
-    submissions = [_submission(names[key], person) for key, person in people.items()]
+    course = schedule.load()
+    submissions = [_submission(names[key], person, course) for key, person in people.items()]
     seen = {a.exercise for person in people.values() for f in person.files for a in f.answers}
     if seen and not seen & set(ids()):
         raise UserError(
@@ -124,12 +128,15 @@ def _read(found: Found, at: Path) -> _File:
     notebook = suffix(found.parts[-1]) == ".ipynb"
     if b"answer" not in found.data.lower() and not notebook:  # a script that is no answer
         return _File(found.parts, where, readable=True)
-    answers, uncounted = [], []
+    answers, uncounted, in_text = [], [], []
     script = () if notebook else enumerate(found.data.decode(errors="replace").splitlines(), 1)
     try:
-        for number, source in list(
-            (cells.of_notebook if notebook else cells.of_script)(found.data)
-        ):
+        for cell in list((cells.of_notebook if notebook else cells.of_script)(found.data)):
+            number, source, kind = cell
+            if kind != "code":
+                if text := learners.of_text_cell(where, cell):
+                    in_text.append((text, one_line(learners.text_cell(text, kind))))
+                continue
             if len(source) > LONGEST_ANSWER and "%%answer" in source:
                 long = f"longer than {LONGEST_ANSWER} characters and does not count"
                 why = f"{one_line(where.name)}, cell {number}: the answer is {long}"
@@ -147,8 +154,15 @@ def _read(found: Found, at: Path) -> _File:
                 answers.append(answer)
     except cells.Unreadable as error:
         return _File(found.parts, where, fault=one_line(str(error)))
-    notes = tuple(why for _, why in uncounted)
-    return _File(found.parts, where, tuple(answers), notes, tuple(uncounted), readable=True)
+    return _File(
+        found.parts,
+        where,
+        answers=tuple(answers),
+        notes=tuple(why for _, why in uncounted),
+        uncounted=tuple(uncounted),
+        in_text=tuple(in_text),
+        readable=True,
+    )
 
 
 def _is_text(source: str) -> bool:
@@ -199,7 +213,7 @@ def _is_course_notebook(read: _File) -> bool:
     return is_wanted(name) and Path(name).stem in modules()
 
 
-def _submission(name: str, person: _Person) -> Submission:
+def _submission(name: str, person: _Person, course: Course) -> Submission:
     """A person's files as one submission."""
     notes: list[str] = []
     if person.owner.late:
@@ -219,6 +233,12 @@ def _submission(name: str, person: _Person) -> Submission:
         uncounted.setdefault(_nearest(exercise, known), why)
     for exercise, why in (each for read in person.files for each in read.uncounted):
         uncounted.setdefault(_nearest(exercise, known), why)
+    for text, why in (each for read in person.files for each in read.in_text):
+        exercise = _nearest(text.exercise, known)
+        code = (answer for answer, _ in given.get(exercise, ()))
+        if exercise and _is_written(text, course) and not any(_is_written(a, course) for a in code):
+            notes.append(why)
+            uncounted.setdefault(exercise, why)
     readable = [read for read in person.files if read.readable]
     refused = ""
     if not readable:
@@ -234,7 +254,7 @@ def _submission(name: str, person: _Person) -> Submission:
         elif found:
             notes.append(found)
             uncounted[exercise] = found
-    with_answers = [read for read in readable if read.answers or read.notes]
+    with_answers = [read for read in readable if read.answers or read.notes or read.in_text]
     if readable and not with_answers:
         names = ", ".join(read.name for read in readable[:5])
         notes.append(f"{names}: no cell starts with %%answer ID")
@@ -251,6 +271,10 @@ def _submission(name: str, person: _Person) -> Submission:
         name=person.owner.name or (one_line(person.owner.key) if name != person.owner.key else ""),
         email=person.owner.email,
     )
+
+
+def _is_written(answer: Answer, course: Course) -> bool:
+    return not course_answers.is_stub(answer, course)
 
 
 def _unread(files: Sequence[_File], refused: str) -> dict[str, str]:
