@@ -11,7 +11,7 @@ from hpml.checks.contract import CannotJudge
 from hpml.checks.m01_parallel_sgd import parameter_server as exercise
 from hpml.checks.run_check import examine
 from hpml.network.link import parse_link
-from hpml.ranks.evidence import Call, Traffic
+from hpml.ranks.evidence import Asked, Call, Traffic
 
 SEED = 4
 GRADIENTS, EQUALS, PAIRS, WIRE = (claim.judge for claim in exercise.CHECK.claims)
@@ -33,14 +33,15 @@ def good(hand_made):
     def run_of(world_size):
         inputs = exercise.inputs(SEED, world_size)
         weights = exercise.expect(inputs, world_size)["weights"]
-        seen = [w[:: exercise.SAMPLED] for w in weights[:-1]]
-        values = [
-            {"seen": list(seen), "final": None if rank else weights[-1]}
-            for rank in range(world_size)
-        ]
+        values = [weights[-1], *[None] * (world_size - 1)]
         run = hand_made(exercise.CHECK, values, seed=SEED)
         ranks = tuple(
-            replace(rank, calls=WORKS if rank.rank else SERVES, traffic=traffic(rank, world_size))
+            replace(
+                rank,
+                calls=WORKS if rank.rank else SERVES,
+                traffic=traffic(rank, world_size),
+                asked=asked_at(weights[:-1]),
+            )
             for rank in run.evidence.ranks
         )
         link = parse_link("1gbit", world_size)
@@ -55,6 +56,10 @@ def traffic(rank, world_size, factor=1.05):
     return Traffic(sent, sent // 1500, sent, sent // 1500)
 
 
+def asked_at(seen):
+    return tuple(Asked({"weights": weights}, 0.0, 0.0) for weights in seen)
+
+
 def with_rank(run, rank, **changes):
     ranks = tuple(
         replace(one, **changes) if one.rank == rank else one for one in run.evidence.ranks
@@ -62,8 +67,8 @@ def with_rank(run, rank, **changes):
     return replace(run, evidence=replace(run.evidence, ranks=ranks))
 
 
-def with_value(run, rank, **changes):
-    return with_rank(run, rank, value=run.values[rank] | changes)
+def with_seen(run, rank, seen):
+    return with_rank(run, rank, asked=asked_at(seen))
 
 
 def problems(run):
@@ -116,6 +121,19 @@ def work(weights, gradient, steps):
     assert verdict.nothing_failed, [claim.message for claim in verdict.claims]
 
 
+def test_ranks_have_no_samples_and_gradients_are_of_the_weights_asked_for():
+    ranks = exercise.inputs(SEED, 2)
+    sent, server = exercise.serve(ranks)
+    assert [set(each) for each in sent] == [{"weights"}, {"weights"}]
+    weights = ranks[0]["weights"]
+    (reply,) = server(1, {"weights": weights.float()})
+    right = ranks[1]["curvature"] * (weights - ranks[1]["target"])
+    assert (reply.rank, difference(reply.value, right, 1e-6)) == (1, None)
+    for request in (None, {}, {"weights": weights[1:]}, {"weights": weights.long()}):
+        with pytest.raises(ValueError, match="gradients are for weights of shape"):
+            server(1, request)
+
+
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
 def test_a_good_run_has_no_problems(good, world_size):
     assert problems(good(world_size)) == {}
@@ -136,15 +154,22 @@ def test_each_mistake_of_the_server_meets_its_hint(good, world_size):
     # With two ranks, the sum and a division by one worker are the same.
     for hint, each in run.expected["mistakes"].items():
         for weights in each:
-            found = problems(with_value(run, 0, final=weights[-1]))
+            found = problems(with_rank(run, 0, value=weights[-1]))
             assert found == {"equals": hint}
 
 
 def test_the_way_counts_and_not_only_the_end(good):
     run = good(2)
-    seen = [weights + 0.1 * (step == 2) for step, weights in enumerate(run.values[0]["seen"])]
-    changed = with_value(with_value(run, 0, seen=seen), 1, seen=seen)
+    seen = [weights.clone() for weights in run.expected["weights"][:-1]]
+    seen[2][1] += 0.1
+    changed = with_seen(with_seen(run, 0, seen), 1, seen)
     assert problems(changed) == {"equals": "start"}
+
+
+def with_one_off(weights):
+    weights = weights.clone()
+    weights[-1] += 1
+    return weights
 
 
 @pytest.mark.parametrize(
@@ -154,25 +179,25 @@ def test_the_way_counts_and_not_only_the_end(good):
         (lambda seen, own: [*seen, seen[-1]], "steps"),
         (lambda seen, own: [own, *seen[1:]], "own_weights"),
         (lambda seen, own: [seen[0]] * len(seen), "stale"),
-        (lambda seen, own: [*seen[:-1], seen[-1] + 1], "protocol"),
+        (lambda seen, own: [*seen[:-1], with_one_off(seen[-1])], "protocol"),
     ],
 )
 def test_a_worker_that_computes_on_other_weights_is_found(good, change, hint):
     run = good(3)
-    own = run.inputs[2]["weights"][:: exercise.SAMPLED]
-    changed = with_value(run, 2, seen=change(run.values[2]["seen"], own))
+    own = run.inputs[2]["weights"]
+    changed = with_seen(run, 2, change(run.expected["weights"][:-1], own))
     assert problems(changed) == {"gradients": hint}
 
 
 def test_a_server_without_a_gradient_is_found(good):
-    assert problems(with_value(good(3), 0, seen=[])) == {"gradients": "forgotten"}
+    assert problems(with_seen(good(3), 0, [])) == {"gradients": "forgotten"}
 
 
 @pytest.mark.parametrize(
     "final", [None, torch.zeros(3), torch.zeros(exercise.ELEMENTS, dtype=torch.float32)]
 )
 def test_what_is_not_the_weights_is_told_so(good, final):
-    assert problems(with_value(good(2), 0, final=final)) == {"equals": "types"}
+    assert problems(with_rank(good(2), 0, value=final)) == {"equals": "types"}
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from hpml.ranks import Reply, Server, ask
-from hpml.ranks.evidence import Asked, Evidence, RankEvidence
+from hpml.checks.m01_parallel_sgd._served_gradients import gradient_for, gradients, weights_of
+from hpml.ranks import Reply, Server
+from hpml.ranks.evidence import Evidence, RankEvidence
 
 MODEL = 6  # elements of the weights for the model; a counter for each worker follows
 STEPS = 10  # of each worker
@@ -93,12 +94,10 @@ class Gradients:
         self._held: Reply | None = None
 
     def __call__(self, rank: int, request: Any) -> Iterator[Reply]:
-        weights = request.get("weights") if isinstance(request, dict) else None
-        shape = self._ranks[0]["weights"].shape
-        fit = isinstance(weights, torch.Tensor) and weights.shape == shape
-        if not fit or not weights.is_floating_point() or rank == 0:
-            raise ValueError(f"gradients are for workers, at weights of shape {tuple(shape)}")
-        reply = Reply(rank, gradient_of(self._ranks, rank, self._made[rank], weights.double()))
+        weights = weights_of(request, self._ranks[0]["weights"].shape)
+        if rank == 0:
+            raise ValueError("gradients are for workers")
+        reply = Reply(rank, gradient_of(self._ranks, rank, self._made[rank], weights))
         self._made[rank] += 1
         if rank == self._straggler:
             self._held = reply
@@ -123,23 +122,10 @@ def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Se
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> torch.Tensor | None:
     """The weights that `serve` returns, on rank 0."""
     weights = inputs["weights"].clone()
-    shape = tuple(weights.shape)
-
-    def gradient(weights: torch.Tensor) -> torch.Tensor:
-        if tuple(weights.shape) != shape:
-            shapes = f"{tuple(weights.shape)}, expected {shape}"
-            raise ValueError(f"gradient(weights): weights are of shape {shapes}")
-        return ask({"weights": weights.detach()})
-
     if dist.get_rank() == 0:
         return answer.serve(weights, LEARNING_RATE, STEPS, inputs["staleness"])
-    answer.work(weights, gradient, STEPS)
+    answer.work(weights, gradient_for(weights), STEPS)
     return None
-
-
-def gradients(rank: RankEvidence) -> list[Asked]:
-    """What a worker asked for that was served, or is to be."""
-    return [asked for asked in rank.asked if not asked.refused]
 
 
 def made(rank: RankEvidence) -> int:

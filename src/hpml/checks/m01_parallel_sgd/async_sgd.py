@@ -14,6 +14,7 @@ import torch
 from hpml.checks.compare import difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.ready_made import REMOTE_CALLS
+from hpml.checks.m01_parallel_sgd._served_gradients import gradients
 from hpml.checks.m01_parallel_sgd._straggler import (
     LEARNING_RATE,
     MODEL,
@@ -21,7 +22,6 @@ from hpml.checks.m01_parallel_sgd._straggler import (
     allowed,
     applied_before,
     drive,
-    gradients,
     inputs,
     made,
     serve,

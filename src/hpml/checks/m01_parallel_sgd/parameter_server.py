@@ -1,8 +1,8 @@
 """Exercise parameter_server: synchronous SGD with the weights on one rank.
 
 `serve(weights, gradient, learning_rate, steps)` runs on rank 0, which is a worker too and returns
-the weights after the steps; `work(weights, gradient, steps)` runs on the others. `gradient` is the
-drive's: it records on which weights it was called.
+the weights after the steps; `work(weights, gradient, steps)` runs on the others. `gradient` asks
+the parent, which alone knows the ranks' samples, and logs the weights it was asked for.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,13 @@ from hpml.checks.budget import over_bytes
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.kits import ready_made
+from hpml.checks.m01_parallel_sgd._served_gradients import gradient_for, gradients, weights_of
+from hpml.ranks import Reply, Server
 
 ELEMENTS = 16_384
 NBYTES = 8 * ELEMENTS  # of the weights, and of a gradient
 STEPS = 4
 LEARNING_RATE = 0.125
-SAMPLED = 61  # every 61st of the weights given to `gradient` is returned
 TOLERANCE = 1e-9  # all is float64: only the order of additions may differ
 
 
@@ -38,21 +39,24 @@ def inputs(seed: int, world_size: int) -> list[dict[str, torch.Tensor]]:
     ]
 
 
-def drive(answer: ModuleType, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """What `serve` returns on rank 0, and some of the weights at each gradient of this rank."""
-    seen: list[Any] = []
+def serve(ranks: Sequence[dict[str, torch.Tensor]]) -> tuple[list[dict[str, Any]], Server]:
+    """A stage's `serve`: ranks are sent their weights, and ask for gradients."""
 
-    def gradient(weights: torch.Tensor) -> torch.Tensor:
-        found = inputs["curvature"] * (weights - inputs["target"])
-        seen.append(weights.detach()[::SAMPLED].clone())
-        return found
+    def gradient(rank: int, request: Any) -> list[Reply]:
+        weights = weights_of(request, (ELEMENTS,))
+        return [Reply(rank, ranks[rank]["curvature"] * (weights - ranks[rank]["target"]))]
 
-    weights, final = inputs["weights"].clone(), None
+    return [{"weights": rank["weights"]} for rank in ranks], gradient
+
+
+def drive(answer: ModuleType, inputs: dict[str, torch.Tensor]) -> torch.Tensor | None:
+    """The weights that `serve` returns, on rank 0."""
+    weights = inputs["weights"].clone()
+    gradient = gradient_for(weights)
     if dist.get_rank() == 0:
-        final = answer.serve(weights, gradient, LEARNING_RATE, STEPS)
-    else:
-        answer.work(weights, gradient, STEPS)
-    return {"seen": seen, "final": final}
+        return answer.serve(weights, gradient, LEARNING_RATE, STEPS)
+    answer.work(weights, gradient, STEPS)
+    return None
 
 
 def trajectory(ranks: Sequence[dict[str, torch.Tensor]], shares: Sequence[float]) -> list:
@@ -86,32 +90,34 @@ def expect(inputs: list[dict[str, torch.Tensor]], world_size: int) -> dict[str, 
     }
 
 
+def seen_by(run: Run) -> list[list[torch.Tensor]]:
+    """By rank, the weights at which it asked for gradients."""
+    return [[asked.request["weights"] for asked in gradients(rank)] for rank in run.evidence.ranks]
+
+
 def gradients_of_the_servers_weights(run: Run) -> Problem | None:
     """Each rank computes one gradient per step, at the server's weights of that step."""
-    for rank, value in enumerate(run.values):
-        if (made := len(value["seen"])) != STEPS:
-            message = f"rank {rank} computed {made} gradients in {STEPS} steps"
+    seen = seen_by(run)
+    for rank, own in enumerate(seen):
+        if len(own) != STEPS:
+            message = f"rank {rank} computed {len(own)} gradients in {STEPS} steps"
             return Problem(message, "forgotten" if rank == 0 else "steps")
     for step in range(STEPS):
         # The server's weights at this step, right or wrong: it computes a gradient too.
-        served = run.values[0]["seen"][step]
-        for rank, value in enumerate(run.values):
-            if not (found := difference(value["seen"][step], served)):
+        served = seen[0][step]
+        for rank, own in enumerate(seen):
+            if not (found := difference(own[step], served)):
                 continue
-            seen = f"rank {rank}'s gradient of step {step + 1} is not of the server's weights"
-            own = run.inputs[rank]["weights"][::SAMPLED]
-            stale = any(
-                not difference(value["seen"][step], earlier)
-                for earlier in run.values[0]["seen"][:step]
-            )
-            mine = not difference(value["seen"][step], own)
+            stale = any(not difference(own[step], earlier) for earlier in seen[0][:step])
+            mine = not difference(own[step], run.inputs[rank]["weights"])
             hint = "own_weights" if mine else "stale" if stale else "protocol"
-            return Problem(f"{seen}: what it was computed on {found}", hint, found.expected)
+            where = f"rank {rank}'s gradient of step {step + 1} is not of the server's weights"
+            return Problem(f"{where}: what it was computed on {found}", hint, found.expected)
     return None
 
 
 def equals_synchronous_sgd(run: Run) -> Problem | None:
-    final, right = run.values[0]["final"], run.expected["weights"][-1]
+    final, right = run.values[0], run.expected["weights"][-1]
     if found := difference(final, right, TOLERANCE):
         message = f"after {STEPS} steps, what serve returns {found} from synchronous SGD's weights"
         alike = isinstance(final, torch.Tensor) and final.shape == right.shape
@@ -124,10 +130,10 @@ def equals_synchronous_sgd(run: Run) -> Problem | None:
             return Problem(f"{message}: they are those of one step less", "steps")
         return Problem(message, "start")
     # Other steps may end at the same weights, so compare each step.
-    for step, weights in enumerate(run.values[0]["seen"]):
-        if found := difference(weights, run.expected["weights"][step][::SAMPLED], TOLERANCE):
-            seen = f"before step {step + 1}, the server's weights {found}"
-            return Problem(seen, "start", found.expected)
+    for step, weights in enumerate(seen_by(run)[0][:STEPS]):
+        if found := difference(weights, run.expected["weights"][step], TOLERANCE):
+            message = f"before step {step + 1}, the server's weights {found}"
+            return Problem(message, "start", found.expected)
     return None
 
 
@@ -176,6 +182,7 @@ CHECK = Check(
     inputs=inputs,
     drive=drive,
     expect=expect,
+    serve=serve,
     link="1gbit",
     claims=(
         Claim("every gradient is of the server's weights", 3, gradients_of_the_servers_weights),
