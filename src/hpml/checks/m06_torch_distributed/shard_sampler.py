@@ -1,4 +1,8 @@
-"""Exercise shard_sampler: which samples on which rank in which epoch."""
+"""Exercise shard_sampler: which samples on which rank in which epoch.
+
+A second job asks for the same orders, in other processes and in another sequence on each rank: an
+order that rests on what the process computed before is another one there.
+"""
 
 import itertools
 import random
@@ -13,25 +17,27 @@ import torch
 from numpy.random import get_state
 from torch.random import get_rng_state
 
-from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.contract import Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import OTHER_PROGRAMS, SHARDING_SAMPLER
 
 EPOCHS = 3
+JOB, ANOTHER = "a job", "another job"
 
 
-def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """Lengths, most not divisible by the number of ranks, and a seed for each.
+def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
+    """Lengths, most not divisible by the number of ranks, and two seeds for each.
 
     These are the same on all ranks. `noise` is the rank's own: it seeds the global generators
-    before the sampler is used, as if augmentation or dropout had drawn from them.
+    before the sampler is used, as if augmentation or dropout had drawn from them. The rank's own
+    are also the `turns` of another job: pairs of a sampler's index and an epoch's.
     """
     rng = random.Random(seed)
     many = rng.randrange(20, 60) * world_size
     lengths = [many, many + 1, many + world_size - 1, many + rng.randrange(world_size), 1]
     lengths += [rng.randrange(1, world_size + 1), 0]
-    samplers = [[length, rng.randrange(10**6)] for length in lengths]
+    samplers = [[length, *rng.sample(range(10**6), 2)] for length in lengths]
     epochs = [0, *rng.sample(range(1, 50), EPOCHS - 1)]
-    return [
+    ranks = [
         {
             "samplers": samplers,
             "rank": rank,
@@ -41,20 +47,28 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
         }
         for rank in range(world_size)
     ]
+    turns = list(itertools.product(range(len(samplers)), range(EPOCHS)))
+    return {
+        JOB: ranks,
+        ANOTHER: [rank | {"turns": rng.sample(turns, len(turns))} for rank in ranks],
+    }
+
+
+def order_of(sampler: Any, length: int, world_size: int) -> list[Any]:
+    """What it yields: a list of ints; any other item is replaced by the name of its type."""
+    limit = 2 * (length + world_size)  # an endless iterator is cut here
+    return [plain(value) for value in itertools.islice(iter(sampler), limit)]
+
+
+def plain(value: Any) -> Any:
+    return value if type(value) is int else type(value).__name__
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """For each sampler: its order in each epoch, then a new sampler's orders in the same epochs.
-
-    An order is a list of ints; any other item is replaced by the name of its type.
-    """
-
-    def plain(value: Any) -> Any:
-        return value if type(value) is int else type(value).__name__
+    """For each sampler: its order in each epoch, then those of new samplers."""
 
     def order(sampler: Any, length: int) -> list[Any]:
-        limit = 2 * (length + inputs["world_size"])  # an endless iterator is cut here
-        return [plain(value) for value in itertools.islice(iter(sampler), limit)]
+        return order_of(sampler, length, inputs["world_size"])
 
     def state() -> tuple[Any, ...]:
         kind, keys, *rest = get_state()
@@ -68,7 +82,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         generator(inputs["noise"])
     before = state()
     seen = []
-    for length, seed in inputs["samplers"]:
+    for length, seed, other_seed in inputs["samplers"]:
         sampler = make(length, seed)
         orders = [order(sampler, length)]  # epoch 0, without set_epoch
         for epoch in inputs["epochs"][1:]:
@@ -83,16 +97,27 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
                 "orders": orders,
                 "again": again,
                 "resumed": order(resumed, length),
-                "other seed": order(make(length, seed + 12345), length),
+                "other seed": order(make(length, other_seed), length),
                 "len": plain(len(sampler)),
             }
         )
     return {"samplers": seen, "untouched": state() == before}
 
 
-def expect(inputs: list[dict[str, Any]], world_size: int) -> list[int]:
+def drive_another(answer: ModuleType, inputs: dict[str, Any]) -> list[list[Any]]:
+    """In each of this rank's turns: a new sampler's order in that epoch."""
+    taken = []
+    for index, epoch in inputs["turns"]:
+        length, seed, _ = inputs["samplers"][index]
+        sampler = answer.ShardSampler(length, inputs["rank"], inputs["world_size"], seed)
+        sampler.set_epoch(inputs["epochs"][epoch])
+        taken.append(order_of(sampler, length, inputs["world_size"]))
+    return taken
+
+
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> list[int]:
     """By sampler, each rank's number of samples in an epoch: ceil(length / world size)."""
-    return [-(-length // world_size) for length, _ in inputs[0]["samplers"]]
+    return [-(-length // world_size) for length, *_ in inputs[JOB][0]["samplers"]]
 
 
 def well_formed(judge: Callable[[Run], Problem | None]) -> Callable[[Run], Problem | None]:
@@ -114,7 +139,7 @@ def well_formed(judge: Callable[[Run], Problem | None]) -> Callable[[Run], Probl
         )
 
     def guarded(run: Run) -> Problem | None:
-        for rank, value in enumerate(run.values):
+        for rank, value in enumerate(run.stages[JOB].values):
             if not whole(value, run):
                 return Problem(f"rank {rank} brought back no orders", "start")
         return judge(run)
@@ -124,11 +149,11 @@ def well_formed(judge: Callable[[Run], Problem | None]) -> Callable[[Run], Probl
 
 def shards(run: Run) -> Iterator[tuple[int, int, list[Any]]]:
     """For each sampler: (length, right number of samples per rank, the ranks' orders)."""
-    for index, (length, _) in enumerate(run.inputs[0]["samplers"]):
+    for index, (length, *_) in enumerate(run.inputs[JOB][0]["samplers"]):
         yield (
             length,
             run.expected[index],
-            [value["samplers"][index] for value in run.values],
+            [value["samplers"][index] for value in run.stages[JOB].values],
         )
 
 
@@ -144,7 +169,7 @@ def not_indices(order: list[Any], length: int) -> Problem | None:
 def judge_cover(run: Run) -> Problem | None:
     for length, share, ranks in shards(run):
         for epoch, orders in zip(
-            run.inputs[0]["epochs"],
+            run.inputs[JOB][0]["epochs"],
             zip(*(rank["orders"] for rank in ranks), strict=True),
             strict=True,
         ):
@@ -180,16 +205,17 @@ def ranks_differ(run: Run) -> bool:
 
 def judge_share(run: Run) -> Problem | None:
     for length, share, ranks in shards(run):
-        took = [len(rank["orders"][0]) for rank in ranks]
-        of = f"{length} samples on {run.world_size} ranks"
-        if len(set(took)) > 1:
-            return Problem(f"{of}: the ranks take {took} samples", "uneven")
-        for rank, said in enumerate(ranks):
-            if said.get("len") != took[rank]:
-                message = f"{of}: rank {rank} yields {took[rank]}, and len() is {said['len']}"
-                return Problem(message, "len")
-        if took[0] != share:
-            return Problem(f"{of}: every rank takes {took[0]}", "tail", str(share))
+        for index, epoch in enumerate(run.inputs[JOB][0]["epochs"]):
+            took = [len(rank["orders"][index]) for rank in ranks]
+            of = f"{length} samples on {run.world_size} ranks, epoch {epoch}"
+            if len(set(took)) > 1:
+                return Problem(f"{of}: the ranks take {took} samples", "uneven")
+            for rank, said in enumerate(ranks):
+                if said.get("len") != took[rank]:
+                    message = f"{of}: rank {rank} yields {took[rank]}, and len() is {said['len']}"
+                    return Problem(message, "len")
+            if took[0] != share:
+                return Problem(f"{of}: every rank takes {took[0]}", "tail", str(share))
     return None
 
 
@@ -199,8 +225,25 @@ def stepwise(order: list[Any]) -> bool:
     return steps.most_common(1)[0][1] > len(order) / 2
 
 
+def neighbours(order: list[int]) -> set[frozenset[int]]:
+    """The pairs of samples that follow each other, in either direction."""
+    return {frozenset(pair) for pair in itertools.pairwise(order)}
+
+
+def keeps_neighbours(ranks: list[dict[str, Any]]) -> tuple[int, int, int] | None:
+    """The first (rank, epoch's index, earlier epoch's index) such that most samples follow those
+    that they followed in the earlier epoch, on whichever rank. Of random orders 2 pairs do."""
+    for earlier, later in itertools.combinations(range(EPOCHS), 2):
+        before = set().union(*(neighbours(said["orders"][earlier]) for said in ranks))
+        for rank, said in enumerate(ranks):
+            pairs = neighbours(said["orders"][later])
+            if len(pairs & before) > len(pairs) * 2 / 3:
+                return rank, later, earlier
+    return None
+
+
 def judge_epochs(run: Run) -> Problem | None:
-    epochs = run.inputs[0]["epochs"]
+    epochs = run.inputs[JOB][0]["epochs"]
     for length, _, ranks in shards(run):
         if length < 20:  # too few: two random orders may be equal
             continue
@@ -222,11 +265,18 @@ def judge_epochs(run: Run) -> Problem | None:
             if later[0] == later[1]:
                 message = f"rank {rank} has the same order in epochs {epochs[1]} and {epochs[2]}"
                 return Problem(message, "set_epoch")
+        if kept := keeps_neighbours(ranks):
+            rank, later, earlier = kept
+            return Problem(
+                f"on rank {rank}, most samples of epoch {epochs[later]} follow the same ones as in "
+                f"epoch {epochs[earlier]}",
+                "shuffle",
+            )
     return None
 
 
 def judge_repeatable(run: Run) -> Problem | None:
-    epochs = run.inputs[0]["epochs"]
+    epochs = run.inputs[JOB][0]["epochs"]
     for length, _, ranks in shards(run):
         for rank, said in enumerate(ranks):
             if said["again"] != said["orders"][-1]:
@@ -237,9 +287,15 @@ def judge_repeatable(run: Run) -> Problem | None:
                 return Problem(message, "own_generator")
             if length >= 20 and said["other seed"] == said["orders"][0]:
                 return Problem(f"rank {rank}: two seeds give one order", "seed")
-    for rank, value in enumerate(run.values):
+    for rank, value in enumerate(run.stages[JOB].values):
         if value.get("untouched") is not True:
             message = f"rank {rank}: the sampler draws from, or seeds, a global generator"
+            return Problem(message, "own_generator")
+    for rank, taken in enumerate(run.stages[ANOTHER].values):
+        samplers = run.stages[JOB].values[rank]["samplers"]
+        turns = run.inputs[ANOTHER][rank]["turns"]
+        if taken != [samplers[index]["orders"][epoch] for index, epoch in turns]:
+            message = f"rank {rank}: in another job, the same seeds and epochs have other orders"
             return Problem(message, "own_generator")
     return None
 
@@ -294,7 +350,7 @@ CHECK = Check(
     ),
     hints=HINTS,
     inputs=inputs,
-    drive=drive,
+    stages=(Stage(ANOTHER, drive_another), Stage(JOB, drive)),
     expect=expect,
     names=("ShardSampler",),
     to_write="the order, the padding and the rank's part",
