@@ -323,3 +323,24 @@ def test_where_a_claim_rests_on_traffic_graded_ranks_are_on_links(
     check = dataclasses.replace(CHECK, claims=claims)
     plays.play_once(check, EASY, world_size, 3, proxied=proxied)
     assert links == [link]
+
+
+@pytest.mark.parametrize(
+    ("process_group", "of_calls", "proxied"),
+    [(True, False, True), (False, True, True), (False, False, False)],
+)
+def test_a_group_that_the_answer_starts_is_its_proxys_where_a_claim_rests_on_calls(
+    monkeypatch, process_group, of_calls, proxied
+):
+    seen = []
+
+    def launch(drive, world_size, proxied, **options):
+        seen.append(proxied)
+        return evidence(world_size)
+
+    monkeypatch.setattr(plays, "launch", launch)
+    claims = (Claim("it ran", 1, lambda run: None, of_calls=of_calls),)
+    check = dataclasses.replace(CHECK, claims=claims, process_group=process_group)
+    plays.play_once(check, EASY, 2, 3, proxied=True)
+    plays.play_once(check, EASY, 2, 3, proxied=False)
+    assert seen == [proxied, False]

@@ -271,8 +271,7 @@ def _launches(
                     inputs=sent,
                     flavour=flavour,
                     process_group=check.process_group,
-                    # A group that the answer starts, and Horovod's, are its own process's.
-                    proxied=proxied and check.process_group and flavour == "torch",
+                    proxied=proxied and flavour == "torch" and _by_proxies(check),
                     environment=environment,
                     cwd=scratch if check.shared_folder else None,
                     timeout=check.timeout,
@@ -293,6 +292,12 @@ def _launches(
             if evidence.diagnosis is not None and not stage.dies:
                 return found, evidence
     return found, None
+
+
+def _by_proxies(check: Check) -> bool:
+    """Whether proxies are to make the ranks' groups. Not where a group is what is asked for, and
+    values alone are judged: there an answer's own process has to make it."""
+    return check.process_group or any(claim.of_calls for claim in check.claims)
 
 
 def _on_links(check: Check, ranks: int) -> bool:

@@ -141,7 +141,7 @@ def _prepare(
         recorder.install(told)
         joining.install(told)
     else:
-        remote_group.install(send, *proxy, job.filename)
+        remote_group.install(send, *proxy, job.filename, job.rank)
     if job.flavour != "torch":
         # For waits in hvd.init; the parent ends the launch earlier
         os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(job.timeout) + 30))

@@ -26,7 +26,7 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 from torch._C._distributed_c10d import FakeProcessGroup, ProcessGroup, Work
 
-from hpml.ranks import dispatcher, recorder, remote_calls
+from hpml.ranks import dispatcher, recorder, remote_calls, remote_meeting
 from hpml.ranks.arena import Arena, Places, aligned
 
 BACKEND = "remote"
@@ -235,7 +235,8 @@ class RemoteGroup(ProcessGroup):
         super().__init__(options.group_rank, options.group_size)
         named = tuple(options.global_ranks_in_group)
         ranks = named or tuple(range(options.group_size))
-        self._number = _connection.group(options.group_id, ranks, not named, options.timeout)
+        name = f"{options.group_id} {_place[-100:]}"
+        self._number = _connection.group(name, ranks, not named, options.timeout)
         # A group has its name from its backend. This one raises where it is used.
         fails = FakeProcessGroup.Options()
         fails.error_on_collective = True
@@ -276,6 +277,8 @@ for _method in METHODS:
 
 
 _connection: Connection | None = None
+_own_rank = 0
+_place = ""  # where the ranks of the default group have met
 
 
 class _Marks(recorder.Recorder):
@@ -286,14 +289,17 @@ class _Marks(recorder.Recorder):
 
 
 def install(
-    send: Callable[[list[Any]], None], ends: socket.socket, arena: Arena, watched: str
+    send: Callable[[list[Any]], None], ends: socket.socket, arena: Arena, watched: str, rank: int
 ) -> None:
-    """From now on, gloo groups of this process are made by its proxy.
+    """From now on, gloo groups of this process, which is `rank`, are made by its proxy.
 
-    Called once, in a freshly forked rank. What learners see of torch.distributed stays as it is:
-    `get_backend()` says gloo, `init_process_group("gloo")` works from the environment.
+    Called once, in a freshly forked rank that has its environment. What learners see of
+    torch.distributed stays as it is: `get_backend()` says gloo, `init_process_group("gloo")` works
+    from the environment.
     """
-    global _connection
+    global _connection, _own_rank
+    _own_rank = rank
+    remote_meeting.install(os.environ.get("MASTER_ADDR"))
     marks = _Marks(send, watched)
     recorder.install(marks)
     _connection = Connection(send, ends, arena, marks.line)
@@ -324,11 +330,14 @@ def _initialising(original: Callable) -> Callable:
         *args: Any,
         **kwargs: Any,
     ) -> None:
+        global _place
+        if store is None:
+            _place, rank, world_size = remote_meeting.of_method(init_method, rank, world_size)
+        else:
+            _place = remote_meeting.of_store(store)
+        if rank != _own_rank:  # its proxy would be another member than this process believes
+            raise ValueError(f"rank {_own_rank} gave init_process_group the rank {rank}")
         # Proxies meet by themselves. What is left of the store belongs to this process alone.
-        if world_size < 0:
-            world_size = int(os.environ["WORLD_SIZE"])
-        if rank < 0:
-            rank = int(os.environ["RANK"])
         backend, store = _remote_for(backend), dist.HashStore()
         original(backend, None, timeout, world_size, rank, store, *args, **kwargs)
 

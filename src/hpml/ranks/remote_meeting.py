@@ -1,0 +1,89 @@
+"""Where an answer has its ranks meet, in ranks that have a proxy, and so no network to meet on.
+
+Their proxies meet for them, where the answer's ranks would have: at one address and port, or at one
+file. Ranks that name different places wait for each other, as they do on a network.
+"""
+
+import os
+import socket
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import torch.distributed as dist
+
+_LOCAL = {"localhost", "127.0.0.1", "::1"}
+
+
+class TCPStore(dist.HashStore):
+    """torch.distributed's, as far as ranks meet by it. What is kept in it stays in this process."""
+
+    def __init__(
+        self, host_name: str, port: int, *_: Any, timeout: timedelta | None = None, **__: Any
+    ) -> None:
+        super().__init__()
+        self.host, self.port, self.place = host_name, port, _at(host_name, port)
+        if timeout is not None:
+            self.set_timeout(timeout)
+        _made.append(self)
+
+
+_made: list[TCPStore] = []  # a PrefixStore holds what is C++ in one, and nothing of `place`
+
+
+def install(address: str | None) -> None:
+    """From now on, stores of this process are for meeting only. Rank 0's is at `address`."""
+    _LOCAL.update({address or "localhost", socket.gethostname()})
+    dist.TCPStore = TCPStore
+
+
+def _at(host: str | None, port: int | str) -> str:
+    if host not in _LOCAL:
+        raise dist.DistNetworkError(
+            f"The client socket has failed to connect to {host}:{port}: rank 0 is not there"
+        )
+    return f"port {int(port)}"
+
+
+def of_store(store: dist.Store) -> str:
+    """The place at which ranks meet by `store`, made by the answer; "" for one without a place."""
+    while isinstance(store, dist.PrefixStore):
+        store = store.underlying_store
+    if isinstance(store, dist.FileStore):
+        return f"file {store.path}"
+    return getattr(store, "place", "")
+
+
+def of_method(init_method: str | None, rank: int, world_size: int) -> tuple[str, int, int]:
+    """Place, rank and world size, as `init_process_group` has them from its arguments (where they
+    are not negative), its URL and the environment.
+
+    Raises ValueError where they are in none of those, and DistNetworkError for an address that is
+    not rank 0's.
+    """
+    url = urlsplit(init_method or "env://")
+    given = dict(parse_qsl(url.query))
+    if rank >= 0:
+        given["rank"] = str(rank)
+    if world_size >= 0:
+        given["world_size"] = str(world_size)
+
+    def found(name: str, variable: str) -> str:
+        text = given.get(name)
+        if text is None and url.scheme == "env":
+            text = os.environ.get(variable)
+        if text is None:
+            raise ValueError(
+                f"Error initializing torch.distributed using {url.scheme}:// rendezvous: "
+                f"{name} is not given, and environment variable {variable} expected, but not set"
+            )
+        return text
+
+    numbers = int(found("rank", "RANK")), int(found("world_size", "WORLD_SIZE"))
+    if url.scheme == "env":
+        return _at(found("address", "MASTER_ADDR"), found("port", "MASTER_PORT")), *numbers
+    if url.scheme == "tcp" and url.port is not None:
+        return _at(url.hostname, url.port), *numbers
+    if url.scheme == "file":
+        return f"file {url.path}", *numbers
+    raise ValueError(f"No rendezvous handler for {init_method}")
