@@ -116,6 +116,28 @@ def test_the_verdicts_of_a_record_again_show_the_instructor_what_was_expected(gr
         assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
 
 
+@pytest.mark.usefixtures("sandboxed")
+def test_grading_is_finished_where_nobody_reads_its_output(class_, tmp_path):
+    command = [sys.executable, "-m", "hpml", "grade", class_, "--out", tmp_path / "out"]
+    reading, writing = os.pipe()
+    os.close(reading)  # as `| head` does once it has its lines
+    try:
+        ended = subprocess.run(
+            [*map(str, command), "--only", "hello_ranks"],
+            env=ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=200,
+        )
+    finally:
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (1, "")  # not all answers pass
+    for name in ("marks.csv", "index.html", "feedback/ada.html", "gradebook.db"):
+        assert (tmp_path / "out" / name).exists(), name
+
+
 def test_parts_on_several_nodes_are_merged(class_, tmp_path, graded):
     for part in ("1/2", "2/2"):
         told = grade(class_, "--out", tmp_path, "--part", part, "--jobs", 1)

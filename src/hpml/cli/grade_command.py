@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hpml.cli.unread import goes_on_unread
 from hpml.errors import DONE, FAILED, NOT_GRADABLE, UserError
 
 if TYPE_CHECKING:
@@ -60,30 +61,47 @@ def grade(
     does not, 3 when one could not be graded. With --again: 1 when a verdict is another one now.
     """
     from hpml.course import schedule
-    from hpml.grading import batch, outputs
+    from hpml.grading import batch
     from hpml.grading.grade import Options
-    from hpml.grading.grade import grade as grade_all
 
-    course, waiting = schedule.load(), []
+    course = schedule.load()
     if again is not None:
         return _again(out, again, only or (), course, unsafe)
     if merge:
-        records, waiting = batch.merge(out)
-    else:
-        if not paths:
-            raise UserError("no PATH: name a notebook, a folder or a zip of submissions")
-        jobs = jobs or os.cpu_count() or 1
-        options = Options(paths, only or (), jobs, resume, _part(part), unsafe)
-        if unsafe:
-            typer.echo(UNSAFE, err=True)
-        if as_json is not None:
-            return _one(options, course, as_json)
-        with _Progress() as progress:
-            records = grade_all(options, course, out, progress)
-        if options.part != (1, 1):
-            then = shlex.join(["./hpml", "grade", "--merge", "--out", str(out)])
-            typer.echo(f"Part {part}: {len(records)} graded. Then: {then}")
-            return DONE
+        with goes_on_unread():
+            return _write(*batch.merge(out), course, out)
+    if not paths:
+        raise UserError("no PATH: name a notebook, a folder or a zip of submissions")
+    jobs = jobs or os.cpu_count() or 1
+    options = Options(paths, only or (), jobs, resume, _part(part), unsafe)
+    if unsafe:
+        typer.echo(UNSAFE, err=True)
+    if as_json is not None:
+        return _one(options, course, as_json)
+    with goes_on_unread():
+        return _class(options, course, out)
+
+
+def _class(options: "Options", course: "Course", out: Path) -> int:
+    """Grade a class, or a part of it, which leaves the tables to --merge."""
+    from hpml.grading.grade import grade as grade_all
+
+    with _Progress() as progress:
+        records = grade_all(options, course, out, progress)
+    if options.part != (1, 1):
+        number, parts = options.part
+        then = shlex.join(["./hpml", "grade", "--merge", "--out", str(out)])
+        typer.echo(f"Part {number}/{parts}: {len(records)} graded. Then: {then}")
+        return DONE
+    return _write(records, (), course, out)
+
+
+def _write(
+    records: "Sequence[Record]", waiting: "Sequence[str]", course: "Course", out: Path
+) -> int:
+    """Print the tables, and write all files."""
+    from hpml.grading import outputs
+
     _show(records, course, waiting)
     outputs.write_all(records, course, out)
     typer.echo(f"Written: {out} (marks.csv, index.html, feedback/, records/, …)")

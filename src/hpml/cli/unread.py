@@ -1,0 +1,54 @@
+"""Output that nobody may read to its end: `./hpml grade … | head`."""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+
+@contextlib.contextmanager
+def goes_on_unread() -> Iterator[None]:
+    """Within it, standard output and error are dropped once their reader has gone.
+
+    Otherwise the next line that is printed raises BrokenPipeError, and the work is left undone.
+    """
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(_patient, streams)
+    try:
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError):  # None, where it was closed from the start
+                stream.flush()
+        sys.stdout, sys.stderr = streams
+
+
+class _Patient(io.FileIO):
+    """A descriptor, written to until its reader goes, and then led to /dev/null."""
+
+    def write(self, data: bytes) -> int | None:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            return len(data)
+
+
+def _patient(stream: TextIO) -> TextIO:
+    """The same stream, which its reader may leave; as it is where it has no descriptor."""
+    try:
+        file = _Patient(stream.fileno(), "w", closefd=False)
+    except (AttributeError, OSError):
+        return stream
+    with contextlib.suppress(BrokenPipeError):
+        stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(file),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=True,
+    )
