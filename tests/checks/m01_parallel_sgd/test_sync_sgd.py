@@ -111,7 +111,10 @@ def test_usual_mistakes_are_far_from_the_truth_and_from_each_other(hand_made, se
                 for value in values:
                     value["after"][kind][0] = weights
                 run = hand_made(exercise.CHECK, values, seed=seed, calls=[CALL])
-                assert problems(run) == {kind: hint}
+                found = {kind: hint}
+                if kind == EVEN and hint in ("alone", "unchanged"):
+                    found["samples"] = hint  # whatever was called, no gradient has travelled
+                assert problems(run) == found
 
 
 def test_no_shard_and_no_start_is_like_another():
@@ -133,7 +136,7 @@ def test_no_shard_and_no_start_is_like_another():
         (lambda value, own: {"start": value["start"].float()}, {"start": "no_sync"}),
         (
             lambda value, own: {"after": value["after"] | {EVEN: [None]}},
-            {EVEN: "types"},
+            {EVEN: "types", "samples": "types"},
         ),
         (
             lambda value, own: {"after": value["after"] | {UNEVEN: [torch.zeros(3)]}},
@@ -174,6 +177,14 @@ def test_the_mean_of_all_starts_is_told_apart(hand_made):
 )
 def test_the_ledger_tells_what_travelled(hand_made, calls, found):
     assert problems(hand_made(exercise.CHECK, right(2), seed=SEED, calls=calls)) == found
+
+
+def test_calls_for_show_are_no_gradients_that_travelled(hand_made):
+    values = right(3)
+    for value in values:
+        value["after"][EVEN] = [torch.zeros_like(weights) for weights in value["after"][EVEN]]
+    run = hand_made(exercise.CHECK, values, seed=SEED, calls=[CALL] * 7)
+    assert problems(run) == {EVEN: "start", "samples": "start"}
 
 
 def test_samples_are_more_than_the_budget_for_gradients():
