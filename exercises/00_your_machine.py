@@ -15,8 +15,8 @@ from hpml import check
 # %% [markdown]
 # ## `hello_ranks`: say a number, hear the sum
 #
-# **To write:** the sum of all ranks' numbers, on every rank. **Allowed:** anything in
-# `torch.distributed`.
+# **To write:** the sum of all ranks' numbers, on every rank. **Allowed:** anything that an answer
+# may import.
 #
 # `hello` is called once on every rank, each time with another number. Return the sum of the numbers
 # of all ranks, on every rank, as an `int`. With three ranks and the numbers 7, 20 and 3, all three
@@ -55,7 +55,7 @@ check("hello_ranks")
 # %% [markdown]
 # ## `job_script`: ask for what a job needs
 #
-# **To write:** the text of the job script. **Allowed:** anything in Python.
+# **To write:** the text of the job script. **Allowed:** anything that an answer may import.
 #
 # Return the text of a job script, as one `str`. It says how many `nodes` the job needs, how many
 # tasks on each, how many cores for each task, and after how many `minutes` it is ended. The job is
@@ -102,7 +102,7 @@ check("job_script")
 # %% [markdown]
 # ## `read_queue`: who waits, what was used, what failed
 #
-# **To write:** the reader of the two texts. **Allowed:** anything in Python's standard library.
+# **To write:** the reader of the two texts. **Allowed:** anything that an answer may import.
 #
 # The queue speaks in tables. `squeue` lists jobs that wait or run, of everybody; `sacct` lists those
 # of the past too, here your own, as `sacct --parsable2 --format=JobID,JobName,State,ExitCode,NNodes,Elapsed`

@@ -23,7 +23,7 @@ from hpml import check
 # %% [markdown]
 # ## `amdahl`: how much faster can it get at all?
 #
-# **To write:** the four formulas. **Allowed:** anything in Python and `numpy`.
+# **To write:** the four formulas. **Allowed:** anything that an answer may import.
 #
 # Part of the work cannot be shared: reading the configuration, the first and the last step, whatever
 # only rank 0 does. Let `s` be that serial fraction, and p the number of ranks.
@@ -98,7 +98,7 @@ for ranks in (1, 2, 4, 16, 64, 256, 1024):
 #
 # **To write:** `start` and one step of SGD, on all ranks together. **Not allowed:**
 # `DistributedDataParallel` and its like (`fully_shard`, `replicate`). **Allowed:** everything else
-# in `torch`.
+# that an answer may import.
 #
 # Synchronous data parallel SGD has a simple promise: N ranks with a part of the samples each take
 # exactly the step that one process would take with all of them. Nothing about training changes but
@@ -148,7 +148,7 @@ check("sync_sgd")
 # %% [markdown]
 # ## `lr_scaling`: N ranks, which learning rate?
 #
-# **To write:** the two rules and the warm-up. **Allowed:** anything in Python, `numpy` and `torch`.
+# **To write:** the two rules and the warm-up. **Allowed:** anything that an answer may import.
 #
 # With N ranks of the same batch size each, the global batch is N times as large, and an epoch has N
 # times fewer steps. The learning rate that was right for one rank is too small now. Two rules, with k
@@ -436,7 +436,7 @@ for rank in run.ranks:
 # ## `async_sgd`: who waits for whom?
 #
 # **To write:** the server and its workers. **Not allowed:** `torch.distributed.rpc`. **Allowed:**
-# everything else in `torch`, messages of `torch.distributed` first of all.
+# everything else that an answer may import, messages of `torch.distributed` first of all.
 #
 # In a synchronous step everybody waits for the slowest. An asynchronous server waits for nobody: it
 # takes each gradient as it comes, takes a step with it, and sends the new weights back to that worker
@@ -539,7 +539,7 @@ for worker in (1, 2, 3):
 # %% [markdown]
 # ## `alpha_beta`: what it will cost
 #
-# **To write:** the four formulas. **Allowed:** anything in Python and `numpy`.
+# **To write:** the four formulas. **Allowed:** anything that an answer may import.
 #
 # A message of n bytes takes α + n β seconds: α for being a message at all, β for each byte. Adding up
 # takes γ for each byte that is added. A rank can send one message and receive another at the same

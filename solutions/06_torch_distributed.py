@@ -34,8 +34,7 @@ from hpml import check
 # ## `process_group`: who am I, and where do we meet?
 #
 # **To write:** the settings of both launchers, and the start. **Not allowed:** other programs, such
-# as `scontrol show hostnames`. **Allowed:** everything else in Python's standard library and
-# `torch`.
+# as `scontrol show hostnames`. **Allowed:** everything else that an answer may import.
 #
 # A launcher starts N copies of your script and tells each copy apart through environment variables.
 # `torchrun` and `srun` use other names for the same facts. One function that reads both is what lets
@@ -160,7 +159,7 @@ check("process_group")
 # ## `shard_sampler`: which samples, on which rank, in which epoch?
 #
 # **To write:** the order, the padding and the rank's part. **Not allowed:** `DistributedSampler`,
-# other programs. **Allowed:** everything else in `torch`, `numpy` and Python's standard library.
+# other programs. **Allowed:** everything else that an answer may import.
 #
 # Data parallel training is only the same training if the ranks together see every sample once per
 # epoch, in a new random order each time. Nobody hands the samples out: each rank works out its own
@@ -227,7 +226,8 @@ check("shard_sampler")
 # ## `ddp`: the same gradient everywhere
 #
 # **To write:** the wrapper. **Not allowed:** `DistributedDataParallel` and its like (`fully_shard`,
-# `replicate`). **Allowed:** everything else in `torch`, hooks of autograd and collectives.
+# `replicate`). **Allowed:** everything else that an answer may import, hooks of autograd and
+# collectives too.
 #
 # Every rank holds the whole model and computes the gradient of its share of the batch. If all ranks
 # start from the same weights and apply the same mean gradient, they stay alike for ever, and N ranks
@@ -344,7 +344,7 @@ check("ddp")
 # ## `global_metrics`: accuracy and loss of the whole test set
 #
 # **To write:** the sums over all ranks' samples. **Allowed:** one collective of
-# `torch.distributed`, and anything else in `torch`.
+# `torch.distributed`, and anything else that an answer may import.
 #
 # Each rank has evaluated its shard. The figure in the paper is of all samples, and the shards are not
 # of one length: the last batch is short, and a rank may have had nothing at all.
@@ -397,8 +397,7 @@ check("global_metrics")
 # %% [markdown]
 # ## `checkpoint`: stopped, and carried on as if nothing had happened
 #
-# **To write:** the sampler, `save` and `load`. **Allowed:** anything in `torch` and Python's
-# standard library.
+# **To write:** the sampler, `save` and `load`. **Allowed:** anything that an answer may import.
 #
 # A job on a cluster ends when its time is up, not when its epoch is. Whatever it does not write down
 # is lost, and the next job may get another number of nodes. Training that is stopped and resumed
@@ -521,7 +520,7 @@ check("checkpoint")
 # %% [markdown]
 # ## `ddp_train`: from a serial script to all ranks
 #
-# **To write:** the script for all ranks. **Allowed:** anything in `torch`,
+# **To write:** the script for all ranks. **Allowed:** anything that an answer may import,
 # `DistributedDataParallel` and `DistributedSampler` too.
 #
 # You know now what happens inside; from here on PyTorch's own `DistributedDataParallel` and

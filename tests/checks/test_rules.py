@@ -9,6 +9,7 @@ import pytest
 
 from hpml.checks import find, ids, judge
 from hpml.checks.contract import imports_as_text
+from hpml.checks.kits.ready_made import COLLECTIVES
 from hpml.course import paired, schedule
 from hpml.paths import CHECKOUT
 from hpml.ranks import flavour
@@ -35,6 +36,13 @@ def test_the_first_text_of_a_notebook_says_what_its_answers_may_import(number):
     checks = [find(exercise) for exercise in sorted(exercise.id for exercise in module.exercises)]
     paragraphs = [" ".join(text.split()) for text in cells[0].source.split("\n\n")]
     assert imports_as_text(checks) in paragraphs
+
+
+@pytest.mark.parametrize("exercise", ids())
+def test_what_is_said_to_be_allowed_is_all_that_is_not_refused(exercise):
+    check = find(exercise)
+    judged = COLLECTIVES in check.not_allowed  # refused by judges, and messages are the exercise
+    assert judged or "that an answer may import" in check.allowed
 
 
 @pytest.mark.parametrize("exercise", ids())
@@ -90,7 +98,7 @@ def test_the_verdict_says_what_was_used_and_where_and_what_may_be_used():
     assert verdict.headline == (
         "ddp: line 9 of your answer uses DistributedDataParallel; not allowed here: "
         "DistributedDataParallel and its like (fully_shard, replicate); allowed: everything else "
-        "in torch, hooks of autograd and collectives"
+        "that an answer may import, hooks of autograd and collectives too"
     )
     assert {claim.hint_key for claim in verdict.claims} == {"not_allowed"}
 

@@ -8,6 +8,7 @@ import pytest
 from hpml.checks import judge
 from hpml.checks.m05_horovod import _timeline
 from hpml.checks.m05_horovod.hvd_fusion import CHECK, wrong_collectives, wrong_seconds
+from hpml.paths import CHECKOUT
 from hpml.ranks.evidence import Evidence, RankEvidence
 
 SEEDS = range(40)
@@ -52,6 +53,17 @@ def test_the_right_answer_is_right_for_all_timelines(read):
             assert wrong_collectives(case, found["collectives"]) is None, (seed, case.name)
             for key in ("negotiated", "transferred"):
                 assert wrong_seconds(case, key, found[key]) is None, (seed, case.name, key)
+
+
+def test_the_text_names_what_events_may_lack():
+    text = " ".join((CHECKOUT / "exercises/05_horovod.py").read_text().replace("# ", "").split())
+    for case in _timeline.planted(1):
+        for event in [] if case.cut else json.loads(case.text):
+            if event.get("name") == "process_name":
+                assert ("name" in event["args"]) == (event["pid"] != 0)
+            assert ("pid" in event) == (event["ph"] != "i")
+    assert "the `process_name` of `pid` 0, which is no tensor, has no `name`" in text
+    assert "an `i` has no `pid`" in text
 
 
 def test_whole_timelines_are_json_and_cut_ones_are_not():

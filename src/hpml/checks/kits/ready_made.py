@@ -26,6 +26,9 @@ SHARDING_SAMPLER = ReadyMade(
         "torch.distributed.elastic.utils.data.elastic_distributed_sampler.ElasticDistributedSampler",
     ),
 )
+# What exercises allow that refuse nothing, or some: the first text of a notebook lists it
+ANYTHING = "anything that an answer may import"
+ALL_ELSE = "everything else that an answer may import"
 # What exercises about messages allow
 MESSAGES = (
     "`send`, `recv`, `isend`, `irecv` and `batch_isend_irecv`, and what `torch` does with tensors"

@@ -14,6 +14,7 @@ from typing import Any
 from hpml.checks.compare import described
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.kits import sbatch, slurm_job
+from hpml.checks.kits.ready_made import ANYTHING
 
 ASKED = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "cpus-per-task": "cpus_per_task"}
 # The job's command: each task prints one line, with a word that the answer does not know.
@@ -263,7 +264,7 @@ CHECK = Check(
     title="A job script asks for what the job needs",
     names=("job_script",),
     to_write="the text of the job script",
-    allowed="anything in Python",
+    allowed=ANYTHING,
     inputs=inputs,
     drive=drive,
     expect=expect,

@@ -13,7 +13,7 @@ import torch
 
 from hpml.checks.compare import difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
-from hpml.checks.kits.ready_made import REMOTE_CALLS
+from hpml.checks.kits.ready_made import ALL_ELSE, REMOTE_CALLS
 from hpml.checks.m01_parallel_sgd._served_gradients import gradients
 from hpml.checks.m01_parallel_sgd._straggler import (
     LEARNING_RATE,
@@ -163,7 +163,7 @@ CHECK = Check(
     title="Workers that wait for nobody, up to a bound",
     names=("serve", "work"),
     to_write="the server and its workers",
-    allowed="everything else in `torch`, messages of `torch.distributed` first of all",
+    allowed=f"{ALL_ELSE}, messages of `torch.distributed` first of all",
     not_allowed=(REMOTE_CALLS,),
     inputs=inputs,
     expect=expect,

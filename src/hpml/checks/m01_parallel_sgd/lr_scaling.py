@@ -14,6 +14,7 @@ from typing import Any
 
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.ready_made import ANYTHING
 
 TOLERANCE = 1e-9  # of the rate; the formulas have a few operations
 RULES = ("linear", "sqrt")
@@ -232,7 +233,7 @@ CHECK = Check(
     title="A learning rate for N ranks, and the way there",
     names=("scaled_rate", "rate_at"),
     to_write="the two rules and the warm-up",
-    allowed="anything in Python, `numpy` and `torch`",
+    allowed=ANYTHING,
     worlds=(1,),
     process_group=False,
     inputs=inputs,

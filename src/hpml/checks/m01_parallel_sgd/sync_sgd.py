@@ -13,7 +13,7 @@ import torch
 
 from hpml.checks.compare import difference
 from hpml.checks.contract import Check, Claim, Problem, Run
-from hpml.checks.kits.ready_made import DATA_PARALLEL
+from hpml.checks.kits.ready_made import ALL_ELSE, DATA_PARALLEL
 
 FEATURES = 6
 STEPS = 2  # of each kind of shards
@@ -217,7 +217,7 @@ CHECK = Check(
     title="One step on all ranks is one step on one big batch",
     names=("start", "step"),
     to_write="`start` and one step of SGD, on all ranks together",
-    allowed="everything else in `torch`",
+    allowed=ALL_ELSE,
     not_allowed=(DATA_PARALLEL,),
     inputs=inputs,
     drive=drive,

@@ -16,7 +16,7 @@ from torch.nn import functional
 from hpml.checks.budget import over_bytes
 from hpml.checks.compare import difference, state_difference, state_of
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
-from hpml.checks.kits.ready_made import HALF_PRECISION
+from hpml.checks.kits.ready_made import ALL_ELSE, HALF_PRECISION
 from hpml.predict.collectives import all_reduce_bytes
 
 LARGE = 1_000_000  # elements of the tensor whose traffic is measured
@@ -264,7 +264,7 @@ CHECK = Check(
     title="Half precision on the wire",
     names=("Half", "average"),
     to_write="the compressor and the mean",
-    allowed="everything else in `horovod.torch` and `torch`",
+    allowed=ALL_ELSE,
     not_allowed=(HALF_PRECISION,),
     flavour="horovod",
     inputs=inputs,

@@ -12,6 +12,7 @@ import torch
 
 from hpml.checks.compare import Difference, described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.kits.served_samples import batches_of, taken_by
 from hpml.checks.kits.shares import wrong_amount
 from hpml.checks.m05_horovod._keras_script import (
@@ -219,7 +220,7 @@ CHECK = Check(
     title="A serial Keras script with Horovod",
     names=("train",),
     to_write="the script for all ranks",
-    allowed="anything in `horovod.tensorflow.keras` and `tf.keras`",
+    allowed=ANYTHING,
     flavour="horovod-tensorflow",
     process_group=False,
     inputs=inputs,

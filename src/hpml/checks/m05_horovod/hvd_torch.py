@@ -11,6 +11,7 @@ import torch
 
 from hpml.checks.compare import Difference, described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.kits.served_samples import serve_images
 from hpml.checks.kits.shares import wrong_shares
 from hpml.checks.m05_horovod._torch_script import (
@@ -142,7 +143,7 @@ CHECK = Check(
     title="A serial script with Horovod",
     names=("train",),
     to_write="the script for all ranks",
-    allowed="anything in `horovod.torch` and `torch`, `DistributedSampler` too",
+    allowed=f"{ANYTHING}, `DistributedSampler` too",
     flavour="horovod",
     process_group=False,
     inputs=inputs,

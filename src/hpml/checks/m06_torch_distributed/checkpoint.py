@@ -7,6 +7,7 @@ import torch
 
 from hpml.checks.compare import state_difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, fault
+from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.m06_torch_distributed._stopped_training import (
     BATCH,
     LENGTH,
@@ -171,7 +172,7 @@ CHECK = Check(
     title="Stop and carry on",
     names=("ResumableSampler", "save", "load"),
     to_write="the sampler, `save` and `load`",
-    allowed="anything in `torch` and Python's standard library",
+    allowed=ANYTHING,
     inputs=inputs,
     expect=expect,
     stages=STAGES,

@@ -7,7 +7,7 @@ import torch
 
 from hpml.checks.compare import state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
-from hpml.checks.kits.ready_made import DATA_PARALLEL
+from hpml.checks.kits.ready_made import ALL_ELSE, DATA_PARALLEL
 from hpml.checks.m06_torch_distributed._gradient_calls import (
     as_little_as_a_ring,
     few_messages,
@@ -99,7 +99,7 @@ CHECK = Check(
     title="Data parallel by hand",
     names=("DataParallel",),
     to_write="the wrapper",
-    allowed="everything else in `torch`, hooks of autograd and collectives",
+    allowed=f"{ALL_ELSE}, hooks of autograd and collectives too",
     not_allowed=(DATA_PARALLEL,),
     inputs=inputs,
     expect=expect,

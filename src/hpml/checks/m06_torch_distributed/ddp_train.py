@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from hpml.checks.compare import described, state_difference, state_of
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.kits.served_samples import ServedImages, serve_images
 from hpml.checks.kits.shares import wrong_shares
 from hpml.checks.kits.small_images import Images, new_model, noisy_classes
@@ -237,7 +238,7 @@ CHECK = Check(
     title="A serial script on all ranks",
     names=("train",),
     to_write="the script for all ranks",
-    allowed="anything in `torch`, `DistributedDataParallel` and `DistributedSampler` too",
+    allowed=f"{ANYTHING}, `DistributedDataParallel` and `DistributedSampler` too",
     process_group=False,
     inputs=inputs,
     expect=expect,

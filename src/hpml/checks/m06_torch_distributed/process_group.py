@@ -13,7 +13,7 @@ import torch.distributed as dist
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.launchers import Case, cases
-from hpml.checks.kits.ready_made import SCONTROL
+from hpml.checks.kits.ready_made import ALL_ELSE, SCONTROL
 
 PLACE = ("rank", "world_size", "local_rank", "local_world_size", "node_rank")
 KEYS = {name: int for name in PLACE} | {"master_address": str, "master_port": int, "device": str}
@@ -333,7 +333,7 @@ CHECK = Check(
     process_group=False,
     names=("settings", "start"),
     to_write="the settings of both launchers, and the start",
-    allowed="everything else in Python's standard library and `torch`",
+    allowed=ALL_ELSE,
     not_allowed=(SCONTROL,),
     # Hide GPUs: a check's ranks compute on the CPU everywhere.
     environment=lambda inputs, rank, world_size: {"CUDA_VISIBLE_DEVICES": ""},

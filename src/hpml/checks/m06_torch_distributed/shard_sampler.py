@@ -18,7 +18,7 @@ from numpy.random import get_state
 from torch.random import get_rng_state
 
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage
-from hpml.checks.kits.ready_made import OTHER_PROGRAMS, SHARDING_SAMPLER
+from hpml.checks.kits.ready_made import ALL_ELSE, OTHER_PROGRAMS, SHARDING_SAMPLER
 
 EPOCHS = 3
 JOB, ANOTHER = "a job", "another job"
@@ -354,6 +354,6 @@ CHECK = Check(
     expect=expect,
     names=("ShardSampler",),
     to_write="the order, the padding and the rank's part",
-    allowed="everything else in `torch`, `numpy` and Python's standard library",
+    allowed=ALL_ELSE,
     not_allowed=(SHARDING_SAMPLER, OTHER_PROGRAMS),
 )
