@@ -29,6 +29,7 @@ def calls_of_every_kind() -> dict[str, int]:
     parts = [torch.ones_like(part) for _ in range(world)]
     all_of_them = [torch.empty(ELEMENTS) for _ in range(world)]
     last = world - 1
+    rows = [ELEMENTS, *[0] * last] if world < 3 else [ELEMENTS // 2, 0, ELEMENTS // 2, 0][:world]
     kinds = {
         "all_reduce": lambda: dist.all_reduce(mine),
         "all_reduce_coalesced": lambda: dist.group.WORLD.allreduce_coalesced([mine, part]).wait(),
@@ -45,6 +46,9 @@ def calls_of_every_kind() -> dict[str, int]:
         "reduce_scatter_tensor": lambda: dist.reduce_scatter_single(part, mine),
         "all_to_all": lambda: dist.all_to_all([torch.empty_like(part) for _ in parts], parts),
         "all_to_all_single": lambda: dist.all_to_all_single(torch.empty_like(mine), mine),
+        "unequal all_to_all_single": lambda: dist.all_to_all_single(
+            torch.empty(world * rows[rank]), mine, [rows[rank]] * world, rows
+        ),
         "send": lambda: dist.send(mine, 1) if rank == 0 else dist.recv(mine) if rank == 1 else 0,
     }
 
@@ -69,11 +73,12 @@ def test_each_call_sends_what_the_ledger_says(world_size):
     if evidence.link is None:
         pytest.skip(f"no emulated network: {evidence.no_link}")
     for rank, counted in zip(evidence.ranks, evidence.values, strict=True):
-        for call in rank.calls:
-            if call.operation in ("barrier", "recv"):
-                continue
+        calls = [call for call in rank.calls if call.operation not in ("barrier", "recv")]
+        for call, (kind, left) in zip(calls, counted.items(), strict=False):
+            assert kind.endswith(call.operation)
             said, passed = sent_bytes(call, rank.rank), world_size * call.nbytes
-            assert said <= counted[call.operation] <= said + OVERHEAD * passed + MESSAGES, call
+            assert said <= left <= said + OVERHEAD * passed + MESSAGES, (kind, call)
+        assert len(calls) == len(counted) - (rank.rank > 0)  # which do not send
 
 
 def a_call(operation: str, group: tuple[int, ...], detail: str = "") -> Call:

@@ -27,7 +27,7 @@ import torch.distributed as dist
 from torch._C import DispatchKey
 from torch._C._distributed_c10d import Backend, ProcessGroup, Work
 
-from hpml.ranks.operations import OPERATIONS, describe, flat, reduction_among
+from hpml.ranks.operations import OPERATIONS, describe, flat, kept_bytes, reduction_among
 from hpml.ranks.recorder import Recorder, current
 
 NAMESPACE, FUNCTIONAL = "c10d", "_c10d_functional"
@@ -130,9 +130,13 @@ def _operator(name: str, names: list[str], operator: torch._ops.OpOverload) -> C
         if name not in OPERATIONS:
             raise NotRecorded(f"{NAMESPACE}::{name}")
         arguments = dict(zip(names, values, strict=False))  # without those that have their default
-        ranks = global_ranks(ProcessGroup.unbox(arguments["process_group"]))
+        group = ProcessGroup.unbox(arguments["process_group"])
+        ranks = global_ranks(group)
         call = describe(name, arguments, ranks, _thread.reduction)
-        index = recorder.enter(call.operation, ranks, call.tensors, call.detail, call.peer)
+        kept = kept_bytes(name, arguments, group.rank(), len(ranks))
+        index = recorder.enter(
+            call.operation, ranks, call.tensors, call.detail, call.peer, kept=kept
+        )
         if _thread.made is not None:
             _thread.made.append(index)
         handed_over = _thread.handed_over

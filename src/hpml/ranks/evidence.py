@@ -41,6 +41,7 @@ class Call:
     waited: float | None = None
     finished: float | None = None
     tensor: str = ""  # Horovod's name for it; torch.distributed goes by the order of calls alone
+    kept: int = 0  # of nbytes, what it put in for itself: one part of an all-to-all
 
 
 @dataclass(frozen=True)

@@ -157,6 +157,7 @@ class RankLog:
         line,
         at,
         tensor="",
+        kept=0,
     ):
         if (self.calls and index != self.calls[-1].index + 1) or not 0 <= index <= MAX_CALLS:
             raise ValueError(f"call {index} after {len(self.calls)} calls")
@@ -173,6 +174,7 @@ class RankLog:
                 line=_line(line),
                 issued=self._time(at, now),
                 tensor=_text(tensor),
+                kept=int(kept),
             )
         )
 

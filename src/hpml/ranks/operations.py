@@ -13,6 +13,8 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 
+from hpml.ranks.sizes import measure
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -80,6 +82,19 @@ def describe(
     if known.root:
         words.append(f"{known.root} {ranks[arguments['root_rank']]}")
     return Described(known.name, tensors, ", ".join(words), None)
+
+
+def kept_bytes(operator: str, arguments: Mapping[str, Any], place: int, size: int) -> int:
+    """Bytes that a rank puts into an all-to-all for itself, and that travel nowhere; else 0.
+
+    `place` is its rank in the group of `size`. Of one tensor, the parts are of as many rows as
+    `input_split_sizes` has; else they are equal.
+    """
+    if operator not in ("alltoall_", "alltoall_base_"):
+        return 0
+    rows = arguments.get("input_split_sizes") or [1] * size
+    share = sum(rows[place : place + 1]) / max(sum(rows), 1)
+    return round(measure(flat(arguments[OPERATIONS[operator].inputs])).nbytes * share)
 
 
 def reduction_among(values: Sequence[Any]) -> str:

@@ -56,11 +56,13 @@ class Recorder:
         *,
         tensor: str = "",
         carried: Carried | None = None,
+        kept: int = 0,
     ) -> int:
         """Record that a call begins; returns its index. `peer` keeps one sequence per sender,
         receiver and tag, since point-to-point calls are matched by those and not by the group; so
         does `tensor`, a name, for calls that are matched by that. `carried` is the data put in,
-        where it is in no tensor of torch."""
+        where it is in no tensor of torch; `kept` are the bytes of it that the rank puts in for
+        itself."""
         carried = carried or measure(tensors)
         if (wait := next(self._delays, 0.0)) > 0:
             sleep(wait)
@@ -82,6 +84,7 @@ class Recorder:
                 self.line(),
                 monotonic(),
                 tensor,
+                kept,
             ]
             self._send(event)
         return index

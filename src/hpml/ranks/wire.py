@@ -17,7 +17,7 @@ def sent_bytes(call: Call, rank: int) -> float:
     """Bytes that `call`, made by `rank`, makes that rank send to others.
 
     With n bytes put in by each of p ranks: an all-reduce or reduce-scatter sends 2 (p-1)/p n, an
-    all-gather (p-1) n, an all-to-all of equal parts (p-1)/p n. Where something is sent on for
+    all-gather (p-1) n, an all-to-all all but the rank's own part. Where something is sent on for
     others, that counts for whom it passes.
     """
     size, nbytes = len(call.group), call.nbytes
@@ -29,7 +29,7 @@ def sent_bytes(call: Call, rank: int) -> float:
     if operation == "all_gather":
         return (size - 1) * nbytes
     if operation in ("all_to_all", "all_to_all_single"):
-        return (size - 1) / size * nbytes
+        return nbytes - call.kept
     if operation == "send":
         return nbytes
     if operation not in ("broadcast", "reduce", "gather", "scatter"):
