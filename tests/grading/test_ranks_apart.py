@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 import cloudpickle
+import psutil
 import pytest
 
 from hpml.grading import sandbox as rooms
 from hpml.grading.sandbox import MIB, Limits, sandbox
-from hpml.ranks import Kill, launch, seccomp, warm
+from hpml.ranks import Kill, Reply, ask, launch, seccomp, warm
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a sandbox has no tests
 
@@ -57,6 +58,21 @@ def namespaces(rank):
 def test_each_rank_has_namespaces_of_its_own(link):
     first, second = values(namespaces, link=link)
     assert not set(first) & set(second)
+
+
+@apart
+def test_the_first_process_of_a_namespace_holds_nothing_of_the_launch(box):
+    held = []
+
+    def look(rank, request):
+        family = psutil.Process(box.server.pid).children(recursive=True)
+        for first in (process for process in family if process.name() == "sleep"):
+            held.append([os.readlink(link) for link in Path(f"/proc/{first.pid}/fd").iterdir()])
+        return [Reply(rank, 0)]
+
+    values(lambda rank: ask("look"), serve=look)
+    assert len(held) >= 2
+    assert held == [["/dev/null"] * 3] * len(held)
 
 
 def looks_around(rank):

@@ -69,6 +69,8 @@ def serve(control: socket.socket, around: RankWall | None = None) -> None:
             message, fds, _, _ = socket.recv_fds(control, 1, PER_RANK * MAX_RANKS + 1)
             if not message:
                 break
+            for fd in fds:
+                os.set_inheritable(fd, False)  # for what a supervisor executes
             pid = os.fork()
             if pid == 0:
                 signal.set_wakeup_fd(-1)
