@@ -96,14 +96,15 @@ def _import_what_ranks_use() -> None:
     import torch.profiler._cupti_monitor  # optimizers
     import torch.utils.data
     import torch.utils.data.distributed
+    import torch.utils.serialization.config  # torch.save
 
     import hpml.ranks.rank
     from hpml.ranks import dispatcher
 
     with contextlib.suppress(ImportError):  # not on macOS
-        import pyroute2
+        import hpml.network.veth
 
-        assert pyroute2
+        assert hpml.network.veth
     dispatcher.prepare()
     assert encodings.idna
     assert hpml.ranks.rank
