@@ -235,10 +235,12 @@ def test_a_rank_is_killed_while_it_writes_and_the_box_goes_on(tmp_path):
         for _ in range(3):
             with open("there/file", "w") as file:
                 file.write("x" * 2**20)
+        while True:  # so that it is there to be killed, however late
+            time.sleep(0.01)
 
+    options = {"cwd": tmp_path, "process_group": False}
+    launch(drive, 1, **options)  # makes the folder, where a sandbox's is not ours
     for nth in (1, 2):
-        options = {"cwd": tmp_path, "process_group": False}
-        launch(drive, 1, **options)  # makes the folder, where a sandbox's is not ours
         evidence = launch(drive, 1, kill=Kill(0, "there", nth), **options)
         assert evidence.killed == 0
         assert (evidence.ranks[0].end, evidence.ranks[0].signal) == ("killed", "SIGKILL")

@@ -95,6 +95,36 @@ def test_a_rank_cannot_take_away_what_is_watched_for(folder):
     assert not [what for what in evidence.values[0] if "inotify" in what]
 
 
+def test_files_for_show_bring_on_no_kill_before_the_file_is_replaced(folder):
+    def drive():
+        for number in range(1, 4):
+            for name in ("show", "file.new"):
+                with open(f"there/{name}", "w") as file:
+                    file.write(str(number))
+            os.replace("there/file.new", "there/file")
+            while number == 3:
+                time.sleep(0.01)
+
+    kill = Kill(0, "there", 2, "file", replaced=2)
+    evidence = launch(drive, 1, process_group=False, cwd=folder, kill=kill)
+    assert (evidence.killed, evidence.broken) == (0, "")
+    assert (folder / "there" / "file").read_text() in ("2", "3")
+    assert (folder / "there" / "show").read_text() == "3"
+
+
+def test_a_removal_is_in_the_evidence_though_the_file_is_back(folder):
+    def drive():
+        os.remove("there/file")
+        os.link("other", "there/file")
+        while True:
+            time.sleep(0.01)
+
+    in_place(folder / "other", "x")
+    kill = Kill(0, "there", 1, "file", replaced=1)
+    evidence = launch(drive, 1, process_group=False, cwd=folder, kill=kill)
+    assert (evidence.killed, evidence.broken) == (0, "it was removed")
+
+
 @pytest.mark.parametrize("there", ["there", "nowhere"])
 def test_without_a_writing_nobody_is_killed(folder, there):
     def drive():
@@ -106,6 +136,105 @@ def test_without_a_writing_nobody_is_killed(folder, there):
     assert evidence.values == (SIZE,)
 
 
+def while_open(path, text):
+    with open(f"{path}.new", "w") as file:
+        file.write(text)
+        file.flush()
+        os.replace(f"{path}.new", path)
+
+
+def with_a_backup(path, text):
+    os.link(path, f"{path}.old")
+    elsewhere(path, text)
+    path.chmod(0o600)
+    os.remove(f"{path}.old")
+
+
+def from_outside(path, text):
+    in_place(path.parent.parent / "outside", text)
+    os.replace(path.parent.parent / "outside", path)
+
+
+@pytest.mark.parametrize("replaces", [elsewhere, while_open, with_a_backup, from_outside])
+def test_a_file_that_is_replaced_in_one_step_is_never_broken(folder, replaces):
+    watched = folder / "there"
+    seen = killing.Writings(str(watched), "file")
+    for text in ("x", "y"):
+        replaces(watched / "file", text)
+        assert seen.look() > 0
+        assert seen.broken == ""
+    seen.close()
+
+
+def test_a_file_that_is_replaced_again_meanwhile_is_not_broken(folder, monkeypatch):
+    path = folder / "there" / "file"
+    seen = killing.Writings(str(folder / "there"), "file")
+    elsewhere(path, "x")
+    really = os.read
+
+    def read_late(*arguments):
+        events = really(*arguments)
+        elsewhere(path, "y")
+        later = time.time_ns() + 10**9
+        os.utime(path, ns=(later, later))
+        return events
+
+    monkeypatch.setattr(os, "read", read_late)
+    seen.look()
+    assert seen.broken == ""
+    seen.close()
+
+
+def removed_first(path):
+    in_place(f"{path}.new", "x")
+    os.remove(path)
+    os.rename(f"{path}.new", path)
+
+
+def moved_away(path):
+    os.rename(path, f"{path}.old")
+    os.rename(f"{path}.old", path)
+
+
+def a_link(path):
+    in_place(path.parent / "other", "x")
+    os.symlink("other", f"{path}.link")
+    os.replace(f"{path}.link", path)
+
+
+def by_another_name(path):
+    os.link(path, path.parent.parent / "outside")
+    in_place(path.parent.parent / "outside", "x")
+    later = time.time_ns() + 10**9  # file systems' clocks stand still for some milliseconds
+    os.utime(path.parent.parent / "outside", ns=(later, later))
+    in_place(path.parent / "other", "x")
+
+
+def folder_moved(path):
+    os.rename(path.parent, path.parent.parent / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("does", "how"),
+    [
+        (removed_first, "removed"),
+        (moved_away, "removed"),
+        (lambda path: in_place(path, "x"), "in place"),
+        (a_link, "a link"),
+        (by_another_name, "by another name"),
+        (folder_moved, "its folder was moved"),
+    ],
+)
+def test_a_moment_without_a_whole_file_is_seen(folder, does, how):
+    seen = killing.Writings(str(folder / "there"), "file")
+    assert seen.look() == 0
+    assert seen.broken == ""
+    does(folder / "there" / "file")
+    seen.look()
+    assert how in seen.broken
+    seen.close()
+
+
 def test_writings_are_counted_once_however_they_are_done(folder):
     watched = folder / "there"
     seen = killing.Writings(str(watched))
@@ -114,7 +243,6 @@ def test_writings_are_counted_once_however_they_are_done(folder):
     assert seen.look() == 1
     elsewhere(watched / "file", "y" * SIZE)
     assert seen.look() == 2
-    assert seen.written == {"file", "file.new"}
     in_place(folder / "outside", "z")
     os.replace(folder / "outside", watched / "file")
     assert seen.look() == 3

@@ -141,7 +141,8 @@ class Evidence:
     `link` is the network between the ranks, None where none was asked for or where this machine
     cannot emulate it; in the second case `no_link` is the reason. `uplinks` has what each node
     sent to and received from the others, where the link has nodes. `killed` is the rank that the
-    launch was told to kill, once it has.
+    launch was told to kill, once it has; `broken`, where its `Kill` names a file, is how that was
+    not whole at some moment ("it was removed").
     """
 
     world_size: int
@@ -152,6 +153,7 @@ class Evidence:
     no_link: str = ""
     uplinks: tuple[Traffic, ...] = ()
     killed: int | None = None
+    broken: str = ""
 
     @property
     def values(self) -> Sequence[Any]:

@@ -4,11 +4,17 @@ cannot know. See inotify(7); Linux only.
 
 import ctypes
 import os
+import stat
 import struct
 import sys
+import time
 from dataclasses import dataclass
 
 _MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE = 0x2, 0x8, 0x40, 0x80, 0x100
+_DELETE, _DELETE_SELF, _MOVE_SELF, _OVERFLOW = 0x200, 0x400, 0x800, 0x4000
+_WATCHED = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE
+_WATCHED |= _DELETE | _DELETE_SELF | _MOVE_SELF
+_ALL_EVENTS = 2**23  # bytes: more than the kernel keeps
 _EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 
 
@@ -17,13 +23,16 @@ class Kill:
     """End `rank` by SIGKILL when it begins, for the `nth` time in the launch, to write a file in
     `folder`, which is there before the launch and is a path from the ranks' `cwd`.
 
-    Sooner when it writes the file named `file` in place: that is then in parts.
+    With `replaced`, it is the `nth` time since another file was renamed to `file` that often, so
+    that files for show cannot bring on a kill before it has replaced the one that counts. Sooner
+    when the file named `file` is not whole: see `Writings.broken`.
     """
 
     rank: int
     folder: str
     nth: int = 1
     file: str = ""
+    replaced: int = 0
 
 
 def possible() -> bool:
@@ -32,22 +41,24 @@ def possible() -> bool:
 
 
 class Writings:
-    """How often a process has `begun` to write a file in `folder`, and the names `written` there in
-    place.
+    """How often a process has `begun` to write a file in `folder`, since one was renamed to `file`
+    `replaced` times.
 
-    A file that was moved here from elsewhere counts, one that was renamed here does not. Raises
-    OSError where the folder cannot be watched.
+    A file that was moved here from elsewhere counts, one that was renamed here does not. `broken`
+    says how there was a moment without a whole file named `file`, which is there at the start: "it
+    was removed"; or "". Raises OSError where the folder cannot be watched.
     """
 
-    def __init__(self, folder: str) -> None:
-        self.begun = 0
-        self.written: set[str] = set()
+    def __init__(self, folder: str, file: str = "", replaced: int = 0) -> None:
+        self.begun, self.broken = 0, ""
+        self._file, self._replaced = os.fsencode(file), replaced
+        self._path = os.path.join(os.fsencode(folder), self._file)
+        self._placed = time.time_ns()  # what is at the path was complete by then
         self._open: set[bytes] = set()  # files being written
         self._renamed: set[int] = set()  # cookies of renamed files
         libc = ctypes.CDLL(None, use_errno=True)
         self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        mask = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE
-        if self._fd < 0 or libc.inotify_add_watch(self._fd, os.fsencode(folder), mask) < 0:
+        if self._fd < 0 or libc.inotify_add_watch(self._fd, os.fsencode(folder), _WATCHED) < 0:
             raise OSError(ctypes.get_errno(), f"{folder} cannot be watched")
 
     def fileno(self) -> int:
@@ -55,8 +66,10 @@ class Writings:
 
     def look(self) -> int:
         """Take in what has happened; returns `begun`."""
+        # Before the events, so that all of them are here that led to this file
+        found = self._look_at_the_file() if self._file else None
         try:
-            data = os.read(self._fd, 2**16)
+            data = os.read(self._fd, _ALL_EVENTS)
         except BlockingIOError:
             data = b""
         while data:
@@ -64,19 +77,51 @@ class Writings:
             name = data[_EVENT.size : _EVENT.size + length].rstrip(b"\0")
             data = data[_EVENT.size + length :]
             self._take(mask, cookie, name)
+        if found is not None:
+            self._judge(found)
         return self.begun
 
     def _take(self, mask: int, cookie: int, name: bytes) -> None:
-        if mask & _MOVED_FROM:
-            self._renamed.add(cookie)
+        is_file = bool(self._file) and name == self._file
+        if mask & (_DELETE_SELF | _MOVE_SELF | _OVERFLOW):
+            self._breaks("its folder was moved, or too much was written to see it all")
+        elif mask & (_DELETE | _MOVED_FROM):
+            self._open.discard(name)
+            if mask & _MOVED_FROM:
+                self._renamed.add(cookie)
+            if is_file:
+                self._breaks("it was removed")
         elif mask & _MOVED_TO:
-            self.begun += cookie not in self._renamed
+            self._begins(cookie not in self._renamed)
+            if is_file:
+                self._replaced -= 1
+                self._placed = time.time_ns()
         elif mask & _CLOSE_WRITE:
             self._open.discard(name)
-        elif name not in self._open:
+        elif mask & (_CREATE | _MODIFY) and name not in self._open:
             self._open.add(name)
-            self.written.add(os.fsdecode(name))
-            self.begun += 1
+            self._begins()
+            if is_file:
+                self._breaks("it was written in place")
+
+    def _begins(self, times: int = 1) -> None:
+        self.begun += times if self._replaced <= 0 else 0
+
+    def _breaks(self, how: str) -> None:
+        self.broken = self.broken or how
+
+    def _look_at_the_file(self) -> os.stat_result | None:
+        try:
+            return os.lstat(self._path)
+        except OSError:
+            return None  # it was removed, which is an event
+
+    def _judge(self, found: os.stat_result) -> None:
+        """What is written by another name, or through a map of memory, is no event here."""
+        if not stat.S_ISREG(found.st_mode):
+            self._breaks("it was a link or something else that is no file")
+        elif found.st_mtime_ns > self._placed:
+            self._breaks("it was written by another name, or through a map of memory")
 
     def close(self) -> None:
         os.close(self._fd)

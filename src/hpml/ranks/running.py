@@ -70,6 +70,7 @@ class Running:
         self._control_text = b""
         self._supervisor_gone = self._all_gone = self._cancelled = False
         self._killed: int | None = None
+        self._broken = ""
         self._channels: list[socket.socket] = []
         self._stacks: list[int] = []  # where each rank's come out
         if leash is not None:
@@ -135,6 +136,7 @@ class Running:
             no_link=self._no_link,
             uplinks=tuple(self._traffic["nodes"]),
             killed=self._killed,
+            broken=self._broken,
         )
 
     def _open(self) -> None:
@@ -289,6 +291,8 @@ class Running:
                 self._all_gone = message["gone"]
             elif "killed" in message:
                 self._killed = message["killed"]
+            elif "broken" in message:
+                self._broken = message["broken"]
             elif "no_link" in message:
                 self._no_link = message["no_link"]
             elif "traffic" in message:

@@ -70,7 +70,7 @@ def supervise(control: socket.socket, fds: list[int], around: RankWall | None) -
         store = _fork_store(listeners, keep_out, apart) if listeners else None
         proxies, betweens = _fork_proxies(fds, keep_out, network) if proxied else ({}, [])
         kill = header.get("kill")
-        writings = _watch(header["cwd"], kill["folder"]) if kill else None
+        writings = _watch(header["cwd"], kill) if kill else None
         if writings is not None:
             keep_out.append(writings.fileno())  # a rank could take its events
         pids: dict[int, int] = {}  # of ranks not yet reaped
@@ -105,16 +105,13 @@ def supervise(control: socket.socket, fds: list[int], around: RankWall | None) -
             listener.close()
         _tell(control, {"pids": list(pids), "proxies": list(proxies)})
         while True:
-            watched = [] if writings is None else [writings]
+            watched = [writings] if kill and writings is not None else []
             readable, _, _ = select.select([control, wake_in, *watched], [], [])
-            if writings in readable and (
-                writings.look() >= kill["nth"] or kill["file"] in writings.written
-            ):
+            if writings in readable and (writings.look() >= kill["nth"] or writings.broken):
                 firsts = namespaces.first if namespaces is not None else []
                 _kill_rank(kill["rank"], pids, firsts)
                 _tell(control, {"killed": kill["rank"]})
-                writings.close()
-                writings = None
+                kill = None
             if wake_in in readable:
                 drain(wake_in)
                 _report_ends(control, pids, proxies)
@@ -128,6 +125,9 @@ def supervise(control: socket.socket, fds: list[int], around: RankWall | None) -
             with contextlib.suppress(ProcessLookupError):  # a rank may have killed it
                 os.kill(store, signal.SIGKILL)
         gone = all_reaped(deadline=time.monotonic() + 0.05) or kill_descendants()
+        if writings is not None:
+            writings.look()  # what it did before it was killed
+            _tell(control, {"broken": writings.broken})
         if network is not None:
             _tell(control, {"traffic": network.traffic()})
         shutil.rmtree(scratch, ignore_errors=True)
@@ -138,9 +138,9 @@ def supervise(control: socket.socket, fds: list[int], around: RankWall | None) -
         os._exit(0)
 
 
-def _watch(cwd: str, folder: str) -> Writings | None:
+def _watch(cwd: str, kill: dict) -> Writings | None:
     try:
-        return Writings(os.path.join(cwd, folder))
+        return Writings(os.path.join(cwd, kill["folder"]), kill["file"], kill["replaced"])
     except (OSError, AttributeError):  # it is not there, or this is not Linux
         return None
 

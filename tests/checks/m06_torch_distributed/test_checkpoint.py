@@ -152,6 +152,20 @@ def test_a_rank_that_ends_itself_was_not_killed_while_writing(good):
     assert KILLED(run).hint == "killed"
 
 
+@pytest.mark.parametrize("how", ["it was removed", "it was written in place"])
+def test_a_moment_without_a_whole_file_counts_whatever_is_left(good, how):
+    exposed = replace(good.stages["killed while writing"], broken=how)
+    run = replace(good, stages={**good.stages, "killed while writing": exposed})
+    assert KILLED(run).hint == "in_place"
+    assert KILLED(run).message.endswith(how)
+
+
+def test_it_is_killed_after_a_replacement_that_nothing_in_the_inputs_names():
+    (writing,) = (stage for stage in CHECK.stages if stage.kill)
+    kills = [writing.kill(seed) for seed in range(40)]
+    assert {(kill.replaced, kill.nth) for kill in kills} == {(1, 1), (1, 2), (2, 1), (2, 2)}
+
+
 def test_a_first_file_written_over_is_no_replacement(good):
     over = with_values(good, "train and stop", lambda _: {"replaced": False})
     assert KILLED(over).hint == "in_place"

@@ -182,8 +182,8 @@ def killed_while_writing(answer: ModuleType, inputs: dict[str, Any]) -> None:
 
 def kill(seed: int) -> Kill:
     """At a writing that does not follow from what a rank is given, or when the file is in parts."""
-    nth = 1 + derived(seed, "kill") % (SAVES - 1)
-    return Kill(0, "rank0", nth, file="checkpoint.pt")
+    replaced, nth = divmod(derived(seed, "kill") % 4, 2)
+    return Kill(0, "rank0", 1 + nth, file="checkpoint.pt", replaced=1 + replaced)
 
 
 def after_the_kill(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:

@@ -140,9 +140,14 @@ def old_one_is_left(run: Run) -> Problem | CannotJudge | None:
         if problem := fault(writing):
             return problem
         return Problem(
-            f"in {SAVES} calls of save, rank 0 wrote no file in the folder of `path`, so that "
-            "nothing could be killed while writing",
+            f"in {SAVES} calls of save, rank 0 wrote no file in the folder of `path`, or put "
+            "none in the old one's place, so that nothing could be killed while writing",
             "incomplete",
+        )
+    if writing.broken:
+        return Problem(
+            f"the file at `path` was not whole at every moment of save: {writing.broken}",
+            "in_place",
         )
     if problem := fault(run.stages["after the kill"]):
         return problem
@@ -209,8 +214,9 @@ CHECK = Check(
         "from step to step. SGD has momentum, and a learning rate that was changed on the way.",
         "incomplete": "On rank 0, save writes a file in the folder of `path`, each time it is "
         "called.",
-        "in_place": "Opening a file for writing empties it. From then until the last byte there is "
-        "no checkpoint at all, unless the new one has another name until it is complete.",
+        "in_place": "Opening a file for writing empties it, and removing it leaves none. From then "
+        "until the new one's last byte there is no checkpoint at all, unless the new one has "
+        "another name until it is complete, and takes the old one's place in one step.",
         "torn": "At every moment, what is at `path` is the old one or the new one, as a whole.",
         "hang": ALL_RANKS,
         "mismatch": ALL_RANKS,
