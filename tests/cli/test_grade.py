@@ -91,6 +91,7 @@ def test_a_class_is_graded_and_everything_written(graded):
         assert person in told.stdout
         assert person in table
     assert "Most missed" in told.stdout
+    assert "cy, di without a total: nbgrader alone counts what has no mark as 0" in told.stdout
 
 
 def test_a_second_run_goes_on_and_grades_nobody_twice(graded, class_):
@@ -108,9 +109,17 @@ def test_the_verdicts_of_a_record_again_show_the_instructor_what_was_expected(gr
     assert told.returncode == 0, told.stdout + told.stderr
     assert "In the record: failed, 0 of 5 points. Now: failed, 0 of 5 points." in told.stdout
     assert "numpy_is_imported_elsewhere" in told.stdout
+    every = grade("--again", "di", "--out", out)
+    assert every.returncode == 0, every.stdout + every.stderr
+    assert "In the record: not counted. There is no answer to judge." in every.stdout
+    assert "%% answer hello_ranks" in every.stdout
     for words, said in (
         (("--again", "zoe"), "no record of zoe is here: there are ada, bo, cy, di"),
-        (("--again", "bo"), "has no answer to any exercise"),
+        (("--again", "bo"), "bo: there is no answer to judge again: hello_ranks is missing"),
+        (("--again", "cy"), "hello_ranks is refused: cy.ipynb is not a Jupyter notebook"),
+        (("--again", "../grading"), "no record of ../grading is here"),
+        (("--again", "di", "--only", "ddp"), "di.json: ddp was not graded"),
+        (("--again", "di", "--only", "dpp"), "no exercise 'dpp' in course.toml"),
     ):
         refused = grade(*words, "--out", out)
         assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr

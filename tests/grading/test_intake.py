@@ -237,7 +237,7 @@ def test_two_answers_to_one_exercise_count_as_none(tmp_path, one):
     assert set(found.answers) == {"hello_ranks"}
     assert found.notes == (
         "%%answer ddp is there 2 times, and not alike: alice.ipynb cell 1, alice.ipynb cell 2; "
-        "none of them counts",
+        "none of them counts: hand in one",
     )
     path.write_bytes(notebook(STUB, DDP))
     assert set(one(path).answers) == set()
@@ -493,6 +493,7 @@ def test_two_copies_that_differ_do_not_count_and_both_are_named(tmp_path):
     assert "ddp" not in found.answers
     assert "06.ipynb cell 1" in found.uncounted["ddp"]
     assert "06 (1).ipynb cell 1" in found.uncounted["ddp"]
+    assert found.uncounted["ddp"].endswith("none of them counts: hand in one")
 
 
 def test_outputs_of_any_size_are_ignored(tmp_path, one):
@@ -517,7 +518,7 @@ def test_outputs_of_any_size_are_ignored(tmp_path, one):
     assert (found.notes, found.refused) == ((), "")
     cells[0]["source"] = picture * 5
     (tmp_path / "alice.ipynb").write_text(json.dumps(whole))
-    assert "has more than 20 MB without its outputs" in one(tmp_path / "alice.ipynb").refused
+    assert "20 MB without its outputs: take large data out of its text" in one(tmp_path / "alice.ipynb").refused
 
 
 @pytest.mark.parametrize("size", [0, 30_000_000])
@@ -529,6 +530,7 @@ def test_a_notebook_that_was_cut_off_is_refused_for_its_modules_exercises(tmp_pa
     (found,) = collect([write(tmp_path / "in", files)], tmp_path)
     assert set(found.answers) == {"hello_ranks"}
     assert "was the upload cut off?" in found.unread["ddp"]
+    assert " at in line" not in found.unread["ddp"]
     assert found.unread["ddp"].startswith("06_torch_distributed.ipynb is not a Jupyter notebook")
     assert "hello_ranks" not in found.unread
     assert set(found.unread) == set(of_module("06_torch_distributed"))

@@ -116,7 +116,7 @@ def _json(data: bytes) -> Any:
     except RecursionError:
         raise Unreadable("is not a Jupyter notebook: its JSON is nested too deep") from None
     except json.JSONDecodeError as error:
-        finding = f"{error.msg} in line {error.lineno}"
+        finding = f"{error.msg.removesuffix(' at')} in line {error.lineno}"
         if not error.doc.rstrip().endswith("}"):
             finding += ", and it ends without a closing bracket: was the upload cut off?"
         raise Unreadable(f"is not a Jupyter notebook: not JSON: {finding}") from None
@@ -153,7 +153,10 @@ def _without_outputs(text: str) -> str:
                 since, inside = bracket.start(), None
     rest = "".join([*kept, text[since:]])
     if len(rest) > WRITTEN:
-        raise Unreadable(f"has more than {WRITTEN // 10**6} MB without its outputs")
+        most = f"{WRITTEN // 10**6} MB"
+        raise Unreadable(
+            f"has more than {most} without its outputs: take large data out of its text"
+        )
     return rest
 
 

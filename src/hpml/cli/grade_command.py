@@ -105,6 +105,11 @@ def _write(
     _show(records, course, waiting)
     outputs.write_all(records, course, out)
     typer.echo(f"Written: {out} (marks.csv, index.html, feedback/, records/, …)")
+    if without := [record.person for record in records if not record.has_total]:
+        typer.echo(
+            f"{_some(without)} without a total: nbgrader alone counts what has no mark as 0, until "
+            "somebody grades it in formgrader"
+        )
     return max(_code(records), NOT_GRADABLE if waiting else DONE)
 
 
@@ -114,6 +119,10 @@ def _again(out: Path, person: str, only: "Sequence[str]", course: "Course", unsa
 
     code = DONE
     for each in again(out, person, only, course, unsafe=unsafe):
+        if each.verdict is None:
+            typer.echo(f"{each.recorded.exercise}: {each.recorded.headline}")
+            typer.echo(f"  In the record: {each.recorded.status}. There is no answer to judge.\n")
+            continue
         typer.echo(as_text(each.verdict, stacks=True))
         recorded, now = (
             f"{result.status}, {result.earned} of {result.points} points"
@@ -160,8 +169,11 @@ def _show(records: "Sequence[Record]", course: "Course", waiting: "Sequence[str]
         console.print()
     console.print(marks.summary(records), markup=False)
     if waiting:
-        names = ", ".join(waiting[:5]) + (", …" if len(waiting) > 5 else "")
-        typer.echo(f"Not graded yet: {len(waiting)} ({names})")
+        typer.echo(f"Not graded yet: {len(waiting)} ({_some(waiting)})")
+
+
+def _some(people: "Sequence[str]") -> str:
+    return ", ".join(people[:5]) + (", …" if len(people) > 5 else "")
 
 
 def _code(records: "Sequence[Record]") -> int:

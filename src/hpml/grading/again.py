@@ -13,8 +13,8 @@ from hpml.checks.run_check import Examined
 from hpml.checks.verdict import Verdict
 from hpml.course.schedule import Course
 from hpml.errors import UserError
+from hpml.grading import batch, sandbox, secret
 from hpml.grading import record as records
-from hpml.grading import sandbox, secret
 from hpml.grading.batch import RECORDS
 from hpml.grading.judging import Judge
 from hpml.grading.record import Result
@@ -23,11 +23,14 @@ from hpml.grading.submission import Submission
 
 @dataclass(frozen=True)
 class Again:
-    """One exercise: its result in the record, its result now, and the verdict now in full."""
+    """One exercise: its result in the record, its result now, and the verdict now in full.
+
+    Without an answer in the record there is no verdict, and the result is the recorded one.
+    """
 
     recorded: Result
     now: Result
-    verdict: Verdict
+    verdict: Verdict | None
 
     @property
     def same(self) -> bool:
@@ -47,24 +50,28 @@ def again(
 ) -> Iterator[Again]:
     """Judge the answers in `person`'s record in `out` again; `only` names exercises and modules.
 
-    Raises UserError if there is no such record, it has no such answer, or no sandbox can be made.
+    Raises UserError if there is no such record or exercise, the record has no answer, or no sandbox
+    can be made.
     """
-    path = out / RECORDS / f"{person}.json"
-    if not path.exists():
-        there = ", ".join(sorted(each.stem for each in path.parent.glob("*.json"))[:10])
-        raise UserError(f"{out}: no record of {person} is here: there are {there or 'none'}")
+    there = {path.stem: path for path in sorted((out / RECORDS).glob("*.json"))}
+    if person not in there:
+        people = ", ".join(list(there)[:10]) or "none"
+        raise UserError(f"{out}: no record of {person} is here: there are {people}")
     if not unsafe and (why := sandbox.missing()):
         raise UserError(f"grading needs a sandbox: {why}")
-    record, key = records.read(path), secret.read(out)
-    chosen = [
-        result
-        for result in record.results
-        if result.answer and (not only or result.exercise in only or result.module in only)
-    ]
+    record, key = records.read(there[person]), secret.read(out)
+    wanted = batch.named(only, course)
+    chosen = [each for each in record.results if not only or each.exercise in wanted]
     if not chosen:
-        raise UserError(f"{path}: has no answer to {', '.join(only) or 'any exercise'}")
+        raise UserError(f"{there[person]}: {', '.join(only)} was not graded")
+    if not any(result.answer for result in chosen):
+        why = "; ".join(f"{each.exercise} is {each.status}: {each.headline}" for each in chosen)
+        raise UserError(f"{person}: there is no answer to judge again: {why}")
     for result in chosen:
-        yield _again(result, person, record.digest, Judge(course, (), key, unsafe=unsafe))
+        if result.answer:
+            yield _again(result, person, record.digest, Judge(course, (), key, unsafe=unsafe))
+        else:
+            yield Again(result, result, None)
 
 
 def _again(recorded: Result, person: str, digest: str, judge: Judge) -> Again:

@@ -58,11 +58,7 @@ def exercises_of(
     somebody answered one, or seems to have; a stub as it was handed out is no answer. Raises
     UserError for an unknown name.
     """
-    wanted: list[str] = []
-    for name in only:
-        modules = [m for m in course.modules if name in (m.id, m.name)]
-        ids = [e.id for m in modules for e in m.exercises]
-        wanted += ids or [course.exercise(name).id]
+    wanted = named(only, course)
     if not only:
         answered = {
             exercise
@@ -78,6 +74,15 @@ def exercises_of(
     chosen = [e.id for m in course.modules for e in m.exercises if e.id in wanted]
     submitting = [exercise for exercise in chosen if find(exercise).submits]
     return tuple(e for e in chosen if e not in submitting), tuple(submitting)
+
+
+def named(names: Sequence[str], course: Course) -> list[str]:
+    """The exercises of these exercise ids and modules. Raises UserError for an unknown name."""
+    found: list[str] = []
+    for name in names:
+        modules = [m for m in course.modules if name in (m.id, m.name)]
+        found += [e.id for m in modules for e in m.exercises] or [course.exercise(name).id]
+    return found
 
 
 def _written(submission: Submission, course: Course) -> list[str]:

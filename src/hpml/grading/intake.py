@@ -313,7 +313,7 @@ def _only_one(exercise: str, given: Sequence[tuple[Answer, _File]]) -> Answer | 
     places = ", ".join(dict.fromkeys(f"{read.name} {_place(answer)}" for answer, read in given))
     return (
         f"%%answer {exercise} is there {len(given)} times, and not alike: {one_line(places)}; "
-        "none of them counts"
+        "none of them counts: hand in one"
     )
 
 
