@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import mistune
 import pytest
 
 from hpml.checks import find
@@ -50,6 +51,15 @@ def test_the_page_has_every_step():
         "sbatch",
     ):
         assert step in said, step
+
+
+def test_the_page_is_markdown_that_renders():
+    page = mistune.create_markdown(plugins=["table"])(TEXT)
+    prose = [line for line in TEXT.splitlines() if not line.startswith("|")]
+    assert [line for line in prose if len(line) > 100] == []
+    assert page.count("<table>") == len(re.findall(r"^\|[-|]+\|$", TEXT, re.M))
+    assert re.findall(r"<p>\|.*", page) == []  # a table that is none
+    assert re.findall(r"<li><p>.*", page) == []  # a list with a stray blank line
 
 
 @pytest.mark.usefixtures("sandboxed")

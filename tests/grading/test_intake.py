@@ -518,7 +518,8 @@ def test_outputs_of_any_size_are_ignored(tmp_path, one):
     assert (found.notes, found.refused) == ((), "")
     cells[0]["source"] = picture * 5
     (tmp_path / "alice.ipynb").write_text(json.dumps(whole))
-    assert "20 MB without its outputs: take large data out of its text" in one(tmp_path / "alice.ipynb").refused
+    refused = one(tmp_path / "alice.ipynb").refused
+    assert "20 MB without its outputs: take large data out of its text" in refused
 
 
 @pytest.mark.parametrize("size", [0, 30_000_000])
