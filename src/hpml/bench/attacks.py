@@ -183,7 +183,7 @@ def run(
     by_person = {record.person: record for record in records}
     lost = [name for name in (*honest, *(a.name for a in attacks)) if name not in by_person]
     harmed += [f"{name} has no record" for name in lost]
-    harmed += [f"{r.person} could not be graded" for r in records if not r.complete]
+    harmed += [f"{r.person} could not be graded: {_why(r)}" for r in records if not r.complete]
     earned = {each.name: by_person[each.name].earned for each in attacks if each.name not in lost}
     too_much = {a: earned.get(a.name, 0) - a.expect for a in attacks}
     points = sum(find(exercise).points for exercise in exercises)
@@ -202,6 +202,10 @@ def examine_briefly(exercise: str, source: str, seed: int) -> Examined:
     worlds = [world for world in check.worlds if world in (2, 3)] or check.worlds
     check = replace(check, timeout=min(check.timeout, BRIEFLY))
     return examine(check, source, worlds=worlds, seed=seed, delayed=True, proxied=True)
+
+
+def _why(record: Record) -> str:
+    return "; ".join(each.headline for each in record.results if each.status == "not gradable")
 
 
 def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) -> list[str]:
