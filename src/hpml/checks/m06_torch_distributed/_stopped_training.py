@@ -5,6 +5,7 @@ killed while it writes.
 """
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,6 +25,7 @@ PER_EPOCH = LENGTH // BATCH
 FEATURES, HIDDEN, CLASSES = 20, 500, 10  # 122 kB of float64 weights, and as much momentum
 DECAY = 0.9  # of the learning rate, in every step
 WRITING = 0.005  # seconds
+KILLED_AT = (2, 4)  # ranks: one of them writes, however many there are
 SAVES = 5  # one after the other; in one of them rank 0 is killed, in which one nobody knows
 
 
@@ -200,11 +202,21 @@ def another(world_size: int) -> int:
     return world_size % 4 + 1
 
 
+def if_killed(ranks: Callable[[int], int]) -> Callable[[int], int]:
+    return lambda world_size: ranks(world_size) if world_size in KILLED_AT else 0
+
+
 STAGES = (
     Stage("train and stop", train_and_stop),
     Stage("resume", resume, world=another, dies=True),
-    Stage("killed while writing", killed_while_writing, dies=True, kill=kill),
-    Stage("after the kill", after_the_kill, world=lambda _: 1, dies=True),
+    Stage(
+        "killed while writing",
+        killed_while_writing,
+        world=if_killed(lambda world_size: world_size),
+        dies=True,
+        kill=kill,
+    ),
+    Stage("after the kill", after_the_kill, world=if_killed(lambda _: 1), dies=True),
 )
 
 

@@ -10,6 +10,7 @@ from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, fault
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.m06_torch_distributed._stopped_training import (
     BATCH,
+    KILLED_AT,
     LENGTH,
     SAVES,
     STAGES,
@@ -133,6 +134,8 @@ def is_whole(loaded: Any, saved: dict[str, torch.Tensor]) -> bool:
 
 
 def old_one_is_left(run: Run) -> Problem | CannotJudge | None:
+    if run.world_size not in KILLED_AT:
+        return None
     if not killing.possible():
         return CannotJudge("only Linux reports when a file is written, for a kill in time")
     writing = run.stages["killed while writing"]
