@@ -24,6 +24,7 @@ from hpml.ranks.leash import Cancelled, Leash
 from hpml.ranks.ledger import RankLog
 from hpml.ranks.rank import Job
 from hpml.ranks.serving import Server, Serving
+from hpml.ranks.standstill import stand_still
 from hpml.ranks.watch import LOOK_EVERY, QUIET, Watch, Watched
 
 PASSING_ON = 0.3  # seconds in which a proxy passes on what a rank sent that is gone
@@ -198,7 +199,11 @@ class Running:
     def _send_what_is_due(self) -> None:
         if self._serving is not None and self._serving.next_due is not None:
             self._watch.moved = True
-            self._serving.send_due(time.monotonic() - self._started)
+            self._serving.send_due(time.monotonic() - self._started, self._stand_still)
+
+    def _stand_still(self) -> bool:
+        """Whether all ranks do, where that can be seen: without proxies, Gloo is in the ranks."""
+        return not self._header["proxied"] or stand_still(self._logs, self._watch.pids)
 
     def _let_the_others_come(self) -> None:
         """Drain events until every rank has finished or blocked."""

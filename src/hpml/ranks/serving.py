@@ -14,14 +14,21 @@ from hpml.ranks import encoding
 from hpml.ranks.channel import frame_reply
 from hpml.ranks.ledger import RankLog
 
+LOOK_AGAIN = 0.02  # seconds between two looks whether ranks stand still
+
 
 @dataclass(frozen=True)
 class Reply:
-    """`value` for the open request of `rank`, sent `after` that many seconds."""
+    """`value` for the open request of `rank`, sent `after` that many seconds.
+
+    Where ranks have proxies, a reply with some `patience` waits up to so many seconds more, until
+    all ranks stand still: whoever then waits keeps waiting (see `hpml.ranks.standstill`).
+    """
 
     rank: int
     value: Any = None
     after: float = 0.0
+    patience: float = 0.0
 
 
 # (rank, request) -> replies that can be given now: to this request, to others' open ones, or none
@@ -40,7 +47,8 @@ class Serving:
     ) -> None:
         self._serve, self._logs, self._send = serve, logs, send
         self._numbers: dict[int, int] = {}  # of the open request, by rank
-        self._later: list[tuple[float, int, Reply]] = []  # a heap: when, order, reply
+        # A heap: when, order, reply, and when at the latest
+        self._later: list[tuple[float, int, Reply, float]] = []
         self._order = itertools.count()
 
     def take(self, rank: int, event: Sequence[Any], now: float) -> None:
@@ -60,7 +68,7 @@ class Serving:
             return
         for reply in replies:
             if reply.after > 0:
-                heapq.heappush(self._later, (now + reply.after, next(self._order), reply))
+                self._keep(reply, now + reply.after, now + reply.after + reply.patience)
             else:
                 self._answer(reply.rank, reply.value, now)
 
@@ -69,11 +77,17 @@ class Serving:
         """When the next of the delayed replies is to be sent."""
         return self._later[0][0] if self._later else None
 
-    def send_due(self, now: float) -> None:
-        """Send the delayed replies whose time has come."""
+    def send_due(self, now: float, stand_still: Callable[[], bool]) -> None:
+        """Send the delayed replies whose time has come; `stand_still`: whether all ranks do."""
         while self._later and self._later[0][0] <= now:
-            _, _, reply = heapq.heappop(self._later)
-            self._answer(reply.rank, reply.value, now)
+            _, _, reply, latest = heapq.heappop(self._later)
+            if now < latest and not stand_still():
+                self._keep(reply, min(now + LOOK_AGAIN, latest), latest)
+            else:
+                self._answer(reply.rank, reply.value, now)
+
+    def _keep(self, reply: Reply, until: float, latest: float) -> None:
+        heapq.heappush(self._later, (until, next(self._order), reply, latest))
 
     def _answer(self, rank: int, value: Any, now: float, refused: bool = False) -> None:
         log = self._logs[rank]

@@ -7,8 +7,9 @@ served. So the weights show which gradients are in them, and cannot have any bef
 
 In the stage "held" the server lets the straggler wait in each gradient until every other worker has
 computed as many gradients as the staleness bound then allows. With a hidden barrier in the answer
-this never happens, and the engine reports a hang. In one gradient the straggler is held a little
-longer, so that workers that exceed the bound are detected.
+this never happens, and the engine reports a hang. In one gradient the straggler is held longer, so
+that workers that exceed the bound are detected: until nobody can go on before it does. A bound that
+is given up after a while has somebody wait with a deadline.
 """
 
 import random
@@ -29,7 +30,8 @@ STEPS = 10  # of each worker
 LEARNING_RATE = 1 / 16
 UNKNOWN = 0.02  # by how much a counter's part of a gradient may differ from -1
 EXACT = 1e-7  # tolerance of a counter, in gradients
-LONGER = 0.1  # seconds that the straggler is held longer
+LONGER = 0.3  # seconds that the straggler is held longer
+PATIENCE = 3.0  # seconds more while somebody may go on by itself
 SERVED = ("target", "counts", "straggler", "longer")  # inputs that no rank gets
 
 
@@ -106,7 +108,8 @@ class Gradients:
         if self._held and not self._must_wait():
             number = self._made[self._straggler] - 1
             longer = self._others and number == self._ranks[0]["longer"]
-            yield Reply(self._held.rank, self._held.value, after=LONGER if longer else 0.0)
+            waits = (LONGER, PATIENCE) if longer else (0.0, 0.0)
+            yield Reply(self._held.rank, self._held.value, *waits)
             self._held = None
 
     def _must_wait(self) -> bool:
