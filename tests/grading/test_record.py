@@ -57,6 +57,20 @@ def test_the_sums_are_written_too(record: Callable[..., Record]) -> None:
     assert (data["earned"], data["points"]) == (38, 45)
 
 
+@pytest.mark.parametrize("status", records.WITHOUT_MARK)
+def test_what_has_no_mark_has_no_number(
+    record: Callable[..., Record], tmp_path: Path, status: str
+) -> None:
+    without = record(status={"ddp": status})
+    data = json.loads(records.write(without, tmp_path).read_text())
+    by_id = {result["exercise"]: result["earned"] for result in data["results"]}
+    assert (data["earned"], by_id["ddp"]) == (None, None)
+    assert by_id["process_group"] > 0
+    read = records.read(tmp_path / "ada.json")
+    assert not read.has_total
+    assert {result.exercise: result.earned for result in read.results}["ddp"] == 0
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [

@@ -126,6 +126,8 @@ def _again(out: Path, person: str, only: "Sequence[str]", course: "Course", unsa
         typer.echo(as_text(each.verdict, stacks=True))
         recorded, now = (
             f"{result.status}, {result.earned} of {result.points} points"
+            if result.has_mark
+            else result.status
             for result in (each.recorded, each.now)
         )
         typer.echo(f"  In the record: {recorded}. Now: {now}.\n")
@@ -212,12 +214,15 @@ class _Progress:
         self._task = self._bar.add_task("", total=total - kept, rate="", last="")
 
     def graded(self, record: "Record", done: int, total: int, elapsed: float) -> None:
+        from hpml.grading import marks
+
+        mark = f"{record.earned} of {record.points}" if record.has_total else marks.total(record)
         left = elapsed / done * (total - done)
         self._bar.update(
             self._task,
             completed=done,
             rate=f"{60 * done / elapsed:.1f} per minute, {_minutes(left)} left",
-            last=f"{record.person}: {record.earned} of {record.points}"[:40],
+            last=f"{record.person}: {mark}"[:40],
         )
 
 

@@ -139,9 +139,12 @@ class Record:
         return bool(self.results) and all(result.has_mark for result in self.results)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data that `record.schema.json` describes."""
-        record = {**asdict(self), "points": self.points, "earned": self.earned}
+        """Plain data that `record.schema.json` describes: `earned` is None where it is no mark."""
+        earned = self.earned if self.has_total else None
+        record = {**asdict(self), "points": self.points, "earned": earned}
         for result in record["results"]:
+            if result["status"] in WITHOUT_MARK:
+                result["earned"] = None
             for claim in result["claims"]:
                 del claim["expected"]  # which is empty
         return json.loads(json.dumps(record))  # turns tuples into lists
@@ -171,6 +174,7 @@ def from_json(data: Any, where: str) -> Record:
         Result(
             **{
                 **result,
+                "earned": result["earned"] or 0,
                 "claims": tuple(ClaimResult(**claim) for claim in result["claims"]),
                 "pictures": tuple(Picture(**picture) for picture in result["pictures"]),
             }
