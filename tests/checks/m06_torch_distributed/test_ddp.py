@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from hpml.checks import judge
-from hpml.checks.m06_torch_distributed.ddp import CHECK, serial
+from hpml.checks.m06_torch_distributed._wrapped_training import (
+    BATCH,
+    PLACES,
+    STEPS,
+    WIDTH,
+    serial,
+    serve,
+)
+from hpml.checks.m06_torch_distributed.ddp import CHECK
 from hpml.checks.plays import play_once
 from hpml.ranks.evidence import Diagnosis
 
@@ -77,8 +85,9 @@ def test_inputs_differ_between_ranks_and_seeds():
 def test_the_mean_gradient_of_shares_is_that_of_the_whole_batch():
     ranks = CHECK.inputs(6, 3)["one model"]
     start = ranks[0]["state"]
-    shares = [[*rank["batches"][0][:3], 1.25] for rank in ranks]
-    whole = [torch.cat([share[n] for share in shares]) for n in (0, 1)] + ["both", 1.25]
+    shares = [rank["batches"][0] for rank in ranks]
+    factors = {place: torch.cat([share[3][place] for share in shares]) for place in PLACES}
+    whole = [torch.cat([share[n] for share in shares]) for n in (0, 1)] + ["both", factors]
     (apart,), (together,) = serial(start, [shares], 3), serial(start, [[whole]], 1)
     for name, tensor in apart.items():
         torch.testing.assert_close(tensor, together[name], rtol=1e-9, atol=1e-12)
@@ -134,39 +143,106 @@ def test_no_message_is_too_few_and_one_per_parameter_too_many(good):
     assert FEW(with_ranks(good, more)).hint == "messages"
 
 
-def test_late_messages_and_early_waits_are_no_overlap(good):
-    def late(rank):
-        lasts = [asked.at for asked in rank.asked if asked.request == "factor"]
+def asked_at(rank, name):
+    return [asked.at for asked in rank.asked if asked.request == name]
 
-        def after_the_last(call):
-            ahead = [at for at in lasts if at > call.issued]
+
+@pytest.mark.parametrize("place", PLACES)
+def test_late_messages_are_no_overlap(good, place):
+    def late(rank):
+        begin = asked_at(rank, "batch")[0]
+
+        def after_the_place(call):
+            ahead = [at for at in asked_at(rank, place) if at > call.issued > begin]
             return replace(call, issued=ahead[0] + 1e-9) if ahead else call
 
-        return replace(rank, calls=tuple(after_the_last(call) for call in rank.calls))
-
-    def waiting(rank):
-        return replace(rank, calls=tuple(replace(c, waited=c.issued) for c in rank.calls))
+        return replace(rank, calls=tuple(after_the_place(call) for call in rank.calls))
 
     def unreached(rank):
-        return replace(rank, asked=tuple(a for a in rank.asked if a.request != "factor"))
+        return replace(rank, asked=tuple(a for a in rank.asked if a.request != place))
+
+    def tokens(rank):
+        # What follows the last moment of the last step is no matter.
+        last = max(asked_at(rank, "last"))
+        small = (replace(c, nbytes=8) if c.issued < last else c for c in rank.calls)
+        return replace(rank, calls=tuple(small))
 
     assert OVERLAP(with_ranks(good, late)).hint == "after_backward"
-    assert OVERLAP(with_ranks(good, waiting)).hint == "waiting"
+    assert OVERLAP(with_ranks(good, unreached)).hint == "unchanged"
+    assert "gradients of 75264 bytes were ready" in OVERLAP(with_ranks(good, tokens)).message
+
+
+def test_what_leaves_between_the_middle_and_the_last_parameter_counts(good):
+    def only_the_first(rank):
+        firsts = asked_at(rank, "middle")
+        lasts = asked_at(rank, "last")
+
+        def moved(call):
+            behind = [
+                at for first, at in zip(firsts, lasts, strict=True) if first < call.issued < at
+            ]
+            return replace(call, issued=behind[0] + 1e-9) if behind else call
+
+        return replace(rank, calls=tuple(moved(call) for call in rank.calls))
+
+    problem = OVERLAP(with_ranks(good, only_the_first))
+    assert "came to the last parameter; gradients of 131712 bytes were ready" in problem.message
+
+
+def test_a_factor_that_is_asked_for_when_backward_is_over_is_no_overlap(good):
+    def later(rank):
+        overs = iter(asked_at(rank, "backward"))
+        asked = (
+            replace(a, at=next(overs) + 1e-9) if a.request == "last" else a for a in rank.asked
+        )
+        return replace(rank, asked=tuple(asked))
+
+    assert "when backward was over" in OVERLAP(with_ranks(good, later)).message
+
+
+def test_early_waits_and_messages_to_nobody_are_no_overlap(good):
+    def waiting(rank):
+        return replace(rank, calls=tuple(replace(c, waited=c.issued) for c in rank.calls))
 
     def alone(rank):
         return replace(rank, calls=tuple(replace(c, group=(rank.rank,)) for c in rank.calls))
 
-    def tokens(rank):
-        lasts = [asked.at for asked in rank.asked if asked.request == "factor"]
-        # Gradients are all_reduced; what follows the last moment of the last step is no matter.
-        small = (replace(c, nbytes=8) if c.issued < max(lasts) else c for c in rank.calls)
-        return replace(rank, calls=tuple(small))
-
-    assert OVERLAP(with_ranks(good, unreached)).hint == "unchanged"
+    assert OVERLAP(with_ranks(good, waiting)).hint == "waiting"
     assert "nothing yet" in OVERLAP(with_ranks(good, alone)).message
-    assert "gradients of 131712 bytes were ready" in OVERLAP(with_ranks(good, tokens)).message
     assert FEW(with_ranks(good, alone)).hint == "alone"
     assert ONCE(with_ranks(good, alone)).hint == "bytes"
+
+
+@pytest.mark.parametrize(("more", "held"), [(0, True), (FROZEN, True), (30_000, False)])
+def test_more_than_each_gradient_once_may_be_for_show(good, more, held):
+    heavier = with_calls(
+        good, lambda c: replace(c, nbytes=c.nbytes + more) if c.nbytes == EMBEDDING else c
+    )
+    problem = OVERLAP(heavier)
+    assert (problem is None) == held
+    assert held or problem.hint == "bytes"
+
+
+def test_the_drives_requests_are_refused_to_whoever_comes_first():
+    """An answer that asks in the drive's place fails, and one that asks for a factor does not."""
+    _, reply = serve(CHECK.inputs(3, 1)["one model"])
+    for request in ("last", "backward", "synchronized", "weights", ["batch"]):
+        with pytest.raises(ValueError, match="there is no"):
+            reply(0, request)
+    for _ in range(STEPS):
+        assert len(reply(0, "batch")[0].value) == 3
+        assert reply(0, "middle")[0].value.shape == (BATCH, WIDTH)
+        for request in ("batch", "synchronized"):
+            with pytest.raises(ValueError, match="there is no"):
+                reply(0, request)
+        reply(0, "backward")
+        assert reply(0, "last")[0].value.shape == (BATCH, WIDTH)
+        for request in ("batch", "backward"):
+            with pytest.raises(ValueError, match="there is no"):
+                reply(0, request)
+        reply(0, "synchronized")
+    with pytest.raises(ValueError, match="there is no"):
+        reply(0, "batch")
 
 
 def test_a_branch_that_ends_badly_leaves_the_other_claims(good):

@@ -1,33 +1,56 @@
 """What exercise ddp's ranks send for their gradients: how much, in how many messages, and when."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from hpml.checks.budget import over_bytes
 from hpml.checks.contract import CannotJudge, Problem, Run
-from hpml.checks.m06_torch_distributed._wrapped_training import STEPS, Net, trained_and_frozen
+from hpml.checks.m06_torch_distributed._wrapped_training import (
+    PLACES,
+    STEPS,
+    Net,
+    before_the_middle,
+    trained_and_frozen,
+)
 from hpml.predict.collectives import all_reduce_bytes, broadcast_bytes
 from hpml.ranks.evidence import Call, RankEvidence
 
 PADDING = 64  # bytes by which a message may be rounded up
 
 
-def steps_of(rank: RankEvidence) -> list[tuple[float | None, list[Call]]]:
-    """For each step: when backward came to its last gradient, and the calls that carried gradients
-    to other ranks."""
+@dataclass(frozen=True)
+class Step:
+    """When backward came to the factors (None if it never did), and when it had returned; and the
+    calls that carried gradients to other ranks. Times as in `Call`."""
+
+    middle: float | None
+    last: float | None
+    over: float
+    calls: list[Call]
+
+
+def steps_of(rank: RankEvidence) -> list[Step]:
     times = {
         name: [asked.at for asked in rank.asked if asked.request == name and not asked.refused]
-        for name in ("batch", "factor", "synchronized")
+        for name in ("batch", "backward", "synchronized", *PLACES)
     }
-    if not len(times["batch"]) == len(times["synchronized"]) == STEPS:
+    moments = [times[name] for name in ("batch", "backward", "synchronized")]
+    if [len(each) for each in moments] != [STEPS] * len(moments):
         raise ValueError(f"rank {rank.rank} took {len(times['batch'])} steps")  # not judged
+
+    def first(place: str, begin: float, end: float) -> float | None:
+        return next((at for at in times[place] if begin <= at <= end), None)
+
     return [
-        (
-            next((last for last in times["factor"] if begin <= last <= end), None),
+        Step(
+            first("middle", begin, end),
+            first("last", begin, end),
+            over,
             gradients_among(
                 call for call in rank.calls if begin <= call.issued <= end and len(call.group) > 1
             ),
         )
-        for begin, end in zip(times["batch"], times["synchronized"], strict=True)
+        for begin, over, end in zip(*moments, strict=True)
     ]
 
 
@@ -47,7 +70,7 @@ def travels_once(run: Run) -> Problem | None:
     sizes, frozen = trained_and_frozen()
     tied = max(sizes)
     for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
-        for step, (_, calls) in enumerate(steps_of(rank), 1):
+        for step, calls in enumerate((each.calls for each in steps_of(rank)), 1):
             carried = sum(call.nbytes for call in calls)
             more = carried - sum(sizes)
             slack = PADDING * len(calls)
@@ -74,7 +97,7 @@ def few_messages(run: Run) -> Problem | None:
         # together hold more than bucket_bytes.
         most = 2 * sum(sizes) // bucket + 1
         largest = max(bucket, *sizes) + PADDING
-        for step, (_, calls) in enumerate(steps_of(rank), 1):
+        for step, calls in enumerate((each.calls for each in steps_of(rank)), 1):
             if not calls:
                 return Problem(f"in step {step}, rank {rank.rank} sent no gradients", "alone")
             if (carried := sum(call.nbytes for call in calls)) < sum(sizes):
@@ -96,44 +119,60 @@ def few_messages(run: Run) -> Problem | None:
 
 
 def overlaps(run: Run) -> Problem | None:
-    sizes, _ = trained_and_frozen()
-    ready = sum(sizes) - max(sizes)
     for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
-        for step, (last, calls) in enumerate(steps_of(rank), 1):
-            if last is None:
-                return Problem(
-                    f"in step {step}, rank {rank.rank}'s module, the one you were given, got no "
-                    "gradients",
-                    "unchanged",
-                )
-            # A tied weight twice and a frozen layer are fewer: what left early may be for show.
-            if (carried := sum(call.nbytes for call in calls)) >= 2 * sum(sizes):
-                return Problem(
-                    f"in step {step}, rank {rank.rank} sent {carried} bytes for its gradients, "
-                    f"which have {sum(sizes)}",
-                    "bytes",
-                )
-            early = [call for call in calls if call.issued < last]
-            if not early:
-                return Problem(
-                    f"in step {step}, rank {rank.rank} had sent nothing yet when backward came to "
-                    "the last parameter",
-                    "after_backward",
-                )
-            # The largest parameter, the embedding, gets its gradient last. The bucket before it may
-            # be open until then.
-            if (sent := sum(call.nbytes for call in early)) < ready / 2:
-                return Problem(
-                    f"in step {step}, rank {rank.rank} had sent {sent} bytes when backward came to "
-                    f"the last parameter; gradients of {ready} bytes were ready",
-                    "after_backward",
-                )
-            if waited := [call for call in early if call.waited and call.waited < last]:
-                return Problem(
-                    f"in step {step}, rank {rank.rank} waited for {len(waited)} messages while "
-                    "backward still had gradients to compute",
-                    "waiting",
-                )
+        for number, step in enumerate(steps_of(rank), 1):
+            of = f"in step {number}, rank {rank.rank}"
+            if problem := for_show(step, of) or left_late(step, of):
+                return problem
+    return None
+
+
+def for_show(step: Step, of: str) -> Problem | None:
+    """More than each gradient once: what left early may have been of no use. A frozen layer is too
+    little to hide that, and has a claim of its own."""
+    sizes, frozen = trained_and_frozen()
+    carried = sum(call.nbytes for call in step.calls)
+    if carried > sum(sizes) + frozen + PADDING * len(step.calls):
+        return Problem(
+            f"{of} sent {carried} bytes for its gradients, which have {sum(sizes)}: what left "
+            "early may be none of them",
+            "bytes",
+        )
+    return None
+
+
+def left_late(step: Step, of: str) -> Problem | None:
+    sizes, _ = trained_and_frozen()
+    # The largest parameter, the embedding, gets its gradient last. A bucket may be open where
+    # backward comes to a place: of those before the middle, one of two has left.
+    places = (
+        ("a layer in the middle", step.middle, before_the_middle(), 3),
+        ("the last parameter", step.last, sum(sizes) - max(sizes), 2),
+    )
+    for place, at, ready, part in places:
+        if at is None:
+            return Problem(f"{of}'s module, the one you were given, got no gradients", "unchanged")
+        if at > step.over:
+            return Problem(
+                f"{of} computed the gradient of {place} when backward was over", "after_backward"
+            )
+        early = [call for call in step.calls if call.issued < at]
+        if not early:
+            return Problem(
+                f"{of} had sent nothing yet when backward came to {place}", "after_backward"
+            )
+        if (sent := sum(call.nbytes for call in early)) < ready / part:
+            return Problem(
+                f"{of} had sent {sent} bytes when backward came to {place}; gradients of {ready} "
+                "bytes were ready",
+                "after_backward",
+            )
+        if waited := [call for call in early if call.waited and call.waited < at]:
+            return Problem(
+                f"{of} waited for {len(waited)} messages while backward still had gradients to "
+                "compute",
+                "waiting",
+            )
     return None
 
 

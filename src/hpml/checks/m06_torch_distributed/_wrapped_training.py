@@ -1,8 +1,10 @@
 """Exercise ddp's model, batches, drive and expected values: three steps of a wrapped module.
 
-A rank asks the parent for each step's batch. The last gradient of backward has a factor, which the
-module asks for when backward comes to it: until then that gradient is not ready, whatever the
-answer does, and the parent knows the moment.
+A rank asks the parent for each step's batch. Backward multiplies by factors in two places, in the
+middle and before the last parameter, and the module asks for them when backward comes there. Until
+then no gradient from there on can be computed, whatever the answer does: a factor is as large as
+what it multiplies, so that gradients computed without it cannot be mended. The parent knows the
+moments, and when backward has returned.
 """
 
 from collections import Counter
@@ -21,14 +23,17 @@ from hpml.ranks import Reply, Server, ask
 LEARNING_RATE = 0.5
 STEPS = 3
 TOKENS = 256
+BATCH, WIDTH = 10, 48
+MIDDLE = 2  # of the hidden layers, the last to which backward comes without a factor
+PLACES = ("middle", "last")  # in backward's order
 BUFFERS = ("shift", "version")
 
 
 class Scaled(torch.autograd.Function):
-    """The input, whose gradient is multiplied by `factor()`."""
+    """The input, whose gradient is multiplied by `factor()`, element by element."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, factor: Callable[[], float]) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor, factor: Callable[[], torch.Tensor]) -> torch.Tensor:
         ctx.factor = factor
         return x.view_as(x)
 
@@ -42,12 +47,13 @@ class Net(nn.Module):
 
     The output layer's weight is the embedding's (Press and Wolf, 2017), one layer is frozen, there
     are two buffers, and `branch` ("left", "right" or "both") leaves a layer out. Backward comes to
-    the embedding last, and calls `factor` then.
+    the embedding last, and calls `factor("last")` then; before hidden layer MIDDLE - 1 it calls
+    `factor("middle")`. Both are float64 (N, 48).
     """
 
-    factor: Callable[[], float] = staticmethod(lambda: 1.0)
+    factor: Callable[[str], torch.Tensor] = staticmethod(lambda place: torch.ones(()))
 
-    def __init__(self, tokens: int = TOKENS, width: int = 48, layers: int = 5) -> None:
+    def __init__(self, tokens: int = TOKENS, width: int = WIDTH, layers: int = 5) -> None:
         super().__init__()
         self.embed = nn.Embedding(tokens, width)
         self.frozen = nn.Linear(width, width).requires_grad_(False)
@@ -61,10 +67,13 @@ class Net(nn.Module):
         self.double()
 
     def forward(self, tokens: torch.Tensor, branch: str) -> torch.Tensor:
-        x = self.frozen(Scaled.apply(self.embed(tokens), self.factor) + self.shift)
+        x = Scaled.apply(self.embed(tokens), partial(self.factor, "last"))
+        x = self.frozen(x + self.shift)
         if branch != "right":
             x = x + torch.tanh(self.left(x))
-        for layer in self.hidden:
+        for index, layer in enumerate(self.hidden):
+            if index == MIDDLE:
+                x = Scaled.apply(x, partial(self.factor, "middle"))
             x = x + torch.tanh(layer(x))
         if branch != "left":
             x = x + torch.tanh(self.right(x))
@@ -75,6 +84,13 @@ def trained_and_frozen() -> tuple[list[int], int]:
     """Bytes of each trained parameter (a tied one once), and of all frozen ones together."""
     sizes = [(p.requires_grad, p.numel() * p.element_size()) for p in Net().parameters()]
     return [n for trained, n in sizes if trained], sum(n for trained, n in sizes if not trained)
+
+
+def before_the_middle() -> int:
+    """Bytes of the gradients that backward has computed when it asks for the middle factor."""
+    net = Net()
+    layers = [net.right, *net.hidden[MIDDLE:]]
+    return sum(p.numel() * p.element_size() for layer in layers for p in layer.parameters())
 
 
 def new_state(seed: int) -> dict[str, torch.Tensor]:
@@ -89,12 +105,14 @@ def new_state(seed: int) -> dict[str, torch.Tensor]:
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     """By stage, for each rank: its own state, `bucket_bytes`, and the batches of each step, with
-    the factor of its last gradient."""
+    the factors of its gradients."""
     draw = torch.Generator().manual_seed(seed)
 
     def batch(branch: str) -> list[Any]:
-        tokens, targets = torch.randint(0, TOKENS, (2, 10), generator=draw)
-        return [tokens, targets, branch, 0.5 + torch.rand((), generator=draw).item()]
+        tokens, targets = torch.randint(0, TOKENS, (2, BATCH), generator=draw)
+        shape = len(PLACES), BATCH, WIDTH
+        factors = 0.5 + torch.rand(shape, generator=draw, dtype=torch.float64)
+        return [tokens, targets, branch, dict(zip(PLACES, factors, strict=True))]
 
     def ranks(branches: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         return [
@@ -116,16 +134,23 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
-    """A stage's `serve`: in each step of a rank "batch", then "factor", then "synchronized"."""
-    step: Counter[int] = Counter()
+    """A stage's `serve`: in each step of a rank "batch", "backward", "synchronized", once each, and
+    the factors in between, whenever it asks.
+
+    An answer may find a way to ask. Where it asks for what the drive is to ask for, the drive is
+    refused.
+    """
+    moments = ("batch", "backward", "synchronized")
+    passed: Counter[int] = Counter()  # moments, by rank
 
     def reply(rank: int, request: Any) -> list[Reply]:
-        step[rank] += request == "batch"
-        if request not in ("batch", "factor", "synchronized") or not 1 <= step[rank] <= STEPS:
+        step, moment = divmod(passed[rank], len(moments))
+        if step < STEPS and request == moments[moment]:
+            passed[rank] += 1
+            return [Reply(rank, ranks[rank]["batches"][step][:3] if request == "batch" else None)]
+        if not moment or request not in PLACES:
             raise ValueError(f"there is no {str(request)[:40]!r} now")
-        *batch, factor = ranks[rank]["batches"][step[rank] - 1]
-        value = {"batch": batch, "factor": factor, "synchronized": None}[request]
-        return [Reply(rank, value)]
+        return [Reply(rank, ranks[rank]["batches"][step][3][request])]
 
     return [{k: v for k, v in rank.items() if k != "batches"} for rank in ranks], reply
 
@@ -134,7 +159,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Three steps of SGD; returns the net's state at the start and after each step."""
     net = Net()
     net.load_state_dict(inputs["state"])
-    net.factor = partial(ask, "factor")
+    net.factor = ask
     wrapped = answer.DataParallel(net, inputs["bucket_bytes"])
     start = state_of(net)
     optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], LEARNING_RATE)
@@ -143,6 +168,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         optimizer.zero_grad()
         tokens, targets, branch = ask("batch")
         functional.cross_entropy(wrapped(tokens, branch), targets).backward()
+        ask("backward")
         wrapped.synchronize()
         ask("synchronized")
         optimizer.step()
@@ -163,8 +189,8 @@ def serial(
     after = []
     for batches in steps:
         optimizer.zero_grad()
-        for tokens, targets, branch, factor in batches:
-            net.factor = partial(float, factor)
+        for tokens, targets, branch, factors in batches:
+            net.factor = factors.__getitem__
             (functional.cross_entropy(net(tokens, branch), targets) / divisor).backward()
         optimizer.step()
         after.append(state_of(net))
