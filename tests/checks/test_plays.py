@@ -344,3 +344,25 @@ def test_a_group_that_the_answer_starts_is_its_proxys_where_a_claim_rests_on_cal
     plays.play_once(check, EASY, 2, 3, proxied=True)
     plays.play_once(check, EASY, 2, 3, proxied=False)
     assert seen == [proxied, False]
+
+
+def test_with_horovod_cycles_are_long_where_bytes_are_counted(monkeypatch):
+    environments = []
+
+    def launch(drive, world_size, environment, **options):
+        environments.append(environment(1))
+        return evidence(world_size)
+
+    monkeypatch.setattr(plays, "launch", launch)
+    check = dataclasses.replace(
+        CHECK,
+        claims=(Claim("it ran", 1, lambda run: None, of_calls=True),),
+        flavour="horovod",
+        environment=lambda *_: {"HOROVOD_CYCLE_TIME": "1", "OTHER": "2"},
+    )
+    for proxied in (True, False):
+        plays.play_once(check, EASY, 2, 3, proxied=proxied)
+    assert environments == [
+        {"HOROVOD_CYCLE_TIME": "20", "OTHER": "2"},
+        {"HOROVOD_CYCLE_TIME": "1", "OTHER": "2"},
+    ]

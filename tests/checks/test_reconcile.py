@@ -50,12 +50,46 @@ def test_what_was_received_is_acknowledged():
     assert unreconciled(evidence((), 50_000, 0)) is not None
 
 
-def test_there_is_nothing_to_say_without_a_link_alone_and_with_horovod():
+def test_there_is_nothing_to_say_without_a_link_and_alone():
     linked = evidence((call("all_reduce"),), 12_000)
     unlinked = tuple(replace(rank, traffic=None) for rank in linked.ranks)
     assert unreconciled(replace(linked, ranks=unlinked)) is None
     assert unreconciled(replace(linked, world_size=1, ranks=linked.ranks[:1])) is None
-    assert unreconciled(evidence((call("allreduce", tensor="x"),), 12_000)) is None
+
+
+def horovods(operation="allreduce", finished=1.0, **more):
+    return replace(call(operation, tensor="x", **more), finished=finished)
+
+
+def test_what_horovod_says_was_sent_must_have_left():
+    problem = unreconciled(evidence((horovods(),), BYTES - 1))
+    assert "not all that was recorded has travelled" in problem.message
+    assert unreconciled(evidence((horovods(),), BYTES)) is None
+
+
+def test_horovods_own_talk_is_allowed_for_as_long_as_it_takes():
+    beside = BYTES + 200_000
+    brief = evidence((horovods(),), beside)
+    assert "which no call accounts for" in unreconciled(brief).message
+    assert unreconciled(replace(brief, seconds=4.0)) is None
+    assert unreconciled(evidence((horovods(), *[horovods(nbytes=8)] * 200), beside)) is None
+
+
+@pytest.mark.parametrize(
+    "uncertain", [horovods(finished=None), horovods("allgather"), horovods("grouped_allgather")]
+)
+def test_a_call_of_horovods_that_may_have_sent_less_accounts_for_traffic_and_asks_for_none(
+    uncertain,
+):
+    assert unreconciled(evidence((uncertain,), 12_000)) is None
+    assert unreconciled(evidence((uncertain,), BYTES)) is None
+
+
+def test_a_rank_without_calls_talks_all_the_same_where_others_have_calls_of_horovods():
+    found = evidence((horovods(nbytes=8),), 60_000)
+    first, second = found.ranks
+    assert unreconciled(replace(found, ranks=(first, replace(second, calls=())))) is None
+    assert unreconciled(evidence((), 60_000)) is not None
 
 
 @pytest.mark.parametrize(("of_calls", "own"), [(True, False), (False, False), (True, True)])

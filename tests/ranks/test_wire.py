@@ -1,4 +1,4 @@
-"""What the ledger says was sent is what the kernel counted, call by call."""
+"""What the ledger says was sent is what the kernel counted, call by call, with Horovod too."""
 
 import sys
 
@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from hpml.ranks import launch
+from hpml.checks import chatter
+from hpml.ranks import flavour, launch
 from hpml.ranks.evidence import Call
 from hpml.ranks.wire import sent_bytes
 
@@ -79,6 +80,58 @@ def test_each_call_sends_what_the_ledger_says(world_size):
             said, passed = sent_bytes(call, rank.rank), world_size * call.nbytes
             assert said <= left <= said + OVERHEAD * passed + MESSAGES, (kind, call)
         assert len(calls) == len(counted) - (rank.rank > 0)  # which do not send
+
+
+def horovods_calls() -> dict[str, int]:
+    """By name, the bytes that left this rank's interface during each, and until all were done."""
+    from pathlib import Path
+
+    import horovod.torch as hvd
+
+    mine, parts = torch.ones(ELEMENTS), [torch.ones(ELEMENTS // 2), torch.ones(ELEMENTS // 2)]
+    kinds = {
+        "allreduce": lambda: hvd.allreduce(mine),
+        "grouped_allreduce": lambda: hvd.grouped_allreduce(parts),
+        "broadcast": lambda: hvd.broadcast(mine, hvd.size() - 1),
+        "allgather": lambda: hvd.allgather(mine),
+        "alltoall": lambda: hvd.alltoall(mine),
+    }
+
+    def counted() -> int:
+        lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+        return sum(int(line.split()[9]) for line in lines if not line.strip().startswith("lo:"))
+
+    sent = {}
+    for name, call in kinds.items():
+        hvd.barrier()
+        before = counted()
+        call()
+        hvd.barrier()
+        sent[name] = counted() - before
+    return sent
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 4])
+def test_each_call_of_horovods_sends_what_the_ledger_says(world_size):
+    if why := flavour.missing("horovod"):
+        pytest.skip(why)
+    evidence = launch(
+        horovods_calls,
+        world_size,
+        flavour="horovod",
+        link="1gbit",
+        environment=lambda _: chatter.ENVIRONMENT,
+    )
+    assert evidence.diagnosis is None
+    if evidence.link is None:
+        pytest.skip(f"no emulated network: {evidence.no_link}")
+    for rank, counted in zip(evidence.ranks, evidence.values, strict=True):
+        calls = [call for call in rank.calls if call.operation != "barrier"]
+        assert {call.operation for call in calls} == {*counted}
+        for call in calls:
+            said, passed = sent_bytes(call, rank.rank), world_size * call.nbytes
+            beside = OVERHEAD * passed + MESSAGES * world_size + chatter.chatter(evidence)
+            assert said <= counted[call.operation] <= said + beside, call
 
 
 def a_call(operation: str, group: tuple[int, ...], detail: str = "") -> Call:

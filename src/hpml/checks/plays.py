@@ -11,7 +11,7 @@ import contextvars
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from hpml.checks import seeds
+from hpml.checks import chatter, seeds
 from hpml.checks.contract import Check, Run, Stage
 from hpml.ranks import Evidence, launch, warm
 from hpml.ranks.launch import Pickled
@@ -32,6 +32,8 @@ TOGETHER = 4  # plays at the same time, at most
 
 # Answers may be judged in several threads, and checks draw from torch's global generator.
 _ONE = threading.Lock()
+
+Environment = Callable[[int], Mapping[str, str]]  # of a rank
 
 # The run, and the evidence of the failed stage, if any
 Outcome = tuple[Run, Evidence | None]
@@ -261,6 +263,10 @@ def _launches(
                 def environment(rank: int, given: Any = given, ranks: int = ranks) -> dict:
                     return check.environment(given, rank, ranks)
 
+            on_links = proxied and _on_links(check, ranks)
+            if on_links and flavour != "torch":
+                environment = _with_long_cycles(environment)
+
             try:
                 evidence = launch(
                     _pickled(stage.drive, check.names if stage.with_answer else None),
@@ -275,8 +281,7 @@ def _launches(
                     environment=environment,
                     cwd=scratch if check.shared_folder else None,
                     timeout=check.timeout,
-                    link=stage.link
-                    or (GRADED_LINK if proxied and _on_links(check, ranks) else None),
+                    link=stage.link or (GRADED_LINK if on_links else None),
                     delays=seeds.derived(seed, "waits") if delayed else None,
                     serve=server,
                     kill=stage.kill and stage.kill(seed),
@@ -302,7 +307,12 @@ def _by_proxies(check: Check) -> bool:
 
 def _on_links(check: Check, ranks: int) -> bool:
     """Whether the kernel is to count what ranks send each other, for a claim that rests on it."""
-    return ranks > 1 and check.needs == "torch" and any(claim.of_calls for claim in check.claims)
+    return ranks > 1 and any(claim.of_calls for claim in check.claims)
+
+
+def _with_long_cycles(environment: Environment | None) -> Environment:
+    """`environment`, where what Horovod's ranks send besides tensors is within what is allowed."""
+    return lambda rank: {**(environment(rank) if environment else {}), **chatter.ENVIRONMENT}
 
 
 @cache

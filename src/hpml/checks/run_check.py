@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from hpml.answer import as_python
 from hpml.answer.enforce import NotAllowed, NotImportable, NotReadable
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.kits.gradients_travel import TRAVEL
 from hpml.checks.plays import MissingName, Play, outcomes
 from hpml.checks.reconcile import LEDGER, unreconciled
 from hpml.checks.registry import find
@@ -34,6 +35,8 @@ GENERAL_HINTS = {
     "is to be made of. Whatever you write by hand may be as simple as you like.",
     LEDGER: "What your calls put in and what went over the links differ. Let all that ranks tell "
     "each other go through the functions that the exercise allows.",
+    TRAVEL: "In each step every rank needs the mean of all ranks' gradients, and nothing more: "
+    "samples stay with the rank that took them.",
     "refused": "Return what the exercise's docstring asks for: plain values and tensors.",
     "other cell": "An answer cell stands alone, so that it runs alike here, where it is graded and "
     "on a cluster: what another cell imports or defines is not there. Import or define it in this "

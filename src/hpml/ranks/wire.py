@@ -5,12 +5,21 @@ binomial tree (gloo/allreduce.cc, allgather.cc, broadcast.cc, gather.cc, scatter
 test holds the kernel's counters against it. Interfaces count headers and acknowledgements as well
 (see `evidence.Traffic`), and what it takes to find each other.
 
-Not in here: Horovod's calls, and all-reduces of sparse tensors, which are gathered.
+Horovod's calls use Gloo too. Not in here: all-reduces of sparse tensors, which are gathered; and of
+what ranks gather or exchange in unequal parts, only a rank's own part is known.
 """
 
 import re
 
 from hpml.ranks.evidence import Call
+
+# What Horovod calls them
+_HOROVODS = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+}
 
 
 def sent_bytes(call: Call, rank: int) -> float:
@@ -24,6 +33,7 @@ def sent_bytes(call: Call, rank: int) -> float:
     if size < 2 or rank not in call.group:
         return 0.0
     operation = call.operation.removesuffix("_coalesced").removesuffix("_into_tensor")
+    operation = _HOROVODS.get(operation.removeprefix("grouped_"), operation)
     if operation in ("all_reduce", "reduce_scatter", "reduce_scatter_tensor"):
         return 2 * (size - 1) / size * nbytes
     if operation == "all_gather":

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from hpml.checks.chatter import CYCLE
 from hpml.checks.contract import CannotJudge
-from hpml.checks.m05_horovod.hvd_compression import CHECK, CYCLE
+from hpml.checks.m05_horovod.hvd_compression import CHECK
 from hpml.ranks.evidence import Traffic
 
 HALF, WIRE, MEANS, LARGE, WHOLE, TRAINED = [claim.judge for claim in CHECK.claims]

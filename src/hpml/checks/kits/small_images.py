@@ -9,7 +9,7 @@ from torch.utils.data import Dataset
 
 
 class Images(Dataset):
-    """For expected values: images (n, 3, 8, 8) and labels, int64 (n,); records what is `taken`."""
+    """For expected values: images (n, 3, h, w) and labels, int64 (n,); records what is `taken`."""
 
     def __init__(self, images: torch.Tensor, labels: torch.Tensor) -> None:
         self.images, self.labels = images, labels
@@ -24,17 +24,20 @@ class Images(Dataset):
 
 
 def noisy_classes(
-    draw: torch.Generator, length: int, dtype: torch.dtype
+    draw: torch.Generator, length: int, dtype: torch.dtype, side: int = 8
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Images (length, 3, 8, 8) of ten classes with noise, and their labels, int64 (length,)."""
-    classes = torch.randn(10, 3, 8, 8, generator=draw, dtype=dtype)
+    """Images (length, 3, side, side) of ten classes with noise, and their labels, int64 (length,).
+
+    The larger they are, the more they differ in bytes from a network's gradient.
+    """
+    classes = torch.randn(10, 3, side, side, generator=draw, dtype=dtype)
     labels = torch.randint(0, 10, (length,), generator=draw)
-    noise = torch.randn(length, 3, 8, 8, generator=draw, dtype=dtype)
+    noise = torch.randn(length, 3, side, side, generator=draw, dtype=dtype)
     return classes[labels] + noise, labels
 
 
-def new_model(seed: int, dtype: torch.dtype) -> nn.Module:
-    """A small convolutional network, (n, 3, 8, 8) -> (n, 10).
+def new_model(seed: int, dtype: torch.dtype, side: int = 8) -> nn.Module:
+    """A small convolutional network, (n, 3, side, side) -> (n, 10), of 554 weights.
 
     It is drawn in float32, so that it is the same where an answer has set another default dtype.
     """
@@ -43,7 +46,7 @@ def new_model(seed: int, dtype: torch.dtype) -> nn.Module:
         return nn.Sequential(
             nn.Conv2d(3, 8, kernel_size=3, padding=1, dtype=torch.float32),
             nn.ReLU(),
-            nn.AvgPool2d(4),
+            nn.AvgPool2d(side // 2),
             nn.Flatten(),
             nn.Linear(32, 10, dtype=torch.float32),
         ).to(dtype)

@@ -18,7 +18,9 @@ from hpml.checks.kits.served_samples import serving
 from hpml.ranks import Server, ask
 
 LENGTH, BATCH, EPOCHS, WARMUP = 24, 2, 2, 1  # BATCH is one rank's
-FEATURES, HIDDEN, CLASSES = 12, 10, 5
+# The first features say something of a sample's class. There are many others, so that a gradient,
+# of 240 kB, is more than all samples that a rank takes.
+FEATURES, TELLING, HIDDEN, CLASSES = 3000, 12, 10, 5
 LEARNING_RATE = 0.05
 UNKNOWN = LENGTH  # the number of a row that is none of those that were given
 
@@ -34,9 +36,10 @@ def new_weights(seed: int) -> list[torch.Tensor]:
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     """For each rank: the same samples of noisy classes, and its own weights."""
     draw = torch.Generator().manual_seed(seed)
-    centres = torch.randn(CLASSES, FEATURES, generator=draw, dtype=torch.float64)
+    centres = torch.randn(CLASSES, TELLING, generator=draw, dtype=torch.float64)
     y = torch.randint(0, CLASSES, (LENGTH,), generator=draw)
-    x = centres[y] + torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64)
+    x = 0.01 * torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64)
+    x[:, :TELLING] = centres[y] + 100 * x[:, :TELLING]
     x = x.float().double()  # Keras rounds its inputs
     return [
         {"x": x.numpy(), "y": y.numpy(), "weights": [w.numpy() for w in new_weights(seed + rank)]}

@@ -19,6 +19,7 @@ from hpml.checks.kits.small_images import new_model, noisy_classes
 from hpml.checks.seeds import derived
 
 LENGTH, BATCH, EPOCHS = 48, 4, 2  # BATCH is one rank's: 1, 2, 3 and 4 ranks share LENGTH evenly
+SIDE = 64  # pixels: a rank's images, 98 kB each, are more than all gradients of a launch
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
 
 
@@ -42,8 +43,8 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     """By stage, for each rank: the images of ten noisy classes, its own model, and the checkpoint's
     content, if it can read one."""
     draw = torch.Generator().manual_seed(seed)
-    images, labels = noisy_classes(draw, LENGTH, torch.float64)
-    saved = new_model(seed + 50, torch.float64)
+    images, labels = noisy_classes(draw, LENGTH, torch.float64, SIDE)
+    saved = new_model(seed + 50, torch.float64, SIDE)
     momenta = [
         0.1 * torch.randn(p.shape, generator=draw, dtype=torch.float64) for p in saved.parameters()
     ]
@@ -77,14 +78,14 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     folder.mkdir()
     path = folder / "checkpoint.pt"
     if inputs["checkpoint"] is not None:
-        model = new_model(0, torch.float64)
+        model = new_model(0, torch.float64, SIDE)
         model.load_state_dict(inputs["checkpoint"]["model"])
         optimizer = new_optimizer(model, LEARNING_RATE)
         set_momenta(optimizer, inputs["checkpoint"]["momenta"])
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
     before = path.read_bytes() if path.exists() else None
 
-    model = new_model(inputs["model"], torch.float64)
+    model = new_model(inputs["model"], torch.float64, SIDE)
     dataset = ServedImages(inputs["length"])
     states: list[dict[str, torch.Tensor]] = []
     # More than an answer needs even if every rank takes all samples
@@ -110,7 +111,7 @@ def saved_state(path: Path) -> Any:
     """The part of the checkpoint that a resumed run needs."""
     try:
         found = torch.load(path)
-        model = new_model(0, torch.float64)
+        model = new_model(0, torch.float64, SIDE)
         model.load_state_dict(found["model"])
         optimizer = new_optimizer(model, LEARNING_RATE)
         optimizer.load_state_dict(found["optimizer"])
@@ -133,7 +134,7 @@ def serial(
 
     `shard`, (rank, ranks), selects a rank's part of the samples; `most` limits the steps.
     """
-    model = new_model(run["model"], torch.float64)
+    model = new_model(run["model"], torch.float64, SIDE)
     optimizer = new_optimizer(model, learning_rate)
     if run["checkpoint"] is not None:
         model.load_state_dict(run["checkpoint"]["model"])

@@ -14,6 +14,8 @@ from torch import nn
 from torch.nn import functional
 
 from hpml.checks.budget import over_bytes
+from hpml.checks.chatter import ENVIRONMENT as LONG_CYCLES
+from hpml.checks.chatter import chatter
 from hpml.checks.compare import difference, state_difference, state_of
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE, HALF_PRECISION
@@ -24,19 +26,16 @@ LEARNING_RATE, STEPS = 0.1, 6
 ROUNDING = 2.0**-9  # of the largest element: half precision has 11 bits, and sums are rounded again
 PARITY = 0.02  # of the largest weight, or of the loss
 HALF = 2  # bytes
-# Ranks negotiate in every cycle, and the kernel counts those bytes too. So where bytes are judged,
-# cycles are long, and each has an allowance; else a slow answer would fail. On 2 to 4 ranks, 400 to
-# 630 bytes per cycle were measured.
-CYCLE, CHATTER = 0.02, 1000  # seconds, and bytes of each rank
+FEATURES, HIDDEN, CLASSES = 24, 1024, 5
 
 
 class Net(nn.Module):
-    """A perceptron, float32 (n, 24) -> (n, 5)."""
+    """A perceptron, float32 (n, FEATURES) -> (n, CLASSES)."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.inner = nn.Linear(24, 32, dtype=torch.float32)
-        self.outer = nn.Linear(32, 5, dtype=torch.float32)
+        self.inner = nn.Linear(FEATURES, HIDDEN, dtype=torch.float32)
+        self.outer = nn.Linear(HIDDEN, CLASSES, dtype=torch.float32)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.outer(torch.relu(self.inner(x)))
@@ -63,13 +62,13 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
         }
 
     state = new_state(seed)
-    centres = torch.randn(5, 24, generator=draw)
+    centres = torch.randn(CLASSES, FEATURES, generator=draw)
 
     def batches() -> list[list[torch.Tensor]]:
         found = []
         for _ in range(STEPS):
             labels = torch.randint(0, 5, (16,), generator=draw)
-            found.append([centres[labels] + torch.randn(16, 24, generator=draw), labels])
+            found.append([centres[labels] + torch.randn(16, FEATURES, generator=draw), labels])
         return found
 
     counts = torch.randint(2**20, 2**40, (11,), generator=draw)
@@ -191,8 +190,7 @@ def halves_the_wire(run: Run) -> Problem | CannotJudge | None:
         if rank.traffic is not None and rank.traffic.sent_bytes < bound / 2:
             sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
             return Problem(f"{sent}: the tensors cannot be among them", "no_call")
-    chatter = CHATTER * evidence.seconds / CYCLE
-    problem = over_bytes(evidence, [bound + chatter] * run.world_size, "wire")
+    problem = over_bytes(evidence, [bound + chatter(evidence)] * run.world_size, "wire")
     if isinstance(problem, Problem) and (found := travels_in_half(run)):
         return replace(problem, hint=found.hint)
     return problem
@@ -250,8 +248,8 @@ def trains_as_well(run: Run) -> Problem | None:
 
 
 def environment(inputs: dict[str, Any], rank: int, world_size: int) -> dict[str, str]:
-    cycle = 1000 * CYCLE if inputs[0]["stage"] == "averages" else 1  # milliseconds
-    return {"CUDA_VISIBLE_DEVICES": "", "HOROVOD_CYCLE_TIME": f"{cycle:g}"}
+    counted = inputs[0]["stage"] == "averages"
+    return {"CUDA_VISIBLE_DEVICES": "", **(LONG_CYCLES if counted else {})}
 
 
 ALL_RANKS = (
@@ -273,7 +271,7 @@ CHECK = Check(
     timeout=30.0,
     environment=environment,
     claims=(
-        Claim("gradients travel in half precision", 3, travels_in_half),
+        Claim("gradients travel in half precision", 3, travels_in_half, of_calls=True),
         Claim("the kernel counts half the bytes", 2, halves_the_wire),
         Claim("the mean comes back in its own type", 3, means_are_right),
         Claim("a mean of large values is no infinity", 2, large_values_survive),

@@ -12,6 +12,7 @@ import torch
 
 from hpml.checks.compare import Difference, described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.gradients_travel import wrong_traffic
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.kits.served_samples import batches_of, taken_by
 from hpml.checks.kits.shares import wrong_amount
@@ -141,7 +142,8 @@ def goes_where_the_serial_script_goes(run: Run) -> Problem | None:
                 why_weights(run, step, rank, got),
                 found.expected,
             )
-    return None
+    gradient = sum(weight.nbytes for weight in states[0][0])
+    return wrong_traffic(run.evidence, gradient, len(states) - 1)
 
 
 def why_weights(run: Run, step: int, rank: int, got: Any) -> str:
@@ -237,6 +239,7 @@ CHECK = Check(
             "each step is that of one process with the larger batch",
             5,
             goes_where_the_serial_script_goes,
+            of_calls=True,
         ),
         Claim("loss and accuracy are those of all ranks", 3, metrics_are_everybodys),
         Claim("rank 0 prints its progress, the others nothing", 1, prints_once),

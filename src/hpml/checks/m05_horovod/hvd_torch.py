@@ -11,6 +11,7 @@ import torch
 
 from hpml.checks.compare import Difference, described, state_difference
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.kits.gradients_travel import wrong_traffic
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.kits.served_samples import serve_images
 from hpml.checks.kits.shares import wrong_shares
@@ -71,7 +72,8 @@ def goes_elsewhere(run: Run, stage: str) -> Problem | None:
                 )
             if found := differs(value["states"][step], wanted[step]):
                 return why_elsewhere(run, stage, rank, step, found)
-    return None
+    gradient = sum(weight.nbytes for weight in wanted[0].values())
+    return wrong_traffic(evidence, gradient, len(wanted) - 1)
 
 
 def why_elsewhere(run: Run, stage: str, rank: int, step: int, found: Difference) -> Problem:
@@ -161,8 +163,9 @@ CHECK = Check(
             "each step is the serial script's with the larger batch",
             5,
             goes_where_the_serial_script_goes,
+            of_calls=True,
         ),
-        Claim("with rank 0's checkpoint, all carry on from there", 3, carries_on),
+        Claim("with rank 0's checkpoint, all carry on from there", 3, carries_on, of_calls=True),
         Claim("rank 0 saves, the others do not", 2, one_writer),
     ),
     hints={
