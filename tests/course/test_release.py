@@ -211,16 +211,7 @@ def test_a_file_that_is_missing_is_said(tmp_path):
 
 def test_nothing_in_it_imports_what_was_left_out(made):
     there = {path for path in made if path.startswith("src/")}
-    imported = set()
-    for path in there:
-        if not path.endswith(".py"):
-            continue
-        for node in ast.walk(ast.parse(made[path].data)):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hpml"):
-                imported.add(node.module)
-                imported |= {f"{node.module}.{name.name}" for name in node.names}
-            elif isinstance(node, ast.Import):
-                imported |= {name.name for name in node.names if name.name.startswith("hpml")}
+    imported = _imported(made[path].data for path in there if path.endswith(".py"))
     modules = {name for name in imported if (CHECKOUT / "src" / name.replace(".", "/")).is_dir()}
     modules |= {name for name in imported if _source(name) and (CHECKOUT / _source(name)).is_file()}
     assert len(modules) > 50
@@ -231,6 +222,28 @@ def test_nothing_in_it_imports_what_was_left_out(made):
         and f"src/{name.replace('.', '/')}/__init__.py" not in there
         and not any(path.startswith(f"src/{name.replace('.', '/')}/") for path in there)
     ]
+
+
+def test_nothing_in_it_is_there_only_for_what_was_left_out(made):
+    sources = [path for path in (CHECKOUT / "src").rglob("*.py") if "egg-info" not in path.parts]
+    left = [path for path in sources if path.relative_to(CHECKOUT).as_posix() not in made]
+    theirs = _imported(path.read_bytes() for path in left)
+    ours = _imported(file.data for path, file in made.items() if path.endswith(".py"))
+    ours |= {f"hpml.cli.{command.module}" for command in cli.COMMANDS.values()}
+    assert sorted(name for name in theirs - ours if _source(name) in made) == []
+
+
+def _imported(sources):
+    """The modules of the library that these sources import, and names that may be some."""
+    found = set()
+    for source in sources:
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hpml"):
+                found.add(node.module)
+                found |= {f"{node.module}.{name.name}" for name in node.names}
+            elif isinstance(node, ast.Import):
+                found |= {name.name for name in node.names if name.name.startswith("hpml")}
+    return found
 
 
 def _source(module: str) -> str:
