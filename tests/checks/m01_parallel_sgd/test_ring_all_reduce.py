@@ -7,8 +7,8 @@ import torch
 
 from hpml.checks.budget import elapsed
 from hpml.checks.contract import CannotJudge
-from hpml.checks.m01_parallel_sgd._beside import KNOWN, TIMED
-from hpml.checks.m01_parallel_sgd.ring_all_reduce import CHECK, LONG
+from hpml.checks.m01_parallel_sgd._beside import IN_A_ROW, KNOWN, MOST_TIMES, TIMED
+from hpml.checks.m01_parallel_sgd.ring_all_reduce import CHECK, LONG, TIMED_AT
 from hpml.ranks.evidence import Diagnosis, Mark
 
 ZEROS = torch.zeros(3)
@@ -67,6 +67,14 @@ def test_lengths_are_of_all_kinds():
         assert max(lengths) % world_size
         evenly = [tensor.numel() % world_size for tensor in inputs["even"][0]["tensors"].values()]
         assert not any(evenly)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_no_long_tensor_is_timed_twice(world_size):
+    for rank in CHECK.inputs(3, world_size)["even"]:
+        rows = {tuple(row[:9].tolist()) for row in rank["long"]}
+        assert len(rows) == len(rank["long"])
+        assert len(rows) == 1 + IN_A_ROW * MOST_TIMES * (world_size in TIMED_AT)
 
 
 def test_what_a_wrong_part_holds_leads_to_the_hint(good, with_tensor):

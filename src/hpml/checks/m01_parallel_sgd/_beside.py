@@ -29,15 +29,15 @@ def time_over_link(
     given: torch.Tensor,
     bound: float | None,
 ) -> list[torch.Tensor]:
-    """On a rank: time `work` for IN_A_ROW tensors like `given`, between marks.
+    """On a rank: time `work` for IN_A_ROW of `given`'s rows, between marks.
 
-    Repeats while it takes longer than `bound` seconds; without one, does nothing. Returns the
-    tensors given to `work`, in order.
+    Repeats, with the next rows, while it takes longer than `bound` seconds, MOST_TIMES at most;
+    without a bound, does nothing. Returns the tensors given to `work`, in order.
     """
     done: list[torch.Tensor] = []
     times: list[float] = []
     while bound is not None and len(times) < MOST_TIMES and (not times or is_slow(times, bound)):
-        more = [given.clone() for _ in range(IN_A_ROW)]
+        more = [row.clone() for row in given[len(done) : len(done) + IN_A_ROW]]
         times.append(timed(marks, work, more))
         done += more
     return done
