@@ -109,6 +109,13 @@ def test_what_is_wrong_with_the_rate_is_said(good, with_value, rates, hint):
     assert RATE(run).hint == hint
 
 
+@pytest.mark.parametrize("kept", [0, 1, -1])
+def test_rates_that_are_missing_do_not_rise(good, with_value, kept):
+    run = with_value(good, 1, lambda value: value | {"seen": value["seen"][:kept]})
+    assert SAMPLES(run) is None
+    assert RATE(run).hint == "batch"
+
+
 def test_metrics_of_one_rank_are_told_from_wrong_ones(good, with_value):
     own = good.expected[False]["accuracy"][:, 1].tolist()
 

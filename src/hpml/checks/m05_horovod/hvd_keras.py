@@ -102,7 +102,11 @@ def rate_warms_up(run: Run) -> Problem | None:
     for rank, value in enumerate(run.values):
         rates = [step["rate"] for step in value["seen"]]
         if len(rates) != steps * EPOCHS:
-            return shares_samples(run)
+            return shares_samples(run) or Problem(
+                f"rank {rank}'s learning rate was seen in {len(rates)} steps",
+                "batch",
+                f"{steps * EPOCHS}",
+            )
         for step, rate in enumerate(rates):
             wanted = rate_at(step, steps, run.world_size)
             if math.isclose(rate, wanted, rel_tol=1e-5):
