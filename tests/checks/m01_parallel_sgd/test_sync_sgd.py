@@ -172,7 +172,7 @@ def test_the_mean_of_all_starts_is_told_apart(hand_made):
         ([CALL] * 7, {}),
         ([CALL] * 13, {}),
         ([], {"samples": "alone"}),
-        ([CALL] * 6 + [replace(CALL, nbytes=2000)], {"samples": "samples"}),
+        ([CALL] * 6 + [replace(CALL, nbytes=20_000)], {"samples": "samples"}),
     ],
 )
 def test_the_ledger_tells_what_travelled(hand_made, calls, found):
@@ -192,10 +192,8 @@ def test_samples_are_more_than_the_budget_for_gradients():
         for rank in exercise.inputs(SEED, world_size):
             samples = [t for kind in rank["shards"].values() for shard in kind for t in shard]
             nbytes = sum(8 * tensor.numel() for tensor in samples)
-            if nbytes < 8000:
-                continue  # a rank with few samples; the others tell
             most = exercise.LARGEST * (exercise.STEPS * len(exercise.KINDS) + 1)
-            assert nbytes > 2 * most
+            assert nbytes > 1.5 * most
 
 
 def test_one_rank_may_do_without_communication(hand_made):

@@ -19,7 +19,8 @@ FEATURES = 6
 STEPS = 2  # of each kind of shards
 LEARNING_RATE = 0.25
 TOLERANCE = 1e-9  # all is float64: only the order of additions may differ
-LARGEST = 8 * 4 * (FEATURES + 2)  # bytes per rank and step: a few gradients, but no samples
+PICKLED = 512  # bytes of a gradient and a count as an object; as a tensor, they are 56
+LARGEST = 4 * PICKLED  # bytes per rank and step: a few gradients, but no samples
 ADDED_UP = ("sum", "means", "twice")  # hints for weights that no rank has from its samples alone
 KINDS = ("shards of one length", "shards of different lengths", "a rank without samples")
 
@@ -44,9 +45,9 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     laws = [3 * vector() for _ in range(world_size)]
     empty = int(torch.randint(0, world_size, (), generator=draw)) if world_size > 1 else None
     order = torch.randperm(world_size, generator=draw).tolist()
-    uneven = [5 + 13 * place for place in order]
+    uneven = [40 + 104 * place for place in order]
     lengths = {
-        KINDS[0]: [16] * world_size,
+        KINDS[0]: [160] * world_size,
         KINDS[1]: uneven,
         KINDS[2]: [0 if rank == empty else length for rank, length in enumerate(uneven)],
     }
@@ -239,8 +240,8 @@ CHECK = Check(
         "loaded them from a file.",
         "sum": "Added up, and divided by too little. The loss of the big batch is a mean over all "
         "samples of all ranks; a sum of gradients is a learning rate that grows with the ranks.",
-        "means": "That is the mean of the ranks' means: a rank with 5 samples weighs as much as "
-        "one with 40. It is right only while all shards are of one length. Sums can be added, and "
+        "means": "That is the mean of the ranks' means: a rank with 40 samples weighs as much as "
+        "one with 144. It is right only while all shards are of one length. Sums can be added, and "
         "so can counts.",
         "twice": "Divided by the samples and by the ranks: one of the two is enough. Who has "
         "divided already?",
