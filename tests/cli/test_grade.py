@@ -103,6 +103,18 @@ def test_a_second_run_goes_on_and_grades_nobody_twice(graded, class_):
     assert {path: path.stat().st_mtime_ns for path in (out / "records").iterdir()} == before
 
 
+def test_who_is_graded_alone_later_is_in_the_tables_with_everybody(graded, class_, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(graded[0], out)
+    shutil.copy(STUB, tmp_path / "late.ipynb")
+    told = grade(tmp_path / "late.ipynb", "--only", "hello_ranks", "--out", out, "--resume")
+    assert told.returncode == 1, told.stderr
+    for name in ("marks.csv", "index.html", "junit.xml"):
+        text = (out / name).read_text()
+        assert [p for p in ("ada", "bo", "cy", "di", "late") if p not in text] == [], name
+    assert {path.stem for path in (out / "feedback").iterdir()} >= {"ada", "late"}
+
+
 def test_the_verdicts_of_a_record_again_show_the_instructor_what_was_expected(graded):
     out, _ = graded
     told = grade("--again", "di", "--only", "read_queue", "--out", out)

@@ -176,6 +176,17 @@ def test_a_late_module_is_added_and_nobody_is_graded_twice(graded, tmp_path):
     assert again.began == [(4, 4)]
 
 
+def test_who_is_graded_alone_later_joins_the_others(graded, tmp_path):
+    out = copied(graded, tmp_path / "out")
+    (late,) = grade([submission("aa")], out, resume=True)
+    assert batch.merge(out) == ([late, *graded[1]], [])
+    two = judge(exercises=("hello_ranks", "read_queue"))
+    (di,) = grade([submission("di")], out, resume=True, judge=two)
+    found, waiting = batch.merge(out)
+    assert found == [late, *graded[1], di], "what is graded of them is there"
+    assert waiting == ["aa", "ada", "bo", "cy"], "and what is not is named"
+
+
 def test_a_record_without_all_exercises_is_not_done(graded, tmp_path):
     out = copied(graded, tmp_path / "out")
     record.write(replace(graded[1][0], results=()), out / batch.RECORDS)

@@ -83,7 +83,11 @@ def grade(
 
 
 def _class(options: "Options", course: "Course", out: Path) -> int:
-    """Grade a class, or a part of it, which leaves the tables to --merge."""
+    """Grade a class, or a part of it, which leaves the tables to --merge.
+
+    The tables are of everybody with a record in `out`: who hands in late may be graded alone.
+    """
+    from hpml.grading import batch
     from hpml.grading.grade import grade as grade_all
 
     with _Progress() as progress:
@@ -93,7 +97,7 @@ def _class(options: "Options", course: "Course", out: Path) -> int:
         then = shlex.join(["./hpml", "grade", "--merge", "--out", str(out)])
         typer.echo(f"Part {number}/{parts}: {len(records)} graded. Then: {then}")
         return DONE
-    return _write(records, (), course, out)
+    return _write(*batch.merge(out), course, out)
 
 
 def _write(

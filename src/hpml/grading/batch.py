@@ -102,6 +102,8 @@ def grade(
 ) -> list[Record]:
     """Grade `submissions` into `out`; the records of all of them, or of this `part` of them.
 
+    Others may have records in the folder as well: `merge` has everybody's.
+
     `part` (k, n) takes every n-th submission from the k-th on, for several nodes that grade into
     one folder. With `resume`, records of unchanged submissions are kept, and completed where there
     are more exercises to grade than before; without, a folder that holds a grading is refused,
@@ -162,11 +164,12 @@ def _together(kept: Record, new: Record, exercises: Sequence[str]) -> Record:
 
 
 def merge(out: Path) -> tuple[list[Record], list[str]]:
-    """The records in a folder, and the people whose submissions are not graded yet."""
+    """The records in a folder, by person, and the people who are not graded in every exercise."""
     if not (out / MANIFEST).exists():
         raise UserError(f"{out}: no grading is here: there is no {MANIFEST}")
     plan = _read(out / MANIFEST)
-    found = [each for each in records.read_folder(out / RECORDS) if each.person in plan.people]
+    here = records.read_folder(out / RECORDS)
+    found = sorted((r for r in here if r.person in plan.people), key=lambda r: r.person)
     whole = {
         record.person
         for record in found
@@ -194,10 +197,10 @@ def _using(out: Path, part: tuple[int, int]) -> Iterator[None]:
 
 
 def _agreed(plan: Plan, out: Path, course: Course, resume: bool, parts: int) -> Plan:
-    """The folder's plan: this one where there is none, else the one there.
+    """The folder's plan: this one where there is none, else the one there with what is new here.
 
-    People may hand in late, and be the first to answer exercises of another module: with `resume`
-    both are added to the plan.
+    People may hand in late, be graded by themselves, and with `resume` be the first to answer
+    exercises of another module.
     """
     path = out / MANIFEST
     try:
@@ -221,7 +224,11 @@ def _agreed(plan: Plan, out: Path, course: Course, resume: bool, parts: int) -> 
         )
     order = [exercise.id for module in course.modules for exercise in module.exercises]
     wanted = {*there.exercises, *plan.exercises}
-    agreed = replace(plan, exercises=tuple(each for each in order if each in wanted))
+    agreed = replace(
+        plan,
+        exercises=tuple(each for each in order if each in wanted),
+        people=tuple(sorted({*there.people, *plan.people})),
+    )
     if agreed != there:
         records.write_whole(path, _as_json(agreed))
     return agreed
