@@ -168,6 +168,18 @@ def test_an_answer_that_takes_too_much_is_wrong_and_the_next_has_a_new_sandbox()
     assert other.status == "passed"
 
 
+@pytest.mark.usefixtures("sandboxed")
+def test_time_that_one_answer_takes_is_not_the_next_one_s():
+    burn = "\nimport time\nwhile time.process_time() < 1.5:\n    pass\n"
+    exercises = ("hello_ranks", "global_metrics")
+    record = judged(
+        handed_in(**{exercise: solution(exercise) + burn for exercise in exercises}),
+        *exercises,
+        limits=replace(SMALL, processor=5),  # two ranks of one answer take 3, of both answers 6
+    )
+    assert [result.status for result in record.results] == ["passed", "passed"]
+
+
 def broken(for_all: bool):
     """A grader that fails at an answer, or at all of them."""
 
@@ -322,7 +334,8 @@ def test_sandboxes_have_imported_what_is_needed_and_there_is_one_at_a_time(monke
         made.append(flavour)
         now.append(flavour)
         assert len(now) == 1
-        yield SimpleNamespace(alive=True, layers=(), server=SimpleNamespace(flavour=flavour))
+        server = SimpleNamespace(flavour=flavour)
+        yield SimpleNamespace(begin_answer=lambda: True, layers=(), server=server)
         now.clear()
 
     monkeypatch.setattr(judging, "sandbox", sandbox)

@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -284,6 +285,25 @@ def test_time_of_processors_and_of_the_clock_is_limited():
             with contextlib.suppress(warm.ServerDied):
                 launch(burn, 2, process_group=False, timeout=300)
             assert said in box.exceeded
+
+
+def test_times_are_counted_for_each_answer(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(rooms, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    limits = replace(SMALL, processor=30, wall=60)
+    box = rooms.Sandbox(SimpleNamespace(alive=lambda: True), (), limits, None)
+    for seconds, processor, said in (
+        (50, 20, ""),
+        (50, 25, ""),
+        (0, 31, "it used more than 30 s of processor time"),
+        (61, 0, "it ran for more than 60 s"),
+    ):
+        assert box.begin_answer()
+        now[0] += seconds
+        box.spent += processor
+        assert box.out_of_time() == said
+    box.exceeded = said
+    assert not box.begin_answer()
 
 
 def test_the_kernel_limits_the_group_where_it_can():

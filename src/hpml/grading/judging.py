@@ -177,13 +177,13 @@ class _Boxes:
 
     @contextlib.contextmanager
     def one(self, flavour: Flavour = "torch") -> Iterator[Sandbox | None]:
-        """A live sandbox for launches of `flavour`; None with `unsafe`."""
+        """A live sandbox for launches of `flavour`, all for one answer; None with `unsafe`."""
         if self._unsafe:
             yield None
             return
         if missing(flavour):
             flavour = "torch"  # the launch will report what is missing
-        there = self._box is not None and self._box.alive
+        there = self._box is not None and self._box.begin_answer()
         if not there or order(self._box.server.flavour) < order(flavour):
             self.renew()
             self._box = self._stack.enter_context(sandbox(self._limits, flavour))

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 import psutil
@@ -52,7 +52,7 @@ TEMPLATE_DISK = 16 * MIB  # it writes nothing, but torch looks for a writable fo
 
 @dataclass(frozen=True)
 class Limits:
-    """What one submission may use at any moment; times are totals."""
+    """What one submission may use at any moment; times are totals of one answer."""
 
     memory: int = 6 * 1024 * MIB  # bytes, the sum over its processes
     processes: int = 600  # and threads
@@ -87,6 +87,24 @@ class Sandbox:
     limits: Limits
     group: cgroup.Group | None
     exceeded: str = ""
+    spent: float = 0.0  # seconds of processor time, at the watch's last look
+    _spent_before: float = field(default=0.0, init=False)  # by earlier answers
+    _began: float = field(default=0.0, init=False)  # the current answer
+    looking: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def begin_answer(self) -> bool:
+        """Count time anew, for the answer that runs next; returns whether one still can."""
+        with self.looking:
+            self._spent_before, self._began = self.spent, time.monotonic()
+            return self.alive and not self.exceeded
+
+    def out_of_time(self) -> str:
+        """The limit of time that the current answer exceeds, as in `exceeded`."""
+        if self.spent - self._spent_before > self.limits.processor:
+            return f"it used more than {self.limits.processor:.0f} s of processor time"
+        if time.monotonic() - self._began > self.limits.wall:
+            return f"it ran for more than {self.limits.wall:.0f} s"
+        return ""
 
     def look_at_memory(self) -> None:
         """Set `exceeded` if the kernel killed processes at the memory limit."""
@@ -157,6 +175,7 @@ def sandbox(limits: Limits = Limits(), flavour: Flavour = "torch") -> Iterator[S
         stack.callback(server.kill)
         running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP), limits, group)
         server.wait_until_ready()  # no submission enters before this
+        running.begin_answer()
         watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)
         watch.start()
         stack.callback(watch.join, timeout=5)
@@ -236,34 +255,38 @@ def _of_each(limits: Limits) -> dict[str, int]:
 
 def _watch(running: Sandbox, limits: Limits, over: threading.Event) -> None:
     """End the sandbox when its processes together exceed a limit."""
-    began = time.monotonic()
     spent: dict[int, float] = {}
     every = LOOK_EVERY if running.group is None else LOOK_EVERY_IN_GROUP
     while not over.wait(every):
-        memory = processes = 0
-        family = _family(running.server.pid)
-        for process in family:
-            try:
-                with process.oneshot():
-                    memory += _own_memory(process)
-                    processes += process.num_threads()
-                    times = process.cpu_times()
-                    spent[process.pid] = times.user + times.system
-            except (psutil.Error, OSError):
-                continue
-        full = memory > limits.memory and sum(map(_share_of_memory, family)) > limits.memory
-        running.look_at_memory()
-        if full:
-            running.exceeded = running.too_much_memory
-        elif processes > limits.processes:
-            running.exceeded = f"it started more than {limits.processes} processes and threads"
-        elif sum(spent.values()) > limits.processor:
-            running.exceeded = f"it used more than {limits.processor:.0f} s of processor time"
-        elif time.monotonic() - began > limits.wall:
-            running.exceeded = f"it ran for more than {limits.wall:.0f} s"
-        if running.exceeded:
-            running.server.kill()
-            return
+        with running.looking:
+            why = _exceeded(running, limits, spent)
+            running.exceeded = why or running.exceeded
+            if running.exceeded:
+                running.server.kill()
+                return
+
+
+def _exceeded(running: Sandbox, limits: Limits, spent: dict[int, float]) -> str:
+    """The limit that the sandbox exceeds; updates `spent`, processor seconds by process."""
+    memory = processes = 0
+    family = _family(running.server.pid)
+    for process in family:
+        try:
+            with process.oneshot():
+                memory += _own_memory(process)
+                processes += process.num_threads()
+                times = process.cpu_times()
+                spent[process.pid] = times.user + times.system
+        except (psutil.Error, OSError):
+            continue
+    running.spent = sum(spent.values())
+    full = memory > limits.memory and sum(map(_share_of_memory, family)) > limits.memory
+    running.look_at_memory()
+    if full:
+        return running.too_much_memory
+    if processes > limits.processes:
+        return f"it started more than {limits.processes} processes and threads"
+    return running.out_of_time()
 
 
 def _own_memory(process: psutil.Process) -> int:
