@@ -77,19 +77,23 @@ def timed(seconds: float) -> Evidence:
 
 
 def test_seconds_go_from_the_first_ranks_start_to_the_last_ranks_end():
-    assert over_seconds(timed(1.24), MINE, 1.0, "slow") is None
-    problem = over_seconds(timed(1.26), MINE, 1.0, "slow")
+    assert elapsed(timed(1.24), MINE) == pytest.approx(1.24)
+
+
+def test_seconds_are_compared_with_the_bytes_time():
+    assert over_seconds(evidence(0, 0), 1.24, 1.0, "slow") is None
+    problem = over_seconds(evidence(0, 0), 1.26, 1.0, "slow")
     assert problem.message == (
         "it took 1.26 s over 1 Gbit/s; the bytes that must travel take 1.00 s"
     )
 
 
 def test_what_a_busy_machine_does_to_a_known_good_way_it_may_do_to_the_answer():
-    assert over_seconds(timed(2.4), MINE, 1.0, "slow", reference=2.0) is None
-    problem = over_seconds(timed(2.6), MINE, 1.0, "slow", reference=2.0)
+    assert over_seconds(evidence(0, 0), 2.4, 1.0, "slow", reference=2.0) is None
+    problem = over_seconds(evidence(0, 0), 2.6, 1.0, "slow", reference=2.0)
     assert "2.00 s a known good way" in problem.message
     # A reference that beats the bound, by a burst say, does not tighten it.
-    assert over_seconds(timed(1.2), MINE, 1.0, "slow", reference=0.5) is None
+    assert over_seconds(evidence(0, 0), 1.2, 1.0, "slow", reference=0.5) is None
 
 
 def test_of_several_times_the_shortest_counts():
@@ -103,7 +107,7 @@ def test_of_several_times_the_shortest_counts():
 
 @pytest.mark.parametrize(
     "ask",
-    [lambda e: over_bytes(e, [0, 0], "wire"), lambda e: over_seconds(e, MINE, 1.0, "slow")],
+    [lambda e: over_bytes(e, [0, 0], "wire"), lambda e: over_seconds(e, 9.9, 1.0, "slow")],
 )
 def test_without_a_network_nothing_is_claimed(ask):
     assert ask(evidence(10**9, 10**9, link=None)) == CannotJudge(

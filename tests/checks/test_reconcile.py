@@ -7,7 +7,7 @@ import pytest
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.reconcile import LEDGER, unreconciled
 from hpml.checks.run_check import GENERAL_HINTS, _decide
-from hpml.ranks.evidence import Call, Evidence, RankEvidence, Traffic
+from hpml.ranks.evidence import Call, Diagnosis, Evidence, RankEvidence, Traffic
 
 BYTES = 400_000
 
@@ -104,3 +104,13 @@ def test_only_claims_about_calls_rest_on_it_and_their_own_problem_comes_first(of
     assert result.passed == (not own and not of_calls)
     if not result.passed:
         assert result.hint_key == ("start" if own else LEDGER)
+
+
+def test_a_launch_that_ended_early_is_not_held_against_its_traffic():
+    claim = Claim("calls", 2, lambda run: None, of_calls=True)
+    check = Check(id="x", title="X", claims=(claim,), hints={"start": ""}, inputs=None, expect=None)
+    fits, early = evidence((call("all_reduce"),), BYTES), evidence((call("all_reduce"),), 12_000)
+    run = Run(2, 1, {}, None, fits, {"one": fits, "two": early})
+    assert not _decide(check, claim, [run]).passed
+    early = replace(early, diagnosis=Diagnosis("hang", "rank 1 waits", (1,)))
+    assert _decide(check, claim, [replace(run, stages={"one": fits, "two": early})]).passed

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from hpml.checks.contract import CannotJudge, Problem
 from hpml.network.link import format_rate
-from hpml.ranks.evidence import Call, Evidence, RankEvidence
+from hpml.ranks.evidence import Call, Evidence
 
 # What the kernel counts besides payload: headers, at most 66 bytes for 1448 of payload, and
 # acknowledgements of received data, 66 bytes for two packets or more.
@@ -27,28 +27,13 @@ def no_network(evidence: Evidence) -> CannotJudge | None:
 
 
 def elapsed(evidence: Evidence, between: tuple[str, str]) -> float:
-    """Seconds between two marks; the shortest if ranks set them several times."""
-    return min(each_elapsed(evidence, between))
-
-
-def each_elapsed(evidence: Evidence, between: tuple[str, str]) -> list[float]:
-    """Seconds from the first rank's first mark to the last rank's second mark, each time."""
+    """Seconds from the first rank's first mark to the last rank's second mark; the shortest if
+    ranks set them several times. For launches without an answer, which could move its marks."""
     begun, done = (
         zip(*([m.at for m in rank.marks if m.name == name] for rank in evidence.ranks), strict=True)
         for name in between
     )
-    return [max(last) - min(first) for first, last in zip(begun, done, strict=True)]
-
-
-def received_between(rank: RankEvidence, between: tuple[str, str]) -> list[int]:
-    """Bytes that a rank received from others between two marks, each time: where marks are moved,
-    messages are outside."""
-    begun, done = ([m.at for m in rank.marks if m.name == name] for name in between)
-    received = [c for c in rank.calls if c.operation == "recv" and c.finished is not None]
-    return [
-        sum(call.nbytes for call in received if first <= call.issued and call.finished <= last)
-        for first, last in zip(begun, done, strict=True)
-    ]
+    return min(max(last) - min(first) for first, last in zip(begun, done, strict=True))
 
 
 def over_bytes(
@@ -90,22 +75,19 @@ def over_messages(
 
 def over_seconds(
     evidence: Evidence,
-    between: tuple[str, str],
+    took: float,
     bound: float,
     hint: str,
     slack: float = 1.25,
     reference: float = 0.0,
 ) -> Problem | CannotJudge | None:
-    """Whether the time between two marks, over the link, exceeds `slack` times `bound`.
+    """Whether it `took` longer over the launch's link than `slack` times `bound`, in seconds.
 
-    In seconds, from the first rank's first mark to the last rank's second; the shortest time counts
-    if ranks set the marks several times. `reference` are the seconds of known code with the same
-    bound, in a launch without the answer: if it took longer than the bound, for example on a busy
-    machine, its time replaces the bound.
+    `reference` are the seconds of known code with the same bound, in a launch without the answer:
+    if it took longer than the bound, for example on a busy machine, its time replaces the bound.
     """
     if missing := no_network(evidence):
         return missing
-    took = elapsed(evidence, between)
     measure = max(bound, reference)
     if took <= slack * measure:
         return None

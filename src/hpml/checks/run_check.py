@@ -163,8 +163,13 @@ def _decide(check: Check, claim: Claim, runs: Sequence[Run]) -> ClaimResult:
 
 
 def disagreement(run: Run) -> Problem | None:
-    """The first of a run's launches in which calls and traffic do not agree."""
-    return next(filter(None, map(unreconciled, run.stages.values())), None)
+    """The first of a run's launches in which calls and traffic do not agree.
+
+    A launch that ended otherwise than it should is none of them: calls under way then have sent
+    nothing yet, and the claims that rest on it fail already.
+    """
+    whole = [stage for stage in run.stages.values() if stage.diagnosis is None]
+    return next(filter(None, map(unreconciled, whole)), None)
 
 
 def _failed(check: Check, claim: Claim, problem: Problem, run: Run | None) -> ClaimResult:

@@ -1,15 +1,16 @@
 """Exercise ring_all_reduce: what its judges say of a good run, and of one with a change."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
 import torch
 
-from hpml.checks.budget import elapsed
 from hpml.checks.contract import CannotJudge
-from hpml.checks.m01_parallel_sgd._beside import IN_A_ROW, KNOWN, MOST_TIMES, TIMED
+from hpml.checks.kits.rounds import seconds
+from hpml.checks.m01_parallel_sgd._beside import IN_A_ROW, MOST_TIMES
 from hpml.checks.m01_parallel_sgd.ring_all_reduce import CHECK, LONG, TIMED_AT
-from hpml.ranks.evidence import Diagnosis, Mark
+from hpml.ranks.evidence import Asked, Diagnosis
 
 ZEROS = torch.zeros(3)
 SUM, LENGTHS, RING, BYTES, TIME = [claim.judge for claim in CHECK.claims]
@@ -19,9 +20,10 @@ SUM, LENGTHS, RING, BYTES, TIME = [claim.judge for claim in CHECK.claims]
 def good(played):
     """As on an idle machine: on a busy one there are more stages, and the ring is slow."""
     run = played(CHECK, 3, 5)
-    stages = {name: run.stages[name] for name in ("even", "odd")}
-    took = elapsed(stages["even"], TIMED)
-    return with_bound(replace(run, stages=stages), max(took, run.inputs["even"][0]["bound"]))
+    even = run.stages["even"]
+    even = replace(even, ranks=tuple(replace(r, asked=r.asked[:2]) for r in even.ranks))
+    took = max(seconds(even)[0], run.inputs["even"][0]["bound"])
+    return with_bound(replace(run, stages={"even": even, "odd": run.stages["odd"]}), took)
 
 
 def with_bound(run, seconds):
@@ -49,7 +51,7 @@ def with_tensor(with_ranks):
 
 
 def own_sends(calls):
-    return [call for call in calls if call.operation == "send" and call.line is not None]
+    return [call for call in calls if call.operation == "send"]
 
 
 def test_a_good_run_has_no_problems(good):
@@ -180,22 +182,19 @@ def test_too_many_bytes_are_told_by_ledger_and_kernel(good, with_ranks):
     assert BYTES(sent(0.2)).hint == "half"
 
 
-def stretched(rank, between, times):
-    """The rank's evidence with `times` the seconds between those two marks."""
-    marks, begun = [], 0.0
-    for mark in rank.marks:
-        if mark.name == between[0]:
-            begun = mark.at
-        late = mark.name == between[1]
-        marks.append(replace(mark, at=begun + times * (mark.at - begun)) if late else mark)
-    return replace(rank, marks=tuple(marks))
+def stretched(rank, times):
+    """The rank's evidence with `times` the seconds of its round."""
+    first, after = rank.asked
+    return replace(
+        rank, asked=(first, replace(after, at=first.answered + times * (after.at - first.answered)))
+    )
 
 
 def slower(rank, times, hint):
     """The rank's evidence with `times` the seconds, and with first calls of that kind."""
-    rank = stretched(rank, TIMED, times)
-    begun = next(mark.at for mark in rank.marks if mark.name == TIMED[0])
-    receive, send = [call for call in rank.calls if call.line and call.issued >= begun][:2]
+    rank = stretched(rank, times)
+    begun = rank.asked[0].answered
+    receive, send = [call for call in rank.calls if call.issued >= begun][:2]
     assert (receive.operation, send.operation) == ("recv", "send")  # as the right answer has it
     if hint == "slow":
         return rank
@@ -228,13 +227,11 @@ def test_seconds_are_judged_and_the_first_two_calls_say_why(good, with_ranks, hi
 
 def with_messages(run, *seconds):
     """The run with known good messages that took so long, each time."""
-    marks = [
-        Mark(name, 100.0 * k + after)
-        for k, took in enumerate(seconds)
-        for name, after in zip(KNOWN, (0.0, took), strict=True)
-    ]
+    begun = [0.0, *itertools.accumulate(took + 1.0 for took in seconds)]
+    ends = [0.0, *(begin + took for begin, took in zip(begun, seconds, strict=False))]
+    asked = tuple(Asked("next", end, begin) for end, begin in zip(ends, begun, strict=True))
     even = run.stages["even"]
-    known = replace(even, ranks=tuple(replace(rank, marks=tuple(marks)) for rank in even.ranks))
+    known = replace(even, ranks=tuple(replace(rank, asked=asked) for rank in even.ranks))
     return replace(run, stages={**run.stages, "messages": known})
 
 
@@ -242,7 +239,7 @@ def test_who_is_slow_is_compared_with_known_messages_and_then_given_a_second_try
     if good.stages["even"].link is None:
         pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
     _, messages, again, _ = CHECK.stages
-    took = elapsed(good.stages["even"], TIMED)
+    took = seconds(good.stages["even"])[0]
     slow = with_bound(good, took / 2)
     assert not messages.when(good.inputs, good.stages)
     assert messages.when(slow.inputs, slow.stages)
@@ -254,7 +251,7 @@ def test_who_is_slow_is_compared_with_known_messages_and_then_given_a_second_try
 
     def then(times, change=lambda rank: rank):
         """With a second try that took `times` as long."""
-        second = with_ranks(good, lambda rank: stretched(change(rank), TIMED, times), "even")
+        second = with_ranks(good, lambda rank: stretched(change(rank), times), "even")
         return replace(slow, stages={**slow.stages, "again": second.stages["even"]})
 
     assert TIME(then(1.0)).hint == "slow"
@@ -266,13 +263,14 @@ def test_who_is_slow_is_compared_with_known_messages_and_then_given_a_second_try
 def test_the_shorter_time_of_two_tries_counts(good, with_ranks):
     if good.stages["even"].link is None:
         pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
-    slow = with_ranks(good, lambda rank: stretched(rank, TIMED, 9.0), "even")
+    slow = with_ranks(good, lambda rank: stretched(rank, 9.0), "even")
     slow = with_messages(slow, 0.01)
     assert TIME(slow).hint == "slow"
     assert TIME(replace(slow, stages={**slow.stages, "again": good.stages["even"]})) is None
 
 
-def test_marks_that_do_not_go_together_are_for_the_judge(good, with_ranks):
-    _, messages, _, _ = CHECK.stages
-    one = with_ranks(good, lambda r: replace(r, marks=r.marks[2 * (r.rank == 0) :]), "even")
-    assert not messages.when(one.inputs, one.stages)
+def test_without_a_whole_round_no_bytes_have_come_in_time(good, with_ranks):
+    if good.stages["even"].link is None:
+        pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
+    none = with_ranks(good, lambda rank: replace(rank, asked=()), "even")
+    assert "receives less" in TIME(none).message

@@ -5,62 +5,51 @@ could slow them. Functions are imported by name, so that they are bound before t
 replace them in their modules. They are sent to the ranks by value.
 """
 
-from collections.abc import Callable
-from time import perf_counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import barrier, irecv, isend
+from torch.distributed import irecv, isend
 
-from hpml.checks.budget import each_elapsed
-from hpml.ranks import mark
-from hpml.ranks.evidence import Call, Evidence, RankEvidence
+from hpml.checks.kits import rounds
+from hpml.checks.kits.rounds import Rounds, each_round
+from hpml.ranks.evidence import Evidence, RankEvidence
+from hpml.ranks.serving import Server
 
-TIMED, KNOWN = ("ring", "ring done"), ("messages", "messages done")  # marks
-IN_A_ROW = 3  # tensors between two marks, sent one after the other
-MOST_TIMES = 4  # timings if it was slow: the machine may have been busy
+IN_A_ROW = 3  # tensors in a round, sent one after the other
+MOST_TIMES = 4  # rounds if it was slow: the machine may have been busy
 GOOD = 1.25  # times the bound, or the known good messages' time; below this, not timed again
 
 
-def time_over_link(
-    marks: tuple[str, str],
-    work: Callable[[torch.Tensor], Any],
-    given: torch.Tensor,
-    bound: float | None,
-) -> list[torch.Tensor]:
-    """On a rank: time `work` for IN_A_ROW of `given`'s rows, between marks.
+def time_over_link(work: Callable[[torch.Tensor], Any], given: torch.Tensor) -> list[torch.Tensor]:
+    """On a rank: `work` for the next IN_A_ROW of `given`'s rows in each round.
 
-    Repeats, with the next rows, while it takes longer than `bound` seconds, MOST_TIMES at most;
-    without a bound, does nothing. Returns the tensors given to `work`, in order.
+    Returns the tensors given to `work`, in order.
     """
     done: list[torch.Tensor] = []
-    times: list[float] = []
-    while bound is not None and len(times) < MOST_TIMES and (not times or is_slow(times, bound)):
+
+    def next_rows() -> None:
         more = [row.clone() for row in given[len(done) : len(done) + IN_A_ROW]]
-        times.append(timed(marks, work, more))
-        done += more
+        for tensor in more:
+            work(tensor)
+        done.extend(more)
+
+    each_round(next_rows)
     return done
 
 
-def is_slow(times: list[float], bound: float) -> bool:
-    """Whether some rank's shortest time is long. All ranks agree on it."""
-    slow = torch.tensor([min(times) / bound > GOOD]).int()
-    dist.all_reduce(slow, dist.ReduceOp.MAX)
-    return bool(slow.item())
+def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
+    """A stage's `serve`: rounds while they take longer than the ranks' `bound`, in seconds; none
+    where that is None."""
+    bound = ranks[0]["bound"]
 
+    def wanted(seconds: Sequence[float]) -> bool:
+        slow = bound is not None and min(seconds, default=2 * GOOD * bound) > GOOD * bound
+        return slow and len(seconds) < MOST_TIMES
 
-def timed(
-    marks: tuple[str, str], work: Callable[[torch.Tensor], Any], tensors: list[torch.Tensor]
-) -> float:
-    """This rank's seconds."""
-    barrier()
-    started = perf_counter()
-    mark(marks[0])
-    for tensor in tensors:
-        work(tensor)
-    mark(marks[1])
-    return perf_counter() - started
+    sent = [{name: value for name, value in rank.items() if name != "bound"} for rank in ranks]
+    return sent, Rounds(len(ranks), wanted)
 
 
 def pass_round(tensor: torch.Tensor) -> None:
@@ -75,17 +64,12 @@ def pass_round(tensor: torch.Tensor) -> None:
         send.wait()
 
 
-def own_calls(rank: RankEvidence) -> list[Call]:
-    """The answer's calls: those of the drive have no line number of the answer."""
-    return [call for call in rank.calls if call.line is not None]
-
-
 def slow_because(ranks: tuple[RankEvidence, ...]) -> str:
     """The hint for links with idle time, from the order of each rank's first two calls."""
     found = set()
     for rank in ranks:
-        begins = next(mark.at for mark in rank.marks if mark.name == TIMED[0])
-        calls = [call for call in own_calls(rank) if call.issued >= begins][:2]
+        begins = next((begin for begin, _ in rounds.spans(rank)), 0.0)
+        calls = [call for call in rank.calls if call.issued >= begins][:2]
         if len(calls) == 2 and {call.operation for call in calls} == {"send", "recv"}:
             first, second = calls
             one_by_one = first.finished is not None and first.finished <= second.issued
@@ -95,4 +79,4 @@ def slow_because(ranks: tuple[RankEvidence, ...]) -> str:
 
 def as_slow_once(messages: Evidence, seconds: float) -> bool:
     """Whether the known good messages took `seconds` too, at least once: the machine is busy."""
-    return max(each_elapsed(messages, KNOWN)) >= seconds
+    return max(rounds.seconds(messages)) >= seconds

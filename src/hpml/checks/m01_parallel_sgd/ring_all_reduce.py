@@ -10,25 +10,17 @@ from typing import Any
 
 import torch
 
-from hpml.checks.budget import (
-    elapsed,
-    no_network,
-    over_bytes,
-    over_seconds,
-    received_between,
-)
+from hpml.checks.budget import no_network, over_bytes, over_seconds
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
-from hpml.checks.kits import ready_made
+from hpml.checks.kits import ready_made, rounds
 from hpml.checks.m01_parallel_sgd._beside import (
     GOOD,
     IN_A_ROW,
-    KNOWN,
     MOST_TIMES,
-    TIMED,
     as_slow_once,
-    own_calls,
     pass_round,
+    serve,
     slow_because,
     time_over_link,
 )
@@ -84,7 +76,7 @@ def in_place(answer: ModuleType, tensors: dict[str, torch.Tensor]) -> dict[str, 
 
 def messages(inputs: dict[str, Any]) -> None:
     """What a ring sends for the timed tensors, without an answer."""
-    time_over_link(KNOWN, pass_round, torch.zeros(MOST_TIMED, LONG), inputs["bound"])
+    time_over_link(pass_round, torch.zeros(MOST_TIMED, LONG))
 
 
 def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +84,7 @@ def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     after = in_place(answer, inputs["tensors"])
     first, rest = inputs["long"][0].clone(), inputs["long"][1:]
     answer.ring_all_reduce(first)
-    timed = time_over_link(TIMED, answer.ring_all_reduce, rest, inputs["bound"])
+    timed = time_over_link(answer.ring_all_reduce, rest)
     return {"after": after, "long": [first, *timed]}
 
 
@@ -168,7 +160,7 @@ def misconception(run: Run, got: Any, own: torch.Tensor, made: list[float] | Non
 
 
 def sends_of(rank: RankEvidence) -> list[Call]:
-    return [call for call in own_calls(rank) if call.operation == "send"]
+    return [call for call in rank.calls if call.operation == "send"]
 
 
 def bytes_needed(run: Run) -> float:
@@ -181,12 +173,10 @@ def bytes_needed(run: Run) -> float:
 def collectives(run: Run) -> Problem | None:
     """The first call that is no message between two ranks."""
     for rank in run.stages["even"].ranks:
-        for call in own_calls(rank):
+        for call in rank.calls:
             if call.operation not in MESSAGES:
-                return Problem(
-                    f"rank {rank.rank} is in {call.operation} (line {call.line} of your answer)",
-                    "collective",
-                )
+                where = f" (line {call.line} of your answer)" if call.line else ""
+                return Problem(f"rank {rank.rank} is in {call.operation}{where}", "collective")
     return None
 
 
@@ -241,50 +231,51 @@ def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
         return None
     if problem := collectives(run):
         return problem
-    bound, known = run.inputs["even"][0]["bound"], run.stages.get("messages")
-    problem = None
-    for stage in timed_stages(run):
-        problem = slow_in(stage, bound, known)
+    tries, known = timed_stages(run), run.stages.get("messages")
+    if problem := next(filter(None, map(arrives_outside, tries)), None):
+        return problem
+    for stage in tries:
+        problem = slow_in(stage, run.inputs["even"][0]["bound"], known)
         if not isinstance(problem, Problem):
             return problem
     # The order of calls does not depend on load; if it is right, a slow time may be the machine's.
-    took = min(elapsed(stage, TIMED) for stage in timed_stages(run))
+    took = min(min(rounds.seconds(stage)) for stage in tries)
     if problem.hint == "slow" and known is not None and as_slow_once(known, took / GOOD):
         return CannotJudge("the machine is too busy to time messages: check again when it is not")
     return problem
 
 
-def slow_in(stage: Evidence, bound: float, known: Evidence | None) -> Problem | CannotJudge | None:
-    """Whether the timed tensors took longer than their bytes do, and than `known` messages did."""
-    hint = slow_because(stage.ranks)
+def arrives_outside(stage: Evidence) -> Problem | None:
+    """Whether a round of some rank lacks bytes that must come in it."""
     needed = IN_A_ROW * all_reduce_bytes(stage.world_size, 4 * LONG)
     for rank in stage.ranks:
-        if min(received_between(rank, TIMED)) < needed / 1.05:
+        if min(rounds.received(rank), default=0) < needed / 1.05:
             seen = f"while it is timed, rank {rank.rank} receives less than the {needed:.0f} bytes"
-            return Problem(f"{seen} that must come", hint)
-    reference = 0.0 if known is None or no_network(known) else elapsed(known, KNOWN)
-    return over_seconds(stage, TIMED, bound, hint, slack=GOOD, reference=reference)
+            return Problem(f"{seen} that must come", slow_because(stage.ranks))
+    return None
+
+
+def slow_in(stage: Evidence, bound: float, known: Evidence | None) -> Problem | CannotJudge | None:
+    """Whether the timed tensors took longer than their bytes do, and than `known` messages did."""
+    reference = 0.0 if known is None or no_network(known) else min(rounds.seconds(known))
+    took = min(rounds.seconds(stage), default=0.0)
+    return over_seconds(
+        stage, took, bound, slow_because(stage.ranks), slack=GOOD, reference=reference
+    )
 
 
 def looks_slow(inputs: dict[str, Any], found: Mapping[str, Evidence]) -> bool:
     """Whether `even` is to be compared with known messages. A ring that is as fast as its bytes is
     not: theirs cannot be faster."""
     bound = inputs["even"][0]["bound"]
-    return bound is not None and is_slow_in(found, bound, None)
+    return bound is not None and isinstance(slow_in(found["even"], bound, None), Problem)
 
 
 def is_slow(inputs: dict[str, Any], found: Mapping[str, Evidence]) -> bool:
     """Whether `even` took longer than the messages, and is given a second try: the machine may have
     been busy during one of the two alone."""
-    known = found.get("messages")
-    return known is not None and is_slow_in(found, inputs["even"][0]["bound"], known)
-
-
-def is_slow_in(found: Mapping[str, Evidence], bound: float, known: Evidence | None) -> bool:
-    try:
-        return isinstance(slow_in(found["even"], bound, known), Problem)
-    except ValueError:  # the ranks' marks do not go together: for the judge
-        return False
+    known, bound = found.get("messages"), inputs["even"][0]["bound"]
+    return known is not None and isinstance(slow_in(found["even"], bound, known), Problem)
 
 
 CHECK = Check(
@@ -297,9 +288,9 @@ CHECK = Check(
     inputs=inputs,
     expect=expect,
     stages=(
-        Stage("even", even, link=LINK),
-        Stage("messages", messages, when=looks_slow, with_answer=False, link=LINK),
-        Stage("again", even, when=is_slow, link=LINK),
+        Stage("even", even, link=LINK, serve=serve),
+        Stage("messages", messages, when=looks_slow, with_answer=False, link=LINK, serve=serve),
+        Stage("again", even, when=is_slow, link=LINK, serve=serve),
         Stage("odd", odd, dies=True),
     ),
     timed_at=TIMED_AT,
