@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hpml.checks.compare import Difference, described, difference, state_difference
+from hpml.checks.compare import Difference, described, difference, is_number, state_difference
 
 ONES = torch.ones(2, 3)
 
@@ -61,6 +61,17 @@ def test_states_differ_by_names_first():
     assert state_difference(expected | {"b": ONES[0]}, expected) == Difference(
         "b has shape (3,)", "(2, 3)"
     )
+
+
+@pytest.mark.parametrize("large", [10**400, -(10**5000)], ids=["400", "5000"])
+def test_an_int_that_no_float_can_hold_is_no_number_and_is_not_printed(large):
+    assert not is_number(large)
+    assert described(large) == "an int beyond a float's range"
+
+
+def test_numbers_are_ints_and_floats():
+    assert all(map(is_number, (0, -3, 2.5, 10**300, float("nan"), float("inf"))))
+    assert not any(map(is_number, (True, None, "3", [1.0], 1j)))
 
 
 def test_values_are_described_shortly():

@@ -1,5 +1,6 @@
 """How a returned value differs from the expected one, in words."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -65,8 +66,17 @@ def state_of(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is an int or a float, and no int beyond a float's range. NaN is a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isinstance(value, float) or abs(value) <= sys.float_info.max
+
+
 def described(value: Any) -> str:
     """A value in a few words, for a sentence: None, 3, 'a str', 'a list of 4'."""
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        return "an int beyond a float's range"
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     article = "an" if type(value).__name__[0] in "aeiou" else "a"

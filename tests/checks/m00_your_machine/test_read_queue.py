@@ -130,5 +130,6 @@ def test_texts_that_were_left_out_are_missed():
 def test_lists_and_numbers_of_another_kind_are_said():
     odd = [{"waiting": [], "node_hours": "3", "failed": {"4_1"}}] * 3
     assert hints(odd) == ["keys"] * 3
+    assert hints([case | {"node_hours": 10**4000} for case in found(0)])[1] == "keys"
     assert hints([case | {"node_hours": float("nan")} for case in found(0)])[1] == "hours"
     assert hints([case | {"failed": case["failed"][::-1]} for case in found(0)])[2] == "order"

@@ -73,7 +73,7 @@ def test_every_mistake_is_found_on_every_draw_with_its_own_hint(hand_made, value
 
 
 @pytest.mark.parametrize("name", exercise.NAMES)
-@pytest.mark.parametrize("value", [None, "3", True, [1.0]])
+@pytest.mark.parametrize("value", [None, "3", True, [1.0], pytest.param(10**4000, id="huge")])
 def test_what_is_no_number_is_told_so(hand_made, values, name, value):
     wrong = values(SEED)
     wrong[name][0] = value

@@ -104,13 +104,22 @@ def test_who_counts_calls_instead_of_reading_the_step_is_found(hand_made, values
     assert set(problems(hand_made(exercise.CHECK, [wrong], seed=SEED)).values()) == {"ramp"}
 
 
-@pytest.mark.parametrize("value", [None, "0.1", True, [0.1]])
+@pytest.mark.parametrize("value", [None, "0.1", True, [0.1], pytest.param(-(10**4000), id="huge")])
 def test_what_is_no_number_is_told_so(hand_made, values, value):
     wrong = values(SEED)
     for row in wrong:
         row["scaled"], row["at"] = value, [value] * len(row["at"])
     run = hand_made(exercise.CHECK, [wrong], seed=SEED)
     assert problems(run) == dict.fromkeys(NAMES, "types")
+
+
+def test_a_number_beyond_floats_at_one_step_keeps_no_other_from_its_hint(hand_made, values):
+    wrong = values(SEED)
+    of, row = exercise.settings_of(hand_made(exercise.CHECK, [wrong], seed=SEED))[0], wrong[0]
+    steps = exercise.inputs(SEED, 1)[0][0]["steps"]
+    row["at"][steps.index(0)], row["at"][steps.index(of.warm_up_steps)] = 1.0, 10**400
+    found = problems(hand_made(exercise.CHECK, [wrong], seed=SEED))
+    assert set(found.values()) == {"ramp", "types"}
 
 
 def test_one_wrong_step_among_many_is_found(hand_made, values):

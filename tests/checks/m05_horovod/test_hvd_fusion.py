@@ -106,6 +106,9 @@ def test_an_answer_that_returns_something_else_is_told_what_is_wanted(run_of, re
     odd = {"collectives": [["x"]], "negotiated": True, "transferred": float("nan")}
     hints = [problem.hint for problem in run_of(3, [odd] * 7)]
     assert hints == ["names", "pairs", "keys", "names"]
+    large = {"collectives": [["x"]], "negotiated": 10**4000, "transferred": 10**4000}
+    hints = [problem.hint for problem in run_of(3, [large] * 7)]
+    assert hints == ["names", "keys", "keys", "names"]
 
 
 def test_a_timeline_that_cannot_be_read_is_told_with_the_exception(run_of, read):

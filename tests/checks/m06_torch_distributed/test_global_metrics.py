@@ -87,6 +87,10 @@ def test_one_rank_lacks_samples_and_others_have_some(seed, world_size):
             MISTYPED,
         ),
         (
+            lambda expected, rank: {"samples": 10**4000},
+            MISTYPED,
+        ),
+        (
             lambda expected, rank: {"samples": float(expected["samples"])},
             MISTYPED,
         ),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from hpml.checks.compare import described
+from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
 
@@ -242,7 +242,7 @@ def judge_node_hours(run: Run) -> Problem | None:
     found, problem = replies(run, "node_hours")
     for case, got in found:
         wanted = case.node_hours()
-        if isinstance(got, bool) or not isinstance(got, int | float):
+        if not is_number(got):
             return Problem(f"node_hours is {described(got)}, not a float", "keys")
         if not math.isclose(got, wanted, rel_tol=1e-6):
             return Problem(f"node_hours is {got:.2f}", _hours_hint(case, got), f"{wanted:.2f}")

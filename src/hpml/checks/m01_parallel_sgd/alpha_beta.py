@@ -7,7 +7,6 @@ seconds`.
 import itertools
 import math
 import random
-import sys
 from collections.abc import Callable
 from statistics import median
 from types import ModuleType
@@ -20,7 +19,7 @@ from hpml.allreduce.algorithms import schedule
 from hpml.allreduce.execute import run as run_steps
 from hpml.allreduce.transfers import Schedule
 from hpml.checks.budget import elapsed, no_network
-from hpml.checks.compare import described
+from hpml.checks.compare import described, is_number
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.predict.collectives import Cost, all_reduce_seconds
@@ -170,8 +169,7 @@ def wrong_cost(
         of = f"{name}, {nbytes} bytes, {ranks} ranks"
         for got in told:
             if not is_number(got):
-                returned = "too large a number" if type(got) is int else described(got)
-                return Problem(f"{of}: it returned {returned}, not seconds", "types")
+                return Problem(f"{of}: it returned {described(got)}, not seconds", "types")
         for factor, words in enumerate(FACTORS, 1):
             if same(told[factor], expected[factor]):
                 continue
@@ -195,13 +193,6 @@ FACTORS = (
     "bytes on the busiest link (the factor of beta)",
     "bytes added up by the busiest rank (the factor of gamma)",
 )
-
-
-def is_number(got: Any) -> bool:
-    """Whether it is an int or a float within a float's range."""
-    if isinstance(got, bool) or not isinstance(got, int | float):
-        return False
-    return isinstance(got, float) or abs(got) < sys.float_info.max
 
 
 def same(one: float, other: float) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from hpml.checks.compare import described
+from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.predict.scaling import Amdahl
@@ -121,7 +121,7 @@ def holds(name: str) -> Callable[[Run], Problem | None]:
     def judge(run: Run) -> Problem | None:
         calls, got = run.inputs[0][name], run.values[0][name]
         for (value, ranks), said in zip(calls, got, strict=True):
-            if isinstance(said, bool) or not isinstance(said, int | float):
+            if not is_number(said):
                 message = f"{name}({value:.4g}, {ranks}) is {described(said)}, not a float"
                 return Problem(message, "types")
         for (value, ranks), said, right in zip(calls, got, run.expected[name], strict=True):

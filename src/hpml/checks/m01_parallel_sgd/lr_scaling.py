@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
-from hpml.checks.compare import described
+from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
 
@@ -146,7 +146,7 @@ def close(got: float, expected: float) -> bool:
 
 
 def unusable(what: str, said: Any) -> Problem | None:
-    if isinstance(said, bool) or not isinstance(said, int | float):
+    if not is_number(said):
         return Problem(f"{what} is {described(said)}, not a float", "types")
     return None
 
@@ -220,7 +220,7 @@ def misconception(rows: Sequence[tuple[Setting, Sequence[tuple[int, Any, float]]
     """The hint for the first usual mistake that explains all rates at all steps."""
     for hint, formula in AT.items():
         if all(
-            isinstance(got, int | float) and close(got, formula(step, of))
+            is_number(got) and close(got, formula(step, of))
             for of, steps in rows
             for step, got, _ in steps
         ):

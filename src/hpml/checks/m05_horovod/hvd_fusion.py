@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from hpml.checks.compare import described
+from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.m05_horovod._timeline import Planted, covered, planted, summed
@@ -98,7 +98,7 @@ def _few(names: Sequence[str]) -> str:
 def wrong_seconds(case: Planted, key: str, got: Any) -> Problem | None:
     phases = _PHASES[key]
     wanted = covered(case.chosen(phases))
-    if isinstance(got, bool) or not isinstance(got, int | float):
+    if not is_number(got):
         return Problem(f"{key} is {described(got)}, not a float", "keys")
     if math.isclose(got, wanted, rel_tol=1e-6, abs_tol=TOLERANCE):
         return None

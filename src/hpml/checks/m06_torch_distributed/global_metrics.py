@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from hpml.checks.compare import described
+from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 
 CLASSES = 5
@@ -110,7 +110,7 @@ def unusable(rank: int, expected: dict[str, Any], said: Any) -> Problem | None:
     for key, kind in KEYS.items():
         if key not in said:
             return Problem(f"{of}: {key!r} is missing", "types")
-        if type(said[key]) is not kind:
+        if type(said[key]) is not kind or not is_number(said[key]):
             message = f"{of}: {key} is {described(said[key])}, not of type {kind.__name__}"
             return Problem(message, "types")
     return None
