@@ -58,6 +58,8 @@ def test_a_line_that_cannot_be_read_is_no_script(line):
         ("2-01:07:30", 176_850),
         ("7m", None),
         ("", None),
+        ("9" * 5000, None),
+        (f"1-{10**9}", None),
     ],
 )
 def test_times_are_read_as_sbatch_does(text, seconds):
@@ -79,11 +81,21 @@ def test_ranges_of_an_array(text, parts):
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["4000001", "0-9999999999", "0-4000000,0-4000000", f"0-{'9' * 5000}", f"0-3%{'9' * 5000}x"],
+)
+def test_no_slurm_takes_an_array_that_large_and_none_is_counted_out(text):
+    assert sbatch.array_parts(text) is None
+
+
+@pytest.mark.parametrize(
     ("pattern", "name"),
     [
         ("%x-%A_%a.log", "fit-47_3.log"),
         ("./fit-%j.log", "fit-51.log"),
         ("%4a-%%-%u", "0003-%-%u"),
+        ("%999999999a", "0000000003"),
+        ("%" + "1" * 5000 + "a", "%" + "1" * 5000 + "a"),
     ],
 )
 def test_a_log_is_named_by_its_pattern(pattern, name):

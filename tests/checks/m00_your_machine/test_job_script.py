@@ -82,6 +82,11 @@ def test_all_that_was_asked_for_passes_as_parsed_and_as_run(slurm):
         (Submission("", ARRAY, True, parts(), logs(lambda ls: ls * 2)), "once", "ran 4 times"),
         (Submission("", ARRAY, True, parts(), logs(lambda ls: ls[:1] * len(ls))), "once", "task"),
         (
+            Submission("", ARRAY, True, parts(), logs(lambda ls: [*ls[1:], WORD])),
+            "once",
+            "not the command's",
+        ),
+        (
             Submission("", ARRAY, True, parts(), {"other.log": "x"}),
             "log",
             "part 0 left no log; there is other.log",
@@ -151,6 +156,22 @@ def test_a_script_that_asks_for_something_else_is_never_submitted(slurm):
     problem = submitted(run_right(lambda text: text.replace("--nodes=", "--nodes=1")))
     assert (problem.hint, scripts) == ("number", [])
     assert problem.message.startswith("not submitted: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        ("--nodes=2", f"--nodes={'9' * 5000}", "number"),
+        ("--array=0-1", "--array=0-9999999999", "array"),
+        ("--array=0-1", "--array=0-3999999:2", "array"),
+        ("%a", "%999999999a", "log"),
+    ],
+)
+def test_numbers_of_any_size_cost_the_judge_nothing(old, new, hint):
+    run = run_right(lambda text: text.replace(old, new))
+    problem = next(filter(None, (claim.judge(run) for claim in CHECK.claims[:3])))
+    assert problem.hint == hint
+    assert len(problem.message) < 6000
 
 
 @pytest.mark.parametrize("value", [None, 3, ["#!/bin/bash"], b"#!/bin/bash"])

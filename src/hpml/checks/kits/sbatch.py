@@ -1,7 +1,8 @@
 """A job script as sbatch reads it: which of its lines count, and what they request.
 
 After sbatch(1): `#SBATCH` begins in the first column, and lines after the first command do not
-count. Only options that a check uses are known here.
+count. Only options that a check uses are known here. A script may hold numbers of any length: those
+longer than any that SLURM takes are not read as numbers.
 """
 
 import argparse
@@ -20,6 +21,9 @@ _OPTIONS = {
     "array": "a",
     "output": "o",
 }
+
+LARGEST_ARRAY = 4_000_001  # what MaxArraySize may be at most: see slurm.conf(5)
+WIDEST = 10  # digits to which a number in a file's name is padded, at most
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def seconds(limit: str) -> int | None:
     "7" is minutes, "7:30" minutes and seconds, "1:07:30" with hours, "2-1", "2-1:07", "2-1:07:30"
     with days in front of hours.
     """
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
+    match = re.fullmatch(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", limit)
     if match is None:
         return None
     days, *parts = match.groups()
@@ -79,17 +83,22 @@ def seconds(limit: str) -> int | None:
 
 
 def array_parts(text: str) -> list[int] | None:
-    """The indices of an array: "0-3", "1,5", "0-6:2", with or without "%2"; None if invalid."""
-    indices: set[int] = set()
+    """The indices of an array: "0-3", "1,5", "0-6:2", with or without "%2"; None if invalid.
+
+    An array that is larger than any SLURM takes is invalid, too.
+    """
+    ranges: list[range] = []
     for piece in re.sub(r"%\d+$", "", text).split(","):
-        match = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", piece)
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", piece)
         if match is None:
             return None
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
-        if last < first or step < 1:
+        if last < first or step < 1 or last >= LARGEST_ARRAY:
             return None
-        indices.update(range(first, last + 1, step))
-    return sorted(indices)
+        ranges.append(range(first, last + 1, step))
+    if sum(map(len, ranges)) > LARGEST_ARRAY:
+        return None
+    return list(ranges[0]) if len(ranges) == 1 else sorted(set().union(*ranges))
 
 
 def log_name(pattern: str, *, name: str, array: int, part: int, job: int) -> str:
@@ -102,7 +111,7 @@ def log_name(pattern: str, *, name: str, array: int, part: int, job: int) -> str
     def expanded(match: re.Match[str]) -> str:
         width, letter = match.groups()
         if letter in numbers:
-            return str(numbers[letter]).zfill(int(width or 0))
+            return str(numbers[letter]).zfill(min(int(width or 0), WIDEST))
         return {"x": name, "%": "%"}.get(letter, match[0])
 
-    return re.sub(r"%(\d*)([A-Za-z%])", expanded, pattern).removeprefix("./")
+    return re.sub(r"%(\d{0,9})([A-Za-z%])", expanded, pattern).removeprefix("./")

@@ -19,6 +19,7 @@ from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
 PATIENCE = 90.0  # seconds for a job that takes a second, waiting included
+LOG = 100_000  # characters of a file that are read
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Part:
     def index(self) -> int:
         """Its number in the array, -1 without an array or while several parts wait as one."""
         number = self.facts.get("ArrayTaskId", "")
-        return int(number) if number.isdecimal() else -1
+        return int(number) if re.fullmatch(r"\d{1,9}", number) else -1
 
     @property
     def state(self) -> str:
@@ -125,8 +126,10 @@ def _cancel(environment: Mapping[str, str], folder: Path, job: str) -> None:
 
 
 def _written(folder: Path) -> dict[str, str]:
-    return {
-        path.name: path.read_text(errors="replace")[:100_000]
-        for path in folder.iterdir()
-        if path.is_file() and not path.is_symlink()
-    }
+    """The beginning of each file: a job can write more than fits into memory."""
+    found = {}
+    for path in folder.iterdir():
+        if path.is_file() and not path.is_symlink():
+            with path.open(errors="replace") as file:
+                found[path.name] = file.read(LOG)
+    return found

@@ -85,7 +85,7 @@ def judge_resources(run: Run) -> Problem | None:
                 others = [other for key, other in job.items() if key in ASKED.values()]
                 return Problem(
                     f"for {_said(job)}: --{option}={text}",
-                    "swapped" if text.isdecimal() and int(text) in others else "number",
+                    "swapped" if text in map(str, others) else "number",
                     str(wanted),
                 )
         if "ntasks" in request.options:
@@ -158,8 +158,13 @@ def judge_array(run: Run) -> Problem | None:
 
 
 def _listed(indices: list[int]) -> str:
+    """The indices as text, at most a few of them."""
     short = len(indices) > 2 and indices == list(range(indices[0], indices[-1] + 1))
-    return f"{indices[0]} to {indices[-1]}" if short else " and ".join(map(str, indices)) or "none"
+    if short:
+        return f"{indices[0]} to {indices[-1]}"
+    if len(indices) > 20:
+        return f"{indices[0]} to {indices[-1]}, {len(indices)} of them"
+    return " and ".join(map(str, indices)) or "none"
 
 
 def judge_submitted(run: Run) -> Problem | CannotJudge | None:
@@ -229,6 +234,8 @@ def _judge_log(job: dict[str, Any], part: int, log: str, word: str) -> Problem |
         times = f"{len(lines)} time{'s' * (len(lines) != 1)}"
         message, hint = f"{where}: the command ran {times}", "srun" if len(lines) <= 1 else "once"
         return Problem(message, hint, f"{total}, once per task")
+    if any(len(line) != len(REPORT.split()) - 1 for line in lines):
+        return Problem(f"{where} has a line that is not the command's", "once")
     if {line[1] for line in lines} != {str(part)}:
         return Problem(f"{where} has lines of other parts", "log")
     if sorted(line[2] for line in lines) != sorted(map(str, range(total))):
