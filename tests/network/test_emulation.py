@@ -1,5 +1,6 @@
 """Launches with links, for real: limits and counters of the kernel, and nothing left behind."""
 
+import errno
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from hpml.network import available
+from hpml.network import available, emulation
 from hpml.network.emulation import INTERFACE, address
 from hpml.ranks import launch
 
@@ -274,7 +275,7 @@ def test_nothing_is_left_when_the_parent_is_killed(tmp_path):
 LAUNCH_AND_PRINT = """
 import sys
 from pathlib import Path
-from hpml.network import available
+from hpml.network import available, emulation
 from hpml.ranks import launch
 def drive(rank):
     import torch, torch.distributed as dist
@@ -323,3 +324,25 @@ def test_whether_a_network_can_be_had_is_found_out_by_trying(monkeypatch):
         assert "timed out" in available.refusal(timeout=0.2)
     assert seen.made
     assert gone(seen.made)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """A system whose C library knows nothing of Linux."""
+    monkeypatch.setattr(emulation, "_libc", object())
+    monkeypatch.setattr(sys, "platform", "darwin")
+
+
+def test_on_a_system_without_capabilities_there_are_none_to_drop(elsewhere):
+    emulation.drop_privileges()
+
+
+def test_what_the_system_does_not_have_fails_as_what_it_refuses(elsewhere):
+    for enter in (
+        lambda: emulation.enter_nothing(None, privileged=False),
+        lambda: emulation.enter_nothing(None, privileged=True),
+        lambda: emulation.enter_loopback(privileged=False),
+    ):
+        with pytest.raises(OSError, match="unshare: not on this system") as error:
+            enter()
+        assert error.value.errno == errno.ENOSYS

@@ -13,10 +13,12 @@ be added here (see `hpml.network.veth`). Ranks reach each other and nothing else
 """
 
 import ctypes
+import errno
 import fcntl
 import os
 import socket
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -205,7 +207,12 @@ def _own_namespaces() -> None:
 
 
 def drop_privileges() -> None:
-    """Give up all capabilities in the user namespace, for good and for what is executed later."""
+    """Give up all capabilities in the user namespace, for good and for what is executed later.
+
+    Does nothing on a system that has no capabilities.
+    """
+    if sys.platform != "linux":
+        return
     pr_capbset_drop, pr_set_no_new_privs, last_capability = 24, 38, 63
     for capability in range(last_capability + 1):
         if _libc.prctl(pr_capbset_drop, capability, 0, 0, 0):
@@ -226,7 +233,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def libc_call(name: str, *arguments: object) -> None:
-    """Call a function of the C library that returns 0. Raises OSError where it fails."""
-    if getattr(_libc, name)(*arguments) != 0:
+    """Call a function of the C library that returns 0. Raises OSError where it fails, or where the
+    system has no such function."""
+    try:
+        function = getattr(_libc, name)
+    except AttributeError:
+        raise OSError(errno.ENOSYS, f"{name}: not on this system") from None
+    if function(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
