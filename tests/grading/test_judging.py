@@ -10,8 +10,9 @@ import pytest
 from hpml import answer as answers
 from hpml.answer import Answer
 from hpml.checks import find
+from hpml.checks.contract import Check, Run
 from hpml.checks.plays import ReferenceFailed
-from hpml.checks.run_check import Examined, _not_gradable, examine
+from hpml.checks.run_check import Examined, _faulty, _not_gradable, examine
 from hpml.checks.verdict import Verdict
 from hpml.course import schedule
 from hpml.grading import judging
@@ -19,6 +20,7 @@ from hpml.grading.judging import Judge, could_not
 from hpml.grading.sandbox import MIB, REQUIRED, Limits
 from hpml.grading.submission import Submission
 from hpml.ranks import warm
+from hpml.ranks.evidence import Diagnosis
 from hpml.ranks.flavour import order
 
 COURSE = schedule.load()
@@ -213,6 +215,40 @@ def test_where_the_course_s_own_solution_passes_the_fault_is_the_answer_s():
     assert (result.status, result.earned) == ("failed", 0)
     assert "RuntimeError" in result.headline
     assert result.cause == "refused"
+
+
+@pytest.mark.parametrize(
+    ("needed", "status", "cause"), [(0.6, "not gradable", "ours"), (0.4, "failed", "limit")]
+)
+def test_where_time_is_up_for_half_of_the_time_is_too_little_for_the_solution(
+    needed, status, cause
+):
+    """`needed`: the part of the time limit that the course's own solution takes."""
+    limit = find("hello_ranks").timeout
+    asked = []
+
+    def examine_slowly(exercise, source: str, seed: int) -> Examined:
+        check = exercise if isinstance(exercise, Check) else find(exercise)
+        asked.append("mine" in source)
+        if "mine" in source or needed * limit > check.timeout:
+            diagnosis = Diagnosis("limit", f"not done after {check.timeout:g} s")
+            ranks = (SimpleNamespace(stdout="", calls=(), raised=None),)
+            fault = SimpleNamespace(diagnosis=diagnosis, ranks=ranks, world_size=1)
+            return Examined(_faulty(check, Run(1, seed, None, None, fault, {}), fault, seed), fault)
+        return Examined(Verdict(check.id, check.title, "passed", (), "every claim holds", seed))
+
+    record = judged(
+        handed_in(hello_ranks=f"mine = 1\n{RIGHT}"),
+        "hello_ranks",
+        examine=examine_slowly,
+        unsafe=True,
+    )
+    (result,) = record.results
+    assert (result.status, result.cause, result.attempts) == (status, cause, 1)
+    assert asked == [True, False], "the answer has no second try"
+    assert f"not done after {limit:g} s" in result.headline
+    assert ("own solution was too slow as well" in result.headline) == (cause == "ours")
+    assert {claim.judged for claim in result.claims} == {cause == "limit"}
 
 
 def failing(error: Exception, evidence=None, times: int = 1):

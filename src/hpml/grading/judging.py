@@ -5,6 +5,10 @@ be the answer's doing, and there is none. If its sandbox ended, the fault is the
 cannot be judged, for example as a judge raised on an unexpected value, the control decides: the
 course's own solution is judged in the same way, in a new sandbox. If that can be judged, the fault
 is the answer's; if not, nobody loses points.
+
+So it is where the time was up for an answer: launches have fixed limits, and on a busy machine an
+answer that is right may reach them. The control then has a part of that time. The answer is not
+judged again: it could come there by sleeping whenever luck was against it.
 """
 
 import contextlib
@@ -15,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from hpml.checks import find
+from hpml.checks.contract import Check
 from hpml.checks.plays import ReferenceFailed
 from hpml.checks.run_check import Examined, examine
 from hpml.checks.verdict import Cause, Verdict
@@ -30,12 +35,13 @@ from hpml.ranks.flavour import Flavour, missing, order
 
 ATTEMPTS = 2  # at an answer that has not begun when something fails
 PRINTED = 4000  # characters of printed output kept in a record
+TIMES_THE_SOLUTION = 2  # as long as the course's own solution takes, every answer has at least
 
-# (exercise id, source, seed) -> Examined
-Examine = Callable[[str, str, int], Examined]
+# (exercise id, or its check with other limits; source; seed) -> Examined
+Examine = Callable[[str | Check, str, int], Examined]
 
 
-def examine_fully(exercise: str, source: str, seed: int) -> Examined:
+def examine_fully(exercise: str | Check, source: str, seed: int) -> Examined:
     """Judge at all of the check's world sizes, the largest with injected waits; with proxies."""
     return examine(exercise, source, seed=seed, delayed=True, proxied=True)
 
@@ -96,6 +102,8 @@ class Judge:
             _ended_its_sandbox(examined) or self._control(exercise, seed, boxes)
         ):
             verdict = _theirs(verdict, *_what_it_did(examined.error))
+        elif verdict.cause == "limit" and not self._in_time(exercise, seed, boxes):
+            verdict = _ours(verdict)
         evidence = examined.evidence
         return Result(
             exercise=exercise,
@@ -118,11 +126,23 @@ class Judge:
     def _control(self, exercise: str, seed: int, boxes: "_Boxes") -> bool:
         """Whether the course's own solution can be judged."""
         if not self._controls.get(exercise):
-            with boxes.one(find(exercise).needs):
-                source = course_answers.solution(exercise, self.course)
-                self._controls[exercise] = not self.examine(exercise, source, seed).error
-            boxes.renew()  # no answer runs where the solution did
+            examined = self._examine_solution(find(exercise), seed, boxes)
+            self._controls[exercise] = not examined.error
         return self._controls[exercise]
+
+    def _in_time(self, exercise: str, seed: int, boxes: "_Boxes") -> bool:
+        """Whether the course's own solution is judged now in a part of the time limits."""
+        check = find(exercise)
+        hurried = replace(check, timeout=check.timeout / TIMES_THE_SOLUTION)
+        examined = self._examine_solution(hurried, seed, boxes)
+        return not examined.error and examined.verdict.cause != "limit"
+
+    def _examine_solution(self, check: Check, seed: int, boxes: "_Boxes") -> Examined:
+        boxes.renew()  # what an answer left running takes no time from it
+        with boxes.one(check.needs):
+            examined = self.examine(check, course_answers.solution(check.id, self.course), seed)
+        boxes.renew()  # no answer runs where the solution did
+        return examined
 
 
 def could_not(judge: Judge, submission: Submission, why: str) -> Record:
@@ -205,6 +225,19 @@ def _theirs(verdict: Verdict, headline: str, cause: Cause) -> Verdict:
         for claim in verdict.claims
     )
     return replace(verdict, status="failed", claims=claims, headline=headline, cause=cause)
+
+
+def _ours(verdict: Verdict) -> Verdict:
+    """The verdict on an answer that the machine gave too little time: not gradable."""
+    headline = (
+        f"{verdict.exercise} could not be graded: this machine is too busy, the course's own "
+        f"solution was too slow as well: {verdict.headline}"
+    )
+    claims = tuple(
+        replace(claim, passed=False, judged=False, hint="", hint_key="", expected="")
+        for claim in verdict.claims
+    )
+    return replace(verdict, status="not gradable", claims=claims, headline=headline, cause="ours")
 
 
 def _may_be_its_doing(examined: Examined) -> bool:
