@@ -5,11 +5,10 @@ expected, and where each rank stood.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpml.answer import Answer
-from hpml.checks.run_check import Examined
 from hpml.checks.verdict import Verdict
 from hpml.course.schedule import Course
 from hpml.errors import UserError
@@ -18,7 +17,6 @@ from hpml.grading import record as records
 from hpml.grading.batch import RECORDS
 from hpml.grading.judging import Judge
 from hpml.grading.record import Result
-from hpml.grading.submission import Submission
 
 
 @dataclass(frozen=True)
@@ -75,17 +73,7 @@ def again(
 
 
 def _again(recorded: Result, person: str, digest: str, judge: Judge) -> Again:
-    verdicts: list[Verdict] = []
-
-    def examine(exercise: str, source: str, _: int) -> Examined:
-        # The digest is that of all that was handed in, of which the record has what was graded
-        seed = secret.seed(judge.secret, person, exercise, digest)
-        examined = judge.examine(exercise, source, seed)
-        verdicts.append(examined.verdict)
-        return examined
-
-    exercise = recorded.exercise
-    answer = Answer(exercise, recorded.answer, Path(person), 1, None)
-    submission = Submission(person, answers={exercise: answer})
-    (now,) = replace(judge, exercises=(exercise,), examine=examine).record(submission).results
-    return Again(recorded, now, verdicts[0])
+    # The digest is that of all that was handed in, of which the record has what was graded
+    seed = secret.seed(judge.secret, person, recorded.exercise, digest)
+    answer = Answer(recorded.exercise, recorded.answer, Path(person), 1, None)
+    return Again(recorded, *judge.judged(answer, seed))

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
+from hpml.answer import Answer
 from hpml.checks import find
 from hpml.checks.contract import Check
 from hpml.checks.plays import ReferenceFailed
@@ -74,11 +75,23 @@ class Judge:
         results = [results[exercise] for exercise in self.exercises]
         return _record(self, submission, results, active, time.monotonic() - began)
 
+    def judged(self, answer: Answer, seed: int) -> tuple[Result, Verdict]:
+        """One answer's result, and the verdict that it was made from, with what was expected.
+
+        Raises UserError if no sandbox can be made.
+        """
+        with _Boxes(self.limits, self.unsafe) as boxes:
+            return self._judged(answer, seed, boxes)
+
     def _result(self, exercise: str, submission: Submission, boxes: "_Boxes") -> Result:
         answer = submission.answers.get(exercise)
         if answer is None or course_answers.is_stub(answer, self.course):
             return _unanswered(self.course, exercise, submission)
         seed = secret.seed(self.secret, submission.person, exercise, submission.digest)
+        return self._judged(answer, seed, boxes)[0]
+
+    def _judged(self, answer: Answer, seed: int, boxes: "_Boxes") -> tuple[Result, Verdict]:
+        exercise = answer.exercise
         began = time.monotonic()
         attempts, examined, exceeded = 0, None, ""
         while examined is None or (
@@ -105,7 +118,7 @@ class Judge:
         elif verdict.cause == "limit" and not self._in_time(exercise, seed, boxes):
             verdict = _ours(verdict)
         evidence = examined.evidence
-        return Result(
+        result = Result(
             exercise=exercise,
             title=verdict.title,
             module=self.course.module_of(exercise).id,
@@ -122,6 +135,7 @@ class Judge:
             seconds=round(time.monotonic() - began, 3),
             cause=verdict.cause,
         )
+        return result, verdict
 
     def _control(self, exercise: str, seed: int, boxes: "_Boxes") -> bool:
         """Whether the course's own solution can be judged."""
