@@ -172,6 +172,18 @@ def from_cpp():
     ]
 
 
+@torch.inference_mode()
+def in_inference_mode():
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    total = torch.tensor([1.0, rank])
+    dist.all_reduce(total)
+    everybodys = [torch.zeros(2) for _ in range(world_size)]
+    dist.all_gather(everybodys, total[:2] + rank)
+    later = torch.ones(3) * rank
+    dist.broadcast(later, 0, async_op=True).wait()
+    return [total, everybodys, later]
+
+
 def in_order(evidence):
     """What each rank did, and in what order its calls of each group and to each peer came.
 
@@ -190,7 +202,9 @@ def in_order(evidence):
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3])
-@pytest.mark.parametrize("drive", [blocking, objects, messages, handles, groups, from_cpp])
+@pytest.mark.parametrize(
+    "drive", [blocking, objects, messages, handles, groups, from_cpp, in_inference_mode]
+)
 def test_ranks_with_proxies_compute_and_record_what_others_do(drive, world_size):
     plain = launch(drive, world_size, timeout=TIMEOUT)
     proxied = launch(drive, world_size, timeout=TIMEOUT, proxied=True)
@@ -311,6 +325,20 @@ def test_traffic_on_links_is_that_of_the_proxies():
     if plain.traffic is None:
         pytest.skip("this machine cannot emulate a network")
     assert proxied.traffic.sent_bytes == pytest.approx(plain.traffic.sent_bytes, rel=0.1)
+
+
+def test_a_result_that_cannot_be_copied_is_an_error_of_that_call_alone():
+    def drive():
+        with contextlib.suppress(RuntimeError):
+            dist.all_reduce(torch.ones(1).expand(4))
+            raise AssertionError("an expanded tensor was filled")
+        total = torch.ones(1)
+        dist.all_reduce(total)
+        return total.item()
+
+    evidence = launch(drive, 2, timeout=TIMEOUT, proxied=True)
+    assert evidence.diagnosis is None, evidence.diagnosis
+    assert evidence.values == (2.0, 2.0)
 
 
 def test_a_message_that_is_too_long_for_its_receiver_ends_as_it_does_without():

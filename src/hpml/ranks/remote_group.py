@@ -158,12 +158,19 @@ class RemoteWork(Work):
         self._future: torch.futures.Future | None = None
 
     def ended(self, source: int | None = None, kind: str = "", message: str = "") -> None:
-        """The proxy's news: copy what arrived, then wake who waits."""
+        """The proxy's news: copy what arrived, then wake who waits.
+
+        What cannot be copied (an expanded tensor has one element in several places) is the call's
+        error: the thread that runs this goes on with other calls' ends.
+        """
         if kind:
             self._error = _error(kind, message)
         else:
-            for tensor, there in self._tensors:
-                tensor.data.copy_(there)  # `data`: as Gloo, unseen by autograd
+            try:
+                for tensor, there in self._tensors:
+                    tensor.data.copy_(there)  # `data`: as Gloo, unseen by autograd
+            except Exception as error:
+                self._error = error
             self._source = -1 if source is None else source
         with self._lock:
             self._over.set()
