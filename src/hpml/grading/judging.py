@@ -140,7 +140,7 @@ class Judge:
     def _control(self, exercise: str, seed: int, boxes: "_Boxes") -> bool:
         """Whether the course's own solution can be judged."""
         if not self._controls.get(exercise):
-            examined = self._examine_solution(find(exercise), seed, boxes)
+            examined = self._examine_solution(exercise, seed, boxes)
             self._controls[exercise] = not examined.error
         return self._controls[exercise]
 
@@ -151,10 +151,11 @@ class Judge:
         examined = self._examine_solution(hurried, seed, boxes)
         return not examined.error and examined.verdict.cause != "limit"
 
-    def _examine_solution(self, check: Check, seed: int, boxes: "_Boxes") -> Examined:
+    def _examine_solution(self, of: str | Check, seed: int, boxes: "_Boxes") -> Examined:
+        check = of if isinstance(of, Check) else find(of)
         boxes.renew()  # what an answer left running takes no time from it
         with boxes.one(check.needs):
-            examined = self.examine(check, course_answers.solution(check.id, self.course), seed)
+            examined = self.examine(of, course_answers.solution(check.id, self.course), seed)
         boxes.renew()  # no answer runs where the solution did
         return examined
 
