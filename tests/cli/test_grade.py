@@ -222,6 +222,15 @@ def test_a_grader_that_is_killed_leaves_no_process_and_loses_nothing(class_, tmp
         (("--merge", "--out", "{class}"), "no grading is here"),
         (("{class}", "--out", "{class}/ada.ipynb"), "cannot be written to"),
         (("{class}", "--json", "-"), "--json: 4 submissions there: give one"),
+        (("{class}", "--again", "ada"), "--again cannot go with PATH: leave one out"),
+        (("{class}", "--merge"), "--merge cannot go with PATH: leave one out"),
+        (("--merge", "--again", "ada"), "--again cannot go with --merge: leave one out"),
+        (("--merge", "--only", "ddp"), "--merge cannot go with --only: leave one out"),
+        (("--again", "ada", "--resume"), "--again cannot go with --resume: leave one out"),
+        (
+            ("{class}", "--json", "-", "--resume", "--part", "1/1", "--out", "build/grades"),
+            "--json cannot go with --out and --resume and --part: leave one out",
+        ),
     ],
 )
 def test_bad_input_gets_one_line(class_, words, said, capsys):

@@ -17,10 +17,17 @@ if TYPE_CHECKING:
     from hpml.grading.grade import Options
     from hpml.grading.record import Record
 
+# What else may be given with an option that asks for something other than to grade a class
+GOES_WITH = {
+    "again": {"out", "only", "unsafe"},
+    "merge": {"out"},
+    "as_json": {"paths", "only", "jobs", "unsafe"},
+}
 UNSAFE = "UNSAFE: answers run without a sandbox, with your rights. Every mark says so."
 
 
 def grade(
+    context: typer.Context,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(metavar="PATH…", help="Notebooks, folders of them, or zips of platforms."),
@@ -64,6 +71,7 @@ def grade(
     from hpml.grading import batch
     from hpml.grading.grade import Options
 
+    _refuse_conflicts(context)
     course = schedule.load()
     if again is not None:
         return _again(out, again, only or (), course, unsafe)
@@ -80,6 +88,21 @@ def grade(
         return _one(options, course, as_json)
     with goes_on_unread():
         return _class(options, course, out)
+
+
+def _refuse_conflicts(context: typer.Context) -> None:
+    """Raises UserError where an argument was given that another one would make void."""
+    names = {each.name: max(each.opts, key=len) for each in context.command.params}
+    names["paths"] = "PATH"
+    given = [
+        name
+        for name in names
+        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    ]
+    for mode in (name for name in GOES_WITH if name in given):
+        void = [names[name] for name in given if name not in {mode, *GOES_WITH[mode]}]
+        if void:
+            raise UserError(f"{names[mode]} cannot go with {' and '.join(void)}: leave one out")
 
 
 def _class(options: "Options", course: "Course", out: Path) -> int:
