@@ -65,7 +65,8 @@ def grade(
 
     marks.csv, index.html and feedback/ for people, records/*.json for programs, gradescope/,
     junit.xml and gradebook.db for other systems. Exit code 0 when every answer passes, 1 when one
-    does not, 3 when one could not be graded. With --again: 1 when a verdict is another one now.
+    does not, 3 when one could not be graded. With --part: 0 when the part is graded, whatever the
+    marks are. With --again: 1 when a verdict is another one now.
     """
     from hpml.course import schedule
     from hpml.grading import batch
