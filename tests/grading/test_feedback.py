@@ -233,6 +233,19 @@ def test_a_huge_answer_is_cut_and_that_is_said(
     assert "more characters are left out here" in page
 
 
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [(1, ", in a run on 1 rank<"), (3, ", in a run on 3 ranks<"), (None, "<")],
+)
+def test_what_was_printed_has_the_number_of_ranks(
+    record: Callable[..., Record], course: Course, ranks: int | None, words: str
+) -> None:
+    (first, *_) = record().results
+    spoke = dataclasses.replace(first, printed="here", world_size=ranks)
+    page = feedback.person_page(record(results=(spoke,)), course)
+    assert f"What rank 0 printed{words}" in page
+
+
 def test_what_is_not_a_mark_is_not_shown_as_one(
     record: Callable[..., Record], course: Course
 ) -> None:

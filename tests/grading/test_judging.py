@@ -357,6 +357,7 @@ def test_what_an_answer_prints_is_kept_without_control_characters(text, kept):
     (result,) = judged(handed_in(global_metrics=source), "global_metrics").results
     assert result.status == "passed"
     assert kept in result.printed
+    assert result.world_size == 2
     (picture,) = result.pictures
     assert picture.svg.startswith("<svg")
     assert "2 ranks" in picture.title

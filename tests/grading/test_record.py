@@ -32,12 +32,20 @@ def test_a_record_reads_back_as_it_was_written(
     assert all(c.isprintable() or c == "\n" for c in path.read_text(encoding="utf-8"))
 
 
-def _described(kind: type, schema: dict[str, Any], without: Set[str] = frozenset()) -> None:
-    """Every field of a dataclass but those `without`, and no other, is in the schema."""
+def _described(
+    kind: type,
+    schema: dict[str, Any],
+    without: Set[str] = frozenset(),
+    optional: Set[str] = frozenset(),
+) -> None:
+    """Every field of a dataclass but those `without`, and no other, is in the schema.
+
+    The `optional` are not in records that were written before there was such a field.
+    """
     fields = typing.get_type_hints(kind).keys() - without
     derived = {"points", "earned"} if kind is Record else set()
     assert set(schema["properties"]) == fields | derived
-    assert set(schema["required"]) == set(schema["properties"])
+    assert set(schema["required"]) == set(schema["properties"]) - optional
     assert schema["additionalProperties"] is False
 
 
@@ -45,11 +53,18 @@ def test_the_schema_has_every_field_and_no_other() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     result = SCHEMA["properties"]["results"]["items"]
     _described(Record, SCHEMA)
-    _described(Result, result)
+    _described(Result, result, optional={"world_size"})
     _described(ClaimResult, result["properties"]["claims"]["items"], without={"expected"})
     _described(Picture, result["properties"]["pictures"]["items"])
     assert set(result["properties"]["status"]["enum"]) == set(typing.get_args(records.Status))
     assert set(result["properties"]["cause"]["enum"]) == set(typing.get_args(Cause))
+
+
+def test_a_record_from_before_there_was_a_world_size_is_read(record: Callable[..., Record]) -> None:
+    data = record().as_json()
+    for result in data["results"]:
+        del result["world_size"]
+    assert records.from_json(data, "here") == record()
 
 
 def test_the_sums_are_written_too(record: Callable[..., Record]) -> None:

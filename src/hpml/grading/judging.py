@@ -134,6 +134,7 @@ class Judge:
             attempts=attempts,
             seconds=round(time.monotonic() - began, 3),
             cause=verdict.cause,
+            world_size=evidence.world_size if evidence else None,
         )
         return result, verdict
 

@@ -82,11 +82,13 @@ class Result:
     claims: tuple[ClaimResult, ...] = ()
     answer: str = ""  # the source
     where: str = ""  # "ring.ipynb, cell 4"
-    printed: str = ""  # what rank 0 printed at the largest world size, cut
+    # Both are of one launch: one that failed, else of a run in which a claim did, else of the last
+    printed: str = ""  # what rank 0 printed, cut
     pictures: tuple[Picture, ...] = ()
     attempts: int = 1
     seconds: float = 0.0
     cause: Cause = "claims"  # of the verdict, see `hpml.checks.verdict.Cause`
+    world_size: int | None = None  # of the launch that `printed` and `pictures` are of
 
     def __post_init__(self) -> None:
         _make_safe(self)
