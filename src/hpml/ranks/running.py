@@ -71,7 +71,7 @@ class Running:
         self._control_text = b""
         self._supervisor_gone = self._all_gone = self._cancelled = False
         self._killed: int | None = None
-        self._broken = ""
+        self._broken = self._failed = ""
         self._channels: list[socket.socket] = []
         self._stacks: list[int] = []  # where each rank's come out
         if leash is not None:
@@ -111,10 +111,9 @@ class Running:
             if self._cancelled:
                 raise Cancelled("the launch was ended by its caller")
             if self._supervisor_gone and not self._all_ended():
-                raise warm.ServerDied(
-                    "the launch's supervisor went away before its ranks ended",
-                    began=any(log.begun for log in self._logs),
-                )
+                self._failed = "the launch's supervisor went away before its ranks ended"
+            if self._failed:
+                raise warm.ServerDied(self._failed, began=any(log.begun for log in self._logs))
             now = time.monotonic()
             if diagnosis is None and now >= next_look:
                 diagnosis = diagnose.flood(self._logs) or self._watch.look(now)
@@ -292,6 +291,8 @@ class Running:
                 self._watch.forked(partial(here, message["pids"]), partial(here, on_network))
             elif "rank" in message:
                 self._rank_gone(message["rank"], message["status"])
+            elif "failed" in message:  # the first leads to the others
+                self._failed = self._failed or message["failed"]
             elif "gone" in message:
                 self._all_gone = message["gone"]
             elif "killed" in message:

@@ -6,6 +6,8 @@ Where a launch is proxied, it first forks a proxy for each rank (`hpml.ranks.pro
 rank's channel and network then belong. Where ranks talk through Horovod, it forks the store at
 which they meet.
 
+All ranks begin together (`hpml.ranks.start_barrier`): what fails before is no answer's fault.
+
 In a sandbox each rank is behind a wall of its own (`hpml.ranks.rank_wall`), and nothing that an
 answer writes outlives its launch, except in a folder that the launch was told to keep.
 """
@@ -20,6 +22,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -35,10 +38,34 @@ from hpml.ranks.processes import (
     kill_descendants,
 )
 from hpml.ranks.rank_wall import RankWall
+from hpml.ranks.start_barrier import StartBarrier
 
 MAX_RANKS = 64  # their descriptors travel in one message, which carries 253 at most
 PER_RANK = 3  # descriptors: its channel, its output, its stacks
+FAULT = 70  # exit code of a process that failed before or beside an answer (EX_SOFTWARE)
 MEETING = "meet"  # folder in a launch's own, which its ranks have in common
+
+
+@dataclass
+class _Launch:
+    """What the supervisor holds of its launch."""
+
+    control: socket.socket
+    header: Mapping[str, Any]
+    apart: bool  # each rank has namespaces of its own
+    network: "emulation.Network | None"  # noqa: F821
+    wake: int  # can be read when a child has ended
+    barrier: StartBarrier
+    writings: Writings | None
+    proxies: dict[int, int]  # their ranks by pid, until they are reaped
+    store: int | None  # the pid of the ranks' rendezvous
+    pids: dict[int, int] = field(default_factory=dict)  # of ranks, likewise
+    namespaces: rank_wall.ProcessNamespaces | None = None
+
+    @property
+    def firsts(self) -> list[int]:
+        """The first process of each rank's namespace, where it has one."""
+        return self.namespaces.first if self.namespaces is not None else []
 
 
 def supervise(control: socket.socket, fds: list[int], around: RankWall | None) -> None:
@@ -47,95 +74,120 @@ def supervise(control: socket.socket, fds: list[int], around: RankWall | None) -
         os.setsid()
         become_subreaper()
         die_with_parent()
-        lines = control.makefile("r")
-        header = json.loads(lines.readline() or "{}")
-        scratch = header.get("scratch", "")
-        world = len(fds) // PER_RANK
-        kept = header["cwd"] if header["kept"] else None
-        apart = around is not None and around.disk is not None
-        if around is not None:
-            rank_wall.sweep(around, kept)
-        os.makedirs(os.path.join(scratch, MEETING), mode=0o700)
-        if kept is not None or not apart:
-            os.makedirs(header["cwd"], exist_ok=True)
-        proxied = header["proxied"]
-        meeting = [] if proxied else [os.path.join(scratch, MEETING)]  # proxies need none
-        shared = [*meeting, *([kept] if kept else [])]
-        network, listeners = _network(header, world, control, apart)
-        wake_in, wake_out = os.pipe()
-        os.set_blocking(wake_in, False)
-        os.set_blocking(wake_out, False)
-        signal.set_wakeup_fd(wake_out)
-        keep_out = [*fds, control.fileno(), wake_in, wake_out]
-        store = _fork_store(listeners, keep_out, apart) if listeners else None
-        proxies, betweens = _fork_proxies(fds, keep_out, network) if proxied else ({}, [])
-        kill = header.get("kill")
-        writings = _watch(header["cwd"], kill) if kill else None
-        if writings is not None:
-            keep_out.append(writings.fileno())  # a rank could take its events
-        pids: dict[int, int] = {}  # of ranks not yet reaped
-        namespaces = rank_wall.ProcessNamespaces() if apart else None
-        for rank in range(world):
-            own = fds[PER_RANK * rank :][:PER_RANK]
-            meet = _where(listeners[rank % len(listeners)]) if listeners else {}
-            if namespaces is not None:
-                namespaces.make()
-            pid = os.fork()
-            if pid == 0:
-                shut = [*keep_out, *(listener.detach() for listener in listeners)]
-                if namespaces is not None:
-                    namespaces.close()
-                enclose = (
-                    drop_privileges
-                    if around is None
-                    else partial(rank_wall.close, around.share(world), shared, header["cwd"])
-                )
-                if proxied:
-                    enclose = partial(_leave_network, network, apart, enclose)
-                    _become_rank(own, shut, None, rank, meet, enclose, betweens)
-                _become_rank(own, shut, network, rank, meet, enclose)
-            pids[pid] = rank
-            if namespaces is not None:
-                namespaces.come_back()
-        for between in betweens:
-            between.leave()
-        for fd in fds:
-            os.close(fd)
-        for listener in listeners:
-            listener.close()
-        _tell(control, {"pids": list(pids), "proxies": list(proxies)})
-        while True:
-            watched = [writings] if kill and writings is not None else []
-            readable, _, _ = select.select([control, wake_in, *watched], [], [])
-            if writings in readable and (writings.look() >= kill["nth"] or writings.broken):
-                firsts = namespaces.first if namespaces is not None else []
-                _kill_rank(kill["rank"], pids, firsts)
-                _tell(control, {"killed": kill["rank"]})
-                kill = None
-            if wake_in in readable:
-                drain(wake_in)
-                _report_ends(control, pids, proxies)
-            if control in readable:  # a message from the parent, or its end: both mean stop
-                break
-        firsts = namespaces.first if namespaces is not None else []
-        for pid in (*pids, *proxies, *firsts):  # the usual case: nothing but those
-            with contextlib.suppress(ProcessLookupError):  # one that was to be killed is reaped
-                os.kill(pid, signal.SIGKILL)
-        if store is not None:
-            with contextlib.suppress(ProcessLookupError):  # a rank may have killed it
-                os.kill(store, signal.SIGKILL)
-        gone = all_reaped(deadline=time.monotonic() + 0.05) or kill_descendants()
-        if writings is not None:
-            writings.look()  # what it did before it was killed
-            _tell(control, {"broken": writings.broken})
-        if network is not None:
-            _tell(control, {"traffic": network.traffic()})
-        shutil.rmtree(scratch, ignore_errors=True)
-        _tell(control, {"gone": gone})
+        header = json.loads(control.makefile("r").readline() or "{}")
+        launch = _fork_all(control, fds, header, around)
+        _tell(control, {"pids": list(launch.pids), "proxies": list(launch.proxies)})
+        _watch_over(launch)
+        _end(launch)
     except Exception:  # a defect here, or a machine that is at its end
         traceback.print_exc()
     finally:
         os._exit(0)
+
+
+def _fork_all(
+    control: socket.socket, fds: list[int], header: Mapping[str, Any], around: RankWall | None
+) -> _Launch:
+    """Fork the ranks of a launch, and what they need besides. Closes `fds`."""
+    world = len(fds) // PER_RANK
+    apart = around is not None and around.disk is not None
+    shared = _make_folders(header, around, apart)
+    network, listeners = _network(header, world, control, apart)
+    wake_in, wake_out = os.pipe()
+    os.set_blocking(wake_in, False)
+    os.set_blocking(wake_out, False)
+    signal.set_wakeup_fd(wake_out)
+    keep_out = [*fds, control.fileno(), wake_in, wake_out]
+    store = _fork_store(listeners, keep_out, apart) if listeners else None
+    proxied = header["proxied"]
+    proxies, betweens = _fork_proxies(fds, keep_out, network) if proxied else ({}, [])
+    writings = _watch(header["cwd"], header["kill"]) if header["kill"] else None
+    if writings is not None:
+        keep_out.append(writings.fileno())  # a rank could take its events
+    barrier = StartBarrier(world)
+    launch = _Launch(control, header, apart, network, wake_in, barrier, writings, proxies, store)
+    launch.namespaces = rank_wall.ProcessNamespaces() if apart else None
+    for rank in range(world):
+        own = fds[PER_RANK * rank :][:PER_RANK]
+        meet = _where(listeners[rank % len(listeners)]) if listeners else {}
+        if launch.namespaces is not None:
+            launch.namespaces.make()
+        pid = os.fork()
+        if pid == 0:
+            shut = [*keep_out, *(listener.detach() for listener in listeners)]
+            if launch.namespaces is not None:
+                launch.namespaces.close()
+            enclose = (
+                drop_privileges
+                if around is None
+                else partial(rank_wall.close, around.share(world), shared, header["cwd"])
+            )
+            if proxied:
+                enclose = partial(_leave_network, network, apart, enclose)
+            enter = None if proxied else network
+            _become_rank(own, shut, enter, rank, meet, enclose, barrier, betweens)
+        launch.pids[pid] = rank
+        if launch.namespaces is not None:
+            launch.namespaces.come_back()
+    for between in betweens:
+        between.leave()
+    for fd in fds:
+        os.close(fd)
+    for listener in listeners:
+        listener.close()
+    return launch
+
+
+def _make_folders(header: Mapping[str, Any], around: RankWall | None, apart: bool) -> list[str]:
+    """Make those of a launch; returns the ones that ranks have in common."""
+    kept = header["cwd"] if header["kept"] else None
+    if around is not None:
+        rank_wall.sweep(around, kept)
+    meeting = os.path.join(header["scratch"], MEETING)
+    os.makedirs(meeting, mode=0o700)
+    if kept is not None or not apart:
+        os.makedirs(header["cwd"], exist_ok=True)
+    return [*([] if header["proxied"] else [meeting]), *([kept] if kept else [])]  # proxies: none
+
+
+def _watch_over(launch: _Launch) -> None:
+    """Report what happens to the ranks, until the launch is to end."""
+    control, barrier, writings = launch.control, launch.barrier, launch.writings
+    kill = launch.header["kill"]
+    while True:
+        watched = [writings] if kill and writings is not None else []
+        if barrier.open:
+            watched.append(barrier)
+        readable, _, _ = select.select([control, launch.wake, *watched], [], [])
+        if barrier in readable:
+            barrier.look()
+            if barrier.failed:
+                _tell(control, {"failed": barrier.failed})
+        if writings in readable and (writings.look() >= kill["nth"] or writings.broken):
+            _kill_rank(kill["rank"], launch)
+            _tell(control, {"killed": kill["rank"]})
+            kill = None
+        if launch.wake in readable:
+            drain(launch.wake)
+            _report_ends(launch)
+        if control in readable:  # a message from the parent, or its end: both mean stop
+            return
+
+
+def _end(launch: _Launch) -> None:
+    """End all that is left, and report what can only be known then."""
+    store = [launch.store] if launch.store is not None else []
+    for pid in (*launch.pids, *launch.proxies, *launch.firsts, *store):  # usually nothing else
+        with contextlib.suppress(ProcessLookupError):  # it is reaped, or a rank has killed it
+            os.kill(pid, signal.SIGKILL)
+    gone = all_reaped(deadline=time.monotonic() + 0.05) or kill_descendants()
+    if launch.writings is not None:
+        launch.writings.look()  # what it did before it was killed
+        _tell(launch.control, {"broken": launch.writings.broken})
+    if launch.network is not None:
+        _tell(launch.control, {"traffic": launch.network.traffic()})
+    shutil.rmtree(launch.header["scratch"], ignore_errors=True)
+    _tell(launch.control, {"gone": gone})
 
 
 def _watch(cwd: str, kill: dict) -> Writings | None:
@@ -145,11 +197,11 @@ def _watch(cwd: str, kill: dict) -> Writings | None:
         return None
 
 
-def _kill_rank(rank: int, pids: dict[int, int], firsts: list[int]) -> None:
+def _kill_rank(rank: int, launch: _Launch) -> None:
     """Kill it, and what it has forked where it has a process namespace."""
-    for pid in (pid for pid, of in pids.items() if of == rank):
+    for pid in (pid for pid, of in launch.pids.items() if of == rank):
         os.kill(pid, signal.SIGKILL)
-    for first in firsts[rank : rank + 1]:
+    for first in launch.firsts[rank : rank + 1]:
         os.kill(first, signal.SIGKILL)
 
 
@@ -201,7 +253,7 @@ def _fork_store(listeners: list[socket.socket], keep_out: list[int], apart: bool
                 drop_privileges()
             rendezvous.run(listeners)
         finally:
-            os._exit(70)
+            os._exit(FAULT)
     return pid
 
 
@@ -244,15 +296,21 @@ def _fork_proxies(
                 die_with_parent()
                 environment = {} if network is None else network.environment
                 proxy.run(socket.socket(fileno=channel), between, store, environment)
+                os._exit(0)
+            except ConnectionError:  # its rank is gone, or the launch has ended
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
             finally:
-                os._exit(70)
+                os._exit(FAULT)
         pids[pid] = rank
     if store is not None:
         os.close(store)
     return pids, betweens
 
 
-def _report_ends(control: socket.socket, pids: dict[int, int], proxies: dict[int, int]) -> None:
+def _report_ends(launch: _Launch) -> None:
+    pids, proxies, barrier = launch.pids, launch.proxies, launch.barrier
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -261,13 +319,19 @@ def _report_ends(control: socket.socket, pids: dict[int, int], proxies: dict[int
         if pid == 0:
             return
         status = os.waitstatus_to_exitcode(status)
+        rank = pids.get(pid, proxies.get(pid))
+        if rank is not None and not barrier.lifted:
+            barrier.give_up(rank)
+            _tell(launch.control, {"failed": barrier.failed})
         if pid in pids:
-            _tell(control, {"rank": pids.pop(pid), "status": status})
+            _tell(launch.control, {"rank": pids.pop(pid), "status": status})
         elif pid in proxies:  # a rank without its proxy can do nothing more
-            rank = proxies.pop(pid)
+            del proxies[pid]
+            if status == FAULT:
+                _tell(launch.control, {"failed": f"the proxy of rank {rank} ended"})
             for left in [pid for pid, of in pids.items() if of == rank]:
                 if status < 0:  # Gloo's abort is as the rank's own
-                    _tell(control, {"rank": pids.pop(left), "status": status})
+                    _tell(launch.control, {"rank": pids.pop(left), "status": status})
                 os.kill(left, signal.SIGKILL)
 
 
@@ -285,35 +349,44 @@ def _become_rank(
     number: int,
     meet: dict[str, str],
     enclose: Callable[[], None],
-    betweens: "Sequence[proxy.Between]" = (),  # noqa: F821
+    barrier: StartBarrier,
+    betweens: "Sequence[proxy.Between]",  # noqa: F821
 ) -> None:
     """The forked rank. Never returns."""
     try:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        die_with_parent()
-        allow_looking_inside(True)  # the parent looks at what a rank waits for
-        for fd in keep_out:
-            if fd not in own:
-                os.close(fd)
-        from hpml.ranks import rank
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            die_with_parent()
+            allow_looking_inside(True)  # the parent looks at what a rank waits for
+            for fd in keep_out:
+                if fd not in own:
+                    os.close(fd)
+            from hpml.ranks import rank
 
-        environment = dict(meet)
-        if network is not None:
-            network.enter(number)
-            environment |= network.environment
-        enclose()
-        die_with_parent()  # the kernel forgets it when a process changes its user namespace
-        channel, output, stacks = own
-        if not betweens:
-            rank.run(socket.socket(fileno=channel), output, stacks, environment)
-        os.close(channel)  # its proxy's
-        for other in (*betweens[:number], *betweens[number + 1 :]):
-            other.leave()
-        sock, ends = betweens[number].for_rank()
-        rank.run(sock, output, stacks, environment, (ends, betweens[number].arena))
+            environment = dict(meet)
+            if network is not None:
+                network.enter(number)
+                environment |= network.environment
+            enclose()
+            die_with_parent()  # the kernel forgets it when a process changes its user namespace
+            channel, output, stacks = own
+            proxy = None
+            if betweens:
+                os.close(channel)  # its proxy's
+                for other in (*betweens[:number], *betweens[number + 1 :]):
+                    other.leave()
+                sock, ends = betweens[number].for_rank()
+                proxy = (ends, betweens[number].arena)
+            else:
+                sock = socket.socket(fileno=channel)
+        except Exception as error:
+            barrier.refuse(number, error)
+            return
+        barrier.wait()
+        rank.run(sock, output, stacks, environment, proxy)
     finally:
-        os._exit(70)
+        os._exit(FAULT)
 
 
 def _leave_network(
