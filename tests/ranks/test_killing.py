@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hpml.ranks import Kill, killing, launch
+from hpml.ranks import Kill, killing, launch, warm
 
 if not killing.possible():
     pytest.skip("only Linux reports when files are written", allow_module_level=True)
@@ -132,8 +132,43 @@ def test_without_a_writing_nobody_is_killed(folder, there):
             return len(file.read())
 
     evidence = launch(drive, 1, process_group=False, cwd=folder, kill=Kill(0, there))
-    assert evidence.killed is None
+    assert (evidence.killed, evidence.no_kill) == (None, "")
     assert evidence.values == (SIZE,)
+
+
+# A warm server on a machine on which nothing more can be watched
+CANNOT_WATCH = """
+import ctypes, errno
+from hpml.ranks import killing, server
+class Library:
+    def inotify_init1(self, flags):
+        ctypes.set_errno(errno.EMFILE)
+        return -1
+class Cannot:
+    CDLL = staticmethod(lambda *_, **__: Library())
+    get_errno = ctypes.get_errno
+killing.ctypes = Cannot
+server.main()
+"""
+
+
+def test_where_nothing_can_be_watched_the_evidence_names_why(folder, monkeypatch):
+    monkeypatch.setattr(warm, "_MAIN", CANNOT_WATCH)
+    server = warm.WarmServer()
+    try:
+        with warm.using(server):
+            evidence = launch(lambda: 1, 1, process_group=False, cwd=folder, kill=Kill(0, "there"))
+    finally:
+        server.kill()
+    assert (evidence.killed, evidence.values) == (None, (1,))
+    assert evidence.no_kill == "inotify: Too many open files"
+
+
+def test_a_folder_that_cannot_be_watched_takes_no_descriptor(folder):
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="cannot be watched"):
+        killing.Writings(str(folder / "nowhere"))
+    assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
 def while_open(path, text):

@@ -142,7 +142,8 @@ class Evidence:
     cannot emulate it; in the second case `no_link` is the reason. `uplinks` has what each node
     sent to and received from the others, where the link has nodes. `killed` is the rank that the
     launch was told to kill, once it has; `broken`, where its `Kill` names a file, is how that was
-    not whole at some moment ("it was removed").
+    not whole at some moment ("it was removed"). `no_kill` is why this machine cannot see when a
+    file is written, where the launch was told to kill; nobody was killed then.
     """
 
     world_size: int
@@ -154,6 +155,7 @@ class Evidence:
     uplinks: tuple[Traffic, ...] = ()
     killed: int | None = None
     broken: str = ""
+    no_kill: str = ""
 
     @property
     def values(self) -> Sequence[Any]:

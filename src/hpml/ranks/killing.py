@@ -3,6 +3,7 @@ cannot know. See inotify(7); Linux only.
 """
 
 import ctypes
+import errno
 import os
 import stat
 import struct
@@ -15,6 +16,8 @@ _DELETE, _DELETE_SELF, _MOVE_SELF, _OVERFLOW = 0x200, 0x400, 0x800, 0x4000
 _WATCHED = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE
 _WATCHED |= _DELETE | _DELETE_SELF | _MOVE_SELF
 _ALL_EVENTS = 2**23  # bytes: more than the kernel keeps
+# What the machine may lack; that a folder is not there, or may not be read, is the ranks' doing
+_LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.ENOSYS)
 _EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 
 
@@ -40,13 +43,18 @@ def possible() -> bool:
     return sys.platform == "linux"
 
 
+class CannotWatch(Exception):
+    """This machine cannot watch one more folder. The message is why."""
+
+
 class Writings:
     """How often a process has `begun` to write a file in `folder`, since one was renamed to `file`
     `replaced` times.
 
     A file that was moved here from elsewhere counts, one that was renamed here does not. `broken`
     says how there was a moment without a whole file named `file`, which is there at the start: "it
-    was removed"; or "". Raises OSError where the folder cannot be watched.
+    was removed"; or "". Raises OSError where the folder cannot be watched, CannotWatch where no
+    folder can be.
     """
 
     def __init__(self, folder: str, file: str = "", replaced: int = 0) -> None:
@@ -56,10 +64,17 @@ class Writings:
         self._placed = time.time_ns()  # what is at the path was complete by then
         self._open: set[bytes] = set()  # files being written
         self._renamed: set[int] = set()  # cookies of renamed files
+        if not possible():
+            raise CannotWatch("only Linux reports when a file is written")
         libc = ctypes.CDLL(None, use_errno=True)
         self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self._fd < 0 or libc.inotify_add_watch(self._fd, os.fsencode(folder), _WATCHED) < 0:
-            raise OSError(ctypes.get_errno(), f"{folder} cannot be watched")
+            number = ctypes.get_errno()
+            if self._fd >= 0:
+                os.close(self._fd)
+            if number in _LACKING:
+                raise CannotWatch(f"inotify: {os.strerror(number)}")
+            raise OSError(number, f"{folder} cannot be watched")
 
     def fileno(self) -> int:
         return self._fd

@@ -71,7 +71,7 @@ class Running:
         self._control_text = b""
         self._supervisor_gone = self._all_gone = self._cancelled = False
         self._killed: int | None = None
-        self._broken = self._failed = ""
+        self._broken = self._no_kill = self._failed = ""
         self._channels: list[socket.socket] = []
         self._stacks: list[int] = []  # where each rank's come out
         if leash is not None:
@@ -137,6 +137,7 @@ class Running:
             uplinks=tuple(self._traffic["nodes"]),
             killed=self._killed,
             broken=self._broken,
+            no_kill=self._no_kill,
         )
 
     def _open(self) -> None:
@@ -297,6 +298,8 @@ class Running:
                 self._all_gone = message["gone"]
             elif "killed" in message:
                 self._killed = message["killed"]
+            elif "no_kill" in message:
+                self._no_kill = message["no_kill"]
             elif "broken" in message:
                 self._broken = message["broken"]
             elif "no_link" in message:

@@ -28,7 +28,7 @@ from typing import Any
 
 from hpml.network.emulation import drop_privileges
 from hpml.ranks import rank_wall, rendezvous
-from hpml.ranks.killing import Writings
+from hpml.ranks.killing import CannotWatch, Writings
 from hpml.ranks.processes import (
     all_reaped,
     allow_looking_inside,
@@ -101,7 +101,7 @@ def _fork_all(
     store = _fork_store(listeners, keep_out, apart) if listeners else None
     proxied = header["proxied"]
     proxies, betweens = _fork_proxies(fds, keep_out, network) if proxied else ({}, [])
-    writings = _watch(header["cwd"], header["kill"]) if header["kill"] else None
+    writings = _watch(control, header) if header["kill"] else None
     if writings is not None:
         keep_out.append(writings.fileno())  # a rank could take its events
     barrier = StartBarrier(world)
@@ -190,11 +190,16 @@ def _end(launch: _Launch) -> None:
     _tell(launch.control, {"gone": gone})
 
 
-def _watch(cwd: str, kill: dict) -> Writings | None:
+def _watch(control: socket.socket, header: Mapping[str, Any]) -> Writings | None:
+    kill = header["kill"]
+    folder = os.path.join(header["cwd"], kill["folder"])
     try:
-        return Writings(os.path.join(cwd, kill["folder"]), kill["file"], kill["replaced"])
-    except (OSError, AttributeError):  # it is not there, or this is not Linux
-        return None
+        return Writings(folder, kill["file"], kill["replaced"])
+    except CannotWatch as error:
+        _tell(control, {"no_kill": str(error)})
+    except OSError:  # it is not there
+        pass
+    return None
 
 
 def _kill_rank(rank: int, launch: _Launch) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from hpml.checks import judge
+from hpml.checks.contract import CannotJudge
 from hpml.checks.m06_torch_distributed.checkpoint import BATCH, CHECK, LENGTH, place_of
 from hpml.checks.plays import play_once
 from hpml.ranks.evidence import Diagnosis
@@ -141,6 +142,18 @@ def test_without_a_kill_there_is_no_pass(good):
     unharmed = replace(evidence, ranks=ranks, diagnosis=None, killed=None)
     run = replace(good, stages={**good.stages, "killed while writing": unharmed})
     assert KILLED(run).hint == "incomplete"
+    crashed = replace(unharmed, diagnosis=Diagnosis("raised", "rank 0 raised KeyError: 'model'"))
+    run = replace(good, stages={**good.stages, "killed while writing": crashed})
+    assert KILLED(run).message == "rank 0 raised KeyError: 'model'"
+
+
+def test_where_the_machine_could_not_kill_the_answer_is_not_blamed(good):
+    evidence = good.stages["killed while writing"]
+    ranks = tuple(replace(rank, end="returned", signal=None) for rank in evidence.ranks)
+    reason = "inotify: Too many open files"
+    unharmed = replace(evidence, ranks=ranks, diagnosis=None, killed=None, no_kill=reason)
+    run = replace(good, stages={**good.stages, "killed while writing": unharmed})
+    assert KILLED(run) == CannotJudge(f"this machine cannot watch a folder: {reason}")
     crashed = replace(unharmed, diagnosis=Diagnosis("raised", "rank 0 raised KeyError: 'model'"))
     run = replace(good, stages={**good.stages, "killed while writing": crashed})
     assert KILLED(run).message == "rank 0 raised KeyError: 'model'"

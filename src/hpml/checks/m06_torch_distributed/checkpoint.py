@@ -142,6 +142,8 @@ def old_one_is_left(run: Run) -> Problem | CannotJudge | None:
     if writing.killed is None:
         if problem := fault(writing):
             return problem
+        if writing.no_kill:
+            return CannotJudge(f"this machine cannot watch a folder: {writing.no_kill}")
         return Problem(
             f"in {SAVES} calls of save, rank 0 wrote no file in the folder of `path`, or put "
             "none in the old one's place, so that nothing could be killed while writing",
