@@ -28,16 +28,18 @@ def unreconciled(evidence: Evidence) -> Problem | None:
     for rank in evidence.ranks:
         if rank.traffic is None or not peers:
             continue
-        said = sum(sent_bytes(call, rank.rank) for call in rank.calls if certain(call))
+        recorded = sum(sent_bytes(call, rank.rank) for call in rank.calls if certain(call))
         sent, received = rank.traffic.sent_bytes, rank.traffic.received_bytes
-        seen = f"rank {rank.rank}'s calls send {said:.0f} bytes to other ranks, and {sent} left it"
-        if sent < said:
+        seen = (
+            f"rank {rank.rank}'s calls send {recorded:.0f} bytes to other ranks, and {sent} left it"
+        )
+        if sent < recorded:
             return Problem(f"{seen}: not all that was recorded has travelled", LEDGER)
         more = (MEETING + PER_CALL * len(rank.calls)) * peers + ACKNOWLEDGED * received
         if horovod:
-            said += passed_on(evidence)
+            recorded += passed_on(evidence)
             more += 2 * MEETING * peers + chatter(evidence)
-        if sent > HEADERS * said + more:
+        if sent > HEADERS * recorded + more:
             return Problem(f"{seen}, which no call accounts for", LEDGER)
     return None
 

@@ -46,7 +46,7 @@ GENERAL_HINTS = {
 }
 
 # Where an answer raised one of these; a hint "raised" of a check's own has other causes in mind.
-_ALONE = {
+_HINT_OF_EXCEPTION = {
     "NameError": "other cell",
     "SyntaxError": "syntax",
     "IndentationError": "syntax",
@@ -213,7 +213,7 @@ def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
     headline = f"with {ranks}: {WAITS if run.delayed else ''}{diagnosis.sentence}"
     hint = diagnosis.kind
     if hint == "raised" and raised is not None and raised.line:
-        hint = _ALONE.get(raised.kind, hint)
+        hint = _HINT_OF_EXCEPTION.get(raised.kind, hint)
     problem = Problem("not judged: the ranks did not all return", hint)
     claims = tuple(
         replace(_failed(check, claim, problem, None), world_size=run.world_size)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpml.cli.unread import goes_on_unread
+from hpml.cli.broken_pipe import survive_broken_pipe
 from hpml.errors import DONE, FAILED, NOT_GRADABLE, UserError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def grade(
     if again is not None:
         return _again(out, again, only or (), course, unsafe)
     if merge:
-        with goes_on_unread():
+        with survive_broken_pipe():
             return _write(*batch.merge(out), course, out)
     if not paths:
         raise UserError("no PATH: name a notebook, a folder or a zip of submissions")
@@ -87,7 +87,7 @@ def grade(
         typer.echo(UNSAFE, err=True)
     if as_json is not None:
         return _one(options, course, as_json)
-    with goes_on_unread():
+    with survive_broken_pipe():
         return _class(options, course, out)
 
 

@@ -110,13 +110,13 @@ class Judge:
                 boxes.renew()
         verdict = examined.verdict
         if exceeded:
-            verdict = _theirs(verdict, f"the answer was ended: {exceeded}", "killed")
+            verdict = _charged_to_the_answer(verdict, f"the answer was ended: {exceeded}", "killed")
         elif examined.error is not None and (
             _ended_its_sandbox(examined) or self._control(exercise, seed, boxes)
         ):
-            verdict = _theirs(verdict, *_what_it_did(examined.error))
+            verdict = _charged_to_the_answer(verdict, *_what_it_did(examined.error))
         elif verdict.cause == "limit" and not self._in_time(exercise, seed, boxes):
-            verdict = _ours(verdict)
+            verdict = _charged_to_the_machine(verdict)
         evidence = examined.evidence
         result = Result(
             exercise=exercise,
@@ -233,7 +233,7 @@ class _Boxes:
         self._box = None
 
 
-def _theirs(verdict: Verdict, headline: str, cause: Cause) -> Verdict:
+def _charged_to_the_answer(verdict: Verdict, headline: str, cause: Cause) -> Verdict:
     """The verdict on an answer that cannot be judged by its own fault: 0 points."""
     message = f"not judged: {headline}"
     claims = tuple(
@@ -243,7 +243,7 @@ def _theirs(verdict: Verdict, headline: str, cause: Cause) -> Verdict:
     return replace(verdict, status="failed", claims=claims, headline=headline, cause=cause)
 
 
-def _ours(verdict: Verdict) -> Verdict:
+def _charged_to_the_machine(verdict: Verdict) -> Verdict:
     """The verdict on an answer that the machine gave too little time: not gradable."""
     headline = (
         f"{verdict.exercise} could not be graded: this machine is too busy, the course's own "
@@ -285,9 +285,9 @@ def _unanswered(course: Course, exercise: str, submission: Submission) -> Result
     if exercise in submission.unread:
         return _no_verdict(course, exercise, "refused", submission.unread[exercise])
     stub = submission.answers.get(exercise)
-    said = "the answer is the one that was handed out" if stub else "no answer was handed in"
+    why = "the answer is the one that was handed out" if stub else "no answer was handed in"
     where = stub.where if stub else ""
-    return replace(_no_verdict(course, exercise, "missing", said), where=where)
+    return replace(_no_verdict(course, exercise, "missing", why), where=where)
 
 
 def _no_verdict(

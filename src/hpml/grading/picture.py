@@ -92,12 +92,12 @@ def _drawable(evidence: Evidence) -> tuple[list[RankEvidence], str]:
         calls = tuple(_tame(call, latest) for _, of, call in drawn if of == place)
         marks = (Mark(mark.name, _moment(mark.at, latest)) for mark in rank.marks[:MARKS])
         kept.append(replace(rank, calls=calls, marks=tuple(m for m in marks if m.at >= since)))
-    said = []
+    left_out = []
     if len(made) > CALLS:
-        said.append(f"the last {CALLS} of {len(made)} calls are drawn")
+        left_out.append(f"the last {CALLS} of {len(made)} calls are drawn")
     if len(evidence.ranks) > RANKS:
-        said.append(f"the first {RANKS} of {len(evidence.ranks)} ranks are drawn")
-    return kept, ", ".join(said)
+        left_out.append(f"the first {RANKS} of {len(evidence.ranks)} ranks are drawn")
+    return kept, ", ".join(left_out)
 
 
 def _tame(call: Call, latest: float) -> Call:

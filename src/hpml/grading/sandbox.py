@@ -140,8 +140,8 @@ def missing() -> str | None:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not run here: {error}"
     if tried.returncode:
-        said = (tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"])[-1]
-        return f"bubblewrap does not run here: {said[:200]}: are user namespaces switched off?"
+        message = (tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"])[-1]
+        return f"bubblewrap does not run here: {message[:200]}: are user namespaces switched off?"
     return None
 
 

@@ -33,8 +33,8 @@ class Submission:
     def digest(self) -> str:
         """A digest of all that is graded: equal digests get the same verdicts."""
         known = sha256(self.refused.encode("utf-8", "replace"))
-        said = {exercise: answer.source for exercise, answer in self.answers.items()}
-        for texts in (said, self.unread, self.uncounted):
+        sources = {exercise: answer.source for exercise, answer in self.answers.items()}
+        for texts in (sources, self.unread, self.uncounted):
             for exercise, text in sorted(texts.items()):
                 known.update(f"\0{exercise}\0{text}".encode("utf-8", "surrogatepass"))
             known.update(b"\0\0")

@@ -74,11 +74,13 @@ def submit(
         for name, text in {**files, "job.slurm": script}.items():
             (folder / name).write_text(text)
         more = ["--test-only"] if test_only else []
-        told = _ask(environment, folder, "sbatch", *more, "job.slurm")
-        number = re.search(r"Submitted batch job (\d+)", told.stdout)
-        if told.returncode or not (number or test_only):
-            said = (told.stderr.strip() or told.stdout.strip() or "sbatch failed").splitlines()
-            return Submission(refused=said[-1])
+        returned = _ask(environment, folder, "sbatch", *more, "job.slurm")
+        number = re.search(r"Submitted batch job (\d+)", returned.stdout)
+        if returned.returncode or not (number or test_only):
+            messages = (
+                returned.stderr.strip() or returned.stdout.strip() or "sbatch failed"
+            ).splitlines()
+            return Submission(refused=messages[-1])
         if test_only:
             return Submission()
         job = number[1]
@@ -111,8 +113,8 @@ def _wait(
 
     limit = time.monotonic() + PATIENCE
     while True:
-        told = _ask(environment, folder, "scontrol", "--oneliner", "show", "job", job)
-        lines = [line for line in told.stdout.splitlines() if "JobState=" in line]
+        returned = _ask(environment, folder, "scontrol", "--oneliner", "show", "job", job)
+        lines = [line for line in returned.stdout.splitlines() if "JobState=" in line]
         parts = tuple(Part(dict(re.findall(r"(\S+?)=(\S*)", line))) for line in lines)
         ended = bool(parts) and all(part.state not in UNFINISHED for part in parts)
         if ended or time.monotonic() > limit:

@@ -9,13 +9,13 @@ from typing import TextIO
 
 
 @contextlib.contextmanager
-def goes_on_unread() -> Iterator[None]:
+def survive_broken_pipe() -> Iterator[None]:
     """Within it, standard output and error are dropped once their reader has gone.
 
     Otherwise the next line that is printed raises BrokenPipeError, and the work is left undone.
     """
     streams = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = map(_patient, streams)
+    sys.stdout, sys.stderr = map(_surviving, streams)
     try:
         yield
     finally:
@@ -25,7 +25,7 @@ def goes_on_unread() -> Iterator[None]:
         sys.stdout, sys.stderr = streams
 
 
-class _Patient(io.FileIO):
+class _Pipe(io.FileIO):
     """A descriptor, written to until its reader goes, and then led to /dev/null."""
 
     def write(self, data: bytes) -> int | None:
@@ -38,10 +38,10 @@ class _Patient(io.FileIO):
             return len(data)
 
 
-def _patient(stream: TextIO) -> TextIO:
+def _surviving(stream: TextIO) -> TextIO:
     """The same stream, which its reader may leave; as it is where it has no descriptor."""
     try:
-        file = _Patient(stream.fileno(), "w", closefd=False)
+        file = _Pipe(stream.fileno(), "w", closefd=False)
     except (AttributeError, OSError):
         return stream
     with contextlib.suppress(BrokenPipeError):
