@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hpml.machine.namespaces import refusal
 from hpml.ranks import launch, recorder, remote_group
+from hpml.ranks.ledger import RankLog
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # which ranks cannot import
 TIMEOUT = 60  # far beyond what a diagnosis takes
@@ -231,6 +232,7 @@ def test_a_call_has_its_line_and_when_the_rank_began_to_wait():
         assert unnoticed.finished is None
 
 
+ONE = {"tensor": 0}
 FORGERIES = {
     "a call": ["call", 1, "all_reduce", [0, 1], 1, "float32", [3], 12, "sum", 3, 0.0],
     "the end of a call": ["done", 0, 0.0],
@@ -246,6 +248,14 @@ FORGERIES = {
     "a tensor that is too large": [
         *("collective", 2, 1, "allreduce", 3),
         msgpack.packb([[[{"tensor": 0}]], [], [["torch.float32", [2**40], 0]]]),
+    ],
+    "split sizes in shared memory": [
+        *("collective", 2, 1, "alltoall_base", 3),
+        msgpack.packb([[ONE, ONE, ONE, ONE], [], [["torch.int64", [2], 0]]]),
+    ],
+    "split sizes that are no numbers": [
+        *("collective", 2, 1, "alltoall_base", 3),
+        msgpack.packb([[ONE, ONE, [ONE, ONE], []], [], [["torch.int64", [2], 0]]]),
     ],
     "a group of strangers": ["group", 2, "name", [0, 7], False, 1.0, 3],
     "a wait for no call": ["await", 9],
@@ -269,6 +279,20 @@ def test_what_only_another_program_would_send_ends_the_rank(name):
     assert len(evidence.ranks[1].calls) == 0
 
 
+@pytest.mark.parametrize("method", ["all_to_all_single", "alltoall_base"])
+@pytest.mark.parametrize("sizes", [([], [3, -1]), ([-(2**40), 2**40 + 2], [1, 1])], ids=str)
+def test_split_sizes_beyond_the_tensor_are_the_calls_error(sizes, method):
+    def drive():
+        call = getattr(dist.group.WORLD, method)
+        try:
+            call(torch.zeros(2), torch.ones(2), *sizes).wait()
+        except RuntimeError as error:
+            return str(error)
+
+    evidence = launch(drive, 2, timeout=TIMEOUT, proxied=True)
+    assert evidence.values == ("a split size is negative or beyond the tensor",) * 2
+
+
 def test_what_records_cannot_be_taken_away():
     def drive():
         recorder._recorder = None
@@ -278,6 +302,34 @@ def test_what_records_cannot_be_taken_away():
 
     evidence = launch(drive, 2, proxied=True)
     assert [c.operation for rank in evidence.ranks for c in rank.calls] == ["all_reduce"] * 2
+
+
+@pytest.mark.parametrize("default", [False, None])
+def test_the_first_call_cannot_take_the_place_of_the_engines(default):
+    answer = (
+        "from hpml.ranks import remote_group\n"
+        "connection = remote_group.Connection\n"
+        "group = connection.group\n"
+        "connection.group = lambda self, name, ranks, default, timeout: group(\n"
+        f"    self, name, ranks, {default}, timeout)\n"
+    )
+
+    def drive(_answer):
+        dist.all_reduce(torch.ones(3))
+
+    evidence = launch(drive, 2, timeout=TIMEOUT, answer=answer, proxied=True)
+    assert evidence.diagnosis.kind == "refused"
+    assert "no report of a rank" in evidence.diagnosis.sentence
+
+
+def test_only_a_meeting_is_left_out_of_the_evidence():
+    log = RankLog(0, started=0.0)
+    for index, operation in enumerate(["init_process_group", "all_reduce"]):
+        log.take(["call", index, operation, [0, 1], 1, "", [], 0, "", None, 0.0], 0.0)
+    assert [call.operation for call in log.evidence(1.0).calls] == ["all_reduce"]
+    log = RankLog(0, started=0.0)
+    log.take(["call", 0, "all_reduce", [0, 1], 1, "", [], 0, "", None, 0.0], 0.0)
+    assert [call.operation for call in log.evidence(1.0).calls] == ["all_reduce"]
 
 
 def test_a_mark_has_no_time_before_what_the_rank_sent_earlier_and_none_after_its_arrival():

@@ -1,5 +1,6 @@
 """A reply that is kept back until nobody can go on by itself: whatever a rank waits with."""
 
+import os
 import sys
 
 import cloudpickle
@@ -170,3 +171,15 @@ def test_calls_that_may_have_a_deadline_of_their_own_are_no_standstill(call, sti
 
 def test_a_process_that_is_gone_waits():
     assert standstill.waits_for_others(2**22 + 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "waits"),
+    [(PermissionError, False), (FileNotFoundError, True), (ProcessLookupError, True)],
+)
+def test_a_process_that_hides_itself_is_not_known_to_wait(error, waits, monkeypatch):
+    def hidden(_pid):
+        raise error
+
+    monkeypatch.setattr(standstill, "_handled", hidden)
+    assert standstill.waits_for_others(os.getpid()) == waits

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from hpml.ranks.evidence import Call, Diagnosis
-from hpml.ranks.ledger import MAX_PRINTED, RankLog
+from hpml.ranks.ledger import MAX_PRINTED, MEETING, RankLog
 
 # What a member of a group may bring that differs from the others', by operation
 _SHAPES_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} | {
@@ -19,7 +19,6 @@ _SHAPES_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} |
     "join",
 }
 MAX_NAME = 200  # characters of a tensor's name in a sentence
-MEETING = ("init_process_group", "hvd.init")  # they create a group and are no calls of it
 _POINT_TO_POINT = {"send", "recv"}
 # Gloo's errors when another rank is gone
 _CONSEQUENCES = (

@@ -7,6 +7,7 @@ from typing import Any
 from hpml.ranks import encoding
 from hpml.ranks.evidence import Asked, Call, Mark, Raised, RankEvidence
 
+MEETING = ("init_process_group", "hvd.init")  # they create a group and are no calls of it
 MAX_CALLS = 200_000
 MAX_MARKS = 10_000
 MAX_ASKED = 20_000
@@ -217,7 +218,8 @@ class RankLog:
             signal=self.signal,
             stdout=self.output.decode("utf-8", "replace"),
             stdout_cut=self.output_cut,
-            calls=tuple(call for call in self.calls if call.index > 0),
+            # The engine's own call comes first. A rank may have left it out.
+            calls=tuple(c for c in self.calls if c.index > 0 or c.operation not in MEETING),
             marks=tuple(self.marks),
             asked=tuple(self.asked),
             seconds=self.ended_at if self.ended_at is not None else now,

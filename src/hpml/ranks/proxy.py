@@ -38,6 +38,12 @@ MAX_GROUPS = 1000
 MAX_CALLS = 20_000  # that have not ended, or whose ends the rank does not notice
 IDLE = 1.0  # seconds without a call after which the thread that waits for their ends ends
 MAX_NAME = 200  # characters of a group's name
+# One tensor in parts: `alltoall_base`, under all names that it has in PyTorch
+_SPLITTING = {
+    name
+    for name in remote_group.METHODS
+    if "split_sizes" in (getattr(ProcessGroup, name).__doc__ or "")
+}
 
 
 class Forged(ValueError):
@@ -149,6 +155,9 @@ class Proxy:
         known = type(name) is str and len(name) <= MAX_NAME and len(self._made) < MAX_GROUPS
         if not known or len(set(ranks)) != len(ranks) or not set(ranks) <= set(world):
             raise Forged(f"a group {str(name)[:40]} of {str(ranks)[:40]}")
+        # Index 0 of the ledger is that of the group that the engine makes before all others.
+        if self._job.process_group and not self._made and not default:
+            raise Forged(f"a group of {str(ranks)[:40]} before that of all ranks")
         if self._job.rank not in ranks:
             self._end_with(number, ValueError(f"this is rank {self._job.rank}, not in {ranks}"))
             return
@@ -183,6 +192,9 @@ class Proxy:
         if len(self._calls) > MAX_CALLS:
             raise Forged(f"more than {MAX_CALLS} calls whose ends it never notices")
         args, kwargs = remote_calls.unpack(packed, self._arena.tensor)
+        if method in _SPLITTING and not _fit(*args, **kwargs):
+            self._end_with(number, RuntimeError("a split size is negative or beyond the tensor"))
+            return
         make = partial(getattr(self._groups[group], method), *args, **kwargs)
         if method == "monitored_barrier":  # which has no handle, and waits itself
             threading.Thread(target=self._wait_in, args=[number, line, make], daemon=True).start()
@@ -267,6 +279,27 @@ class Proxy:
     def _tell(self, message: Sequence[Any]) -> None:
         with self._ends_lock, suppress(OSError):  # the rank may be gone
             self._ends.sendall(remote_group.frame(list(message)))
+
+
+def _fit(
+    output: torch.Tensor,
+    input: torch.Tensor,
+    output_split_sizes: list[int],
+    input_split_sizes: list[int],
+    *_: Any,
+    **__: Any,
+) -> bool:
+    """Whether each part that these arguments of an all-to-all name is within its tensor.
+
+    PyTorch compares the sum of split sizes alone, which negative ones can make right: Gloo would
+    then read and write elsewhere. Raises Forged for sizes that could change after this.
+    """
+    for tensor, sizes in ((output, output_split_sizes), (input, input_split_sizes)):
+        if type(sizes) is not list or any(type(n) is not int for n in sizes):
+            raise Forged(f"split sizes {type(sizes).__name__}")
+        if tensor.ndim and any(not 0 <= n <= tensor.shape[0] for n in sizes):
+            return False
+    return True
 
 
 def _gloo(store: dist.Store, rank: int, ranks: Sequence[int], timeout: timedelta) -> ProcessGroup:

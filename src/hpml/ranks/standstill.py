@@ -27,7 +27,7 @@ _OF_A_RANK = 2  # processes in its namespace: the namespace's first, and the ran
 def stand_still(logs: Sequence[RankLog], pids: Sequence[int]) -> bool:
     """Whether all ranks that have not ended wait for each other; `pids` by rank, 0 for one gone.
 
-    True as well where the kernel does not show it.
+    True as well where the kernel does not show it of any process.
     """
     return all(
         _by_messages(log, len(logs)) and waits_for_others(pids[log.rank], log.asking)
@@ -67,8 +67,10 @@ def waits_for_others(pid: int, asks: bool = False) -> bool:
             if state in "RD" or call not in _CALLS or deadline:
                 return False
             receiving += call == receive
-    except OSError:  # the rank is gone, or the kernel does not show it
+    except (FileNotFoundError, ProcessLookupError):  # the rank is gone, or nothing is shown
         return True
+    except OSError:  # hidden: a process can hide itself, see "dumpable" in prctl(2)
+        return False
     return receiving <= 1 + asks
 
 
