@@ -147,7 +147,8 @@ def bench(
         "took": f"{time.monotonic() - began:.0f} s",
     }
     conditions |= {f"unearned, {name}": f"{n} points" for name, n in outcome.unearned.items()}
-    for title, said in (("harm", outcome.harmed), ("marked down", outcome.marked_down)):
+    down = [f"{name}: {_lost(outcome.records[name])}" for name in outcome.marked_down]
+    for title, said in (("harm", outcome.harmed), ("marked down", down)):
         conditions |= {f"{title} {n}": text for n, text in enumerate(said, 1)}
     hostile = sum(not each.is_right for each in attacks)
     rows = [
@@ -207,6 +208,12 @@ def examine_briefly(exercise: str | Check, source: str, seed: int) -> Examined:
 
 def _why(record: Record) -> str:
     return "; ".join(each.headline for each in record.results if each.status == "not gradable")
+
+
+def _lost(record: Record) -> str:
+    """The exercises without full marks, and what was said of each."""
+    less = [each for each in record.results if each.points and each.earned < each.points]
+    return "; ".join(f"{each.exercise} {each.status}, {each.headline}" for each in less)
 
 
 def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) -> list[str]:
