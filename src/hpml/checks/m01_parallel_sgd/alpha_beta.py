@@ -7,7 +7,7 @@ seconds`.
 import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
 from types import ModuleType
 from typing import Any
@@ -37,6 +37,7 @@ MEASURED_AT = (3, 4)  # ranks: with two, the four costs hardly differ
 SIZES = (64_000, 192_000)  # bytes: each part is much larger than a link's burst
 TRAIN = 4  # consecutive messages of the smaller size
 WITHIN = 0.15  # of the measured seconds
+MEASURED = ("measured", "again")  # stages
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
@@ -61,7 +62,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
         measured.remove("halving_doubling")
     plans = {name: schedule(ALGORITHMS[name], world_size) for name in measured}
     return {
-        "measured": [plans] * world_size,
+        **dict.fromkeys(MEASURED, [plans] * world_size),
         "formulas": [{"cases": cases, "measured": measured}] * world_size,
     }
 
@@ -92,9 +93,12 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def measure(plans: dict[str, Schedule]) -> None:
+def measure(plans: dict[str, Schedule], times: int = 1) -> None:
     """Set marks around all-reduces on the link, `name nbytes`, and around the messages that α and β
-    are measured with, `α` and `β`; each is followed by its ` done`. No answer is there."""
+    are measured with, `α` and `β`; each is followed by its ` done`. No answer is there.
+
+    Each all-reduce is done so many `times`: the shortest counts.
+    """
     word = zeros(4)
     messages = [zeros(SIZES[0]) for _ in range(TRAIN)]
     for _ in range(2):
@@ -103,10 +107,15 @@ def measure(plans: dict[str, Schedule]) -> None:
         between("α", lambda: there_and_back([word], word))
         if repeat % 5 == 0:
             between("β", lambda: there_and_back(messages, word))
-    for nbytes in SIZES:
-        for name, plan in plans.items():
-            tensor = zeros(nbytes)
-            between(f"{name} {nbytes}", lambda t=tensor, p=plan: run_steps(p, t))
+    for _ in range(times):
+        for nbytes in SIZES:
+            for name, plan in plans.items():
+                tensor = zeros(nbytes)
+                between(f"{name} {nbytes}", lambda t=tensor, p=plan: run_steps(p, t))
+
+
+def measure_again(plans: dict[str, Schedule]) -> None:
+    measure(plans, times=3)
 
 
 def zeros(nbytes: int) -> torch.Tensor:
@@ -228,28 +237,27 @@ def misconception(name: str, factor: int, counts: list[tuple[int, int, Any, floa
 def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
     """Each function, with the measured α and β, is within 15 % of the measured seconds.
 
-    Or as close as the closed form: on a busy machine no model may be within 15 %.
+    Only where the closed form is, too: what it does not explain the machine did, busy with
+    something else, and that tells nothing about an answer.
     """
     # With injected waits before calls, the waits would be measured.
     if run.world_size not in MEASURED_AT or run.delayed:
         return None
-    measured = run.stages["measured"]
-    if missing := no_network(measured):
+    if missing := no_network(run.stages["measured"]):
         return missing
-    alpha, beta = measured_cost(measured)
+    unexplained = False
     for name in run.inputs["formulas"][0]["measured"]:
-        took = [elapsed(measured, pair(f"{name} {nbytes}")) for nbytes in SIZES]
-        model = [
-            all_reduce_seconds(ALGORITHMS[name], nbytes, run.world_size, Cost(alpha, beta))
-            for nbytes in SIZES
-        ]
-        own = max(error(model, took), WITHIN)
+        good = explained(name, run.stages)
+        unexplained |= good is None
         for value in run.values:
             terms = value["terms"][name]
             if not all(is_number(term) for term in itertools.chain.from_iterable(terms)):
                 return Problem(f"{name} does not return a number", "types")
+            if good is None:
+                continue
+            (alpha, beta), took = measured_cost(good), measured_seconds(name, good)
             said = [messages * alpha + nbytes * beta for messages, nbytes in terms]
-            if not error(said, took) <= own * (1 + 1e-6):
+            if not error(said, took) <= WITHIN * (1 + 1e-6):
                 seconds = " and ".join(f"{t * 1e3:.1f} ms" for t in took)
                 foretold = " and ".join(f"{t * 1e3:.1f} ms" for t in said)
                 return Problem(
@@ -257,7 +265,37 @@ def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
                     f"two ranks, your function says {foretold}",
                     "curve",
                 )
+    if unexplained:
+        return CannotJudge(
+            "the machine is too busy to time all-reduces: check again when it is not"
+        )
     return None
+
+
+def explained(name: str, found: Mapping[str, Evidence]) -> Evidence | None:
+    """The first measurement of `name` that the closed form is within 15 % of."""
+    for measured in (found[stage] for stage in MEASURED if stage in found):
+        cost = Cost(*measured_cost(measured))
+        model = [
+            all_reduce_seconds(ALGORITHMS[name], nbytes, measured.world_size, cost)
+            for nbytes in SIZES
+        ]
+        if error(model, measured_seconds(name, measured)) <= WITHIN:
+            return measured
+    return None
+
+
+def is_unexplained(inputs: dict[str, list[dict[str, Any]]], found: Mapping[str, Evidence]) -> bool:
+    """Whether something is to be measured again."""
+    if "measured" not in found or no_network(found["measured"]):
+        return False
+    names = inputs["formulas"][0]["measured"]
+    return any(explained(name, found) is None for name in names)
+
+
+def measured_seconds(name: str, measured: Evidence) -> list[float]:
+    """By size."""
+    return [elapsed(measured, pair(f"{name} {nbytes}")) for nbytes in SIZES]
 
 
 def measured_cost(measured: Evidence) -> tuple[float, float]:
@@ -289,6 +327,14 @@ CHECK = Check(
             "measured",
             measure,
             world=lambda world_size: world_size if world_size in MEASURED_AT else 0,
+            with_answer=False,
+            link="100mbit",
+        ),
+        Stage(
+            "again",
+            measure_again,
+            world=lambda world_size: world_size if world_size in MEASURED_AT else 0,
+            when=is_unexplained,
             with_answer=False,
             link="100mbit",
         ),
