@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import re
 import subprocess
 
@@ -57,6 +58,35 @@ def test_there_are_uneven_nodes_cyclic_ranks_steps_and_jobs_side_by_side():
     )
     jobs = sorted({case.job for case in srun if case.job is not None})
     assert any(0 < b - a < 1000 for a, b in itertools.pairwise(jobs))
+
+
+def test_a_task_of_srun_here_has_all_names_of_the_recordings_and_their_meaning():
+    recordings = json.loads(launchers.RECORDINGS.read_text(encoding="utf-8"))
+    alone = next(each for each in recordings if each["name"] == "srun, one task")
+    for world_size in (1, 3):
+        for rank in range(world_size):
+            task = launchers.srun_here(4711, rank, world_size)
+            assert task.keys() == alone["shared"].keys()
+            assert {task[name] for name in launchers.JOB_IDS} == {"4711"}
+            assert {task["SLURM_PROCID"], task["SLURM_LOCALID"]} == {str(rank)}
+            for name in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_TASKS_PER_NODE"):
+                assert task[name] == str(world_size)
+            nodes = [task[n] for n in task if n.endswith(("NODELIST", "NODENAME"))]
+            assert set(nodes) == {"localhost"}
+            if world_size == 1:
+                changed = {name for name in task if task[name] != alone["shared"][name]}
+                assert changed <= {*launchers.HOST_NAMES, *launchers.JOB_IDS}
+
+
+def test_a_task_of_srun_has_nothing_that_torchrun_alone_sets(monkeypatch):
+    recordings = json.loads(launchers.RECORDINGS.read_text(encoding="utf-8"))
+    torchrun = next(each for each in recordings if each["name"] == "torchrun, two nodes")
+    monkeypatch.setattr(os, "environ", {**torchrun["shared"], **torchrun["tasks"][0]})
+    launchers.become_task_of_srun({"SLURM_PROCID": "2"})
+    assert os.environ.keys() == {
+        *("MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "SLURM_PROCID"),
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING",
+    }
 
 
 def test_scontrol_names_the_same_master(needs, tmp_path):

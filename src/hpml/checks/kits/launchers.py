@@ -8,8 +8,10 @@ tests/cluster/test_recordings.py records again on a virtual cluster, and compare
 """
 
 import json
+import os
 import random
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,10 @@ HOST_NAMES = (
     "SLURM_TOPOLOGY_ADDR",
 )
 JOB_IDS = ("SLURM_JOBID", "SLURM_JOB_ID")
+# What torchrun sets and srun does not. A job script exports MASTER_ADDR and MASTER_PORT, too.
+OF_TORCHRUN = re.compile(
+    r"(LOCAL_|ROLE_)?RANK|GROUP_RANK|(LOCAL_|ROLE_|GROUP_)?WORLD_SIZE|TORCHELASTIC_\w+"
+)
 LARGEST_JOB_ID = 67_043_328  # SLURM's default MaxJobId
 
 
@@ -78,6 +84,28 @@ def cases(seed: int) -> list[Case]:
         "tasks": [{}],
     }
     return found + _play(nobody, rng, 0)
+
+
+def srun_here(job: int, rank: int, world_size: int) -> dict[str, str]:
+    """What srun sets for one of `world_size` tasks on this machine: all names of a recording."""
+    recordings = json.loads(RECORDINGS.read_text(encoding="utf-8"))
+    variables = next(each["shared"] for each in recordings if each["name"] == "srun, one task")
+    counts = ("NTASKS", "NPROCS", "STEP_NUM_TASKS", "TASKS_PER_NODE", "STEP_TASKS_PER_NODE")
+    cores = ("CPUS_ON_NODE", "JOB_CPUS_PER_NODE")
+    return variables | {
+        **dict.fromkeys(set(HOST_NAMES) & set(variables), "localhost"),
+        **dict.fromkeys(JOB_IDS, str(job)),
+        **{f"SLURM_{name}": str(world_size) for name in (*counts, *cores)},
+        **dict.fromkeys(("SLURM_PROCID", "SLURM_LOCALID"), str(rank)),
+        "SLURM_GTIDS": ",".join(map(str, range(world_size))),
+    }
+
+
+def become_task_of_srun(variables: Mapping[str, str]) -> None:
+    """Give this process, which has torchrun's variables, those of srun in their place."""
+    for name in [name for name in os.environ if OF_TORCHRUN.fullmatch(name)]:
+        del os.environ[name]
+    os.environ |= variables
 
 
 def _job(rng: random.Random) -> int:

@@ -1,6 +1,5 @@
 """Exercise ddp_train: a serial training script, made data parallel with PyTorch's own DDP."""
 
-import os
 import re
 from collections.abc import Sequence
 from types import FunctionType, ModuleType
@@ -13,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from hpml.checks.compare import described, state_difference, state_of
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
+from hpml.checks.kits.launchers import LARGEST_JOB_ID, become_task_of_srun, srun_here
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.kits.served_samples import ServedImages, serve_images
 from hpml.checks.kits.shares import wrong_shares
@@ -33,7 +33,15 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     draw = torch.Generator().manual_seed(seed)
     images, labels = noisy_classes(draw, LENGTH, torch.float64)
     data = {"images": images, "labels": labels, "seed": derived(seed, "order")}
-    ranks = [data | {"model": derived(seed, f"model {rank}")} for rank in range(world_size)]
+    job = derived(seed, "job") % LARGEST_JOB_ID
+    ranks = [
+        data
+        | {
+            "model": derived(seed, f"model {rank}"),
+            "srun": srun_here(job, rank, world_size),
+        }
+        for rank in range(world_size)
+    ]
     return {stage.name: ranks for stage in STAGES}
 
 
@@ -47,22 +55,7 @@ def under_torchrun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]
 
 def under_srun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Train in the environment that srun makes; the job script has exported MASTER_*."""
-    torchrun = {
-        name: os.environ.pop(name)
-        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
-    }
-    tasks, nodes, host = torchrun["WORLD_SIZE"], "1", "localhost"
-    os.environ |= {
-        "SLURM_JOB_ID": str(inputs["seed"] % 10**6),
-        "SLURM_STEP_ID": "0",
-        "SLURM_PROCID": torchrun["RANK"],
-        "SLURM_LOCALID": torchrun["LOCAL_RANK"],
-        "SLURM_NODEID": "0",
-        **dict.fromkeys(("SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"), tasks),
-        **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), tasks),
-        **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES"), nodes),
-        **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"), host),
-    }
+    become_task_of_srun(inputs["srun"])
     return under_torchrun(answer, inputs)
 
 

@@ -1,6 +1,5 @@
 """Exercise process_group: rank, meeting point and device from torchrun's or SLURM's environment."""
 
-import os
 import random
 from collections.abc import Iterator, Mapping
 from itertools import combinations
@@ -12,7 +11,7 @@ import torch.distributed as dist
 
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
-from hpml.checks.kits.launchers import Case, cases
+from hpml.checks.kits.launchers import Case, become_task_of_srun, cases, srun_here
 from hpml.checks.kits.ready_made import ALL_ELSE, SCONTROL
 
 PLACE = ("rank", "world_size", "local_rank", "local_world_size", "node_rank")
@@ -39,25 +38,6 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     ]
 
 
-def srun_here(job: int, rank: int, world_size: int) -> dict[str, str]:
-    """srun's variables with all ranks on this machine, and the MASTER_* that the job exports."""
-    numbers = {
-        "SLURM_JOB_ID": job,
-        "SLURM_STEP_ID": 0,
-        "SLURM_NODEID": 0,
-        "SLURM_PROCID": rank,
-        "SLURM_LOCALID": rank,
-        "SLURM_NNODES": 1,
-        "SLURM_STEP_NUM_NODES": 1,
-        "SLURM_NTASKS": world_size,
-        "SLURM_STEP_NUM_TASKS": world_size,
-        "SLURM_TASKS_PER_NODE": world_size,
-        "SLURM_STEP_TASKS_PER_NODE": world_size,
-    }
-    nodes = ("SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_STEP_NODELIST")
-    return {k: str(v) for k, v in numbers.items()} | dict.fromkeys(nodes, "localhost")
-
-
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """`settings` of each environment, then a sum over the process group that `start` makes."""
     seen = []
@@ -71,9 +51,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         if isinstance(seen[-1], dict) and isinstance(seen[-1].get("device"), torch.device):
             seen[-1]["device"] = str(seen[-1]["device"])
     if inputs["launched"]:
-        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
-            os.environ.pop(name, None)
-        os.environ.update(inputs["launched"])
+        become_task_of_srun(inputs["launched"])
     try:
         mine = answer.start()
     except NotImplementedError:
