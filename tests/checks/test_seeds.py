@@ -50,6 +50,24 @@ def test_no_rank_is_sent_what_its_inputs_were_drawn_from(exercise, world_size):
         assert str(SEED) not in "".join(check.environment(given, rank, world_size).values())
 
 
+WEIGHTS = {
+    "ddp": lambda inputs, rank: inputs["one model"][rank]["state"],
+    "hvd_compression": lambda inputs, rank: inputs["training"][rank]["state"],
+    "hvd_keras": lambda inputs, rank: inputs[rank]["weights"],
+    "hvd_torch": lambda inputs, rank: inputs["carry on"][0]["checkpoint"]["model"],
+}
+
+
+@pytest.mark.parametrize("exercise", WEIGHTS)
+def test_weights_that_ranks_are_sent_are_drawn_from_a_number_of_their_own(exercise):
+    # torch draws from a seed's low 32 bits, few enough to try them all on weights that are known
+    one, other = (find(exercise).inputs(seed, 2) for seed in (SEED, SEED + 2**32))
+    for rank in range(2):
+        of_one, of_other = (list(numbers(WEIGHTS[exercise](each, rank))) for each in (one, other))
+        assert len(of_one) == len(of_other)
+        assert of_one[:10] != of_other[:10]
+
+
 @pytest.mark.parametrize("side_by_side", [True, False])
 def test_no_two_plays_have_the_same_inputs(monkeypatch, side_by_side):
     sent = []

@@ -15,6 +15,7 @@ import torch
 from torch.nn import functional
 
 from hpml.checks.kits.served_samples import serving
+from hpml.checks.seeds import derived
 from hpml.ranks import Server, ask
 
 LENGTH, BATCH, EPOCHS, WARMUP = 24, 2, 2, 1  # BATCH is one rank's
@@ -41,9 +42,9 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     x = 0.01 * torch.randn(LENGTH, FEATURES, generator=draw, dtype=torch.float64)
     x[:, :TELLING] = centres[y] + 100 * x[:, :TELLING]
     x = x.float().double()  # Keras rounds its inputs
+    own = [new_weights(derived(seed, f"weights {rank}")) for rank in range(world_size)]
     return [
-        {"x": x.numpy(), "y": y.numpy(), "weights": [w.numpy() for w in new_weights(seed + rank)]}
-        for rank in range(world_size)
+        {"x": x.numpy(), "y": y.numpy(), "weights": [w.numpy() for w in weights]} for weights in own
     ]
 
 

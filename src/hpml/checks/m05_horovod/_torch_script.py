@@ -44,7 +44,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     content, if it can read one."""
     draw = torch.Generator().manual_seed(seed)
     images, labels = noisy_classes(draw, LENGTH, torch.float64, SIDE)
-    saved = new_model(seed + 50, torch.float64, SIDE)
+    saved = new_model(derived(seed, "checkpoint"), torch.float64, SIDE)
     momenta = [
         0.1 * torch.randn(p.shape, generator=draw, dtype=torch.float64) for p in saved.parameters()
     ]

@@ -19,6 +19,7 @@ from hpml.checks.chatter import chatter
 from hpml.checks.compare import difference, state_difference, state_of
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE, HALF_PRECISION
+from hpml.checks.seeds import derived
 from hpml.predict.collectives import all_reduce_bytes
 
 LARGE = 1_000_000  # elements of the tensor whose traffic is measured
@@ -61,7 +62,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
             "large.grad": 34_000 + 2_000 * torch.rand(300, generator=draw),
         }
 
-    state = new_state(seed)
+    state = new_state(derived(seed, "weights"))
     centres = torch.randn(CLASSES, FEATURES, generator=draw)
 
     def batches() -> list[list[torch.Tensor]]:

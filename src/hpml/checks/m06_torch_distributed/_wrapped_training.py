@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 from hpml.checks.compare import state_of
+from hpml.checks.seeds import derived
 from hpml.ranks import Reply, Server, ask
 
 LEARNING_RATE = 0.5
@@ -99,7 +100,7 @@ def new_state(seed: int) -> dict[str, torch.Tensor]:
         torch.manual_seed(seed)
         net = Net()
         net.shift.normal_()
-        net.version.fill_(1 + seed % 1000)
+        net.version.random_(1, 1001)
         return {name: tensor.clone() for name, tensor in net.state_dict().items()}
 
 
@@ -117,7 +118,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     def ranks(branches: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
         return [
             {
-                "state": new_state(seed + 7 * rank),
+                "state": new_state(derived(seed, f"weights {rank}")),
                 "bucket_bytes": (40_000, 52_000, 64_000)[seed % 3],
                 "batches": [batch(branch) for branch in branches[rank]],
             }
