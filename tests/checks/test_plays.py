@@ -254,6 +254,19 @@ def test_a_reference_that_fails_is_no_fault_of_the_answer(monkeypatch):
         plays.play_once(staged(REFERENCE, ANSWERS), EASY, 2, 3)
 
 
+@pytest.mark.parametrize("looks", [True, False])
+def test_the_files_of_a_stage_that_looks_are_looked_at(monkeypatch, looks):
+    asked = []
+
+    def launch(*_, **options):
+        asked.append(options["looks"])
+        return evidence(1)
+
+    monkeypatch.setattr(plays, "launch", launch)
+    plays.play_once(staged(Stage("one", print, looks=looks)), EASY, 1, 3)
+    assert asked == [looks]
+
+
 @pytest.mark.parametrize(
     ("dies_in", "began", "launches", "said"),
     [

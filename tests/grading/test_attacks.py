@@ -43,6 +43,7 @@ HOLES = {
     "24_agrees_on_nothing",
     "24_wraps_nothing",
     "25_hides_its_draws",
+    "35_sees_every_file",
 }
 LONG = ("ddp", "checkpoint", "ddp_train", "process_group")  # seconds each
 

@@ -117,6 +117,9 @@ class Stage:
     samples it takes, say. Requests are then in `evidence.ranks[r].asked`, with times, and nothing
     there is the rank's own word. What is served is not among the inputs that a rank is sent.
 
+    With `looks` the files in the ranks' folders are looked at, from outside, at each request and at
+    the end: `evidence.ranks[r].asked[n].files` and `evidence.files`, by path.
+
     With `kill`, a function of the play's seed, a rank is killed while it writes a file.
     """
 
@@ -129,6 +132,7 @@ class Stage:
     link: str | None = None
     flavour: Flavour | None = None
     serve: Serve | None = None
+    looks: bool = False
     kill: Callable[[int], Kill] | None = None
 
 

@@ -284,6 +284,7 @@ def _launches(
                     link=stage.link or (GRADED_LINK if on_links else None),
                     delays=seeds.derived(seed, "waits") if delayed else None,
                     serve=server,
+                    looks=stage.looks,
                     kill=stage.kill and stage.kill(seed),
                     leash=leash,
                 )

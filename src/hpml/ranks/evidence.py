@@ -4,7 +4,7 @@ Everything here is plain data, rebuilt in the parent from a typed encoding. Noth
 an object of the rank's process.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -58,12 +58,14 @@ class Asked:
 
     Times are on the clock of `Call`, read in the parent: `at` when the request had come, `answered`
     when its reply was sent, None if it never was. `refused`: the reply was that it is not served.
+    `files` as `Evidence.files`, between the two.
     """
 
     request: Any
     at: float
     answered: float | None = None
     refused: bool = False
+    files: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,9 @@ class Evidence:
     launch was told to kill, once it has; `broken`, where its `Kill` names a file, is how that was
     not whole at some moment ("it was removed"). `no_kill` is why this machine cannot see when a
     file is written, where the launch was told to kill; nobody was killed then.
+    not whole at some moment ("it was removed"). `files` are those that were in the ranks' `cwd`
+    when all ranks had ended, where the launch looks: the size in bytes by path, as the supervisor
+    saw it (see `hpml.ranks.looking`), None where it does not look, or there were too many.
     """
 
     world_size: int
@@ -156,6 +161,7 @@ class Evidence:
     killed: int | None = None
     broken: str = ""
     no_kill: str = ""
+    files: Mapping[str, int] | None = None
 
     @property
     def values(self) -> Sequence[Any]:

@@ -56,6 +56,7 @@ def launch(
     link: str | None = None,
     delays: int | None = None,
     serve: Server | None = None,
+    looks: bool = False,
     kill: Kill | None = None,
     proxied: bool = False,
     watched: Watched | None = None,
@@ -100,6 +101,10 @@ def launch(
     With `serve` a rank may `hpml.ranks.ask(request)`, and `serve(rank, request)`, called in this
     process, gives the replies (see `hpml.ranks.serving`). Each request is in the evidence, with
     times that the rank cannot set.
+
+    With `looks` the files in the ranks' `cwd` are in the evidence: those that are there at each
+    request, before it is served, and those at the end. Seen from outside the ranks. Where each has
+    a folder of its own, the files of all together, by their paths from there.
 
     With `proxied` a process beside each rank, which the rank cannot reach, makes its calls, records
     them and reports to this process (see `hpml.ranks.proxy`): the calls in the evidence are then
@@ -177,6 +182,7 @@ def launch(
         serve,
         kept=cwd is not None,
         kill=kill,
+        looks=looks,
     ) as running:
         return running.until_ended()
 

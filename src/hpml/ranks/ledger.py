@@ -1,5 +1,6 @@
 """In the parent: a rank's events, checked and gathered into its part of the evidence."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from signal import Signals
 from typing import Any
@@ -114,6 +115,10 @@ class RankLog:
         self.asked.append(Asked(request, now))
         self.asking = True
         return request
+
+    def found(self, files: Mapping[str, int] | None) -> None:
+        """These files were there when the open request had come."""
+        self.asked[-1] = replace(self.asked[-1], files=files)
 
     def answered(self, now: float, refused: bool = False) -> None:
         """The open request has its reply. Raises RuntimeError where none is open."""

@@ -47,6 +47,7 @@ class Running:
         serve: Server | None = None,
         kept: bool = False,
         kill: Kill | None = None,
+        looks: bool = False,
     ) -> None:
         self._server = server or warm.server(jobs[0].flavour)
         self._world_size = len(jobs)
@@ -59,6 +60,7 @@ class Running:
             "rendezvous": jobs[0].flavour != "torch",
             "alone": jobs[0].flavour == "torch" and not jobs[0].process_group,
             "proxied": jobs[0].proxied,
+            "looks": looks,
         }
         self._words = watched.words
         self._on_output = on_output
@@ -72,6 +74,7 @@ class Running:
         self._supervisor_gone = self._all_gone = self._cancelled = False
         self._killed: int | None = None
         self._broken = self._no_kill = self._failed = ""
+        self._files: dict[str, int] | None = None
         self._channels: list[socket.socket] = []
         self._stacks: list[int] = []  # where each rank's come out
         if leash is not None:
@@ -80,7 +83,8 @@ class Running:
         # The server may have taken seconds to start; that is not the launch's time.
         self._started = time.monotonic()
         self._logs = [RankLog(job.rank, self._started) for job in jobs]
-        self._serving = None if serve is None else Serving(serve, self._logs, self._send)
+        look = self._look if looks else None
+        self._serving = None if serve is None else Serving(serve, self._logs, self._send, look)
         self._watch = Watch(
             self._logs,
             watched,
@@ -138,6 +142,7 @@ class Running:
             killed=self._killed,
             broken=self._broken,
             no_kill=self._no_kill,
+            files=self._files,
         )
 
     def _open(self) -> None:
@@ -218,6 +223,11 @@ class Running:
             return
         self._unsent[rank] = memoryview(bytes(self._unsent[rank]) + data)
         self._send_unsent(channel, rank)
+
+    def _look(self, rank: int) -> None:
+        """Have the supervisor look at the files, for a request of that rank."""
+        with contextlib.suppress(OSError):  # it is gone, which ends the launch
+            self._control.sendall(f"look {rank}\n".encode())
 
     def _send_unsent(self, channel: socket.socket, rank: int) -> None:
         try:
@@ -302,6 +312,11 @@ class Running:
                 self._no_kill = message["no_kill"]
             elif "broken" in message:
                 self._broken = message["broken"]
+            elif "looked" in message and self._serving is not None:
+                now = time.monotonic() - self._started
+                self._serving.looked(message["looked"], message["files"], now)
+            elif "left" in message:
+                self._files = message["left"]
             elif "no_link" in message:
                 self._no_link = message["no_link"]
             elif "traffic" in message:

@@ -6,7 +6,7 @@ server is trusted code and must check what it is asked: a request may come from 
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from hpml.ranks import encoding
 from hpml.ranks.channel import frame_reply
 from hpml.ranks.ledger import RankLog
 
+MAX_LOOKS = 1000  # at files, for one rank: what is found is kept
 LOOK_AGAIN = 0.02  # seconds between two looks whether ranks stand still
 
 
@@ -39,13 +40,20 @@ Server = Callable[[int, Any], Iterable[Reply]]
 class Serving:
     """The requests of one launch. `send(rank, data)` hands bytes to a rank's channel.
 
+    With `look`, a request is logged with what files there are, before it is served: `look(rank)`
+    has somebody look, who brings what there is to `looked`.
+
     Times are seconds since the launch began.
     """
 
     def __init__(
-        self, serve: Server, logs: Sequence[RankLog], send: Callable[[int, bytes], None]
+        self,
+        serve: Server,
+        logs: Sequence[RankLog],
+        send: Callable[[int, bytes], None],
+        look: Callable[[int], None] | None = None,
     ) -> None:
-        self._serve, self._logs, self._send = serve, logs, send
+        self._serve, self._logs, self._send, self._look = serve, logs, send, look
         self._numbers: dict[int, int] = {}  # of the open request, by rank
         # A heap: when, order, reply, and when at the latest
         self._later: list[tuple[float, int, Reply, float]] = []
@@ -59,8 +67,23 @@ class Serving:
         log = self._logs[rank]
         if log.end is not None:
             return
+        if self._look is not None and len(log.asked) == MAX_LOOKS:
+            raise ValueError(f"more than {MAX_LOOKS} requests")
         request = log.ask(data, now)
         self._numbers[rank] = number
+        if self._look is None:
+            self._reply(rank, request, now)
+        else:
+            self._look(rank)
+
+    def looked(self, rank: int, files: Mapping[str, int] | None, now: float) -> None:
+        """Serve the open request of `rank`, when these files were there."""
+        log = self._logs[rank]
+        if log.end is None:
+            log.found(files)
+            self._reply(rank, log.asked[-1].request, now)
+
+    def _reply(self, rank: int, request: Any, now: float) -> None:
         try:
             replies = list(self._serve(rank, request))
         except ValueError as error:

@@ -29,6 +29,7 @@ from typing import Any
 from hpml.network.emulation import drop_privileges
 from hpml.ranks import rank_wall, rendezvous
 from hpml.ranks.killing import CannotWatch, Writings
+from hpml.ranks.looking import files_in_all
 from hpml.ranks.processes import (
     all_reaped,
     allow_looking_inside,
@@ -40,6 +41,7 @@ from hpml.ranks.processes import (
 from hpml.ranks.rank_wall import RankWall
 from hpml.ranks.start_barrier import StartBarrier
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 MAX_RANKS = 64  # their descriptors travel in one message, which carries 253 at most
 PER_RANK = 3  # descriptors: its channel, its output, its stacks
 FAULT = 70  # exit code of a process that failed before or beside an answer (EX_SOFTWARE)
@@ -170,12 +172,14 @@ def _watch_over(launch: _Launch) -> None:
         if launch.wake in readable:
             drain(launch.wake)
             _report_ends(launch)
-        if control in readable:  # a message from the parent, or its end: both mean stop
+        if control in readable and not _look(launch):
             return
 
 
 def _end(launch: _Launch) -> None:
     """End all that is left, and report what can only be known then."""
+    # Held, since what a rank has for itself ends with it; looked at when nobody writes any more
+    held = _hold(_folders(launch)) if launch.header["looks"] else []
     store = [launch.store] if launch.store is not None else []
     for pid in (*launch.pids, *launch.proxies, *launch.firsts, *store):  # usually nothing else
         with contextlib.suppress(ProcessLookupError):  # it is reaped, or a rank has killed it
@@ -184,10 +188,47 @@ def _end(launch: _Launch) -> None:
     if launch.writings is not None:
         launch.writings.look()  # what it did before it was killed
         _tell(launch.control, {"broken": launch.writings.broken})
+    if launch.header["looks"]:
+        left = files_in_all(f"/proc/self/fd/{fd}" for fd in held)
+        _tell(launch.control, {"left": left})
     if launch.network is not None:
         _tell(launch.control, {"traffic": launch.network.traffic()})
     shutil.rmtree(launch.header["scratch"], ignore_errors=True)
     _tell(launch.control, {"gone": gone})
+
+
+def _folders(launch: _Launch) -> list[str]:
+    """Where ranks are at work, as this process sees it: behind a wall each has a /tmp of its own,
+    unless they share a folder that is kept."""
+    cwd = launch.header["cwd"]
+    if launch.apart and not launch.header["kept"]:
+        return [f"/proc/{pid}/root{cwd}" for pid in launch.pids]
+    return [cwd]
+
+
+def _hold(folders: Sequence[str]) -> list[int]:
+    """Descriptors of those that are folders, and no links to one."""
+    held = []
+    for folder in folders:
+        with contextlib.suppress(OSError):  # its rank is gone, or has moved it
+            held.append(os.open(folder, _FOLDER))
+    return held
+
+
+def _look(launch: _Launch) -> bool:
+    """Look at the files for each rank that the parent names; False where it wants an end, or is
+    gone."""
+    # Whole lines, and all there are: a rank has one open request at a time.
+    try:
+        lines = launch.control.recv(2**12).split(b"\n")[:-1]
+    except ConnectionResetError:
+        return False
+    for line in lines:
+        if not line.startswith(b"look "):
+            return False
+        files = files_in_all(_folders(launch))
+        _tell(launch.control, {"looked": int(line.split()[1]), "files": files})
+    return bool(lines)
 
 
 def _watch(control: socket.socket, header: Mapping[str, Any]) -> Writings | None:

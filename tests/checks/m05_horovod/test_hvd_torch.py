@@ -1,11 +1,12 @@
 """Exercise hvd_torch: what its judges say of a good run, and of the same run with one change."""
 
+from dataclasses import replace
 from itertools import chain
 
 import pytest
 import torch
 
-from hpml.checks.m05_horovod._torch_script import BATCH, LEARNING_RATE, LENGTH, serial
+from hpml.checks.m05_horovod._torch_script import BATCH, LEARNING_RATE, LENGTH, PATH, serial
 from hpml.checks.m05_horovod.hvd_torch import CHECK
 
 START, SAMPLES, STEPS, CARRY_ON, WRITER = [claim.judge for claim in CHECK.claims]
@@ -21,7 +22,7 @@ def test_a_good_run_has_no_problems(good):
 
 
 def test_inputs_differ_between_ranks_and_seeds():
-    stages = [*CHECK.inputs(3, 2).values(), *CHECK.inputs(4, 2).values()]
+    stages = [CHECK.inputs(seed, 2)[name] for seed in (3, 4) for name in ("begin", "carry on")]
     assert len({rank["model"] for stage in stages[:2] for rank in stage}) == 4
     assert [stage[0]["model"] for stage in stages[:2]] != [s[0]["model"] for s in stages[2:]]
     images = [stage[0]["images"] for stage in stages]
@@ -95,17 +96,24 @@ def test_what_is_wrong_with_a_share_is_said(good, with_taken, change, hint):
     assert STEPS(changed).hint == hint
 
 
-def test_who_writes_and_what_is_held_to(good, with_value):
-    def with_part(**parts):
-        return with_value(good, 0, lambda value: value | parts, "begin")
+def test_who_writes_is_seen_in_the_folders(good):
+    def left(files):
+        begun = replace(good.stages["begin"], files=files)
+        return WRITER(replace(good, stages={**good.stages, "begin": begun}))
 
+    assert left({}).hint == "no_file"
+    assert left({"begin 0/checkpoint.pt.0": 5}).hint == "no_file"
+    other = left({PATH: 5, "begin 1/checkpoint.pt": 5})
+    assert (other.hint, other.message) == ("writers", "besides rank 0, rank 1 wrote checkpoint.pt")
+    assert left(None).hint == "writers"
+    assert left({PATH: 5, "begin 0/log.txt": 5}) is None
+
+
+def test_the_file_is_held_to_the_last_state(good, with_value):
     def without(part):
         value = good.stages["begin"].values[0]["saved"]
         return value | {part: {name: tensor + 1 for name, tensor in value[part].items()}}
 
-    assert WRITER(with_part(wrote=[])).hint == "no_file"
-    assert WRITER(with_part(saved="EOFError: short")).hint == "file"
-    assert WRITER(with_part(saved=without("model"))).hint == "file"
-    assert WRITER(with_part(saved=without("momenta"))).hint == "file"
-    other = with_value(good, 1, lambda value: value | {"wrote": ["checkpoint.pt"]}, "begin")
-    assert WRITER(other).hint == "writers"
+    for found in ("EOFError: short", None, without("model"), without("momenta")):
+        other = with_value(good, 0, lambda value, found=found: value | {"saved": found}, "begin")
+        assert WRITER(other).hint == "file"

@@ -7,6 +7,7 @@ import torch
 
 from hpml.checks import judge
 from hpml.checks.contract import CannotJudge
+from hpml.checks.m06_torch_distributed._stopped_training import HELD, PATH, SAVE, SAVED, STATE
 from hpml.checks.m06_torch_distributed.checkpoint import BATCH, CHECK, LENGTH, place_of
 from hpml.checks.plays import play_once
 from hpml.ranks.evidence import Diagnosis
@@ -28,6 +29,16 @@ def with_values(run, stage, change, rank=0):
     ranks = list(evidence.ranks)
     ranks[rank] = replace(ranks[rank], value=ranks[rank].value | change(ranks[rank].value))
     return replace(run, stages={**run.stages, stage: replace(evidence, ranks=tuple(ranks))})
+
+
+def asked_with(run, rank, change):
+    """The run with `change` for the request in which a rank reports that save has returned."""
+    evidence = run.stages["train and stop"]
+    ranks = list(evidence.ranks)
+    asked = [change(each) if each.request == SAVED else each for each in ranks[rank].asked]
+    ranks[rank] = replace(ranks[rank], asked=tuple(each for each in asked if each is not None))
+    stopped = replace(evidence, ranks=tuple(ranks))
+    return replace(run, stages={**run.stages, "train and stop": stopped})
 
 
 def resumed_with(run, batches):
@@ -70,16 +81,44 @@ def test_it_stops_where_no_mistake_looks_like_another():
 
 
 def test_files_of_other_ranks_and_none_at_all_are_said(good):
-    other = with_values(good, "train and stop", lambda _: {"files": ["checkpoint.pt.tmp"]}, rank=1)
-    assert ONE_WRITER(other).hint == "writers"
-    none = with_values(good, "train and stop", lambda _: {"files": ["checkpoint.pt.0"]})
-    assert ONE_WRITER(none).hint == "no_file"
+    def left(files):
+        stopped = replace(good.stages["train and stop"], files=files)
+        return replace(good, stages={**good.stages, "train and stop": stopped})
+
+    other = ONE_WRITER(left({PATH: 5, "rank1/checkpoint.pt.tmp": 0}))
+    assert (other.hint, other.message) == (
+        "writers",
+        "besides rank 0, rank 1 wrote checkpoint.pt.tmp",
+    )
+    assert ONE_WRITER(left({f"{PATH}.0": 5})).hint == "no_file"
+    assert ONE_WRITER(left({PATH: 5, f"{PATH}.txt": 1, ".tmp/rank1/x": 1})) is None
+    assert ONE_WRITER(left(None)).hint == "writers"
 
 
-def test_a_rank_that_comes_back_early_is_named(good):
-    early = with_values(good, "train and stop", lambda _: {"there": False}, rank=1)
+@pytest.mark.parametrize("seen", [{}, {PATH: 0}, {"rank1/checkpoint.pt": 5}, None])
+def test_a_rank_that_comes_back_early_is_named(good, seen):
+    early = asked_with(good, 1, lambda asked: replace(asked, files=seen))
     assert "rank 1" in WRITTEN(early).message
     assert WRITTEN(early).hint == "early"
+
+
+def test_a_rank_that_never_comes_back_has_no_file_there(good):
+    assert WRITTEN(asked_with(good, 1, lambda asked: None)).hint == "early"
+    refused = asked_with(good, 1, lambda asked: replace(asked, refused=True))
+    assert WRITTEN(refused).hint == "early"
+
+
+def test_rank_0_is_held_up_from_outside(solution):
+    source = solution("checkpoint").replace("%%answer", "#", 1)
+    hurries = f"import time\ntime.sleep = lambda *_: None\n{source}"
+    run, _ = play_once(CHECK, hurries, world_size=2, seed=5)
+    first, other = (
+        {asked.request: asked.answered - asked.at for asked in rank.asked}
+        for rank in run.stages["train and stop"].ranks
+    )
+    assert first[SAVE] >= HELD[SAVE]
+    assert first[STATE] >= HELD[STATE]
+    assert list(other) == [SAVE, SAVED]
 
 
 def test_where_a_run_resumed_is_told_from_the_samples(good):
@@ -177,11 +216,6 @@ def test_it_is_killed_after_a_replacement_that_nothing_in_the_inputs_names():
     (writing,) = (stage for stage in CHECK.stages if stage.kill)
     kills = [writing.kill(seed) for seed in range(40)]
     assert {(kill.replaced, kill.nth) for kill in kills} == {(1, 1), (1, 2), (2, 1), (2, 2)}
-
-
-def test_a_first_file_written_over_is_no_replacement(good):
-    over = with_values(good, "train and stop", lambda _: {"replaced": False})
-    assert KILLED(over).hint == "in_place"
 
 
 def test_a_resume_that_ends_badly_leaves_the_other_claims(good):

@@ -21,6 +21,8 @@ from hpml.checks.seeds import derived
 LENGTH, BATCH, EPOCHS = 48, 4, 2  # BATCH is one rank's: 1, 2, 3 and 4 ranks share LENGTH evenly
 SIDE = 64  # pixels: a rank's images, 98 kB each, are more than all gradients of a launch
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
+NAME = "checkpoint.pt"
+PATH = f"begin 0/{NAME}"  # rank 0's, from where ranks begin
 
 
 def new_optimizer(model: nn.Module, learning_rate: float) -> torch.optim.Optimizer:
@@ -69,21 +71,20 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Train; returns the weights before each step and at the end, and the files written.
+    """Train; returns the weights before each step, those at the end, and those in the file.
 
     Each rank has a folder of its own, as on nodes that share no disk.
     """
     rank = inputs["rank"]
     folder = Path(f"{inputs['stage']} {rank}")
     folder.mkdir()
-    path = folder / "checkpoint.pt"
+    path = folder / NAME
     if inputs["checkpoint"] is not None:
         model = new_model(0, torch.float64, SIDE)
         model.load_state_dict(inputs["checkpoint"]["model"])
         optimizer = new_optimizer(model, LEARNING_RATE)
         set_momenta(optimizer, inputs["checkpoint"]["momenta"])
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
-    before = path.read_bytes() if path.exists() else None
 
     model = new_model(inputs["model"], torch.float64, SIDE)
     dataset = ServedImages(inputs["length"])
@@ -98,17 +99,11 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     model.register_forward_pre_hook(remember)
     answer.train(model, dataset, EPOCHS, BATCH, LEARNING_RATE, inputs["seed"], path=str(path))
     states.append(state_of(model))
-    names = sorted(file.name for file in folder.iterdir())
-    wrote = [name for name in names if name != path.name or path.read_bytes() != before]
-    return {
-        "states": states,
-        "wrote": wrote,
-        "saved": saved_state(path) if rank == 0 and path.name in wrote else None,
-    }
+    return {"states": states, "saved": saved_state(path) if rank == 0 else None}
 
 
 def saved_state(path: Path) -> Any:
-    """The part of the checkpoint that a resumed run needs."""
+    """The part of the checkpoint that a resumed run needs, or why it cannot be loaded."""
     try:
         found = torch.load(path)
         model = new_model(0, torch.float64, SIDE)

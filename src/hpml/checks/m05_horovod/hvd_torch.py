@@ -20,11 +20,13 @@ from hpml.checks.m05_horovod._torch_script import (
     EPOCHS,
     LEARNING_RATE,
     LENGTH,
+    PATH,
     drive,
     expect,
     inputs,
 )
 from hpml.ranks.evidence import Evidence
+from hpml.ranks.looking import MAX_FILES, first_below
 
 TOLERANCE = 1e-9  # only the order of additions may differ
 
@@ -109,13 +111,15 @@ def carries_on(run: Run) -> Problem | None:
 
 
 def one_writer(run: Run) -> Problem | None:
-    values = run.stages["begin"].values
-    if "checkpoint.pt" not in values[0]["wrote"]:
+    files = run.stages["begin"].files
+    if files is None:
+        return Problem(f"the ranks left more than {MAX_FILES} files", "writers")
+    if PATH not in files:
         return Problem("rank 0 wrote no file to `path`", "no_file")
-    for rank, value in enumerate(values):
-        if rank and value["wrote"]:
-            return Problem(f"besides rank 0, rank {rank} wrote {value['wrote'][0]}", "writers")
-    saved, first = values[0]["saved"], run.expected["begin"]
+    for rank in range(1, run.world_size):
+        if name := first_below(f"begin {rank}", files):
+            return Problem(f"besides rank 0, rank {rank} wrote {name}", "writers")
+    saved, first = run.stages["begin"].values[0]["saved"], run.expected["begin"]
     if not isinstance(saved, dict):
         return Problem(f"the file at `path` cannot be loaded: {saved or described(saved)}", "file")
     if problem := goes_where_the_serial_script_goes(run):
@@ -151,7 +155,7 @@ CHECK = Check(
     inputs=inputs,
     expect=expect,
     stages=(
-        Stage("begin", drive, serve=serve_images),
+        Stage("begin", drive, serve=serve_images, looks=True),
         Stage("carry on", drive, dies=True, serve=serve_images),
     ),
     timeout=30.0,

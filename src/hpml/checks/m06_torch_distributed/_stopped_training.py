@@ -5,7 +5,7 @@ killed while it writes.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,11 +18,14 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from hpml.checks.contract import Stage
 from hpml.checks.seeds import derived
-from hpml.ranks import Kill
+from hpml.ranks import Kill, Reply, Server, ask
 
 LENGTH, BATCH, EPOCHS = 72, 12, 3  # BATCH is the global one: 1, 2, 3 and 4 ranks share it evenly
 PER_EPOCH = LENGTH // BATCH
 FEATURES, HIDDEN, CLASSES = 20, 500, 10  # 122 kB of float64 weights, and as much momentum
+SAVE, STATE, SAVED = "it calls save", "it needs the model's state", "save has returned"
+HELD = {SAVE: 0.05, STATE: 0.1, SAVED: 0.0}  # seconds; rank 0 is, at what it asks
+PATH = "rank0/checkpoint.pt"  # rank 0's: the others write to theirs, or nowhere
 DECAY = 0.9  # of the learning rate, in every step
 WRITING = 0.005  # seconds
 KILLED_AT = (2, 4)  # ranks: one of them writes, however many there are
@@ -38,35 +41,37 @@ class Slow(torch.Tensor):
 
 
 class Net(nn.Module):
-    """A perceptron, float64 (N, 20) -> (N, 10), whose state_dict takes `slow` seconds.
+    """A perceptron, float64 (N, 20) -> (N, 10).
 
-    With `written_slowly` its state takes WRITING seconds to be pickled: time for a kill.
+    While it `asks`, its state_dict waits for a reply. With `written_slowly` its state takes
+    WRITING seconds to be pickled: time for a kill.
 
     It is drawn in float32, so that it is the same where an answer has set another default dtype.
     """
 
-    def __init__(self, slow: float = 0.0) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.inner = nn.Linear(FEATURES, HIDDEN, dtype=torch.float32)
         self.outer = nn.Linear(HIDDEN, CLASSES, dtype=torch.float32)
-        self.slow, self.written_slowly = slow, False
+        self.asks = self.written_slowly = False
         self.double()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.outer(torch.relu(self.inner(x)))
 
     def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:
-        time.sleep(self.slow)
+        if self.asks:
+            ask(STATE)
         state = super().state_dict(*arguments, **options)
         if self.written_slowly:
             state["inner.weight"] = state["inner.weight"].as_subclass(Slow)
         return state
 
 
-def new_net(seed: int, slow: float = 0.0) -> Net:
+def new_net(seed: int) -> Net:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Net(slow)
+        return Net()
 
 
 def new_optimizer(net: nn.Module) -> torch.optim.Optimizer:
@@ -121,49 +126,52 @@ def take_steps(
     return taken
 
 
-def fresh(answer: ModuleType, inputs: dict[str, Any], slow: float = 0.0) -> tuple[Any, Any, Any]:
+def fresh(answer: ModuleType, inputs: dict[str, Any]) -> tuple[Any, Any, Any]:
     """A new net, optimizer and sampler, as at a program's start."""
-    net = new_net(inputs["net"], slow)
+    net = new_net(inputs["net"])
     return net, new_optimizer(net), answer.ResumableSampler(LENGTH, BATCH, inputs["seed"])
 
 
 def train_and_stop(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Save, each rank to its own folder as on nodes that share no disk, rank 0 slowly.
+    """Save, each rank to its own folder as on nodes that share no disk.
 
-    Saves at the start (where rank 0 is slow) and at the stop. A second hard link to the first file
-    shows whether the file was overwritten or replaced.
+    Saves at the start, where rank 0 is held up from outside, and at the stop.
     """
-    rank = dist.get_rank()
-    folder = Path(f"rank{rank}")
-    folder.mkdir()
-    path, first = folder / "checkpoint.pt", Path("first.pt")
-    others_wait = rank == 0 and dist.get_world_size() > 1
-    net, optimizer, sampler = fresh(answer, inputs, slow=0.1 if others_wait else 0.0)
+    path = Path(f"rank{dist.get_rank()}", "checkpoint.pt")
+    path.parent.mkdir()
+    net, optimizer, sampler = fresh(answer, inputs)
     net.load_state_dict(state_of(new_net(inputs["seed"])))
     dist.barrier()
+    net.asks = True
+    ask(SAVE)
     answer.save(str(path), net, optimizer, sampler)
-    there = Path("rank0/checkpoint.pt").exists()
-    net.slow = 0.0
+    ask(SAVED)
+    net.asks = False
     dist.barrier()
-    if rank == 0 and there:
-        first.hardlink_to(path)
-        before = first.read_bytes()
     taken = take_steps(net, optimizer, sampler, inputs, inputs["steps"])
     answer.save(str(path), net, optimizer, sampler)
     dist.barrier()
-    return {
-        "taken": taken,
-        "there": there,
-        "files": sorted(file.name for file in folder.iterdir()),
-        "replaced": first.read_bytes() == before if rank == 0 and there else None,
-        "saved": state_of(net),
-    }
+    return {"taken": taken, "saved": state_of(net)}
+
+
+def hold_rank_0(ranks: Sequence[Any]) -> tuple[Sequence[Any], Server]:
+    """A stage's `serve`: rank 0 begins to save after all others, and gets the state late.
+
+    It cannot hurry: what it waits for is in another process. Alone, it is not held up.
+    """
+
+    def serve(rank: int, request: Any) -> list[Reply]:
+        if type(request) is not str or request not in HELD:
+            raise ValueError(f"say one of {sorted(HELD)}")
+        return [Reply(rank, after=HELD[request] if rank == 0 and len(ranks) > 1 else 0.0)]
+
+    return ranks, serve
 
 
 def resume(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Load, and train to the end of the last epoch."""
     net, optimizer, sampler = fresh(answer, inputs)
-    answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
+    answer.load(PATH, net, optimizer, sampler)
     loaded = state_of(net)
     taken = take_steps(net, optimizer, sampler, inputs, 2 * EPOCHS * PER_EPOCH)
     return {"loaded": loaded, "taken": taken, "final": state_of(net)}
@@ -172,14 +180,14 @@ def resume(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 def killed_while_writing(answer: ModuleType, inputs: dict[str, Any]) -> None:
     """Load, and save one state after the other; rank 0's process is killed while it writes."""
     net, optimizer, sampler = fresh(answer, inputs)
-    answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
+    answer.load(PATH, net, optimizer, sampler)
     net.written_slowly = True
     for _ in range(SAVES):
         with torch.no_grad():
             for parameter in net.parameters():
                 parameter += 1.0
         dist.barrier()
-        answer.save("rank0/checkpoint.pt", net, optimizer, sampler)
+        answer.save(PATH, net, optimizer, sampler)
 
 
 def kill(seed: int) -> Kill:
@@ -192,7 +200,7 @@ def after_the_kill(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]
     """The state in the remaining file, or why it cannot be loaded."""
     net, optimizer, sampler = fresh(answer, inputs)
     try:
-        answer.load("rank0/checkpoint.pt", net, optimizer, sampler)
+        answer.load(PATH, net, optimizer, sampler)
     except Exception as error:
         return {"failed": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
     return {"loaded": state_of(net)}
@@ -207,7 +215,7 @@ def if_killed(ranks: Callable[[int], int]) -> Callable[[int], int]:
 
 
 STAGES = (
-    Stage("train and stop", train_and_stop),
+    Stage("train and stop", train_and_stop, serve=hold_rank_0, looks=True),
     Stage("resume", resume, world=another, dies=True),
     Stage(
         "killed while writing",

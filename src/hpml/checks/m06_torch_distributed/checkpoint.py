@@ -12,6 +12,8 @@ from hpml.checks.m06_torch_distributed._stopped_training import (
     BATCH,
     KILLED_AT,
     LENGTH,
+    PATH,
+    SAVED,
     SAVES,
     STAGES,
     expect,
@@ -19,26 +21,31 @@ from hpml.checks.m06_torch_distributed._stopped_training import (
 )
 from hpml.ranks import killing
 from hpml.ranks.evidence import Evidence
+from hpml.ranks.looking import MAX_FILES, first_below
 
 TOLERANCE = 1e-9  # the model is float64: only the order of additions may differ
 
 
 def one_writer(run: Run) -> Problem | None:
-    files = [value["files"] for value in run.stages["train and stop"].values]
-    if "checkpoint.pt" not in files[0]:
+    files = run.stages["train and stop"].files
+    if files is None:
+        return Problem(f"the ranks left more than {MAX_FILES} files", "writers")
+    if PATH not in files:
         return Problem("save has returned, and there is no file at `path` on rank 0", "no_file")
-    if writers := [rank for rank, names in enumerate(files) if rank and names]:
-        return Problem(f"besides rank 0, rank {writers[0]} wrote {files[writers[0]][0]}", "writers")
+    for rank in range(1, run.world_size):
+        if name := first_below(f"rank{rank}", files):
+            return Problem(f"besides rank 0, rank {rank} wrote {name}", "writers")
     return None
 
 
 def written_when_it_returns(run: Run) -> Problem | None:
-    there = [value["there"] for value in run.stages["train and stop"].values]
-    if not all(there):
-        return Problem(
-            f"save had returned on rank {there.index(False)}, and there was no file at `path` yet",
-            "early",
-        )
+    for rank in run.stages["train and stop"].ranks:
+        files = next((a.files for a in rank.asked if not a.refused and a.request == SAVED), None)
+        if not (files or {}).get(PATH):
+            return Problem(
+                f"save had returned on rank {rank.rank}, and there was no file at `path` yet",
+                "early",
+            )
     return None
 
 
@@ -156,12 +163,6 @@ def old_one_is_left(run: Run) -> Problem | CannotJudge | None:
         )
     if problem := fault(run.stages["after the kill"]):
         return problem
-    if run.stages["train and stop"].values[0]["replaced"] is False:
-        return Problem(
-            "the second save changed the first file's content instead of putting a new file in its "
-            "place",
-            "in_place",
-        )
     (after,) = run.stages["after the kill"].values
     if "failed" in after:
         return Problem(
