@@ -1,5 +1,6 @@
 """A rank is killed while it writes, from outside."""
 
+import mmap
 import os
 import shutil
 import time
@@ -201,6 +202,44 @@ def test_a_file_that_is_replaced_in_one_step_is_never_broken(folder, replaces):
     seen.close()
 
 
+def later(path, change):
+    """Change a file until its ctime is later than now: file systems' clocks stand still."""
+    now = time.time_ns()
+    while path.stat().st_ctime_ns <= now:
+        change()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_second_name_and_another_mode_are_no_writings(folder, replaced):
+    path, second = folder / "there" / "file", folder / "there" / "second"
+    seen = killing.Writings(str(folder / "there"), "file")
+    if replaced:
+        elsewhere(path, "x")
+        seen.look()
+    later(path, lambda: path.chmod(0o640))
+    seen.look()
+    os.link(path, second)
+    later(path, lambda: path.chmod(0o600))
+    seen.look()
+    second.unlink()
+    later(path, lambda: os.utime(path, ns=(0, 0)))
+    seen.look()
+    assert seen.broken == ""
+    seen.close()
+
+
+def test_what_is_too_large_to_compare_may_not_change_at_all(folder, monkeypatch):
+    monkeypatch.setattr(killing, "_COMPARED", SIZE - 1)
+    path = folder / "there" / "file"
+    seen = killing.Writings(str(folder / "there"), "file")
+    seen.look()
+    assert seen.broken == ""
+    later(path, lambda: path.chmod(0o640))
+    seen.look()
+    assert "by another name" in seen.broken
+    seen.close()
+
+
 def test_a_file_that_is_replaced_again_meanwhile_is_not_broken(folder, monkeypatch):
     path = folder / "there" / "file"
     seen = killing.Writings(str(folder / "there"), "file")
@@ -245,6 +284,15 @@ def by_another_name(path):
     in_place(path.parent / "other", "x")
 
 
+def through_a_map_with_its_old_times(path):
+    before = path.stat()
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[:1] = b"x"
+        memory.flush()
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    later(path, lambda: os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns)))
+
+
 def folder_moved(path):
     os.rename(path.parent, path.parent.parent / "elsewhere")
 
@@ -257,6 +305,7 @@ def folder_moved(path):
         (lambda path: in_place(path, "x"), "in place"),
         (a_link, "a link"),
         (by_another_name, "by another name"),
+        (through_a_map_with_its_old_times, "a map of memory"),
         (folder_moved, "its folder was moved"),
     ],
 )

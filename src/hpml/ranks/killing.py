@@ -2,8 +2,10 @@
 cannot know. See inotify(7); Linux only.
 """
 
+import contextlib
 import ctypes
 import errno
+import hashlib
 import os
 import stat
 import struct
@@ -18,6 +20,7 @@ _WATCHED |= _DELETE | _DELETE_SELF | _MOVE_SELF
 _ALL_EVENTS = 2**23  # bytes: more than the kernel keeps
 # What the machine may lack; that a folder is not there, or may not be read, is the ranks' doing
 _LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.ENOSYS)
+_COMPARED = 2**26  # bytes of a file whose content is compared
 _EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 
 
@@ -62,6 +65,8 @@ class Writings:
         self._file, self._replaced = os.fsencode(file), replaced
         self._path = os.path.join(os.fsencode(folder), self._file)
         self._placed = time.time_ns()  # what is at the path was complete by then
+        self._content = self._read()[1] if file else b""  # what it was then
+        self._compared = 0  # the ctime by which it still was that
         self._open: set[bytes] = set()  # files being written
         self._renamed: set[int] = set()  # cookies of renamed files
         if not possible():
@@ -111,6 +116,7 @@ class Writings:
             if is_file:
                 self._replaced -= 1
                 self._placed = time.time_ns()
+                self._content = self._read()[1]
         elif mask & _CLOSE_WRITE:
             self._open.discard(name)
         elif mask & (_CREATE | _MODIFY) and name not in self._open:
@@ -135,8 +141,30 @@ class Writings:
         """What is written by another name, or through a map of memory, is no event here."""
         if not stat.S_ISREG(found.st_mode):
             self._breaks("it was a link or something else that is no file")
-        elif found.st_mtime_ns > self._placed:
+        elif found.st_mtime_ns > self._placed or not self._keeps_content(found):
             self._breaks("it was written by another name, or through a map of memory")
+
+    def _keeps_content(self, found: os.stat_result) -> bool:
+        """A rank can set the mtime back, but not the ctime, which a chmod moves as well."""
+        if found.st_ctime_ns <= self._placed or found.st_ctime_ns == self._compared:
+            return True
+        inode, content = self._read()
+        if inode not in (0, found.st_ino):  # it was replaced meanwhile, which is an event
+            return True
+        self._compared = found.st_ctime_ns
+        return content != b"" and content == self._content
+
+    def _read(self) -> tuple[int, bytes]:
+        """The file's inode and digest; b"" of one that is too large, and of what is no file."""
+        with contextlib.suppress(OSError):
+            # It may be something else by now, such as a pipe that nobody writes to
+            fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open(fd, "rb") as file:
+                found = os.fstat(fd)
+                if not stat.S_ISREG(found.st_mode) or found.st_size > _COMPARED:
+                    return found.st_ino, b""
+                return found.st_ino, hashlib.sha256(file.read(_COMPARED)).digest()
+        return 0, b""
 
     def close(self) -> None:
         os.close(self._fd)
