@@ -117,6 +117,14 @@ def test_a_refusal_of_the_kernel_is_reported_in_its_words():
         del namespaces.FLAGS["none such"]
 
 
+def test_a_user_namespace_without_its_rights_is_a_refusal(monkeypatch):
+    """As on Ubuntu 24.04, where it can be made, and its maps cannot be written."""
+    refused = "def open(*_):\n    raise PermissionError(1, 'Operation not permitted')\n"
+    monkeypatch.setattr(namespaces, "_TRY", refused + namespaces._TRY)
+    refusal = namespaces.refusal("user")
+    assert refusal == "setgroups cannot be written: Operation not permitted"
+
+
 def test_trying_a_namespace_leaves_this_process_where_it_is():
     before = os.readlink("/proc/self/ns/user")
     namespaces.refusal("user", "net")

@@ -17,7 +17,7 @@ from torch import nn
 
 from hpml.network import available, emulation
 from hpml.network.emulation import INTERFACE, address
-from hpml.ranks import launch
+from hpml.ranks import launch, warm
 
 OWN = os.readlink("/proc/self/ns/net")
 LIMIT = 90.0  # seconds that any process here may take
@@ -276,7 +276,7 @@ LAUNCH_AND_PRINT = """
 import sys
 from pathlib import Path
 from hpml.network import available, emulation
-from hpml.ranks import launch
+from hpml.ranks import launch, warm
 def drive(rank):
     import torch, torch.distributed as dist
     total = torch.tensor([rank]); dist.all_reduce(total)
@@ -346,3 +346,36 @@ def test_what_the_system_does_not_have_fails_as_what_it_refuses(elsewhere):
         with pytest.raises(OSError, match="unshare: not on this system") as error:
             enter()
         assert error.value.errno == errno.ENOSYS
+
+
+# A warm server where a user namespace can be had, but not its maps, as on Ubuntu 24.04
+WITHOUT_MAPS = """
+import builtins
+from hpml.network import emulation
+from hpml.ranks import server
+def refuses(path, *mode):
+    if path == "/proc/self/uid_map":
+        raise PermissionError(1, "Operation not permitted", path)
+    return builtins.open(path, *mode)
+emulation.open = refuses
+server.main()
+"""
+
+
+def test_where_a_namespace_comes_without_its_rights_ranks_stay_where_they_are(monkeypatch):
+    def drive():
+        return [os.getuid(), os.getgid(), os.readlink("/proc/self/ns/user")]
+
+    here = [os.getuid(), os.getgid(), os.readlink("/proc/self/ns/user")]
+    monkeypatch.setattr(warm, "_MAIN", WITHOUT_MAPS)
+    server = warm.WarmServer()
+    try:
+        with warm.using(server):
+            proxied = launch(drive, 2, proxied=True)
+            linked = launch(drive, 2, link="1gbit")
+            alone = launch(drive, 2, process_group=False)
+    finally:
+        server.kill()
+    for evidence in (proxied, linked, alone):
+        assert (evidence.diagnosis, evidence.values) == (None, (here, here))
+    assert linked.no_link.startswith("namespaces for ordinary users are switched off")

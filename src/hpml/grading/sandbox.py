@@ -31,7 +31,7 @@ import psutil
 from hpml.doctor import Fact
 from hpml.errors import UserError
 from hpml.grading import bubblewrap, cgroup, template
-from hpml.ranks import warm
+from hpml.ranks import launch, warm
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.wall import NOBODY
 
@@ -193,7 +193,7 @@ def _server(limits: Limits, flavour: Flavour, group: cgroup.Group | None) -> war
 
 @cache
 def forks(flavour: Flavour = "torch") -> bool:
-    """Whether sandboxes can be forked from a template here; tried with an empty one.
+    """Whether sandboxes can be forked from a template here, with ranks apart; tried with one rank.
 
     A kernel may allow bubblewrap to make namespaces, but not the processes inside it.
     """
@@ -203,8 +203,8 @@ def forks(flavour: Flavour = "torch") -> bool:
     except (warm.ServerDied, OSError):
         return False
     try:
-        tried.wait_until_ready()
-        return True
+        with warm.using(tried):
+            return launch(dict, 1, process_group=False).diagnosis is None  # it imports nothing
     except warm.ServerDied:
         return False
     finally:

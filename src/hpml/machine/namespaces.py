@@ -11,8 +11,16 @@ FLAGS = {"user": 0x10000000, "net": 0x40000000}  # CLONE_NEWUSER, CLONE_NEWNET o
 _TRY = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
-if libc.unshare(int(sys.argv[1])) != 0:
+flags, user, group = int(sys.argv[1]), os.getuid(), os.getgid()
+if libc.unshare(flags) != 0:
     sys.exit(os.strerror(ctypes.get_errno()))
+maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+for name, text in maps.items() if flags & 0x10000000 else ():
+    try:
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+    except OSError as error:  # some systems give a user namespace without its rights
+        sys.exit(f"{name} cannot be written: {error.strerror}")
 """
 
 

@@ -188,12 +188,41 @@ def loopback_up() -> None:
         fcntl.ioctl(any_socket, set_flags, struct.pack("16sH14x", name, flags | up))
 
 
+def own_namespaces_refused() -> int:
+    """The number of the error with which this system refuses `_own_namespaces`; 0 where it does
+    not. A fork tries, once: whoever is refused halfway has no way back.
+    """
+    global _refused
+    if _refused is None:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _make_own_namespaces()
+                os._exit(0)
+            except OSError as error:
+                os._exit(error.errno or errno.EPERM)
+            finally:
+                os._exit(errno.EPERM)
+        _refused = abs(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    return _refused
+
+
+_refused: int | None = None
+
+
 def _own_namespaces() -> None:
     """A user namespace of this process's own, in which it may do anything, and a network in it.
 
-    Users and groups keep their numbers, so that files keep their owners. Some systems give a user
-    namespace without its rights: the network comes last, and this fails before it.
+    Users and groups keep their numbers, so that files keep their owners. Raises OSError where the
+    system refuses it; then this process stays where it is.
     """
+    if number := own_namespaces_refused():
+        raise OSError(number, f"user namespaces: {os.strerror(number)}")
+    _make_own_namespaces()
+
+
+def _make_own_namespaces() -> None:
+    """Some systems give a user namespace without its rights, so that its maps cannot be written."""
     user, group = os.getuid(), os.getgid()
     libc_call("unshare", CLONE_NEWUSER)
     for name, text in (

@@ -20,6 +20,7 @@ import time
 
 import psutil
 
+from hpml.network import emulation
 from hpml.ranks import flavour, pages, processes
 from hpml.ranks.rank_wall import RankWall
 from hpml.ranks.supervisor import MAX_RANKS, PER_RANK, supervise
@@ -51,6 +52,8 @@ def serve(control: socket.socket, around: RankWall | None = None) -> None:
     `around` is the wall around each rank; None outside a sandbox.
     """
     processes.become_subreaper()
+    if around is None or around.disk is None:
+        emulation.own_namespaces_refused()  # found out here, for all launches
     processes.allow_looking_inside(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: None)
