@@ -11,20 +11,15 @@ from hpml.checks.budget import (
     SETUP_PER_PEER,
     elapsed,
     over_bytes,
-    over_messages,
     over_seconds,
 )
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem
 from hpml.network.link import parse_link
 from hpml.predict.collectives import all_reduce_bytes
-from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence, Traffic
+from hpml.ranks.evidence import Evidence, Mark, RankEvidence, Traffic
 
 
-def call(index: int, operation: str = "send") -> Call:
-    return Call(index, operation, (0, 1), index, "float32", (1,), 4, "", None, 0.0)
-
-
-def evidence(*sent: int, marks: tuple = ((),), calls: tuple = (), link: str | None = "1gbit"):
+def evidence(*sent: int, marks: tuple = ((),), link: str | None = "1gbit"):
     """Of ranks that sent so many bytes; `marks` by rank as (name, at) pairs."""
     ranks = [
         RankEvidence(
@@ -32,7 +27,6 @@ def evidence(*sent: int, marks: tuple = ((),), calls: tuple = (), link: str | No
             "returned",
             traffic=Traffic(sent_bytes, 1, 0, 0) if link else None,
             marks=tuple(Mark(*mark) for mark in marks[rank % len(marks)]),
-            calls=calls,
         )
         for rank, sent_bytes in enumerate(sent)
     ]
@@ -52,18 +46,6 @@ def test_bytes_may_exceed_the_bound_by_slack_and_protocol_and_no_more():
 def test_each_rank_has_a_bound_of_its_own():
     assert over_bytes(evidence(5_000_000, 0), [5e6, 0], "wire") is None
     assert over_bytes(evidence(5_000_000, 0), [0, 5e6], "wire") is not None
-
-
-def test_messages_that_count_are_counted_on_every_rank():
-    calls = (call(1), call(2, "barrier"), call(3))
-    assert over_messages(evidence(0, 0, calls=calls), 3, "many") is None
-    assert over_messages(evidence(0, 0, calls=calls), 2, "many", is_send) is None
-    problem = over_messages(evidence(0, 0, calls=calls), 1, "many", is_send)
-    assert problem == Problem("rank 0 sent 2 messages; 1 are enough", "many")
-
-
-def is_send(one: Call) -> bool:
-    return one.operation == "send"
 
 
 MINE = ("go", "done")

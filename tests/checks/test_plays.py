@@ -376,6 +376,18 @@ def test_with_horovod_cycles_are_long_where_bytes_are_counted(monkeypatch):
     for proxied in (True, False):
         plays.play_once(check, EASY, 2, 3, proxied=proxied)
     assert environments == [
-        {"HOROVOD_CYCLE_TIME": "20", "OTHER": "2"},
-        {"HOROVOD_CYCLE_TIME": "1", "OTHER": "2"},
+        {"HOROVOD_CYCLE_TIME": "20", "OTHER": "2", "CUDA_VISIBLE_DEVICES": ""},
+        {"HOROVOD_CYCLE_TIME": "1", "OTHER": "2", "CUDA_VISIBLE_DEVICES": ""},
     ]
+
+
+def test_no_launch_of_any_stage_sees_a_gpu(monkeypatch):
+    seen = []
+
+    def launch(drive, world_size, environment, **options):
+        seen.append(environment(0))
+        return evidence(world_size)
+
+    monkeypatch.setattr(plays, "launch", launch)
+    plays.play_once(staged(REFERENCE, ANSWERS), EASY, 2, 3)
+    assert seen == [{"CUDA_VISIBLE_DEVICES": ""}] * 2

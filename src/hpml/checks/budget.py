@@ -5,11 +5,11 @@ Each function compares a stage's evidence with a bound that its caller computed 
 launch had no emulated network to measure.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hpml.checks.contract import CannotJudge, Problem
 from hpml.network.link import format_rate
-from hpml.ranks.evidence import Call, Evidence
+from hpml.ranks.evidence import Evidence
 
 # What the kernel counts besides payload: headers, at most 66 bytes for 1448 of payload, and
 # acknowledgements of received data, 66 bytes for two packets or more.
@@ -59,17 +59,6 @@ def over_bytes(
                 "protocol adds",
                 hint,
             )
-    return None
-
-
-def over_messages(
-    evidence: Evidence, most: int, hint: str, counts: Callable[[Call], bool] = lambda call: True
-) -> Problem | None:
-    """Whether a rank made more than `most` calls for which `counts` is true."""
-    for rank in evidence.ranks:
-        made = sum(map(counts, rank.calls))
-        if made > most:
-            return Problem(f"rank {rank.rank} sent {made} messages; {most} are enough", hint)
     return None
 
 

@@ -43,9 +43,10 @@ Serve = Callable[[Sequence[Any]], tuple[Sequence[Any], Server]]
 class Problem:
     """Why a claim does not hold: what was seen, what was expected, and which hint helps.
 
-    In a grading the whole class has the same inputs, so the values that an answer should compute
-    from them belong in `expected` only: a learner's own check shows "MESSAGE, expected EXPECTED",
-    while pages handed back after grading show `message` alone. What the exercise's text states (a
+    The values that an answer should compute from its inputs belong in `expected` only: a learner's
+    own check shows "MESSAGE, expected EXPECTED", while pages handed back after grading show
+    `message` alone. There each submission has inputs of its own, which are drawn again only when it
+    changes: its pages are not to say what it should have found. What the exercise's text states (a
     dtype, a length, a bound) may be in either.
     """
 
@@ -161,6 +162,7 @@ class Check:
     first. The keys "hang", "mismatch", "raised", "exited", "killed", "limit" are used when a launch
     ends with such a diagnosis; if one is absent, a general text is used.
     `environment` gives each rank's extra environment variables, (inputs, rank, world_size) -> dict.
+    No rank sees a GPU: plays hide them.
     `to_write` and `allowed` are phrases of Markdown: "the sum of all ranks' tensors", "`send` and
     `recv`". `not_allowed` is what is ready-made of it in the libraries that answers may import.
     """

@@ -29,6 +29,7 @@ from hpml.ranks.warm import ServerDied
 PATIENCE = 3.0  # seconds after which the first unfinished play runs alone
 GRADED_LINK = "10gbit"  # where a stage has none of its own
 TOGETHER = 4  # plays at the same time, at most
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}  # a check's ranks compute on the CPU everywhere
 
 # Answers may be judged in several threads, and checks draw from torch's global generator.
 _ONE = threading.Lock()
@@ -257,16 +258,8 @@ def _launches(
             flavour = stage.flavour or check.flavour
             given = inputs[stage.name] if check.stages else inputs
             sent, server = stage.serve(given) if stage.serve else (given, None)
-            environment = None
-            if check.environment is not None:
-
-                def environment(rank: int, given: Any = given, ranks: int = ranks) -> dict:
-                    return check.environment(given, rank, ranks)
-
             on_links = proxied and _on_links(check, ranks)
-            if on_links and flavour != "torch":
-                environment = _with_long_cycles(environment)
-
+            long_cycles = on_links and flavour != "torch"
             try:
                 evidence = launch(
                     _pickled(stage.drive, check.names if stage.with_answer else None),
@@ -278,7 +271,7 @@ def _launches(
                     flavour=flavour,
                     process_group=check.process_group,
                     proxied=proxied and flavour == "torch" and _by_proxies(check),
-                    environment=environment,
+                    environment=_environment(check, given, ranks, long_cycles),
                     cwd=scratch if check.shared_folder else None,
                     timeout=check.timeout,
                     link=stage.link or (GRADED_LINK if on_links else None),
@@ -311,9 +304,12 @@ def _on_links(check: Check, ranks: int) -> bool:
     return ranks > 1 and any(claim.of_calls for claim in check.claims)
 
 
-def _with_long_cycles(environment: Environment | None) -> Environment:
-    """`environment`, where what Horovod's ranks send besides tensors is within what is allowed."""
-    return lambda rank: {**(environment(rank) if environment else {}), **chatter.ENVIRONMENT}
+def _environment(check: Check, given: Any, ranks: int, long_cycles: bool) -> Environment:
+    """What a launch adds to each rank's environment. With `long_cycles`, what Horovod's ranks send
+    besides tensors is within what is allowed."""
+    of_check = check.environment or (lambda given, rank, ranks: {})
+    more = chatter.ENVIRONMENT if long_cycles else {}
+    return lambda rank: {**NO_GPU, **of_check(given, rank, ranks), **more}
 
 
 @cache

@@ -250,7 +250,7 @@ def trains_as_well(run: Run) -> Problem | None:
 
 def environment(inputs: dict[str, Any], rank: int, world_size: int) -> dict[str, str]:
     counted = inputs[0]["stage"] == "averages"
-    return {"CUDA_VISIBLE_DEVICES": "", **(LONG_CYCLES if counted else {})}
+    return LONG_CYCLES if counted else {}
 
 
 ALL_RANKS = (

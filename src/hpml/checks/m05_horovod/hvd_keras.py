@@ -216,11 +216,6 @@ ALL_RANKS = (
 )
 
 
-def environment(inputs: Any, rank: int, world_size: int) -> dict[str, str]:
-    """Hide GPUs: a check's ranks compute on the CPU everywhere."""
-    return {"CUDA_VISIBLE_DEVICES": ""}
-
-
 CHECK = Check(
     id="hvd_keras",
     title="A serial Keras script with Horovod",
@@ -234,7 +229,6 @@ CHECK = Check(
     serve=serve,
     expect=expect,
     timeout=60.0,
-    environment=environment,
     claims=(
         Claim("the ranks share the samples", 2, shares_samples),
         Claim("from the first step on, all have the same weights", 2, alike_after_the_first_step),

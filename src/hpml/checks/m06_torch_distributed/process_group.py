@@ -313,6 +313,4 @@ CHECK = Check(
     to_write="the settings of both launchers, and the start",
     allowed=ALL_ELSE,
     not_allowed=(SCONTROL,),
-    # Hide GPUs: a check's ranks compute on the CPU everywhere.
-    environment=lambda inputs, rank, world_size: {"CUDA_VISIBLE_DEVICES": ""},
 )
