@@ -167,6 +167,8 @@ def left_late(step: Step, of: str) -> Problem | None:
                 "bytes were ready",
                 "after_backward",
             )
+        # By a thread of the answer's own, or by backward itself: from outside they look alike, and
+        # the exercise asks for neither.
         if waited := [call for call in early if call.waited and call.waited < at]:
             return Problem(
                 f"{of} waited for {len(waited)} messages while backward still had gradients to "

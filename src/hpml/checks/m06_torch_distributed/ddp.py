@@ -152,7 +152,8 @@ CHECK = Check(
         "have been ready for long. PyTorch can tell you when one is: "
         "Tensor.register_post_accumulate_grad_hook.",
         "waiting": "Sending and waiting are two things. A call that returns only when the message "
-        "has arrived makes backward stand still meanwhile.",
+        "has arrived keeps whoever made it: in a hook that is backward, in a thread of your own it "
+        "is the next bucket. An asynchronous one returns at once. Who waits for it, and when?",
         "wire": "To average n bytes over p ranks, each rank must send 2 (p-1)/p · n; a ring sends "
         "no more. Everyone's gradients on every rank, or all of them through one rank, are more. "
         "Which single collective makes the sum where it is needed?",
