@@ -22,7 +22,7 @@ from hpml.grading.cgroup import Group
 from hpml.ranks import warm
 from hpml.ranks.flavour import Flavour
 
-MAIN = "from hpml.ranks.template import main; main()"
+MAIN = warm.NO_GARBAGE + "from hpml.ranks.template import main; main()"
 ENCLOSE_LIMIT = 30.0  # seconds for the template to fork; it takes milliseconds
 
 

@@ -44,7 +44,7 @@ class NotRecorded(RuntimeError):
 
 
 class _Thread(threading.local):
-    """What a call that is on its way down to an operator knows, and brings up from there."""
+    """Per-thread context of the call being dispatched."""
 
     handed_over = False  # the handle goes to Python, where its methods are recorded
     reduction = ""  # "sum"

@@ -114,7 +114,7 @@ class RankEvidence:
     stdout_cut: bool = False
     calls: tuple[Call, ...] = ()
     marks: tuple[Mark, ...] = ()
-    asked: tuple[Asked, ...] = ()  # seen from outside, unlike calls and marks
+    asked: tuple[Asked, ...] = ()  # seen by the parent, which serves them
     seconds: float = 0.0  # from the launch's start to this rank's end
     peak_bytes: int = 0  # peak resident memory of the rank beyond what it was forked with
     traffic: Traffic | None = None  # over its own link, where the launch had one
@@ -145,10 +145,10 @@ class Evidence:
     sent to and received from the others, where the link has nodes. `killed` is the rank that the
     launch was told to kill, once it has; `broken`, where its `Kill` names a file, is how that was
     not whole at some moment ("it was removed"). `no_kill` is why this machine cannot see when a
-    file is written, where the launch was told to kill; nobody was killed then.
-    not whole at some moment ("it was removed"). `files` are those that were in the ranks' `cwd`
-    when all ranks had ended, where the launch looks: the size in bytes by path, as the supervisor
-    saw it (see `hpml.ranks.looking`), None where it does not look, or there were too many.
+    file is written, where the launch was told to kill; nobody was killed then. `files` are those
+    that were in the ranks' `cwd` when all ranks had ended, where the launch looks: the size in
+    bytes by path, as the supervisor saw it (see `hpml.ranks.looking`), None where it does not look,
+    or there were too many.
     """
 
     world_size: int

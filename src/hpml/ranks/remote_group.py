@@ -244,7 +244,7 @@ class RemoteGroup(ProcessGroup):
         ranks = named or tuple(range(options.group_size))
         name = f"{options.group_id} {_place[-100:]}"
         self._number = _connection.group(name, ranks, not named, options.timeout)
-        # A group has its name from its backend. This one raises where it is used.
+        # ProcessGroup takes its name from a backend, so register one that refuses all calls.
         fails = FakeProcessGroup.Options()
         fails.error_on_collective = True
         backend = FakeProcessGroup._create_internal(options.group_rank, options.group_size, fails)
@@ -288,7 +288,7 @@ _own_rank = 0
 _place = ""  # where the ranks of the default group have met
 
 
-class _Marks(recorder.Recorder):
+class MarksOnly(recorder.Recorder):
     """Of a rank with a proxy: calls are recorded there, and made there or not at all."""
 
     def enter(self, *_: Any, **__: Any) -> int:
@@ -307,7 +307,7 @@ def install(
     global _connection, _own_rank
     _own_rank = rank
     remote_meeting.install(os.environ.get("MASTER_ADDR"))
-    marks = _Marks(send, watched)
+    marks = MarksOnly(send, watched)
     recorder.install(marks)
     _connection = Connection(send, ends, arena, marks.line)
     dist.Backend.register_backend(BACKEND, RemoteGroup, extended_api=True, devices=["cpu"])

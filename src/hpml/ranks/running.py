@@ -27,7 +27,7 @@ from hpml.ranks.serving import Server, Serving
 from hpml.ranks.standstill import stand_still
 from hpml.ranks.watch import LOOK_EVERY, QUIET, Watch, Watched
 
-PASSING_ON = 0.3  # seconds in which a proxy passes on what a rank sent that is gone
+PASSING_ON = 0.3  # seconds to drain a dead rank's proxy
 END_LIMIT = 10.0  # seconds for the supervisor to end everything
 
 
