@@ -354,7 +354,7 @@ class Running:
                     self._hear_supervisor()
                 elif kind == "output":
                     self._read_output(key.fd, rank)
-                else:  # what a rank still sends is no longer evidence
+                elif key.fileobj.fileno() >= 0:  # what a rank still sends is no longer evidence
                     self._selector.unregister(key.fileobj)
                     key.fileobj.close()
         if not self._all_gone:  # nor has the supervisor removed the ranks' folder

@@ -100,7 +100,7 @@ def _fork_all(
     os.set_blocking(wake_out, False)
     signal.set_wakeup_fd(wake_out)
     keep_out = [*fds, control.fileno(), wake_in, wake_out]
-    store = _fork_store(listeners, keep_out, apart) if listeners else None
+    store = _fork_store(listeners, keep_out) if listeners else None
     proxied = header["proxied"]
     proxies, betweens = _fork_proxies(fds, keep_out, network) if proxied else ({}, [])
     writings = _watch(control, header) if header["kill"] else None
@@ -281,11 +281,11 @@ def _network(
     return built, listeners or ([rendezvous.listen()] if meets else [])
 
 
-def _fork_store(listeners: list[socket.socket], keep_out: list[int], apart: bool) -> int:
+def _fork_store(listeners: list[socket.socket], keep_out: list[int]) -> int:
     """Fork a process that serves the ranks' rendezvous; returns its pid.
 
-    Not this one: the supervisor, which has rights in its sandbox if ranks are `apart`, must not
-    parse what they send.
+    Not this one: the supervisor, which may have rights in its sandbox and over the ranks' links,
+    must not parse what they send.
     """
     pid = os.fork()
     if pid == 0:
@@ -295,8 +295,7 @@ def _fork_store(listeners: list[socket.socket], keep_out: list[int], apart: bool
             die_with_parent()
             for fd in keep_out:
                 os.close(fd)
-            if apart:
-                drop_privileges()
+            drop_privileges()
             rendezvous.run(listeners)
         finally:
             os._exit(FAULT)
@@ -441,9 +440,11 @@ def _leave_network(
     enclose: Callable[[], None],
 ) -> None:
     """Move this process, a rank just forked, to a network with nothing in it, where namespaces can
-    be had; then `enclose` it."""
+    be had; then `enclose` it. Raises OSError where a network was built, and it cannot leave it."""
     from hpml.network import emulation
 
-    with contextlib.suppress(OSError):
-        emulation.enter_nothing(network, privileged=apart or network is not None)
+    # Where there is a network, it could reach the others' links
+    can_do_without = network is None and not apart
+    with contextlib.suppress(OSError) if can_do_without else contextlib.nullcontext():
+        emulation.enter_nothing(network, privileged=not can_do_without)
     enclose()

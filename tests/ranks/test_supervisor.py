@@ -1,0 +1,36 @@
+"""What a supervisor forks is without the rights that it has itself, or is not there."""
+
+import os
+
+import pytest
+
+from hpml.network import emulation
+from hpml.ranks import supervisor
+
+
+@pytest.mark.parametrize(
+    ("network", "apart", "refused"),
+    [(None, False, False), (None, True, True), ("a network", False, True), ("one", True, True)],
+)
+def test_a_rank_that_cannot_leave_a_network_does_not_begin(monkeypatch, network, apart, refused):
+    def refuse(*_, **__):
+        raise OSError(28, "no more namespaces")
+
+    monkeypatch.setattr(emulation, "enter_nothing", refuse)
+    enclosed = []
+    if refused:
+        with pytest.raises(OSError, match="no more namespaces"):
+            supervisor._leave_network(network, apart, lambda: enclosed.append(1))
+    else:
+        supervisor._leave_network(network, apart, lambda: enclosed.append(1))
+    assert bool(enclosed) is not refused
+
+
+def test_the_store_at_which_ranks_meet_has_no_rights(monkeypatch):
+    read, write = os.pipe()
+    monkeypatch.setattr(supervisor, "drop_privileges", lambda: os.write(write, b"dropped, "))
+    monkeypatch.setattr(supervisor.rendezvous, "run", lambda _: os.write(write, b"served"))
+    os.waitpid(supervisor._fork_store([], []), 0)
+    os.close(write)
+    with os.fdopen(read) as said:
+        assert said.read() == "dropped, served"
