@@ -14,7 +14,6 @@ import os
 import pickle
 import queue
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -31,6 +30,7 @@ from torch._C._distributed_c10d import ProcessGroup, Work
 from hpml.ranks import channel, dispatcher, recorder, remote_calls, remote_group
 from hpml.ranks.arena import Arena
 from hpml.ranks.rank import Job, delays_of
+from hpml.ranks.rank_proxy_link import RankProxyLink
 
 # Events of a rank that are its own word, and are passed on as such
 PASSED_ON = {"begin", "mark", "sample", "peak", "ask", "value", "refused", "raised", "exit"}
@@ -313,45 +313,12 @@ def _gloo(store: dist.Store, rank: int, ranks: Sequence[int], timeout: timedelta
     return group
 
 
-class Between:
-    """What one rank and its proxy have in common, made before the fork of either."""
-
-    def __init__(self) -> None:
-        self.arena = Arena()
-        self._of_rank, self._of_proxy = zip(socket.socketpair(), socket.socketpair(), strict=True)
-
-    def for_rank(self) -> tuple[socket.socket, socket.socket]:
-        """In the rank: the channel, and where ends of calls come in."""
-        return self._keep(self._of_rank, self._of_proxy)
-
-    def for_proxy(self) -> tuple[socket.socket, socket.socket]:
-        """In the proxy: the other ends of those."""
-        return self._keep(self._of_proxy, self._of_rank)
-
-    def leave(self) -> None:
-        """In all other processes."""
-        self._keep((), self._of_rank + self._of_proxy)
-        self.arena.leave()
-
-    @staticmethod
-    def _keep(ours: tuple, theirs: tuple) -> tuple:
-        for each in theirs:
-            each.close()
-        return ours
-
-
-def meeting_place() -> int | None:
-    """A file for the store at which proxies meet, which no rank can open: its descriptor. None
-    where the system has no such files: they then meet where ranks do."""
-    return os.memfd_create("hpml-store") if sys.platform == "linux" else None
-
-
 def run(
-    upwards: socket.socket, between: Between, store: int | None, network: dict[str, str]
+    upwards: socket.socket, link: RankProxyLink, store: int | None, network: dict[str, str]
 ) -> None:
     """The work of a freshly forked proxy: pass the job on, then serve. Returns when the rank is
     gone."""
-    rank, ends = between.for_proxy()
+    rank, ends = link.for_proxy()
     data = channel.receive_job(upwards)
     rank.sendall(channel.frame(data))
     job: Job = pickle.loads(data)  # the parent's; what is in it of the answer stays bytes
@@ -360,7 +327,7 @@ def run(
     dispatcher.prepare()  # done already, in the server
     _pass_down(upwards, rank)
     path = job.store if store is None else f"/proc/self/fd/{store}"
-    Proxy(job, rank, ends, upwards, between.arena, path).run()
+    Proxy(job, rank, ends, upwards, link.arena, path).run()
 
 
 def _pass_down(upwards: socket.socket, rank: socket.socket) -> None:

@@ -26,7 +26,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from hpml.network import emulation
 from hpml.network.emulation import drop_privileges
+from hpml.network.link import parse_link
 from hpml.ranks import rank_wall, rendezvous
 from hpml.ranks.killing import CannotWatch, Writings
 from hpml.ranks.looking import files_in_all
@@ -38,6 +40,7 @@ from hpml.ranks.processes import (
     drain,
     kill_descendants,
 )
+from hpml.ranks.rank_proxy_link import RankProxyLink, meeting_place
 from hpml.ranks.rank_wall import RankWall
 from hpml.ranks.start_barrier import StartBarrier
 
@@ -55,7 +58,7 @@ class _Launch:
     control: socket.socket
     header: Mapping[str, Any]
     apart: bool  # each rank has namespaces of its own
-    network: "emulation.Network | None"  # noqa: F821
+    network: emulation.Network | None
     wake: int  # can be read when a child has ended
     barrier: StartBarrier
     writings: Writings | None
@@ -102,7 +105,7 @@ def _fork_all(
     keep_out = [*fds, control.fileno(), wake_in, wake_out]
     store = _fork_store(listeners, keep_out) if listeners else None
     proxied = header["proxied"]
-    proxies, betweens = _fork_proxies(fds, keep_out, network) if proxied else ({}, [])
+    proxies, links = _fork_proxies(fds, keep_out, network) if proxied else ({}, [])
     writings = _watch(control, header) if header["kill"] else None
     if writings is not None:
         keep_out.append(writings.fileno())  # a rank could take its events
@@ -127,12 +130,12 @@ def _fork_all(
             if proxied:
                 enclose = partial(_leave_network, network, apart, enclose)
             enter = None if proxied else network
-            _become_rank(own, shut, enter, rank, meet, enclose, barrier, betweens)
+            _become_rank(own, shut, enter, rank, meet, enclose, barrier, links)
         launch.pids[pid] = rank
         if launch.namespaces is not None:
             launch.namespaces.come_back()
-    for between in betweens:
-        between.leave()
+    for link in links:
+        link.leave()
     for fd in fds:
         os.close(fd)
     for listener in listeners:
@@ -253,7 +256,7 @@ def _kill_rank(rank: int, launch: _Launch) -> None:
 
 def _network(
     header: Mapping[str, Any], world: int, control: socket.socket, apart: bool
-) -> "tuple[emulation.Network | None, list[socket.socket]]":  # noqa: F821
+) -> tuple[emulation.Network | None, list[socket.socket]]:
     """The network that the launch asks for; None where it asks for none, or cannot have it.
 
     With the sockets for the ranks' rendezvous, if there is to be one: one on each rank's network.
@@ -261,8 +264,6 @@ def _network(
     link, meets = header["link"], header["rendezvous"]
     if link is None and not apart and not header["alone"]:
         return None, [rendezvous.listen()] if meets else []
-    from hpml.network import emulation
-    from hpml.network.link import parse_link
 
     allow_looking_inside(True)  # else the kernel does not let it map users; no rank is there yet
     built, listeners = None, []
@@ -314,15 +315,15 @@ def _where(listener: socket.socket) -> dict[str, str]:
 def _fork_proxies(
     fds: list[int],
     keep_out: list[int],
-    network: "emulation.Network | None",  # noqa: F821
-) -> "tuple[dict[int, int], list[proxy.Between]]":  # noqa: F821
+    network: emulation.Network | None,
+) -> tuple[dict[int, int], list[RankProxyLink]]:
     """Fork a proxy for each rank: their ranks by pid, and what each has in common with its rank."""
     from hpml.ranks import proxy
 
-    betweens = [proxy.Between() for _ in range(len(fds) // PER_RANK)]
-    store = proxy.meeting_place()
+    links = [RankProxyLink() for _ in range(len(fds) // PER_RANK)]
+    store = meeting_place()
     pids = {}
-    for rank, between in enumerate(betweens):
+    for rank, link in enumerate(links):
         pid = os.fork()
         if pid == 0:
             try:
@@ -333,14 +334,14 @@ def _fork_proxies(
                 for fd in keep_out:
                     if fd != channel:
                         os.close(fd)
-                for other in (*betweens[:rank], *betweens[rank + 1 :]):
+                for other in (*links[:rank], *links[rank + 1 :]):
                     other.leave()
                 if network is not None:
                     network.enter(rank)
                 drop_privileges()
                 die_with_parent()
                 environment = {} if network is None else network.environment
-                proxy.run(socket.socket(fileno=channel), between, store, environment)
+                proxy.run(socket.socket(fileno=channel), link, store, environment)
                 os._exit(0)
             except ConnectionError:  # its rank is gone, or the launch has ended
                 os._exit(0)
@@ -351,7 +352,7 @@ def _fork_proxies(
         pids[pid] = rank
     if store is not None:
         os.close(store)
-    return pids, betweens
+    return pids, links
 
 
 def _report_ends(launch: _Launch) -> None:
@@ -390,12 +391,12 @@ def _tell(control: socket.socket, message: dict) -> None:
 def _become_rank(
     own: list[int],
     keep_out: list[int],
-    network: "emulation.Network | None",  # noqa: F821
+    network: emulation.Network | None,
     number: int,
     meet: dict[str, str],
     enclose: Callable[[], None],
     barrier: StartBarrier,
-    betweens: "Sequence[proxy.Between]",  # noqa: F821
+    links: Sequence[RankProxyLink],
 ) -> None:
     """The forked rank. Never returns."""
     try:
@@ -417,12 +418,12 @@ def _become_rank(
             die_with_parent()  # the kernel forgets it when a process changes its user namespace
             channel, output, stacks = own
             proxy = None
-            if betweens:
+            if links:
                 os.close(channel)  # its proxy's
-                for other in (*betweens[:number], *betweens[number + 1 :]):
+                for other in (*links[:number], *links[number + 1 :]):
                     other.leave()
-                sock, ends = betweens[number].for_rank()
-                proxy = (ends, betweens[number].arena)
+                sock, ends = links[number].for_rank()
+                proxy = (ends, links[number].arena)
             else:
                 sock = socket.socket(fileno=channel)
         except Exception as error:
@@ -435,14 +436,12 @@ def _become_rank(
 
 
 def _leave_network(
-    network: "emulation.Network | None",  # noqa: F821
+    network: emulation.Network | None,
     apart: bool,
     enclose: Callable[[], None],
 ) -> None:
     """Move this process, a rank just forked, to a network with nothing in it, where namespaces can
     be had; then `enclose` it. Raises OSError where a network was built, and it cannot leave it."""
-    from hpml.network import emulation
-
     # Where there is a network, it could reach the others' links
     can_do_without = network is None and not apart
     with contextlib.suppress(OSError) if can_do_without else contextlib.nullcontext():
