@@ -31,7 +31,8 @@ import psutil
 from hpml.doctor import Fact
 from hpml.errors import UserError
 from hpml.grading import bubblewrap, cgroup, template
-from hpml.ranks import launch, warm
+from hpml.network import available
+from hpml.ranks import launch, seccomp, warm
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.wall import NOBODY
 
@@ -45,6 +46,9 @@ LIMITS = "limits of each process: files, file size, processor time"
 WATCH = "watch over memory, processes, processor time and wall time of all together"
 GROUP = "control group: memory and processes"
 REQUIRED = (NAMESPACES, LIMITS, WATCH)
+APART = "each rank in namespaces of its own"
+FILTER = "filter of system calls"
+LINKS = "emulated links: calls are held against the kernel's count of bytes"
 
 MIB = 2**20
 TEMPLATE_DISK = 16 * MIB  # it writes nothing, but torch looks for a writable folder
@@ -151,10 +155,32 @@ def layers() -> tuple[str, ...]:
     if missing() is not None:
         return ()
     group = cgroup.make(64 * MIB, 10)
-    if group is None:
-        return REQUIRED
-    group.remove()
-    return (*REQUIRED, GROUP)
+    if group is not None:
+        group.remove()
+    return _active(group, "torch")
+
+
+def _active(group: cgroup.Group | None, flavour: Flavour) -> tuple[str, ...]:
+    """The layers of a sandbox with this control group, or none."""
+    more = {
+        GROUP: group is not None,
+        APART: forks(flavour),
+        FILTER: bool(seccomp.refused()),
+        LINKS: _links() if forks(flavour) else available.refusal() is None,
+    }
+    return (*REQUIRED, *(layer for layer, there in more.items() if there))
+
+
+@cache
+def _links() -> bool:
+    """Whether a sandbox that is forked from a template can emulate links."""
+    limits = Limits()
+    tried = _template("torch").enclosed(limits.disk, _of_each(limits), group=None)
+    try:
+        with warm.using(tried):
+            return not launch(dict, 2, process_group=False, link="10gbit").no_link
+    finally:
+        tried.kill()
 
 
 @contextmanager
@@ -173,7 +199,7 @@ def sandbox(limits: Limits = Limits(), flavour: Flavour = "torch") -> Iterator[S
             stack.callback(group.remove)
         server = _server(limits, flavour, group)
         stack.callback(server.kill)
-        running = Sandbox(server, REQUIRED if group is None else (*REQUIRED, GROUP), limits, group)
+        running = Sandbox(server, _active(group, flavour), limits, group)
         server.wait_until_ready()  # no submission enters before this
         running.begin_answer()
         watch = threading.Thread(target=_watch, args=(running, limits, over), daemon=True)

@@ -89,6 +89,9 @@ def launch(
     `on_output(rank, text)` sees their stdout and stderr as it comes. `watched` is the code whose
     lines are reported (default: the answer, or else the file of the drive).
 
+    Without a `process_group`, ranks of flavour "torch" have a network of a loopback interface
+    alone, where namespaces can be had.
+
     With a `link` each rank is on a network of its own behind rate-limited interfaces: "1gbit", or
     "nodes=2x2,intra=10gbit,inter=1gbit" (see `hpml.network`; latency cannot be
     added). They reach each other there, and nothing else. The evidence then has each
