@@ -1,5 +1,7 @@
 """Whether a process gets anywhere, by what the kernel says of all its threads."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -38,3 +40,22 @@ def test_any_thread_that_goes_on_keeps_a_process_busy(thread, busy):
             process.kill()
     assert set(seen) == {busy}
     assert not movement.is_busy(process.pid)  # it is gone
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="states are seen on Linux only")
+def test_a_child_that_wants_a_processor_keeps_its_parent_busy_where_asked():
+    spins = [sys.executable, "-c", "while True: pass"]
+    waits = (
+        f"import subprocess; p = subprocess.Popen({spins!r}); print(p.pid, flush=True); p.wait()"
+    )
+    with subprocess.Popen([sys.executable, "-c", waits], stdout=subprocess.PIPE) as process:
+        child = int(process.stdout.readline())
+        try:
+            for _ in range(1000):  # it may still be on its way to where it waits
+                if not movement.is_busy(process.pid):
+                    break
+            assert not movement.is_busy(process.pid)
+            assert movement.is_busy(process.pid, with_children=True)
+        finally:
+            os.kill(child, signal.SIGKILL)
+    assert not movement.is_busy(process.pid, with_children=True)

@@ -62,16 +62,35 @@ def network_bytes(pid: int, interface: str) -> int:
     return 0
 
 
-def is_busy(pid: int, without: str = "") -> bool:
+def is_busy(pid: int, without: str = "", with_children: bool = False) -> bool:
     """Whether a thread of the process wants a processor or a disk right now, or sleeps until a set
     time and goes on by itself (that only on Linux). Threads named `without` do not count.
+
+    With `with_children` also whether a process that it has started wants one: on a busy machine it
+    may not get it for a while, as a DataLoader's worker that the process waits for.
     """
+    if with_children and any(map(_wants_to_run, _children(pid))):
+        return True
     tasks = Path(f"/proc/{pid}/task")
     if not tasks.exists():  # not Linux, or the process is gone
         with contextlib.suppress(psutil.NoSuchProcess):
-            return psutil.Process(pid).status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
+            return _wants_to_run(psutil.Process(pid))
         return False
     return any(_wants_to_go_on(task, without) for task in tasks.glob("[0-9]*"))
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _wants_to_run(process: psutil.Process) -> bool:
+    try:
+        return process.status() in (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _wants_to_go_on(task: Path, without: str) -> bool:

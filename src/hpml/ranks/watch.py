@@ -160,7 +160,8 @@ class Watch:
             # Polling for the others is no movement, whatever processor time it takes.
             return diagnose.can_complete(log, self._logs)
         pid = self.pids[log.rank]
-        used = movement.processor_seconds(pid, self._quiet > QUIET / 2, self._bystanders)
+        family = self._quiet > QUIET / 2  # looking for children takes a while
+        used = movement.processor_seconds(pid, family, self._bystanders)
         if used - self._processor.get(log.rank, 0.0) > WORKING:
             self._processor[log.rank] = used
             return True
@@ -175,7 +176,7 @@ class Watch:
             if call.finished is None
         ):
             return True  # TensorFlow waits for what its graph has submitted out of our sight
-        return movement.is_busy(pid, self._bystanders)
+        return movement.is_busy(pid, self._bystanders, family)
 
     def _loops(self, log: RankLog, now: float) -> bool:
         """Whether several looks found the rank in a loop in which nothing changes."""
