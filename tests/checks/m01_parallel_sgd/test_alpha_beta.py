@@ -137,24 +137,11 @@ def test_what_is_measured_may_be_off_by_15_percent(ranks):
 
 
 @pytest.mark.parametrize("ranks", [3, 4])
-@pytest.mark.parametrize("told", [0.9, 1.0, 1.7])
-def test_a_measurement_that_the_closed_form_does_not_explain_is_for_and_against_nobody(ranks, told):
-    busy = measured(ranks=ranks, off=1.8, told=told)
-    assert isinstance(CURVE(busy), CannotJudge)
-    assert alpha_beta.is_unexplained(busy.inputs, {"measured": busy.stages["measured"]})
-    again = measured(ranks=ranks, told=told).stages["measured"]
-    judged = CURVE(replace(busy, stages={**busy.stages, "again": again}))
-    assert (judged.hint if judged else None) == ("curve" if told == 1.7 else None)
-    still = replace(busy, stages={**busy.stages, "again": busy.stages["measured"]})
-    assert isinstance(CURVE(still), CannotJudge)
-
-
-def test_what_is_explained_is_measured_once():
-    good = measured()
-    assert not alpha_beta.is_unexplained(good.inputs, {"measured": good.stages["measured"]})
-    assert not alpha_beta.is_unexplained(good.inputs, {})
-    without = measured(off=1.8, link=None)
-    assert not alpha_beta.is_unexplained(without.inputs, without.stages)
+def test_where_a_busy_machine_is_far_from_the_closed_form_that_is_what_counts(ranks):
+    assert CURVE(measured(ranks=ranks, off=1.8)) is None
+    assert CURVE(measured(ranks=ranks, off=1.8, told=0.9)) is None
+    assert CURVE(measured(ranks=ranks, off=1.8, told=0.8)).hint == "curve"
+    assert CURVE(measured(ranks=ranks, off=1.8, told=1.7)).hint == "curve"
 
 
 def test_nothing_is_claimed_of_late_ranks_or_without_a_network():
