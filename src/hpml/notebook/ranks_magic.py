@@ -47,7 +47,11 @@ def _parser() -> _Parser:
     parser.add_argument("--threads", type=int, default=1, help="per rank")
     parser.add_argument("--live", action="store_true", help="show output as it comes")
     parser.add_argument("--stacks", action="store_true", help="where ranks stood, on a failure")
-    parser.add_argument("--no-group", action="store_true", help="without a process group")
+    parser.add_argument(
+        "--no-group",
+        action="store_true",
+        help="without a process group, and without a network but the ranks' own",
+    )
     return parser
 
 

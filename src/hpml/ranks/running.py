@@ -41,15 +41,16 @@ class Running:
         watched: Watched,
         timeout: float,
         on_output: Callable[[int, str], None] | None,
-        link: Link | None = None,
-        server: warm.WarmServer | None = None,
-        leash: Leash | None = None,
-        serve: Server | None = None,
-        kept: bool = False,
-        kill: Kill | None = None,
-        looks: bool = False,
+        link: Link | None,
+        server: warm.WarmServer,
+        leash: Leash | None,
+        serve: Server | None,
+        *,
+        kept: bool,
+        kill: Kill | None,
+        looks: bool,
     ) -> None:
-        self._server = server or warm.server(jobs[0].flavour)
+        self._server = server
         self._world_size = len(jobs)
         self._header = {
             "scratch": scratch,
@@ -152,23 +153,23 @@ class Running:
             far_ends.enter_context(theirs)
             self._selector.register(self._control, selectors.EVENT_READ, ("control", -1))
             fds: list[int] = []
-            for rank in range(self._world_size):
-                channel, far = socket.socketpair()
-                far_ends.enter_context(far)
-                read_end, write_end = os.pipe()
-                far_ends.callback(os.close, write_end)
-                channel.setblocking(False)
-                self._channels.append(channel)
-                os.set_blocking(read_end, False)
-                both = selectors.EVENT_READ | selectors.EVENT_WRITE
-                self._selector.register(channel, both, ("channel", rank))
-                self._selector.register(read_end, selectors.EVENT_READ, ("output", rank))
-                stack, stack_end = os.pipe()
-                far_ends.callback(os.close, stack_end)
-                os.set_blocking(stack, False)
-                self._stacks.append(stack)
-                fds += [far.fileno(), write_end, stack_end]
             try:
+                for rank in range(self._world_size):
+                    channel, far = socket.socketpair()
+                    far_ends.enter_context(far)
+                    read_end, write_end = os.pipe()
+                    far_ends.callback(os.close, write_end)
+                    channel.setblocking(False)
+                    self._channels.append(channel)
+                    os.set_blocking(read_end, False)
+                    both = selectors.EVENT_READ | selectors.EVENT_WRITE
+                    self._selector.register(channel, both, ("channel", rank))
+                    self._selector.register(read_end, selectors.EVENT_READ, ("output", rank))
+                    stack, stack_end = os.pipe()
+                    far_ends.callback(os.close, stack_end)
+                    os.set_blocking(stack, False)
+                    self._stacks.append(stack)
+                    fds += [far.fileno(), write_end, stack_end]
                 self._server.fork_supervisor(theirs, fds)
                 self._control.sendall(json.dumps(self._header).encode() + b"\n")
             except BaseException:
