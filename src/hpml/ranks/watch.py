@@ -18,6 +18,7 @@ from hpml.ranks.ledger import RankLog
 from hpml.ranks.rank import SAMPLE_SIGNAL, STACK_SIGNAL
 
 LOOK_EVERY = 0.1  # seconds between two looks at what moves
+STOOD_STILL = 1.0  # seconds between two looks that are no time for the ranks either
 QUIET = 1.0  # seconds without movement after which a launch that cannot go on is ended
 ARRIVING = 500  # bytes over a rank's own link that count as movement, more than idle chatter
 WORKING = 0.03  # seconds of processor time within those that count as movement
@@ -64,6 +65,7 @@ class Watch:
         self._stack_pipes, self._started = stack_pipes, started
         self._quiet = 0.0  # seconds, up to the last look
         self._last_look = started
+        self._lost = 0.0  # seconds in which this process stood still, as the ranks may have
         self._processor: dict[int, float] = {}
         # Horovod's threads poll each other all the time.
         self._bystanders = THREADS if flavour != "torch" else ""
@@ -77,13 +79,16 @@ class Watch:
     def look(self, now: float) -> Diagnosis | None:
         """Why the launch is to be ended now, or None."""
         words = self._watched.words
+        passed, self._last_look = now - self._last_look, now
+        if passed > STOOD_STILL:
+            self._lost += passed
         if any(log.end not in (None, "returned") for log in self._logs):
             self._first_fault = self._first_fault or now
             waited = now - self._first_fault
             if waited >= MOST_GRACE or (waited >= GRACE and not self._anybody_moves()):
                 return diagnose.fault(self._logs, words)
         since = self._started if self._leash is None else max(self._started, self._leash.since)
-        if now - since > self._timeout:
+        if now - since - self._lost > self._timeout:
             self._locate_workers()
             return diagnose.limit(self._logs, words, self._timeout)
         if not self.pids:
@@ -96,8 +101,7 @@ class Watch:
             if not any(map(_may_loop, others)) or now - self._first_loop >= MOST_GRACE:
                 return diagnose.endless_loop(self._logs, looping, words)
         # A late look missed the time before it: on a busy machine this process stood still.
-        self._quiet += min(now - self._last_look, 2 * LOOK_EVERY)
-        self._last_look = now
+        self._quiet += min(passed, 2 * LOOK_EVERY)
         if self.moved or moving:
             self.moved, self._quiet = False, 0.0
         if self._quiet < QUIET:
