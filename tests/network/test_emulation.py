@@ -267,7 +267,7 @@ def test_nothing_is_left_when_the_parent_is_killed(tmp_path):
     finally:
         parent.kill()
         parent.wait()
-    assert len(seen.made) == 3
+    assert len(seen.made) in (3, 4)  # the server's one try of a namespace may be seen
     assert {rank.read_text() for rank in ranks.iterdir()} < seen.made
     assert gone(seen.made)
 
@@ -330,6 +330,7 @@ def test_whether_a_network_can_be_had_is_found_out_by_trying(monkeypatch):
 def elsewhere(monkeypatch):
     """A system whose C library knows nothing of Linux."""
     monkeypatch.setattr(emulation, "_libc", object())
+    monkeypatch.setattr(emulation, "_refused", None)  # asked anew, and forgotten afterwards
     monkeypatch.setattr(sys, "platform", "darwin")
 
 
@@ -343,7 +344,7 @@ def test_what_the_system_does_not_have_fails_as_what_it_refuses(elsewhere):
         lambda: emulation.enter_nothing(None, privileged=True),
         lambda: emulation.enter_loopback(privileged=False),
     ):
-        with pytest.raises(OSError, match="unshare: not on this system") as error:
+        with pytest.raises(OSError, match=r"not on this system|user namespaces") as error:
             enter()
         assert error.value.errno == errno.ENOSYS
 

@@ -1,6 +1,7 @@
 """What fails before a rank begins is the machine's fault or ours: no answer has run."""
 
 import os
+import re
 
 import pytest
 import torch.distributed as dist
@@ -78,7 +79,8 @@ def test_a_proxy_that_fails_is_not_a_rank_that_was_killed(broken):
     with broken(when="False", also=also), pytest.raises(warm.ServerDied) as died:
         launch(lambda: 1, 2, proxied=True)
     assert died.value.began is False
-    assert "could not be set up" in str(died.value)  # it, or the rank that it leaves alone
+    # The proxy's end may be heard first, or that of the rank which it leaves alone.
+    assert re.search(r"the proxy of rank \d ended|could not be set up", str(died.value))
 
 
 def test_an_answer_that_leaves_with_that_code_is_still_an_answer_that_left():

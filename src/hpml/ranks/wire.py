@@ -39,7 +39,8 @@ def sent_bytes(call: Call, rank: int) -> float:
     if operation == "all_gather":
         return (size - 1) * nbytes
     if operation in ("all_to_all", "all_to_all_single"):
-        return nbytes - call.kept
+        kept = nbytes / size if call.tensor else call.kept  # Horovod's parts are taken as equal
+        return nbytes - kept
     if operation == "send":
         return nbytes
     if operation not in ("broadcast", "reduce", "gather", "scatter"):
