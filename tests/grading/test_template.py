@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import cloudpickle
@@ -17,7 +18,7 @@ import pytest
 from hpml.grading import sandbox as rooms
 from hpml.grading import template
 from hpml.grading.sandbox import MIB, Limits, sandbox
-from hpml.ranks import launch, warm
+from hpml.ranks import Reply, ask, launch, warm
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a sandbox has no tests
 
@@ -32,10 +33,10 @@ pytestmark = [
 ]
 
 
-def rank_of(box, drive, *inputs):
+def rank_of(box, drive, *inputs, serve=None):
     """What one rank in the sandbox returns."""
     with warm.using(box.server):
-        evidence = launch(drive, 1, inputs=list(inputs) or None, process_group=False)
+        evidence = launch(drive, 1, inputs=list(inputs) or None, process_group=False, serve=serve)
     assert evidence.diagnosis is None, evidence.diagnosis
     return evidence.values[0]
 
@@ -91,9 +92,21 @@ def namespaces():
     return {name: os.readlink(f"/proc/self/ns/{name}") for name in os.listdir("/proc/self/ns")}
 
 
+def namespaces_while_a_neighbour_looks():
+    ask("now")
+    return namespaces()
+
+
 def test_it_shares_no_namespace_with_its_template_another_sandbox_or_the_grader():
     with sandbox(SMALL) as one, sandbox(SMALL) as other:
-        first, second = rank_of(one, namespaces), rank_of(other, namespaces)
+        seen = []
+
+        def look(rank, request):  # while the first rank waits: numbers of what ended are used again
+            seen.append(rank_of(other, namespaces))
+            return [Reply(rank)]
+
+        first = rank_of(one, namespaces_while_a_neighbour_looks, serve=look)
+        (second,) = seen
         outer = psutil.Process(one.server.pid).parent().pid
         assert psutil.Process(other.server.pid).parent().pid == outer  # one template
         theirs = {name: os.readlink(f"/proc/{outer}/ns/{name}") for name in first}
@@ -102,6 +115,25 @@ def test_it_shares_no_namespace_with_its_template_another_sandbox_or_the_grader(
     ours = namespaces()
     for name in separate:
         assert len({first[name], second[name], theirs[name], ours[name]}) == 4, name
+
+
+def test_two_threads_may_end_it_at_once(monkeypatch):
+    """The watch over its limits, and a launch in it that failed."""
+    child = subprocess.Popen(["sleep", "60"])
+    forked = template._Forked(os.pidfd_open(child.pid))
+    send = signal.pidfd_send_signal
+
+    def send_while_another_closes(pidfd, number):
+        other = threading.Thread(target=forked.close)
+        other.start()
+        other.join(0.2)
+        send(pidfd, number)
+
+    monkeypatch.setattr(signal, "pidfd_send_signal", send_while_another_closes)
+    forked.kill()
+    assert child.wait(10) == -signal.SIGKILL
+    forked.kill()  # it is closed by now
+    forked.wait(0)
 
 
 def leave_behind():
@@ -220,7 +252,7 @@ IN_TMP = """
 import os, pathlib, sys
 import cloudpickle
 from hpml.grading.sandbox import forks, sandbox
-from hpml.ranks import launch, warm
+from hpml.ranks import Reply, ask, launch, warm
 import hpml
 
 def drive(path):

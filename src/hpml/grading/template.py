@@ -27,41 +27,53 @@ ENCLOSE_LIMIT = 30.0  # seconds for the template to fork; it takes milliseconds
 
 
 class _Forked:
-    """A process that another one forked, with the methods of subprocess.Popen in use."""
+    """A process that another one forked, with the methods of subprocess.Popen in use.
+
+    Several threads may end it at once: none uses the descriptor that another has closed, whose
+    number may belong to another process by then.
+    """
 
     def __init__(self, pidfd: int) -> None:
         self._pidfd = pidfd
+        self._lock = threading.Lock()
         lines = Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines()
         self.pid = next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
 
     def poll(self) -> int | None:
         """None while it runs; its exit status is not known here."""
-        if self._pidfd < 0 or select.select([self._pidfd], [], [], 0)[0]:
-            return -1
+        with self._lock:
+            if self._pidfd < 0 or select.select([self._pidfd], [], [], 0)[0]:
+                return -1
         return None
 
     def kill(self) -> None:
-        if self._pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        self._send(signal.SIGKILL)
 
     def wait(self, timeout: float) -> None:
         """Wait until the process is gone. Raises subprocess.TimeoutExpired."""
         deadline = time.monotonic() + timeout
-        while self._pidfd >= 0:
-            try:
-                signal.pidfd_send_signal(self._pidfd, 0)
-            except ProcessLookupError:
-                self.close()
-                return
+        while self._send(0):
             if time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired("a warm server", timeout)
             time.sleep(0.001)
+        self.close()
 
     def close(self) -> None:
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
+        with self._lock:
+            if self._pidfd >= 0:
+                os.close(self._pidfd)
+                self._pidfd = -1
+
+    def _send(self, number: int) -> bool:
+        """Send a signal; returns whether the process was there to receive it."""
+        with self._lock:
+            if self._pidfd < 0:
+                return False
+            try:
+                signal.pidfd_send_signal(self._pidfd, number)
+            except ProcessLookupError:
+                return False
+            return True
 
 
 class _EnclosedServer(warm.WarmServer):
