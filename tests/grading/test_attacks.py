@@ -247,7 +247,7 @@ def test_a_folder_without_attacks_is_refused(tmp_path):
         attacks.read_all(tmp_path)
 
 
-def wait_until(happened, limit: float = 5.0) -> None:
+def wait_until(happened, limit: float = 60.0) -> None:
     deadline = time.monotonic() + limit
     while not happened() and time.monotonic() < deadline:
         time.sleep(0.01)
