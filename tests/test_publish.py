@@ -8,8 +8,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from hpml.course.committed import faults
 from hpml.course.execute import execute, open_notebook
-from hpml.publish import RESULT, SKIP, publish, rounded, skip
+from hpml.publish import CONCLUSION, RESULT, SKIP, conclude, publish, rounded, skip
 
 CELLS = (
     "from hpml.publish import publish, publish_figure, skip\n"
@@ -77,3 +78,26 @@ def test_numbers_that_are_none_are_refused(value):
 )  # fmt: skip
 def test_numbers_are_rounded_to_three_digits(value, shown):
     assert rounded(value) == shown
+
+
+def test_a_conclusion_is_shown_where_it_held_and_else_what_was_seen(tmp_path: Path):
+    path = tmp_path / "n.ipynb"
+    cells = [
+        "from hpml.publish import conclude\n"
+        f"took = 1\nconclude({held}, f'It took {{took}} s.', f'It took {{took + 1}} s.')"
+        for held in ("took < 2", "took > 2")
+    ]
+    nbformat.write(new_notebook(cells=[new_code_cell(cell) for cell in cells]), path)
+    run = open_notebook(path)
+    execute(run, dict(os.environ), Deaf(), log=tmp_path / "log")
+    assert run.status == "ran", run.failed
+    (so,), (not_so,) = (cell.outputs for cell in run.notebook.cells)
+    assert so.data["text/markdown"] == "It took 1 s."
+    assert so.data[CONCLUSION] == {"held": True, "sentence": "It took 1 s."}
+    assert not_so.data["text/markdown"] == "Not seen in this run: It took 2 s."
+    assert faults(run.notebook) == ["cell 2 concludes what was not seen: It took 1 s."]
+
+
+def test_what_is_no_truth_value_is_refused():
+    with pytest.raises(TypeError, match="give a bool"):
+        conclude(1, "yes", "no")

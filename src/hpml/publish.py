@@ -5,11 +5,12 @@ report reads. A person at the notebook sees the picture or one line of text; `./
 the same outputs from the executed notebooks onto the report's front page. So everything on the
 front page stands in a notebook too, made in the same run.
 
-| type     | content                                                                    |
-|----------|----------------------------------------------------------------------------|
-| `RESULT` | {"name", "value", "unit", "caption"}; a figure has no value, and image/png  |
-| `SKIP`   | {"what", "why"}: what this machine could not show                          |
-| `VERDICT`| `hpml.checks.verdict.Verdict.record()`, put there by a notebook's `check`  |
+| type         | content                                                                     |
+| ------------ | --------------------------------------------------------------------------- |
+| `RESULT`     | {"name", "value", "unit", "caption"}; a figure has no value, and image/png  |
+| `SKIP`       | {"what", "why"}: what this machine could not show                           |
+| `CONCLUSION` | {"held", "sentence"}: a sentence of the lecture that rests on a measurement |
+| `VERDICT`    | `hpml.checks.verdict.Verdict.record()`, put there by a notebook's `check`   |
 
 Within one notebook a later result of the same name replaces the earlier one.
 """
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 RESULT = "application/vnd.hpml.result+json"
 SKIP = "application/vnd.hpml.skip+json"
+CONCLUSION = "application/vnd.hpml.conclusion+json"
 VERDICT = "application/vnd.hpml.verdict+json"
 
 Number = int | float
@@ -84,6 +86,26 @@ def publish_figure(name: str, figure: Figure, caption: str) -> None:
 def skip(what: str, why: str) -> None:
     """Show what was skipped on this machine, and why: "two nodes", "there is no SLURM here"."""
     _display({"text/plain": f"Skipped: {what}: {why}", SKIP: {"what": what, "why": why}})
+
+
+def conclude(held: bool, sentence: str, otherwise: str) -> None:
+    """Show the sentence that follows from what was measured, as Markdown.
+
+    `held` is computed from the measurement, and so are the numbers in the text. Where it is false
+    the reader sees `otherwise`: what was seen in this run instead, and why that can be.
+
+    conclude(ring < naive, f"The ring is {naive / ring:.1f} times as fast.",
+             f"Here the ring took {ring:.2f} s, naive {naive:.2f} s: four ranks share two cores.")
+
+    `./hpml build` refuses a committed notebook in which a sentence did not hold.
+    Raises TypeError where `held` is no bool (of a tensor, take `.item()`).
+    """
+    if type(held).__name__ not in ("bool", "bool_"):  # numpy has one of its own
+        raise TypeError(f"conclude: held is {held!r}, a {type(held).__name__}: give a bool")
+    held = bool(held)
+    text = sentence if held else f"Not seen in this run: {otherwise}"
+    record = {"held": held, "sentence": sentence}
+    _display({"text/plain": text, "text/markdown": text, CONCLUSION: record})
 
 
 def rounded(value: Number | str) -> str:

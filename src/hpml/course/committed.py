@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from nbformat import NotebookNode
 
+from hpml.publish import CONCLUSION
+
 LARGEST = 2_000_000  # bytes of outputs; more makes a clone slow, and no page needs it
 SKIPS = ("nbval-skip",)
 SKIP_COMMENT = re.compile(r"^\s*#+\s*NBVAL_SKIP\s*$", re.MULTILINE)
@@ -38,6 +40,9 @@ def _faults(notebook: NotebookNode) -> Iterator[str]:
         for output in cell.get("outputs", []):
             if output.output_type == "error" and "raises-exception" not in tags:
                 yield f"{where} shows an error: {output.ename}: {_line(output.evalue)}"
+            conclusion = output.get("data", {}).get(CONCLUSION)
+            if conclusion and not conclusion["held"]:
+                yield f"{where} concludes what was not seen: {conclusion['sentence']}"
             place = PLACE.search(_text(output))
             if place:
                 yield f"{where} shows a path of the machine it ran on: {place[0]}"
