@@ -15,6 +15,8 @@ from hpml import check
 # %% [markdown]
 # ## `hello_ranks`: say a number, hear the sum
 #
+# **Core**, about 5 minutes.
+#
 # **To write:** the sum of all ranks' numbers, on every rank. **Allowed:** anything that an answer
 # may import.
 #
@@ -54,6 +56,8 @@ check("hello_ranks")
 
 # %% [markdown]
 # ## `job_script`: ask for what a job needs
+#
+# **More**, about 20 minutes: after the core exercises, or at home.
 #
 # **To write:** the text of the job script. **Allowed:** anything that an answer may import.
 #
@@ -101,6 +105,8 @@ check("job_script")
 
 # %% [markdown]
 # ## `read_queue`: who waits, what was used, what failed
+#
+# **More**, about 25 minutes: after the core exercises, or at home.
 #
 # **To write:** the reader of the two texts. **Allowed:** anything that an answer may import.
 #

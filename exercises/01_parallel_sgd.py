@@ -23,6 +23,8 @@ from hpml import check
 # %% [markdown]
 # ## `amdahl`: how much faster can it get at all?
 #
+# **More**, about 10 minutes: after the core exercises, or at home.
+#
 # **To write:** the four formulas. **Allowed:** anything that an answer may import.
 #
 # Part of the work cannot be shared: reading the configuration, the first and the last step, whatever
@@ -96,6 +98,8 @@ for ranks in (1, 2, 4, 16, 64, 256, 1024):
 # %% [markdown]
 # ## `sync_sgd`: N ranks, one step
 #
+# **Core**, about 12 minutes.
+#
 # **To write:** `start` and one step of SGD, on all ranks together. **Not allowed:**
 # `DistributedDataParallel` and its like (`fully_shard`, `replicate`). **Allowed:** everything else
 # that an answer may import.
@@ -147,6 +151,8 @@ check("sync_sgd")
 
 # %% [markdown]
 # ## `lr_scaling`: N ranks, which learning rate?
+#
+# **More**, about 10 minutes: after the core exercises, or at home.
 #
 # **To write:** the two rules and the warm-up. **Allowed:** anything that an answer may import.
 #
@@ -204,6 +210,8 @@ check("lr_scaling")
 
 # %% [markdown]
 # ## `naive_all_reduce`: everything through one rank
+#
+# **More**, about 10 minutes: after the core exercises, or at home.
 #
 # **To write:** the sum through rank 0. **Not allowed:** collectives (`all_reduce`, `broadcast` and
 # the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
@@ -270,6 +278,8 @@ for rank in run.ranks:
 
 # %% [markdown]
 # ## `ring_all_reduce`: nobody sends more than anybody else
+#
+# **Core**, about 15 minutes.
 #
 # **To write:** the sum around the ring. **Not allowed:** collectives (`all_reduce`, `broadcast` and
 # the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
@@ -346,6 +356,8 @@ for rank in run.ranks:
 
 # %% [markdown]
 # ## `parameter_server`: one rank that everyone asks
+#
+# **More**, about 15 minutes: after the core exercises, or at home.
 #
 # **To write:** the server and its workers. **Not allowed:** collectives (`all_reduce`, `broadcast`
 # and the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
@@ -434,6 +446,8 @@ for rank in run.ranks:
 
 # %% [markdown]
 # ## `async_sgd`: who waits for whom?
+#
+# **More**, about 40 minutes: after the core exercises, or at home.
 #
 # **To write:** the server and its workers. **Not allowed:** `torch.distributed.rpc`. **Allowed:**
 # everything else that an answer may import, messages of `torch.distributed` first of all.
@@ -538,6 +552,8 @@ for worker in (1, 2, 3):
 
 # %% [markdown]
 # ## `alpha_beta`: what it will cost
+#
+# **More**, about 20 minutes: after the core exercises, or at home.
 #
 # **To write:** the four formulas. **Allowed:** anything that an answer may import.
 #

@@ -24,6 +24,8 @@ from hpml import check
 # %% [markdown]
 # ## `hvd_torch`: six changes
 #
+# **Core**, about 12 minutes.
+#
 # **To write:** the script for all ranks. **Allowed:** anything that an answer may import,
 # `DistributedSampler` too.
 #
@@ -129,6 +131,8 @@ check("hvd_torch")
 # %% [markdown]
 # ## `hvd_keras`: the same with callbacks
 #
+# **More**, about 15 minutes: after the core exercises, or at home.
+#
 # **To write:** the script for all ranks. **Allowed:** anything that an answer may import.
 #
 # Keras owns the training loop, so Horovod comes in through the optimizer and through callbacks. This
@@ -205,6 +209,8 @@ check("hvd_keras")
 # %% [markdown]
 # ## `hvd_fusion`: what the timeline tells
 #
+# **More**, about 30 minutes: after the core exercises, or at home.
+#
 # **To write:** the reader of the timeline. **Allowed:** anything that an answer may import.
 #
 # With `HOROVOD_TIMELINE=timeline.json` in the environment, rank 0 writes down what happens to each
@@ -280,6 +286,8 @@ check("hvd_fusion")
 
 # %% [markdown]
 # ## `hvd_compression`: half of the bytes
+#
+# **More**, about 20 minutes: after the core exercises, or at home.
 #
 # **To write:** the compressor and the mean. **Not allowed:** `hvd.Compression.fp16`. **Allowed:**
 # everything else that an answer may import.

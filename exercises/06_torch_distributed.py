@@ -20,6 +20,8 @@ from hpml import check
 # %% [markdown]
 # ## `process_group`: who am I, and where do we meet?
 #
+# **More**, about 25 minutes: after the core exercises, or at home.
+#
 # **To write:** the settings of both launchers, and the start. **Not allowed:** other programs, such
 # as `scontrol show hostnames`. **Allowed:** everything else that an answer may import.
 #
@@ -90,6 +92,8 @@ check("process_group")
 # %% [markdown]
 # ## `shard_sampler`: which samples, on which rank, in which epoch?
 #
+# **Core**, about 10 minutes.
+#
 # **To write:** the order, the padding and the rank's part. **Not allowed:** `DistributedSampler`,
 # other programs. **Allowed:** everything else that an answer may import.
 #
@@ -150,6 +154,8 @@ check("shard_sampler")
 
 # %% [markdown]
 # ## `ddp`: the same gradient everywhere
+#
+# **Core**, about 25 minutes.
 #
 # **To write:** the wrapper. **Not allowed:** `DistributedDataParallel` and its like (`fully_shard`,
 # `replicate`). **Allowed:** everything else that an answer may import, hooks of autograd and
@@ -223,6 +229,8 @@ check("ddp")
 # %% [markdown]
 # ## `global_metrics`: accuracy and loss of the whole test set
 #
+# **More**, about 10 minutes: after the core exercises, or at home.
+#
 # **To write:** the sums over all ranks' samples. **Allowed:** one collective of
 # `torch.distributed`, and anything else that an answer may import.
 #
@@ -266,6 +274,8 @@ check("global_metrics")
 
 # %% [markdown]
 # ## `checkpoint`: stopped, and carried on as if nothing had happened
+#
+# **More**, about 35 minutes: after the core exercises, or at home.
 #
 # **To write:** the sampler, `save` and `load`. **Allowed:** anything that an answer may import.
 #
@@ -360,6 +370,8 @@ check("checkpoint")
 
 # %% [markdown]
 # ## `ddp_train`: from a serial script to all ranks
+#
+# **Core**, about 15 minutes.
 #
 # **To write:** the script for all ranks. **Allowed:** anything that an answer may import,
 # `DistributedDataParallel` and `DistributedSampler` too.

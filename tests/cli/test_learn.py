@@ -71,6 +71,10 @@ def test_a_right_answer_is_reported_recorded_and_listed(hpml, tmp_path: Path) ->
     listed = hpml("list").stdout
     (line,) = [line for line in listed.splitlines() if "hello_ranks" in line]
     assert line.split() == ["✓", "hello_ranks", "2", "of", "2", "points", "5", "min,", "core"]
+    assert "00  Your machine (before the day, 30 min)" in listed
+    core = schedule.load().core
+    following = f"next: {core[1].id} ({core[1].minutes} min)."
+    assert listed.endswith(f"Core path: 1 of {len(core)} exercises passed, {following}\n")
     assert f"\n13 of {schedule.load().points} points" in listed
 
 

@@ -29,6 +29,7 @@ id = "03"
 name = "rings"
 title = "Rings"
 slot = "09:00"
+minutes = 45
 asks = "Why?"
 exercises = []
 """
@@ -132,6 +133,7 @@ def test_jupyterlab_opens_the_front_page_asks_nobody_and_ends_at_one_ctrl_c(tmp_
         )  # fmt: skip
     try:
         address = wait_for_address(lab, log)
+        assert re.search(r"^Core path: 0 of \d+ exercises passed, next: ", log.read_text(), re.M)
         base, token = re.fullmatch(
             r"(http://127.0.0.1:\d+)/lab/tree/README.md\?token=(\w+)", address
         ).groups()

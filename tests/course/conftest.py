@@ -15,8 +15,9 @@ id = "03"
 name = "rings"
 title = "Rings"
 slot = "09:00"
+minutes = 45
 asks = "Why?"
-exercises = [{ id = "ring", minutes = 10 }, { id = "tree", minutes = 10 }]
+exercises = [{ id = "ring", minutes = 10, core = true }, { id = "tree", minutes = 10 }]
 """
 
 LECTURE = """\

@@ -11,6 +11,7 @@ import pytest
 from hpml.course import build, schedule
 from hpml.course.paired import read_script
 from hpml.course.schedule import Course
+from hpml.errors import UserError
 
 LECTURE = "notebooks/03_rings.ipynb"
 SOLUTION = "solutions/03_rings.ipynb"
@@ -75,12 +76,35 @@ def test_a_solution_has_what_nbgrader_wants_to_know(course: Course) -> None:
 def test_an_exercise_has_stubs_where_the_solution_has_answers(course: Course) -> None:
     solution, exercise = cells(course, SOLUTION), cells(course, EXERCISE)
     assert list(solution) == list(exercise)
+    assert "## `ring`\n\n**Core**, about 10 minutes." in map(source, exercise.values())
+    assert "## `tree`\n\n**More**, about 10 minutes: after the core exercises, or at home." in map(
+        source, exercise.values()
+    )
     differing = [key for key in solution if source(solution[key]) != source(exercise[key])]
     assert differing == ["answer-ring", "answer-tree"]
     assert source(exercise["answer-tree"]) == (
         "%%answer tree\nimport math\n\n\ndef tree(values: list[int]) -> int:\n    start = 1\n"
         "    # YOUR CODE HERE\n    raise NotImplementedError()"
     )
+
+
+def test_the_line_on_the_core_path_is_replaced_where_a_source_has_it(course: Course) -> None:
+    made = build.exercise_files(course, course.modules[0])
+    script = course.root / "solutions/03_rings.py"
+    script.write_text(
+        script.read_text().replace("## `ring`\n", "## `ring`\n#\n# **More**, about 3 minutes.\n")
+    )
+    assert (
+        build.exercise_files(course, course.modules[0])[Path("exercises/03_rings.py")]
+        == (made[Path("exercises/03_rings.py")])
+    )
+
+
+def test_an_exercise_without_a_heading_is_named(course: Course) -> None:
+    script = course.root / "solutions/03_rings.py"
+    script.write_text(script.read_text().replace("## `tree`", "## tree"))
+    with pytest.raises(UserError, match="no text begins with the heading ## `tree`"):
+        build.exercise_files(course, course.modules[0])
 
 
 def test_an_exercise_has_no_outputs_and_is_locked_where_it_explains(course: Course) -> None:

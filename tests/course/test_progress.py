@@ -8,6 +8,7 @@ import pytest
 
 from hpml.checks.verdict import ClaimResult, Verdict
 from hpml.course import progress
+from hpml.course.schedule import Course, Exercise, Module
 
 HINTS = {"start": "s", "sum": "a", "order": "b", "unused": "c"}
 
@@ -36,6 +37,39 @@ def test_the_best_try_counts() -> None:
     entry = progress.read()["ring"]
     assert (entry["passed"], entry["earned"], entry["points"]) == (True, 2, 11)
     assert entry["failed_hints"] == ["sum", "order"]
+
+
+def course() -> Course:
+    """Two modules: ring is core and tree is more, mesh is core."""
+
+    def module(name: str, *exercises: Exercise) -> Module:
+        return Module(name, "name", "Rings", "09:00", 45, "?", exercises, ())
+
+    def exercise(name: str, minutes: int, core: bool) -> Exercise:
+        return Exercise(name, minutes, core, Path(f"{name}.py"))
+
+    first = module("03", exercise("tree", 10, False), exercise("ring", 20, True))
+    return Course("", "", (first, module("04", exercise("mesh", 15, True))), Path())
+
+
+def test_the_core_path_names_the_next_exercise_of_it() -> None:
+    assert progress.core_path(course()) == (
+        "Core path: 0 of 2 exercises passed, next: ring (20 min)."
+    )
+    progress.record(verdict("tree", "passed"))
+    progress.record(verdict("ring", "failed", "sum"))
+    assert "0 of 2 exercises passed, next: ring" in progress.core_path(course())
+    progress.record(verdict("ring", "passed"))
+    assert "1 of 2 exercises passed, next: mesh (15 min)" in progress.core_path(course())
+    progress.record(verdict("mesh", "passed"))
+    assert progress.core_path(course()) == "Core path: 2 of 2 exercises passed. All else is more."
+
+
+def test_who_passes_the_last_core_exercise_of_a_module_is_told_so() -> None:
+    assert progress.milestone(course(), "ring") == ""
+    progress.record(verdict("ring", "passed"))
+    assert progress.milestone(course(), "ring") == "The core path of module 03, Rings, is done."
+    assert progress.milestone(course(), "tree") == ""
 
 
 def test_our_own_fault_is_not_held_against_anybody() -> None:

@@ -29,6 +29,7 @@ id = "03"
 name = "rings"
 title = "Rings"
 slot = "09:00"
+minutes = 45
 asks = "Why?"
 exercises = [{ id = "total", minutes = 10 }]
 """

@@ -24,6 +24,7 @@ id = "03"
 name = "rings"
 title = "Rings & trees"
 slot = "09:00"
+minutes = 45
 asks = "Who adds up?"
 exercises = [{ id = "ring", minutes = 10 }, { id = "tree", minutes = 10 }]
 [[module]]
@@ -31,6 +32,7 @@ id = "04"
 name = "meshes"
 title = "Meshes"
 slot = "10:00"
+minutes = 45
 asks = "Which axis?"
 exercises = []
 """

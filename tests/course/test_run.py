@@ -23,6 +23,7 @@ id = "{id}"
 name = "m{id}"
 title = "Module {id}"
 slot = "09:00"
+minutes = 45
 asks = "Why?"
 exercises = []
 """

@@ -16,6 +16,7 @@ id = "03"
 name = "rings"
 title = "Rings"
 slot = "09:00"
+minutes = 45
 asks = "Why?"
 exercises = [{ id = "ring", minutes = 20, core = true }, { id = "tree", minutes = 10 }]
 """
@@ -39,10 +40,12 @@ def test_the_course_is_read_as_written(toml: Path) -> None:
     course = schedule.load(toml)
     (module,) = course.modules
     assert (course.title, course.root) == ("A day", toml.parent)
+    assert (module.slot, module.minutes) == ("09:00", 45)
     assert [(e.id, e.minutes, e.core) for e in module.exercises] == [
         ("ring", 20, True),
         ("tree", 10, False),
     ]
+    assert course.core == module.core == module.exercises[:1]
 
 
 def test_files_and_points_of_a_module_are_found_by_its_name(toml: Path) -> None:
@@ -117,6 +120,9 @@ def test_an_exercise_knows_its_module(toml: Path) -> None:
         ('asks = "Why?"', "", "asks is missing"),
         ('asks = "Why?"', 'aks = "Why?"\nasks = "Why?"', "unknown key 'aks'"),
         ('asks = "Why?"', 'asks = "Why?"\njobs = []', "unknown key 'jobs'"),
+        ("minutes = 45", "", "module 1 .rings.: minutes is missing"),
+        ("minutes = 45", "minutes = 0", "module 1 .rings.: minutes = 0"),
+        ("minutes = 45", "minutes = true", "module 1 .rings.: minutes = True"),
         ("minutes = 10", "minutes = 0", "exercise tree: minutes = 0"),
         ("minutes = 10", "minutes = true", "exercise tree: minutes = True"),
         ("minutes = 10", 'minutes = "3"', "minutes is '3', expected a whole number"),

@@ -15,6 +15,7 @@ id = "03"
 name = "rings"
 title = "Rings"
 slot = "09:00"
+minutes = 45
 asks = "Why?"
 exercises = [{ id = "ring", minutes = 10 }]
 """

@@ -20,14 +20,17 @@ Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Notebooks 
 
 
 def list_() -> None:
-    """Modules and their exercises, what they are worth, and which of them you have done."""
+    """Modules and their exercises, what they are worth, and which of them you have done.
+
+    Core exercises fit the day; the others are more, for the evening.
+    """
     from hpml.course import progress, schedule
 
     course, done = schedule.load(), progress.read()
     typer.echo(f"{course.title}\n")
     earned = 0
     for module in course.modules:
-        typer.echo(f"{module.id}  {module.title} ({module.slot})")
+        typer.echo(f"{module.id}  {module.title} ({module.slot}, {module.minutes} min)")
         if module.exercises:
             typer.echo(f"    {module.exercise_notebook}")
         for exercise in module.exercises:
@@ -40,6 +43,8 @@ def list_() -> None:
             typer.echo(f"    {mark} {exercise.id:<24} {worth:<16} {exercise.minutes} min{core}")
         typer.echo("")
     typer.echo(f"{earned} of {course.points} points. ✓ is done, · was tried.")
+    if where := progress.core_path(course):
+        typer.echo(where)
 
 
 def check(

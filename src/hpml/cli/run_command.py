@@ -78,11 +78,14 @@ def lab(
     ./hpml lab -- --no-browser --port 8889
     """
     from hpml.course import lab as jupyter
+    from hpml.course import progress, schedule
     from hpml.data import find
     from hpml.paths import CHECKOUT, home
 
     command = jupyter.command(arguments or ())
     environment = jupyter.environment(os.environ, home(), find(data) if data else None)
+    if where := progress.core_path(schedule.load()):
+        typer.echo(where)
     os.chdir(CHECKOUT)
     sys.stdout.flush()
     os.execve(command[0], command, environment)  # signals reach JupyterLab itself

@@ -1,7 +1,8 @@
 """A solution notebook's grading metadata, and the exercise notebook that nbgrader makes from it.
 
 An answer cell (`%%answer ID`) becomes a solution cell, its check cell (`check("ID")`) a graded one
-with the points of its check. Both are found by their text; metadata is never typed by hand.
+with the points of its check. Both are found by their text; metadata is never typed by hand, nor is
+the line below an exercise's heading that says whether it is on the core path.
 """
 
 import copy
@@ -10,18 +11,22 @@ import re
 from nbformat import NotebookNode
 
 from hpml.answer import as_python, exercise_of
-from hpml.course.schedule import Module
+from hpml.course.schedule import Exercise, Module
 from hpml.errors import UserError
 
 CHECK = re.compile(r"""check\(["'](\w+)["']\)""")
+PLACE = re.compile(
+    r"(?:\n\n\*\*(?:Core|More)\*\*, [^\n]*)?(?=\n|\Z)"
+)  # after an exercise's heading
 SETUP = re.compile(r"%load_ext[ \t]+hpml\b", re.MULTILINE)
 
 
 def add_grading(notebook: NotebookNode, module: Module, name: str) -> None:
     """Mark answer and check cells for nbgrader, in place, and lock the explanations.
 
-    Markdown and the set-up cell are locked; the learner may change other code cells. Raises
-    UserError, naming the file `name`, if the cells and course.toml do not agree.
+    Below each exercise's heading (## `ID`) comes its place: core or more, and its minutes. Markdown
+    and the set-up cell are locked, other code cells are free. Raises UserError, naming
+    the file `name`, if the cells and course.toml do not agree.
     """
     points = {exercise.id: exercise.points for exercise in module.exercises}
     answered: list[str] = []
@@ -48,6 +53,8 @@ def add_grading(notebook: NotebookNode, module: Module, name: str) -> None:
         for found, what in ((answered, f"%%answer {exercise}"), (checked, f'check("{exercise}")')):
             if found.count(exercise) != 1:
                 raise UserError(f"{name}: {found.count(exercise)} cells are {what}, expected one")
+    for exercise in module.exercises:
+        _put_place(notebook, exercise, name)
 
 
 def student_version(solution: NotebookNode, name: str) -> NotebookNode:
@@ -87,6 +94,26 @@ def student_version(solution: NotebookNode, name: str) -> NotebookNode:
         if exercise_of(cell.source):
             _require_valid_stub(cell.source, f"{name}, cell {number}")
     return notebook
+
+
+def place(exercise: Exercise) -> str:
+    """What an exercise's first line says: is it on the core path, and how long does it take?"""
+    if exercise.core:
+        return f"**Core**, about {exercise.minutes} minutes."
+    return f"**More**, about {exercise.minutes} minutes: after the core exercises, or at home."
+
+
+def _put_place(notebook: NotebookNode, exercise: Exercise, name: str) -> None:
+    heading = re.compile(rf"^## `{exercise.id}`[^\n]*", re.MULTILINE)
+    for cell in notebook.cells:
+        found = heading.search(cell.source) if cell.cell_type == "markdown" else None
+        if found:
+            # One that is there is replaced: whoever saves the .ipynb in JupyterLab writes it to
+            # the .py as well.
+            rest = PLACE.sub("", cell.source[found.end() :], count=1)
+            cell.source = f"{cell.source[: found.end()]}\n\n{place(exercise)}{rest}"
+            return
+    raise UserError(f"{name}: no text begins with the heading ## `{exercise.id}`")
 
 
 def _mark(cell: NotebookNode, grade_id: str, **fields: object) -> None:

@@ -7,12 +7,12 @@ when a later try fails.
 
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from hpml.course.schedule import Course, Module
+from hpml.course.schedule import Course, Exercise, Module
 from hpml.files import atomic
 from hpml.paths import home
 
@@ -69,18 +69,38 @@ def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
         return unread[0], len(unread) - 1
 
 
+def core_path(course: Course) -> str:
+    """Where the learner stands on the core path, in one sentence; empty if there is none."""
+    progress = read()
+    left = [entry for entry in course.core if not progress.get(entry.id, _fresh())["passed"]]
+    if not course.core:
+        return ""
+    passed = f"Core path: {len(course.core) - len(left)} of {len(course.core)} exercises passed"
+    if not left:
+        return f"{passed}. All else is more."
+    return f"{passed}, next: {left[0].id} ({left[0].minutes} min)."
+
+
 def milestone(course: Course, exercise: str) -> str:
-    """The sentence for a module or a day that `exercise` completes; empty if none is complete."""
+    """The sentence for what `exercise` completes: a module's core path, the module or the day.
+
+    Empty if none is complete.
+    """
     progress = read()
 
+    def passed(exercises: Iterable[Exercise]) -> bool:
+        return all(progress.get(entry.id, _fresh())["passed"] for entry in exercises)
+
     def done(module: Module) -> bool:
-        return all(progress.get(entry.id, _fresh())["passed"] for entry in module.exercises)
+        return passed(module.exercises)
 
     module = course.module_of(exercise)
     if all(done(module) for module in course.modules):
         return f"Every exercise of the day is done: {course.points} points."
     if done(module):
         return f"Module {module.id}, {module.title}, is done: {module.points} points."
+    if course.exercise(exercise).core and passed(module.core):
+        return f"The core path of module {module.id}, {module.title}, is done."
     return ""
 
 

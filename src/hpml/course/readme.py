@@ -9,15 +9,22 @@ BEGIN, END = "<!-- the day, from course.toml -->", "<!-- end of the day -->"
 
 
 def schedule(course: Course) -> str:
-    """The day as a Markdown table: time, module, the question it asks, exercises, points."""
+    """The day as a Markdown table: time, minutes, module, what it asks, exercises, points.
+
+    Exercises of the core path are in bold.
+    """
     lines = [
-        "| when | module | it asks | exercises | points |",
-        "|---|---|---|---|---|",
+        "| when | minutes | module | it asks | exercises | points |",
+        "|---|---|---|---|---|---|",
     ]
     for module in course.modules:
-        exercises = ", ".join(f"`{exercise.id}`" for exercise in module.exercises)
+        exercises = ", ".join(
+            f"**`{exercise.id}`**" if exercise.core else f"`{exercise.id}`"
+            for exercise in module.exercises
+        )
         title = f"[{module.id} {module.title}]({module.notebook.as_posix()})"
-        lines.append(f"| {module.slot} | {title} | {module.asks} | {exercises} | {module.points} |")
+        cells = (module.slot, module.minutes, title, module.asks, exercises, module.points)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
 

@@ -44,7 +44,8 @@ class Module:
     id: str  # "06"
     name: str  # "torch_distributed"
     title: str
-    slot: str  # "13:30", "before the day"
+    slot: str  # when it begins: "13:30", "before the day"
+    minutes: int  # how long the slot is
     asks: str
     exercises: tuple[Exercise, ...]
     jobs: tuple[Path, ...]
@@ -67,6 +68,11 @@ class Module:
         return Path("exercises", f"{self.stem}.ipynb")
 
     @property
+    def core(self) -> tuple[Exercise, ...]:
+        """The exercises of the core path."""
+        return tuple(exercise for exercise in self.exercises if exercise.core)
+
+    @property
     def points(self) -> int:
         return sum(exercise.points for exercise in self.exercises)
 
@@ -83,6 +89,11 @@ class Course:
     @property
     def points(self) -> int:
         return sum(module.points for module in self.modules)
+
+    @property
+    def core(self) -> tuple[Exercise, ...]:
+        """The exercises of the core path, in the order of the day."""
+        return tuple(exercise for module in self.modules for exercise in module.core)
 
     def module(self, name: str) -> Module:
         """The module named '06', '6', 'torch_distributed' or '06_torch_distributed'."""
@@ -171,7 +182,7 @@ def _module(entry: Any, root: Path, where: str) -> Module:
     if not isinstance(entry, dict):
         raise UserError(f"{where}: expected a [[module]] table, found {entry!r}")
     where = f"{where} ({entry.get('name', 'no name')})"
-    _only(entry, {*_STRINGS, "exercises"}, where)
+    _only(entry, {*_STRINGS, "minutes", "exercises"}, where)
     strings = {key: _take(entry, key, str, where) for key in _STRINGS}
     if not re.fullmatch(r"\d\d", strings["id"]):
         raise UserError(f"{where}: id is {strings['id']!r}, expected two digits")
@@ -182,6 +193,7 @@ def _module(entry: Any, root: Path, where: str) -> Module:
     scripts = sorted((root / "slurm").glob(f"{strings['id']}_*.slurm"))
     return Module(
         **strings,
+        minutes=_minutes(entry, where),
         exercises=tuple(_exercise(item, checks, where) for item in items),
         jobs=tuple(script.relative_to(root) for script in scripts),
     )
@@ -195,12 +207,17 @@ def _exercise(item: Any, checks: Path, where: str) -> Exercise:
     _only(item, {"id", "minutes", "core"}, where)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise UserError(f"{where}: the id is not lower_case_words")
-    minutes, core = _take(item, "minutes", int, where), item.get("core", False)
-    if isinstance(minutes, bool) or minutes < 1:
-        raise UserError(f"{where}: minutes = {minutes!r}, expected a whole number of at least 1")
+    minutes, core = _minutes(item, where), item.get("core", False)
     if not isinstance(core, bool):
         raise UserError(f"{where}: core is {core!r}, expected true or false")
     return Exercise(name, minutes, core, checks / f"{name}.py")
+
+
+def _minutes(table: Mapping[str, Any], where: str) -> int:
+    minutes = _take(table, "minutes", int, where)
+    if isinstance(minutes, bool) or minutes < 1:
+        raise UserError(f"{where}: minutes = {minutes!r}, expected a whole number of at least 1")
+    return minutes
 
 
 def _take(table: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
