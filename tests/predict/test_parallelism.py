@@ -3,8 +3,10 @@
 import pytest
 
 from hpml.predict.parallelism import (
+    Exchange,
     Network,
     data_parallel,
+    exchanges,
     hybrid,
     layer_parallel,
     tensor_parallel,
@@ -64,3 +66,29 @@ def test_a_hybrid_pays_for_both_on_its_share():
 def test_layers_that_do_not_come_out_even_are_refused():
     with pytest.raises(ValueError, match="4 layers on 3 stages"):
         layer_parallel(NETWORK, 3)
+
+
+def test_ranks_with_the_same_weights_add_up_gradients():
+    assert exchanges(data_parallel(Network(4, 8, 8), 4)) == [
+        Exchange("gradients", (4, 0.5), (4, 3.5))
+    ]
+
+
+def test_a_cut_layer_adds_up_activations_once_for_each_pair_of_layers():
+    found = exchanges(tensor_parallel(Network(4, 8, 8), 4))
+    assert [(one.what, one.begin[0], one.end[0]) for one in found] == [
+        ("activations", 0, 8), ("activations", 8, 16),
+    ]  # fmt: skip
+
+
+def test_stages_pass_activations_over_each_border_and_a_hybrid_does_both():
+    stages = exchanges(layer_parallel(Network(4, 8, 8), 4))
+    assert [(one.what, (one.begin[0] + one.end[0]) / 2) for one in stages] == [
+        ("activations", 4), ("activations", 8), ("activations", 12),
+    ]  # fmt: skip
+    both = exchanges(hybrid(Network(4, 8, 8), groups=2, stages=2, micro_batches=4))
+    assert [one.what for one in both] == ["activations"] * 2 + ["gradients"] * 2
+
+
+def test_one_rank_sends_nothing():
+    assert exchanges(data_parallel(Network(4, 8, 8), 1)) == []

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 from matplotlib.colors import to_rgba
+from matplotlib.patches import Rectangle
 
 from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence, Traffic
 from hpml.trace.launch_timeline import IN_FLIGHT, phase_bars, timeline, traffic_bars
@@ -99,7 +100,17 @@ def test_operations_differ_by_colour_and_by_hatch():
     assert len({patch.get_facecolor() for patch in patches}) == 3
     assert len({patch.get_hatch() for patch in patches}) == 3
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend[:3] == list(names)
+    assert legend == list(names)
+
+
+def test_the_legend_shows_each_operation_in_flight_and_waited_for_in_its_own_colour():
+    figure = timeline(evidence([call(1, "all_reduce", 0, 1, 2), call(2, "barrier", 2, 2, 3)]))
+    legend = figure.legends[0]
+    looks = [to_rgba(patch.get_facecolor()) for patch in legend.findobj(Rectangle)]
+    bars = [to_rgba(patch.get_facecolor()) for patch in figure.axes[0].patches]
+    assert [look[3] for look in looks] == [IN_FLIGHT, 1, IN_FLIGHT, 1]
+    assert [look[:3] for look in looks] == [bars[0][:3]] * 2 + [bars[-1][:3]] * 2
+    assert legend.get_title().get_text() == "pale: call in flight\nfull: its rank waits"
 
 
 def test_making_the_group_is_not_drawn():
@@ -128,7 +139,7 @@ def test_phases_follow_each_other_and_the_bound_begins_with_the_last_one():
     bounds = [[round(x) for x in line.get_xdata()] for line in figure.axes[0].lines]
     assert bounds == [[100, 110], [100, 500]]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "the least that can take",
+        "lower bound of send",
         "compute",
         "send",
     ]

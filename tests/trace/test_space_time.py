@@ -28,7 +28,7 @@ def one_message(begin=2.0, end=2.25, nbytes=8):
 def arrows(axes):
     """Of each arrow: where it begins and where it ends, as (time, rank)."""
     found = [text for text in axes.texts if hasattr(text, "arrow_patch") and text.arrow_patch]
-    return [tuple((round(x, 3), y) for x, y in (text.xyann, text.xy)) for text in found]
+    return [tuple((round(x, 3), round(y, 3)) for x, y in (text.xyann, text.xy)) for text in found]
 
 
 def test_an_arrow_goes_from_the_senders_row_to_the_receivers_and_time_begins_with_it():
@@ -86,3 +86,16 @@ def test_a_launch_without_messages_is_refused_by_name():
 def test_bytes_are_formatted_as_people_write_them():
     formatted = [format_bytes(count) for count in (8, 999, 1000, 1_500_000, 2e9)]
     assert formatted == ["8 B", "999 B", "1 kB", "1.5 MB", "2 GB"]
+
+
+def test_until_cuts_what_was_sent_later_and_what_is_still_under_way_has_no_head():
+    calls = [call("send", 1, "to 1", 0.0, 0.1), call("send", 2, "to 1", 0.04, 0.2)]
+    got = [call("recv", 1, "from 0", 0.0, 0.02), call("recv", 2, "from 0", 0.02, 0.06)]
+    late = [call("send", 3, "to 1", 0.07, 0.1)], [call("recv", 3, "from 0", 0.06, 0.08)]
+    both = evidence(calls + late[0], got + late[1])
+    axes = space_time({"two": both}, until=0.05).axes[0]
+    assert arrows(axes) == [((0, 0), (20, 1)), ((40, 0), (50, 0.5))]
+    assert axes.get_title(loc="left") == "two: 2 messages, 16 B"
+    heads = [text.arrow_patch.get_arrowstyle() for text in axes.texts]
+    assert [type(head).__name__ for head in heads] == ["CurveFilledB", "Curve"]
+    assert axes.get_xlim()[1] == pytest.approx(51)

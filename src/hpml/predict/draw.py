@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from hpml.predict.parallelism import Plan
+from hpml.predict.parallelism import Exchange, Plan, exchanges
 from hpml.trace.launch_timeline import HATCHES
 from hpml.trace.layout import PALETTE
 
@@ -57,7 +59,7 @@ def message_curves(
         axes.set_title(panel, fontsize=9)
         axes.set_xlabel("message (bytes)")
         axes.set_xticks(
-            *_size_ticks(min(sizes), max(sizes)),
+            *size_ticks(min(sizes), max(sizes)),
         )
         axes.minorticks_off()
         axes.grid(alpha=0.3)
@@ -130,7 +132,7 @@ def _points(values: Mapping[float, float]) -> tuple[list[float], list[float]]:
     return list(values), list(values.values())
 
 
-def _size_ticks(least: float, most: float) -> tuple[list[float], list[str]]:
+def size_ticks(least: float, most: float) -> tuple[list[float], list[str]]:
     every = [(10.0**k, label) for k, label in enumerate(_POWERS)]
     inside = [(size, label) for size, label in every if 0.5 * least <= size <= 2 * most]
     return [size for size, _ in inside], [label for _, label in inside]
@@ -143,9 +145,9 @@ def cuts(plans: Sequence[Plan], *, title: str = "") -> Figure:
     """Which rank computes what: a panel per plan, the batch downwards, the layers to the right.
 
     Each cell has the colour, the hatch and the number of the rank that computes it. Lines separate
-    the layers.
+    the layers. Arrows are what ranks send each other (`hpml.predict.parallelism.exchanges`).
     """
-    figure = Figure(figsize=(2.3 * len(plans), 2.9), layout="constrained")
+    figure = Figure(figsize=(2.5 * len(plans), 3.6), layout="constrained")
     panels = figure.subplots(1, len(plans), squeeze=False)[0]
     for axes, plan in zip(panels, plans, strict=True):
         rows, columns = len(plan.owner), len(plan.owner[0])
@@ -169,6 +171,28 @@ def cuts(plans: Sequence[Plan], *, title: str = "") -> Figure:
         axes.set_xticks([rows * (k + 0.5) for k in range(layers)], range(1, layers + 1))
         axes.tick_params(length=0)
         axes.set_title(plan.name, fontsize=9)
+        for one in exchanges(plan):
+            _exchange(axes, one)
     panels[0].set_ylabel("batch")
+    handles = [
+        Line2D([], [], color=EXCHANGED[what], linestyle=line, linewidth=2, label=label)
+        for what, line, label in (
+            ("activations", "-", "activations forward, their gradients back"),
+            ("gradients", "--", "gradients of the weights, added up"),
+        )
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False)
     figure.suptitle(title, x=0.01, ha="left")
     return figure
+
+
+EXCHANGED = {"activations": "black", "gradients": "#B2182B"}
+
+
+def _exchange(axes: Axes, one: Exchange) -> None:
+    """An arrow with two heads, on a white one, which sets it off from the hatches."""
+    line = "--" if one.what == "gradients" else "-"
+    for colour, width in (("white", 5), (EXCHANGED[one.what], 2)):
+        look = {"arrowstyle": "<|-|>", "color": colour, "linewidth": width, "mutation_scale": 11}
+        look |= {"shrinkA": 0, "shrinkB": 0, "linestyle": line if width == 2 else "-"}
+        axes.annotate("", xy=one.end, xytext=one.begin, arrowprops=look, zorder=5)

@@ -3,7 +3,9 @@
 For a stack of linear layers of one width, the smallest network that shows the differences.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hpml.predict.collectives import all_reduce_bytes
 
@@ -46,6 +48,58 @@ class Plan:
     sent: float
     idle: float
     sends: str
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What ranks of a plan send each other: an arrow in cells of `Plan.owner`, as (column, row).
+
+    `what` is "activations" (and their gradients, on the way back) or "gradients" of the weights.
+    """
+
+    what: str
+    begin: tuple[float, float]
+    end: tuple[float, float]
+
+
+def exchanges(plan: Plan) -> list[Exchange]:
+    """Between which cells of `plan.owner` ranks have to send, one exchange for each border.
+
+    Ranks with the same columns of the weights and different rows of the batch add up gradients.
+    Ranks with the same rows pass activations on where the next layer is another's. Where a layer
+    is itself cut, the outputs of every second one are added up over all its ranks (see
+    `tensor_parallel`).
+    """
+    rows, columns = len(plan.owner), len(plan.owner[0])
+    depth = columns // rows  # layers
+    found = []
+    for first, last in _runs([row[0] for row in plan.owner]):
+        middle = (first + last) / 2
+        row = plan.owner[first]
+        if any(len(set(row[k * rows : (k + 1) * rows])) > 1 for k in range(depth)):
+            pairs = range(0, depth, 2)
+            found += [
+                Exchange("activations", (k * rows, middle), (min(k + 2, depth) * rows, middle))
+                for k in pairs
+            ]
+            continue
+        found += [
+            Exchange("activations", (start - rows / 3, middle), (start + rows / 3, middle))
+            for start, _ in _runs(row)[1:]
+        ]
+    for first, last in _runs(plan.owner[0]):
+        ends = _runs([row[first] for row in plan.owner])
+        if len(ends) > 1:
+            across = first + (last - first) / 4  # beside the ranks' numbers
+            top, bottom = sum(ends[0]) / 2, sum(ends[-1]) / 2
+            found.append(Exchange("gradients", (across, top), (across, bottom)))
+    return found
+
+
+def _runs(owners: Sequence[int]) -> list[tuple[int, int]]:
+    """The ranges [first, last) of equal neighbours."""
+    cuts = [k for k in range(1, len(owners)) if owners[k] != owners[k - 1]]
+    return list(pairwise([0, *cuts, len(owners)]))
 
 
 def data_parallel(network: Network, ranks: int) -> Plan:

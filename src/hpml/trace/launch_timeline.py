@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -19,10 +20,11 @@ def timeline(evidence: Evidence, *, title: str = "") -> Figure:
     """One row per rank, one bar per call from its issue to its completion, on one clock.
 
     The pale part of a bar is a call in flight while its rank did other work, the full part is the
-    rank waiting for it. Calls in flight at one time lie in lanes below each other. A call that
-    never completed is drawn to the right edge with a dashed outline. Marks are dotted lines, named
-    on the first row. Time 0 is the earliest moment drawn; the call that makes the process group is
-    left out. `hpml.trace.repetition.quickest` cuts one repetition out of a longer launch.
+    rank waiting for it; the legend has both for each operation. Calls in flight at one time lie in
+    lanes below each other. A call that never completed is drawn to the right edge with a dashed
+    outline. Marks are dotted lines, named on the first row. Time 0 is the earliest moment drawn;
+    the call that makes the process group is left out. `hpml.trace.repetition.quickest` cuts one
+    repetition out of a longer launch.
 
     Raises ValueError when no rank made a call.
     """
@@ -53,7 +55,16 @@ def timeline(evidence: Evidence, *, title: str = "") -> Figure:
     axes.spines[["top", "left", "right"]].set_visible(False)
     axes.set_xlabel(f"time ({unit})")
     axes.set_title(title, loc="left", pad=30 if any(rank.marks for rank in evidence.ranks) else 6)
-    figure.legend(handles=_legend(operations), loc="outside right upper", frameon=False)
+    figure.legend(
+        _legend(operations),
+        operations,
+        title="pale: call in flight\nfull: its rank waits",
+        alignment="left",
+        handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
+        handlelength=3,
+        loc="outside right upper",
+        frameon=False,
+    )
     return figure
 
 
@@ -79,7 +90,7 @@ def phase_bars(
             left += parts[name]
         begin = (left - parts[names[-1]]) * scale
         end = begin + bounds[row] * scale
-        label = "the least that can take" if place == 0 else None
+        label = f"lower bound of {names[-1]}" if place == 0 else None
         axes.plot([begin, end], [place - 0.4] * 2, color="black", linewidth=4, label=label)
         axes.text(left * scale, place, f" {left * scale:.3g} {unit}", va="center")
     axes.set_yticks(range(len(seconds)), list(seconds))
@@ -140,16 +151,15 @@ def traffic_bars(
     return figure
 
 
-def _legend(operations: list[str]) -> list[Patch]:
-    kinds = [
-        Patch(facecolor=_colour(k), hatch=_hatch(k), edgecolor="black", label=name)
-        for k, name in enumerate(operations)
+def _legend(operations: list[str]) -> list[tuple[Patch, ...]]:
+    """For each operation a pale box and a full one, side by side."""
+    return [
+        tuple(
+            Patch(facecolor=(_colour(k), alpha), hatch=_hatch(k), edgecolor="black")
+            for alpha in (IN_FLIGHT, 1.0)
+        )
+        for k in range(len(operations))
     ]
-    states = [
-        Patch(facecolor=("#555555", alpha), edgecolor="black", label=label)
-        for alpha, label in ((IN_FLIGHT, "pale: in flight"), (1.0, "full: rank waits"))
-    ]
-    return kinds + states
 
 
 def _bar(

@@ -15,13 +15,17 @@ DASHES = ("-", "--", "-.", ":")
 THIN, THICK = 0.8, 3.6  # line widths, in points, of the smallest and the largest message
 
 
-def space_time(launches: Mapping[str, Evidence], *, title: str = "") -> Figure:
+def space_time(
+    launches: Mapping[str, Evidence], *, title: str = "", until: float | None = None
+) -> Figure:
     """Who sends what to whom and when: a panel per launch, by its name, all on one time axis.
 
     In a panel each rank has a row, and each message is an arrow from the moment when its sender
     issued it to the moment when its receiver had it; the more bytes, the thicker. (Lamport 1978,
     Time, clocks, and the ordering of events in a distributed system, draws time upwards.) Time 0 of
     a panel is its first message. A message that nobody received is a cross on its sender's row.
+    With `until`, in seconds, only messages sent up to then are drawn and counted; one that was
+    received later has no head.
     `hpml.trace.repetition.quickest` cuts one repetition out of a longer launch.
 
     Raises ValueError where a launch sent no message from rank to rank, or as `messages` does.
@@ -29,7 +33,9 @@ def space_time(launches: Mapping[str, Evidence], *, title: str = "") -> Figure:
     found = {name: messages(evidence) for name, evidence in launches.items()}
     if silent := [name for name, sent in found.items() if not sent]:
         raise ValueError(f"{silent[0]}: no rank sent a message, so there is nothing to draw")
-    longest = max(1e-6, *(_end(sent) - sent[0].sent for sent in found.values()))
+    if until is not None:
+        found = {name: _first(sent, until) for name, sent in found.items()}
+    longest = until or max(1e-6, *(_end(sent) - sent[0].sent for sent in found.values()))
     unit, scale = ("ms", 1e3) if longest < 2 else ("s", 1.0)
     sizes = sorted({message.nbytes for sent in found.values() for message in sent})
     rows = [evidence.world_size for evidence in launches.values()]
@@ -40,7 +46,7 @@ def space_time(launches: Mapping[str, Evidence], *, title: str = "") -> Figure:
         axes.set_ylim(row - 0.7, -0.3)
         axes.hlines(range(row), 0, longest * scale, colors="#bbbbbb", linewidth=0.8, zorder=0)
         for message in sent:
-            _arrow(axes, message, sent[0].sent, scale, _width(message.nbytes, sizes))
+            _arrow(axes, message, sent[0].sent, longest, scale, _width(message.nbytes, sizes))
         axes.set_yticks(range(row), [f"rank {rank}" for rank in range(row)], fontsize="small")
         axes.tick_params(axis="y", length=0)
         axes.spines[["top", "left", "right"]].set_visible(False)
@@ -71,6 +77,10 @@ def format_bytes(count: float) -> str:
     return f"{count:.3g} B"
 
 
+def _first(sent: list[Message], until: float) -> list[Message]:
+    return [message for message in sent if message.sent - sent[0].sent <= until]
+
+
 def _end(sent: list[Message]) -> float:
     return max(m.sent if m.received is None else m.received for m in sent)
 
@@ -81,17 +91,23 @@ def _width(nbytes: int, sizes: list[int]) -> float:
     return THIN + (THICK - THIN) * (nbytes - sizes[0]) / (sizes[-1] - sizes[0])
 
 
-def _arrow(axes: Axes, message: Message, start: float, scale: float, width: float) -> None:
+def _arrow(
+    axes: Axes, message: Message, start: float, longest: float, scale: float, width: float
+) -> None:
     begin = (message.sent - start) * scale
     if message.received is None:
         axes.plot(begin, message.sender, "x", color="black")
         return
+    whole = message.received - message.sent
+    left = start + longest - message.sent  # seconds up to the right edge
+    part = 1.0 if whole <= left else left / whole
+    end = begin + part * whole * scale
     axes.annotate(
         "",
-        xy=((message.received - start) * scale, message.receiver),
+        xy=(end, message.sender + part * (message.receiver - message.sender)),
         xytext=(begin, message.sender),
         arrowprops={
-            "arrowstyle": "-|>",
+            "arrowstyle": "-|>" if part == 1 else "-",
             "color": _colour(message.sender),
             "linewidth": width,
             "linestyle": _dash(message.sender),
