@@ -30,6 +30,17 @@ def test_fusion_needs_fewer_collectives_for_the_same_bytes(monkeypatch):
     assert table.ratios(off) == []
 
 
+def test_the_quickest_step_comes_with_its_part_of_the_timeline(monkeypatch, tmp_path):
+    monkeypatch.setattr(fusion, "STEPS", 3)
+    case = fusion.Case("twenty", 20, 10, tuple(fusion.OFF.items()))
+    measured, timeline = fusion.quickest_step(case, "100mbit", tmp_path / "timeline.json")
+    assert measured.collectives == 20
+    names = [o.tensor for o in timeline.operations if o.kind == "ALLREDUCE"]
+    assert sorted(names) == sorted(f"allreduce.gradient {number}" for number in range(20))
+    assert measured.sent_bytes > 20 * 40
+    assert measured.seconds > 0
+
+
 def test_without_a_network_there_is_nothing_to_measure(monkeypatch):
     launch = fusion.launch
 

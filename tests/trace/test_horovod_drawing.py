@@ -43,6 +43,7 @@ def test_each_tensor_has_a_row_with_what_it_went_through(fused):
     figure = timeline(parse(fused.content))
     assert labels(figure) == ["a", "b", "c"]
     assert bars(figure, "negotiate") == [(0, 0, 0.02), (1, 0.02, 0.04), (2, 0.15, 0.17)]
+    assert bars(figure, "turn") == [(0, 0.02, 0.04)]  # the others' follows at once
     assert bars(figure, "transfer") == [(0, 0.045, 0.145), (1, 0.045, 0.145), (2, 0.17, 0.37)]
     assert bars(figure, "copy") == [
         (row, *at) for row in (0, 1) for at in ((0.04, 0.045), (0.145, 0.15))
@@ -71,7 +72,7 @@ def test_ranks_that_ask_are_ticks(fused):
 def test_the_legend_has_what_is_drawn_and_no_more(fused):
     figure = timeline(parse(fused.content))
     shown = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert shown == [LOOKS[phase][2] for phase in ("negotiate", "copy", "transfer")]
+    assert shown == [LOOKS[phase][2] for phase in ("negotiate", "turn", "copy", "transfer")]
 
 
 def test_what_the_file_does_not_end_reaches_the_edge_dashed():
@@ -95,6 +96,41 @@ def test_many_tensors_are_drawn_as_a_band_without_labels():
     assert figure.axes[0].get_ylabel() == "200 tensors"
     assert len(bars(figure, "transfer")) == 200
     assert figure.get_figheight() < 6
+
+
+def late_for_the_first_round(tensors):
+    """Half of the tensors are asked for by rank 1 only when those before them have been sent."""
+    file = Writer()
+    names = [f"gradient {number}" for number in range(tensors)]
+    early, late = names[: tensors // 2], names[tensors // 2 :]
+    for name in late:
+        file.event("B", name, "NEGOTIATE_ALLREDUCE")
+        file.event("X", name, "0")
+    file.now += 1_000
+    file.reduce(dict.fromkeys(early, 1), us=9_000)
+    for name in late:
+        file.event("X", name, "1")
+        file.event("E", name)
+    file.reduce(dict.fromkeys(late, 1), us=9_000)
+    return parse(file.content)
+
+
+def test_a_long_negotiation_is_explained_on_the_picture():
+    [note] = timeline(late_for_the_first_round(40)).axes[0].texts
+    assert note.get_text() == (
+        "20 tensors: 10.0 ms of negotiation;\nfor 9.0 ms of it, others are being sent"
+    )
+    across, down = note.xy
+    assert (across, down) == pytest.approx((5.0, 9.5), abs=0.1)  # amid the block: it began first
+
+
+def test_a_picture_with_labels_or_without_a_long_negotiation_has_no_note(fused):
+    assert list(timeline(late_for_the_first_round(10)).axes[0].texts) == []
+    file = Writer()
+    for number in range(40):
+        file.negotiate(f"gradient {number}", [0, 1])
+    file.reduce({f"gradient {number}": 1 for number in range(40)}, us=100)
+    assert list(timeline(parse(file.content)).axes[0].texts) == []
 
 
 def test_long_timelines_are_drawn_in_seconds():

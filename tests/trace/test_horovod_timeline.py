@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpml.errors import UserError
-from hpml.trace.horovod_timeline import collectives, parse, read
+from hpml.trace.horovod_timeline import Span, collectives, held_up, parse, read
 
 from .horovod_file import START, Writer
 
@@ -239,3 +239,20 @@ def test_a_recorded_timeline_is_read_wherever_it_ends():
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(UserError, match=r"nothing\.json cannot be read"):
         read(tmp_path / "nothing.json")
+
+
+def test_a_negotiation_is_held_up_by_what_is_sent_meanwhile():
+    file = Writer()
+    file.now = 100
+    file.reduce({"a": 1, "b": 1}, us=90)  # fused: 100 µs with the copies
+    file.now = 300
+    file.reduce({"c": 1}, us=100)
+    timeline = parse(file.content)
+
+    def held(begin, end):
+        return round(1e6 * held_up(timeline, Span("", begin / 1e6, end / 1e6)))
+
+    assert held(0, 500) == 200  # two messages, and not three
+    assert held(150, 350) == 100
+    assert held(210, 290) == 0
+    assert held_up(timeline, Span("", 0.0)) == 0

@@ -13,7 +13,7 @@ from hpml.bench.network import check_launch
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.network.link import format_rate, parse_rate
 from hpml.ranks import Evidence, launch
-from hpml.trace.horovod_timeline import collectives, read
+from hpml.trace.horovod_timeline import Timeline, collectives, read
 
 RATES = ("1gbit", "100mbit")
 WORLD_SIZE = 2
@@ -78,6 +78,19 @@ def bench(
         report(f"round {number} of {rounds}" if number else "warmed up")
     rows = [row for rate in rates for row in _rows(rate, taken)]
     return Table("bench fusion", rows, conditions)
+
+
+def quickest_step(case: Case, rate: str, file: Path) -> tuple[Measured, Timeline]:
+    """The quickest step of one launch, and its part of the timeline, which is written to `file`.
+
+    `sent_bytes` are those of the whole launch over its steps. Raises UserError as `bench` does.
+    """
+    evidence = _launched(case, rate, dict(case.settings) | {"HOROVOD_TIMELINE": str(file)}, STEPS)
+    by_step = [max(ranks) for ranks in zip(*evidence.values, strict=True)]
+    number = min(range(1, STEPS), key=by_step.__getitem__)
+    timeline = read(file).round(number)
+    count = len(collectives(timeline))
+    return Measured(by_step[number], count, _sent(evidence) / STEPS), timeline
 
 
 def measure(case: Case, rate: str) -> Measured:

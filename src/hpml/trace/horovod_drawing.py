@@ -15,21 +15,25 @@ from hpml.trace.horovod_timeline import (
     Span,
     Timeline,
     collectives,
+    held_up,
 )
-from hpml.trace.layout import IN_FLIGHT, PALETTE
+from hpml.trace.layout import PALETTE
 from hpml.trace.space_time import format_bytes
 
-SKY, ORANGE, GREEN, PINK, YELLOW, GREY = *PALETTE[:5], PALETTE[7]
-# Colour, hatch (for prints without colour) and legend.
-LOOKS: dict[Phase, tuple[str | tuple[str, float], str, str]] = {
-    "negotiate": ((GREY, IN_FLIGHT), "", "negotiation: ranks ask for it"),
+ORANGE, GREEN, PINK, YELLOW, BLUE, GREY = *PALETTE[1:6], PALETTE[7]
+# Colour, hatch (for prints without colour) and legend. "turn" is no phase of the file: the tensor
+# is agreed on, and the messages before it are being sent.
+LOOKS: dict[Phase | Literal["turn"], tuple[str | tuple[str, float], str, str]] = {
+    "negotiate": (GREY, "", "negotiation"),
+    "turn": ((GREY, 0.2), "", "waits for its turn"),
     "wait": (YELLOW, "xxx", "wait for data (GPU)"),
     "prepare": (PINK, "...", "make room"),
     "copy": (ORANGE, "///", "copy to or from the fusion buffer"),
-    "transfer": (SKY, "", "transfer"),
+    "transfer": (BLUE, "", "transfer"),
     "other": (GREEN, "ooo", "other"),
 }
 FEW = 24  # rows that have a label and an outline each
+LONG = 0.1  # of the time drawn: a negotiation that takes longer is explained in the picture
 
 
 def timeline(
@@ -37,11 +41,12 @@ def timeline(
 ) -> Figure:
     """One row per tensor, or one per collective, from the first event that is drawn on.
 
-    A row has its negotiation, pale, with a tick for each rank that asked (where the file has it),
-    then copies and transfer. Between them a tensor waits for its turn. Per collective, a row has
-    the tensors that were fused into it: negotiation from the first to the last of them. What had
-    begun when the file was cut off is drawn to the right edge with a dashed outline. Barriers have
-    no tensor, and no row.
+    A row has its negotiation, with a tick for each rank that asked (where the file has it), then
+    the wait for its turn, copies and transfer. Per collective, a row has the tensors that were
+    fused into it: negotiation from the first to the last of them. What had begun when the file was
+    cut off is drawn to the right edge with a dashed outline. Barriers have no tensor, and no row.
+    The longest negotiation has its milliseconds written on it, and for how many of them other
+    tensors were being sent, if it takes more than a tenth of the time.
 
     Raises ValueError when nothing is there to be drawn.
     """
@@ -58,16 +63,21 @@ def timeline(
     axes = figure.subplots()
     axes.set_xlim(-0.01 * width, 1.02 * width)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    drawn: set[Phase] = set()
+    drawn: set[str] = set()
     for place, (_, operations) in enumerate(rows):
+        for wait in _waits(operations):
+            drawn.add("turn")
+            _bar(axes, wait, "turn", place, start, scale, few=len(rows) <= FEW)
         for span in _merged(operations):
             drawn.add(span.phase)
-            _bar(axes, span, place, start, scale, outlined=len(rows) <= FEW)
+            _bar(axes, span, span.phase, place, start, scale, few=len(rows) <= FEW)
         if len(rows) <= FEW:
             asked = [at for operation in operations for _, at in operation.ready]
             ticks = [(at - start) * scale for at in asked]
             axes.vlines(ticks, place - 0.4, place + 0.4, colors="black", linewidth=0.8)
     _label_rows(axes, [label for label, _ in rows], per)
+    if per == "tensor" and len(rows) > FEW:
+        _explain_longest(axes, trace, rows, start, scale)
     axes.spines[["top", "left", "right"]].set_visible(False)
     axes.set_xlabel(f"time ({unit})")
     axes.set_title(title, loc="left")
@@ -119,21 +129,71 @@ def _merged(operations: Sequence[Operation]) -> list[Span]:
     return merged
 
 
-def _bar(axes: Axes, span: Span, place: int, start: float, scale: float, *, outlined: bool) -> None:
+def _waits(operations: Sequence[Operation]) -> list[Span]:
+    """From the end of a row's negotiation to its first activity."""
+    ends = [o.negotiation.end for o in operations if o.negotiation is not None]
+    begins = [o.activities[0].begin for o in operations if o.activities]
+    if None in ends or not ends or not begins or min(begins) <= max(ends):
+        return []
+    return [Span("turn", max(ends), min(begins))]
+
+
+def _explain_longest(
+    axes: Axes,
+    trace: Timeline,
+    rows: Sequence[tuple[str, list[Operation]]],
+    start: float,
+    scale: float,
+) -> None:
+    """Write on the longest negotiation how long it took, and what happened meanwhile."""
+    spans = [
+        (o.negotiation, place)
+        for place, (_, operations) in enumerate(rows)
+        for o in operations
+        if o.negotiation is not None and o.negotiation.end is not None
+    ]
+    longest = max((span for span, _ in spans), key=lambda span: span.seconds, default=None)
+    if longest is None or longest.seconds * scale < LONG * axes.get_xlim()[1]:
+        return
+    # A neighbour belongs to the same block if it began and ended about then.
+    near = 0.1 * longest.seconds
+    block = [
+        place
+        for span, place in spans
+        if abs(span.begin - longest.begin) < near and abs(span.end - longest.end) < near
+    ]
+    unit = "ms" if scale == 1e3 else "s"
+    text = (
+        f"{len(block)} tensors: {longest.seconds * scale:.1f} {unit} of negotiation;\n"
+        f"for {held_up(trace, longest) * scale:.1f} {unit} of it, others are being sent"
+    )
+    axes.annotate(
+        text,
+        (((longest.begin + longest.end) / 2 - start) * scale, sum(block) / len(block)),
+        ha="center",
+        va="center",
+        fontsize="small",
+        bbox={"facecolor": "white", "edgecolor": "black", "linewidth": 0.6},
+    )
+
+
+def _bar(
+    axes: Axes, span: Span, phase: str, place: int, start: float, scale: float, *, few: bool
+) -> None:
     """Draw a span; one too short to be seen gets a minimum width."""
     edge = axes.get_xlim()[1]
     left = (span.begin - start) * scale
     right = edge if span.end is None else max((span.end - start) * scale, left + 0.001 * edge)
-    colour, hatch, _ = LOOKS[span.phase]
+    colour, hatch, _ = LOOKS[phase]
     axes.barh(
         place,
         right - left,
         left=left,
-        height=0.8 if outlined else 1.0,
+        height=0.8 if few else 1.0,
         facecolor=colour,
-        hatch=hatch if outlined else "",
-        edgecolor="black" if outlined else "none",
-        linewidth=0.6 if outlined else 0,
+        hatch=hatch if few else "",
+        edgecolor="black" if few else "none",
+        linewidth=0.6 if few else 0,
         linestyle="--" if span.end is None else "-",
     )
 

@@ -195,6 +195,24 @@ def collectives(timeline: Timeline) -> tuple[Collective, ...]:
     )
 
 
+def held_up(timeline: Timeline, negotiation: Span) -> float:
+    """Seconds of a negotiation during which the background thread was sending other tensors.
+
+    The thread negotiates, then sends everything that was agreed on, and only then negotiates again
+    (Horovod 0.28.1, horovod/common/operations.cc, RunLoopOnce). A tensor that came too late for one
+    round waits until the messages of that round are sent. A span without an end counts as empty.
+    """
+    if negotiation.end is None:
+        return 0.0
+    total, done = 0.0, negotiation.begin
+    turns = [o.turn for o in timeline.operations if o.turn is not None and o.turn.end is not None]
+    for turn in sorted(turns, key=lambda turn: turn.begin):
+        begin, end = max(turn.begin, done), min(turn.end, negotiation.end)
+        total += max(0.0, end - begin)
+        done = max(done, end)
+    return total
+
+
 def _transfer_of(fused: list[Operation]) -> Span:
     spans = [s for operation in fused for s in operation.spans if s.phase == "transfer"]
     ends = [span.end for span in spans]
