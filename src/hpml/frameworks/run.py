@@ -119,7 +119,7 @@ def told(
                 logs.append(Path(folder) / f"{number}.log")
                 # Their own temporary folder: torchrun leaves files behind
                 own = {"TMPDIR": folder, **own, **(environment or {})}
-                processes.append(_start(command, own, logs[-1]))
+                processes.append(start(command, own, logs[-1]))
             codes = _wait(processes, time.monotonic() + limit)
         finally:
             for process in processes:
@@ -185,7 +185,8 @@ def _free_ports(count: int) -> list[int]:
             one.close()
 
 
-def _start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen:
+def start(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen:
+    """Start `command` in a session of its own, with one thread; its output goes to `log`."""
     with log.open("w") as file:
         return subprocess.Popen(
             command,
