@@ -233,3 +233,30 @@ def test_what_cannot_be_meant_is_a_usage_error(run, line):
     _, error = run(f"%%ranks {line}\nrank")
     assert type(error).__name__ == "UsageError"
     assert line.split()[-1] in str(error)
+
+
+STUCK = """%%answer naive_all_reduce
+import torch.distributed as dist
+
+def naive_all_reduce(tensor):
+    if dist.get_world_size() > 1:
+        dist.recv(tensor, (dist.get_rank() + 1) % dist.get_world_size())
+    return tensor
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        (STUCK, ["4 of 4 ranks stop after 0 messages have arrived"]),
+        ("%%answer naive_all_reduce\ndef other(): ...", []),
+    ],
+)
+def test_check_shows_an_all_reduce_at_work_unless_it_did_not_run(run, monkeypatch, answer, shown):
+    displayed = []
+    monkeypatch.setattr(notebook, "display", lambda bundle, **_: displayed.append(bundle))
+    run(answer)
+    _, error = run("check('naive_all_reduce')")
+    assert isinstance(error, notebook.NotYet)
+    pictures = [bundle for bundle in displayed if "image/png" in bundle]
+    assert [bundle["text/plain"] for bundle in pictures] == shown

@@ -40,6 +40,14 @@ Serve = Callable[[Sequence[Any]], tuple[Sequence[Any], Server]]
 
 
 @dataclass(frozen=True)
+class Picture:
+    """What an answer did, as a PNG image and in words."""
+
+    png: bytes
+    words: str
+
+
+@dataclass(frozen=True)
 class Problem:
     """Why a claim does not hold: what was seen, what was expected, and which hint helps.
 
@@ -190,6 +198,8 @@ class Check:
     # World sizes at which a judge measures seconds: no other play runs at the same time
     timed_at: tuple[int, ...] = ()
     submits: bool = False  # a judge submits what the answer returns to this machine's SLURM
+    # The answer at work, for the learner's own check in a notebook; a grader never asks for it
+    picture: Callable[["Check", str], "Picture"] | None = None
 
     @property
     def points(self) -> int:

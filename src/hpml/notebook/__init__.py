@@ -1,5 +1,8 @@
 """A notebook's magics after `%load_ext hpml`, `%%ranks` and `%%answer`, and `check`."""
 
+import base64
+from typing import TYPE_CHECKING
+
 import cloudpickle
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
@@ -8,6 +11,11 @@ from IPython.display import display
 from hpml.answer.module import as_module
 from hpml.errors import UserError
 from hpml.publish import VERDICT
+
+if TYPE_CHECKING:
+    from hpml.checks.verdict import Verdict
+
+NOT_RUN = ("unwritten", "missing name", "not allowed", "ours")  # causes of a verdict
 
 _answers: dict[str, str] = {}
 
@@ -87,6 +95,7 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
         },
         raw=True,
     )
+    _show_picture(verdict, _answers[exercise])
     if not any(claim.judged for claim in verdict.claims):
         raise NotYet(verdict.headline)
     if not verdict.nothing_failed:
@@ -94,6 +103,21 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
             f"{exercise}: {verdict.earned} of {verdict.points} points; change the answer cell, run "
             f'it, and check again (the same inputs: check("{exercise}", seed={verdict.seed}))'
         )
+
+
+def _show_picture(verdict: "Verdict", source: str) -> None:
+    """Show the answer at work, where the exercise has a picture of that and the answer runs."""
+    from hpml.checks import find
+
+    check = find(verdict.exercise)
+    if check.picture is None or verdict.cause in NOT_RUN:
+        return
+    try:
+        picture = check.picture(check, source)
+    except ValueError:  # its messages cannot be told from each other
+        return
+    image = base64.b64encode(picture.png).decode("ascii")
+    display({"text/plain": picture.words, "image/png": image}, raw=True)
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

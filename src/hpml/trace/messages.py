@@ -12,6 +12,8 @@ class Message:
 
     `sent` is when the sender issued its send, `received` when the receiver noticed that its call
     was complete (for a non-blocking call: when it had waited for it), None if it never did.
+    `send` and `recv` are the indices of the two calls in their ranks' ledgers; `recv` is None where
+    the receiver never made one.
     """
 
     sender: int
@@ -20,6 +22,8 @@ class Message:
     nbytes: int
     sent: float
     received: float | None
+    send: int = 0
+    recv: int | None = None
 
 
 def messages(evidence: Evidence) -> list[Message]:
@@ -44,7 +48,19 @@ def messages(evidence: Evidence) -> list[Message]:
                 receiver, tag = _peer(rank.rank, call)
                 match = received.get((call.group, rank.rank, receiver, tag, call.sequence))
                 arrived = None if match is None else match.finished
-                found.append(Message(rank.rank, receiver, tag, call.nbytes, call.issued, arrived))
+                posted = None if match is None else match.index
+                found.append(
+                    Message(
+                        rank.rank,
+                        receiver,
+                        tag,
+                        call.nbytes,
+                        call.issued,
+                        arrived,
+                        call.index,
+                        posted,
+                    )
+                )
     return sorted(found, key=lambda message: message.sent)
 
 

@@ -12,6 +12,7 @@ from hpml.checks.budget import over_bytes
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.kits import ready_made
+from hpml.checks.kits.all_reduce_picture import all_reduce_picture
 from hpml.checks.m01_parallel_sgd._sums import draw_tensor, wrong_sum
 
 LONG = 100_000  # elements of the tensor whose traffic is measured, float32
@@ -129,6 +130,7 @@ CHECK = Check(
     id="naive_all_reduce",
     title="All-reduce through one rank",
     names=("naive_all_reduce",),
+    picture=all_reduce_picture("naive_all_reduce", in_place=False),
     to_write="the sum through rank 0",
     allowed=ready_made.MESSAGES,
     not_allowed=(ready_made.COLLECTIVES, ready_made.REMOTE_CALLS),

@@ -14,6 +14,7 @@ from hpml.checks.budget import no_network, over_bytes, over_seconds
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits import ready_made, rounds
+from hpml.checks.kits.all_reduce_picture import all_reduce_picture
 from hpml.checks.m01_parallel_sgd._beside import (
     GOOD,
     IN_A_ROW,
@@ -282,6 +283,7 @@ CHECK = Check(
     id="ring_all_reduce",
     title="All-reduce around a ring",
     names=("ring_all_reduce",),
+    picture=all_reduce_picture("ring_all_reduce", in_place=True),
     to_write="the sum around the ring",
     allowed=ready_made.MESSAGES,
     not_allowed=(ready_made.COLLECTIVES, ready_made.REMOTE_CALLS),
