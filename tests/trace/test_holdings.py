@@ -93,7 +93,7 @@ def test_messages_that_need_not_wait_for_each_other_are_in_one_step():
     assert [[(m.sender, m.receiver) for m in step] for step in seen.steps] == [
         [(1, 0), (3, 2)],
         [(2, 0)],
-        [(0, 1), (0, 2)],
+        [(0, 2), (0, 1)],
         [(2, 3)],
     ]
     whole = [{(rank, part): 1.0 for rank in range(RANKS)} for part in range(RANKS)]
