@@ -84,7 +84,7 @@ COMMANDS = {
         "author_command", "build", "Make the exercises from the solutions.", "Making the course"
     ),
     "course": Command(
-        "author_command", "course_app", "Prove the checks, or begin a new one.", "Making the course"
+        "author_command", "course_app", "Prove the checks, look at lectures.", "Making the course"
     ),
 }
 

@@ -1,4 +1,4 @@
-"""./hpml build and ./hpml course: make the exercises, prove them, and begin a new one."""
+"""./hpml build and ./hpml course: make the exercises, prove them, and look at the lectures."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ course_app = typer.Typer(add_completion=False, no_args_is_help=True)
 
 @course_app.callback()
 def course() -> None:
-    """Prove the course's checks, and begin a new exercise."""
+    """Prove the course's checks, begin a new exercise, and look at the lectures."""
 
 
 def build(
@@ -106,6 +106,49 @@ def course_new(
     for path in new_exercise.create(course, course.module(module), exercise):
         typer.echo(path)
     typer.echo(f"What is missing: ./hpml course check {exercise}")
+
+
+@course_app.command("core")
+def course_core() -> int:
+    """What the core of each module takes, in minutes, and whether that fits its slot.
+
+    Reading the core sections, running their cells, the core exercises. Exit code 1 where it is too
+    long.
+    """
+    from hpml.course import core_path, schedule
+
+    course = schedule.load()
+    paths = [core_path.of(course, module) for module in course.modules]
+    typer.echo(core_path.as_table(paths))
+    return DONE if all(path.fits for path in paths) else FAILED
+
+
+@course_app.command("conclusions")
+def course_conclusions(
+    modules: Annotated[
+        list[str] | None, typer.Argument(metavar="[MODULE]…", help="06, torch_distributed, …")
+    ] = None,
+) -> int:
+    """What the committed lectures conclude from their measurements, and whether it held.
+
+    Exit code 1 when a conclusion did not hold.
+    """
+    from hpml.course import conclusions, schedule
+
+    course = schedule.load()
+    held = True
+    for module in course.select(modules or ()):
+        found = conclusions.of(course, module)
+        typer.echo(f"{module.id}  {module.title}: {len(found)} conclusions")
+        section = None
+        for each in found:
+            if each.section != section:
+                section = each.section
+                typer.echo(f"    {section}" if each.core else f"    {section} (more)")
+            typer.echo(f"      {'✓' if each.held else '✗'} cell {each.cell}: {each.text}")
+            held = held and each.held
+        typer.echo("")
+    return DONE if held else FAILED
 
 
 def _progress(console: "Console"):

@@ -129,7 +129,10 @@ def _make_executed(
 ) -> None:
     notebook = source_notebook(course, module, path)
     if not (keep_outputs and _take_outputs(notebook, course.root / path)):
-        _execute(course, path, notebook, timeout, say)
+        run = _execute(course, path, notebook, timeout, say)
+        if path == module.notebook:  # `hpml.course.core_path` adds them up
+            seconds = {notebook.cells[cell.index].id: cell.seconds for cell in run.cells}
+            paired.record_seconds(notebook, seconds)
     paired.tidy(notebook)
     written = paired.write(course.root / path, paired.text_of(notebook))
     say(f"{path}: {'written' if written else 'unchanged'}")
@@ -155,7 +158,7 @@ class _Progress:
 
 def _execute(
     course: Course, path: Path, notebook: NotebookNode, timeout: float, say: Callable[[str], None]
-) -> None:
+) -> NotebookRun:
     cells = [
         CellRun(index, paired.first_line(cell.source))
         for index, cell in enumerate(notebook.cells)
@@ -174,6 +177,7 @@ def _execute(
         )
     if run.error:
         raise _CellFailed(run.error)
+    return run
 
 
 def kernel_environment(outer: Mapping[str, str], home: Path) -> dict[str, str]:
@@ -189,8 +193,8 @@ def kernel_environment(outer: Mapping[str, str], home: Path) -> dict[str, str]:
 
 
 def _take_outputs(notebook: NotebookNode, committed: Path) -> bool:
-    """Copy the outputs of the committed notebook if it has the same code cells and was executed
-    completely; returns whether it did."""
+    """Copy outputs, and the seconds that they took, of the committed notebook if it has the same
+    code cells and was executed completely; returns whether it did."""
     old = _read(committed)
     if old is None or faults(old):
         return False
@@ -199,6 +203,8 @@ def _take_outputs(notebook: NotebookNode, committed: Path) -> bool:
         return False
     for new, made in zip(new_cells, old_cells, strict=True):
         new.outputs, new.execution_count = made.outputs, made.execution_count
+    if seconds := paired.seconds(old):
+        paired.record_seconds(notebook, seconds)
     return True
 
 

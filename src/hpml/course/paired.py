@@ -1,11 +1,13 @@
 """Notebooks in two forms: the percent script that is edited, the .ipynb that is read and run.
 
 The script is the source. The same script always gives the same bytes: cell ids come from the
-cells' text, metadata is fixed, and no trace of the machine or the time is kept.
+cells' text, metadata is fixed, and no trace of the machine or the time is kept but the seconds
+that a lecture's cells ran, in its metadata.
 """
 
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import jupytext
@@ -26,6 +28,7 @@ METADATA = {
         "pygments_lexer": "ipython3",
     },
 }
+_OWN = "hpml"  # the key of what a notebook's metadata has beside METADATA
 WIDGETS = ("application/vnd.jupyter.widget-view+json", "application/vnd.jupyter.widget-state+json")
 
 
@@ -60,8 +63,12 @@ def text_of(notebook: NotebookNode) -> str:
 
 
 def tidy(notebook: NotebookNode) -> None:
-    """Remove what depends on the kernel or the time from an executed notebook, in place."""
-    notebook.metadata = nbformat.from_dict(METADATA)
+    """Remove what depends on the kernel or the time from an executed notebook, in place.
+
+    The seconds of its cells stay where they were recorded.
+    """
+    own = {name: value for name, value in notebook.metadata.items() if name == _OWN}
+    notebook.metadata = nbformat.from_dict(METADATA | own)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type != "code":
@@ -74,12 +81,24 @@ def tidy(notebook: NotebookNode) -> None:
 
 
 def without_outputs(notebook: NotebookNode) -> NotebookNode:
-    """A copy with inputs and metadata only."""
+    """A copy with inputs and metadata only, without the seconds of its cells."""
     bare = nbformat.from_dict(notebook)
+    bare.metadata.pop(_OWN, None)
     for cell in bare.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     return bare
+
+
+def seconds(notebook: NotebookNode) -> dict[str, float]:
+    """The seconds that cells ran when the notebook was executed, by cell id, where recorded."""
+    return dict(notebook.metadata.get(_OWN, {}).get("seconds", {}))
+
+
+def record_seconds(notebook: NotebookNode, taken: Mapping[str, float]) -> None:
+    """Record the seconds that cells ran, by cell id, in the notebook's metadata."""
+    rounded = {cell: round(value, 1) for cell, value in taken.items()}
+    notebook.metadata[_OWN] = nbformat.from_dict({"seconds": rounded})
 
 
 def write(path: Path, text: str) -> bool:
