@@ -10,6 +10,13 @@ PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D
 IN_FLIGHT = 0.3  # opacity of a call that its rank does not wait for
 
 
+def tint(number: int) -> str:
+    """The palette's colour of that number, half white: text on it can be read, in grey too."""
+    colour = PALETTE[number % len(PALETTE)]
+    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    return "#" + "".join(f"{(channel + 255) // 2:02x}" for channel in (red, green, blue))
+
+
 def drawn_calls(rank: RankEvidence) -> list[Call]:
     """The calls of a rank without the one that makes the process group, which dwarfs the others."""
     return [call for call in rank.calls if call.operation not in MEETING]

@@ -10,7 +10,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from hpml.ranks.evidence import Evidence
 from hpml.trace.holdings import Content, Holdings, Sent, holdings
-from hpml.trace.layout import PALETTE
+from hpml.trace.layout import PALETTE, tint
 
 IN_A_ROW = 7  # states of one band: seven are the ring's on four ranks
 ACROSS, DOWN = 1.75, 1.28  # from one rank's square to the next, whose side is 1
@@ -118,7 +118,7 @@ def _square(
         for rank in range(size):
             own = content.get((rank, part), 0.0)
             strange = sorted(p for r, p in content if r == rank and p != part)
-            colour = PALETTE[rank % len(PALETTE)] if own or strange else "white"
+            colour = tint(rank) if own or strange else "white"
             look = {"facecolor": colour, "edgecolor": "#888888", "linewidth": 0.4}
             if strange:
                 look["hatch"] = "///"
