@@ -1,5 +1,12 @@
 """When a launch that gets nowhere is ended: the time limit, and a machine that stood still."""
 
+import os
+import subprocess
+import time
+
+import pytest
+
+from hpml.ranks import movement
 from hpml.ranks.ledger import RankLog
 from hpml.ranks.watch import Watch, Watched
 
@@ -12,3 +19,38 @@ def test_time_in_which_the_machine_stood_still_is_not_the_ranks():
     assert set(looks) == {None}
     late = [watch.look(64.8 + step / 10) for step in range(1, 4)]
     assert late[-1].kind == "limit"
+
+
+@pytest.mark.parametrize(("without_core", "ends"), [(0.0, 5.0), (3.0, 8.0), (1000.0, 15.0)])
+def test_time_without_a_core_is_not_the_ranks_up_to_twice_the_limit(
+    monkeypatch, without_core, ends
+):
+    asked = []
+    monkeypatch.setattr(
+        movement, "seconds_without_core", lambda pid: asked.append(pid) or without_core
+    )
+    watch = Watch([RankLog(0, 0.0)], Watched("<drive>"), 5.0, [], 0.0, False, "torch", None)
+    watch.forked(lambda: [os.getpid()], lambda: [os.getpid()])
+    step = next(n for n in range(1, 1000) if watch.look(n / 10) is not None)
+    assert step / 10 == pytest.approx(ends, abs=0.15)
+    assert set(asked) == {os.getpid()}
+
+
+def test_two_processes_on_one_core_wait_for_it():
+    core = str(min(os.sched_getaffinity(0)))
+    both = [
+        subprocess.Popen(["taskset", "-c", core, "yes"], stdout=subprocess.DEVNULL)
+        for _ in range(2)
+    ]
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if all(movement.seconds_without_core(one.pid) > 0.1 for one in both):
+                break
+            time.sleep(0.05)
+        assert all(movement.seconds_without_core(one.pid) > 0.1 for one in both)
+    finally:
+        for one in both:
+            one.kill()
+            one.wait()
+    assert movement.seconds_without_core(both[0].pid) == 0.0

@@ -46,6 +46,14 @@ def _of_threads(pid: int, name: str) -> float:
     return total / os.sysconf("SC_CLK_TCK")
 
 
+def seconds_without_core(pid: int) -> float:
+    """How long the process's main thread could have run, and had no core. Linux only, else 0.0."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):  # it is gone, or this kernel does not count
+        return 0.0
+
+
 def network_bytes(pid: int, interface: str) -> int:
     """What has gone in and out of `interface` of the network that the process is on. Linux only.
 

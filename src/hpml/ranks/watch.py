@@ -19,6 +19,7 @@ from hpml.ranks.rank import SAMPLE_SIGNAL, STACK_SIGNAL
 
 LOOK_EVERY = 0.1  # seconds between two looks at what moves
 STOOD_STILL = 1.0  # seconds between two looks that are no time for the ranks either
+MOST_WITHOUT_CORE = 2  # times the limit, that a launch may take longer on a busy machine
 QUIET = 1.0  # seconds without movement after which a launch that cannot go on is ended
 ARRIVING = 500  # bytes over a rank's own link that count as movement, more than idle chatter
 WORKING = 0.03  # seconds of processor time within those that count as movement
@@ -88,7 +89,8 @@ class Watch:
             if waited >= MOST_GRACE or (waited >= GRACE and not self._anybody_moves()):
                 return diagnose.fault(self._logs, words)
         since = self._started if self._leash is None else max(self._started, self._leash.since)
-        if now - since - self._lost > self._timeout:
+        over = now - since - self._lost - self._timeout
+        if over > 0 and over > self._without_core():
             self._locate_workers()
             return diagnose.limit(self._logs, words, self._timeout)
         if not self.pids:
@@ -149,6 +151,15 @@ class Watch:
             for rank, text in texts.items()
             if text
         }
+
+    def _without_core(self) -> float:
+        """Seconds that are not the ranks' own: the most that one of them had to wait for a core.
+
+        At most twice the limit, so that a launch ends whatever the ranks do.
+        """
+        pids = [self.pids[log.rank] for log in self._unfinished()] if self.pids else []
+        late = max(map(movement.seconds_without_core, pids), default=0.0)
+        return min(late, MOST_WITHOUT_CORE * self._timeout)
 
     def _unfinished(self) -> list[RankLog]:
         return [log for log in self._logs if log.end is None]
