@@ -11,6 +11,7 @@ from hpml.cluster.job_script import (
     sbatch_command,
     shell_line,
     site_settings,
+    start_line,
 )
 from hpml.cluster.shape import Shape
 from hpml.errors import UserError
@@ -136,3 +137,16 @@ def test_the_line_that_is_shown_can_be_typed():
     assert line == (
         "SBATCH_ACCOUNT='a b' sbatch --time=5 '--comment=a b' slurm/06_one_node.slurm --epochs 3"
     )
+
+
+@pytest.mark.parametrize("launcher", ["horovodrun", "mpirun", "srun"])
+def test_the_line_that_starts_the_ranks_is_found(launcher):
+    line = start_line(CHECKOUT / "slurm" / f"05_{launcher}.slurm")
+    assert line.startswith(f"{launcher} ")
+    assert "container" not in line
+    assert not line.endswith("\\")
+
+
+def test_a_script_that_starts_no_rank_is_a_user_error():
+    with pytest.raises(UserError, match=r"site\.sh: nothing in it starts ranks"):
+        start_line(CHECKOUT / "slurm" / "site.sh")

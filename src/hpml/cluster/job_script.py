@@ -129,6 +129,21 @@ def site_settings(script: JobScript, root: Path) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in done.stdout.splitlines())
 
 
+def start_line(path: Path) -> str:
+    """The first line of the command by which a job script starts its ranks.
+
+    Without the container's variable, which is empty on most clusters. Raises UserError where the
+    script has no line that begins with srun, mpirun or horovodrun.
+    """
+    text = path.read_text().replace('"${container[@]}" ', "")
+    starts = [
+        line for line in text.splitlines() if line.startswith(("srun", "mpirun", "horovodrun"))
+    ]
+    if not starts:
+        raise UserError(f"{path.name}: nothing in it starts ranks: give a job script of slurm/")
+    return starts[-1].strip(" \\")
+
+
 def sbatch_command(
     script: JobScript, options: Sequence[str], arguments: Sequence[str]
 ) -> list[str]:

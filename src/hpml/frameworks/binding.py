@@ -1,0 +1,35 @@
+"""On which cores of this machine Open MPI's mpirun lets each rank run."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from hpml.errors import UserError
+
+ASK = (
+    "import json, os; "
+    "print(json.dumps([int(os.environ['OMPI_COMM_WORLD_RANK']), *os.sched_getaffinity(0)]) + '\\n',"
+    " end='', flush=True)"
+)
+
+
+def cores_by_rank(options: Sequence[str] = (), ranks: int = 2) -> list[list[int]]:
+    """For each rank the numbers of the cores that it may use, with these options of mpirun.
+
+    mpirun's own defaults are described under "Quick Summary" in its manual page, mpirun(1).
+
+    Raises UserError where there is no Open MPI, or it declines the options.
+    """
+    if not shutil.which("mpirun"):
+        raise UserError("mpirun: there is none here: ./hpml doctor says how to get it")
+    command = ["mpirun", "--allow-run-as-root", "-np", str(ranks), *options]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", ASK], capture_output=True, text=True, timeout=60
+    )
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip(" -")]
+        raise UserError(f"mpirun {' '.join(options)}: {(lines or ['failed'])[0]}")
+    rows = sorted(json.loads(line) for line in done.stdout.splitlines() if line.strip())
+    return [sorted(cores) for _, *cores in rows]
