@@ -314,44 +314,64 @@ for rank in run.ranks:
 # %% [markdown]
 # ## `ring_all_reduce`: nobody sends more than anybody else
 #
-# **To write:** the sum around the ring. **Not allowed:** collectives (`all_reduce`, `broadcast` and
+# **To write:** the two loops around the ring. **Not allowed:** collectives (`all_reduce`, `broadcast` and
 # the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
 # `batch_isend_irecv`, and what `torch` does with tensors.
 #
-# Cut the tensor into p parts, and let each rank send to its right neighbour only, rank p−1 to rank 0.
+# Cut the tensor into p parts. Each rank sends to its right neighbour only, and rank p−1 sends to
+# rank 0.
 #
 # - **reduce-scatter**, p−1 steps: in each step, every rank sends one part to the right, receives
-#   another from the left, and adds that to its own. A part that has come by everybody is the sum.
-#   At the end each rank has one such part.
-# - **all-gather**, p−1 steps: the finished parts go round, and take the place of what is there.
+#   another part from the left, and adds it to its own. A part that has been at every rank is the
+#   sum. At the end each rank has one such part.
+# - **all-gather**, p−1 steps: the finished parts go round, and replace what is there.
 #
 # Each rank sends 2 (p−1) parts of n/p bytes: 2 (p−1)/p · n, less than 2 n however many ranks there
-# are, and no algorithm does with less (Patarasuk and Yuan 2009, *Bandwidth optimal all-reduce
-# algorithms for clusters of workstations*, section 3). Horovod was written around this ring (Sergeev
-# and Del Balso 2018, *Horovod: fast and easy distributed deep learning in TensorFlow*, section 3).
+# are. Where the ranks do the adding, no algorithm needs less (Patarasuk and Yuan 2009, *Bandwidth
+# optimal all-reduce algorithms for clusters of workstations*, section 3). Horovod was written around
+# this ring (Sergeev and Del Balso 2018, *Horovod: fast and easy distributed deep learning in
+# TensorFlow*, section 3).
 #
-# Three things to know:
+# **`exchange` is given.** `exchange(outgoing, right, incoming, left)` sends one part to the right and
+# receives another from the left at the same time. It shows two things about messages:
 #
-# - In place: the sum must stand in the tensor that was given. A copy would cost as much memory as all
-#   gradients do. `tensor.view(-1)` is the same memory as one row, and so is each part that
-#   `tensor_split` cuts from it.
-# - A `send` that nobody receives never returns. `dist.isend` and `dist.irecv` start a message, and
-#   `wait()` ends it: every rank can then send and receive at the same time.
-# - With Gloo, as with MPI for long messages, data sets out when the receiver has said that it is
-#   ready. **Post the receive before you send.** The other way round, the word "ready" waits in line
-#   behind your own data, and the link is idle in the other direction.
+# - A blocking `dist.send` returns only when somebody receives. If every rank sends first, all of them
+#   wait. `dist.isend` and `dist.irecv` return at once, and `wait()` waits for the end.
+# - The receive is posted before the send. With Gloo, as with MPI for long messages, data leaves only
+#   when the receiver has reported that it is ready. If the send came first, that report would queue
+#   behind the rank's own data, and the link would be idle in the other direction.
 #
-# Held to: the sum, also of tensors that p does not divide, down to no element at all; messages to one
-# neighbour, in the ledger; 2 (p−1)/p of the bytes, by the kernel's count; and on a link of 100 Mbit/s
-# not more than 1.25 times the seconds that so many bytes take.
+# What you write is which part each rank sends and receives in each step:
+#
+# - The sum must stand in the tensor that was given; what is returned is not looked at. A second copy
+#   of all gradients would be too much memory. `tensor.view(-1)` is the same memory as one row, and so
+#   is each part that `tensor_split` cuts from it.
+# - A part that is to be added needs a place to arrive in. That place is as long as the part.
+#
+# The check looks at four things. The sum, also where p does not divide the length, down to a tensor
+# without elements. Who sends to whom, in the recorded calls: one neighbour only. How many bytes each
+# rank sends, counted by the kernel: 2 (p−1)/p of the tensor's. And the time on links of 100 Mbit/s,
+# with 2 and with 3 ranks, for three tensors of 288 kB in a row: at most 1.25 times what so many bytes
+# take.
 #
 # *Before you start: which part does rank 0 of 3 send in each of its four steps, and which one does it
-# receive? What would happen if every rank called `send` first and `recv` then?*
+# receive? What would happen if every rank called `dist.send` first and `dist.recv` then?*
 
 # %%
 # %%answer ring_all_reduce
 import torch
 import torch.distributed as dist
+
+
+def exchange(outgoing: torch.Tensor, right: int, incoming: torch.Tensor, left: int) -> None:
+    """Send `outgoing` to rank `right` while `incoming` is received from rank `left`.
+
+    `incoming` is as long as the tensor that arrives, and of its dtype. Both are done on return.
+    """
+    receive = dist.irecv(incoming, src=left)  # first, so that the left neighbour can begin
+    send = dist.isend(outgoing, dst=right)
+    receive.wait()
+    send.wait()
 
 
 def ring_all_reduce(tensor: torch.Tensor) -> None:
@@ -374,14 +394,6 @@ def ring_all_reduce(tensor: torch.Tensor) -> None:
         mine += summand
     for step in range(size - 1):  # all-gather
         exchange(parts[(rank - step + 1) % size], right, parts[(rank - step) % size], left)
-
-
-def exchange(outgoing: torch.Tensor, right: int, incoming: torch.Tensor, left: int) -> None:
-    """Send one tensor and receive another at the same time."""
-    receive = dist.irecv(incoming, left)  # first, so that the left neighbour can begin
-    send = dist.isend(outgoing, right)
-    receive.wait()
-    send.wait()
     ### END SOLUTION
 
 
@@ -389,7 +401,11 @@ def exchange(outgoing: torch.Tensor, right: int, incoming: torch.Tensor, left: i
 check("ring_all_reduce")
 
 # %% [markdown]
-# And by the kernel's count, for the same 1 MB on each of four ranks:
+# **Answer.** Rank 0 sends the parts 0, 2, 1, 0 and receives 2, 1, 0, 2: it always sends what it has
+# received in the step before. If every rank called `dist.send` first, no rank would come to its
+# `dist.recv`: a deadlock.
+#
+# The bytes again, for the same 1 MB on each of four ranks:
 
 # %%
 # %%ranks 4 --link 1gbit --evidence run

@@ -14,12 +14,13 @@ from hpml.checks.m06_torch_distributed._wrapped_training import (
     serial,
     serve,
 )
-from hpml.checks.m06_torch_distributed.ddp import CHECK
+from hpml.checks.m06_torch_distributed.ddp import CHECK, STAGE_1, STAGE_2
 from hpml.checks.plays import play_once
+from hpml.course import schedule, wrong_answers
 from hpml.ranks.evidence import Diagnosis
 
 JUDGES = [claim.judge for claim in CHECK.claims]
-START, BUFFERS, BIG_BATCH, UNUSED, ONCE, FEW, OVERLAP, WIRE = JUDGES
+START, BUFFERS, BIG_BATCH, UNUSED, ONCE, WIRE, FEW, OVERLAP = JUDGES
 
 EMBEDDING, FROZEN = 256 * 48 * 8, (48 + 1) * 48 * 8  # bytes
 
@@ -262,3 +263,14 @@ def test_the_wire_is_counted_by_the_kernel(good, more, held):
     problem = WIRE(with_ranks(good, of_rank))
     assert (problem is None) == held
     assert held or problem.hint == "wire"
+
+
+def test_half_the_points_are_for_a_plain_average(solution):
+    of_stage_1, of_stage_2 = (sum(claim.points for claim in stage) for stage in (STAGE_1, STAGE_2))
+    assert of_stage_1 == of_stage_2
+    course = schedule.load()
+    (plain,) = [w for w in wrong_answers.read(course, "ddp") if w.name == "plain_average"]
+    verdict = judge("ddp", plain.answer(solution("ddp")))
+    held = [claim.name for claim in verdict.claims if claim.passed or not claim.judged]
+    assert held == [claim.name for claim in STAGE_1]
+    assert not any(claim.passed for claim in verdict.claims[len(STAGE_1) :])

@@ -284,7 +284,7 @@ CHECK = Check(
     title="All-reduce around a ring",
     names=("ring_all_reduce",),
     picture=all_reduce_picture("ring_all_reduce", in_place=True),
-    to_write="the sum around the ring",
+    to_write="the two loops around the ring",
     allowed=ready_made.MESSAGES,
     not_allowed=(ready_made.COLLECTIVES, ready_made.REMOTE_CALLS),
     inputs=inputs,
@@ -310,9 +310,9 @@ CHECK = Check(
     ),
     hints={
         "start": "Two loops of p-1 steps. In each step a rank sends one part to the right and "
-        "receives another from the left. In the first loop what comes is added to the rank's own; "
-        "in the second it takes its place. Write down for 3 ranks who sends which part in which "
-        "step before you write code.",
+        "receives another from the left: one call of exchange. In the first loop what comes is "
+        "added to the rank's own; in the second it takes its place. Write down for 3 ranks who "
+        "sends which part in which step before you write code.",
         "unchanged": "The tensor that was given must hold the sum afterwards; what is returned is "
         "not looked at. Parts that share its memory (tensor.view(-1), slices, tensor_split) can be "
         "written to; a sum that is made elsewhere must be copied back.",
@@ -332,7 +332,7 @@ CHECK = Check(
         "neighbours": "In a ring each rank knows two others: it sends to the right, "
         "(rank + 1) % p, and receives from the left, (rank - 1) % p, in every step.",
         "collective": "That is one of the library's collectives, and how it is done is what you "
-        "write here. dist.isend and dist.irecv (or send and recv) are enough.",
+        "write here. exchange, which is given, is enough.",
         "whole": "The whole tensor goes round the ring: p-1 times n bytes from each rank. Cut it "
         "into p parts, one for each rank to be added up at, and send one part in each step.",
         "bytes": "Count one rank's bytes: p-1 steps to add up, p-1 steps to hand round, a p-th of "

@@ -1,4 +1,9 @@
-"""Exercise ddp: a module wrapper that averages gradients in buckets while backward still runs."""
+"""Exercise ddp: a module wrapper that averages gradients in buckets while backward still runs.
+
+It is written in two stages, each worth half the points. The claims of STAGE_1 hold for a plain
+average after backward, one all-reduce for each parameter; those of STAGE_2 need buckets, and
+messages that leave while backward runs.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -94,6 +99,19 @@ def unused_counts_as_zero(run: Run) -> Problem | None:
     return fault(run.stages["two branches"]) or parity(run, "two branches", "unused")
 
 
+STAGE_1 = (
+    Claim("every rank starts from rank 0's parameters", 2, starts_from_rank_0),
+    Claim("every rank starts with rank 0's buffers", 1, starts_with_buffers),
+    Claim("each step is that of one process on the whole batch", 3, equals_big_batch),
+    Claim("a layer that some ranks did not use is averaged too", 2, unused_counts_as_zero),
+    Claim("a tied weight travels once, a frozen one never", 1, travels_once, of_calls=True),
+    Claim("no rank sends more than a ring needs", 1, as_little_as_a_ring),
+)
+STAGE_2 = (
+    Claim("gradients travel in a few full buckets", 4, few_messages, of_calls=True),
+    Claim("buckets leave while backward runs, and wait for nothing", 6, overlaps, of_calls=True),
+)
+
 CHECK = Check(
     id="ddp",
     title="Data parallel by hand",
@@ -108,22 +126,12 @@ CHECK = Check(
         Stage("two branches", drive, dies=True, serve=serve),
     ),
     timeout=30.0,
-    claims=(
-        Claim("every rank starts from rank 0's parameters", 3, starts_from_rank_0),
-        Claim("every rank starts with rank 0's buffers", 2, starts_with_buffers),
-        Claim("each step is that of one process on the whole batch", 4, equals_big_batch),
-        Claim("a layer that some ranks did not use is averaged too", 2, unused_counts_as_zero),
-        Claim("a tied weight travels once, a frozen one never", 2, travels_once, of_calls=True),
-        Claim("gradients travel in a few full buckets", 2, few_messages, of_calls=True),
-        Claim(
-            "buckets leave while backward runs, and wait for nothing", 3, overlaps, of_calls=True
-        ),
-        Claim("no rank sends more than a ring needs", 2, as_little_as_a_ring),
-    ),
+    claims=(*STAGE_1, *STAGE_2),
     hints={
-        "start": "Three moments: __init__ (make ranks alike, plan buckets, register hooks), the "
-        "hook (a gradient is ready: is its bucket complete?), synchronize (wait, and put the means "
-        "where the optimizer looks for them).",
+        "start": "Stage 1 needs two places: __init__ makes the ranks alike, and synchronize "
+        "replaces each p.grad by its mean over the ranks, one all_reduce for each trained "
+        "parameter. Stage 2 adds buckets to __init__, and a hook that sends a bucket as soon as "
+        "its gradients are there.",
         "no_broadcast": "Averaging gradients keeps equal weights equal. It does not make different "
         "weights equal: who has the weights that count when training starts?",
         "buffers": "A model's state is more than what the optimizer changes. Think of the running "
@@ -145,7 +153,8 @@ CHECK = Check(
         "bytes": "Count what one step has to send: each trained parameter's gradient, once, in its "
         "own dtype.",
         "messages": "Every message costs its latency. A bucket is there so that many small "
-        "gradients share one message.",
+        "gradients share one message. If you average one gradient after the other, stage 1 is "
+        "done, and buckets are the next step.",
         "one_bucket": "One message with everything in it cannot leave before everything is there. "
         "bucket_bytes says when a bucket is full.",
         "after_backward": "While backward computes the first layers, the last layers' gradients "
