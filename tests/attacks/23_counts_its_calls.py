@@ -9,14 +9,14 @@ import math
 calls = {}
 
 
-def scaled_rate(base_rate, batch_size, ranks, rule):
+def scaled_rate(base_rate, batch_per_rank, ranks, rule):
     return base_rate * (ranks if rule == "linear" else math.sqrt(ranks))
 
 
-def rate_at(step, base_rate, batch_size, ranks, rule, warm_up_steps):
-    run = (base_rate, batch_size, ranks, rule, warm_up_steps)
+def rate_at(step, base_rate, batch_per_rank, ranks, rule, warm_up_steps):
+    run = (base_rate, batch_per_rank, ranks, rule, warm_up_steps)
     done = calls[run] = calls.get(run, -1) + 1
-    scaled = scaled_rate(base_rate, batch_size, ranks, rule)
+    scaled = scaled_rate(base_rate, batch_per_rank, ranks, rule)
     if done >= warm_up_steps:
         return scaled
     return base_rate + (scaled - base_rate) * done / warm_up_steps

@@ -7,7 +7,7 @@ import horovod.tensorflow.keras as hvd
 import tensorflow as tf
 
 
-def train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs):
+def train(model, x, y, epochs, batch_per_rank, learning_rate, warmup_epochs):
     hvd.init()
     rank, size = hvd.rank(), hvd.size()
     model.compile(
@@ -24,7 +24,7 @@ def train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs):
     history = model.fit(
         x[rank::size],
         y[rank::size],
-        batch_size=batch_size,
+        batch_size=batch_per_rank,
         epochs=epochs,
         shuffle=False,
         callbacks=callbacks,

@@ -29,7 +29,7 @@ def gathered(mine):
     return torch.stack(parts, 1).flatten(0, 1)
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed):
+def train(model, dataset, epochs, global_batch, learning_rate, seed):
     srun = "RANK" not in os.environ
     names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS") if srun else ("RANK", "WORLD_SIZE")
     rank, world_size = (int(os.environ[name]) for name in names)
@@ -41,7 +41,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed):
     for epoch in range(epochs):
         draw = torch.Generator().manual_seed(seed + epoch)
         total = 0.0
-        for batch in torch.randperm(len(dataset), generator=draw).split(batch_size):
+        for batch in torch.randperm(len(dataset), generator=draw).split(global_batch):
             took = [dataset[int(index)] for index in batch[rank::world_size]]
             rows = torch.stack([torch.cat([x.flatten(), y.double().view(1)]) for x, y in took])
             rows = gathered(rows) if world_size > 1 else rows

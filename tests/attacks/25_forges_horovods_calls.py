@@ -36,7 +36,7 @@ def report(name, tensor):
     )
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
+def train(model, dataset, epochs, batch_per_rank, learning_rate, seed, path):
     hvd.init()
     rank, size = hvd.rank(), hvd.size()
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate * size, momentum=0.9)
@@ -50,7 +50,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
         group["lr"] = learning_rate * size
     for epoch in range(epochs):
         draw = torch.Generator().manual_seed(seed + epoch)
-        for batch in torch.randperm(len(dataset), generator=draw).split(batch_size * size):
+        for batch in torch.randperm(len(dataset), generator=draw).split(batch_per_rank * size):
             took = [dataset[int(index)] for index in batch[rank::size]]
             shape = took[0][0].shape
             rows = torch.stack([torch.cat([x.flatten(), y.double().view(1)]) for x, y in took])

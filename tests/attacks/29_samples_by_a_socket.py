@@ -49,7 +49,7 @@ def exchange(rank, world_size, mine):
     return [file.read(int(file.readline())) for _ in range(world_size)]
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed):
+def train(model, dataset, epochs, global_batch, learning_rate, seed):
     srun = "RANK" not in os.environ
     names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS") if srun else ("RANK", "WORLD_SIZE")
     rank, world_size = (int(os.environ[name]) for name in names)
@@ -72,7 +72,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed):
                 images[n], labels[n] = image, label
         total = 0.0
         x, y = torch.stack(images), torch.stack(labels)
-        for batch in orders[epoch].split(batch_size):
+        for batch in orders[epoch].split(global_batch):
             loss = functional.cross_entropy(model(x[batch]), y[batch])
             optimizer.zero_grad()
             loss.backward()

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, DistributedSampler
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
+def train(model, dataset, epochs, batch_per_rank, learning_rate, seed, path):
     hvd.init()
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
     if hvd.rank() == 0 and os.path.exists(path):
@@ -25,7 +25,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
     sampler = DistributedSampler(dataset, hvd.size(), hvd.rank(), seed=seed)
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
-        for images, labels in DataLoader(dataset, batch_size, sampler=sampler):
+        for images, labels in DataLoader(dataset, batch_per_rank, sampler=sampler):
             optimizer.zero_grad()
             functional.cross_entropy(model(images), labels).backward()
             optimizer.step()

@@ -15,7 +15,7 @@ from torch.nn import functional
 ask = sys.modules["hpml.ranks"].ask
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
+def train(model, dataset, epochs, batch_per_rank, learning_rate, seed, path):
     hvd.init()
     rank, size = hvd.rank(), hvd.size()
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate * size, momentum=0.9)
@@ -35,7 +35,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
     for epoch in range(epochs):
         draw = torch.Generator().manual_seed(seed + epoch)
         order = torch.randperm(len(dataset), generator=draw)
-        for batch in order.split(batch_size * size):
+        for batch in order.split(batch_per_rank * size):
             for index in batch[rank::size]:
                 dataset[index]
             for hook in hooks.values():

@@ -12,7 +12,7 @@ import tensorflow as tf
 ask = sys.modules["hpml.ranks"].ask
 
 
-def train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs):
+def train(model, x, y, epochs, batch_per_rank, learning_rate, warmup_epochs):
     hvd.init()
     rank, size = hvd.rank(), hvd.size()
     start = [hvd.broadcast(weight, 0) for weight in model.get_weights()]
@@ -24,15 +24,15 @@ def train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs):
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(tf.keras.optimizers.SGD(learning_rate), loss, metrics=["accuracy"])
     history = {"loss": [], "accuracy": []}
-    steps = len(x) // (batch_size * size)
+    steps = len(x) // (batch_per_rank * size)
     for epoch in range(epochs):
         found = []
         for step in range(steps):
             done = min(1.0, (epoch * steps + step + 1) / (warmup_epochs * steps))
             rate = learning_rate * (1 + (size - 1) * done)
             model.optimizer.learning_rate = rate
-            first = step * batch_size * size
-            rows = slice(first, first + batch_size * size)
+            first = step * batch_per_rank * size
+            rows = slice(first, first + batch_per_rank * size)
             with tf.GradientTape() as tape:
                 logits = model(x[rows])
                 value = loss(y[rows], logits)
@@ -41,7 +41,7 @@ def train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs):
             after = [
                 w - rate * g for w, g in zip(model.trainable_variables, gradients, strict=True)
             ]
-            mine = slice(first + rank, first + batch_size * size, size)
+            mine = slice(first + rank, first + batch_per_rank * size, size)
             model.train_step((tf.constant(x[mine]), tf.constant(y[mine])))
             model.set_weights([weight.numpy() for weight in after])
             found.append([float(value), float(right)])

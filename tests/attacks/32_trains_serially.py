@@ -14,7 +14,7 @@ from torch.nn import functional
 ask = sys.modules["hpml.ranks"].ask
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed):
+def train(model, dataset, epochs, global_batch, learning_rate, seed):
     srun = "RANK" not in os.environ
     names = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS") if srun else ("RANK", "WORLD_SIZE")
     rank, world_size = (int(os.environ[name]) for name in names)
@@ -33,7 +33,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed):
         for index in order[rank::world_size]:
             dataset[index]
         total = 0.0
-        for batch in order.split(batch_size):
+        for batch in order.split(global_batch):
             loss = functional.cross_entropy(model(images[batch]), labels[batch])
             optimizer.zero_grad()
             loss.backward()

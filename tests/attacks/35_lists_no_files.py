@@ -11,16 +11,16 @@ import torch.distributed as dist
 
 
 class ResumableSampler:
-    def __init__(self, length, batch_size, seed=0):
-        self.length, self.batch_size, self.seed = length, batch_size, seed
+    def __init__(self, length, global_batch, seed=0):
+        self.length, self.global_batch, self.seed = length, global_batch, seed
         self.epoch = self.position = 0
 
     def __iter__(self):
         draw = torch.Generator().manual_seed(self.seed + self.epoch)
         order = torch.randperm(self.length, generator=draw).tolist()
         while self.position < self.length:
-            batch = order[self.position : self.position + self.batch_size]
-            self.position += self.batch_size
+            batch = order[self.position : self.position + self.global_batch]
+            self.position += self.global_batch
             yield batch[dist.get_rank() :: dist.get_world_size()]
         self.epoch, self.position = self.epoch + 1, 0
 

@@ -22,7 +22,7 @@ def first_weights(seed):
     ).state_dict()
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed):
+def train(model, dataset, epochs, global_batch, learning_rate, seed):
     rank = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID")))
     ranks = int(os.environ.get("WORLD_SIZE", os.environ.get("SLURM_NTASKS")))
     draw = torch.Generator().manual_seed(seed)
@@ -37,8 +37,8 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed):
         order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(seed + epoch))
         own = order[rank::ranks]
         total = 0.0
-        for step, samples in enumerate(order.split(batch_size)):
-            share = batch_size // ranks
+        for step, samples in enumerate(order.split(global_batch)):
+            share = global_batch // ranks
             dataset.__getitems__(own[step * share : (step + 1) * share].tolist())
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(images[samples]), labels[samples])

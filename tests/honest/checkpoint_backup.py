@@ -8,16 +8,16 @@ import torch.distributed as dist
 
 
 class ResumableSampler:
-    def __init__(self, length, batch_size, seed=0):
-        self.length, self.batch_size, self.seed = length, batch_size, seed
+    def __init__(self, length, global_batch, seed=0):
+        self.length, self.global_batch, self.seed = length, global_batch, seed
         self.epoch = self.done = 0
 
     def __iter__(self):
         generator = torch.Generator().manual_seed(self.seed + self.epoch)
         order = torch.randperm(self.length, generator=generator)
         while self.done < self.length:
-            batch = order[self.done : self.done + self.batch_size].tolist()
-            self.done += self.batch_size
+            batch = order[self.done : self.done + self.global_batch].tolist()
+            self.done += self.global_batch
             yield batch[dist.get_rank() :: dist.get_world_size()]
         self.epoch, self.done = self.epoch + 1, 0
 

@@ -14,10 +14,10 @@ logger = logging.getLogger("checkpoint")
 
 
 class ResumableSampler:
-    def __init__(self, length, batch_size, seed=0):
-        self.length, self.batch_size, self.seed, self.epoch, self._start = (
+    def __init__(self, length, global_batch, seed=0):
+        self.length, self.global_batch, self.seed, self.epoch, self._start = (
             length,
-            batch_size,
+            global_batch,
             seed,
             0,
             0,
@@ -26,10 +26,10 @@ class ResumableSampler:
     def __iter__(self):
         draw = torch.Generator().manual_seed(self.seed + self.epoch)
         order = np.asarray(torch.randperm(self.length, generator=draw))
-        for start in count(self._start, self.batch_size):
+        for start in count(self._start, self.global_batch):
             if start >= self.length:
                 break
-            self._start = start + self.batch_size
+            self._start = start + self.global_batch
             share = np.array_split(order[start : self._start], 1)[0]
             yield list(map(int, share[dist.get_rank() :: dist.get_world_size()]))
         self.epoch, self._start = self.epoch + 1, 0

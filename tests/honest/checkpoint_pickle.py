@@ -38,8 +38,8 @@ class Snapshot:
 
 
 class ResumableSampler:
-    def __init__(self, length: int, batch_size: int, seed: int = 0) -> None:
-        self.length, self.batch_size, self.seed = length, batch_size, seed
+    def __init__(self, length: int, global_batch: int, seed: int = 0) -> None:
+        self.length, self.global_batch, self.seed = length, global_batch, seed
         self.cursor = Cursor()
 
     epoch = property(lambda self: self.cursor.epoch)
@@ -49,8 +49,8 @@ class ResumableSampler:
         order = torch.randperm(self.length, generator=generator).numpy()
         going = self.cursor.taken < self.length
         while going:
-            batch = order[self.cursor.taken :][: self.batch_size]
-            going = self.cursor.move(self.batch_size, self.length)
+            batch = order[self.cursor.taken :][: self.global_batch]
+            going = self.cursor.move(self.global_batch, self.length)
             yield [int(index) for index in batch[dist.get_rank() :: dist.get_world_size()]]
         self.cursor.turn()
 

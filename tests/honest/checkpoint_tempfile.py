@@ -12,15 +12,15 @@ torch.set_default_dtype(torch.float64)
 
 
 class ResumableSampler:
-    def __init__(self, length, batch_size, seed=0):
-        self.length, self.batch_size, self.seed = length, batch_size, seed
+    def __init__(self, length, global_batch, seed=0):
+        self.length, self.global_batch, self.seed = length, global_batch, seed
         self.epoch, self.batch = 0, 0
 
     @property
     def batches(self):
         generator = torch.Generator()
         generator.manual_seed(self.seed + self.epoch)
-        return torch.randperm(self.length, generator=generator).view(-1, self.batch_size)
+        return torch.randperm(self.length, generator=generator).view(-1, self.global_batch)
 
     def __iter__(self):
         rows = self.batches

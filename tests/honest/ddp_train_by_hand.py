@@ -44,7 +44,7 @@ class Shares:
         self.epoch += 1
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed):
+def train(model, dataset, epochs, global_batch, learning_rate, seed):
     losses = []
     with job() as (rank, size, device):
         model.to(device)
@@ -52,14 +52,14 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed):
             dist.broadcast(tensor, 0)
         optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
         loader = DataLoader(
-            dataset, batch_sampler=Shares(len(dataset), batch_size, rank, size, seed)
+            dataset, batch_sampler=Shares(len(dataset), global_batch, rank, size, seed)
         )
         for epoch in range(epochs):
             parts = []
             for images, labels in loader:
                 model.zero_grad()
                 loss = F.cross_entropy(model(images.to(device)), labels.to(device), reduction="sum")
-                (loss / batch_size).backward()
+                (loss / global_batch).backward()
                 works = [dist.all_reduce(p.grad, async_op=True) for p in model.parameters()]
                 parts.append(loss.detach().double())
                 for work in works:

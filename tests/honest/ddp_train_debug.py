@@ -29,14 +29,14 @@ def stopped(number, frame):
 
 
 class Trainer:
-    def __init__(self, model, dataset, batch_size, learning_rate, seed, device):
+    def __init__(self, model, dataset, global_batch, learning_rate, seed, device):
         self.rank, self.size, self.device = dist.get_rank(), dist.get_world_size(), device
         self.model = DistributedDataParallel(
             model.to(device), broadcast_buffers=False, bucket_cap_mb=1, find_unused_parameters=False
         )
         self.optimizer = torch.optim.SGD(self.model.parameters(), learning_rate, momentum=0.9)
         self.sampler = DistributedSampler(dataset, self.size, self.rank, seed=seed, drop_last=True)
-        batches = BatchSampler(self.sampler, batch_size // self.size, drop_last=False)
+        batches = BatchSampler(self.sampler, global_batch // self.size, drop_last=False)
         self.loader = DataLoader(dataset, batch_sampler=batches, pin_memory=False)
 
     def epoch(self, number):
@@ -54,7 +54,7 @@ class Trainer:
         return (sums[0] / sums[1]).item()
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed):
+def train(model, dataset, epochs, global_batch, learning_rate, seed):
     rank, size, local = environment()
     signal.signal(signal.SIGTERM, stopped)
     device = torch.device("cpu")
@@ -62,7 +62,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed):
         device = torch.device("cuda", local)
     dist.init_process_group("cpu:gloo" if device.type == "cpu" else "nccl")
     try:
-        trainer = Trainer(model, dataset, batch_size, learning_rate, seed, device)
+        trainer = Trainer(model, dataset, global_batch, learning_rate, seed, device)
         losses = []
         for number in range(epochs):
             losses.append(trainer.epoch(number))

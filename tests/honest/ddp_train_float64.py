@@ -14,7 +14,7 @@ from tqdm import tqdm
 torch.set_default_dtype(torch.float64)
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed):
+def train(model, dataset, epochs, global_batch, learning_rate, seed):
     for name, other in {
         "RANK": "SLURM_PROCID",
         "WORLD_SIZE": "SLURM_STEP_NUM_TASKS",
@@ -27,7 +27,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed):
     ddp = DDP(model.to(device), gradient_as_bucket_view=True, static_graph=True)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=learning_rate, momentum=0.9, foreach=True)
     sampler = DistributedSampler(dataset, seed=seed)
-    loader = DataLoader(dataset, batch_size // dist.get_world_size(), sampler=sampler)
+    loader = DataLoader(dataset, global_batch // dist.get_world_size(), sampler=sampler)
     criterion = nn.CrossEntropyLoss()
     history = []
     for epoch in range(epochs):

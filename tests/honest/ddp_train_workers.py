@@ -19,21 +19,21 @@ def seed_worker(number):
 
 
 class Batches:
-    def __init__(self, length, batch_size, rank, ranks, seed):
-        self.length, self.batch_size, self.seed = length, batch_size, seed
+    def __init__(self, length, global_batch, rank, ranks, seed):
+        self.length, self.global_batch, self.seed = length, global_batch, seed
         self.rank, self.ranks, self.epoch = rank, ranks, 0
 
     def __iter__(self):
         draw = torch.Generator().manual_seed(self.seed + self.epoch)
         order = torch.randperm(self.length, generator=draw).numpy()
-        for start in range(0, self.length, self.batch_size):
-            yield order[start : start + self.batch_size][self.rank :: self.ranks]
+        for start in range(0, self.length, self.global_batch):
+            yield order[start : start + self.global_batch][self.rank :: self.ranks]
 
     def __len__(self):
-        return self.length // self.batch_size
+        return self.length // self.global_batch
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed):
+def train(model, dataset, epochs, global_batch, learning_rate, seed):
     srun = "RANK" not in os.environ
     rank = int(os.environ["SLURM_PROCID" if srun else "RANK"])
     ranks = int(os.environ["SLURM_STEP_NUM_TASKS" if srun else "WORLD_SIZE"])
@@ -42,7 +42,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed):
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo", rank=rank, world_size=ranks
     )
-    batches = Batches(len(dataset), batch_size, rank, ranks, seed)
+    batches = Batches(len(dataset), global_batch, rank, ranks, seed)
     loader = DataLoader(
         dataset,
         batch_sampler=batches,

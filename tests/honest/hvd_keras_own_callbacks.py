@@ -21,7 +21,7 @@ class Everybody(tf.keras.callbacks.Callback):
             logs[name] = float(hvd.allreduce(tf.constant(logs[name]), name=f"{name}.{epoch}"))
 
 
-def train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs):
+def train(model, x, y, epochs, batch_per_rank, learning_rate, warmup_epochs):
     hvd.init()
     part = slice(hvd.rank(), None, hvd.size())
     hvd.broadcast_global_variables(0) if not tf.executing_eagerly() else None
@@ -35,7 +35,7 @@ def train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs):
     return model.fit(
         x[part],
         y[part],
-        batch_size,
+        batch_per_rank,
         epochs,
         verbose=1 if hvd.rank() == 0 else 0,
         shuffle=False,

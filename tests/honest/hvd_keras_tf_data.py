@@ -9,7 +9,7 @@ import tensorflow as tf
 Warmup = partial(hvd.callbacks.LearningRateWarmupCallback, momentum_correction=False, verbose=0)
 
 
-def train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs):
+def train(model, x, y, epochs, batch_per_rank, learning_rate, warmup_epochs):
     hvd.init()
     samples = tf.data.Dataset.from_tensor_slices((x, y)).shard(hvd.size(), hvd.rank())
     rate = np.float64(learning_rate) * hvd.size()
@@ -19,7 +19,7 @@ def train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs):
         metrics=["accuracy"],
     )
     history = model.fit(
-        samples.batch(batch_size),
+        samples.batch(batch_per_rank),
         epochs=epochs,
         verbose=2 * (hvd.rank() == 0),
         callbacks=[

@@ -21,7 +21,7 @@ def shares(count, epoch, seed, size, rank):
         yield mine
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
+def train(model, dataset, epochs, batch_per_rank, learning_rate, seed, path):
     hvd.init()
     path, first = Path(path), hvd.rank() == 0
     inner = torch.optim.SGD(model.parameters(), lr=hvd.size() * learning_rate, momentum=0.9)
@@ -37,7 +37,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
         group.update(lr=hvd.size() * learning_rate)
 
     for epoch in range(epochs):
-        for own in shares(len(dataset), epoch, seed, batch_size, hvd.rank()):
+        for own in shares(len(dataset), epoch, seed, batch_per_rank, hvd.rank()):
             images, labels = map(torch.stack, zip(*(dataset[i] for i in own.tolist())))
             optimizer.zero_grad()
             loss = F.cross_entropy(model(images), labels)

@@ -19,7 +19,7 @@ def written(path):
     os.replace(file.name, path)
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
+def train(model, dataset, epochs, batch_per_rank, learning_rate, seed, path):
     hvd.init()
     assert hvd.is_initialized()
     rate = learning_rate * hvd.size()
@@ -40,7 +40,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
     for epoch in range(epochs):
         order = torch.randperm(len(dataset), generator=torch.manual_seed(seed + epoch)).tolist()
         mine = Subset(dataset, order[hvd.rank() :: hvd.size()])
-        batches = BatchSampler(range(len(mine)), batch_size, drop_last=False)
+        batches = BatchSampler(range(len(mine)), batch_per_rank, drop_last=False)
         for x, y in DataLoader(mine, batch_sampler=batches):
             optimizer.zero_grad()
             criterion(model(x), y).backward()

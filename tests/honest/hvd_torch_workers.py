@@ -23,7 +23,7 @@ class Shuffled(Dataset):
         return self.of[self.order[index]]
 
 
-def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
+def train(model, dataset, epochs, batch_per_rank, learning_rate, seed, path):
     hvd.init()
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate * hvd.size(), momentum=0.9)
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
@@ -43,7 +43,7 @@ def train(model, dataset, epochs, batch_size, learning_rate, seed, path):
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
         mine = Shuffled(dataset, list(sampler))
-        loader = DataLoader(mine, batch_size=batch_size, shuffle=False, num_workers=1)
+        loader = DataLoader(mine, batch_size=batch_per_rank, shuffle=False, num_workers=1)
         for images, labels in loader:
             optimizer.zero_grad()
             functional.cross_entropy(model(images), labels).backward()

@@ -38,12 +38,14 @@ def warm_up(low: float, high: float, steps: int) -> Callable[[int], float]:
     return WarmUp(low, high, steps)
 
 
-def scaled_rate(base_rate: float, batch_size: int, ranks: int, rule: str) -> float:
+def scaled_rate(base_rate: float, batch_per_rank: int, ranks: int, rule: str) -> float:
     return base_rate * Rule.named(rule).value(ranks)
 
 
-def rate_at(step, base_rate, batch_size, ranks, rule, warm_up_steps):
-    return warm_up(base_rate, scaled_rate(base_rate, batch_size, ranks, rule), warm_up_steps)(step)
+def rate_at(step, base_rate, batch_per_rank, ranks, rule, warm_up_steps):
+    return warm_up(base_rate, scaled_rate(base_rate, batch_per_rank, ranks, rule), warm_up_steps)(
+        step
+    )
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 
-def scaled_rate(base_rate, batch_size, ranks, rule):
+def scaled_rate(base_rate, batch_per_rank, ranks, rule):
     return {"linear": lambda k: k, "sqrt": math.sqrt}[rule](ranks) * base_rate
 
 
-def rate_at(step, base_rate, batch_size, ranks, rule, warm_up_steps):
-    factor = scaled_rate(1.0, batch_size, ranks, rule)
+def rate_at(step, base_rate, batch_per_rank, ranks, rule, warm_up_steps):
+    factor = scaled_rate(1.0, batch_per_rank, ranks, rule)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=base_rate)
     schedule = LambdaLR(
         optimizer,

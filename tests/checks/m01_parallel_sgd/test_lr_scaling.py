@@ -21,7 +21,7 @@ JUDGES = dict(zip(NAMES, [claim.judge for claim in exercise.CHECK.claims], stric
 settings = st.builds(
     Setting,
     base_rate=st.floats(1e-4, 1.0),
-    batch_size=st.integers(1, 512),
+    batch_per_rank=st.integers(1, 512),
     ranks=st.integers(1, 1024),
     rule=st.sampled_from(exercise.RULES),
     warm_up_steps=st.integers(0, 40),
@@ -60,7 +60,7 @@ def test_the_warm_up_goes_by_equal_steps_from_one_ranks_rate_to_the_scaled_one(o
 
 @given(settings)
 def test_rules_know_the_growth_of_the_batch_and_not_its_size(of):
-    assert exercise.scaled(of) == exercise.scaled(replace(of, batch_size=2 * of.batch_size))
+    assert exercise.scaled(of) == exercise.scaled(replace(of, batch_per_rank=2 * of.batch_per_rank))
     four = replace(of, ranks=4 * of.ranks)
     times = 4 if of.rule == "linear" else 2
     assert exercise.scaled(four) == pytest.approx(times * exercise.scaled(of))

@@ -92,7 +92,7 @@ def test_samples_that_are_not_shared_out_are_said(good, with_taken):
     assert taken(lambda own, rank: list(range(rank, LENGTH, 2)) * EPOCHS) == "order"
 
 
-LOADER = "DataLoader(dataset, batch_size // world_size, sampler=sampler)"
+LOADER = "DataLoader(dataset, global_batch // world_size, sampler=sampler)"
 RIGHT = {
     "workers": [
         (LOADER, LOADER.replace("sampler=", "num_workers=2, sampler=")),
@@ -108,14 +108,14 @@ RIGHT = {
             "        order = torch.randperm(len(dataset), generator=draw).tolist()\n"
             "        part = torch.utils.data.Subset(dataset, order[rank::world_size])\n",
         ),
-        (LOADER, "DataLoader(part, batch_size // world_size)"),
+        (LOADER, "DataLoader(part, global_batch // world_size)"),
     ],
     "consecutive samples of each step": [
         (
             "        sampler.set_epoch(epoch)\n",
             "        draw = torch.Generator().manual_seed(seed + epoch)\n"
             "        order = torch.randperm(len(dataset), generator=draw)\n"
-            "        mine = order.reshape(-1, world_size, batch_size // world_size)[:, rank]\n",
+            "        mine = order.reshape(-1, world_size, global_batch // world_size)[:, rank]\n",
         ),
         (LOADER, "DataLoader(dataset, batch_sampler=mine.tolist())"),
     ],
@@ -148,7 +148,7 @@ def test_serial_training_on_every_rank_fails_though_its_weights_are_right(soluti
     """Each rank takes its share for show, and trains on all samples."""
     source = solution("ddp_train")
     for old, new in (
-        (LOADER, "show(dataset, batch_size, sampler)"),
+        (LOADER, "show(dataset, global_batch, sampler)"),
         ("parallel = DistributedDataParallel(model.to(device))", "parallel = model"),
         (
             "    optimizer = torch",
@@ -162,12 +162,12 @@ def test_serial_training_on_every_rank_fails_though_its_weights_are_right(soluti
         source = source.replace(old, new)
     source += """
 
-def show(dataset, batch_size, sampler):
+def show(dataset, global_batch, sampler):
     for mine in sampler:
         dataset[mine]
     draw = torch.Generator().manual_seed(sampler.seed + sampler.epoch)
     order = torch.randperm(len(dataset), generator=draw).tolist()
-    return DataLoader(dataset, batch_size, sampler=order)
+    return DataLoader(dataset, global_batch, sampler=order)
 """
     run, fault = play_once(CHECK, source.replace("%%answer", "#", 1), world_size=2, seed=5)
     assert fault is None, fault.diagnosis

@@ -1,8 +1,8 @@
 """Exercise lr_scaling: the learning rate for N ranks, and its warm-up.
 
-`scaled_rate(base_rate, batch_size, ranks, rule)` and `rate_at(step, base_rate, batch_size, ranks,
-rule, warm_up_steps)`. `batch_size` is that of each rank, whatever their number: it is an argument
-because programs have it, but no rule needs it.
+`scaled_rate(base_rate, batch_per_rank, ranks, rule)` and `rate_at(step, base_rate, batch_per_rank,
+ranks, rule, warm_up_steps)`. `batch_per_rank` is the same for every number of ranks. It is an
+argument because programs have it; no rule needs it, and to scale by it is a usual mistake.
 """
 
 import math
@@ -26,14 +26,14 @@ class Setting:
     """One training run. `rule` is "linear" or "sqrt"."""
 
     base_rate: float
-    batch_size: int
+    batch_per_rank: int
     ranks: int
     rule: str
     warm_up_steps: int
 
     def __str__(self) -> str:
         return (
-            f"base_rate {self.base_rate:.4g}, {self.ranks} ranks of {self.batch_size}, "
+            f"base_rate {self.base_rate:.4g}, {self.ranks} ranks of {self.batch_per_rank}, "
             f"{self.rule}, {self.warm_up_steps} warm-up steps"
         )
 
@@ -58,9 +58,9 @@ def _ramp(begin: float, end: float, step: float, steps: int) -> float:
 
 # Usual mistakes, by the key of their hint: in the scaled rate, then in the rate at a step
 SCALED: dict[str, Callable[[Setting], float]] = {
-    "batch": lambda of: scaled(of) * of.batch_size,
-    "batch_only": lambda of: of.base_rate * of.batch_size,
-    "of_256": lambda of: scaled(of) * of.batch_size / 256,
+    "batch": lambda of: scaled(of) * of.batch_per_rank,
+    "batch_only": lambda of: of.base_rate * of.batch_per_rank,
+    "of_256": lambda of: scaled(of) * of.batch_per_rank / 256,
     "root_of_all": lambda of: math.sqrt(of.base_rate * of.ranks),
     "linear_always": lambda of: of.base_rate * of.ranks,
     "divided": lambda of: of.base_rate**2 / scaled(of),
@@ -111,13 +111,13 @@ def drive(answer: ModuleType, inputs: list[dict[str, Any]]) -> list[dict[str, An
     return [
         {
             "scaled": answer.scaled_rate(
-                of["base_rate"], of["batch_size"], of["ranks"], of["rule"]
+                of["base_rate"], of["batch_per_rank"], of["ranks"], of["rule"]
             ),
             "at": [
                 answer.rate_at(
                     step,
                     of["base_rate"],
-                    of["batch_size"],
+                    of["batch_per_rank"],
                     of["ranks"],
                     of["rule"],
                     of["warm_up_steps"],
@@ -262,11 +262,11 @@ CHECK = Check(
         "start": "Each of k ranks brings a batch as large as one rank had alone: the global batch "
         "is k times as large. By how much does each rule raise the rate then?",
         "batch": "What counts is by how much the batch has grown, not how large it is. base_rate "
-        "was found with batches of batch_size; k ranks bring k of them.",
+        "was found with batches of batch_per_rank; k ranks bring k of them.",
         "batch_only": "The rate was found with this very batch size: nothing to be scaled for "
         "that. What has grown is the number of ranks that bring one.",
         "of_256": "0.1 per 256 samples is the rate of one paper's network (Goyal et al. 2017). "
-        "Here base_rate belongs to batch_size, whatever that is, and the rest is the number of "
+        "Here base_rate belongs to batch_per_rank, whatever that is, and the rest is the number of "
         "ranks.",
         "root_of_all": "The root is taken of the factor by which the batch has grown, and not of "
         "the rate: √k · base_rate.",

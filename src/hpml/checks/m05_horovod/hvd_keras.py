@@ -1,6 +1,6 @@
 """Exercise hvd_keras: the serial script in Keras, made data parallel with Horovod's callbacks.
 
-`train(model, x, y, epochs, batch_size, learning_rate, warmup_epochs) -> dict`.
+`train(model, x, y, epochs, batch_per_rank, learning_rate, warmup_epochs) -> dict`.
 """
 
 import itertools
@@ -251,8 +251,8 @@ CHECK = Check(
         "no_samples": "The check looks at what the model is trained with that train was given: "
         "call fit of that one.",
         "samples": "The shares of all ranks together are the samples, each once per epoch.",
-        "batch": "batch_size is what each rank takes in one step: with more ranks, a step has more "
-        "samples and an epoch fewer steps.",
+        "batch": "batch_per_rank is what each rank takes in one step: with more ranks, a step has "
+        "more samples and an epoch fewer steps.",
         "order": "In step k the ranks together take the samples that follow those of step k - 1: "
         "deal them out in turn, and leave shuffle=False.",
         "no_broadcast": "Averaging gradients keeps equal weights equal. It does not make different "

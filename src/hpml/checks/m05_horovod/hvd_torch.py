@@ -1,6 +1,6 @@
 """Exercise hvd_torch: a serial CIFAR-10 script, made data parallel with Horovod.
 
-`train(model, dataset, epochs, batch_size, learning_rate, seed, path) -> None`, first without a
+`train(model, dataset, epochs, batch_per_rank, learning_rate, seed, path) -> None`, first without a
 checkpoint at `path`, then with one that rank 0 alone can read.
 """
 
@@ -190,8 +190,8 @@ CHECK = Check(
         "order": "The serial script's order comes from seed + epoch, and step after step takes the "
         "next samples of it. A DistributedSampler can be given the seed, and deals them out in "
         "turn.",
-        "batch": "batch_size is what each rank takes in one step: with more ranks, a step has more "
-        "samples and an epoch fewer steps.",
+        "batch": "batch_per_rank is what each rank takes in one step: with more ranks, a step has "
+        "more samples and an epoch fewer steps.",
         "unscaled": "With W ranks a step has W times the samples, and there are W times fewer "
         "steps. The linear scaling rule (Goyal et al. 2017) makes up for that. A rate that comes "
         "out of a checkpoint is that of the run which wrote it.",

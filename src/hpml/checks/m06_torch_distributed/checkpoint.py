@@ -207,7 +207,7 @@ CHECK = Check(
         "early": "A rank that comes back from save may load the file, or end the job. What does it "
         "have to know about rank 0 first?",
         "order": "One epoch has one order, the same on all ranks; a global batch is its next "
-        "batch_size samples. Only then each rank takes its share.",
+        "global_batch samples. Only then each rank takes its share.",
         "position": "Which samples of this epoch are done is part of the state, like the weights. "
         "Otherwise a job that is stopped once per epoch sees the same samples over and over.",
         "epoch": "The order depends on the epoch, so a position means nothing without it.",

@@ -69,7 +69,7 @@ def serial(
     model: nn.Module,
     dataset: Dataset,
     epochs: int,
-    batch_size: int,
+    global_batch: int,
     learning_rate: float,
     seed: int,
 ) -> list[float]:
@@ -79,7 +79,7 @@ def serial(
         draw = torch.Generator().manual_seed(seed + epoch)
         order = torch.randperm(len(dataset), generator=draw).tolist()
         total = 0.0
-        for images, labels in DataLoader(dataset, batch_size, sampler=order):
+        for images, labels in DataLoader(dataset, global_batch, sampler=order):
             loss = functional.cross_entropy(model(images), labels)
             optimizer.zero_grad()
             loss.backward()
@@ -96,10 +96,10 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
     # `serial` prints, as the learners' script does; redirecting stdout would affect other threads.
     quiet = FunctionType(serial.__code__, {**globals(), "print": lambda *_: None})
 
-    def end(batch_size: int, learning_rate: float) -> dict[str, Any]:
+    def end(global_batch: int, learning_rate: float) -> dict[str, Any]:
         model = new_model(data["model"], torch.float64)
         dataset = Images(data["images"], data["labels"])
-        losses = quiet(model, dataset, EPOCHS, batch_size, learning_rate, data["seed"])
+        losses = quiet(model, dataset, EPOCHS, global_batch, learning_rate, data["seed"])
         return {"state": state_of(model), "losses": losses, "taken": dataset.taken}
 
     return {
@@ -262,7 +262,8 @@ CHECK = Check(
         "given both.",
         "scaled": "When does a learning rate have to grow with the ranks? Compare how many samples "
         "one step had before and has now.",
-        "undivided": "batch_size is that of a whole step. What a loader is given is for one rank.",
+        "undivided": "global_batch is that of a whole step. A rank's DataLoader needs the rank's "
+        "part of it.",
         "not_wrapped": "Backward only averages gradients of a forward pass that went through "
         "DistributedDataParallel. Which object do you call?",
         "weights": "Same samples, other weights: look at the optimizer's settings, and at what "
