@@ -2,8 +2,9 @@
 # # 00 Your machine: exercises
 #
 # Three short exercises, to see how all the others work. The cell that starts with `%%answer` is yours;
-# the cell below it checks what you wrote. An answer is a small module of its own: it brings its own
-# imports and sees nothing of the other cells.
+# the cell below it checks what you wrote. **An answer cell stands alone**: it brings its own imports
+# and sees nothing of the other cells. The cells below it can use what it defines. *Before you start*
+# is a question to think about first; its answer is below the check.
 #
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
 # nothing of `hpml`.

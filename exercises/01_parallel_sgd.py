@@ -1,16 +1,18 @@
 # %% [markdown]
 # # 01 Parallel computing for deep learning: exercises
 #
-# Eight pieces, from a law on the back of an envelope to the algorithm that adds up the gradients of
-# every large training run: how much faster N ranks can be at all; one step of SGD on N ranks that is
-# the step of one; the learning rate that goes with it; the sum itself, through one rank and then
-# around a ring; a server that everyone asks, and workers that wait for nobody; and at last what each
-# of these ways to add up costs, before it is run.
+# Eight exercises. How much faster can N ranks be (`amdahl`)? How do N ranks take the same step of SGD
+# as one process (`sync_sgd`), and with which learning rate (`lr_scaling`)? How is the sum of all
+# gradients made: through one rank (`naive_all_reduce`), around a ring (`ring_all_reduce`), or by a
+# server, with and without waiting (`parameter_server`, `async_sgd`)? And what does each of these
+# ways cost (`alpha_beta`)?
 #
-# Each exercise has an answer cell, which starts with `%%answer`, and a check below it. An answer is
-# a small module of its own: it brings its own imports and sees nothing of the other cells. The check
-# runs it on 1, 2, 3 and 4 ranks with fresh inputs each time and says which claims hold. Check as
-# often as you like; a wrong answer costs nothing.
+# Each exercise has an answer cell, which starts with `%%answer`, and a check below it. **An answer
+# cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells below
+# it can use what it defines; where two answers define the same name, the one that was run last
+# counts. The check runs the answer on 1, 2, 3 and 4 ranks, with new inputs each time, and reports
+# which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you start* is a
+# question to think about first; its answer is below the check.
 #
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
 # nothing of `hpml`.
@@ -27,22 +29,22 @@ from hpml import check
 #
 # **To write:** the four formulas. **Allowed:** anything that an answer may import.
 #
-# Part of the work cannot be shared: reading the configuration, the first and the last step, whatever
-# only rank 0 does. Let `s` be that serial fraction, and p the number of ranks.
+# Part of the work cannot be shared: reading the configuration, say, or what only rank 0 does. Let `s`
+# be that serial fraction of the time, and p the number of ranks.
 #
-# - **Strong scaling**: the problem stays as it is, and p ranks share it. `s` is the serial fraction
-#   of the time that **one** rank takes. The speed-up is the time of one rank over the time of p
-#   (Amdahl 1967).
-# - **Weak scaling**: the problem grows with the ranks, so that each rank is as busy as one was. `s` is
-#   the serial fraction of the time that **p** ranks take. The speed-up is the time that one rank would
-#   take for the grown problem, over the time of p (Gustafson 1988).
+# - **Strong scaling**: the problem stays as large as it is, and p ranks share it. `s` is the serial
+#   fraction of the time that **one** rank takes. The speed-up is the time of one rank divided by the
+#   time of p ranks (Amdahl 1967).
+# - **Weak scaling**: the problem grows with the ranks, so that each rank has as much work as one rank
+#   had. `s` is the serial fraction of the time that **p** ranks take. The speed-up is the time that
+#   one rank would take for the larger problem, divided by the time of p ranks (Gustafson 1988).
 # - **Efficiency** is the speed-up per rank: 1 where p ranks are p times as fast.
-# - **The serial fraction of a program** is in no manual, but one measurement of strong scaling tells
-#   it: solve Amdahl's law for `s` (Karp and Flatt 1990). If it grows from 2 ranks to 4 and to 8, it is
-#   not the serial part that keeps you back but the talking, which grows with the ranks.
+# - **The serial fraction of a program** follows from one measurement of strong scaling: solve Amdahl's
+#   law for `s` (Karp and Flatt 1990). If this fraction grows from 2 ranks to 4 and to 8, the reason
+#   is not the serial part but the communication, which grows with the ranks.
 #
-# *Before you start: 5 % of a training step is serial. What is the most that a thousand ranks can gain
-# on the same batch? And on a batch that is a thousand times as large?*
+# *Before you start: 5 % of a training step is serial. What is the largest speed-up that a thousand
+# ranks can have on the same batch? And on a batch that is a thousand times as large?*
 
 # %%
 # %%answer amdahl
@@ -83,8 +85,11 @@ def serial_fraction(speedup: float, ranks: int) -> float:
 check("amdahl")
 
 # %% [markdown]
-# Your four functions, on a program that is 5 % serial. Where would you stop paying for more ranks, if
-# the problem stays as it is?
+# **Answer.** On the same batch 1 / (0.05 + 0.95/1000) = 19.6, and however many ranks there are, it
+# stays below 1/0.05 = 20. On the larger batch 0.05 + 0.95 · 1000 = 950.
+#
+# Your functions, for a program that is 5 % serial. Where would you stop paying for more ranks, if the
+# problem stays as large as it is?
 
 # %%
 print("ranks   strong: speed-up, efficiency   weak: speed-up, efficiency")
@@ -104,20 +109,23 @@ for ranks in (1, 2, 4, 16, 64, 256, 1024):
 # `DistributedDataParallel` and its like (`fully_shard`, `replicate`). **Allowed:** everything else
 # that an answer may import.
 #
-# Synchronous data parallel SGD has a simple promise: N ranks with a part of the samples each take
-# exactly the step that one process would take with all of them. Nothing about training changes but
-# the time it takes.
+# Synchronous data parallel SGD makes a simple promise: N ranks, each with a part of the samples, take
+# exactly the step that one process would take with all of them. Nothing changes but the time that it
+# takes.
 #
 # The model here is as small as can be: linear, with weights w, float64 of shape (d,). A sample is a
 # row of x and a number of y, and its loss is ½ (x·w − y)². The loss of a batch is the **mean** over
 # its samples; the gradient of that mean over n samples is xᵀ (x w − y) / n.
 #
-# - `start(weights)`: ranks come with different weights; all leave with those of rank 0.
-# - `step(weights, x, y, learning_rate)`: the ranks come with equal weights and a shard each, x float64
-#   (n, d) and y float64 (n,), and all leave with the weights after one step of SGD on the samples of
+# - `start(weights)`: each rank gives weights of its own; every call returns those of rank 0.
+# - `step(weights, x, y, learning_rate)`: the ranks give equal weights and a shard each, x float64
+#   (n, d) and y float64 (n,). Every call returns the weights after one step of SGD on the samples of
 #   all ranks. n may differ from rank to rank, and may be 0 on some.
 #
-# Samples stay on the rank that has them.
+# What counts is the tensor that is returned. It may be a new one, or `weights` itself, overwritten:
+# both functions may write into it.
+#
+# Samples stay on the rank that has them: gradients travel, x and y do not.
 #
 # *Before you start: rank 0 has 30 samples and a mean gradient of 1, rank 1 has 10 samples and a mean
 # gradient of 5. What is the gradient of the big batch, what is the mean of the two, and what the sum?*
@@ -150,22 +158,28 @@ def step(
 check("sync_sgd")
 
 # %% [markdown]
+# **Answer.** The gradient of the big batch is (30 · 1 + 10 · 5) / 40 = 2. The mean of the two means is
+# 3, and their sum is 6. Only sums over samples can be added up; means need their weights, 30 and 10.
+
+# %% [markdown]
 # ## `lr_scaling`: N ranks, which learning rate?
 #
 # **More**, about 10 minutes: after the core exercises, or at home.
 #
 # **To write:** the two rules and the warm-up. **Allowed:** anything that an answer may import.
 #
-# With N ranks of the same batch size each, the global batch is N times as large, and an epoch has N
-# times fewer steps. The learning rate that was right for one rank is too small now. Two rules, with k
-# the factor by which the batch has grown:
+# Each of N ranks takes `batch_per_rank` samples in a step, as one rank did alone. So the global batch
+# is N times as large, and an epoch has N times fewer steps. The learning rate that was right for one
+# rank is too small now. There are two rules, with k the factor by which the global batch has grown:
 #
 # - **linear**: k times the rate, so that one step goes as far as k steps did (Goyal et al. 2017,
 #   *Accurate, large minibatch SGD*, section 2.1);
 # - **square root**: √k times the rate, so that the noise of a step keeps its size (Krizhevsky 2014,
 #   *One weird trick for parallelizing convolutional neural networks*, section 5).
 #
-# Early in training, when the weights change fast, the scaled rate is often too much. So it is reached
+# Both functions are given `batch_per_rank`, as a training script has it. Neither rule needs it.
+#
+# Early in training, when the weights change fast, the scaled rate is often too large. So it is reached
 # by a **gradual warm-up** (Goyal et al., section 2.2). Here it is defined by three values, and steps
 # count from 0:
 #
@@ -175,26 +189,26 @@ check("sync_sgd")
 #
 # With `warm_up_steps = 0` step 0 has the scaled rate already.
 #
-# *Before you start: one rank trains with batches of 32 and a rate of 0.1. Eight ranks train with
-# batches of 32 each. What is k? How would it change if each rank had had batches of 64 from the
-# beginning?*
+# *Before you start: one rank trains with batches of 32 and a rate of 0.1. Then eight ranks train with
+# batches of 32 each. What is k? And what is k if it is 64 in both cases?*
 
 # %%
 # %%answer lr_scaling
 import math
 
 
-def scaled_rate(base_rate: float, batch_size: int, ranks: int, rule: str) -> float:
-    """The learning rate for `ranks` ranks, each with batches of `batch_size`.
+def scaled_rate(base_rate: float, batch_per_rank: int, ranks: int, rule: str) -> float:
+    """The learning rate for `ranks` ranks, each with batches of `batch_per_rank`.
 
-    `base_rate` is the rate for one rank with batches of `batch_size`. `rule` is "linear" or "sqrt".
+    `base_rate` is the rate for one rank with batches of `batch_per_rank`. `rule` is "linear" or
+    "sqrt".
     """
     # YOUR CODE HERE
     raise NotImplementedError()
 
 
 def rate_at(
-    step: int, base_rate: float, batch_size: int, ranks: int, rule: str, warm_up_steps: int
+    step: int, base_rate: float, batch_per_rank: int, ranks: int, rule: str, warm_up_steps: int
 ) -> float:
     """The learning rate of step `step` (0, 1, 2, ...), with a gradual warm-up.
 
@@ -209,6 +223,10 @@ def rate_at(
 check("lr_scaling")
 
 # %% [markdown]
+# **Answer.** k is 8 in both cases: the global batch is eight times that of one rank. The linear rule
+# gives 0.8, the square-root rule 0.28.
+
+# %% [markdown]
 # ## `naive_all_reduce`: everything through one rank
 #
 # **More**, about 10 minutes: after the core exercises, or at home.
@@ -217,26 +235,26 @@ check("lr_scaling")
 # the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
 # `batch_isend_irecv`, and what `torch` does with tensors.
 #
-# Every rank has a tensor, and every rank wants the sum of all of them: an *all-reduce*. The way that
-# comes to mind first needs nothing but messages from one rank to another:
+# Every rank has a tensor, and every rank wants the sum of all of them: an *all-reduce*. The simplest
+# way needs only messages from one rank to another:
 #
 # 1. **gather**: every rank sends its tensor to rank 0;
 # 2. **add**: rank 0 adds them up;
 # 3. **broadcast**: rank 0 sends the sum to every rank.
 #
-# `dist.send(tensor, to)` returns when the message is under way, `dist.recv(tensor, from)` when it has
-# arrived in `tensor`, which must have the shape and the dtype of what was sent. `dist.isend` and
-# `dist.irecv` return at once, with something to `wait()` for. With Gloo, a message sets out when the
-# other side has said where it is to go: a `send` without its `recv` never returns.
+# `dist.send(tensor, dst=1)` sends to rank 1. `dist.recv(tensor, src=0)` returns when a message of rank
+# 0 has arrived in `tensor`, which must have the shape and the dtype of what was sent. `dist.isend`
+# and `dist.irecv` return at once; call `wait()` on what they return. With Gloo, a message leaves only
+# when the receiver has asked for it: a `send` without its `recv` never returns.
 #
-# The tensor that goes in stays as it is, since whoever called may still need it. Gloo's own
-# collectives are not for this exercise: what they hide is what is to be seen.
+# The tensor that is given must not change: the caller may still need it. The library's own
+# collectives are not allowed here, because the exercise shows what is inside them.
 #
-# Held to: the sum, on every rank; `send` and `recv` alone, in the ledger; and who sends how much, by
-# the kernel's count at each rank's link.
+# The check looks at three things. The sum, on every rank. The recorded calls: `send` and `recv` only.
+# And how many bytes each rank sends and receives, counted by the kernel at its link.
 #
 # *Before you start: four ranks, 1 MB each, a link of 1 Gbit/s for every rank. How long is each link
-# in use, in each direction, and how much longer does it take with eight ranks?*
+# in use, in each direction? And how long does it take with eight ranks?*
 
 # %%
 # %%answer naive_all_reduce
@@ -258,7 +276,11 @@ def naive_all_reduce(tensor: torch.Tensor) -> torch.Tensor:
 check("naive_all_reduce")
 
 # %% [markdown]
-# Now let the kernel count. 1 MB on each of four ranks: what has gone over whose link?
+# **Answer.** 1 MB takes 8 ms at 1 Gbit/s. Rank 0's link receives for 3 · 8 = 24 ms and then sends for
+# 24 ms: 48 ms in all. Every other link is in use for 8 ms in each direction. With eight ranks it is
+# 7 · 8 = 56 ms each way, 112 ms in all.
+#
+# Now with the kernel's count: 1 MB on each of four ranks. How much goes over each rank's link?
 
 # %%
 # %%ranks 4 --link 1gbit --evidence run
@@ -273,52 +295,72 @@ for rank in run.ranks:
         print(f"rank {rank.rank} sent {sent:.2f} MB and received {received:.2f} MB")
 
 # %% [markdown]
-# Rank 0's link carries (p−1) tensors in and then (p−1) tensors out, while each of the other links
-# stands idle most of the time. Whatever rank you add, rank 0 pays for it.
+# Rank 0's link carries (p−1) tensors in and then (p−1) tensors out, while each of the other links is
+# idle most of the time. Each rank that you add makes rank 0's link busier.
 
 # %% [markdown]
 # ## `ring_all_reduce`: nobody sends more than anybody else
 #
 # **Core**, about 15 minutes.
 #
-# **To write:** the sum around the ring. **Not allowed:** collectives (`all_reduce`, `broadcast` and
+# **To write:** the two loops around the ring. **Not allowed:** collectives (`all_reduce`, `broadcast` and
 # the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
 # `batch_isend_irecv`, and what `torch` does with tensors.
 #
-# Cut the tensor into p parts, and let each rank send to its right neighbour only, rank p−1 to rank 0.
+# Cut the tensor into p parts. Each rank sends to its right neighbour only, and rank p−1 sends to
+# rank 0.
 #
 # - **reduce-scatter**, p−1 steps: in each step, every rank sends one part to the right, receives
-#   another from the left, and adds that to its own. A part that has come by everybody is the sum.
-#   At the end each rank has one such part.
-# - **all-gather**, p−1 steps: the finished parts go round, and take the place of what is there.
+#   another part from the left, and adds it to its own. A part that has been at every rank is the
+#   sum. At the end each rank has one such part.
+# - **all-gather**, p−1 steps: the finished parts go round, and replace what is there.
 #
 # Each rank sends 2 (p−1) parts of n/p bytes: 2 (p−1)/p · n, less than 2 n however many ranks there
-# are, and no algorithm does with less (Patarasuk and Yuan 2009, *Bandwidth optimal all-reduce
-# algorithms for clusters of workstations*, section 3). Horovod was written around this ring (Sergeev
-# and Del Balso 2018, *Horovod: fast and easy distributed deep learning in TensorFlow*, section 3).
+# are. Where the ranks do the adding, no algorithm needs less (Patarasuk and Yuan 2009, *Bandwidth
+# optimal all-reduce algorithms for clusters of workstations*, section 3). Horovod was written around
+# this ring (Sergeev and Del Balso 2018, *Horovod: fast and easy distributed deep learning in
+# TensorFlow*, section 3).
 #
-# Three things to know:
+# **`exchange` is given.** `exchange(outgoing, right, incoming, left)` sends one part to the right and
+# receives another from the left at the same time. It shows two things about messages:
 #
-# - In place: the sum must stand in the tensor that was given. A copy would cost as much memory as all
-#   gradients do. `tensor.view(-1)` is the same memory as one row, and so is each part that
-#   `tensor_split` cuts from it.
-# - A `send` that nobody receives never returns. `dist.isend` and `dist.irecv` start a message, and
-#   `wait()` ends it: every rank can then send and receive at the same time.
-# - With Gloo, as with MPI for long messages, data sets out when the receiver has said that it is
-#   ready. **Post the receive before you send.** The other way round, the word "ready" waits in line
-#   behind your own data, and the link is idle in the other direction.
+# - A blocking `dist.send` returns only when somebody receives. If every rank sends first, all of them
+#   wait. `dist.isend` and `dist.irecv` return at once, and `wait()` waits for the end.
+# - The receive is posted before the send. With Gloo, as with MPI for long messages, data leaves only
+#   when the receiver has reported that it is ready. If the send came first, that report would queue
+#   behind the rank's own data, and the link would be idle in the other direction.
 #
-# Held to: the sum, also of tensors that p does not divide, down to no element at all; messages to one
-# neighbour, in the ledger; 2 (p−1)/p of the bytes, by the kernel's count; and on a link of 100 Mbit/s
-# not more than 1.25 times the seconds that so many bytes take.
+# What you write is which part each rank sends and receives in each step:
+#
+# - The sum must stand in the tensor that was given; what is returned is not looked at. A second copy
+#   of all gradients would be too much memory. `tensor.view(-1)` is the same memory as one row, and so
+#   is each part that `tensor_split` cuts from it.
+# - A part that is to be added needs a place to arrive in. That place is as long as the part.
+#
+# The check looks at four things. The sum, also where p does not divide the length, down to a tensor
+# without elements. Who sends to whom, in the recorded calls: one neighbour only. How many bytes each
+# rank sends, counted by the kernel: 2 (p−1)/p of the tensor's. And the time on links of 100 Mbit/s,
+# with 2 and with 3 ranks, for three tensors of 288 kB in a row: at most 1.25 times what so many bytes
+# take.
 #
 # *Before you start: which part does rank 0 of 3 send in each of its four steps, and which one does it
-# receive? What would happen if every rank called `send` first and `recv` then?*
+# receive? What would happen if every rank called `dist.send` first and `dist.recv` then?*
 
 # %%
 # %%answer ring_all_reduce
 import torch
 import torch.distributed as dist
+
+
+def exchange(outgoing: torch.Tensor, right: int, incoming: torch.Tensor, left: int) -> None:
+    """Send `outgoing` to rank `right` while `incoming` is received from rank `left`.
+
+    `incoming` is as long as the tensor that arrives, and of its dtype. Both are done on return.
+    """
+    receive = dist.irecv(incoming, src=left)  # first, so that the left neighbour can begin
+    send = dist.isend(outgoing, dst=right)
+    receive.wait()
+    send.wait()
 
 
 def ring_all_reduce(tensor: torch.Tensor) -> None:
@@ -336,7 +378,11 @@ def ring_all_reduce(tensor: torch.Tensor) -> None:
 check("ring_all_reduce")
 
 # %% [markdown]
-# And by the kernel's count, for the same 1 MB on each of four ranks:
+# **Answer.** Rank 0 sends the parts 0, 2, 1, 0 and receives 2, 1, 0, 2: it always sends what it has
+# received in the step before. If every rank called `dist.send` first, no rank would come to its
+# `dist.recv`: a deadlock.
+#
+# The bytes again, for the same 1 MB on each of four ranks:
 
 # %%
 # %%ranks 4 --link 1gbit --evidence run
@@ -351,8 +397,8 @@ for rank in run.ranks:
         print(f"rank {rank.rank} sent {sent:.2f} MB and received {received:.2f} MB")
 
 # %% [markdown]
-# All links carry the same, both ways at once, and rank 0's carries half of what it carried before.
-# With more ranks it will not be much more: 2 (p−1)/p is never 2.
+# All links carry the same, in both directions at once, and rank 0's carries half of what it carried
+# before. More ranks change little: 2 (p−1)/p stays below 2.
 
 # %% [markdown]
 # ## `parameter_server`: one rank that everyone asks
@@ -363,25 +409,25 @@ for rank in run.ranks:
 # and the like), `torch.distributed.rpc`. **Allowed:** `send`, `recv`, `isend`, `irecv` and
 # `batch_isend_irecv`, and what `torch` does with tensors.
 #
-# The oldest way to add gradients up over a network: one rank, the server, holds the weights. In each
-# step it sends them to every worker, each worker sends its gradient back, and the server takes the
-# step (Li et al. 2014, *Scaling distributed machine learning with the parameter server*). Here it
-# waits for all of them, so that the result is that of synchronous SGD.
+# One rank, the *parameter server*, holds the weights. In each step it sends them to every worker, each
+# worker sends its gradient back, and the server takes the step (Li et al. 2014, *Scaling distributed
+# machine learning with the parameter server*). Here the server waits for all workers, so that the
+# result is that of synchronous SGD.
 #
 # Rank 0 is the server, **and a worker too**: it has samples of its own, and their gradient counts like
 # any other. All other ranks are workers. Each rank is given
 #
-# - `weights`, float64 (n,), different on each rank: the server's count;
-# - `gradient(weights)`: the gradient of the mean loss over this rank's samples, float64 (n,). Shards
-#   are of one length, so that the mean over all samples is the mean over the ranks.
+# - `weights`, float64 (n,), different on each rank. Training starts from the server's;
+# - `gradient(weights)`: the gradient of the mean loss over this rank's samples, float64 (n,). All
+#   shards are equally long, so that the mean over all samples is the mean over the ranks.
 #
-# Ranks talk with `dist.send(tensor, dst=...)` and `dist.recv(tensor, src=...)`, or with their `isend`
-# and `irecv`, and in no other way. The check counts bytes at each rank's network interface: per step
-# and worker, one copy of the weights goes out and one gradient comes back. With one rank the server
-# trains alone.
+# Ranks communicate with `dist.send(tensor, dst=...)` and `dist.recv(tensor, src=...)`, or with `isend`
+# and `irecv`, and in no other way. The check counts bytes at each rank's link: in each step, each
+# worker receives one copy of the weights and sends one gradient. With one rank the server trains
+# alone.
 #
-# *Before you start: 64 ranks, weights of 100 MB. How much goes out over the server's link in each step,
-# and how much over a worker's? Which of the two decides how long a step takes?*
+# *Before you start: 64 ranks, weights of 100 MB. How many bytes does the server send in each step, and
+# how many does a worker? Which of the two decides how long a step takes?*
 
 # %%
 # %%answer parameter_server
@@ -420,7 +466,10 @@ def work(
 check("parameter_server")
 
 # %% [markdown]
-# Who pays? 1 MB of weights, four ranks, three steps, counted by the kernel.
+# **Answer.** The server sends 63 · 100 MB = 6.3 GB in each step and receives as much. A worker sends
+# and receives 100 MB. The server's link decides: it needs 63 times as long as a worker's.
+#
+# Now counted by the kernel: 1 MB of weights, four ranks, three steps.
 
 # %%
 # %%ranks 4 --link 1gbit --evidence run
@@ -441,8 +490,9 @@ for rank in run.ranks:
         print(f"rank {rank.rank} sent {sent:.2f} MB and received {received:.2f} MB")
 
 # %% [markdown]
-# The server's link carries what three workers' links carry together. Each worker that joins brings
-# samples, and makes every step longer for all. A ring's links carry nearly the same whatever p is.
+# The server's link carries as much as the links of the three workers together. Each worker that joins
+# brings samples, but makes every step longer for all. A ring's links carry nearly the same for every
+# p.
 
 # %% [markdown]
 # ## `async_sgd`: who waits for whom?
@@ -452,34 +502,39 @@ for rank in run.ranks:
 # **To write:** the server and its workers. **Not allowed:** `torch.distributed.rpc`. **Allowed:**
 # everything else that an answer may import, messages of `torch.distributed` first of all.
 #
-# In a synchronous step everybody waits for the slowest. An asynchronous server waits for nobody: it
-# takes each gradient as it comes, takes a step with it, and sends the new weights back to that worker
-# alone. The price is **staleness**: while a worker computed, the server has moved on, and the gradient
-# that arrives belongs to weights that are no more. A little of it does no harm, without a bound it can
-# undo the training. *Stale synchronous parallel* training (Ho et al. 2013) sets the bound:
+# In a synchronous step every worker waits for the slowest. An asynchronous server waits for nobody: it
+# takes a step with each gradient as it arrives, and sends the new weights to that worker alone. The
+# price is **staleness**: while a worker computes, the server's weights change, so its gradient
+# belongs to older weights. A little staleness does little harm; without a bound training may diverge.
+# *Stale synchronous parallel* training (Ho et al. 2013, section 2) sets a bound:
 #
-# > A worker may start its step c (counted from 0) as soon as the weights hold at least c − `staleness`
-# > gradients of **every** worker, and not before.
+# > A worker may start its step c (counted from 0) as soon as the weights contain at least
+# > c − `staleness` gradients of **every** worker, and not before.
 #
-# So nobody gets more than `staleness` steps ahead of the slowest. With 0 this is synchronous; with 3 a
-# worker that is held up for a moment stops nobody.
+# While the slowest worker is in its step k, the others may be in step k + `staleness` at most. When
+# they have finished that step they wait, and have then computed `staleness` + 1 gradients more than
+# the slowest. With 3, a worker that is late for a moment stops nobody. With 0, all workers are in the
+# same step and have the same weights: this is synchronous SGD.
 #
 # Rank 0 is the server and has no samples; all other ranks are workers, and each computes `steps`
-# gradients. The server's weights count. For each gradient that arrives it takes one step of SGD,
-# `weights - learning_rate * gradient`, whoever sent it and however late it is. Workers that would run
-# too far ahead get their next weights only when they may go on.
+# gradients. Training starts from the server's weights. For each gradient that arrives, the server
+# takes one step of SGD, `weights - learning_rate * gradient`, whoever sent it and however late it is.
+# So W workers move the weights W times while `sync_sgd` moves them once, by the mean: with a
+# staleness of 0, a round is a step with the **sum** of the gradients, which is a step with their mean
+# and W times the learning rate. Workers that would be too far ahead get their next weights only when
+# they may go on.
 #
-# How does the server know who speaks? `dist.recv(tensor)` **without a source** takes the message that
-# comes first and returns the rank that sent it. (To poll `irecv` requests with `is_completed()` is no
-# way: with Gloo it stays False until somebody waits.) With one rank there are no workers, and the
-# server returns its weights as they are.
+# How does the server know which worker has sent a message? `dist.recv(tensor)` **without `src`** takes
+# the message that arrives first and returns the rank that sent it. (Polling `irecv` requests with
+# `is_completed()` does not work: with Gloo it stays False until you wait.) With one rank there are no
+# workers, and the server returns its weights as they are.
 #
-# The check holds one worker in the middle of a gradient, and lets it go when all others have come as
-# far as the bound allows. There is no clock in it.
+# The check stops one worker in the middle of a gradient, and lets it go on when all others have come
+# as far as the bound allows. It measures no time.
 #
-# *Before you start: staleness 2, three workers, and worker 3 falls asleep in its first gradient. How
-# many gradients do workers 1 and 2 compute before they stop? And what has the server to do when
-# worker 3 wakes up at last?*
+# *Before you start: staleness 2, three workers, and worker 3 stops in its first gradient. How many
+# gradients do workers 1 and 2 compute before they have to wait? And what must the server do when
+# worker 3 goes on at last?*
 
 # %%
 # %%answer async_sgd
@@ -515,8 +570,11 @@ def work(
 check("async_sgd")
 
 # %% [markdown]
-# Worker 3 takes a nap in its third gradient, with a staleness of 2. Each worker prints how far it is,
-# in order of time.
+# **Answer.** Three each: the steps 0, 1 and 2 need no gradient of worker 3, and step 3 needs one. When
+# worker 3's first gradient arrives, the server applies it and sends the new weights to all three.
+#
+# Here worker 3 sleeps in its third gradient, with a staleness of 2. Each worker's line shows which
+# gradient it computes, in order of time.
 
 # %%
 # %%ranks 4 --evidence run
@@ -557,29 +615,32 @@ for worker in (1, 2, 3):
 #
 # **To write:** the four formulas. **Allowed:** anything that an answer may import.
 #
-# A message of n bytes takes α + n β seconds: α for being a message at all, β for each byte. Adding up
-# takes γ for each byte that is added. A rank can send one message and receive another at the same
-# time. With three numbers, measured once, the cost of every algorithm can be told before it is run
+# A message of n bytes takes α + n β seconds: α seconds for the message, β seconds for each byte. To add
+# takes γ seconds for each byte that is added. A rank can send one message and receive another at the
+# same time. With these three numbers the cost of every algorithm can be computed before it is run
 # (Thakur, Rabenseifner and Gropp 2005, *Optimization of collective communication operations in
-# MPICH*, section 3).
+# MPICH*, section 3). They belong to a machine and its network; your functions get them as arguments.
 #
 # Write the seconds that an all-reduce of n bytes takes on p ranks, by each of four algorithms:
 #
 # - **naive**: rank 0 receives the tensors of the others one after the other, adds each of them, and
 #   sends the sum to each of the others, one after the other.
-# - **tree**: in each step, half of the ranks that are left send their whole tensor to another, which
-#   adds it; the last one has the sum. It goes back down the same tree. Where p is no power of two,
-#   the number of steps is that of the next larger one.
-# - **ring**: the one that you wrote.
+# - **tree**: in each step, half of the ranks that are left send their whole tensor to another rank,
+#   which adds it; the last rank has the sum. The sum goes back down the same tree. Where p is no power
+#   of two, the number of steps is that of the next larger power.
+# - **ring**: reduce-scatter and all-gather, as in `ring_all_reduce`.
 # - **halving-doubling**: each rank exchanges half of the tensor with a partner and adds what it
 #   receives, then half of that half with another partner, and so on, until each rank has the sum of
-#   one p-th; and all the way back, with twice as much in each step. Here p is a power of two.
+#   one p-th. Then all the way back, with twice as many bytes in each step. Here p is a power of two.
 #
-# For each: how many messages follow one another, how many bytes go over the busiest rank's link in one
-# direction, and how many bytes does the busiest rank add up? A p-th of n need not be a whole number.
+# For each algorithm, count three things. How many messages follow one another? How many bytes go over
+# the busiest rank's link, in one direction? How many bytes does the busiest rank add? A p-th of n need
+# not be a whole number.
 #
-# Held to: the closed form, each of the three counts by itself; and an all-reduce over links of
-# 100 Mbit/s, which your functions foretell within 15 %.
+# The check compares each of the three counts with the closed form. Then it measures α and β between
+# two ranks on links of 100 Mbit/s, and all-reduces of 64 kB and of 192 kB on 3 and on 4 ranks. γ is
+# taken as 0 there: adding is much faster than this link. With that α and β your functions must be
+# within 15 % of the measured seconds.
 #
 # *Before you start: which of the four is the fastest for 4 bytes on 1024 ranks, and which for 1 GB?*
 
@@ -614,3 +675,10 @@ def halving_doubling(nbytes: int, ranks: int, alpha: float, beta: float, gamma: 
 
 # %%
 check("alpha_beta")
+
+# %% [markdown]
+# **Answer.** For 4 bytes the messages decide: tree and halving-doubling need 20, the ring and naive
+# 2,046. For 1 GB the bytes decide: ring and halving-doubling send just under 2 GB per rank, the tree
+# 20 GB, and naive 2,046 GB over rank 0's link. By these formulas halving-doubling is never slower
+# than the ring. In a real network its partners are far apart and share links on the way, which the
+# formulas leave out; a ring's neighbours can be next to each other.

@@ -1,14 +1,16 @@
 # %% [markdown]
 # # 05 Horovod: exercises
 #
-# Horovod makes a serial training script data parallel with a handful of changed lines, and they are
-# the same lines in PyTorch and in Keras. You make both changes here, then look below the surface:
-# what really travels, when, and how many bytes of it are needed.
+# Horovod makes a serial training script data parallel with a few changed lines, which are nearly the
+# same in PyTorch and in Keras. You make both changes here. Then you look at what travels: which
+# tensors, when, and in how many bytes.
 #
-# Each exercise has an answer cell, which starts with `%%answer`, and a check below it. An answer is
-# a small module of its own: it brings its own imports and sees nothing of the other cells. The check
-# runs it on 1, 2, 3 and 4 ranks with fresh inputs each time and says which claims hold. Check as
-# often as you like; a wrong answer costs nothing.
+# Each exercise has an answer cell, which starts with `%%answer`, and a check below it. **An answer
+# cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells below
+# it can use what it defines; where two answers define the same name, the one that was run last
+# counts. The check runs the answer on 1, 2, 3 and 4 ranks, with new inputs each time, and reports
+# which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you start* is a
+# question to think about first; its answer is below the check.
 #
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`; in `hvd_compression`
 # and `hvd_torch` also `horovod`; in `hvd_keras` also `horovod`, `tensorflow`, `keras` and
@@ -29,14 +31,14 @@ from hpml import check
 # **To write:** the script for all ranks. **Allowed:** anything that an answer may import,
 # `DistributedSampler` too.
 #
-# This is a serial script that trains on CIFAR-10 and can carry on where an earlier run has stopped:
+# This is a serial script that trains on CIFAR-10 and can continue where an earlier run has stopped:
 #
 # ```python
 # def train(
 #     model: nn.Module,
 #     dataset: Dataset,
 #     epochs: int,
-#     batch_size: int,
+#     batch_per_rank: int,
 #     learning_rate: float,
 #     seed: int,
 #     path: str,
@@ -49,7 +51,7 @@ from hpml import check
 #     for epoch in range(epochs):
 #         draw = torch.Generator().manual_seed(seed + epoch)
 #         order = torch.randperm(len(dataset), generator=draw).tolist()
-#         for images, labels in DataLoader(dataset, batch_size, sampler=order):
+#         for images, labels in DataLoader(dataset, batch_per_rank, sampler=order):
 #             loss = functional.cross_entropy(model(images), labels)
 #             optimizer.zero_grad()
 #             loss.backward()
@@ -59,34 +61,35 @@ from hpml import check
 #
 # Make it one that runs on all ranks, started by `horovodrun`, `mpirun` or `srun`:
 #
-# - **Begin** with `hvd.init()`. From then on `hvd.rank()` and `hvd.size()` say who this is.
+# - **Begin** with `hvd.init()`. After it `hvd.rank()` and `hvd.size()` can be called.
 # - **Average the gradients**: `hvd.DistributedOptimizer` takes an optimizer and the model's named
-#   parameters, and does so in each `step()`. It is a new optimizer with the old one's settings; what
-#   the old one has remembered, its momentum, does not come along.
-# - **Start alike.** `model` arrives with other weights on each rank; rank 0's count. Where rank 0
-#   finds a checkpoint at `path`, all carry on from that: the weights and the optimizer's state. On
-#   the other ranks there is no such file. See `hvd.broadcast_parameters` and
+#   parameters, and averages the gradients in each `step()`. It is a new optimizer with the settings of
+#   the old one, but without its state: the momentum is not copied.
+# - **Start with equal weights.** `model` has different weights on each rank; training starts from rank
+#   0's. If rank 0 finds a checkpoint at `path`, all ranks continue from it: the weights and the
+#   optimizer's state. The other ranks do not have this file. See `hvd.broadcast_parameters` and
 #   `hvd.broadcast_optimizer_state`.
-# - **Share the samples.** `batch_size` is what each rank takes in a step, so that W ranks together
-#   take the next W · `batch_size` samples of the serial script's order. A `DistributedSampler` draws
-#   its order from its `seed` plus the epoch in just this way, and deals it out in turn. It asks
-#   `torch.distributed` for rank and number of ranks, unless it is told.
+# - **Share the samples.** `batch_per_rank` is the number of samples that each rank takes in a step, so
+#   that W ranks together take the next W · `batch_per_rank` samples of the serial script's order. A
+#   `DistributedSampler` draws its order from its `seed` plus the epoch in the same way, and gives rank
+#   r every W-th sample of it. It asks `torch.distributed` for the rank and the number of ranks, unless
+#   you pass them.
 # - **Scale the learning rate**: a step has W times the samples, so it is W times as long (the linear
-#   scaling rule of Goyal et al., *Accurate, Large Minibatch SGD*, 2017). `learning_rate` is one
-#   rank's. That holds for a run that carries on as well, however many ranks the earlier one had.
-# - **Rank 0 saves**, and nobody else.
+#   scaling rule of Goyal et al., *Accurate, Large Minibatch SGD*, 2017). `learning_rate` is that of
+#   one rank. This also holds for a run that continues, however many ranks the earlier run had.
+# - **Rank 0 saves**, and no other rank.
 #
-# On a machine with GPUs one more line goes after `hvd.init()`:
+# On a machine with GPUs one more line follows `hvd.init()`:
 # `torch.cuda.set_device(hvd.local_rank())`. The check computes on the CPU.
 #
-# Held to: step by step the weights of one process with W times the batch and W times the learning
-# rate.
+# The check compares the weights after each step with those of one process that has W times the batch
+# and W times the learning rate.
 #
 # The cell is a script as well: saved to a file, `horovodrun -np 2 python hvd_torch.py` trains a small
 # model and leaves `checkpoint.pt`.
 #
-# *Before you start: all ranks have rank 0's weights, and only rank 0 has the checkpoint's momentum.
-# After which step do the weights differ, and does averaging the gradients bring them together again?*
+# *Before you start: all ranks have rank 0's weights, but only rank 0 has the checkpoint's momentum.
+# After which step do the weights differ? Does averaging the gradients make them equal again?*
 
 # %%
 # %%answer hvd_torch
@@ -103,16 +106,16 @@ def train(
     model: nn.Module,
     dataset: Dataset,
     epochs: int,
-    batch_size: int,
+    batch_per_rank: int,
     learning_rate: float,
     seed: int,
     path: str,
 ) -> None:
-    """Train `model` in place, on all ranks, and have rank 0 write a checkpoint to `path`.
+    """Train `model` in place, on all ranks; rank 0 writes a checkpoint to `path`.
 
-    `batch_size` is what each rank takes in one step, `learning_rate` that of one rank alone.
-    `len(dataset)` is a multiple of `batch_size` times the number of ranks. Where rank 0 finds a
-    checkpoint at `path` all ranks carry on from it; the others cannot read it.
+    `batch_per_rank` is what each rank takes in one step, `learning_rate` that of one rank alone.
+    `len(dataset)` is a multiple of `batch_per_rank` times the number of ranks. If rank 0 finds a
+    checkpoint at `path`, all ranks continue from it; the others cannot read it.
     """
     # YOUR CODE HERE
     raise NotImplementedError()
@@ -129,44 +132,50 @@ if __name__ == "__main__":
 check("hvd_torch")
 
 # %% [markdown]
+# **Answer.** After the first: rank 0's step is longer by the learning rate times 0.9 times its old
+# momentum. Averaging does not help. The averaged gradients are the same on all ranks, and equal
+# gradients keep a difference of weights as it is.
+
+# %% [markdown]
 # ## `hvd_keras`: the same with callbacks
 #
 # **More**, about 15 minutes: after the core exercises, or at home.
 #
 # **To write:** the script for all ranks. **Allowed:** anything that an answer may import.
 #
-# Keras owns the training loop, so Horovod comes in through the optimizer and through callbacks. This
-# is the serial script:
+# In Keras the training loop is inside `fit`, so Horovod comes in through the optimizer and through
+# callbacks. This is the serial script:
 #
 # ```python
-# def train(model, x, y, epochs, batch_size, learning_rate):
+# def train(model, x, y, epochs, batch_per_rank, learning_rate):
 #     model.compile(
 #         optimizer=tf.keras.optimizers.SGD(learning_rate),
 #         loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
 #         metrics=["accuracy"],
 #     )
 #     history = model.fit(
-#         x, y, batch_size=batch_size, epochs=epochs, shuffle=False, verbose=2
+#         x, y, batch_size=batch_per_rank, epochs=epochs, shuffle=False, verbose=2
 #     )
 #     return history.history
 # ```
 #
 # What has to change:
 #
-# - `hvd.init()`, and each rank takes its share: in step k the ranks together take the next
-#   W · `batch_size` samples of `x`. Leave `shuffle=False`, so that the check can tell.
+# - `hvd.init()`, and each rank takes its share: `batch_per_rank` samples in each step, so that W ranks
+#   together take the next W · `batch_per_rank` samples of `x`. Keep `shuffle=False`: the check needs
+#   the order.
 # - The optimizer becomes a `hvd.DistributedOptimizer`, with W times the learning rate.
-# - `hvd.callbacks.BroadcastGlobalVariablesCallback(0)` sends rank 0's variables to all others at the
-#   end of the first batch: before it, optimizers have made no variables yet.
+# - `hvd.callbacks.BroadcastGlobalVariablesCallback(0)` sends rank 0's variables to all other ranks at
+#   the end of the first batch. Before that the optimizer has no variables yet.
 # - `hvd.callbacks.MetricAverageCallback()` replaces each metric by its mean over the ranks at the end
 #   of an epoch. Callbacks that read metrics come after it in the list.
-# - `hvd.callbacks.LearningRateWarmupCallback` lets the rate rise, step by step, from one rank's to
-#   that of all ranks in the course of `warmup_epochs`. Its `initial_lr` is the rate that it ends with.
-#   It would correct the optimizer's momentum with the rate, which plain SGD does not have, and which
-#   in these versions of Keras is a number that no callback can set: `momentum_correction=False`.
-# - Rank 0 prints its progress, and nobody else.
+# - `hvd.callbacks.LearningRateWarmupCallback` raises the rate, step by step, from that of one rank to
+#   that of all ranks, during `warmup_epochs`. Its `initial_lr` is the rate at the end. Pass
+#   `momentum_correction=False`: plain SGD has no momentum to correct, and in these versions of Keras
+#   a callback cannot set it.
+# - Rank 0 prints its progress, and no other rank.
 #
-# With GPUs, each rank takes the one of its number:
+# With GPUs, each rank takes the one with its local rank as number:
 # `tf.config.set_visible_devices(gpus[hvd.local_rank()], "GPU")`.
 #
 # Horovod 0.28 was written for Keras 2. In TensorFlow from 2.16 on `tf.keras` is Keras 3, whose
@@ -174,8 +183,8 @@ check("hvd_torch")
 # TensorFlow is imported, it is Keras 2 again, from the package `tf_keras`. The ranks of the check
 # have it set; your own scripts and jobs must set it themselves.
 #
-# *Before you start: Keras reports an accuracy of 0.61 on rank 0, and 0.59 on rank 1. Which figure
-# belongs in the paper, and would anybody notice if rank 0 printed its own?*
+# *Before you start: Keras reports an accuracy of 0.61 on rank 0, and 0.59 on rank 1. Which figure do
+# you report? Would you notice if rank 0 printed its own?*
 
 # %%
 # %%answer hvd_keras
@@ -189,14 +198,14 @@ def train(
     x: np.ndarray,
     y: np.ndarray,
     epochs: int,
-    batch_size: int,
+    batch_per_rank: int,
     learning_rate: float,
     warmup_epochs: int,
 ) -> dict[str, list[float]]:
     """Train `model` in place, on all ranks; loss and accuracy of each epoch, over all ranks.
 
-    `batch_size` is what each rank takes in one step, `learning_rate` that of one rank alone;
-    it rises to that of all ranks in `warmup_epochs`. `len(x)` is a multiple of `batch_size` times
+    `batch_per_rank` is what each rank takes in one step, `learning_rate` that of one rank alone;
+    it rises to that of all ranks in `warmup_epochs`. `len(x)` is a multiple of `batch_per_rank` times
     the number of ranks. Rank 0 prints its progress, as the serial script does.
     """
     # YOUR CODE HERE
@@ -207,14 +216,18 @@ def train(
 check("hvd_keras")
 
 # %% [markdown]
-# ## `hvd_fusion`: what the timeline tells
+# **Answer.** 0.60, the mean over all samples: both ranks have equally many. You would not notice: 0.61
+# looks just as good.
+
+# %% [markdown]
+# ## `hvd_fusion`: what the timeline shows
 #
 # **More**, about 30 minutes: after the core exercises, or at home.
 #
 # **To write:** the reader of the timeline. **Allowed:** anything that an answer may import.
 #
-# With `HOROVOD_TIMELINE=timeline.json` in the environment, rank 0 writes down what happens to each
-# tensor, as a list of events in the JSON format of Chrome's tracing:
+# With `HOROVOD_TIMELINE=timeline.json` in the environment, rank 0 records what happens to each tensor,
+# as a list of events in the JSON format of Chrome's tracing:
 #
 # ```json
 # [
@@ -254,12 +267,12 @@ check("hvd_keras")
 # `GLOO_BCAST`. Tensors that go in one message travel under each of their names at the same time;
 # messages go one after the other. A tensor alone in its message needs no copies.
 #
-# Write `read_timeline(text)`: which collectives there were and what was in each, how long ranks
-# negotiated, and how long data travelled. A job that was killed leaves a file that stops somewhere,
-# perhaps in the middle of a word.
+# Write `read_timeline(text)`. It returns which collectives there were and which tensors were in each,
+# how long ranks negotiated, and how long data travelled. A job that was killed leaves a file that
+# stops at any place, perhaps in the middle of a word.
 #
-# *Before you start: rank 1 is late by 20 ms in each step. Which of the phases grows, and is the
-# network to blame?*
+# *Before you start: rank 1 is late by 20 ms in each step. Which of the phases grows? Is the network
+# the reason?*
 
 # %%
 # %%answer hvd_fusion
@@ -268,7 +281,7 @@ from collections import defaultdict
 
 
 def read_timeline(text: str) -> dict[str, list[list[str]] | float]:
-    """What a Horovod timeline tells. Returns
+    """What a Horovod timeline shows. Returns
 
     - `collectives`: for each one that travelled, in order, the names of the tensors in it
     - `negotiated`: seconds in which at least one tensor was being negotiated
@@ -285,6 +298,10 @@ def read_timeline(text: str) -> dict[str, list[list[str]] | float]:
 check("hvd_fusion")
 
 # %% [markdown]
+# **Answer.** `NEGOTIATE_ALLREDUCE`, by 20 ms for the first tensors: rank 0 has submitted them and
+# waits for rank 1. No data travels in that time, so the network is not the reason.
+
+# %% [markdown]
 # ## `hvd_compression`: half of the bytes
 #
 # **More**, about 20 minutes: after the core exercises, or at home.
@@ -292,28 +309,27 @@ check("hvd_fusion")
 # **To write:** the compressor and the mean. **Not allowed:** `hvd.Compression.fp16`. **Allowed:**
 # everything else that an answer may import.
 #
-# Gradients are noise around a direction. Their sixth digit costs as much on the wire as their first,
-# and half precision, with three digits, trains as well. Horovod lets you say what travels instead of
-# a gradient, with a *compressor*: a class with two static methods.
+# The gradient of a batch is noisy, so its last digits mean little, but they cost as many bytes as the
+# first ones. Half precision, with about three decimal digits, is often enough for training. In Horovod
+# a *compressor* decides what travels instead of a gradient. It is a class with two static methods.
 #
-# - `compress(tensor)` returns what is to travel, and a context: whatever `decompress` will need.
-# - `decompress(tensor, context)` makes what has travelled into what the optimizer expects: the type
-#   that the gradient had before.
+# - `compress(tensor)` returns the tensor that travels, and a context: what `decompress` will need.
+# - `decompress(tensor, context)` converts the tensor that has travelled to what the optimizer expects:
+#   the type that the gradient had before.
 #
-# Write `Half`, a compressor to `float16`, to be given to
-# `hvd.DistributedOptimizer(..., compression=Half)`. Whole numbers are not for it: they stay as they
-# are.
+# Write `Half`, a compressor to `float16`, for `hvd.DistributedOptimizer(..., compression=Half)`. It
+# leaves tensors of integers as they are.
 #
 # Then write `average(tensor, name)`, the mean of a floating-point tensor over the ranks, through
 # `Half`. Half precision has a range as well as a precision: its largest number is 65504. The ranks'
 # values are within it, and so is their mean.
 #
-# Held to: the type of what is sent, in the ledger; half the bytes, by the kernel's count on a
-# 1 Gbit link; the mean, as exactly as half precision allows; and training that ends where it does
-# without compression.
+# The check looks at the dtype of what is sent, in the recorded calls; at the bytes on a link of
+# 1 Gbit/s, counted by the kernel, which must be half as many; at the mean, as exact as half precision
+# allows; and at training, which must end where it does without compression.
 #
-# *Before you start: four ranks average the value 30000. What does Horovod add up, and what comes
-# out in half precision?*
+# *Before you start: four ranks average the value 30000. Which sum does Horovod make, and what is it in
+# half precision?*
 
 # %%
 # %%answer hvd_compression
@@ -322,7 +338,7 @@ import torch
 
 
 class Half:
-    """A compressor as Horovod wants it: what goes over the wire, and back to what it was."""
+    """A compressor for Horovod: half precision travels."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
@@ -348,3 +364,7 @@ def average(tensor: torch.Tensor, name: str) -> torch.Tensor:
 
 # %%
 check("hvd_compression")
+
+# %% [markdown]
+# **Answer.** The sum is 120,000. Half precision ends at 65,504, so the sum is infinite, and so is a
+# quarter of it. Divided first, each rank sends 7,500, and the sum is the mean.

@@ -1,14 +1,17 @@
 # %% [markdown]
 # # 06 Data parallel CIFAR-10 with torch.distributed: exercises
 #
-# Six pieces make a training script data parallel: the ranks find each other, share out the samples,
-# average their gradients, add up their metrics, survive a kill, and run under `torchrun` and `srun`
-# alike. You write each of them here, on this machine, and the same code then runs on a cluster.
+# These exercises make a training script data parallel. The ranks find each other, share the samples,
+# average their gradients and add up their metrics. They save a checkpoint and continue from it, and
+# they run under `torchrun` and under `srun`. You write it here, on this machine; the same code runs on
+# a cluster.
 #
-# Each exercise has an answer cell, which starts with `%%answer`, and a check below it. An answer is
-# a small module of its own: it brings its own imports and sees nothing of the other cells. The check
-# runs it on 1, 2, 3 and 4 ranks with fresh inputs each time and says which claims hold. Check as
-# often as you like; a wrong answer costs nothing.
+# Each exercise has an answer cell, which starts with `%%answer`, and a check below it. **An answer
+# cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells below
+# it can use what it defines; where two answers define the same name, the one that was run last
+# counts. The check runs the answer on 1, 2, 3 and 4 ranks, with new inputs each time, and reports
+# which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you start* is a
+# question to think about first; its answer is below the check.
 #
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
 # nothing of `hpml`.
@@ -25,9 +28,9 @@ from hpml import check
 # **To write:** the settings of both launchers, and the start. **Not allowed:** other programs, such
 # as `scontrol show hostnames`. **Allowed:** everything else that an answer may import.
 #
-# A launcher starts N copies of your script and tells each copy apart through environment variables.
-# `torchrun` and `srun` use other names for the same facts. One function that reads both is what lets
-# the same script run on a laptop, on one node and on sixteen.
+# A launcher starts N copies of your script, and environment variables say which copy each one is.
+# `torchrun` and `srun` have different names for the same facts. With one function that reads both,
+# the same script runs on a laptop, on one node and on sixteen.
 #
 # | | torchrun | srun |
 # |---|---|---|
@@ -37,23 +40,27 @@ from hpml import check
 # | node | `GROUP_RANK` (0 if absent) | `SLURM_NODEID` |
 # | master | `MASTER_ADDR`, `MASTER_PORT` | the first host of `SLURM_STEP_NODELIST`, a port you derive |
 #
-# What to decide, and how:
+# The rules:
 #
-# - **Which launcher.** torchrun sets `RANK`, also where SLURM's variables are there too: under
-#   `srun torchrun`, torchrun is nearer. A task that srun started has `SLURM_STEP_ID`. Otherwise
-#   this is one process: rank 0 of 1, node 0, master `localhost`, port 0 (any free port). That
-#   includes a batch script that runs `python` without `srun`.
-# - **The master.** SLURM compresses node lists: `gpu-a[08-10],login1` is gpu-a08, gpu-a09, gpu-a10,
-#   login1. A name can have several brackets.
-# - **The port.** From the job id (`SLURM_JOB_ID`), in 1024 to 32767, and different for jobs whose ids
-#   are less than 1000 apart. Under srun, a `MASTER_ADDR` or `MASTER_PORT` that the job script has
-#   exported wins over what you would derive.
+# - **Which launcher.** torchrun sets `RANK`. If it is there, torchrun counts, even if SLURM's variables
+#   are there too (`srun torchrun`). A task that srun started has `SLURM_STEP_ID`. Otherwise this is
+#   one process: rank 0 of 1, node 0, master `localhost`, port 0 (any free port). That includes a
+#   batch script that runs `python` without `srun`.
+# - **The port.** It comes from the job id (`SLURM_JOB_ID`), is in 1024 to 32767, and differs between
+#   jobs whose ids are less than 1000 apart.
+# - **The master.** Under srun it is the first host of the step. If the job script has exported
+#   `MASTER_ADDR` or `MASTER_PORT`, that value is used instead.
 # - **The device.** `cuda:N` among the GPUs that this process can see, `cpu` if it sees none. With
-#   `--gpus-per-task=1`, local rank 3 sees one GPU, and calls it `cuda:0`. Where ranks outnumber
-#   GPUs they share: local rank modulo GPUs.
+#   `--gpus-per-task=1`, local rank 3 sees one GPU, and its name is `cuda:0`. If a node has more ranks
+#   than GPUs, they share them: local rank modulo GPUs.
+#
+# *More: the node list.* SLURM compresses node lists: `gpu-a[08-10],login1` is gpu-a08, gpu-a09,
+# gpu-a10, login1, and a name can have several brackets. On a cluster `scontrol show hostnames LIST`
+# prints the hosts, one a line, and a job script can export the first one as `MASTER_ADDR`. Here your
+# Python code reads the list. Do it last: only the claim about the master, 2 of 10 points, needs it.
 #
 # *Before you start: five tasks run on three nodes, and every rank uses its local rank as its rank.
-# How many believe that they are rank 0, and what will each of them write?*
+# How many of them take themselves for rank 0, and what happens when each of them saves a checkpoint?*
 
 # %%
 # %%answer process_group
@@ -90,6 +97,11 @@ def start() -> dict[str, int | str]:
 check("process_group")
 
 # %% [markdown]
+# **Answer.** Three: each node has a local rank 0. All three write to the same file, and what is in it
+# afterwards depends on who was last, or is damaged. They do not meet as one group either: world size
+# 5 has ranks 0 to 4 once each.
+
+# %% [markdown]
 # ## `shard_sampler`: which samples, on which rank, in which epoch?
 #
 # **Core**, about 10 minutes.
@@ -97,23 +109,25 @@ check("process_group")
 # **To write:** the order, the padding and the rank's part. **Not allowed:** `DistributedSampler`,
 # other programs. **Allowed:** everything else that an answer may import.
 #
-# Data parallel training is only the same training if the ranks together see every sample once per
-# epoch, in a new random order each time. Nobody hands the samples out: each rank works out its own
-# share, alone, and all must come to the same division.
+# Data parallel training is the same training only if the ranks together see every sample once per
+# epoch, in a new random order in each epoch. No rank hands the samples out: each one computes its own
+# share, and the shares must fit together.
 #
 # - All ranks draw **one** random order of `range(length)`, from `seed` and the epoch and from nothing
-#   else. The global random generators are neither used nor changed: they belong to augmentation and
+#   else. The global random generators are neither used nor changed: they are for augmentation and
 #   dropout, and differ from rank to rank.
 # - The order is **padded** to a multiple of the world size by repeating it from its start, as
 #   `torch.utils.data.DistributedSampler` does, so that each rank has ceil(n / W) samples. With 7
-#   samples on 3 ranks, two come up twice. With 1 sample on 4 ranks, it comes up four times. With no
-#   samples, nobody has any.
-# - Each rank then takes its part: every W-th, or a block. Over the epochs it meets all samples.
+#   samples on 3 ranks, two samples come twice. With 1 sample on 4 ranks, it comes four times. With no
+#   samples, no rank has any.
+# - Each rank then takes its part of the order: every W-th sample, or a block. Over many epochs each
+#   rank sees all samples.
 #
-# `set_epoch(epoch)` chooses the order; without it, it is epoch 0. Indices are plain ints.
+# `set_epoch(epoch)` chooses the order; before the first call it is that of epoch 0. Indices are plain
+# ints.
 #
-# *Before you start: why pad, instead of giving one rank a sample less? Think of what that rank does
-# while the others are in their last `all_reduce`.*
+# *Before you start: why pad, instead of giving one rank a sample less? With batches of one sample,
+# what does that rank do while the others are in their last `all_reduce`?*
 
 # %%
 # %%answer shard_sampler
@@ -153,6 +167,11 @@ class ShardSampler:
 check("shard_sampler")
 
 # %% [markdown]
+# **Answer.** That rank has one step less. It has left the loop while the others wait in an
+# `all_reduce` that it never calls: a deadlock, or a wrong match with its next collective. The price
+# of padding: a few samples count twice in an epoch, and in an evaluation their errors do too.
+
+# %% [markdown]
 # ## `ddp`: the same gradient everywhere
 #
 # **Core**, about 25 minutes.
@@ -162,30 +181,42 @@ check("shard_sampler")
 # collectives too.
 #
 # Every rank holds the whole model and computes the gradient of its share of the batch. If all ranks
-# start from the same weights and apply the same mean gradient, they stay alike for ever, and N ranks
-# are one process with a batch N times as large. What `torch.nn.parallel.DistributedDataParallel`
-# does for that fits on a page (Li et al., *PyTorch Distributed*, VLDB 2020, section 3). Write it:
+# start from the same weights and apply the same mean gradient, their weights stay equal, and N ranks
+# are one process with a batch N times as large. `torch.nn.parallel.DistributedDataParallel` does this
+# (Li et al., *PyTorch Distributed*, VLDB 2020, section 3). Write it in two stages, each worth half of
+# the points. The training loop calls `synchronize()` between `backward()` and `optimizer.step()`.
 #
-# - **Alike at the start.** Each rank may have drawn its weights itself. After construction, all have
+# **Stage 1: the plain average**, one `all_reduce` for each parameter, in `synchronize()`. It is done
+# when the first six claims hold.
+#
+# - **Equal at the start.** Each rank may have drawn its own weights. After construction, all have
 #   rank 0's parameters, trained or frozen, and rank 0's buffers.
-# - **Buckets.** A message costs its latency however small it is. Gradients travel together, in
-#   buckets of at most `bucket_bytes`. Backward reaches the last layer first, so the first bucket
-#   holds the last parameters.
-# - **Overlap.** As soon as a bucket's gradients are all there, it leaves, with an asynchronous
-#   `all_reduce` from a hook (`Tensor.register_post_accumulate_grad_hook`), and backward goes on.
-#   Waiting is for `synchronize()`, which the training loop calls between `backward()` and
-#   `optimizer.step()`.
-# - **Unused parameters.** A branch that this rank did not take in this step leaves `p.grad` at
-#   `None`, and no hook fires. Other ranks may have taken it.
-# - A **tied** weight (one tensor under two names) is one parameter; a **frozen** one
+# - **Unused parameters.** If this rank did not use a branch in this step, `p.grad` is `None` there.
+#   Other ranks may have used it: the gradient counts as zero in the mean. If no rank has used it,
+#   `p.grad` may be `None` or zero afterwards.
+# - A **tied** weight (one tensor under two names) is one parameter. A **frozen** one
 #   (`requires_grad=False`) has no gradient to send.
+#
+# **Stage 2: buckets that leave while backward runs.** It is done when all claims hold.
+#
+# - **Buckets.** Each message costs its latency, however small it is. So gradients travel together in
+#   buckets. Backward reaches the last layer first, so the parameters are taken last one first. A
+#   bucket takes parameters as long as they fit into `bucket_bytes`; the first that does not fit opens
+#   the next bucket. A parameter that is larger than `bucket_bytes` has a bucket of its own.
+# - **Overlap.** As soon as all gradients of a bucket are there, it leaves: a hook
+#   (`Tensor.register_post_accumulate_grad_hook`) calls an asynchronous `all_reduce`, and backward goes
+#   on. `synchronize()` waits for all of them. For an unused parameter no hook is called; its bucket
+#   leaves in `synchronize()` at the latest.
+# - **One fixed order.** Collectives match by order: the first call on one rank meets the first call on
+#   the others. So buckets leave in the same order on all ranks, first bucket first, even if a later
+#   one is complete earlier.
 #
 # The model may be of any floating dtype, the same for all its trained parameters. The ranks' shares
 # of a batch are equally large.
 #
-# *Before you start: rank 0 took the left branch in this step and rank 1 the right one. On which rank
-# is the first bucket complete first, and what happens if each rank sends its buckets in the order in
-# which they became complete?*
+# *Before you start: rank 0 took the left branch in this step and rank 1 the right one, and each branch
+# is a bucket. What would be added to what if each rank sent its buckets in the order in which they
+# became complete?*
 
 # %%
 # %%answer ddp
@@ -195,12 +226,12 @@ from torch import nn
 
 
 class DataParallel(nn.Module):
-    """Keep one model per rank, all alike, by averaging their gradients.
+    """Keep one model per rank, all equal, by averaging their gradients.
 
     `module` is wrapped, not copied. Once this is constructed, its parameters and buffers are rank
-    0's on every rank. Its trained parameters are dealt to buckets, last parameter first, each
-    once: a bucket takes parameters as long as they fit into `bucket_bytes`; one that is larger
-    than that has a bucket of its own.
+    0's on every rank. Stage 2: its trained parameters are put into buckets, last parameter first,
+    each once. A bucket takes parameters as long as they fit into `bucket_bytes`; one that is
+    larger than that has a bucket of its own.
     """
 
     def __init__(self, module: nn.Module, bucket_bytes: int = 2**20) -> None:
@@ -210,14 +241,15 @@ class DataParallel(nn.Module):
         raise NotImplementedError()
 
     def forward(self, *inputs, **options):
-        """What `module` makes of it."""
+        """What `module` returns for these inputs."""
         # YOUR CODE HERE
         raise NotImplementedError()
 
     def synchronize(self) -> None:
         """Call after backward(), before the optimizer: returns when every p.grad is the mean.
 
-        A parameter that got no gradient on this rank counts as zero in the mean.
+        A parameter that got no gradient on this rank counts as zero in the mean. Where no rank
+        has one, p.grad may be None or zero.
         """
         # YOUR CODE HERE
         raise NotImplementedError()
@@ -227,6 +259,12 @@ class DataParallel(nn.Module):
 check("ddp")
 
 # %% [markdown]
+# **Answer.** Rank 0 sends the left branch's bucket first, rank 1 the right branch's, and the two meet:
+# the left gradients of one rank are added to the right gradients of the other. If the buckets are
+# equally long nothing fails, and the weights are wrong. Here rank 0 has no gradients of the right
+# branch, so it sends zeros for them, in the place that all ranks know.
+
+# %% [markdown]
 # ## `global_metrics`: accuracy and loss of the whole test set
 #
 # **More**, about 10 minutes: after the core exercises, or at home.
@@ -234,18 +272,20 @@ check("ddp")
 # **To write:** the sums over all ranks' samples. **Allowed:** one collective of
 # `torch.distributed`, and anything else that an answer may import.
 #
-# Each rank has evaluated its shard. The figure in the paper is of all samples, and the shards are not
-# of one length: the last batch is short, and a rank may have had nothing at all.
+# Each rank has evaluated its shard. The accuracy that you report is that of all samples, and the
+# shards are not equally long: the last batch is short, and a rank may have had no sample at all.
 #
-# Write `global_metrics(batches)`: from this rank's batches of logits (float32, B × classes) and labels
-# (int64, B) to the mean cross-entropy and the accuracy over the samples of **all** ranks, the same on
-# every rank. No batch, or a batch with B = 0, is legal; where no rank has a sample, both are NaN.
+# Write `global_metrics(batches)`. It takes this rank's batches of logits (float32, B × classes) and
+# labels (int64, B), and returns the mean cross-entropy and the accuracy over the samples of **all**
+# ranks, the same on every rank. A rank may have no batch, or a batch with B = 0. If no rank has a
+# sample, both are NaN.
 #
-# Everything travels in **one** collective, in float64 (or int64): as few bytes as the sums need. A
-# float32 counts to 16 777 216 and then stands still, less than the tokens of an evening's evaluation.
+# Everything travels in **one** collective, in float64 (or int64), and in as few bytes as the sums need.
+# A float32 cannot count beyond 16,777,216 in steps of one: 16,777,216 + 1 is 16,777,216 again. The
+# tokens of an evaluation are often more.
 #
-# *Before you start: rank 0 has 90 samples and 90 % of them right, rank 1 has 10 and 10 % right. What
-# is the accuracy, and what is the mean of the two accuracies?*
+# *Before you start: rank 0 has 90 samples, and 90 % of its answers are right. Rank 1 has 10 samples,
+# and 10 % are right. What is the accuracy, and what is the mean of the two accuracies?*
 
 # %%
 # %%answer global_metrics
@@ -273,14 +313,17 @@ def global_metrics(batches: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> dict
 check("global_metrics")
 
 # %% [markdown]
-# ## `checkpoint`: stopped, and carried on as if nothing had happened
+# **Answer.** (81 + 1) / 100 = 82 %. The mean of the two accuracies is 50 %.
+
+# %% [markdown]
+# ## `checkpoint`: stopped, and continued as if nothing had happened
 #
 # **More**, about 35 minutes: after the core exercises, or at home.
 #
 # **To write:** the sampler, `save` and `load`. **Allowed:** anything that an answer may import.
 #
-# A job on a cluster ends when its time is up, not when its epoch is. Whatever it does not write down
-# is lost, and the next job may get another number of nodes. Training that is stopped and resumed
+# A job on a cluster ends when its time is over, often in the middle of an epoch. What it has not saved
+# is lost, and the next job may get another number of nodes. Training that was stopped and continued
 # should end with the weights of a run that never stopped. The loop is this:
 #
 # ```python
@@ -294,19 +337,18 @@ check("global_metrics")
 #
 # and a job that starts again calls `load(path, model, optimizer, sampler)` first.
 #
-# - **`ResumableSampler`** gives this rank's part of each global batch, as a list of ints, from where
-#   it stands to the end of the epoch. The global batch stays the same size whatever the number of
-#   ranks, so that the same step takes the same samples. `length` is a multiple of `batch_size`, and
-#   that of the number of ranks. `state_dict()` may hold what you like, as long as another number of
-#   ranks can read it.
+# - **`ResumableSampler`** yields this rank's part of each global batch, as a list of ints, from where
+#   it stands to the end of the epoch. `global_batch` is the number of samples of a step on all ranks
+#   together. It is the same for every number of ranks, so that a step takes the same samples on any
+#   of them. `length` is a multiple of `global_batch`, and `global_batch` is a multiple of the number
+#   of ranks. `state_dict()` may hold what you like, if another number of ranks can use it.
 # - **`save`** is called by all ranks at the same step, and rank 0 writes. The file at `path` is
-#   complete as soon as `save` has returned on any rank. A process that is killed at any moment leaves
-#   the old file or the new one, never a part of one.
+#   complete when `save` has returned on any rank. A process that is killed at any moment leaves the
+#   old file or the new one, never a part of one.
 # - **`load`** is called by all ranks. All of them can read `path`.
 #
-# *Before you start: `save` is called from inside the `for` loop. Where does the generator behind
-# `for samples in sampler` stand at that moment, and has the batch that it gave out last been
-# trained on?*
+# *Before you start: `save` is called inside the `for` loop. At which line does the generator
+# `__iter__` stand at that moment, and has the batch that it yielded last been trained on?*
 
 # %%
 # %%answer checkpoint
@@ -321,14 +363,14 @@ class ResumableSampler:
     """This rank's share of every global batch, from where the last run stopped.
 
     In epoch e the order of all samples is torch.randperm(length, generator=g), with g a
-    torch.Generator seeded with seed + e. A global batch is the next `batch_size` samples of it,
-    and rank r of w takes batch[r::w]. `length` is a multiple of `batch_size`, and that of w.
+    torch.Generator seeded with seed + e. A global batch is the next `global_batch` samples of it,
+    and rank r of w takes batch[r::w]. `length` is a multiple of `global_batch`, and that of w.
 
     `epoch` is the attribute that says which epoch the next batch is from, 0 at first.
     """
 
-    def __init__(self, length: int, batch_size: int, seed: int = 0) -> None:
-        self.length, self.batch_size, self.seed = length, batch_size, seed
+    def __init__(self, length: int, global_batch: int, seed: int = 0) -> None:
+        self.length, self.global_batch, self.seed = length, global_batch, seed
         self.epoch = 0
         # YOUR CODE HERE
         raise NotImplementedError()
@@ -339,7 +381,7 @@ class ResumableSampler:
         raise NotImplementedError()
 
     def state_dict(self) -> dict[str, int]:
-        """Where the sampler stands, a batch that was given out counted as done."""
+        """Where the sampler stands; a batch that was yielded counts as done."""
         # YOUR CODE HERE
         raise NotImplementedError()
 
@@ -369,6 +411,10 @@ def load(path: str, model, optimizer, sampler) -> None:
 check("checkpoint")
 
 # %% [markdown]
+# **Answer.** It stands at its `yield`: nothing after that line has run for this batch. The batch has
+# been trained on. So the position must move on before the `yield`, or the batch comes twice.
+
+# %% [markdown]
 # ## `ddp_train`: from a serial script to all ranks
 #
 # **Core**, about 15 minutes.
@@ -376,7 +422,7 @@ check("checkpoint")
 # **To write:** the script for all ranks. **Allowed:** anything that an answer may import,
 # `DistributedDataParallel` and `DistributedSampler` too.
 #
-# You know now what happens inside; from here on PyTorch's own `DistributedDataParallel` and
+# You know now what happens inside. From here on PyTorch's own `DistributedDataParallel` and
 # `DistributedSampler` do it. This is a serial training script:
 #
 # ```python
@@ -384,7 +430,7 @@ check("checkpoint")
 #     model: nn.Module,
 #     dataset: Dataset,
 #     epochs: int,
-#     batch_size: int,
+#     global_batch: int,
 #     learning_rate: float,
 #     seed: int,
 # ) -> list[float]:
@@ -394,7 +440,7 @@ check("checkpoint")
 #         draw = torch.Generator().manual_seed(seed + epoch)
 #         order = torch.randperm(len(dataset), generator=draw).tolist()
 #         total = 0.0
-#         for images, labels in DataLoader(dataset, batch_size, sampler=order):
+#         for images, labels in DataLoader(dataset, global_batch, sampler=order):
 #             loss = functional.cross_entropy(model(images), labels)
 #             optimizer.zero_grad()
 #             loss.backward()
@@ -408,23 +454,32 @@ check("checkpoint")
 # Make it one that runs on all ranks of a job, started by `torchrun` or by `srun`, and that ends with
 # the same weights:
 #
-# - The arguments mean what they meant. `batch_size` is the number of samples in a step, on all ranks
-#   together, and divides evenly.
-# - `model` arrives with other weights on each rank; rank 0's count. It is trained in place, on this
-#   rank's GPU if there is one.
+# - The arguments keep their meaning. `global_batch` is the number of samples in a step, on all ranks
+#   together, and a multiple of the number of ranks.
+# - `model` has different weights on each rank; training starts from rank 0's. It is trained in place,
+#   on this rank's GPU if there is one.
 # - Each sample is used once per epoch, in the serial script's order. `DistributedSampler` draws its
-#   order from its `seed` plus the epoch in just this way, and deals it out in turn.
-# - The losses that it returns, on every rank, and that rank 0 prints are means over all samples.
+#   order from its `seed` plus the epoch in the same way, and gives rank r every W-th sample of it.
+# - The losses are means over all samples. Every rank returns them; rank 0 prints them.
 #
-# Under torchrun, `RANK`, `WORLD_SIZE` and `LOCAL_RANK` say who this rank is; under srun,
-# `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` and `SLURM_LOCALID`. `MASTER_ADDR` and `MASTER_PORT` are
-# there in both: torchrun sets them, the job script exports them.
+# Under torchrun, `RANK`, `WORLD_SIZE` and `LOCAL_RANK` are this rank's numbers; under srun they are
+# `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` and `SLURM_LOCALID`. Your answer finds `MASTER_ADDR` and
+# `MASTER_PORT` in both cases. torchrun sets them. srun does not, so a job script exports them before
+# `srun`:
+#
+# ```bash
+# export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+# export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))
+# ```
+#
+# (The course's own scripts in `slurm/` need no such lines: their program derives both, as
+# `process_group` does.)
 #
 # The cell is a script as well: saved to a file, `torchrun --nproc-per-node 2 ddp_train.py` trains a
 # small model.
 #
-# *Before you start: with 4 ranks and the same `batch_size`, should the learning rate change? And if
-# each rank took `batch_size` samples instead?*
+# *Before you start: with 4 ranks and the same `global_batch`, should the learning rate change? And if
+# each rank took `global_batch` samples instead?*
 
 # %%
 # %%answer ddp_train
@@ -442,14 +497,14 @@ def train(
     model: nn.Module,
     dataset: Dataset,
     epochs: int,
-    batch_size: int,
+    global_batch: int,
     learning_rate: float,
     seed: int,
 ) -> list[float]:
-    """Train `model` in place, on all ranks of the job, to where the serial script would take it.
+    """Train `model` in place, on all ranks of the job, to the weights of the serial script.
 
-    Who this rank is comes from the environment, torchrun's or srun's; MASTER_ADDR and MASTER_PORT
-    are there in both. `batch_size` counts the samples of a step on all ranks together. It is a
+    This rank's numbers come from the environment, torchrun's or srun's; MASTER_ADDR and MASTER_PORT
+    are set in both. `global_batch` counts the samples of a step on all ranks together. It is a
     multiple of the number of ranks, and `len(dataset)` is a multiple of it.
 
     Returns for each epoch the mean loss over all samples, as a float, the same on every rank.
@@ -464,7 +519,12 @@ if __name__ == "__main__":
     labels = torch.randint(0, 10, (960,))
     images = torch.randn(10, 3, 8, 8)[labels] + torch.randn(960, 3, 8, 8)
     model = nn.Sequential(nn.Flatten(), nn.Linear(192, 10))
-    train(model, TensorDataset(images, labels), 3, batch_size=48, learning_rate=0.05, seed=0)
+    train(model, TensorDataset(images, labels), 3, global_batch=48, learning_rate=0.05, seed=0)
 
 # %%
 check("ddp_train")
+
+# %% [markdown]
+# **Answer.** With the same `global_batch` each step is the same step: the learning rate stays. If each
+# rank took `global_batch` samples, a step would have 4 times as many, and the linear rule would give
+# 4 times the rate, with a warm-up.
