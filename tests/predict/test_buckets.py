@@ -38,7 +38,7 @@ def test_the_picture_names_the_buckets_and_says_what_overlaps():
     assert [text for text in texts if ": " in text] == ["1: 20 kB", "2: 20 kB"]
     title = "4 gradients leave in 2 messages; 50% of the bytes can travel while backward runs"
     assert axes.get_title(loc="left") == title
-    assert axes.get_xlabel() == "gradients that are ready (kB)"
+    assert axes.get_xlabel() == "time, as bytes of gradients that backward makes (kB)"
 
 
 def test_there_must_be_something_to_train():

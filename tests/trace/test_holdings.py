@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from hpml.allreduce import all_reduce
 from hpml.allreduce.algorithms import schedule
 from hpml.allreduce.replay import replay
+from hpml.allreduce.watched import watched
 from hpml.ranks import launch
-from hpml.trace.holdings import RANKS, holdings, watch, watch_function
+from hpml.trace.holdings import RANKS, holdings, watch
 
 EXCHANGE = """
 import torch
@@ -53,20 +53,13 @@ def naive(tensor):
 """
 
 
-def reducing(algorithm):
-    def reduce(tensor):
-        all_reduce(tensor, algorithm)
-
-    return reduce
-
-
 def as_counters(state):
     return [[Counter(content) for content in parts] for parts in state]
 
 
 @pytest.mark.parametrize("algorithm", ["naive", "ring", "halving-doubling"])
 def test_after_each_step_ranks_hold_what_the_schedule_says(algorithm):
-    seen = holdings(watch_function(reducing(algorithm)))
+    seen = holdings(watched(algorithm))
     plan = schedule(algorithm, RANKS)
     start = [
         [Counter({(rank, k): 1 for k in range(RANKS) if k * plan.parts // RANKS == part})
@@ -89,7 +82,7 @@ def test_after_each_step_ranks_hold_what_the_schedule_says(algorithm):
 
 
 def test_messages_that_need_not_wait_for_each_other_are_in_one_step():
-    seen = holdings(watch_function(reducing("tree")))
+    seen = holdings(watched("tree"))
     assert [[(m.sender, m.receiver) for m in step] for step in seen.steps] == [
         [(1, 0), (3, 2)],
         [(2, 0)],

@@ -16,7 +16,7 @@ from hpml.trace.launch_timeline import HATCHES
 from hpml.trace.layout import tint
 from hpml.trace.space_time import format_bytes
 
-NARROW = 0.045  # of the axis: a gradient with less has no room for its name
+NARROW, SHORT = 0.09, 0.16  # of all bytes: with less there is no room for a name, for a size
 
 
 def gradient_bytes(model: nn.Module) -> dict[str, int]:
@@ -45,7 +45,7 @@ def deal(gradients: Mapping[str, int], bucket_bytes: int) -> list[list[str]]:
 def bucket_picture(model: nn.Module, bucket_bytes: int, *, title: str = "") -> Figure:
     """Gradients in the order of backward, the buckets they are dealt to, one all-reduce for each.
 
-    To the right is backward's progress, in bytes of gradients that are ready. A bucket's all-reduce
+    To the right is time, as bytes of gradients that backward makes in it. A bucket's all-reduce
     begins when its last gradient is ready and the one before it has left; it is drawn as long as
     its bytes, as if sending took as long as computing. Right of the dashed line, where backward has
     ended, nothing hides it. Raises ValueError for a model with nothing to train.
@@ -69,7 +69,8 @@ def bucket_picture(model: nn.Module, bucket_bytes: int, *, title: str = "") -> F
             words = name if gradients[name] > NARROW * total else ""
             _box(axes, (at, at + gradients[name]), 0.15, number, words, unit)
             at += gradients[name]
-        words = f"{number + 1}: {format_bytes(sizes[number])}"
+        size = f": {format_bytes(sizes[number])}" if sizes[number] > SHORT * total else ""
+        words = f"{number + 1}{size}"
         _box(axes, (begin, at), 1.15, number, words, unit, thick=True)
         _box(axes, spans[number], 2.15, number, f"{number + 1}", unit)
         _arrow(axes, at / unit, spans[number][0] / unit)
@@ -78,7 +79,9 @@ def bucket_picture(model: nn.Module, bucket_bytes: int, *, title: str = "") -> F
     axes.text(total / unit, -0.05, " backward ends", ha="left", va="center", fontsize=8)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xlabel(f"gradients that are ready ({'MB' if unit == 1e6 else 'kB'})")
+    axes.set_xlabel(
+        f"time, as bytes of gradients that backward makes ({'MB' if unit == 1e6 else 'kB'})"
+    )
     axes.set_title(title or _message(sizes, len(gradients), total, spans), loc="left", fontsize=10)
     return figure
 

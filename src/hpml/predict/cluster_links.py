@@ -1,0 +1,37 @@
+"""The links of a GPU cluster: where each is, what it carries, and who says so.
+
+The example is a node with two sockets and eight H100 GPUs (NVIDIA DGX H100). Rates are peak rates
+in one direction; vendors often give the sum of both.
+"""
+
+from dataclasses import dataclass
+
+H100 = "NVIDIA, H100 Tensor Core GPU data sheet, H100 SXM"
+XEON = "Intel, Xeon Platinum 8480C: DDR5-4800, 8 channels of 8 bytes"
+UPI = "Intel, 4th generation Xeon Scalable: UPI 2.0"
+POD = "NVIDIA, DGX BasePOD reference architecture, core components: ConnectX-7"
+ETHERNET = "IEEE 802.3ab, 1000BASE-T"
+
+
+@dataclass(frozen=True)
+class Link:
+    """One kind of link. `rate` is in bytes per second in one direction, None where the source gives
+    none; `stated` is the figure as the source has it."""
+
+    key: str  # under which the picture finds it
+    name: str
+    between: str
+    rate: float | None
+    stated: str
+    source: str
+
+
+LINKS = (
+    Link("hbm", "HBM3", "a GPU and its memory", 3.35e12, "3.35 TB/s", H100),
+    Link("nvlink", "NVLink 4", "GPUs of a node", 450e9, "900 GB/s, both directions", H100),
+    Link("ddr", "DDR5", "a socket and its memory", 8 * 8 * 4.8e9, "8 × 8 B × 4800 MT/s", XEON),
+    Link("pcie", "PCIe 5.0 x16", "GPU, NIC and socket", 64e9, "128 GB/s, both directions", H100),
+    Link("upi", "UPI", "the sockets of a node", None, "16 GT/s a link", UPI),
+    Link("network", "InfiniBand NDR", "a NIC and the switch", 400e9 / 8, "400 Gbit/s", POD),
+    Link("ethernet", "1 Gbit Ethernet", "for comparison", 1e9 / 8, "1 Gbit/s", ETHERNET),
+)
