@@ -41,6 +41,7 @@ RUN_BY = {
     "./hpml course new 06 find_the_hang": "tests/course/test_new_exercise.py",
     "./hpml release": "tests/course/test_release.py",
     "./hpml grade submissions": "tests/cli/test_grade.py",
+    "./hpml run-sheet": "tests/course/test_run_sheet.py",
     "./hpml bench attacks": "tests/grading/test_attacks.py",
     "./hpml bench grade": "tests/bench/test_grade.py",
     "./hpml bench check": "tests/bench/test_check.py",

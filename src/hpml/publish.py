@@ -97,7 +97,7 @@ def conclude(held: bool, sentence: str, otherwise: str) -> None:
     conclude(ring < naive, f"The ring is {naive / ring:.1f} times as fast.",
              f"Here the ring took {ring:.2f} s, naive {naive:.2f} s: four ranks share two cores.")
 
-    `./hpml build` refuses a committed notebook in which a sentence did not hold.
+    The course is not built with a notebook in which a sentence did not hold.
     Raises TypeError where `held` is no bool (of a tensor, take `.item()`).
     """
     if type(held).__name__ not in ("bool", "bool_"):  # numpy has one of its own

@@ -50,6 +50,9 @@ COMMANDS = {
     "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),
     "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
     "grade": Command("grade_command", "grade", "Grade what a class handed in.", "Teaching"),
+    "run-sheet": Command(
+        "run_sheet_command", "run_sheet", "The day on paper, for the instructor.", "Teaching"
+    ),
     "train": Command(
         "train_command",
         "train",

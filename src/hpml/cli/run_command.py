@@ -85,7 +85,7 @@ def lab(
     command = jupyter.command(arguments or ())
     environment = jupyter.environment(os.environ, home(), find(data) if data else None)
     if where := progress.core_path(schedule.load()):
-        typer.echo(where)
+        typer.echo(where, err=True)  # where JupyterLab writes, too
     os.chdir(CHECKOUT)
     sys.stdout.flush()
     os.execve(command[0], command, environment)  # signals reach JupyterLab itself

@@ -111,6 +111,11 @@ def sanitized(html: str) -> Markup:
     )
 
 
+def markdown(source: str, folder: Path, link: Callable[[str], str]) -> Markup:
+    """Markdown with formulas as safe HTML. Pictures are in `folder`; `link` as in `cells`."""
+    return _markdown(source, folder, link, {})
+
+
 def _only_local(tag: str, attribute: str, value: str) -> str | None:
     is_picture = value.startswith(tuple(f"data:{kind};" for kind in (*_PICTURES, "image/svg+xml")))
     if attribute == "src":
