@@ -14,11 +14,12 @@
 # %% [markdown]
 # # 01 Parallel computing for deep learning
 #
-# Training is one line, over and over: weights minus learning rate times gradient. The gradient is a
-# sum over many samples, and a sum can be shared out. What does that gain, what does it change, and
-# who adds the pieces up?
+# Training repeats one line: weights minus learning rate times gradient. The gradient is a sum over
+# many samples, and a sum can be shared out. What does that gain, what does it change, and who adds
+# the pieces up?
 #
-# Before most cells there is a question in italics. Write your answer down, then run the cell.
+# Before most cells there is a question in italics. Write your answer down, run the cell, and read
+# the answer below it. Sections marked *(more)* are not needed today: fold them, and read them later.
 
 # %%
 # %load_ext hpml
@@ -28,11 +29,28 @@ import torch
 from torch import nn
 
 from hpml.allreduce import ALGORITHMS, all_reduce
-from hpml.publish import publish_figure, skip
+from hpml.parallel_sgd import findings
+from hpml.publish import conclude, publish_figure, skip
 from hpml.ranks import launch
 from hpml.trace.repetition import phases
 
 torch.set_num_threads(1)  # as on the ranks
+
+# %% [markdown]
+# ## Why, and when?
+#
+# There are three reasons to use more than one device, and they need different things:
+#
+# - **Many trainings**: a search for hyperparameters. The trainings do not talk to each other, so
+#   this scales perfectly. Do it first.
+# - **Much data**: one training takes too long. Share out the samples: *data parallelism*.
+# - **A large model**: it does not fit into the memory of one device. Share out the weights: *model
+#   parallelism*.
+#
+# When not? A small model should not be distributed: its step is over in milliseconds, and sending
+# costs more than sharing gains. First make one device fast (module 03). Ask whether a smaller model
+# would do: *pruning* removes weights that contribute little (Han et al. 2015, Learning both weights
+# and connections). A CPU node has much more memory than a GPU, and is enough for many small models.
 
 # %% [markdown]
 # ## 1. How much faster can it get?
@@ -60,33 +78,35 @@ def training_steps(samples):
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(10):
         dist.barrier()
-        mark("begin")
+        mark("compute")
         model(batch).square().mean().backward()
+        mark("send")
         for parameter in model.parameters():
             dist.all_reduce(parameter.grad)
+        mark("update")
         optimizer.step()
         mark("end")
         optimizer.zero_grad()
 
 
 def step_seconds(samples, ranks):
-    """Of the quickest step."""
+    """Of the parts of the quickest step."""
     evidence = launch(training_steps, ranks, inputs=[samples] * ranks)
-    return phases(evidence, ["begin", "end"])["begin"]
+    return phases(evidence, ["compute", "send", "update", "end"])
 
 
 # %% [markdown]
 # One and two ranks are measured as they are. This machine need not have cores for more, so 4, 8 and
-# 16 are simulated: two ranks do what two of the 16 would do, each on its 64 samples. (What they send
-# each other does not shrink either, so it counts as serial.)
+# 16 are simulated: two ranks do what two of the 16 would do, each on its 64 samples.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.predict.draw import Series, speed_ups
 from hpml.predict.scaling import fit_amdahl
 
-strong = {p: step_seconds(1024 // p, ranks=min(p, 2)) for p in (1, 2, 4, 8, 16)}
-weak = {p: step_seconds(1024, ranks=p) for p in (1, 2)}
-model = fit_amdahl(list(strong), list(strong.values()))
+steps = {p: step_seconds(1024 // p, ranks=min(p, 2)) for p in (1, 2, 4, 8, 16)}
+strong = {p: sum(step.values()) for p, step in steps.items()}
+weak = {p: sum(step_seconds(1024, ranks=p).values()) for p in (1, 2)}
+model = fit_amdahl(list(steps), [step["compute"] + step["update"] for step in steps.values()])
 share, thousand = model.serial_fraction, model.seconds(1) / model.seconds(1000)
 figure = speed_ups(
     {
@@ -99,25 +119,27 @@ figure = speed_ups(
             lambda p: share + (1 - share) * p,
         ),
     },
-    title=f"{share:.0%} is not shared out: a thousand ranks are {thousand:.1f} times as fast as one",
+    title=f"{share:.0%} is not shared out: a thousand ranks are at most {thousand:.1f} times as fast",
     simulated=[p for p in strong if p > 2],
 )
 publish_figure(
     "strong and weak scaling",
     figure,
     "One training step on 1 and 2 ranks of one thread each, and the share of one rank of 4, 8, 16; "
-    "lines: Amdahl's and Gustafson's models with one serial part, fitted to strong scaling.",
+    "lines: Amdahl's and Gustafson's models of computing alone, fitted to strong scaling. What the "
+    "points are below the lines is sending.",
 )
+conclude(*findings.speed_up(strong, model))
 
 # %% [markdown]
 # Time on *p* ranks is *serial + parallel/p*. However many ranks there are, the serial part stays:
 # the speed-up ends at 1 over the serial share (Amdahl 1967). *Efficiency*, speed-up over ranks,
-# falls all the way.
+# falls all the way. Sending comes on top: the lines leave it out, the points have it.
 #
 # *Weak scaling* lets the work grow with the ranks: each keeps its 1024 samples, so what is shared
 # out grows and what is not does not (Gustafson 1988, Reevaluating Amdahl's law). That curve goes on
 # rising. It answers another question, though: more work in the same time, and for SGD that means a
-# larger batch. Sections 3 and 4 are about whether you want one. (`amdahl` is your exercise.)
+# larger batch (sections 3 and 4). (`amdahl` is your exercise.)
 
 # %% [markdown]
 # ## 2. What can be cut?
@@ -144,16 +166,22 @@ plans = [
     layer_parallel(example, ranks=4),
     hybrid(example, groups=2, stages=2, micro_batches=8),
 ]
-cuts(plans, title="One step on four ranks: each cell is a share of the batch and of the weights")
+cuts(plans, title="One step on four ranks: who computes what, and what they send each other")
 
 # %% [markdown]
+# **Answer.** Only with *data* does a rank have all the weights, and it sees only its own samples.
+# With *tensor* and *layers* it has a quarter of the weights, and all samples pass through it, as
+# activations. With *hybrid* it has half of both.
+#
 # *Predict: which of them sends the most, which the least? Which leaves ranks idle?*
 
 # %%
 print(f"{'':26}{'weights':>9}{'sent':>9}{'idle':>7}  what is sent")
-for plan in [*plans[:3], layer_parallel(example, ranks=4, micro_batches=8), plans[3]]:
+plans.insert(3, layer_parallel(example, ranks=4, micro_batches=8))
+for plan in plans:
     weights, sent = plan.weights / 1e6, plan.sent / 1e6
     print(f"{plan.name:26}{weights:6.1f} MB{sent:6.1f} MB{plan.idle:7.0%}  {plan.sends}")
+conclude(*findings.dearest(plans))
 
 # %% [markdown]
 # Per rank and step, from formulas (Shoeybi et al. 2019, section 3; Huang et al. 2019, section 2.3).
@@ -161,13 +189,13 @@ for plan in [*plans[:3], layer_parallel(example, ranks=4, micro_batches=8), plan
 # | parallelism | good when | its price |
 # |---|---|---|
 # | data | the model fits into one rank's memory | gradients of *all* weights, once a step; a larger batch |
-# | model, by tensors | a layer is too large for one rank | several all-reduces of activations in every step, none of which can wait: fast links |
-# | model, by layers | the model is too large, links are slow | only one stage works at a time, unless … |
-# | pipeline | … micro-batches keep all stages busy | the *bubble* at both ends, (*p*−1)/(*m*+*p*−1) |
-# | hybrid | thousands of ranks: tensors within a node, pipeline across nodes, data over the rest | all of it to be kept in one's head: module 07 |
+# | model, by tensors | a layer is too large for one rank | several all-reduces of activations in every step, and each has to be waited for: fast links |
+# | model, by layers | the model is too large, links are slow | only one stage works at a time |
+# | pipeline | by layers, and *micro-batches* keep the stages busy | the *bubble* at both ends: idle for (*p*−1)/(*m*+*p*−1) of the time, with *m* micro-batches |
+# | hybrid | thousands of ranks: tensors within a node, pipeline across nodes, data over the rest | it is complicated: module 07 |
 #
-# With a larger batch, activations grow and gradients do not, so that data parallelism wins; with
-# wider layers it is the other way round. From here on: data parallelism.
+# A larger batch has more activations and as many gradients, so data parallelism wins. With wider
+# layers it is the other way round. From here on: data parallelism.
 
 # %% [markdown]
 # ## 3. The same batch, cut in four
@@ -199,30 +227,32 @@ dist.all_reduce(total)
 by_mean, by_sum = -0.1 * (total / world_size), -0.1 * total
 
 # %%
-print("mean: the same step as one process, on every rank:", end=" ")
-print(all(torch.allclose(step, alone, atol=1e-6) for step in by_mean))
-print(f"sum:  the same direction, {by_sum[0].norm() / alone.norm():.2f} times as far")
+same = all(torch.allclose(step, alone, atol=1e-6) for step in by_mean)
+conclude(*findings.same_batch(same, times=(by_sum[0].norm() / alone.norm()).item()))
 
 # %% [markdown]
 # The mean of four quarters' means is the mean of the whole: synchronous data parallel SGD is SGD
 # with a larger batch, and nothing else. The sum is the same SGD with a learning rate four times as
-# large, a different one for every number of ranks. Neither raises an error. (The shares have to be
-# equal. `sync_sgd` is your exercise: what if they are not?)
+# large, and with another one for every number of ranks. Neither raises an error. (The shares have
+# to be equal. `sync_sgd` is your exercise: what if they are not?)
+#
+# A larger batch needs a larger learning rate, or else training takes as many steps as before.
+# Usual is the *linear rule*: *k* times the batch, *k* times the rate, reached by a *warm-up* over
+# the first steps (Goyal et al. 2017, Accurate, large minibatch SGD, section 2). Section 4 tries it.
 
 # %% [markdown]
-# ## 4. A larger batch, a larger step?
+# ## 4. A larger batch, a larger step? *(more)*
 #
 # Sixteen workers with 16 samples each make steps with 256: from the same data, a sixteenth of the
 # steps. Two rules say how much larger each may be. *Linear*: 16 times, as far as 16 small steps
-# went (Goyal et al. 2017, Accurate, large minibatch SGD, section 2.1). *Square root*: 4 times,
-# since the noise of the mean is a quarter (Krizhevsky 2014, One weird trick, section 5, which
-# derives it and then reports that the linear rule worked better). *Warm-up* lets the rate rise from
-# that of one worker over the first steps (Goyal et al., section 2.2).
+# went (Goyal et al. 2017, section 2.1). *Square root*: 4 times, since the noise of the mean is a
+# quarter (Krizhevsky 2014, One weird trick, section 5, which derives it and then reports that the
+# linear rule worked better). *Warm-up* lets the rate rise from that of one worker over the first
+# steps (Goyal et al., section 2.2).
 #
-# Section 3 allows us to do without the sixteen: one process with a batch of 256 makes the same
-# steps.
+# Section 3 lets us do without the sixteen: one process with a batch of 256 makes the same steps.
 #
-# *Predict: which of the five comes nearest to one worker? Which breaks?*
+# *Predict: which of the five comes nearest to one worker? Which diverges?*
 
 # %%
 torch.manual_seed(0)
@@ -232,7 +262,7 @@ points = centres[labels, places] + 1.2 * torch.randn(4096, 32)
 
 
 def classifier():
-    """Four hidden layers with large weights to begin with: touchy at first, as deep networks are."""
+    """Four hidden layers with large weights: sensitive at the start, as deep networks are."""
     torch.manual_seed(1)
     layers = []
     for inputs in (32, 64, 64, 64):
@@ -272,36 +302,38 @@ for rule in ("none", "sqrt", "linear"):
     runs[f"16 workers, {rule}"] = descent(16, RATE * RULES[rule](16))
 for rule in ("sqrt", "linear"):
     runs[f"16 workers, {rule}, warm-up"] = descent(16, RATE * RULES[rule](16), warm_steps=38)
-best = min(list(runs)[1:], key=lambda name: (np.isnan(runs[name][-1][1]), runs[name][-1][1]))
-figure = draw.descents(runs, title=f"Nearest to one worker comes: {best}")
+figure = draw.descents(
+    runs, title="A sixteenth of the steps: what each learning-rate rule makes of it"
+)
 publish_figure(
     "learning-rate rules for 16 workers",
     figure,
     "Training loss over 32,768 samples: one worker, and 16 with the rate unchanged, times 4, times "
     "16, the last two also with warm-up over the first 38 of 128 steps.",
 )
+conclude(*findings.rules(runs, diverged=30.0))
 
 # %% [markdown]
-# With the rate unchanged, 16 workers learn as much per *step* as one, and there are too few steps.
-# The linear rule can be wrong at the start: the first gradients of an untrained network change from
-# place to place, and a step 16 times as long leaves the region where they mean anything. Warm-up is
-# there to get it past that. The square root is safer. Which comes nearest here is in the title; it
-# depends on the network and on how long one trains.
+# With the rate unchanged there are too few steps. The linear rule can be wrong at the start: the
+# first gradients of an untrained network change from place to place, and a step 16 times as long
+# goes to where they no longer hold. Warm-up is there to get past that. Which rule comes nearest
+# depends on the network and on how long one trains: one run of one small network proves no rule.
 #
-# Neither is a law. Past some batch size more samples say nothing new, and no rule helps (McCandlish
-# et al. 2018, An empirical model of large-batch training). (`lr_scaling` is your exercise.)
+# Past some batch size more samples say nothing new, and no rule helps (McCandlish et al. 2018, An
+# empirical model of large-batch training). (`lr_scaling` is your exercise.)
 
 # %% [markdown]
 # ## 5. Waiting for the slowest
 #
-# In a synchronous step all wait for the last. In an *asynchronous* one nobody waits: a server keeps
-# the weights, each worker fetches them, computes a gradient, hands it in, and goes on with what the
-# weights are by then (Dean et al. 2012, Large scale distributed deep networks, section 4.1).
+# In a *synchronous* step all ranks wait for the last one. In an *asynchronous* one nobody waits: a
+# *parameter server* keeps the weights; each worker fetches them, computes a gradient, hands it in,
+# and goes on with what the weights are by then (Dean et al. 2012, Large scale distributed deep
+# networks, section 4.1).
 #
 # To see it, computing is a pause here: 10 ms, and 40 ms on one of four workers, the *straggler*.
 #
-# *Predict: how many gradients does each worker compute in the time of ten synchronous steps? And
-# without waiting?*
+# *Predict: ten synchronous steps need forty gradients. How many does each worker compute? And if
+# nobody waits, until there are forty? Which is over sooner?*
 
 # %%
 from hpml.parallel_sgd.updates import Update, asynchronous, synchronous
@@ -334,38 +366,48 @@ def out_of_step():
 from hpml.trace.launch_timeline import timeline
 
 waiting = launch(in_step, 4)
-share = (
-    sum(call.finished - call.issued for call in waiting.ranks[0].calls[-10:])
-    / (waiting.values[0][-1]["at"])
-)
-timeline(waiting, title=f"Synchronous, rank 1 slow: the others wait {share:.0%} of the time")
-
-# %% tags=["nbval-ignore-output"]
-going_on = launch(out_of_step, 5)
-counts = [sum(update["worker"] == w for update in going_on.values[0]) for w in range(4)]
-timeline(going_on, title=f"Asynchronous, rank 2 slow: gradients by worker: {counts}")
+share = findings.waited(waiting, rank=0)
+timeline(waiting, title=f"Synchronous, rank 1 slow: rank 0 waits {share:.0%} of the time")
 
 # %% [markdown]
-# White is computing. In the first picture rank 1 is almost always white, and the others wait for it
-# in every step: each step is as long as its slowest worker's. In the second the workers are ranks 1
-# to 4, and each goes at its own pace; rank 0 is the server, with a lane for every worker whose
-# gradient it waits for.
-#
-# Who talks to whom is easier to see with an arrow for every message.
+# White is computing, a bar is a rank in a call. Rank 1 computes almost all the time, and the others
+# wait for it in every step: each step is as long as its slowest worker's.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.trace.space_time import space_time
 
-space_time(
-    {"weights out, gradients in": going_on},
-    title="Nobody waits for rank 2, and everybody goes through rank 0",
+going_on = launch(out_of_step, 5)
+display(
+    space_time(
+        {"weights out, gradients in": going_on},
+        title="Asynchronous: nobody waits for rank 2, and everything goes through rank 0",
+        until=0.050,
+    )
 )
+conclude(*findings.without_waiting(waiting, going_on, slow=1))
 
 # %% [markdown]
-# ## 6. What not waiting costs
+# An arrow is a message, here of the first 50 ms. Rank 0 is the server, ranks 1 to 4 are the workers.
+# Each fast worker has handed in its gradient and has new weights every 10 ms; rank 2, the straggler,
+# after 40 ms.
 #
-# While a worker computes, the others change the weights. Its gradient is then that of a place where
-# the weights no longer are. *Staleness* counts the updates in between.
+# So why is synchronous training the usual one, and the one to start with? While a worker computes,
+# the others change the weights: its gradient belongs to weights that are no longer there. It is
+# *stale*, and training suffers (section 6). A synchronous run is SGD with a large batch: it can be
+# repeated, compared with one process, and debugged. On machines that are alike it waits little, and
+# with a few spare workers it was faster *and* more accurate than asynchronous training (Chen et al.
+# 2016, Revisiting distributed synchronous SGD).
+#
+# In short, the history: around 2012 clusters were uneven, and asynchronous parameter servers were
+# the way (Dean et al. 2012; Li et al. 2014). Then GPUs and networks that are all alike, and ring
+# all-reduce, known from supercomputers, made synchronous training fast: Baidu's ring in 2017
+# (Gibiansky, Bringing HPC techniques to deep learning), Horovod (Sergeev and Del Balso 2018),
+# PyTorch's DDP (Li et al. 2020). These are modules 05 and 06.
+
+# %% [markdown]
+# ## 6. What not waiting costs *(more)*
+#
+# *Staleness* counts the updates between reading the weights and handing in the gradient.
 #
 # *Predict: four workers that are equally fast: how stale is the usual gradient? With one worker?
 # What does the path to the minimum look like?*
@@ -392,7 +434,7 @@ def path(rule, workers, pause):
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.parallel_sgd.trajectory import trajectories
+from hpml.parallel_sgd.trajectory import plane_loss, trajectories
 
 setups = {"1 worker": (1, like_others), "2 workers": (2, like_others)}
 setups |= {"4 workers": (4, like_others), "4, one slow": (4, one_slow)}
@@ -401,18 +443,11 @@ for name, rule in (("synchronous", synchronous), ("asynchronous", asynchronous))
     logs = {title: path(rule, *setup) for title, setup in setups.items()}
     rows[name] = {f"{title}, {log[-1].at:.1f} s": log for title, log in logs.items()}
 stale = np.mean([update.staleness for update in logs["4 workers"]])
-moments = (inputs.T @ inputs / 4096).tolist(), (inputs.T @ outputs / 4096).tolist()
-
-
-def loss(first, second):
-    """Half the mean squared error, up to a constant."""
-    (a, b), (_, c) = moments[0]
-    d, e = moments[1]
-    return (a * first**2 + 2 * b * first * second + c * second**2) / 2 - d * first - e * second
-
-
 figure = trajectories(
-    loss, start.tolist(), rows, title=f"Four workers that do not wait are {stale:.1f} updates late"
+    plane_loss(inputs.numpy(), outputs.numpy()),
+    start.tolist(),
+    rows,
+    title=f"Four workers that do not wait are {stale:.1f} updates late",
 )
 publish_figure(
     "SGD in step and out of step",
@@ -420,42 +455,34 @@ publish_figure(
     "Two weights, the same learning rate everywhere; synchronous steps above, asynchronous updates "
     "below, coloured by staleness; the seconds are those of the run.",
 )
+conclude(*findings.staleness(logs, lowest=1.0))
 
 # %% [markdown]
 # Above, more workers make a smoother path of as many steps: a larger batch. One slow worker changes
-# nothing but the time.
+# nothing but the time. Below, every worker adds its own updates, several times as many.
 #
-# Below, every worker adds its own updates, several times as many in the same time or less. One
-# worker alone is never stale. Four are about three updates late, which overshoots the minimum and
-# comes back. Along a direction of curvature *c*, up-to-date gradients bear a learning rate of up to
-# 2/*c*, gradients that are 3 updates late only up to 0.45/*c* (Levin and May 1976, A note on
-# difference-delay equations), which is just what it is here.
-# The slow worker's gradients are rare and very stale. Bounding staleness is the compromise: whoever
-# is too many steps ahead of the slowest waits (Ho et al. 2013, stale synchronous parallel).
-# (`async_sgd` is your exercise.)
+# Why do four not settle? Along a direction of curvature *c*, up-to-date gradients allow a learning
+# rate of up to 2/*c*, gradients that are 3 updates late only up to 0.45/*c* (Levin and May 1976, A
+# note on difference-delay equations). Here the rate is 0.45 and *c* is 1: just beyond stable. Half
+# the rate, or bounded staleness, helps: whoever is too many steps ahead of the slowest waits (Ho et
+# al. 2013, stale synchronous parallel). (`async_sgd` is your exercise.)
 
 # %% [markdown]
 # ## 7. One server, or none
 #
-# Whether in step or not, a *parameter server* has all gradients come in and all weights go out over
-# its own link. An *all-reduce* on a ring has every rank send to its neighbour only, a piece at a
-# time. Both give every rank the same sum of 4 MB from each, over links of 1 Gbit/s.
+# Synchronous or not, a *parameter server* has all gradients come in and all weights go out over its
+# own link. An *all-reduce* gives every rank the sum without a server. On a *ring* every rank sends
+# to its neighbour only, one part of the tensor at a time: once round to add the parts up, once more
+# to hand the sums out. Both give every rank the same sum of 4 MB from each, over links of 1 Gbit/s.
 #
 # *Predict: how many MB does rank 0 receive, with two, three, four ranks? And on the ring?*
 
 
 # %%
 def one_all_reduce(algorithm, nbytes):
-    """One all-reduce, with marks around it."""
-    import torch.distributed as dist
-
-    from hpml.ranks import mark
-
+    """`nbytes` of each rank, added up."""
     tensor = torch.ones(nbytes // 4)
-    dist.barrier()
-    mark("begin")
     all_reduce(tensor, algorithm, per_node=2)
-    mark("end")
     return tensor[0].item()
 
 
@@ -474,7 +501,8 @@ else:
         name: {f"{p} ranks": observed(algorithm, p, "1gbit", 4_000_000) for p in (2, 3, 4)}
         for name, algorithm in (("rank 0 as server", "naive"), ("ring", "ring"))
     }
-    received = launches["rank 0 as server"]["4 ranks"].ranks[0].traffic.received_bytes / 1e6
+    server, ring = (groups["4 ranks"] for groups in launches.values())
+    received = server.ranks[0].traffic.received_bytes / 1e6
     figure = traffic_bars(
         launches,
         own=4e6,
@@ -486,23 +514,19 @@ else:
         "Adding up 4 MB of each rank, on 2, 3 and 4 ranks, as the kernel counted at each rank's own "
         "network interface.",
     )
-    for name, groups in launches.items():
-        took = {p: phases(evidence, ["begin", "end"])["begin"] for p, evidence in groups.items()}
-        print(
-            f"{name:17}", ", ".join(f"{p}: {1e3 * seconds:.0f} ms" for p, seconds in took.items())
-        )
+    conclude(*findings.bytes_of_links(server, ring, nbytes=4e6, rate=1e9))
 
 # %% [markdown]
 # The server's link carries (*p*−1) times 4 MB each way: it is full, everybody else's is idle, and
 # each further worker makes the step longer. On the ring each link carries 2(*p*−1)/*p* times 4 MB,
-# which stays below 8 MB however many join, and that is the least there can be where the ranks
-# themselves add (Patarasuk and Yuan 2009, section 3; a switch that adds needs about 4 MB). Real
-# parameter servers are several, each with a share of the weights (Li et al. 2014, Scaling
-# distributed machine learning with the parameter server); with as many servers as workers the bytes
-# are the ring's. (`parameter_server`, `naive_all_reduce` and `ring_all_reduce` are your exercises.)
+# which stays below 8 MB however many join. Where the ranks themselves add, less is not possible
+# (Patarasuk and Yuan 2009, section 3); a switch that adds needs about 4 MB. Real parameter servers
+# are several, each with a share of the weights (Li et al. 2014, Scaling distributed machine learning
+# with the parameter server); with as many servers as workers the bytes are the ring's.
+# (`ring_all_reduce` is your exercise; `naive_all_reduce` and `parameter_server` too.)
 
 # %% [markdown]
-# ## 8. Who sends what to whom: five all-reduces
+# ## 8. Who sends what to whom: five all-reduces *(more)*
 #
 # All of them end with the same sum on all ranks. They differ in who talks to whom, in what order,
 # with how much. Here are two nodes of two ranks, 1 Gbit/s within a node and 100 Mbit/s between the
@@ -525,68 +549,67 @@ if no_link:
     skip("all-reduce across two nodes", no_link)
 else:
     seen = {name: observed(name, 4, NODES, 1_000_000) for name in ALGORITHMS}
-    took = {name: phases(one, ["begin", "end"])["begin"] for name, one in seen.items()}
-    best = min(took, key=took.get)
-    display(space_time(seen, title=f"Two nodes, a slow link between them: {best} is the quickest"))
-    print(f"{'':18}{'seconds':>8}{'MB that node 0 sent to node 1':>32}")
-    for name, one in seen.items():
-        print(f"{name:18}{took[name]:8.3f}{one.uplinks[0].sent_bytes / 1e6:32.2f}")
+    found = findings.crossing(seen)
+    least = min(across for _, _, across in found.values())
+    display(space_time(seen, title=f"Between the nodes, {least:.1f} MB each way are enough"))
+    print(f"{'':18}{'messages':>9}{'MB in all':>11}{'MB from node 0 to node 1':>26}")
+    for name, (count, total, across) in found.items():
+        print(f"{name:18}{count:9}{total:11.2f}{across:26.2f}")
+    conclude(*findings.least_crossing(found))
 
 # %% [markdown]
-# All move 6 MB in all; the question is over which link, and how much of it at the same time. The
-# naive way brings it all to one rank. The tree works in pairs, and half of the ranks or more are idle. Ring
-# and halving-doubling keep every rank busy with the least there is to do, in more and smaller
-# messages, but halving-doubling swaps its largest pieces with the farthest rank. The hierarchical one
-# adds up within the node first: between nodes goes as little as if each node were a single rank.
+# So the question is over which link the bytes go, and how many at the same time. The naive way
+# brings all to one rank. The tree works in pairs, and half of the ranks or more are idle. Ring and
+# halving-doubling keep every rank busy with the least there is to do, in more and smaller messages,
+# but halving-doubling swaps its largest pieces with the farthest rank. The hierarchical one adds up
+# within the node first: between nodes goes as little as if each node were a single rank.
 
 # %% [markdown]
-# ## 9. Latency on the left, bandwidth on the right
+# ## 9. Latency for small messages, bandwidth for large ones *(more)*
 #
 # Why keep five of them? A message of *n* bytes takes about α + *n*β: a *latency* for being a message
 # at all, and a time per byte, the inverse of the *bandwidth* (Hockney 1994, The communication
-# challenge for MPP). Both come from a ping-pong of two ranks. For an all-reduce one adds up its
-# messages (Thakur, Rabenseifner and Gropp 2005, section 3; adding up itself, γ per byte, is a
-# hundredth of sending here and left out):
+# challenge for MPP). Both come from a ping-pong of two ranks. For an all-reduce one adds up the
+# messages that follow one another (Thakur, Rabenseifner and Gropp 2005, section 3). Adding up itself
+# costs γ per byte, a hundredth of sending here, and is left out.
 #
-# | *p* ranks | messages, × α | bytes, × β |
-# |---|---|---|
-# | naive | 2 (*p*−1) | 2 (*p*−1) *n* |
-# | tree | 2 log₂ *p* | 2 log₂ *p* · *n* |
-# | ring | 2 (*p*−1) | 2 (*p*−1)/*p* · *n* |
-# | halving-doubling | 2 log₂ *p* | 2 (*p*−1)/*p* · *n* |
+# The naive way as an example: *p*−1 messages of *n* bytes come to rank 0 over its one link, and as
+# many go out. That makes 2 (*p*−1) α + 2 (*p*−1) *n*β. The others are yours to count: `alpha_beta`.
 #
 # *Predict: on four ranks, which is the quickest for 1 kB? For 16 MB? From what size on does the
 # network's rate count at all?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.allreduce.curves import measured, network as measured_network, predicted
+from hpml.allreduce import curves
 
-LINKS = {
-    "100 Mbit/s": "100mbit",
-    "1 Gbit/s": "1gbit",
-    "2 nodes of 2: 1 Gbit/s, 100 Mbit/s between": NODES,
-}
+FLAT, NESTED = "1 Gbit/s", "2 nodes of 2: 1 Gbit/s, 100 Mbit/s between"
 networks = {}
 if no_link:
     skip("α and β of links of a given rate", no_link)
 else:
-    for name, link in LINKS.items():
-        networks[name] = measured_network(link, ranks=4)
+    for name, link in ((FLAT, "1gbit"), (NESTED, NODES)):
+        networks[name] = curves.network(link, ranks=4)
         print(f"{name:>42}: {networks[name].within}")
-    print(f"{'between the nodes':>42}: {networks[name].across}")
+    print(f"{'between the nodes':>42}: {networks[NESTED].across}")
+    models = {name: curves.predicted(networks[FLAT], name) for name in ALGORITHMS}
+    one = networks[FLAT].within
+    conclude(*findings.quickest(models, small=1_000, large=16_000_000, even=one.alpha / one.beta))
+    models = {name: curves.predicted(networks[NESTED], name) for name in ALGORITHMS}
+    conclude(*findings.across_nodes(models, 1_000_000))
 
 # %% [markdown]
 # The bandwidth is that of the link, less headers. The latency is this machine's: processes that wake
-# each other up. A cluster's, with a core for every rank, is to be measured there: that is what
-# `slurm/01_allreduce.slurm` is for.
+# each other up. A cluster, with a core for every rank, has another one: `slurm/01_allreduce.slurm`
+# measures it there.
 #
-# Now every algorithm at every size. What would take more than 2.2 seconds is left out: there is a
-# line for it.
+# Now every algorithm at every size, measured and predicted. The plot shows time over the least time
+# that the network allows, so that 1 × is perfect. What would take more than 2.2 seconds is left out.
 
 # %% tags=["nbval-ignore-output"]
+from functools import partial
+
 from hpml.allreduce.timing import LIBRARY
-from hpml.predict.collectives import all_reduce_bytes, seconds
-from hpml.predict.draw import message_curves
+from hpml.predict.over_bound import over_bound
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 4_000_000, 16_000_000)
 panels, bounds = {}, {}
@@ -594,52 +617,36 @@ if no_link:
     skip("all-reduce over links of a given rate", no_link)
 else:
     for name, one in networks.items():
-        taken = measured(one, [*ALGORITHMS, LIBRARY], SIZES, longest=2.2)
-        panels[name] = {a: Series(taken[a], predicted(one, a)) for a in ALGORITHMS}
-        panels[name]["Gloo's own"] = Series(taken[LIBRARY])
-        if not one.across:
-            bounds[name] = lambda n, rate=one.link.rate: seconds(all_reduce_bytes(4, n), rate)
-    ratio = taken["ring"][1_000_000] / taken["hierarchical"][1_000_000]
-    figure = message_curves(
+        taken = curves.measured(one, [*ALGORITHMS, LIBRARY], SIZES, longest=2.2)
+        panels[name] = {a: Series(taken[a], curves.predicted(one, a)) for a in ALGORITHMS}
+        bounds[name] = partial(curves.least, one)
+        if name == FLAT:
+            gloo = taken[LIBRARY]
+    figure = over_bound(
         panels,
-        bounds=bounds,
-        title="Few messages in a row win on the left, few bytes on the right; "
-        f"across nodes, hierarchical is {ratio:.1f} times as fast as a ring",
+        bounds,
+        title="Small messages: far from the bound, latency counts. Large ones: near it, bytes count",
     )
     publish_figure(
-        "all-reduce by five algorithms over three networks",
+        "all-reduce by five algorithms over two networks",
         figure,
-        "Four ranks. Points: measured. Lines: the α–β model, with α and β from a ping-pong of two "
-        "ranks. Grey: less than 2(p−1)/p · n over the link's rate.",
+        "Four ranks, time over the lower bound by bytes alone. Points: measured. Lines: the α–β "
+        "model, with α and β from a ping-pong of two ranks.",
     )
-
-# %% tags=["nbval-ignore-output"]
-if panels:
-    for name, panel in panels.items():
-        off = [
-            abs(series.model(n) / series.measured[n] - 1)
-            for series in panel.values()
-            for n in series.measured
-            if series.model and n >= 100_000
-        ]
-        print(f"from 100 kB on, the model is off by {np.median(off):.0%} in the median: {name}")
+    conclude(*findings.model_error(findings.errors(panels[FLAT], SIZES)))
 
 # %% [markdown]
-# On the left the lines are flat: a message costs α whether it has 4 bytes or 4 thousand, and what
-# counts is how many messages follow each other. On the right they all rise alike, and what counts is
-# the bytes of the busiest link. Where the two meet, at α/β bytes a message, is different for every
+# Small messages: all are far above the bound, and what counts is how many messages follow each other.
+# Large ones: what counts is the bytes of the busiest link. Where the two meet is different for every
 # network: so a library switches algorithms by size, and so frameworks put small gradients together
 # before they send them.
 #
-# Naive and ring have the same α on the left, 2(*p*−1), and yet naive is the quicker one there: its
-# messages are under way at the same time, those of the ring wait for each other. A model is a model.
-# Points above the lines on the left are this machine's: four ranks on few cores take turns, the
-# ping-pong had a core for each. Points within the grey are the emulation's: a link that has been
-# idle lets a few kilobytes pass at once before it keeps to its rate. (`alpha_beta` is your
-# exercise.)
+# A model is a model: messages of the naive way are under way at the same time, those of a ring wait
+# for each other, and α + *n*β does not know that. A point below 1 × is due to the emulation: a link
+# that has been idle lets a few kilobytes pass at once before it keeps to its rate.
 
 # %% [markdown]
-# ## 10. MPI says what, a library decides how
+# ## 10. MPI says what, a library decides how *(more)*
 #
 # MPI, the *message passing interface*, has *point-to-point* calls, one rank to one other (send, recv:
 # section 8 is made of them), and *collectives*, which all ranks of a group call together: broadcast,
@@ -663,21 +670,24 @@ else:
     for name in ("basic_linear", "recursive_doubling", "ring", "rabenseifner", "default"):
         taken = mpi.mpi_all_reduce_seconds(SOME, 4, "1gbit", name, repeats=5)
         series[f"Open MPI, {name}"] = Series(dict(zip(SOME, map(min, taken), strict=True)))
-    for name in ("ring", "Gloo's own"):
-        points = panels["1 Gbit/s"][name].measured
-        series[f"{name}, as above"] = Series({n: points[n] for n in SOME})
+    series["Gloo's own, as above"] = Series({n: gloo[n] for n in SOME})
+    default, ring = (
+        series[f"Open MPI, {name}"].measured[1_000_000] for name in ("default", "ring")
+    )
     display(
-        message_curves(
+        over_bound(
             {"4 ranks, 1 Gbit/s": series},
-            bounds={"4 ranks, 1 Gbit/s": bounds["1 Gbit/s"]},
-            title="One call, several algorithms",
+            {"4 ranks, 1 Gbit/s": bounds[FLAT]},
+            title=f"1 MB: Open MPI's own choice takes {default / ring:.1f} times as long as its ring",
         )
     )
+    conclude(*findings.own_choice(default, ring))
 
 # %% [markdown]
-# `recursive_doubling` exchanges *all* it has with one rank, then with another: log₂ *p* messages,
-# the fewest there can be, and log₂ *p* times all bytes. `rabenseifner` is halving-doubling. The
-# default changes over between them by size and number of ranks (Open MPI's *tuned* component).
+# **Answer.** For four ranks, Open MPI's choice is `recursive_doubling` below 8 KiB and
+# `rabenseifner` above (a table in its source since 4.1, coll_tuned_decision_fixed.c).
+# `recursive_doubling` exchanges *all* it has with one rank, then with another: the fewest messages, and the more bytes.
+# `rabenseifner` is halving-doubling.
 #
 # PyTorch's *back ends* are such libraries, under one interface:
 #
@@ -689,9 +699,40 @@ else:
 #
 # (From the table in the documentation of torch.distributed, docs.pytorch.org, which also has XCCL
 # for Intel's GPUs. Its rule of thumb: NCCL for GPUs, Gloo for CPUs.)
+#
+# ### Why not MPI alone?
+#
+# MPI was made for CPUs and numerical simulations. Its data lay in the memory of the host, and its
+# ranks were started by `mpirun`. Deep learning wanted three things more:
+#
+# - **Data that stays on the GPU.** Without help each message goes from GPU to host, to the network,
+#   to the other host, to its GPU. A *CUDA-aware* MPI takes pointers to GPU memory. With *GPUDirect
+#   RDMA* the network card then reads that memory itself, with no copy in the host's.
+# - **Collectives as GPU work.** NCCL's reductions are kernels in a CUDA stream: they run beside
+#   backward, and know NVLink, PCIe and the network cards of the machine.
+# - **No launcher, and no MPI to install.** Gloo and NCCL come with PyTorch; ranks find each other
+#   through an address and a port.
+#
+# MPI and NCCL work well together: MPI starts the ranks and carries NCCL's first message, the id of
+# the group, and NCCL carries the gradients (NCCL user guide, "NCCL and MPI"). That is how Horovod
+# uses them. The guide also warns: NCCL and a CUDA-aware MPI on the same GPUs at the same time may
+# deadlock.
+#
+# ### Scale-up and scale-out
+#
+# *Scale-up* is more GPUs in one node, over NVLink or PCIe. *Scale-out* is more nodes, over the
+# network, which is slower. Hierarchical all-reduces (section 8) are made for both together.
+#
+# ### Reductions that do not block
+#
+# `MPI_Iallreduce` (since MPI 3.0) and `all_reduce(..., async_op=True)` return at once, and a `wait`
+# ends them: the sum is made while backward computes the next gradient. Libraries for deep learning
+# were built on that. Intel's MLSL (Sridharan et al. 2018, On scale-out deep learning training for
+# cloud and HPC), today oneCCL, also sends first what the next step needs first. Module 06 builds
+# the overlap by hand.
 
 # %% [markdown]
-# ## 11. Reading TensorFlow's page
+# ## 11. Reading TensorFlow's page *(more)*
 #
 # The guide *Distributed training with TensorFlow* (tensorflow.org/guide/distributed_training) can
 # now be read word by word. *Before you read the right-hand column: what does each of these lines
@@ -717,5 +758,25 @@ else:
 # 4.0.) PyTorch's and Horovod's pages use the same words. When a page promises a speed-up, ask:
 # strong or weak? Synchronous? Whose link carries how many bytes, in how many messages? And which
 # learning rate?
+
+# %% [markdown]
+# ## What to take home
 #
-# Now the exercises: `exercises/01_parallel_sgd.ipynb`.
+# - Share out data first, and synchronously: it is SGD with a larger batch, as long as the gradients'
+#   *mean* is taken and the learning rate is adapted.
+# - What is not shared out bounds the speed-up, and sending comes on top: distribute large work, not
+#   small.
+# - An all-reduce around a ring sends less than twice each rank's bytes, however many ranks there are;
+#   a server's link carries all of them.
+#
+# ## Where to read on
+#
+# - Ben-Nun and Hoefler 2019, Demystifying parallel and distributed deep learning, ACM Computing
+#   Surveys 52(4), pages 65:1 to 65:43: all ways of cutting, in one survey.
+# - Goyal et al. 2017, Accurate, large minibatch SGD (arXiv:1706.02677), sections 2 and 3: learning
+#   rate, warm-up, and the mistakes one makes.
+# - Chen et al. 2016, Revisiting distributed synchronous SGD (arXiv:1604.00981): why to wait.
+# - Patarasuk and Yuan 2009, Bandwidth optimal all-reduce algorithms, section 3; Thakur, Rabenseifner
+#   and Gropp 2005, sections 3 and 4: the ring and its relatives.
+#
+# Now the exercises: `exercises/01_parallel_sgd.ipynb`. `sync_sgd` and `ring_all_reduce` first.

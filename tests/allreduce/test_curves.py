@@ -98,3 +98,9 @@ def test_every_algorithm_is_measured_at_every_size_on_real_ranks():
 def test_what_is_measured_can_be_sent_by_value():
     find("alpha_beta")  # from then on, drives take the package with them
     assert cloudpickle.dumps(curves._on_rank)
+
+
+def test_the_bound_is_that_of_the_busiest_link():
+    assert curves.least(FLAT, 1_000_000) == pytest.approx(8e-9 * 1_500_000)
+    # Two nodes: 2 (2-1)/2 · 1 MB over the 100 Mbit/s between them.
+    assert curves.least(NODES, 1_000_000) == pytest.approx(8e-8 * 1_000_000)

@@ -1,6 +1,9 @@
 """Paths over a loss: every update a dot, as stale as it was."""
 
-from hpml.parallel_sgd.trajectory import trajectories
+import numpy as np
+import pytest
+
+from hpml.parallel_sgd.trajectory import plane_loss, trajectories
 from hpml.parallel_sgd.updates import Update
 
 START = (4.0, 3.0)
@@ -53,3 +56,15 @@ def test_a_row_with_fewer_runs_leaves_its_place_empty():
     rows = {"three": {"a": log(0), "b": log(0), "c": log(0)}, "one": {"a": log(0)}}
     visible = [axes.get_visible() for axes in trajectories(bowl, START, rows).axes]
     assert visible == [True, True, True, True, False, False]
+
+
+def test_the_loss_of_a_plane_differs_from_half_the_mean_squared_error_by_a_constant():
+    numbers = np.random.default_rng(0)
+    inputs, outputs = numbers.normal(size=(50, 2)), numbers.normal(size=50)
+    loss = plane_loss(inputs, outputs)
+
+    def difference(first, second):
+        error = inputs @ [first, second] - outputs
+        return (error**2).mean() / 2 - loss(first, second)
+
+    assert difference(0.3, -2.0) == pytest.approx(difference(4.0, 1.5))

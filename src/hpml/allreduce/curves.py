@@ -18,7 +18,8 @@ from hpml.allreduce.timing import LIBRARY
 from hpml.errors import UserError
 from hpml.measure.comm import Fit, fit, ping_pong
 from hpml.network.link import Link, parse_link
-from hpml.predict.collectives import Cost
+from hpml.predict.collectives import Cost, all_reduce_bytes
+from hpml.predict.collectives import seconds as seconds_of
 from hpml.ranks import Evidence, launch
 
 PER_NODE = 2  # ranks, for the hierarchical algorithm on a network without nodes
@@ -57,6 +58,19 @@ def predicted(network: Network, algorithm: str) -> Callable[[float], float]:
     within = Cost(network.within.alpha, network.within.beta)
     across = network.across and Cost(network.across.alpha, network.across.beta)
     return lambda nbytes: plan.seconds(nbytes, within, network.per_node, across)
+
+
+def least(network: Network, nbytes: float) -> float:
+    """Lower bound in seconds of an all-reduce of `nbytes`, where the ranks themselves add.
+
+    2 (p-1)/p · n over each rank's link, and with N nodes 2 (N-1)/N · n over each node's link
+    (Patarasuk and Yuan 2009, section 3).
+    """
+    own = seconds_of(all_reduce_bytes(network.ranks, nbytes), network.link.rate)
+    if not network.link.uplink:
+        return own
+    nodes = network.ranks // network.per_node
+    return max(own, seconds_of(all_reduce_bytes(nodes, nbytes), network.link.uplink))
 
 
 def measured(

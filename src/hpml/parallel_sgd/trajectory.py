@@ -14,6 +14,22 @@ COLOURS = "cividis_r"  # the staler the darker, also in a print without colour
 FINE = 61  # points of the grid, per axis, on which the loss is worked out
 
 
+def plane_loss(
+    inputs: np.ndarray, outputs: np.ndarray
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Half the mean squared error of a plane with two weights, up to a constant, by its weights.
+
+    `inputs` (n, 2), `outputs` (n,): what `trajectories` takes, for grids of weights.
+    """
+    (a, b), (_, c) = inputs.T @ inputs / len(inputs)
+    d, e = inputs.T @ outputs / len(inputs)
+
+    def loss(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return (a * first**2 + 2 * b * first * second + c * second**2) / 2 - d * first - e * second
+
+    return loss
+
+
 def trajectories(
     loss: Callable[[np.ndarray, np.ndarray], np.ndarray],
     start: Sequence[float],

@@ -8,7 +8,20 @@ from matplotlib.figure import Figure
 
 from hpml.predict.draw import COLOURS, LINES, MARKERS, Series, size_ticks
 
-LEVELS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # labelled ticks of the time over the bound
+LEVELS = (
+    0.2,
+    0.5,
+    1,
+    2,
+    5,
+    10,
+    20,
+    50,
+    100,
+    200,
+    500,
+    1000,
+)  # labelled ticks of the time over the bound
 
 
 def over_bound(
@@ -29,7 +42,7 @@ def over_bound(
     sizes = [n for panel in panels.values() for one in panel.values() for n in one.measured]
     if not sizes:
         raise ValueError("over_bound: no series has a measured point")
-    figure = Figure(figsize=(4.6 * len(panels) + 2, 4), layout="constrained")
+    figure = Figure(figsize=(max(8.5, 4.6 * len(panels) + 2), 4), layout="constrained")
     places = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
     fine = np.geomspace(min(sizes), max(sizes), 80)
     for axes, (panel, series) in zip(places, panels.items(), strict=True):
@@ -43,8 +56,8 @@ def over_bound(
         axes.set_xticks(*size_ticks(min(sizes), max(sizes)))
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-    top = places[0].get_ylim()[1]
-    shown = [level for level in LEVELS if level <= top]
+    bottom, top = places[0].get_ylim()
+    shown = [level for level in LEVELS if bottom <= level <= top]
     places[0].set_yticks(shown, [f"{level} ×" for level in shown])
     places[0].set_ylabel("time over the lower bound")
     handles = {
