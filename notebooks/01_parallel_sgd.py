@@ -473,7 +473,21 @@ conclude(*findings.staleness(logs, lowest=1.0))
 # Synchronous or not, a *parameter server* has all gradients come in and all weights go out over its
 # own link. An *all-reduce* gives every rank the sum without a server. On a *ring* every rank sends
 # to its neighbour only, one part of the tensor at a time: once round to add the parts up, once more
-# to hand the sums out. Both give every rank the same sum of 4 MB from each, over links of 1 Gbit/s.
+# to hand the sums out.
+
+# %%
+from functools import partial
+
+from hpml.trace.holdings import watch_function
+from hpml.trace.ring_picture import who_holds_what
+
+who_holds_what(
+    watch_function(partial(all_reduce, algorithm="ring")),
+    title="A ring: three steps to add the parts up, three to hand the sums round",
+)
+
+# %% [markdown]
+# Now with 4 MB on each rank, over links of 1 Gbit/s: through rank 0 as a server, and on the ring.
 #
 # *Predict: how many MB does rank 0 receive, with two, three, four ranks? And on the ring?*
 
@@ -606,8 +620,6 @@ else:
 # that the network allows, so that 1 × is perfect. What would take more than 2.2 seconds is left out.
 
 # %% tags=["nbval-ignore-output"]
-from functools import partial
-
 from hpml.allreduce.timing import LIBRARY
 from hpml.predict.over_bound import over_bound
 
@@ -651,6 +663,13 @@ else:
 # MPI, the *message passing interface*, has *point-to-point* calls, one rank to one other (send, recv:
 # section 8 is made of them), and *collectives*, which all ranks of a group call together: broadcast,
 # reduce, gather, scatter, all-gather, reduce-scatter, all-to-all, barrier, all-reduce.
+
+# %%
+from hpml.predict.collectives_picture import collectives
+
+collectives()
+
+# %% [markdown]
 # `MPI_Allreduce` is defined by its result: every rank has the sum (MPI 4.1, section 6.9.6). How the
 # sum comes about is up to the library. Open MPI has the algorithms above under names of its own,
 # and lets one choose: `mpirun --mca coll_tuned_use_dynamic_rules 1 --mca

@@ -171,9 +171,9 @@ def least_crossing(found: Mapping[str, tuple[int, float, float]]) -> Finding:
     total = [row[1] for row in found.values()]
     sentence = (
         f"**Answer.** {_listed(fewest).capitalize()} need the fewest messages, "
-        f"{found[fewest[0]][0]}. In bytes they are all equal: {total[0]:.0f} MB. Between the nodes {_listed(few)} send the least, "
-        f"{best:.1f} MB each way, the ring {between['ring']:.1f} MB, halving-doubling "
-        f"{between['halving-doubling']:.1f} MB."
+        f"{found[fewest[0]][0]}. In bytes they are all equal: {total[0]:.0f} MB. "
+        f"Between the nodes {_listed(few)} send the least, {best:.1f} MB each way, the ring "
+        f"{between['ring']:.1f} MB, halving-doubling {between['halving-doubling']:.1f} MB."
     )
     held = max(total) - min(total) < 0.01 * total[0] and "hierarchical" in few and "ring" not in few
     counts = ", ".join(f"{name} {across:.2f}" for name, across in between.items())
