@@ -531,12 +531,12 @@ else:
     conclude(*findings.bytes_of_links(server, ring, nbytes=4e6, rate=1e9))
 
 # %% [markdown]
-# The server's link carries (*p*−1) times 4 MB each way: it is full, everybody else's is idle, and
-# each further worker makes the step longer. On the ring each link carries 2(*p*−1)/*p* times 4 MB,
-# which stays below 8 MB however many join. Where the ranks themselves add, less is not possible
-# (Patarasuk and Yuan 2009, section 3); a switch that adds needs about 4 MB. Real parameter servers
-# are several, each with a share of the weights (Li et al. 2014, Scaling distributed machine learning
-# with the parameter server); with as many servers as workers the bytes are the ring's.
+# The server's link carries (*p*−1) times 4 MB each way: it is full, the others are idle most of the
+# time, and each further worker makes the step longer. On the ring each link carries 2(*p*−1)/*p*
+# times 4 MB, which stays below 8 MB however many join. Where the ranks themselves add, less is not
+# possible (Patarasuk and Yuan 2009, section 3); a switch that adds needs about 4 MB. Real parameter
+# servers are several, each with a share of the weights (Li et al. 2014, Scaling distributed machine
+# learning with the parameter server); with as many servers as workers the bytes are the ring's.
 # (`ring_all_reduce` is your exercise; `naive_all_reduce` and `parameter_server` too.)
 
 # %% [markdown]
@@ -637,7 +637,7 @@ else:
     figure = over_bound(
         panels,
         bounds,
-        title="Small messages: far from the bound, latency counts. Large ones: near it, bytes count",
+        title="Small messages take many times the bound, because of latency; for large ones bytes count",
     )
     publish_figure(
         "all-reduce by five algorithms over two networks",
