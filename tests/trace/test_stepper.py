@@ -7,7 +7,7 @@ import pytest
 
 from hpml.course import paired
 from hpml.trace.holdings import Holdings, Sent
-from hpml.trace.stepper import bundle, frame, sentence, stepper
+from hpml.trace.stepper import WIDGET, bundles, frame, sentence, stepper
 
 START = (({(0, 0): 1.0}, {(0, 1): 1.0}), ({(1, 0): 1.0}, {(1, 1): 1.0}))
 HALF = ({(0, 0): 1.0}, {(0, 1): 1.0, (1, 1): 1.0})
@@ -40,13 +40,13 @@ def test_a_steps_title_names_its_messages():
 
 
 def test_a_page_that_is_kept_has_the_picture_of_all_steps_and_no_widget():
-    output = nbformat.v4.new_output("display_data", bundle(SEEN))
-    assert "application/vnd.jupyter.widget-view+json" in output.data
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x", outputs=[output])])
+    outputs = [nbformat.v4.new_output("display_data", bundle) for bundle in bundles(SEEN)]
+    assert [WIDGET in output.data for output in outputs] == [False, True]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x", outputs=outputs)])
     paired.tidy(notebook)
-    kept = notebook.cells[0].outputs[0].data
-    assert sorted(kept) == ["image/png", "text/plain"]
-    assert base64.b64decode(kept["image/png"]).startswith(b"\x89PNG")
+    (kept,) = notebook.cells[0].outputs
+    assert sorted(kept.data) == ["image/png", "text/plain"]
+    assert base64.b64decode(kept.data["image/png"]).startswith(b"\x89PNG")
 
 
 def test_where_there_is_no_message_there_is_one_step_from_start_to_end():

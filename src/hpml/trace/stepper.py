@@ -9,26 +9,29 @@ from hpml.ranks.evidence import Evidence
 from hpml.trace.holdings import Holdings, Sent, holdings
 from hpml.trace.ring_picture import draw, summary
 
+WIDGET = "application/vnd.jupyter.widget-view+json"
 PAUSE = 1500  # milliseconds between two steps while it plays
 
 
 def step_through(evidence: Evidence) -> None:
-    """Show the evidence of `hpml.trace.holdings.watch` step by step, in a notebook.
+    """Show the evidence of `hpml.trace.holdings.watch` in a notebook: the picture of all steps, and
+    below it a play button and a slider that show one step at a time.
 
-    With a kernel there are a button that plays, and a slider. On a page, in print and wherever
-    widgets cannot be shown there is the picture of all steps. Raises ValueError as `holdings` does.
+    The picture is an output of its own: it stays on pages, in print, and where a notebook is opened
+    again, whose kernel no longer has the widget. Raises ValueError as `holdings` does.
     """
     from IPython.display import display
 
-    display(bundle(holdings(evidence)), raw=True)
+    for bundle in bundles(holdings(evidence)):
+        display(bundle, raw=True)
 
 
-def bundle(seen: Holdings) -> dict[str, object]:
-    """The picture of all steps and, as another form of the same output, the widget."""
+def bundles(seen: Holdings) -> list[dict[str, object]]:
+    """The two outputs: all steps as a picture, and the widget in no other form."""
     every = draw(seen, range(len(seen.states)), title=summary(seen))
     picture = base64.b64encode(_png(every)).decode("ascii")
-    widget = stepper(seen)._repr_mimebundle_()
-    return {**widget, "text/plain": summary(seen), "image/png": picture}
+    forms = stepper(seen)._repr_mimebundle_()
+    return [{"text/plain": summary(seen), "image/png": picture}, {WIDGET: forms[WIDGET]}]
 
 
 def stepper(seen: Holdings) -> object:
@@ -38,7 +41,8 @@ def stepper(seen: Holdings) -> object:
     last = max(len(seen.steps), 1)
     slider = ipywidgets.IntSlider(value=1, min=1, max=last, description="step")
     play = ipywidgets.Play(value=1, min=1, max=last, interval=PAUSE)
-    image = ipywidgets.Image(format="png", value=frame(seen, 1))
+    own_size = ipywidgets.Layout(align_self="flex-start")  # and not as wide as the page
+    image = ipywidgets.Image(format="png", value=frame(seen, 1), layout=own_size)
     drawn = {1: image.value}
 
     def show(change: dict) -> None:
