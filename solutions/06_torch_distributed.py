@@ -708,3 +708,150 @@ check("ddp_train")
 # **Answer.** With the same `global_batch` each step is the same step: the learning rate stays. If each
 # rank took `global_batch` samples, a step would have 4 times as many, and the linear rule would give
 # 4 times the rate, with a warm-up.
+
+# %% [markdown]
+# ## `find_the_hang`: one rank does not come
+#
+# **To write:** what finds the rank for which the others wait. **Allowed:** anything that an answer
+# may import.
+#
+# Here, a check tells you which rank hangs and where. On a cluster nobody does: the job runs, the log
+# is silent, and the hours are charged. These tools work there, on a job that nobody has prepared:
+#
+# | tool | command | what it shows |
+# |---|---|---|
+# | py-spy | `py-spy dump --pid PID` | where each thread of a process stands, from outside |
+# | SLURM | `srun --jobid=JOB --overlap --ntasks-per-node=1 COMMAND` | runs a command on each node of a running job |
+# | `faulthandler` | `faulthandler.register(signal.SIGUSR1)` in the script, then `scancel --signal=USR1 JOB` | each rank prints its own stack: for clusters where py-spy may not look into a process |
+#
+# and these, on a job that was started with them:
+#
+# | started with | what it shows |
+# |---|---|
+# | `init_process_group(..., timeout=timedelta(minutes=5))` | the job ends with an error, and does not wait for 30 minutes (Gloo) or 10 (NCCL) |
+# | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | which rank calls another collective than the others, as an error |
+# | `dist.monitored_barrier(timeout=...)` | which rank has not come to this line (Gloo only) |
+# | `TORCH_FR_BUFFER_SIZE=2000`, and for NCCL `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | the flight recorder: the last 2000 collectives of each rank, and who called them. `TORCH_FR_DUMP_TEMP_FILE=FOLDER/trace_` is where it is written, `torchfrtrace --prefix trace_ FOLDER` compares the ranks |
+#
+# All ranks' stacks, as one step of the running job:
+#
+# ```sh
+# srun --jobid=JOB --overlap --ntasks-per-node=1 bash -c \
+#   'for pid in $(pgrep -u $USER -f train.py); do hostname; py-spy dump --pid $pid; done'
+# ```
+#
+# This also shows `torchrun` and the loaders' workers, which have `train.py` in their command line as
+# well. Which process is which rank is in its environment: `tr '\0' '\n' < /proc/PID/environ`.
+#
+# The job's script is `train.py`. You are given what there is of it when it hangs, by rank and in no
+# order:
+#
+# - `stacks`: what `py-spy dump` printed. It has nothing if the job has ended.
+# - `log`: the standard error of all ranks. A rank that ends with an error writes a traceback whose
+#   lines start with its number: `[rank3]: `.
+# - `recorder`: the flight recorder's traces, as dicts; nothing if it was not on. `trace["entries"]`
+#   are the collectives that the rank has called, in their order. Of an entry you need
+#   `entry["process_group"]` (number and name), `entry["collective_seq_id"]` (which counts in each
+#   group), `entry["profiling_name"]` (such as `gloo:all_reduce`) and `entry["retired"]`: False as
+#   long as it is not done. With NCCL, `entry["state"]` also says `scheduled`, `started` or
+#   `completed`.
+#
+# There are three kinds of jobs:
+#
+# - **The ranks stand still.** Those that wait stand in one function of `distributed_c10d.py`, called
+#   from one line. One rank is somewhere else: it reads, it computes, or it is in another collective.
+# - **A rank has raised an error.** Either its main thread is at its end, and the process is kept
+#   alive by another thread; or the job has ended, and there is only the log.
+# - **The collectives are asynchronous** (`async_op=True`, and all those of NCCL). They return at once,
+#   and the ranks wait later, where no stack shows a collective.
+#
+# `in_stack` and `in_log` are given. They return the frames of a stack, from the innermost one to the
+# outermost.
+#
+# *Before you start: a job of 512 ranks hangs, and 511 stacks are the same. Which one do you read, and
+# which of the 512 would you find in an error of the timeout?*
+
+# %%
+# %%answer find_the_hang
+import re
+from typing import NamedTuple
+
+
+class Frame(NamedTuple):
+    """A call on a stack: function, file and line, as py-spy or the traceback has them."""
+
+    function: str
+    file: str
+    line: int
+
+
+def in_stack(dump: str) -> list[Frame]:
+    """The frames of the main thread in a dump of py-spy, innermost first."""
+    main = dump.partition('"MainThread"\n')[2].partition("\nThread ")[0]
+    found = re.findall(r"^ +(\S+) \((\S+):(\d+)\)$", main, re.MULTILINE)
+    return [Frame(function, file, int(line)) for function, file, line in found]
+
+
+def in_log(log: str, rank: int) -> list[Frame]:
+    """The frames of the error with which `rank` ended, innermost first; none if it has not."""
+    pattern = rf'^\[rank{rank}\]: +File "(.+)", line (\d+), in (\S+)$'
+    found = re.findall(pattern, log, re.MULTILINE)
+    return [Frame(function, file, int(line)) for file, line, function in reversed(found)]
+
+
+def find_the_hang(
+    stacks: dict[int, str], log: str, recorder: dict[int, dict]
+) -> tuple[int, str, int]:
+    """The rank for which the others wait, their call, and the line at which that rank is.
+
+    `call` is the collective in which the others wait, by the name of its function ("all_reduce").
+    `line` is the line of train.py at which the rank is that does not come: the innermost one on
+    the stack of its main thread, or of its error if that thread has ended.
+    """
+    ### BEGIN SOLUTION
+    ranks = {*stacks, *map(int, re.findall(r"^\[rank(\d+)\]: ", log, re.MULTILINE))}
+    places = {
+        rank: place(in_stack(stacks.get(rank, ""))) or place(in_log(log, rank)) for rank in ranks
+    }
+    rank, call = missing(recorder) if recorder else odd_one_out(places)
+    return rank, call, places[rank][1]
+
+
+def place(frames: list[Frame]) -> tuple[str, int] | None:
+    """The collective ("" for none) and the line of train.py; None if no frame is of train.py."""
+    calls = [frame.function for frame in frames if frame.file.endswith("distributed_c10d.py")]
+    lines = [frame.line for frame in frames if frame.file.endswith("train.py")]
+    return ("".join(calls[:1]), lines[0]) if lines else None
+
+
+def odd_one_out(places: dict[int, tuple[str, int]]) -> tuple[int, str]:
+    """The rank without which all are at one place, in a collective; and that collective."""
+    for rank in places:
+        others = {places[other] for other in places if other != rank}
+        if len(others) == 1 and (call := others.pop()[0]):
+            return rank, call
+    raise ValueError(f"no rank is missing in {places}")
+
+
+def missing(recorder: dict[int, dict]) -> tuple[int, str]:
+    """The rank that has not called what the others wait for; and what that is."""
+    called = {rank: {key(entry) for entry in recorder[rank]["entries"]} for rank in recorder}
+    pending = [e for rank in recorder for e in recorder[rank]["entries"] if not e["retired"]]
+    (rank,) = [rank for rank in recorder if key(pending[0]) not in called[rank]]
+    return rank, pending[0]["profiling_name"].partition(":")[2]
+
+
+def key(entry: dict) -> tuple[str, int]:
+    """Which collective of the job it is: its group, and its number in that group."""
+    return entry["process_group"][0], entry["collective_seq_id"]
+    ### END SOLUTION
+
+
+# %%
+check("find_the_hang")
+
+# %% [markdown]
+# **Answer.** Read the one that differs. The error of the timeout is in the log of the 511: they
+# waited, and only a rank that waits can run out of patience. The rank that did not come is silent,
+# or its connections are closed when the others end. So look at the stacks before the timeout ends
+# the job, or have the flight recorder write its traces at that moment.

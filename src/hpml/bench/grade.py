@@ -186,7 +186,7 @@ def _by_jobs(
     name = f"./hpml grade --jobs {jobs}"
     if jobs != cores:
         return [Row(name, [rate], "per minute", base=BY_NBGRADER)]
-    target = "at least 10 ×" + ("; 15 per minute" if cores == 2 and points == 75 else "")
+    target = "at least 10 ×" + ("; 15 per minute" if cores == 2 and points == 85 else "")
     ready = 60 * len(found) / (watch.took - watch.up)
     return [
         Row(name, [rate], "per minute", base=BY_NBGRADER, target=target),
