@@ -41,6 +41,7 @@ RUN_BY = {
     "./hpml course new 06 count_messages": "tests/course/test_new_exercise.py",
     "./hpml release": "tests/course/test_release.py",
     "./hpml grade submissions": "tests/cli/test_grade.py",
+    "./hpml grade submissions --core": "tests/cli/test_grade.py",
     "./hpml run-sheet": "tests/course/test_run_sheet.py",
     "./hpml bench attacks": "tests/grading/test_attacks.py",
     "./hpml bench grade": "tests/bench/test_grade.py",

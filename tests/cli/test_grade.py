@@ -175,8 +175,26 @@ def test_one_record_as_json(class_):
     told = grade(class_ / "ada.ipynb", "--only", "hello_ranks", "--json", "-")
     assert told.returncode == 0, told.stderr
     record = json.loads(told.stdout)
-    assert (record["person"], record["earned"]) == ("ada", 2)
+    assert (record["person"], record["earned"], record["core"]) == ("ada", 2, False)
     assert "seed" not in told.stdout
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_core_exercises_alone_count_and_everything_says_so(class_, tmp_path):
+    told = grade(class_ / "ada.ipynb", "--core", "--out", tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "2 of 2 points (core exercises only)." in told.stdout
+    assert "read_queue" not in told.stdout
+    (row,) = csv.DictReader((tmp_path / "marks.csv").read_text().splitlines())
+    assert (row["total"], row["points"], row["note"]) == ("2", "2", "core exercises only")
+    assert "(core exercises only)" in (tmp_path / "index.html").read_text()
+    assert (
+        "The core exercises count here, and no others."
+        in (tmp_path / "feedback/ada.html").read_text()
+    )
+    marks = json.loads((tmp_path / "gradescope/ada/results.json").read_text())
+    assert marks["output"].splitlines()[0] == "Core exercises only."
+    assert '<property name="core" value="true"' in (tmp_path / "junit.xml").read_text()
 
 
 @pytest.mark.usefixtures("sandboxed")
@@ -225,6 +243,8 @@ def test_a_grader_that_is_killed_leaves_no_process_and_loses_nothing(class_, tmp
         (("{class}", "--again", "ada"), "--again cannot go with PATH: leave one out"),
         (("{class}", "--merge"), "--merge cannot go with PATH: leave one out"),
         (("--merge", "--again", "ada"), "--again cannot go with --merge: leave one out"),
+        (("{class}", "--only", "amdahl", "--core"), "none of amdahl is on the core path"),
+        (("--merge", "--core"), "--merge cannot go with --core: leave one out"),
         (("--merge", "--only", "ddp"), "--merge cannot go with --only: leave one out"),
         (("--again", "ada", "--resume"), "--again cannot go with --resume: leave one out"),
         (

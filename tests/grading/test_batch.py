@@ -132,6 +132,7 @@ def test_what_could_not_be_graded_is_tried_again(graded, tmp_path):
         ({}, "holds a grading already: --resume goes on with it"),
         ({"part": (1, 2), "judge": judge(exercises=("ddp",))}, "begun with the exercises hello"),
         ({"resume": True, "judge": judge(unsafe=False)}, "was begun with --unsafe"),
+        ({"resume": True, "judge": judge(core=True)}, "was begun without --core"),
     ],
 )
 def test_a_folder_with_another_grading_is_refused(graded, tmp_path, options, said):
@@ -318,6 +319,24 @@ def test_workers_are_renewed(monkeypatch):
 )
 def test_which_exercises_are_graded(only, exercises, submitting):
     assert batch.exercises_of([submission("ada")], COURSE, only) == (exercises, submitting)
+
+
+def test_of_these_the_core_exercises_alone():
+    core = tuple(exercise.id for exercise in COURSE.module("06").core)
+    found = batch.exercises_of([submission("ada")], COURSE, core=True)
+    assert found == (("hello_ranks",), ())
+    assert batch.exercises_of([], COURSE, ["06", "amdahl"], core=True) == (core, ())
+    with pytest.raises(UserError, match="none of amdahl is on the core path: leave out --core"):
+        batch.exercises_of([], COURSE, ["amdahl"], core=True)
+
+
+def test_a_record_says_that_core_exercises_alone_count(tmp_path):
+    assert [each.core for each in grade([submission("ada")], tmp_path, judge=judge(core=True))] == [
+        True
+    ]
+    assert [each.core for each in batch.merge(tmp_path)[0]] == [True]
+    with pytest.raises(UserError, match="was begun with --core: use another --out"):
+        grade([submission("ada")], tmp_path, resume=True)
 
 
 def test_an_unknown_exercise_and_no_exercise_at_all(tmp_path):

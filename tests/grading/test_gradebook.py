@@ -94,6 +94,19 @@ def test_the_cells_are_those_of_the_exercise_notebook(
     assert answers == {f"answer-{exercise.id}" for exercise in exercises}
 
 
+def test_other_cells_are_worth_nothing_where_core_exercises_alone_count(
+    record: Callable[..., Record], course: Course, path: Path
+) -> None:
+    gradebook.write([record(core=True)], course, path)
+    with opened(path) as book:
+        notebook = book.find_notebook(ASSIGNMENT, ASSIGNMENT)
+        points = {cell.name: cell.max_score for cell in notebook.grade_cells}
+    assert points == {
+        f"check-{exercise.id}": exercise.points if exercise.core else 0
+        for exercise in course.module("06").exercises
+    }
+
+
 @pytest.mark.parametrize("status", ["not gradable", "refused", "not counted"])
 def test_what_has_no_mark_waits_for_a_person(
     record: Callable[..., Record], course: Course, path: Path, status: str

@@ -83,6 +83,15 @@ def test_marks_of_an_unsafe_run_say_so(record: Callable[..., Record], course: Co
     assert row["note"] == "UNSAFE: graded outside a sandbox"
 
 
+def test_marks_of_core_exercises_only_say_so(record: Callable[..., Record], course: Course) -> None:
+    (row,) = rows([record(status={"ddp": "missing"}, core=True)], course)
+    assert row["note"] == "core exercises only; missing: ddp"
+    assert marks.summary([record(core=True)]) == (
+        "1 person; the median is 45 of 45 points (core exercises only)."
+    )
+    assert "core" not in marks.summary([record()])
+
+
 @any_text
 @given(text=hostile_text)
 @example(text="\t=1+1")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GOES_WITH = {
     "again": {"out", "only", "unsafe"},
     "merge": {"out"},
-    "as_json": {"paths", "only", "jobs", "unsafe"},
+    "as_json": {"paths", "only", "core", "jobs", "unsafe"},
 }
 UNSAFE = "UNSAFE: answers run without a sandbox, with your rights. Every mark says so."
 
@@ -41,6 +41,9 @@ def grade(
     only: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="This exercise or module only.")
     ] = None,
+    core: Annotated[
+        bool, typer.Option("--core", help="The exercises of the core path alone count.")
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep what is graded in DIR; do the rest.")
     ] = False,
@@ -82,7 +85,7 @@ def grade(
     if not paths:
         raise UserError("no PATH: name a notebook, a folder or a zip of submissions")
     jobs = jobs or os.cpu_count() or 1
-    options = Options(paths, only or (), jobs, resume, _part(part), unsafe)
+    options = Options(paths, only or (), jobs, resume, _part(part), unsafe, core)
     if unsafe:
         typer.echo(UNSAFE, err=True)
     if as_json is not None:

@@ -37,6 +37,7 @@ class Plan:
     exercises: tuple[str, ...]
     unsafe: bool
     people: tuple[str, ...]
+    core: bool = False
 
 
 class Listener(Protocol):
@@ -50,13 +51,17 @@ class Listener(Protocol):
 
 
 def exercises_of(
-    submissions: Sequence[Submission], course: Course, only: Sequence[str] = ()
+    submissions: Sequence[Submission],
+    course: Course,
+    only: Sequence[str] = (),
+    *,
+    core: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The exercises to grade, in the course's order, and those left out because they run on SLURM.
 
     `only` names exercise ids and modules. Without it: all exercises of every module in which
-    somebody answered one, or seems to have; a stub as it was handed out is no answer. Raises
-    UserError for an unknown name.
+    somebody answered one, or seems to have; a stub as it was handed out is no answer. With `core`,
+    of all these the exercises of the core path. Raises UserError for an unknown name.
     """
     wanted = named(only, course)
     if not only:
@@ -71,7 +76,10 @@ def exercises_of(
             if any(exercise.id in answered for exercise in module.exercises)
             for exercise in module.exercises
         ]
-    chosen = [e.id for m in course.modules for e in m.exercises if e.id in wanted]
+    entries = course.core if core else [e for m in course.modules for e in m.exercises]
+    chosen = [entry.id for entry in entries if entry.id in wanted]
+    if core and wanted and not chosen:
+        raise UserError(f"none of {', '.join(wanted)} is on the core path: leave out --core")
     submitting = [exercise for exercise in chosen if find(exercise).submits]
     return tuple(e for e in chosen if e not in submitting), tuple(submitting)
 
@@ -114,7 +122,7 @@ def grade(
     if not judge.exercises:
         raise UserError("none of the submissions answers an exercise that can be graded here")
     people = tuple(sorted(each.person for each in submissions))
-    plan = Plan(tuple(judge.exercises), judge.unsafe, people)
+    plan = Plan(tuple(judge.exercises), judge.unsafe, people, judge.core)
     number, parts = part
     with _using(out, part):
         plan = _agreed(plan, out, judge.course, resume, parts)
@@ -222,6 +230,10 @@ def _agreed(plan: Plan, out: Path, course: Course, resume: bool, parts: int) -> 
         raise UserError(
             f"{out}: was begun {'with' if there.unsafe else 'without'} --unsafe: use another --out"
         )
+    if there.core != plan.core:
+        raise UserError(
+            f"{out}: was begun {'with' if there.core else 'without'} --core: use another --out"
+        )
     order = [exercise.id for module in course.modules for exercise in module.exercises]
     wanted = {*there.exercises, *plan.exercises}
     agreed = replace(
@@ -245,8 +257,9 @@ def _read(path: Path) -> Plan:
             exercises=tuple(map(str, plan["exercises"])),
             unsafe=bool(plan["unsafe"]),
             people=tuple(map(str, plan["people"])),
+            core=bool(plan.get("core", False)),
         )
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         raise UserError(
             f"{path}: not the plan of a grading: remove the folder, or use another --out"
         ) from None

@@ -25,8 +25,8 @@ class Options:
     """What to grade, and how.
 
     `only` are exercise ids and modules; if empty, all exercises of every module in which somebody
-    answered one. `part` (k, n) is every n-th submission from the k-th on. `unsafe`: without a
-    sandbox, with this user's rights.
+    answered one. With `core`, of these the exercises of the core path. `part` (k, n) is every n-th
+    submission from the k-th on. `unsafe`: without a sandbox, with this user's rights.
     """
 
     paths: Sequence[Path]  # notebooks, folders of them, zips of platforms
@@ -35,6 +35,7 @@ class Options:
     resume: bool = False  # keep what is graded in the folder
     part: tuple[int, int] = (1, 1)
     unsafe: bool = False
+    core: bool = False
 
 
 class Listener(batch.Listener, Protocol):
@@ -56,7 +57,7 @@ def grade(options: Options, course: Course, out: Path, listener: Listener) -> li
         if left_out:
             listener.left_out(left_out)
         limits = sandbox.shared_by(options.jobs)
-        judge = Judge(course, exercises, limits=limits, unsafe=options.unsafe)
+        judge = Judge(course, exercises, limits=limits, unsafe=options.unsafe, core=options.core)
         return batch.grade(
             submissions,
             judge,
@@ -76,7 +77,7 @@ def grade_one(options: Options, course: Course) -> Record:
         if len(submissions) != 1:
             raise UserError(f"--json: {len(submissions)} submissions there: give one")
         exercises, _ = _exercises(submissions, options, course)
-        judge = Judge(course, exercises, unsafe=options.unsafe)
+        judge = Judge(course, exercises, unsafe=options.unsafe, core=options.core)
         ((_, record),) = judged(submissions, judge, jobs=1)
     if isinstance(record, WorkerDied):
         raise UserError(f"could not be graded: {record}")
@@ -93,5 +94,5 @@ def _exercises(
     submissions: Sequence[Submission], options: Options, course: Course
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The exercises to grade, and those to leave out."""
-    exercises, submitting = batch.exercises_of(submissions, course, options.only)
+    exercises, submitting = batch.exercises_of(submissions, course, options.only, core=options.core)
     return (exercises + submitting, ()) if options.unsafe else (exercises, submitting)

@@ -5,7 +5,8 @@ SaveCells adds its cells, as in `nbgrader generate_assignment`, so that a course
 nbgrader.
 
 nbgrader counts a cell without a score as 0 points. A cell without a mark (not gradable, refused,
-not counted) has no score and is marked for manual grading; formgrader lists it as such.
+not counted) has no score and is marked for manual grading; formgrader lists it as such. Where the
+core exercises alone are graded, the cells of the others are worth no points.
 """
 
 import logging
@@ -53,7 +54,8 @@ def write(records: Sequence[Record], course: Course, path: Path) -> None:
         if path.exists():
             _copy(path, draft)
         for module in modules:
-            _put_cells(course, module, f"sqlite:///{draft}")
+            core = any(record.core for record in records)
+            _put_cells(course, module, f"sqlite:///{draft}", core)
         with _opened(draft) as gradebook:
             for record in records:
                 _put_student(gradebook, record)
@@ -113,12 +115,17 @@ def _opened(path: Path) -> "Iterator[Gradebook]":
         yield gradebook
 
 
-def _put_cells(course: Course, module: Module, url: str) -> None:
+def _put_cells(course: Course, module: Module, url: str, core: bool) -> None:
     from nbgrader.api import Gradebook
     from nbgrader.preprocessors import SaveCells
 
     name = module.exercise_notebook.stem
     notebook = nbformat.read(course.root / module.exercise_notebook, as_version=4)
+    if core:
+        more = {f"check-{entry.id}" for entry in module.exercises if not entry.core}
+        for cell in notebook.cells:
+            if cell.metadata.get("nbgrader", {}).get("grade_id") in more:
+                cell.metadata.nbgrader.points = 0
     with Gradebook(url) as gradebook:
         gradebook.update_or_create_assignment(name)
     save = SaveCells()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hpml.files.sanitize import cut, short
-from hpml.grading.marks import UNSAFE
+from hpml.grading.marks import CORE, UNSAFE
 from hpml.grading.record import Record, Result, write_whole
 
 Visibility = Literal["visible", "after_due_date", "after_published", "hidden"]
@@ -25,6 +25,7 @@ def results(record: Record, visibility: Visibility = "visible") -> dict[str, Any
         raise ValueError(f"{record.person} has no total yet: an exercise has no mark")
     remarks = [
         f"{UNSAFE}." if record.unsafe else "",
+        f"{CORE.capitalize()}." if record.core else "",
         *record.notes,
     ]
     tests = [

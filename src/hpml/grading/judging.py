@@ -60,6 +60,7 @@ class Judge:
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(secret.BYTES), repr=False)
     limits: Limits = field(default_factory=Limits)
     unsafe: bool = False
+    core: bool = False  # the exercises are those of the core path, and records say so
     examine: Examine = examine_fully
     _controls: dict[str, bool] = field(default_factory=dict, init=False)
 
@@ -190,6 +191,7 @@ def _record(
         refused=submission.refused,
         graded_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         seconds=round(seconds, 3),
+        core=judge.core,
     )
 
 

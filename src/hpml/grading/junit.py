@@ -39,6 +39,7 @@ def _suite(root: Element, record: Record) -> None:
         ("digest", record.digest),
         ("layers", ", ".join(record.layers)),
         ("unsafe", str(record.unsafe).lower()),
+        *([("core", "true")] if record.core else []),
         *(("note", note) for note in record.notes),
     ):
         if value:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 NOT_GRADABLE = "not gradable"
+CORE = "core exercises only"
 UNSAFE = "UNSAFE: graded outside a sandbox"
 SIGNS: dict[Status, str] = {
     "passed": "✓",
@@ -75,7 +76,7 @@ def as_csv(records: Iterable[Record], course: Course) -> str:
                 *(marks.get(exercise, "") for exercise in columns),
                 total(record),
                 record.points,
-                defused(note(record)),
+                defused("; ".join(filter(None, [CORE if record.core else "", note(record)]))),
             ]
         )
     return text.getvalue()
@@ -157,6 +158,8 @@ def summary(records: Sequence[Record]) -> str:
     if totals:
         points = max(record.points for record in records)
         words += f"; the median is {statistics.median(totals):g} of {points} points"
+    if any(record.core for record in records):
+        words += f" ({CORE})"
     without = sum(not record.has_total for record in records)
     if without:
         words += (

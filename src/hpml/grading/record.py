@@ -117,6 +117,7 @@ class Record:
     refused: str = ""  # why nothing could be read
     graded_at: str = ""  # ISO 8601, UTC
     seconds: float = 0.0
+    core: bool = False  # the exercises of the core path alone, because --core was given
     format: str = field(default=FORMAT)
 
     def __post_init__(self) -> None:
