@@ -15,11 +15,15 @@
 # # 00 Your machine
 #
 # Half an hour before the day: what this machine has, how several processes work together in one
-# cell, how the exercises tell you what is wrong, and how work is handed to a cluster. If every cell here runs, so does the rest.
+# cell, how the exercises show what is wrong, and how work is handed to a cluster. If every cell here
+# runs, so does the rest. Before most cells there is a question in italics: answer it, then run the
+# cell.
 
 # %%
 # %load_ext hpml
 # %matplotlib inline
+import os
+import socket
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -29,9 +33,11 @@ from hpml.checks import judge
 from hpml.checks.render import as_html
 from hpml.cluster.terminal import Terminal
 from hpml.data import load
+from hpml.distributed_environment import expand_hosts
 from hpml.doctor import facts
-from hpml.publish import skip
+from hpml.machine.resources import usable_cores
 from hpml.notebook.facts import facts_as_markdown
+from hpml.publish import conclude, skip
 
 # %% [markdown]
 # ## What have I got?
@@ -39,20 +45,26 @@ from hpml.notebook.facts import facts_as_markdown
 # *Predict: how many cores may this notebook use? It can be fewer than the machine has.*
 
 # %% tags=["nbval-ignore-output"]
-Markdown(facts_as_markdown(facts()))
+display(Markdown(facts_as_markdown(facts())))
+conclude(
+    usable_cores() >= 2,
+    f"This notebook may use {usable_cores()} of {os.cpu_count()} cores. Two are enough for everything "
+    "here.",
+    f"this notebook may use {usable_cores()} of {os.cpu_count()} cores. With one, everything runs, but "
+    "two ranks take turns, and nothing gets faster.",
+)
 
 # %% [markdown]
-# A login node, a container or a SLURM job hands out a share of the machine, and "usable" is yours.
-# Two cores are enough for everything here, and nothing needs a GPU, MPI or the internet: whatever
-# is lacking has its price in the right-hand column. `./hpml doctor` says the same in a terminal,
-# and what to do about it.
+# A login node, a container or a SLURM job hands out a share of the machine; "usable" is your share.
+# Nothing needs a GPU, MPI or the internet: the right-hand column has what it costs to lack
+# something. `./hpml doctor` prints the same in a terminal, and what to do about it.
 
 # %% [markdown]
 # ## A cluster in a cell
 #
-# A cell that begins with `%%ranks 2` does not run in this notebook. It runs in two processes of its
-# own at once, two *ranks*, that share no memory. They know their number, `rank`, and how many they
-# are, `world_size`; to learn anything else of each other they must send it.
+# A cell that begins with `%%ranks 2` does not run in this notebook. It runs in two new processes at
+# the same time, two *ranks*, that share no memory. Each knows its number, `rank`, and how many there
+# are, `world_size`. Everything else they have to send each other.
 #
 # *Predict: rank 0 brings 1, rank 1 brings 2. What does each of them print?*
 
@@ -122,9 +134,10 @@ def hello(number):
 """)
 
 # %% [markdown]
-# This one never ends. On a cluster it would sit in the queue's time limit and say nothing; here the
-# check notices that no rank can move any more, ends them all, and says who waits where and who
-# never came. A line number is that of the answer's cell.
+# Right with one rank, and with two it never ends. On a cluster the job would run until its time is
+# over, and print nothing. Here the check notices that no rank can go on, ends them all, and names
+# who waits in which line, and who never came. A line number counts within the answer's cell. (Module
+# 06 finds such a rank without the check, with what a cluster has.)
 
 # %% [markdown]
 # ## A cluster: nobody starts programs there
@@ -135,7 +148,7 @@ def hello(number):
 # queue: who gets which nodes, from when, and for how long.
 #
 # What follows is typed on a login node. Where this machine reaches no SLURM you see what was
-# recorded, and can make a cluster of virtual nodes of this machine (Linux, as root):
+# recorded. You can also make a cluster of virtual nodes on this machine (Linux, as root):
 # `./hpml cluster up`, then run the cells again.
 
 # %% tags=["nbval-ignore-output"]
@@ -148,11 +161,19 @@ if terminal.missing:
 
 # %% tags=["nbval-ignore-output"]
 terminal.type("sinfo")
+lines = terminal.output.splitlines()[1:]
+nodes = [node for line in lines if line for node in expand_hosts(line.split()[-1])]
+conclude(
+    socket.gethostname() not in nodes,
+    f"No. The nodes are {', '.join(nodes[:8])}, and this machine is none of them: a login node is not "
+    "for work.",
+    f"this machine, {socket.gethostname()}, is one of the nodes: the notebook runs on a compute node.",
+)
 # %% [markdown]
-# It is not: a login node is not for work. What is listed are *partitions*, groups of nodes under
-# one name (the one with the star is taken when you name none), how long a job may run there, and how
-# many nodes are in which state: `idle` is free, `alloc` and `mix` are in use wholly and in part,
-# `drain` and `down` are out of order. With `n[1-4]` SLURM means n1, n2, n3 and n4.
+# The lines are *partitions*, groups of nodes under one name (the one with the star is taken when you
+# name none), with how long a job may run there, and how many nodes are in which state: `idle` is
+# free, `alloc` and `mix` are in use wholly and in part, `drain` and `down` are out of order. With
+# `n[1-4]` SLURM means n1, n2, n3 and n4.
 #
 # ### A job, and its log file
 #
@@ -176,10 +197,18 @@ terminal.type(f"sleep 1; squeue --jobs={job}")
 # %% tags=["nbval-ignore-output"]
 terminal.wait(job)
 terminal.type(f"cat names-{job}.log")
+before, after = (part.split() for part in terminal.output.split("and now with srun"))
+counts = {name: after.count(name) for name in sorted(set(after))}
+conclude(
+    len(before) == 1 and list(counts.values()) == [2, 2],
+    f"{len(before) + len(after)} names: {before[0]} from the script, and from `srun` "
+    f"{' and '.join(f'{count} × {name}' for name, count in counts.items())}.",
+    f"the script printed {before}, srun {counts}.",
+)
 # %% [markdown]
-# Five names. The script itself runs once, on the first node; the other node and the other tasks wait
-# for `srun`, which starts its command once per task. A script that forgets it has paid for four
-# tasks and used one.
+# The script itself runs once, on the first node. The other node and the other tasks wait for `srun`,
+# which starts its command once per task. A script that forgets `srun` has paid for four tasks and
+# used one.
 #
 # ### An array: the same job many times
 #
@@ -195,10 +224,18 @@ array = terminal.submit(
     "--wrap='sleep 4; echo part $SLURM_ARRAY_TASK_ID of array $SLURM_ARRAY_JOB_ID'"
 )
 terminal.type(f"sleep 1; squeue --jobs={array}")
+lines = [line.split() for line in terminal.output.splitlines()[1:] if line]
+waiting = [line for line in lines if "PD" in line]
+conclude(
+    len(waiting) == 1,
+    f"{len(lines)} lines: {len(lines) - 1} for parts that run, and one for those that wait, "
+    f"`{waiting[0][0] if waiting else ''}`, with the reason `{waiting[0][-1] if waiting else ''}`.",
+    f"{len(waiting)} of {len(lines)} lines are of parts that wait.",
+)
 # %% [markdown]
-# Parts that wait share a line, `[2-3%2]`; those that run have one each. In parentheses stands why a
-# job waits: `JobArrayTaskLimit` is your own `%2`, `Resources` that it is next and nodes are not free
-# yet, `Priority` that others come before it, `Dependency` that it waits for another job.
+# In parentheses stands why a job waits. `JobArrayTaskLimit`: your own `%2`. `Resources`: it is next,
+# and its nodes are not free yet. `Priority`: others come first. `Dependency`: it waits for another
+# job.
 
 # %% tags=["nbval-ignore-output"]
 terminal.wait(array)
@@ -213,12 +250,19 @@ terminal.type(f"tail -n 1 sweep-{array}_*.log")
 
 # %% tags=["nbval-ignore-output"]
 terminal.type("sbatch --nodes=5000 --time=5 --job-name=huge --wrap=hostname; squeue --me")
+refused = "Submitted" not in terminal.output
+waits = "PD" in terminal.output.split()
 terminal.type("scancel --me --name=huge; sleep 1; squeue --me")
+conclude(
+    (refused or waits) and "huge" not in terminal.output.split(),
+    f"No. Here the job {'is refused at once' if refused else 'waits without end'}; other sites "
+    f"{'let it wait' if refused else 'refuse it at once'}. After `scancel` it is not in the queue.",
+    "the job is not where it should be: look at both queues above.",
+)
 
 # %% [markdown]
-# A job that can never run is refused at once or waits without end, as the site has it. When nothing
-# happens, `squeue --me`, your own jobs, has the reason in its last column. `scancel` takes a job
-# away, also while it runs; at the end of its `--time` SLURM does the same by itself.
+# When nothing happens, `squeue --me`, your own jobs, has the reason in its last column. `scancel`
+# takes a job away, also while it runs; at the end of its `--time` SLURM does the same by itself.
 
 # %% [markdown]
 # ## Real images, or SYNTHETIC ones
@@ -238,11 +282,10 @@ figure.suptitle(f"The first of {len(data.train):,} training images: {kind}", fon
 plt.show()
 
 # %% [markdown]
-# Where there are no images, the course makes some: in the same files, with ten classes that a
-# network has to learn, and with SYNTHETIC in the title of every plot and beside every number that
-# came of them. Speeds and curves have the same shape with both; accuracies of one say nothing about
-# the other. `./hpml data` downloads the real ones (170 MB), and `HPML_DATA` names a folder that has
-# them.
+# The title has the answer. Where there are no images, the course makes some: in the same files,
+# with ten classes that a network can learn, and with SYNTHETIC beside every plot and number that
+# rests on them. Their accuracies say nothing about CIFAR-10. `./hpml data` downloads the real images
+# (170 MB), and `HPML_DATA` names a folder that has them.
 
 # %% [markdown]
 # ## Your turn
@@ -259,4 +302,19 @@ plt.show()
 # ```
 #
 # On a cluster, `sbatch slurm/00_hello.slurm` runs the same sum on the ranks that SLURM starts. If
-# your cluster wants an account or a partition, `slurm/site.sh` is the one file to say so in.
+# your cluster wants an account or a partition, write it into `slurm/site.sh`, and nowhere else.
+
+# %% [markdown]
+# ## What to take home
+#
+# 1. Ranks are processes that share nothing: whatever one has to know of another is sent.
+# 2. An answer that is right on two ranks can be wrong on three, so every answer is run on 1 to 4.
+# 3. On a cluster you hand in a job, it waits, and its output is in a file; `srun` starts the ranks.
+#
+# **Where to read on**
+#
+# - SLURM's [quick start](https://slurm.schedmd.com/quickstart.html), and its list of
+#   [reasons](https://slurm.schedmd.com/job_reason_codes.html) why a job waits
+# - PyTorch's [tutorial on distributed applications](https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html),
+#   up to "Collective Communication"
+# - your own site's pages: its partitions, its file systems, its rules for login nodes

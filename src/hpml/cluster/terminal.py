@@ -43,6 +43,11 @@ class Terminal:
         """Run a line of shell and show it with what it prints."""
         self._show(command)
 
+    @property
+    def output(self) -> str:
+        """What the last command printed."""
+        return self.transcript[-1][1]
+
     def submit(self, command: str) -> str:
         """`type` a line with sbatch in it; the job's number. Raises UserError without one."""
         output = self._show(command)
