@@ -19,6 +19,7 @@
 # does it cost? First by hand, then with `DistributedDataParallel`, then on a cluster.
 #
 # Before most cells there is a question in italics. Write your answer down, then run the cell.
+# Sections marked *(more)* are for the evening: fold them away, and come back to them.
 
 # %%
 # %load_ext hpml
@@ -30,12 +31,16 @@ from torch import nn
 
 from hpml.data import load
 from hpml.distributed_environment import read
-from hpml.publish import publish, publish_figure, skip
-from hpml.predict.collectives import all_reduce_bytes, seconds
+from hpml.frameworks import hang
+from hpml.measure.comm import SIZES, fit
+from hpml.predict.collectives import Cost, all_reduce_bytes, all_reduce_seconds, seconds
+from hpml.predict.draw import Series, speed_ups
+from hpml.publish import conclude, publish, publish_figure, skip
+from hpml.errors import UserError
 from hpml.ranks import launch
 from hpml.trace.launch_timeline import phase_bars, timeline
 from hpml.network.link import parse_rate
-from hpml.trace.repetition import phases, quickest
+from hpml.trace.repetition import issued_between, phases, quickest
 from hpml.train import draw
 from hpml.train.config import TrainConfig
 from hpml.train.history import Epoch
@@ -45,9 +50,9 @@ DATA = "SYNTHETIC images, not CIFAR-10" if load().synthetic else "CIFAR-10"
 # %% [markdown]
 # ## 1. Who am I, and where do we meet?
 #
-# Nobody numbers the processes but the launcher that starts them, and it tells each one through
-# environment variables. `torchrun` sets seven that matter, and `%%ranks` sets them as torchrun
-# does.
+# Processes get their numbers from the launcher that starts them, in environment variables.
+# `torchrun` sets seven that matter here: the six below and `MASTER_PORT`. `%%ranks` sets them as
+# torchrun does.
 #
 # *Predict: which of these six are the same on both ranks?*
 
@@ -61,10 +66,22 @@ for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK
 # %% [markdown]
 # All except `RANK` and `LOCAL_RANK`. `dist.init_process_group("gloo")` reads four of the seven:
 # `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`. Rank 0 listens at the master's address, the
-# others connect to it, and from then on they are a group. The other three are for you: the local
-# rank picks a GPU.
+# others connect to it, and from then on they are a group. The other three are for you. The local
+# rank picks a GPU, and it has to do so before NCCL starts:
 #
-# SLURM's `srun` says the same things in other words, and leaves two of them to you.
+# ```python
+# device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+# torch.cuda.set_device(device)                           # else every rank of a node takes GPU 0
+# dist.init_process_group("nccl", device_id=device)       # NCCL connects at once, on this GPU
+# ...
+# dist.destroy_process_group()                            # the last line: NCCL ends in good order
+# ```
+
+# %% [markdown]
+# ### What srun sets *(more)*
+#
+# SLURM's `srun` sets the same things under other names, and leaves two of them to you: where rank 0
+# listens, and at which port.
 #
 # *Predict: what follows is from the fourth of five tasks on three nodes. What is its rank, what is
 # its local rank, and on which host does rank 0 listen?*
@@ -82,10 +99,11 @@ read(
 )
 
 # %% [markdown]
-# Rank 3 of 5, the second on its node. The host list is compressed, and its first host is node08.
-# The port comes from the job's number: every task works out the same one, and two jobs on a node do
-# not collide. The local rank is not the rank: it picks the GPU, and nothing else. (`process_group`
-# is your exercise on this.)
+# Rank 3 of 5, the second on its node. The list of hosts is compressed, and its first host is
+# node08. In a job, `scontrol show hostnames` writes such a list out, one host a line; `read` does
+# it in Python. The port comes from the job's number: every task works out the same one, and two
+# jobs on a node do not collide. So no job script of this course has to export `MASTER_ADDR` and
+# `MASTER_PORT`. (`process_group` is the exercise on this.)
 
 # %% [markdown]
 # ## 2. Which images are mine?
@@ -119,9 +137,11 @@ draw.shares(
 # %% [markdown]
 # Three each, so twelve in all: every rank must take the same number of steps, or the ranks with
 # more would wait for gradients that never come. Images from the start of the order fill the gap.
+# (With shares of unequal length, `with model.join():` of DDP does it another way: a rank without
+# images takes part in the others' all-reduces until they are done, too.)
 #
-# The third panel is a bug that no error message tells you of. The sampler does not know the epoch
-# unless `set_epoch` says it, and without it every epoch has the order of the first.
+# The third panel shows a bug without an error message. The sampler does not know the epoch unless
+# you call `set_epoch`, and then every epoch has the order of the first.
 # (`shard_sampler` is your exercise on this.)
 
 # %% [markdown]
@@ -161,9 +181,11 @@ for parameter in model.parameters():
 print(f"after a broadcast from rank 0: {spread(model):.3f}")
 
 # %% [markdown]
+# By up to 0.062: `nn.Linear` draws its weights between −1/√1024 and 1/√1024, which is ±0.031.
+#
 # Averaged gradients keep ranks together only where they started together, so every data parallel
-# library begins with a broadcast. Without it each rank would train a network of its own on
-# gradients that belong to another one, and the loss would still go down a little: a quiet bug.
+# library begins with a broadcast. Without it each rank trains a network of its own, with gradients
+# of which half belong to another network, and nothing reports an error.
 #
 # Now the mean. The plain way is one `all_reduce` for each parameter, once `backward` is done.
 # `%%ranks --evidence` keeps the ledger: which rank called what, when, with how many bytes. Of eight
@@ -193,18 +215,27 @@ for _ in range(8):
 
 # %% tags=["nbval-ignore-output"]
 plain = quickest(plain, since="backward begins", until="averaged")
-timeline(plain, title="One all_reduce per parameter: first compute, then communicate")
+display(timeline(plain, title="One all_reduce per parameter: first compute, then communicate"))
+calls = plain.ranks[0].calls
+hidden = issued_between(plain.ranks[0], "backward begins", "backward ends")
+conclude(
+    len(calls) == 12 and not hidden,
+    f"{len(calls)} calls, a weight and a bias for each of six layers, and {len(hidden)} of them "
+    "while `backward` is at work.",
+    f"there were {len(calls)} calls, {len(hidden)} of them during `backward`.",
+)
 
 # %% [markdown]
-# Twelve calls, a weight and a bias for each of six layers, and all of them after `backward`. While
-# the processor computes the network is idle, and the other way round. And the six biases are
+# While the processor computes the network is idle, and the other way round. And the six biases are
 # messages of 4 KB, whose cost is nearly all latency.
 #
 # But the gradient of the *last* layer is ready when `backward` has hardly begun. A hook on each
 # parameter can send it at once, without waiting for the answer, and a *bucket* puts several
-# gradients into one message.
+# gradients into one message. The rule here: a bucket takes gradients, last layer first, as long as
+# they fit into its limit. It never holds more, except for a single gradient that is larger alone.
 #
-# *Predict: a bucket is sent once it holds 8 MB. How many calls are there now? When is the first?*
+# *Predict: a bucket holds at most 10 MiB, and a layer has 4 MiB. How many calls are there now? Is
+# the first one issued before `backward` ends?*
 
 # %%
 # %%ranks 2 --evidence hooked
@@ -215,13 +246,13 @@ from hpml.ranks import mark
 torch.manual_seed(0)
 model, batch = network(), torch.randn(256, 1024)
 
-buckets, size = [[]], 0  # in the order in which backward makes the gradients: last layer first
+buckets, room = [], 0  # in the order in which backward makes the gradients: last layer first
 for parameter in reversed(list(model.parameters())):
-    if size >= 8 * 2**20:
+    if parameter.nbytes > room:
         buckets.append([])
-        size = 0
+        room = 10 * 2**20
     buckets[-1].append(parameter)
-    size += parameter.nbytes
+    room -= parameter.nbytes
 bucket_of = {parameter: bucket for bucket in buckets for parameter in bucket}
 ready, in_flight = set(), []
 
@@ -255,19 +286,25 @@ for _ in range(8):
 
 # %% tags=["nbval-ignore-output"]
 hooked = quickest(hooked, since="backward begins", until="averaged")
-timeline(hooked, title="Hooks and buckets: communication hides behind backward")
+display(timeline(hooked, title="Hooks and buckets: calls leave while backward is at work"))
+calls = hooked.ranks[0].calls
+hidden = issued_between(hooked.ranks[0], "backward begins", "backward ends")
+conclude(
+    len(calls) == 3 and len(hidden) >= 1,
+    f"{len(calls)} calls, and {len(hidden)} of them are issued before `backward` ends.",
+    f"there were {len(calls)} calls, {len(hidden)} of them during `backward`.",
+)
 
 # %% [markdown]
-# Three calls, and the first is under way before `backward` ends: the pale part of a bar is
-# communication behind which the rank computes on. Only what is left over at the end has to be
-# waited for. (On a processor, sending takes time from computing; with GPUs and a network card of
-# their own the overlap is nearly free.)
+# The pale part of a bar is communication behind which the rank computes on. Only what is left over
+# at the end has to be waited for. (On a processor, sending takes time from computing; with GPUs and
+# network cards of their own the overlap is nearly free.)
 #
-# `DistributedDataParallel` is this, in C++ and with the rough edges gone: it puts the buckets into
+# `DistributedDataParallel` is this, in C++ and with the rough edges gone. It puts the buckets into
 # the order in which gradients really come, and can keep gradients inside the buckets, so that
-# nothing is copied. With `find_unused_parameters=True` it looks, after each forward pass, for
-# parameters that this step does not use, and marks them as ready, so that no bucket waits for them.
-# (`ddp` is your exercise: write the wrapper yourself.)
+# nothing is copied. Its rule for buckets differs a little: a bucket is closed by the gradient that
+# brings it to the limit, so it may hold more. The limit is 25 MiB, and 1 MiB for the first bucket,
+# so that sending begins early. (`ddp` is your exercise: write the wrapper yourself.)
 
 # %%
 # %%ranks 2 --evidence ddp
@@ -292,13 +329,27 @@ ddp = quickest(ddp, since="backward begins", until="averaged")
 timeline(ddp, title="DistributedDataParallel: the same, inside backward")
 
 # %% [markdown]
-# What the three had to send is the same; what differs is how many messages it took, and when.
+# *Predict: which of the three sends the most bytes?*
 
 
 # %%
 for name, evidence in (("plain", plain), ("hooks and buckets", hooked), ("DDP", ddp)):
     calls = evidence.ranks[0].calls
     print(f"{name:18} {len(calls):3} calls, {sum(c.nbytes for c in calls) / 2**20:.1f} MiB")
+
+# %% [markdown]
+# None: what they send is the same. What differs is how many messages it takes, and when they leave.
+#
+# ### What DDP wants to know
+#
+# | to be set | when, and what it costs |
+# |---|---|
+# | `find_unused_parameters=True` | Some parameters have no gradient in some steps. DDP then walks the graph after each forward pass, and marks the unused ones as ready, so that no bucket waits for them. |
+# | `static_graph=True` | Every step uses the same parameters in the same way. DDP learns this from the first step, and needs no walk. |
+# | `broadcast_buffers=True`, the default | Rank 0's buffers, such as running means, go to all ranks before each forward pass. Without such buffers, switch it off. |
+# | `with model.no_sync():` | Gradients only add up on each rank. For accumulation over several small batches: the last one, outside of it, sends. |
+# | `SyncBatchNorm.convert_sync_batchnorm(model)` | Batch normalisation over the batch of all ranks, for small batches per rank. It needs GPUs, and costs a collective for each such layer, forward and backward. |
+# | `torch.autocast` | Around the forward pass and the loss, as without DDP. Weights and gradients stay float32, so float32 is sent. With NCCL, `model.register_comm_hook(None, bf16_compress_hook)` sends half the bytes. |
 
 # %% [markdown]
 # ## 4. Is it the same training?
@@ -333,23 +384,27 @@ model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 model.load_state_dict(before)
 together = three_steps(DistributedDataParallel(model), slice(rank, None, world_size))
 
-# %%
-print("same on all ranks:", all(torch.equal(together[0], weights) for weights in together))
-print("same as alone, but for rounding:", torch.allclose(together[0], alone, atol=1e-6))
+# %% tags=["nbval-ignore-output"]
+apart = (together[0] - alone).abs().max().item()
+conclude(
+    all(torch.equal(together[0], weights) for weights in together) and apart < 1e-6,
+    f"The ranks have the same weights, bit by bit. From those of the single process they differ by "
+    f"at most {apart:.0e}: a sum in another order rounds differently.",
+    f"the weights differ by {apart:.1e}, which is more than rounding.",
+)
 
 # %% [markdown]
-# Not bit by bit, because a sum in another order rounds differently, but by nothing more than that:
-# data parallel training with *W* ranks and a batch of *B* on each is single-process training with a
-# batch of *W · B*. Remember that sentence when the learning rate comes up. (It needs equal shares,
-# a loss that is a mean, and no layer that looks across the batch. Batch normalisation does; it sees
-# only its own rank's share.)
+# So data parallel training with *W* ranks and a batch of *B* on each is single-process training
+# with a batch of *W · B*. Remember that sentence when the learning rate comes up. It needs equal
+# shares, a loss that is a mean, and no layer that looks across the batch. Batch normalisation
+# does: it sees only its own rank's share, unless it is `SyncBatchNorm`.
 
 # %% [markdown]
 # ## 5. Real images, and twice the speed?
 #
 # `hpml/train/run.py` is the one training script of this course: a small residual network, SGD, DDP
-# where there is more than one rank. Here it runs with a narrower network than the default, so that
-# you do not wait for it.
+# where there is more than one rank. Here it runs with a narrow network, to save time. The batch is
+# 250 images *per rank*, so two ranks take half as many steps.
 #
 # *Predict: images per second on two ranks, with one thread each, against one rank with one thread.*
 
@@ -384,18 +439,20 @@ publish(
     unit="images/s",
     caption=f"One thread per rank, loading included, the lecture's narrow network, on {DATA}.",
 )
+conclude(
+    gain > 1.3,
+    f"{speed['2 ranks']:,.0f} images/s against {speed['1 rank']:,.0f}: {gain:.2f} times as many, an "
+    f"*efficiency* of {gain / 2:.0%}, which is the gain divided by the number of ranks. Gradients "
+    "are small here, and do not have far to go within a machine.",
+    f"two ranks have {gain:.2f} times the images/s of one. Two cores were not free for them.",
+)
 
 # %% [markdown]
-# Two ranks with a core each come close to twice: gradients are small here, and within a machine
-# they do not have far to go. What can stand between you and it: fewer free cores than ranks, which
-# then take turns; a rank that is slower than the others, since all wait for it in every step; and
-# on a cluster the network. *Efficiency* is what you got, divided by what you hoped for.
-
-
-# %% tags=["nbval-ignore-output"]
-print(f"efficiency of two ranks here: {gain / 2:.0%}")
-
-# %% [markdown]
+# What keeps two ranks from being twice as fast: fewer free cores than ranks, which then take
+# turns; a rank that is slower than the others, since all wait for it in every step; and on a
+# cluster the network. If you ever measure *more* than twice, look at the measurement first: the
+# ranks do what the single process did, and communicate besides.
+#
 # Now train a little longer, on both ranks. *Predict: how many of the test images are right after
 # four epochs of 10,000 images? Guessing has 10 %.*
 
@@ -415,45 +472,59 @@ publish_figure(
     draw.accuracies(epochs, title=f"{right:.0%} right after {len(epochs)} epochs ({DATA})"),
     f"Accuracy on two ranks, narrow network, {len(epochs)} epochs of 10,000 images: {DATA}.",
 )
+conclude(
+    right > 0.2,
+    f"{right:.0%} of the test images are right, where guessing has 10 %.",
+    f"{right:.0%} are right: after so few steps the network has learned nearly nothing.",
+)
 
 # %% [markdown]
-# The whole data set, the whole network and all its epochs are `./hpml train`; `./hpml bench train`
-# says how far that gets on your machine, and in what time.
+# `./hpml train` has the whole data set, the whole network and all its epochs; `./hpml bench train`
+# measures how far that gets on your machine, and in what time.
 
 # %% [markdown]
 # ## 6. What the network costs
 #
 # So far the ranks talked through the machine's memory. `--link` puts each of them behind a network
 # interface of its own, which the kernel holds to a rate: a cluster's network, in a cell. (Its
-# latency is this machine's: to add some, a kernel needs the module *netem*.) What went over the
-# wire is the kernel's to count.
+# latency is this machine's.) The kernel also counts what goes over the wire.
 #
-# *Predict: two ranks average 10 MB over links of 1 Gbit/s. How many MB does each of them send, and
-# how long does that take at the least? And four ranks?*
+# *Predict: ranks average 10 MB each over links of 1 Gbit/s. How many MB does each of two ranks send,
+# and how long does that take at the least? How many MB does each of four ranks send?*
 
 # %% tags=["nbval-ignore-output"]
-# %%ranks 4 --link 1gbit --evidence wire --out took
-from hpml.measure.comm import all_reduce_seconds
+# %%ranks 2 --link 1gbit --evidence two
+import torch.distributed as dist
 
-took = all_reduce_seconds(10_000_000, repeats=1)
+dist.all_reduce(torch.ones(2_500_000))
 
 # %% tags=["nbval-ignore-output"]
-if wire.no_link:
-    skip("links of a given rate", wire.no_link)
+# %%ranks 4 --link 1gbit --evidence four
+import torch.distributed as dist
+
+dist.all_reduce(torch.ones(2_500_000))
+
+# %% tags=["nbval-ignore-output"]
+if two.no_link:
+    skip("links of a given rate", two.no_link)
 else:
-    for one in wire.ranks:
-        sent, received = one.traffic.sent_bytes / 1e6, one.traffic.received_bytes / 1e6
-        print(f"rank {one.rank}: sent {sent:.1f} MB, received {received:.1f} MB")
-least = all_reduce_bytes(4, 10_000_000)
-print(f"An average of 10 MB on four ranks: {least / 1e6:.0f} MB each at the least,")
-print(f"{seconds(least, 1e9):.3f} s at 1 Gbit/s; the slower of the ranks took {max(took)[0]:.3f} s")
+    sent = {e.world_size: max(r.traffic.sent_bytes for r in e.ranks) / 1e6 for e in (two, four)}
+    least = {p: all_reduce_bytes(p, 10_000_000) / 1e6 for p in sent}
+    conclude(
+        all(least[p] < sent[p] < 1.1 * least[p] for p in sent),
+        f"Each of two ranks sends {sent[2]:.1f} MB, where {least[2]:.0f} are due, and each of four "
+        f"{sent[4]:.1f} MB, where {least[4]:.0f} are due. At 1 Gbit/s, {least[2]:.0f} MB take "
+        f"{seconds(least[2] * 1e6, 1e9):.3f} s at the least.",
+        f"two ranks sent {sent[2]:.1f} MB each and four {sent[4]:.1f} MB, where {least[2]:.0f} and "
+        f"{least[4]:.0f} MB are due.",
+    )
 
 # %% [markdown]
 # Each of two ranks must send as much as it has, each of four one and a half times as much: 2
-# (*p*−1)/*p* times, which comes near to twice and never gets there. That holds for every algorithm
-# in which all ranks do their share (Patarasuk and Yuan 2009), and gloo's, a ring, needs no more.
-# The counter shows twice the bound, because `all_reduce_seconds` warms up once, and a little for
-# headers.
+# (*p*−1)/*p* times, which comes near to twice and never gets there. No algorithm in which the ranks
+# themselves add, all alike, needs less (Patarasuk and Yuan 2009), and gloo's, a ring, needs no
+# more. The rest is headers. (Where switches add, each rank sends its bytes about
+# once: Graham et al. 2016, *SHArP*.)
 #
 # Now a training step: compute, then average all gradients, 6.3 MB, in one call.
 #
@@ -481,7 +552,7 @@ def training_step(images):
 
 
 def cost_of(images, ranks, link):
-    """Seconds of the quickest step's two phases, and the least that the second can take."""
+    """Seconds of the quickest step's two phases, and a lower bound on the second."""
     evidence = launch(training_step, ranks, inputs=[images] * ranks, link=link)
     least = all_reduce_bytes(ranks, evidence.values[0])
     return phases(evidence, ["compute", "communicate", "done"]), seconds(least, parse_rate(link))
@@ -500,14 +571,23 @@ publish_figure(
     "a training step over three networks",
     figure,
     "Two ranks with a thread each, 6.3 MB of gradients, links held to their rate by the kernel. "
-    "The black line is the least that averaging can take.",
+    "The black line is the lower bound: bytes that must travel, over the rate of the link.",
+)
+worth = [link for link, (parts, _) in costs.items() if parts["communicate"] < parts["compute"]]
+over = {link: parts["communicate"] / least for link, (parts, least) in costs.items()}
+conclude(
+    worth == ["10gbit", "1gbit"],
+    "Two ranks do twice the work of one in a step, so they are worth it where communicating takes "
+    "less time than computing: here at 10 Gbit/s and at 1 Gbit/s, and not at 100 Mbit/s. At 1 "
+    f"Gbit/s the all-reduce takes {over['1gbit']:.2f} times the lower bound, at 100 Mbit/s "
+    f"{over['100mbit']:.2f} times.",
+    f"communicating took less time than computing over: {', '.join(worth) or 'none of them'}.",
 )
 
 # %% [markdown]
-# `%%ranks` is a call of `launch`, which the cell uses here because it loops. The black line is the
-# bound: bytes that must travel, over the rate of the link. At 1 Gbit/s and below communication is
-# close to it, so that no library will make it much quicker; only fewer bytes, a faster network, or
-# hiding it behind `backward` would.
+# `%%ranks` is a call of `launch`, which the cell uses here because it loops. Where communication is
+# close to its bound, no library makes it much quicker. Fewer bytes would, or a faster network, or
+# hiding it behind `backward`.
 #
 # Now more ranks. *Strong* scaling shares a given batch out: each rank computes less, and sends as
 # much as before. *Weak* scaling gives every rank the same amount of work, and makes the batch grow.
@@ -515,31 +595,71 @@ publish_figure(
 # *Predict: which of the two tolerates the slow network better?*
 
 # %% tags=["nbval-ignore-output"]
-worlds = (1, 2, 4)
-costs = {f"strong, {p} × {2048 // p} images": cost_of(2048 // p, p, "1gbit") for p in worlds}
-costs |= {f"weak, {p} × 512 images": cost_of(512, p, "1gbit") for p in worlds}
+costs = {f"strong, {p} × {2048 // p} images": cost_of(2048 // p, p, "1gbit") for p in (1, 2)}
+costs |= {f"weak, {p} × 512 images": cost_of(512, p, "1gbit") for p in (1, 2)}
 step = {name: sum(parts.values()) for name, (parts, _) in costs.items()}
 strong = step["strong, 1 × 2048 images"] / step["strong, 2 × 1024 images"]
-display(
-    phase_bars(
-        {name: parts for name, (parts, _) in costs.items()},
-        {name: least for name, (_, least) in costs.items()},
-        title=f"1 Gbit/s: two ranks do the same batch {strong:.1f} times as fast as one",
-    )
+weak = 2 * step["weak, 1 × 512 images"] / step["weak, 2 × 512 images"]
+phase_bars(
+    {name: parts for name, (parts, _) in costs.items()},
+    {name: least for name, (_, least) in costs.items()},
+    title=f"1 Gbit/s: two ranks have {strong:.1f} times the images/s of one (strong), "
+    f"{weak:.1f} times (weak)",
 )
 
 # %% [markdown]
-# Strong scaling: each rank computes less, and sends as much as before, so that each further rank
-# gains less; at some number of ranks a step takes longer again. Weak scaling: each rank computes as
-# much as before, and what it sends grows from 1 times the gradients on two ranks to at most 2 times
-# on very many, 2 (*p*−1)/*p*. Communication then at most doubles, while twice, four times, a
-# thousand times as many images go through in a step. That is why large clusters train with large
-# batches, and why the next section is about what those do to the learning rate.
+# With two ranks each sends the same bytes, and strong scaling looks better only because its ranks
+# have twice the images to compute on. More ranks than cores would take turns here, so their time is
+# not measured but predicted: computing as measured on one rank, and a ring that follows α and β of
+# this link, as measured between two ranks.
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 2 --link 1gbit --out pings
+from hpml.measure.comm import ping_pong
+
+pings = ping_pong()
+
+# %% tags=["nbval-ignore-output"]
+line = fit(SIZES, pings[0])
+link = Cost(line.alpha, line.beta)
+whole, share = (
+    costs[f"{name} images"][0]["compute"] for name in ("strong, 1 × 2048", "weak, 1 × 512")
+)
+nbytes = sum(parameter.nbytes for parameter in network(width=512).parameters())
+many = [2**k for k in range(11)]
+ring = {p: all_reduce_seconds("ring", nbytes, p, link) for p in many}
+strongly = {p: whole / (whole / p + ring[p]) for p in many}
+weakly = {p: p * share / (share + ring[p]) for p in many}
+top = max(strongly, key=strongly.get)
+display(
+    speed_ups(
+        {"strong, 2048 images": Series(strongly), "weak, 512 images per rank": Series(weakly)},
+        title=f"1 Gbit/s, by the α–β model: strong scaling is best at {top} ranks, weak goes on",
+        simulated=many,
+    )
+)
+conclude(
+    top < many[-1] and weakly[many[-1]] > 10 * strongly[top],
+    f"Weak scaling. With α = {link.alpha * 1e6:.0f} µs and {line.bandwidth / 1e9:.2f} Gbit/s strong "
+    f"scaling reaches {strongly[top]:.1f} times the images/s of one rank, at {top} ranks, and then "
+    f"falls. Weak scaling has {weakly[64]:.0f} times at 64 ranks and {weakly[1024]:.0f} times at "
+    f"1024: each rank gives {weakly[64] / 64:.0%} and {weakly[1024] / 1024:.0%} of what it gave alone.",
+    f"by the model strong scaling is best at {top} ranks ({strongly[top]:.1f} times), and weak has "
+    f"{weakly[1024]:.0f} times at 1024; α was {link.alpha * 1e6:.0f} µs: the machine was busy.",
+)
+
+# %% [markdown]
+# Strong scaling: computing shrinks with 1/*p*, and communication does not. Weak scaling: computing
+# stays, and the bytes grow from 1 times the gradients on two ranks to at most 2 times on very many.
+# From two ranks on communication at most doubles, while the images of a step grow with *p*; only
+# the ring's 2 (*p*−1) latencies bend the line in the end, and a tree or halving-doubling has fewer.
+# That is why large clusters train with large batches.
 #
-# Compare one rank with two. With more ranks than cores, ranks take turns: then both parts grow,
-# which is your machine and not the method.
+# The model adds computing and communicating, as this step does; DDP hides a part. It keeps
+# communication as a term of its own, which depends on *p*. Amdahl's law, fitted to such a step,
+# would count it as work that cannot be shared out, and would be right for this model only.
 #
-# Last, the size of the messages. This model has 128 small parameters, 2.4 MB in all.
+# Last, the size of the messages. The next model has 128 small parameters, 2.4 MB in all.
 #
 # *Predict: one call for each parameter, or buckets of 64 KB, of 512 KB, or everything in one: how
 # much does it matter at 1 Gbit/s?*
@@ -576,21 +696,30 @@ for name, size in sizes.items():
     evidence = launch(average_in_buckets, 2, inputs=[size] * 2, link="1gbit")
     took[name] = phases(evidence, ["communicate", "done"])
     bounds[name] = seconds(all_reduce_bytes(2, evidence.values[0]), 1e9)
-ratio = took["one per parameter"]["communicate"] / min(one["communicate"] for one in took.values())
+alone, best = (
+    took["one per parameter"]["communicate"],
+    min(one["communicate"] for one in took.values()),
+)
 display(
     phase_bars(
-        took, bounds, title=f"One message per parameter takes {ratio:.1f} times as long as needed"
+        took, bounds, title=f"128 messages take {alone / best:.1f} times as long as the best"
     )
+)
+half = took["512 KB"]["communicate"]
+conclude(
+    alone > 1.5 * best and half < 0.8 * alone,
+    f"One call for each parameter takes {1e3 * alone:.0f} ms, buckets of 512 KB take "
+    f"{1e3 * half:.0f} ms, and the lower bound is {1e3 * bounds['512 KB']:.0f} ms.",
+    f"one call for each parameter took {1e3 * alone:.0f} ms, buckets of 512 KB {1e3 * half:.0f} ms: "
+    "other programs had the cores.",
 )
 
 # %% [markdown]
 # The bytes are the same each time. What differs is how often a message has to be set up and waited
-# for, and on a real network with its latency of some microseconds to milliseconds the difference is
-# larger than here. Above some size bigger buckets gain nothing more, and lose the overlap with
-# `backward`. DDP's default is 25 MiB, and 1 MiB for the first bucket, so that sending begins early.
+# for. Above some size bigger buckets gain nothing more, and lose the overlap with `backward`.
 
 # %% [markdown]
-# ## 7. More ranks, another learning rate?
+# ## 7. More ranks, another learning rate? *(more)*
 #
 # Four ranks with the same batch on each are one process with four times the batch (section 4): four
 # times fewer steps per epoch. Two rules are in use. *Linear*: four times the rate, because each
@@ -621,15 +750,25 @@ ruled = {
 runs = {"1 rank": base[0]} | {f"4 ranks, {rule}": run for rule, run in ruled[0].items()}
 curves = {name: [Epoch(**epoch) for epoch in run["epochs"]] for name, run in runs.items()}
 best = min(ruled[0], key=lambda rule: curves[f"4 ranks, {rule}"][-1].train_loss)
-draw.losses(curves, title=f"On four ranks the rule “{best}” has learned most so far ({DATA})")
+display(
+    draw.losses(curves, title=f"On four ranks the rule “{best}” has learned most so far ({DATA})")
+)
+last = {name: epochs[-1].train_loss for name, epochs in curves.items()}
+reached = "reaches" if last[f"4 ranks, {best}"] <= last["1 rank"] else "does not reach"
+conclude(
+    last["1 rank"] < last["4 ranks, none"] and best != "none",
+    f"“{best}” has learned most, and {reached} one rank: its loss is {last[f'4 ranks, {best}']:.2f}, "
+    f"one rank's {last['1 rank']:.2f}, and with the rate unchanged it is {last['4 ranks, none']:.2f}.",
+    "the losses after three epochs are "
+    + ", ".join(f"{loss:.2f} ({name})" for name, loss in last.items()),
+)
 
 # %% [markdown]
-# What the plot shows: with the rate left as it was, four ranks fall behind one, since they take a
-# quarter of the steps and each is as short as before. A larger rate wins part of that back. How
-# much it may grow depends on network, batch and schedule, and above some size no rate helps: too
-# many images then say the same thing. Warm-up, a rate that rises over the first steps, is what
-# keeps a scaled rate from blowing up the untrained network. `--lr-rule` of the training script has
-# all three rules; change `lr` in the cells above and see which of them breaks first.
+# With the rate unchanged four ranks fall behind, since they take a quarter of the steps and each is
+# as short as before. How much the rate may grow depends on network, batch and schedule, and above
+# some batch size no rate helps: too many images then say the same thing. Warm-up, a rate that rises
+# over the first steps, keeps a scaled rate from blowing up the untrained network (module 01).
+# `--lr-rule` of the training script has all three rules.
 
 # %% [markdown]
 # ## 8. The accuracy of what, exactly?
@@ -652,17 +791,28 @@ if rank == 0:
     print(f"all that are right, of all:    {sums[0].item() / sums[1].item():.1%}")
 
 # %% [markdown]
-# Six of ten are right, 60 %. The mean of means counts an image on a small share for more. Add up
-# first, over all ranks, and divide once; that goes for losses as well. And a number that only rank
-# 0 worked out, on its own share, is not the accuracy of anything. (`global_metrics` is your
-# exercise.)
+# No: six of ten are right, 60 %. The mean of means counts an image on a small share for more. Add
+# up first, over all ranks, and divide once; that goes for losses as well. And what rank 0 finds on
+# its own share is not the accuracy of the model.
+#
+# *Predict: which images does a `DistributedSampler` give to each of the three ranks?*
+
+# %%
+# %%ranks 3
+print("DistributedSampler:", list(DistributedSampler(range(10), shuffle=False)))
+print("each image once:   ", list(range(rank, 10, world_size)))
+
+# %% [markdown]
+# Four each: images 0 and 1 are there twice, and would count twice in the accuracy. In training such
+# padding does no harm. For a test, share the images out without it: the ranks may have different
+# numbers of batches, as long as no collective is called until they all have added up.
+# (`global_metrics` is the exercise.)
 
 # %% [markdown]
 # ## 9. Stopped, and carried on
 #
-# A job has a time limit, and a cluster takes nodes away. Before it does, SLURM sends a signal, and
-# the training script answers by writing a checkpoint: weights, momentum, and how far into which
-# epoch it is.
+# A job has a time limit, and a cluster takes nodes away. Before that, SLURM sends a signal, and the
+# training script then writes a checkpoint: weights, momentum, and how far into which epoch it is.
 #
 # *Predict: the signal reaches rank 1 only, in the middle of an epoch. Which ranks stop? Which
 # writes?*
@@ -682,7 +832,7 @@ long_run = TrainConfig(
 )
 
 # %% tags=["nbval-ignore-output"]
-# %%ranks 2 --timeout 600
+# %%ranks 2 --timeout 600 --out stopped
 import os
 import signal
 import threading
@@ -691,43 +841,52 @@ from hpml.train import train
 
 if rank == 1:  # as SLURM would, in a moment
     threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
-history = train(long_run)
-print(f"stopped early: {history.stopped}, epochs done: {len(history.epochs)} of {long_run.epochs}")
+stopped = train(long_run).stopped
 
 # %% tags=["nbval-ignore-output"]
 state = torch.load(f"{folder}/checkpoint.pt", weights_only=True)
 position = state["position"]
 print(f"in the file: {', '.join(state)}")
 print(f"epoch {position['epoch'] + 1}, {position['consumed']} of 12000 images seen by both ranks")
+conclude(
+    stopped == [True, True],
+    "Both ranks stop, though only rank 1 had the signal. Rank 0 writes.",
+    f"stopped early, by rank: {stopped}. The run was over before the signal came.",
+)
 
 # %% [markdown]
-# Both stop, at the same step: a rank that left alone would leave the other waiting in its next
-# `all_reduce`, so every ten steps they ask each other whether anybody was told to. Rank 0 writes,
-# to another name first, and renames: whoever is killed on the way leaves the old file whole.
+# They stop at the same step: a rank that left alone would leave the other waiting in its next
+# `all_reduce`. So every ten steps they ask each other whether anybody had a signal. Rank 0 writes to
+# another name first, and renames: whoever is killed on the way leaves the old file whole.
 #
 # How far into the epoch it was is one number, images seen by all ranks together. That makes it
 # possible to carry on with *another* number of ranks. *Predict: how many images are left for a
 # single rank?*
 
 # %% tags=["nbval-ignore-output"]
-# %%ranks 1 --timeout 600
+# %%ranks 1 --timeout 600 --out resumed
 from hpml.train import train
 
-history = train(long_run)
-print(f"stopped early: {history.stopped}, epochs done: {len(history.epochs)} of {long_run.epochs}")
+resumed = asdict(train(long_run))
 
 # %% tags=["nbval-ignore-output"]
 import shutil
 
 shutil.rmtree(folder)
+left = 12_000 - position["consumed"]
+conclude(
+    len(resumed[0]["epochs"]) == 2 and not resumed[0]["stopped"],
+    f"{left:,} images: the rest of epoch {position['epoch'] + 1}. After that it does the epochs that "
+    f"follow, up to {long_run.epochs}. No image of an epoch is seen twice.",
+    f"the run has {len(resumed[0]['epochs'])} of 2 epochs.",
+)
 
 # %% [markdown]
-# What is left of the first epoch, and all of the second. Nothing was lost, and no image is seen
-# twice. On a cluster nobody types that: the job puts itself back into the queue and finds its
-# checkpoint. (`checkpoint` is your exercise, and it includes being killed while writing.)
+# On a cluster nobody types that: the job puts itself back into the queue and finds its checkpoint.
+# (`checkpoint` is the exercise, and it includes being killed while writing.)
 
 # %% [markdown]
-# ### A node is lost, and nobody starts anything anew
+# ### A node is lost, and nobody starts anything anew *(more)*
 #
 # A node that loses its power sends no signal and writes no checkpoint. `torchrun` can go on without
 # it: `--nnodes=1:2` means two nodes if they come, and one if there are no more. Here two agents play
@@ -736,7 +895,7 @@ shutil.rmtree(folder)
 # %% tags=["nbval-ignore-output"]
 from pathlib import Path
 
-from hpml.frameworks.elastic_torchrun import nodes, torchrun_words
+from hpml.frameworks.elastic_torchrun import lose_second_node, torchrun_words
 from hpml.train.history import read_history
 
 folder = Path(tempfile.mkdtemp())
@@ -755,36 +914,28 @@ print("torchrun", *torchrun_words(2, port=29400, host=True), "\\\n   ", *script[
 # and how many of the images of the second are trained on twice?*
 
 # %% tags=["nbval-ignore-output"]
-import time
-
-with nodes(2, script) as (first, second):
-    began = time.monotonic()
-    while not (folder / "checkpoint.pt").exists() and time.monotonic() < began + 60:
-        time.sleep(0.02)
-    second.lose()
-    lost = time.monotonic()
-    code = first.wait(60)
-    print(f"{lost - began:.0f} s: second node lost")
-    print(f"{time.monotonic() - began:.0f} s: torchrun on the first ends with exit code {code}\n")
-    log = first.log.read_text().splitlines()
-
-print("What its rank said when the other was gone:")
-said = next((line for line in log if "Error:" in line), "nothing")
-print(said.split("] ")[-1].split(". ")[0])
+loss = lose_second_node(script, folder / "checkpoint.pt")
+print(f"{loss.lost:.0f} s: second node lost")
+print(f"{loss.ended:.0f} s: torchrun on the first ends with exit code {loss.exit_code}\n")
+print(f"The error of its rank when the other was gone:\n{loss.error}\n")
 history = read_history(folder / "history.json")
-print(f"\nThe run ended on {history.world_size} rank, with these epochs:")
 for epoch in history.epochs:
     images = epoch.images_per_second * epoch.seconds
     print(f"epoch {epoch.epoch}: {images:.0f} images, loss {epoch.train_loss:.3f} ({DATA})")
 shutil.rmtree(folder)
+conclude(
+    loss.exit_code == 0 and history.world_size == 1 and len(history.epochs) == 4,
+    f"The rank on the other node fails too. The run ends with all {len(history.epochs)} epochs, on "
+    f"{history.world_size} rank. What was done of the second epoch before the loss is done again.",
+    f"torchrun ended with {loss.exit_code}, after {len(history.epochs)} of 4 epochs.",
+)
 
 # %% [markdown]
-# The rank that was left failed as well, in its next `all_reduce`: there was nobody at the other end.
-# Its agent saw that, waited for whoever else might come, found itself alone, and started the rank
-# again, with `WORLD_SIZE=1`. Elastic means just that: *all* ranks end, and as many as there are now
-# begin again. It is the checkpoint that makes one run of it. Each epoch counts every image once;
-# what the two had done of the second epoch since the checkpoint was lost and had to be done again,
-# which is why long epochs want checkpoints in between (`SIGUSR1` asks this script for one).
+# The rank that was left failed in its next `all_reduce`: there was nobody at the other end. Its
+# agent saw that, waited for others, found itself alone, and started the rank again, with
+# `WORLD_SIZE=1`. Elastic means just that: *all* ranks end, and as many as there are now begin
+# again, from the checkpoint. Long epochs want checkpoints in between (`SIGUSR1` asks this script
+# for one).
 #
 # Two things to keep in mind. The first node keeps the list of who is there, so losing that one ends
 # the run; on a cluster it is the node to choose with care, and requeueing is what is left. And with
@@ -816,8 +967,8 @@ for old, new in (
     print("\n".join(line for line in changes if not line.startswith(("---", "+++", "@@"))), "\n")
 
 # %% [markdown]
-# A few numbers, and for GPUs one line that asks for them. The training script finds rank, master
-# and device by itself, and gloo gives way to NCCL where there are GPUs.
+# A few numbers, and for GPUs one line that asks for them. The training script finds rank, master,
+# port and device in SLURM's variables, and uses NCCL in place of gloo where there are GPUs.
 #
 # ```
 # sbatch slurm/06_one_node.slurm --epochs 8
@@ -834,7 +985,101 @@ if not shutil.which("sbatch"):
     skip("a job on several nodes", "there is no SLURM here; slurm/06_*.slurm are what you submit")
 
 # %% [markdown]
-# ## 11. Who else does this for you?
+# ## 11. A job that hangs
+#
+# `%%ranks` and `check` notice when no rank can go on. A cluster does not: the log stops growing, and
+# the job burns its time limit. Here is such a job, for three ranks. It has two bugs to choose from:
+# with "stuck", rank 1's storage does not answer; with "short", rank 1 has one batch less.
+
+# %%
+from hpml.frameworks.run import source
+
+print(source("hanging_job").partition("MONITOR =")[2].partition("\n")[2].strip())
+
+# %% [markdown]
+# `torchrun` runs it, and after step 1 nothing more comes. [py-spy](https://github.com/benfred/py-spy)
+# shows the stack of a running process from outside, for each process: `py-spy dump --pid 4711`, on
+# the node where it runs. The next cell asks it twice, and shows the lines where nobody has moved.
+#
+# *Predict: on which line is rank 0? On which is rank 1?*
+
+# %% tags=["nbval-ignore-output"]
+try:
+    places = hang.stacks("stuck")
+    print(*places, sep="\n")
+    conclude(
+        len({place.call for place in places if place.rank != 1}) == 1
+        and places[1].function == "read_batch",
+        f"Two ranks wait in `{places[0].call}`. Rank 1 is in `{places[1].call}`, line "
+        f"{places[1].line}: the rank to blame is the one that is *not* where the others are.",
+        "no single rank was elsewhere.",
+    )
+except UserError as error:
+    skip("the stacks of a job that hangs", str(error))
+
+# %% [markdown]
+# Sometimes nobody is there to look. Then the job itself has to report, and every wait needs a limit:
+# `init_process_group(timeout=...)`. Its default is 30 minutes, with NCCL 10. Below it is 3 seconds.
+#
+# *Predict: which rank does the error message name?*
+
+# %% tags=["nbval-ignore-output"]
+limited = hang.complaints("stuck")
+for rank, error in limited.items():
+    print(f"rank {rank}: {error}")
+conclude(
+    len(limited) > 0 and 1 not in limited,
+    f"Only ranks that waited: {' and '.join(map(str, limited))}. The limit ends the job, but names "
+    "a victim, and so does torchrun's “root cause”, which is only the first rank that failed.",
+    f"errors came from the ranks {list(limited)}.",
+)
+
+# %% [markdown]
+# `dist.monitored_barrier()` is a barrier in which rank 0 hears from every rank. For a search it goes
+# in front of the suspected line. (Gloo only; beside NCCL, make a second group with gloo for it.)
+
+# %% tags=["nbval-ignore-output"]
+monitored = hang.complaints("stuck", monitor=True)
+for rank, error in monitored.items():
+    print(f"rank {rank}: {error}")
+conclude(
+    "Rank 1 failed to pass" in monitored.get(0, ""),
+    "Rank 0 names rank 1. But not the line: for that, look at its stack.",
+    "rank 0 did not report who was missing.",
+)
+
+# %% [markdown]
+# The other bug. All ranks are in a collective, and still nobody moves: rank 1 has left the loop and
+# waits in a barrier. `TORCH_DISTRIBUTED_DEBUG=DETAIL` compares the calls of all ranks before each
+# collective is run. It costs time: for a search, not for every day.
+
+# %% tags=["nbval-ignore-output"]
+detailed = hang.complaints("short", detail=True)
+for rank, error in detailed.items():
+    print(f"rank {rank}: {error}")
+own = {rank: error.partition(", but")[0].split()[-1] for rank, error in detailed.items()}
+conclude(
+    len(own) > 0 and all(own[rank] == ("BARRIER" if rank == 1 else "ALLREDUCE") for rank in own),
+    f"What each rank reports of itself: {', '.join(f'{call} on rank {rank}' for rank, call in own.items())}. "
+    "Read only that half of a message: what it reports of another rank is garbled here, since the "
+    "compared records have different lengths.",
+    f"the ranks reported {own}.",
+)
+
+# %% [markdown]
+# | on a cluster | what it gives you |
+# |---|---|
+# | `srun --jobid=4711 --overlap --nodelist=n2 py-spy dump --pid …` | the stack of a rank, while it hangs. Where the site forbids it: `faulthandler.register(signal.SIGUSR2)` in the script, then `scancel --signal=USR2 4711.0`: each rank prints its stack into the log |
+# | `init_process_group(timeout=timedelta(minutes=5))` | an end, with an error from ranks that waited |
+# | `monitored_barrier`, `TORCH_DISTRIBUTED_DEBUG=DETAIL` | the rank that did not come; the calls that do not fit |
+# | NCCL: `TORCH_NCCL_ASYNC_ERROR_HANDLING`, on by default | a GPU's wait has a limit too: a watchdog thread ends the process |
+# | NCCL's *flight recorder*: `TORCH_FR_BUFFER_SIZE=2000` (before: `TORCH_NCCL_TRACE_BUFFER_SIZE`), `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | each rank keeps its last 2000 collectives, with stacks, and writes them to a file when the limit is over; `torchfrtrace` compares the files |
+#
+# With DDP the collective is hidden in `backward`, so a rank that took another branch, or skipped a
+# batch, hangs there. (`find_the_hang` is the exercise on this: name the rank, the call and the line.)
+
+# %% [markdown]
+# ## 12. Who else does this for you? *(more)*
 #
 # Every framework has the six pieces of this module; they differ in what you see of them.
 #
@@ -856,7 +1101,7 @@ if not shutil.which("sbatch"):
 # *Predict: which needs the fewest lines? Which is the quickest? Whose accuracy is the best?*
 
 # %%
-from hpml.frameworks.run import changes, lines_of_code, missing, run, source
+from hpml.frameworks.run import changes, lines_of_code, missing, run
 
 SCRIPTS = {
     "PyTorch, alone": ("serial_torch", "serial_torch"),
@@ -870,22 +1115,41 @@ SCRIPTS = {
 
 # %% tags=["nbval-ignore-output"]
 print(f"{'':34} ranks  lines  steps  images/s  accuracy ({DATA})")
+results, added = {}, {}
 for name, (serial, script) in SCRIPTS.items():
     if lacking := missing(script):
         skip(name, lacking)
         continue
     ranks = 1 if script == serial else 2
-    one = run(script, ranks, images=2000 * ranks, epochs=2)
-    lines = lines_of_code(changes(serial, script))
+    one = results[name] = run(script, ranks, images=2000 * ranks, epochs=2)
+    lines = added[name] = lines_of_code(changes(serial, script))
     print(
         f"{name:34} {ranks:5} {lines:6} {one.steps:6} {one.images_per_second:9.0f} {one.accuracy:9.0%}"
     )
 
+# %% tags=["nbval-ignore-output"]
+parallel = [name for name in results if "alone" not in name]
+speeds = {name: results[name].images_per_second for name in results}
+gain = speeds["PyTorch, DDP"] / speeds["PyTorch, alone"]
+conclude(
+    len({results[name].steps for name in parallel}) == 1,
+    f"Fewest lines: {min(parallel, key=added.get)}. Quickest here: {max(speeds, key=speeds.get)}. "
+    f"Most right: {max(results, key=lambda name: results[name].accuracy)}. "
+    f"DDP has {gain:.2f} times the images/s of PyTorch alone"
+    + (
+        "; more than twice is not a gain but the error of this measurement, of a few seconds each."
+        if gain > 2
+        else "."
+    ),
+    "the scripts did not take the same number of steps.",
+)
+
 # %% [markdown]
 # DDP and Horovod under PyTorch do the same arithmetic on the same images, and end with the same
-# accuracy; the rest differ by initial weights and order, and after so few steps by luck. What is left
-# to choose by is not in the table: who starts the ranks, who reads the errors, and what the rest of
-# your code is written in. (Both lines and speed of Keras are those of `fit`, which hides the loop.)
+# accuracy; the rest differ by initial weights and order, and after so few steps by luck. Each was
+# measured once, for some seconds, so small differences in speed mean nothing. What is left to choose
+# by is not in the table: who starts the ranks, who reads the errors, and what the rest of your code
+# is written in. (Both lines and speed of Keras are those of `fit`, which hides the loop.)
 #
 # Lightning, optional here (`pip install -e '.[lightning]'`), goes furthest: what is left of the
 # training script when everything that has to do with ranks is gone.
@@ -903,6 +1167,25 @@ print("…", source("lightning_torch").partition("if __name__")[2])
 # Keras differs in one number that is easy to miss: its `batch_size` is that of all workers
 # together, so adding workers makes each one's share smaller, where in DDP it makes the batch
 # larger.
+
+# %% [markdown]
+# ## What to take home
 #
-# Whoever has written the pieces once knows where to look in each of the three. That is what the
-# exercises are for: `exercises/06_torch_distributed.ipynb`.
+# 1. Data parallel training is an equal start, the mean of the gradients in every step, and each
+#    image on one rank: then *W* ranks with a batch of *B* do what one process does with *W · B*.
+# 2. Communication costs bytes over the rate, and a latency for each message: buckets and hooks save
+#    the second and hide the first, and weak scaling pays for it where strong scaling does not.
+# 3. When a job hangs, the rank to blame is the one that is not where the others wait: give every
+#    wait a limit, and look at the stacks.
+#
+# **Now:** `exercises/06_torch_distributed.ipynb`, first `shard_sampler`, `ddp` and `ddp_train`.
+#
+# **Where to read on**
+#
+# - Li et al. 2020, *PyTorch Distributed: Experiences on Accelerating Data Parallel Training*, VLDB,
+#   sections 3 (buckets, overlap) and 5 (what they gain): https://arxiv.org/abs/2006.15704
+# - Goyal et al. 2017, *Accurate, Large Minibatch SGD*, section 2 (learning rate) and section 3
+#   (subtleties): https://arxiv.org/abs/1706.02677
+# - PyTorch's notes on [DDP](https://docs.pytorch.org/docs/stable/notes/ddp.html), and its page on
+#   [torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html), "Debugging"
+# - [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html): its variables, elastic runs

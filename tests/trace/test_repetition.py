@@ -3,7 +3,7 @@
 import pytest
 
 from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence
-from hpml.trace.repetition import phases, quickest
+from hpml.trace.repetition import issued_between, phases, quickest
 
 
 def rank(number, spans, calls=()):
@@ -60,3 +60,10 @@ def test_a_phase_goes_from_the_last_ranks_mark_to_its_next():
     )
     found = phases(evidence, ["compute", "communicate", "done"])
     assert found == {"compute": 1.5, "communicate": 2.5}
+
+
+def test_calls_between_two_marks_are_those_issued_there():
+    one = rank(0, [(1, 3)], [0.5, 1.5, 2.5, 3.5])
+    assert [call.issued for call in issued_between(one, "begin", "end")] == [1.5, 2.5]
+    with pytest.raises(ValueError, match="rank 0 has no mark 'step'"):
+        issued_between(one, "begin", "step")

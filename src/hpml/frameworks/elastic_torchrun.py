@@ -10,11 +10,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from hpml.errors import UserError
 
 # Seconds. A node that joins after LAST_CALL waits for the next restart; one without a heartbeat for
 # SILENT is lost. torchrun's defaults are 30 and 15, for networks slower than one machine's.
@@ -79,6 +83,37 @@ def nodes(count: int, arguments: Sequence[str]) -> Iterator[list[Node]]:
         finally:
             for node in started:
                 node.lose()
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A run that lost a node: seconds from its start, torchrun's exit code, the rank's error."""
+
+    lost: float
+    ended: float
+    exit_code: int
+    error: str  # of the rank that was left, on one line
+
+
+def lose_second_node(arguments: Sequence[str], checkpoint: Path, limit: float = 60.0) -> Loss:
+    """Run `arguments` on two nodes, kill the second when `checkpoint` is there, wait for the first.
+
+    Raises UserError where there is no checkpoint after `limit` seconds, and psutil.TimeoutExpired
+    where the first node has not ended `limit` seconds after the loss. No process is left.
+    """
+    with nodes(2, arguments) as (first, second):
+        began = time.monotonic()
+        while not checkpoint.exists():
+            if time.monotonic() > began + limit:
+                raise UserError(f"{checkpoint.name} was not written within {limit:g} s")
+            time.sleep(0.02)
+        second.lose()
+        lost = time.monotonic() - began
+        code = first.wait(limit)
+        ended = time.monotonic() - began
+        lines = first.log.read_text().splitlines()
+    error = next((line for line in lines if "Error:" in line), "nothing")
+    return Loss(lost, ended, code, error.split("] ")[-1].split(". ")[0])
 
 
 def torchrun_words(most: int, port: int, host: bool) -> list[str]:

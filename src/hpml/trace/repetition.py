@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpml.ranks.evidence import Evidence, RankEvidence
+from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
 
 def quickest(evidence: Evidence, since: str, until: str) -> Evidence:
@@ -46,6 +46,15 @@ def phases(evidence: Evidence, names: Sequence[str]) -> dict[str, float]:
     one = quickest(evidence, since=names[0], until=names[-1])
     ends = [max(moment for rank in one.ranks for moment in _moments(rank, name)) for name in names]
     return {name: end - begin for name, begin, end in zip(names, ends, ends[1:], strict=False)}
+
+
+def issued_between(rank: RankEvidence, since: str, until: str) -> list[Call]:
+    """The calls that a rank issued between its first mark `since` and its first mark `until`.
+
+    Raises ValueError where the rank lacks one of the marks.
+    """
+    begin, end = _moments(rank, since)[0], _moments(rank, until)[0]
+    return [call for call in rank.calls if begin <= call.issued <= end]
 
 
 def _moments(rank: RankEvidence, name: str) -> list[float]:
