@@ -36,7 +36,6 @@ from hpml.measure.comm import SIZES, fit
 from hpml.predict.collectives import Cost, all_reduce_bytes, all_reduce_seconds, seconds
 from hpml.predict.draw import Series, speed_ups
 from hpml.publish import conclude, publish, publish_figure, skip
-from hpml.errors import UserError
 from hpml.ranks import launch
 from hpml.trace.launch_timeline import phase_bars, timeline
 from hpml.network.link import parse_rate
@@ -600,18 +599,27 @@ costs |= {f"weak, {p} × 512 images": cost_of(512, p, "1gbit") for p in (1, 2)}
 step = {name: sum(parts.values()) for name, (parts, _) in costs.items()}
 strong = step["strong, 1 × 2048 images"] / step["strong, 2 × 1024 images"]
 weak = 2 * step["weak, 1 × 512 images"] / step["weak, 2 × 512 images"]
-phase_bars(
-    {name: parts for name, (parts, _) in costs.items()},
-    {name: least for name, (_, least) in costs.items()},
-    title=f"1 Gbit/s: two ranks have {strong:.1f} times the images/s of one (strong), "
-    f"{weak:.1f} times (weak)",
+display(
+    phase_bars(
+        {name: parts for name, (parts, _) in costs.items()},
+        {name: least for name, (_, least) in costs.items()},
+        title=f"1 Gbit/s: two ranks have {strong:.1f} times the images/s of one (strong), "
+        f"{weak:.1f} times (weak)",
+    )
+)
+conclude(
+    strong > weak,
+    f"With two ranks it is strong scaling, {strong:.1f} against {weak:.1f} times the images/s. But "
+    "only because its ranks still have 1024 images each to compute on, and the others 512: the bytes "
+    "are the same.",
+    f"strong scaling had {strong:.1f} times the images/s with two ranks, weak scaling {weak:.1f} "
+    "times: other programs had the cores.",
 )
 
 # %% [markdown]
-# With two ranks each sends the same bytes, and strong scaling looks better only because its ranks
-# have twice the images to compute on. More ranks than cores would take turns here, so their time is
-# not measured but predicted: computing as measured on one rank, and a ring that follows α and β of
-# this link, as measured between two ranks.
+# And with more ranks? More ranks than cores would take turns here, so their time is not measured
+# but predicted: computing as measured on one rank, and a ring that follows α and β of this link, as
+# measured between two ranks.
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 2 --link 1gbit --out pings
@@ -633,9 +641,12 @@ weakly = {p: p * share / (share + ring[p]) for p in many}
 top = max(strongly, key=strongly.get)
 display(
     speed_ups(
-        {"strong, 2048 images": Series(strongly), "weak, 512 images per rank": Series(weakly)},
+        {
+            "strong, 2048 images": Series(strongly | {2: strong}),
+            "weak, 512 images per rank": Series(weakly | {2: weak}),
+        },
         title=f"1 Gbit/s, by the α–β model: strong scaling is best at {top} ranks, weak goes on",
-        simulated=many,
+        simulated=many[2:],
     )
 )
 conclude(
@@ -643,7 +654,9 @@ conclude(
     f"Weak scaling. With α = {link.alpha * 1e6:.0f} µs and {line.bandwidth / 1e9:.2f} Gbit/s strong "
     f"scaling reaches {strongly[top]:.1f} times the images/s of one rank, at {top} ranks, and then "
     f"falls. Weak scaling has {weakly[64]:.0f} times at 64 ranks and {weakly[1024]:.0f} times at "
-    f"1024: each rank gives {weakly[64] / 64:.0%} and {weakly[1024] / 1024:.0%} of what it gave alone.",
+    f"1024: each rank gives {weakly[64] / 64:.0%} and {weakly[1024] / 1024:.0%} of what it gave alone. "
+    f"(For two ranks the model has {strongly[2]:.1f} and {weakly[2]:.1f} times; measured were "
+    f"{strong:.1f} and {weak:.1f}.)",
     f"by the model strong scaling is best at {top} ranks ({strongly[top]:.1f} times), and weak has "
     f"{weakly[1024]:.0f} times at 1024; α was {link.alpha * 1e6:.0f} µs: the machine was busy.",
 )
@@ -992,9 +1005,7 @@ if not shutil.which("sbatch"):
 # with "stuck", rank 1's storage does not answer; with "short", rank 1 has one batch less.
 
 # %%
-from hpml.frameworks.run import source
-
-print(source("hanging_job").partition("MONITOR =")[2].partition("\n")[2].strip())
+print(hang.listing())
 
 # %% [markdown]
 # `torchrun` runs it, and after step 1 nothing more comes. [py-spy](https://github.com/benfred/py-spy)
@@ -1004,9 +1015,8 @@ print(source("hanging_job").partition("MONITOR =")[2].partition("\n")[2].strip()
 # *Predict: on which line is rank 0? On which is rank 1?*
 
 # %% tags=["nbval-ignore-output"]
-try:
-    places = hang.stacks("stuck")
-    print(*places, sep="\n")
+places = hang.show_stacks("stuck")
+if places:
     conclude(
         len({place.call for place in places if place.rank != 1}) == 1
         and places[1].function == "read_batch",
@@ -1014,8 +1024,6 @@ try:
         f"{places[1].line}: the rank to blame is the one that is *not* where the others are.",
         "no single rank was elsewhere.",
     )
-except UserError as error:
-    skip("the stacks of a job that hangs", str(error))
 
 # %% [markdown]
 # Sometimes nobody is there to look. Then the job itself has to report, and every wait needs a limit:
@@ -1029,8 +1037,9 @@ for rank, error in limited.items():
     print(f"rank {rank}: {error}")
 conclude(
     len(limited) > 0 and 1 not in limited,
-    f"Only ranks that waited: {' and '.join(map(str, limited))}. The limit ends the job, but names "
-    "a victim, and so does torchrun's “root cause”, which is only the first rank that failed.",
+    f"Only ranks that waited: {' and '.join(map(str, limited))}. The limit ends the job, but the "
+    "error is that of a rank that waited. So is torchrun's “root cause”: it is only the first rank "
+    "that failed.",
     f"errors came from the ranks {list(limited)}.",
 )
 
@@ -1101,7 +1110,7 @@ conclude(
 # *Predict: which needs the fewest lines? Which is the quickest? Whose accuracy is the best?*
 
 # %%
-from hpml.frameworks.run import changes, lines_of_code, missing, run
+from hpml.frameworks.run import changes, lines_of_code, missing, run, source
 
 SCRIPTS = {
     "PyTorch, alone": ("serial_torch", "serial_torch"),

@@ -79,3 +79,12 @@ def test_a_job_that_does_not_hang_is_an_error(monkeypatch):
     monkeypatch.setattr(hang, "PATIENCE", 30.0)
     with pytest.raises(UserError, match="did not hang"):
         hang.stacks("none")
+
+
+def test_the_listing_has_the_jobs_functions_with_the_files_line_numbers():
+    lines = hang.JOB.read_text().splitlines()
+    listed = {int(line[:3]): line[5:] for line in hang.listing().splitlines()}
+    assert all(lines[number - 1] == text for number, text in listed.items() if text)
+    assert {"def read_batch(rank: int, step: int) -> torch.Tensor:", "    dist.barrier()"} <= {
+        *listed.values()
+    }

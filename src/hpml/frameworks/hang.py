@@ -21,6 +21,7 @@ import psutil
 
 from hpml.errors import UserError
 from hpml.frameworks.run import HERE, end, start
+from hpml.publish import skip
 
 JOB = HERE / "hanging_job.py"
 RANKS = 3
@@ -62,6 +63,27 @@ def stacks(bug: str) -> list[Place]:
             before = now
             time.sleep(1.0)
         raise UserError(f"{JOB.name} with the bug {bug!r} did not hang within {PATIENCE:g} s")
+
+
+def show_stacks(bug: str) -> list[Place]:
+    """Print and return `stacks(bug)`; where py-spy may not look, show that, and return none."""
+    try:
+        places = stacks(bug)
+    except UserError as error:
+        skip("the stacks of a job that hangs", str(error))
+        return []
+    print(*places, sep="\n")
+    return places
+
+
+def listing() -> str:
+    """The job's functions as text, each line with its number in the file."""
+    lines = JOB.read_text(encoding="utf-8").splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith("def "))
+    last = next(k for k, line in enumerate(lines) if line.startswith("if __name__"))
+    while not lines[last - 1]:
+        last -= 1
+    return "\n".join(f"{k + 1:3}  {lines[k]}".rstrip() for k in range(first, last))
 
 
 def complaints(bug: str, *, monitor: bool = False, detail: bool = False) -> dict[int, str]:

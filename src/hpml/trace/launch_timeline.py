@@ -9,6 +9,7 @@ from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from hpml.publish import rounded
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 from hpml.trace.layout import IN_FLIGHT, PALETTE, drawn_calls, lanes
 
@@ -92,7 +93,7 @@ def phase_bars(
         end = begin + bounds[row] * scale
         label = f"lower bound of {names[-1]}" if place == 0 else None
         axes.plot([begin, end], [place - 0.4] * 2, color="black", linewidth=4, label=label)
-        axes.text(left * scale, place, f" {left * scale:.3g} {unit}", va="center")
+        axes.text(left * scale, place, f" {rounded(left * scale)} {unit}", va="center")
     axes.set_yticks(range(len(seconds)), list(seconds))
     axes.set_ylim(len(seconds) - 0.5, -0.6)
     axes.set_xlim(0, 1.12 * longest * scale)
