@@ -33,6 +33,8 @@ from hpml.data import load
 from hpml.distributed_environment import read
 from hpml.frameworks import hang
 from hpml.measure.comm import SIZES, fit
+from hpml.predict import cluster_picture
+from hpml.predict.buckets import bucket_picture
 from hpml.predict.collectives import Cost, all_reduce_bytes, all_reduce_seconds, seconds
 from hpml.predict.draw import Series, speed_ups
 from hpml.publish import conclude, publish, publish_figure, skip
@@ -295,9 +297,15 @@ conclude(
 )
 
 # %% [markdown]
-# The pale part of a bar is communication behind which the rank computes on. Only what is left over
-# at the end has to be waited for. (On a processor, sending takes time from computing; with GPUs and
-# network cards of their own the overlap is nearly free.)
+# Here is which gradient is in which bucket, and when each bucket leaves:
+
+# %%
+bucket_picture(network(), 10 * 2**20)
+
+# %% [markdown]
+# In the timeline, the pale part of a bar is communication behind which the rank computes on. Only
+# what is left over at the end has to be waited for. (On a processor, sending takes time from
+# computing; with GPUs and network cards of their own the overlap is nearly free.)
 #
 # `DistributedDataParallel` is this, in C++ and with the rough edges gone. It puts the buckets into
 # the order in which gradients really come, and can keep gradients inside the buckets, so that
@@ -522,8 +530,8 @@ else:
 # Each of two ranks must send as much as it has, each of four one and a half times as much: 2
 # (*p*−1)/*p* times, which comes near to twice and never gets there. No algorithm in which the ranks
 # themselves add, all alike, needs less (Patarasuk and Yuan 2009), and gloo's, a ring, needs no
-# more. The rest is headers. (Where switches add, each rank sends its bytes about
-# once: Graham et al. 2016, *SHArP*.)
+# more. The rest is headers. (Where switches add, each rank sends its
+# bytes about once: Graham et al. 2016, *SHArP*.)
 #
 # Now a training step: compute, then average all gradients, 6.3 MB, in one call.
 #
@@ -957,6 +965,13 @@ conclude(
 # %% [markdown]
 # ## 10. On the cluster
 #
+# On one machine the ranks share its memory. On a cluster a gradient meets other links on its way,
+# and the slowest of them counts.
+
+# %%
+cluster_picture.cluster()
+
+# %% [markdown]
 # The same script, started by `srun` in place of `%%ranks`. *Predict: what has to change in a job
 # script to go from one node to several, and from several to GPUs?*
 
