@@ -91,9 +91,9 @@ print("\n".join(for_keras))
 print(f"\n{lines_of_code(for_keras)} lines are new or changed")
 
 # %% [markdown]
-# The optimizer is wrapped as in PyTorch. Everything else gets in by *callbacks*: the broadcast after
-# the first batch, when all variables exist, and the average of the *metrics* at the end of each
-# epoch. Without that average, each rank reports the accuracy of its own share.
+# The optimizer is wrapped as in PyTorch. What must happen at a certain moment becomes a *callback*: the
+# broadcast after the first batch, when all variables exist, and the average of the *metrics* at the
+# end of each epoch. Without that average, each rank reports the accuracy of its own share.
 
 # %% [markdown]
 # ### Keras 2 and Keras 3 *(more)*
@@ -187,51 +187,38 @@ print(evidence.diagnosis.sentence)
 # the first take as the third, over 1 Gbit/s and over 100 Mbit/s?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.bench.fusion import LARGE, SMALL_OFF, SMALL_ON, quickest_step
+from hpml.bench.fusion import LARGE, SMALL_OFF, SMALL_ON, compare, timeline_name
 
-NAMES = {SMALL_OFF: "200 small, one by one", SMALL_ON: "200 small, fused", LARGE: "one large"}
-steps = {}
-for rate in ("1gbit", "100mbit"):
-    for case, name in NAMES.items():
-        file = TIMELINES / f"{name} {rate}.json".replace(" ", "_")
-        try:
-            step, timeline = quickest_step(case, rate, file)
-        except UserError as why:
-            skip("tensor fusion over slow links", str(why))
-            break
-        steps[rate, case] = step, timeline
-        print(
-            f"{rate:7} {name:22} {step.collectives:4} messages {1e3 * step.seconds:7.1f} ms "
-            f"{step.sent_bytes / 1e6:5.2f} MB sent by a rank"
-        )
+try:
+    fusion = compare(TIMELINES)
+    print(fusion)
+except UserError as why:
+    fusion = None
+    skip("tensor fusion over slow links", str(why))
 
 # %% tags=["nbval-ignore-output"]
-if steps:
-    off, on, large = (steps["1gbit", case][0] for case in NAMES)
-    times = {
-        rate: steps[rate, SMALL_OFF][0].seconds / steps[rate, LARGE][0].seconds
-        for rate in ("1gbit", "100mbit")
-    }
+if fusion:
+    off, on, one = (fusion.messages("1gbit", case) for case in (SMALL_OFF, SMALL_ON, LARGE))
     conclude(
-        off.collectives == 200 and on.collectives < 20,
-        f"{off.collectives} messages one by one, {on.collectives} with fusion, {large.collectives} "
-        "for the large tensor.",
-        f"{off.collectives} messages without fusion, {on.collectives} with it: this machine was so "
-        "busy that few tensors were ready at a time.",
+        off == 200 and on < 20,
+        f"{off} messages one by one, {on} with fusion, {one} for the large tensor.",
+        f"{off} messages one by one, {on} with fusion: few tensors were ready at a time, since the "
+        "machine is busy.",
     )
+    slower = fusion.ratios(SMALL_OFF, LARGE)
     conclude(
-        times["1gbit"] > times["100mbit"] > 1,
-        f"One by one takes {times['1gbit']:.0f} times as long as one large tensor over 1 Gbit/s, and "
-        f"{times['100mbit']:.1f} times over 100 Mbit/s. **The fast network needs fusion most.**",
-        f"one by one took {times['1gbit']:.1f} times as long over 1 Gbit/s, {times['100mbit']:.1f} "
-        "times over 100 Mbit/s: two cores were busy with something else.",
+        slower["1gbit"] > slower["100mbit"] > 1,
+        f"One by one takes {slower['1gbit']:.0f} times as long as one large tensor over 1 Gbit/s, "
+        f"{slower['100mbit']:.1f} times over 100 Mbit/s. **The fast network needs fusion most.**",
+        f"one by one took {slower['1gbit']:.1f} times as long over 1 Gbit/s, "
+        f"{slower['100mbit']:.1f} times over 100 Mbit/s: the two cores are busy.",
     )
+
+# %% tags=["nbval-ignore-output"]
+if fusion:
     publish(
         "what tensor fusion is worth",
-        {
-            rate: steps[rate, SMALL_OFF][0].seconds / steps[rate, SMALL_ON][0].seconds
-            for rate in times
-        },
+        fusion.ratios(SMALL_OFF, SMALL_ON),
         unit="×",
         caption="200 tensors of 4 kB on two ranks: seconds of a step one by one, over seconds fused.",
     )
@@ -251,8 +238,8 @@ if steps:
 # *Predict: what do the 200 rows look like, one by one and fused?*
 
 # %% tags=["nbval-ignore-output"]
-if steps:
-    one_by_one = steps["1gbit", SMALL_OFF][1]
+if fusion:
+    _, one_by_one = fusion.steps["1gbit", SMALL_OFF]
     publish_figure(
         "200 tensors one by one in Horovod's timeline",
         draw.timeline(one_by_one, title="One by one: each message waits for those before it"),
@@ -263,21 +250,20 @@ if steps:
 # A staircase: one message at a time. A long negotiation does not mean that a rank is slow. Horovod's
 # thread negotiates, sends *everything* that was agreed on, and only then negotiates again. If one
 # rank hands over a tensor a moment too late for a round, the tensor waits until that whole round is
-# sent. The picture says for how long.
+# sent. Where that took long, it is written on the picture.
 
 # %% tags=["nbval-ignore-output"]
-if steps:
-    fused = steps["1gbit", SMALL_ON][1]
-    messages = len(horovod_timeline.collectives(fused))
+if fusion:
+    _, fused = fusion.steps["1gbit", SMALL_ON]
     publish_figure(
         "tensor fusion in Horovod's timeline",
-        draw.timeline(fused, title=f"Fused: 200 tensors travel in {messages} messages"),
+        draw.timeline(fused, title=f"Fused: 200 tensors travel in {on} messages"),
         "200 tensors of 4 kB on two ranks behind links of 1 Gbit/s; a row for each tensor.",
     )
 
 # %% [markdown]
 # Blocks: tensors that travel together have their transfer at the same time, between a copy into the
-# buffer and a copy out of it. Those that were late for the first round make up the next message.
+# buffer and a copy out of it. Tensors that were late for the first round make up the next message.
 #
 # The files are in `.hpml/timelines`; open them with `chrome://tracing` or https://ui.perfetto.dev.
 
@@ -285,22 +271,26 @@ if steps:
 # ### One row for each message *(more)*
 
 # %% tags=["nbval-ignore-output"]
-if steps:
-    draw.timeline(fused, per="collective", title="The same step, a row for each message")
+if fusion:
+    publish_figure(
+        "a row for each message in Horovod's timeline",
+        draw.timeline(fused, per="collective", title="Each message: copy in, transfer, copy out"),
+        "The same step; a row for each message.",
+    )
 
 # %% [markdown]
 # A job that is killed leaves a file that ends in the middle of a line. *Predict: is what came before
 # lost?*
 
 # %% tags=["nbval-ignore-output"]
-if steps:
-    content = (TIMELINES / "200_small,_fused_1gbit.json").read_bytes()
+if fusion:
+    content = (TIMELINES / timeline_name(SMALL_ON, "1gbit")).read_bytes()
     whole = horovod_timeline.parse(content)
     cut = horovod_timeline.parse(content[: len(content) // 2 + 7])
     print(f"whole: {whole.describe()}\n  cut: {cut.describe()}")
     conclude(
         cut.cut and len(cut.operations) > 0,
-        f"No: {len(cut.operations)} of {len(whole.operations)} operations can still be read.",
+        "No: everything up to there can still be read.",
         "nothing could be read from the first half of the file.",
     )
 
@@ -646,7 +636,7 @@ conclude(
 from hpml.data import tfrecord
 from hpml.data.batches import MEAN, STD
 from hpml.measure.loading import images_per_second
-from hpml.train.draw import speeds
+from hpml.train.draw import SKY, speeds
 
 tf = tfrecord.tensorflow(remarks=False)
 names = [str(f) for f in tfrecord.write(load().train, FOLDER / "train", shards=8, count=5_000)]
@@ -689,9 +679,10 @@ before, *_, after = rates.values()
 most = max(
     zip(list(rates)[1:], list(rates), strict=False), key=lambda two: rates[two[0]] / rates[two[1]]
 )
+title = f"With all four steps, tf.data is {after / before:.1f} times as fast ({DATA})"
 publish_figure(
     "loading for a GPU of 25,000 images/s",
-    speeds(rates, ideal=250 / GPU, title=f"tf.data: {after / before:.1f} times as fast ({DATA})"),
+    speeds(rates, ideal=250 / GPU, title=title, colours=[SKY] * len(rates)),
     "5,000 augmented images in batches of 250, for a device that is busy for 10 ms with each; "
     "dashed: what it could take.",
 )

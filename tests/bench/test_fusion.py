@@ -41,6 +41,23 @@ def test_the_quickest_step_comes_with_its_part_of_the_timeline(monkeypatch, tmp_
     assert measured.seconds > 0
 
 
+def test_a_comparison_has_every_case_over_every_link(monkeypatch, tmp_path):
+    monkeypatch.setattr(fusion, "STEPS", 2)
+    monkeypatch.setattr(fusion, "RATES", ("100mbit",))
+    compared = fusion.compare(tmp_path)
+    assert compared.messages("100mbit", fusion.SMALL_OFF) == fusion.TENSORS
+    assert compared.messages("100mbit", fusion.LARGE) == 1
+    assert compared.ratios(fusion.LARGE, fusion.LARGE) == {"100mbit": 1}
+    assert [line[:22].split() for line in str(compared).splitlines()] == [
+        ["100", "Mbit/s", *case.name.split()] for case in fusion.CASES
+    ]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "fusion_off_100mbit.json",
+        "fusion_on_100mbit.json",
+        "one_large_100mbit.json",
+    ]
+
+
 def test_without_a_network_there_is_nothing_to_measure(monkeypatch):
     launch = fusion.launch
 

@@ -93,6 +93,50 @@ def quickest_step(case: Case, rate: str, file: Path) -> tuple[Measured, Timeline
     return Measured(by_step[number], count, _sent(evidence) / STEPS), timeline
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """The quickest step of each case over links of each rate, with its part of the timeline."""
+
+    steps: dict[tuple[str, Case], tuple[Measured, Timeline]]  # by rate, such as "1gbit", and case
+
+    def messages(self, rate: str, case: Case) -> int:
+        return int(self.steps[rate, case][0].collectives)
+
+    def ratios(self, case: Case, other: Case) -> dict[str, float]:
+        """Seconds of `case` over those of `other`, by rate."""
+        rates = dict.fromkeys(rate for rate, _ in self.steps)
+        return {
+            rate: self.steps[rate, case][0].seconds / self.steps[rate, other][0].seconds
+            for rate in rates
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{format_rate(parse_rate(rate)):11} {case.name:10} {one.collectives:4} messages "
+            f"{1e3 * one.seconds:7.1f} ms {one.sent_bytes / 1e6:5.2f} MB sent by a rank"
+            for (rate, case), (one, _) in self.steps.items()
+        )
+
+
+def compare(folder: Path) -> Comparison:
+    """Launch each case once over links of each of `RATES`; timelines are kept in `folder`.
+
+    They are named by `timeline_name`. Raises UserError as `bench` does.
+    """
+    return Comparison(
+        {
+            (rate, case): quickest_step(case, rate, folder / timeline_name(case, rate))
+            for rate in RATES
+            for case in CASES
+        }
+    )
+
+
+def timeline_name(case: Case, rate: str) -> str:
+    """The name of the file for a case and rate, such as fusion_off_1gbit.json."""
+    return f"{case.name}_{rate}.json".replace(" ", "_")
+
+
 def measure(case: Case, rate: str) -> Measured:
     """One launch of `STEPS` steps over links of `rate`, less what a launch of one step sends."""
     with tempfile.TemporaryDirectory(prefix="hpml-fusion-") as folder:
