@@ -130,6 +130,12 @@ def test_numbers_of_nobodys_are_not_guessed_at():
     assert seen.states[-1][0] == (None,) * RANKS
 
 
+def test_a_rank_that_left_is_named():
+    leaves = f"{EXCHANGE}    import os; rank == 1 and os._exit(3)"
+    seen = holdings(watch(leaves, "ring", in_place=True))
+    assert "rank 1 left with exit code 3" in seen.stuck
+
+
 def test_other_evidence_is_refused():
     def drive():
         return 1

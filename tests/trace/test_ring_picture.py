@@ -48,11 +48,19 @@ def test_there_is_an_arrow_for_each_message_and_a_cross_where_it_did_not_arrive(
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [({(0, 0): 2.0, (1, 0): 1.0}, "×2"), ({(1, 1): 1.0}, "p1"), (None, "?")],
+    [
+        ({(0, 0): 2.0, (1, 0): 1.0}, "×2"),
+        ({(0, 0): 0.5, (1, 0): 0.5}, "÷2"),
+        ({(1, 1): 1.0}, "p1"),
+        (None, "?"),
+    ],
 )
 def test_what_is_wrong_with_a_part_stands_in_its_field(content, words):
     wrong = replace(SUMMED, states=(START, ((content, SUM[1]), SUM)))
-    assert words in texts(everything(wrong))
+    figure = everything(wrong)
+    assert words in texts(figure)
+    assert words[0] in figure.get_supxlabel()
+    assert not set("×÷?") & set(everything(SUMMED).get_supxlabel())
     assert "3 of 2 × 2 parts are the whole sum" in summary(wrong)
 
 

@@ -15,7 +15,8 @@ from hpml.publish import VERDICT
 if TYPE_CHECKING:
     from hpml.checks.verdict import Verdict
 
-NOT_RUN = ("unwritten", "missing name", "not allowed", "ours")  # causes of a verdict
+# Causes of a verdict on an answer that did not run, or ran too long to run it once more
+NOT_SHOWN = ("unwritten", "missing name", "not allowed", "ours", "limit")
 
 _answers: dict[str, str] = {}
 
@@ -110,7 +111,7 @@ def _show_picture(verdict: "Verdict", source: str) -> None:
     from hpml.checks import find
 
     check = find(verdict.exercise)
-    if check.picture is None or verdict.cause in NOT_RUN:
+    if check.picture is None or verdict.cause in NOT_SHOWN:
         return
     try:
         picture = check.picture(check, source)

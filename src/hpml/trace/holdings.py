@@ -48,8 +48,8 @@ class Holdings:
 
     None in place of a part's content: numbers that cannot be read, of memory that was never
     written to, say. `steps[s]` are the messages between states s and s + 1. Where there is no step,
-    there are two states, start and end. `stuck` has a sentence for each rank that was still in a
-    call when the launch was ended.
+    there are two states, start and end. `stuck` has a sentence for each rank that did not return:
+    what it raised, or which call it was in when the launch was ended.
     """
 
     world_size: int
@@ -160,7 +160,12 @@ def holdings(evidence: Evidence) -> Holdings:
     sends = {(rank, look.call): look.sends for rank in range(size) for look in looks[rank]}
     steps = tuple(
         tuple(
-            Sent(m.sender, m.receiver, _parts(sends[m.sender, m.send]), m.received is not None)
+            Sent(
+                m.sender,
+                m.receiver,
+                _parts(sends.get((m.sender, m.send), ())),
+                m.received is not None,
+            )
             for m in sorted(sent, key=lambda m: (m.sender, m.send))
             if step_of[m] == step
         )
@@ -269,6 +274,10 @@ def _stuck(evidence: Evidence) -> tuple[str, ...]:
         waiting = [call for call in rank.calls if call.finished is None]
         if rank.raised is not None:
             found.append(f"rank {rank.rank} raised {rank.raised.kind}")
+        elif rank.end == "killed":
+            found.append(f"rank {rank.rank} was killed by {rank.signal}")
+        elif rank.end == "exited":
+            found.append(f"rank {rank.rank} left with exit code {rank.exit_code}")
         elif rank.end == "ended" and waiting:
             call = next((c for c in waiting if c.waited is not None), waiting[0])
             line = f" (line {call.line})" if call.line else ""

@@ -15,6 +15,12 @@ from hpml.trace.layout import PALETTE, tint
 IN_A_ROW = 7  # states of one band: seven are the ring's on four ranks
 ACROSS, DOWN = 1.75, 1.28  # from one rank's square to the next, whose side is 1
 READ = "A row is a part, its numbers the ranks whose values are in it; a thick frame: all of them."
+ALSO = {
+    "×": "×2: in it twice.",
+    "÷": "÷4: a quarter of them.",
+    "p": "p2: of part 2, in the wrong place.",
+    "?": "?: other numbers.",
+}
 DARK = (PALETTE[5], PALETTE[6], PALETTE[2], PALETTE[3])  # of arrows
 
 
@@ -24,8 +30,8 @@ def who_holds_what(evidence: Evidence, *, title: str = "") -> Figure:
     A square is one rank's tensor: a row for each part, and in it a field for each rank, filled and
     with that rank's number where its values are in the part. A row with a thick frame is the whole
     sum. Arrows are messages, from the parts that are sent to where they arrive; a dashed one with a
-    cross never arrived. "×2": those values are in it twice. "p2": they are of part 2, and so in the
-    wrong place. "?": other numbers, of memory that nobody wrote to, for example.
+    cross never arrived. "×2": those values are in it twice; "÷4": a quarter of them. "p2": they are
+    of part 2, and so in the wrong place. "?": other numbers, of memory that nobody wrote to, say.
 
     Without a `title`, it is what the last step shows. Raises ValueError as `holdings` does.
     """
@@ -88,7 +94,8 @@ def draw(seen: Holdings, states: Sequence[int], *, title: str = "") -> Figure:
                 _arrow(axes, sent, place, size)
     lines = textwrap.fill(title, int(11.5 * width))
     figure.suptitle(lines, x=0.01, ha="left", fontsize=10)
-    below = "\n".join((READ, *seen.stuck))
+    read = textwrap.fill(_caption(seen, states), int(14.5 * width))
+    below = "\n".join((read, *seen.stuck))
     figure.supxlabel(below, x=0.01, ha="left", fontsize=8)
     return figure
 
@@ -116,21 +123,37 @@ def _square(
             _label(axes, "?", left + 0.5, y + side / 2)
             continue
         for rank in range(size):
-            own = content.get((rank, part), 0.0)
-            strange = sorted(p for r, p in content if r == rank and p != part)
-            colour = tint(rank) if own or strange else "white"
-            look = {"facecolor": colour, "edgecolor": "#888888", "linewidth": 0.4}
-            if strange:
-                look["hatch"] = "///"
+            words = field(content, rank, part)
+            look = {"facecolor": tint(rank) if words else "white", "edgecolor": "#888888"}
+            look |= {"linewidth": 0.4, "hatch": "///" if words.startswith("p") else ""}
             x = left + rank * side
             axes.add_patch(Rectangle((x, y), side, side, **look))
-            words = ",".join(f"p{p}" for p in strange) or (
-                f"×{own:.2g}" if own not in (0, 1) else str(rank) * bool(own)
-            )
-            _label(axes, words, x + side / 2, y + side / 2, bold=bool(strange) or own not in (0, 1))
+            _label(axes, words, x + side / 2, y + side / 2, bold=words != str(rank))
         if is_whole(content, part, size):
             axes.add_patch(Rectangle((left, y), 1, side, fill=False, linewidth=1.8, zorder=3))
     axes.add_patch(Rectangle((left, top), 1, 1, fill=False, linewidth=0.9, zorder=2))
+
+
+def field(content: Content, rank: int, part: int) -> str:
+    """What stands in the field of a rank in the row of a part; "" where nothing of the rank is."""
+    if strange := sorted(p for r, p in content if r == rank and p != part):
+        return ",".join(f"p{p}" for p in strange)
+    times = content.get((rank, part), 0.0)
+    if times in (0.0, 1.0):
+        return str(rank) if times else ""
+    return f"÷{round(1 / times)}" if (1 / times).is_integer() else f"×{times:.2g}"
+
+
+def _caption(seen: Holdings, states: Sequence[int]) -> str:
+    """How to read the picture, with no word about marks that it does not have."""
+    signs = (
+        {"?"} if any(None in parts for state in states for parts in seen.states[state]) else set()
+    )
+    for state in states:
+        for parts in seen.states[state]:
+            for part, content in enumerate(parts):
+                signs |= {field(content or {}, r, part)[:1] for r in range(seen.world_size)}
+    return " ".join([READ, *(words for sign, words in ALSO.items() if sign in signs)])
 
 
 def _label(axes: Axes, words: str, x: float, y: float, bold: bool = False) -> None:
