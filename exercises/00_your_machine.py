@@ -14,7 +14,7 @@
 from hpml import check
 
 # %% [markdown]
-# ## `hello_ranks`: say a number, hear the sum
+# ## `hello_ranks`: give a number, get the sum
 #
 # **Core**, about 5 minutes.
 #
@@ -25,9 +25,9 @@ from hpml import check
 # of all ranks, on every rank, as an `int`. With three ranks and the numbers 7, 20 and 3, all three
 # calls return 30.
 #
-# Each rank knows only its own number, so they have to meet. `dist.all_reduce(tensor)` is where: it
-# adds up one tensor from each rank, and writes the sum over what was in the tensor, everywhere. The
-# process group is there already, and `dist.get_rank()` and `dist.get_world_size()` work.
+# Each rank knows only its own number, so the ranks must communicate. `dist.all_reduce(tensor)` adds one
+# tensor from each rank, and replaces the tensor's content by the sum, on every rank. The process group
+# exists already, so `dist.get_rank()` and `dist.get_world_size()` work.
 #
 # *Before you start: rank 0 calls `all_reduce` and rank 1 does not. What does rank 0 do?*
 
@@ -48,9 +48,9 @@ check("hello_ranks")
 
 
 # %% [markdown]
-# If rank 0 is the only one to call it, it waits. A collective is complete when every rank has
-# called it, and there is nobody else to wait for. Try it: put the call under
-# `if dist.get_rank() == 0:`, run the answer cell and check again.
+# **Answer.** It waits, and never returns. A collective is complete when every rank has called it, and
+# rank 1 never does. Try it: put the call under `if dist.get_rank() == 0:`, run the answer cell and
+# check again.
 #
 # `def hello(number): return number` is right for one rank and for no more. That is why every answer
 # in this course is run on 1, 2, 3 and 4 ranks.
@@ -97,11 +97,11 @@ check("job_script")
 
 
 # %% [markdown]
-# One line, and six. The script itself runs once, on the first of the nodes; the others wait for
-# `srun`, which starts the tasks. A job that pays for three nodes and uses one looks like any other
-# in the queue, and nobody tells you.
+# **Answer.** One line, and six. The script itself runs once, on the first of the nodes; the other nodes
+# are idle until `srun` starts the tasks. A job that has three nodes and uses one looks like any other
+# in the queue, and no message warns you.
 #
-# A request that sbatch does not read is the other silent one: `# SBATCH`, with a space, is a
+# The other silent mistake is a request that sbatch does not read: `# SBATCH`, with a space, is a
 # comment, and so is every `#SBATCH` after the first command.
 
 # %% [markdown]
@@ -111,9 +111,9 @@ check("job_script")
 #
 # **To write:** the reader of the two texts. **Allowed:** anything that an answer may import.
 #
-# The queue speaks in tables. `squeue` lists jobs that wait or run, of everybody; `sacct` lists those
-# of the past too, here your own, as `sacct --parsable2 --format=JobID,JobName,State,ExitCode,NNodes,Elapsed`
-# prints them:
+# SLURM prints tables. `squeue` lists the jobs of all users that wait or run. `sacct` also lists jobs of
+# the past, here your own, as printed by
+# `sacct --parsable2 --format=JobID,JobName,State,ExitCode,NNodes,Elapsed`:
 #
 # ```
 #              JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)
@@ -134,7 +134,7 @@ check("job_script")
 # squeue prints it, and the reason without its parentheses. `node_hours` is the sum, over all jobs in
 # sacct's text that have ended in whatever way, of nodes × hours. `failed` lists the parts of job
 # arrays that have to run again, by id, in sacct's order: those that failed, ran out of time or
-# memory, or lost a node. (Cancelled ones somebody has cancelled.)
+# memory, or lost a node. A cancelled part is not among them: a person has stopped it.
 #
 # *Before you start: how many node-hours has the excerpt above used?*
 
@@ -150,9 +150,9 @@ def read_queue(squeue: str, sacct: str, user: str) -> dict:
 check("read_queue")
 
 # %% [markdown]
-# Two nodes for 24 hours and eleven for eight and a half: 141.3. The line that ends in `.batch` is a
-# *step* of its job and has run inside of it; the running part has not ended.
+# **Answer.** Two nodes for 24 hours and eleven nodes for 8 hours and 28 minutes: 141.3. The line that
+# ends in `.batch` is a *step* inside its job and does not count again; the running part has not ended.
 #
-# Most of what is hard here comes from reading tables that were made for eyes. Both programs can be
-# asked for less: `squeue --me --noheader --format="%i|%T|%r"`, `sacct --allocations` for jobs
+# Most of the work here is to read tables that are made for people. Both programs can print what is
+# easier to read: `squeue --me --noheader --format="%i|%T|%r"`, `sacct --allocations` for jobs
 # without their steps, and where SLURM is new enough `--json`.
