@@ -537,46 +537,49 @@ check("ddp_train")
 # **To write:** what finds the rank for which the others wait. **Allowed:** anything that an answer
 # may import.
 #
-# Here, a check tells you which rank hangs and where. On a cluster nobody does: the job runs, the log
-# is silent, and the hours are charged. These tools work there, on a job that nobody has prepared:
+# Here, a check names the rank that hangs. On a cluster nothing does: the job runs, its log is silent,
+# and the hours are charged. These tools work there on a job that nobody has prepared:
 #
-# | tool | command | what it shows |
-# |---|---|---|
-# | py-spy | `py-spy dump --pid PID` | where each thread of a process stands, from outside |
-# | SLURM | `srun --jobid=JOB --overlap --ntasks-per-node=1 COMMAND` | runs a command on each node of a running job |
-# | `faulthandler` | `faulthandler.register(signal.SIGUSR1)` in the script, then `scancel --signal=USR1 JOB` | each rank prints its own stack: for clusters where py-spy may not look into a process |
+# - `py-spy dump --pid PID` prints where each thread of a process stands, from outside.
+# - `srun --jobid=JOB --overlap` starts a command on the nodes of a job that runs.
+# - `kill -USR1 PID` makes a rank print its own stack, where py-spy may not look into it. Only this
+#   needs a line in the script: `faulthandler.register(signal.SIGUSR1)`.
 #
-# and these, on a job that was started with them:
+# These work on a job that was started with them:
 #
-# | started with | what it shows |
-# |---|---|
-# | `init_process_group(..., timeout=timedelta(minutes=5))` | the job ends with an error, and does not wait for 30 minutes (Gloo) or 10 (NCCL) |
-# | `TORCH_DISTRIBUTED_DEBUG=DETAIL` | which rank calls another collective than the others, as an error |
-# | `dist.monitored_barrier(timeout=...)` | which rank has not come to this line (Gloo only) |
-# | `TORCH_FR_BUFFER_SIZE=2000`, and for NCCL `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | the flight recorder: the last 2000 collectives of each rank, and who called them. `TORCH_FR_DUMP_TEMP_FILE=FOLDER/trace_` is where it is written, `torchfrtrace --prefix trace_ FOLDER` compares the ranks |
+# - `init_process_group(..., timeout=timedelta(minutes=5))`: a wait ends with an error after 5 minutes.
+#   By default it takes 30 with Gloo and 10 with NCCL.
+# - `TORCH_DISTRIBUTED_DEBUG=DETAIL`: a collective that does not fit the other ranks' is an error, and
+#   the error names both.
+# - `dist.monitored_barrier(timeout=...)`, with Gloo: rank 0 reports which rank has not come.
+# - `TORCH_FR_BUFFER_SIZE=2000`: the flight recorder keeps each rank's last 2000 collectives, with who
+#   called them. With `TORCH_NCCL_DUMP_ON_TIMEOUT=1`, NCCL's watchdog writes them at a timeout to
+#   `TORCH_FR_DUMP_TEMP_FILE=FOLDER/trace_`, and `torchfrtrace --prefix trace_ FOLDER` compares the
+#   ranks (PyTorch tutorial *Flight Recorder for Debugging Stuck Jobs*).
 #
-# All ranks' stacks, as one step of the running job:
+# The stacks of all ranks of a job on two nodes, in one command:
 #
 # ```sh
-# srun --jobid=JOB --overlap --ntasks-per-node=1 bash -c \
-#   'for pid in $(pgrep -u $USER -f train.py); do hostname; py-spy dump --pid $pid; done'
+# srun --jobid=JOB --overlap --nodes=2 --ntasks-per-node=1 --label bash -c '
+#   for pid in $(pgrep -u $(id -u) -f "^[^ ]*python.* train.py"); do
+#     tr "\0" "\n" < /proc/$pid/environ | grep -E "^(RANK|SLURM_PROCID)="
+#     py-spy dump --pid $pid
+#   done'
 # ```
 #
-# This also shows `torchrun` and the loaders' workers, which have `train.py` in their command line as
-# well. Which process is which rank is in its environment: `tr '\0' '\n' < /proc/PID/environ`.
+# Under `torchrun` this lists `torchrun` too, and the workers of each loader.
 #
 # The job's script is `train.py`. You are given what there is of it when it hangs, by rank and in no
 # order:
 #
-# - `stacks`: what `py-spy dump` printed. It has nothing if the job has ended.
+# - `stacks`: what `py-spy dump` printed. It is empty if the job has ended.
 # - `log`: the standard error of all ranks. A rank that ends with an error writes a traceback whose
 #   lines start with its number: `[rank3]: `.
-# - `recorder`: the flight recorder's traces, as dicts; nothing if it was not on. `trace["entries"]`
-#   are the collectives that the rank has called, in their order. Of an entry you need
-#   `entry["process_group"]` (number and name), `entry["collective_seq_id"]` (which counts in each
-#   group), `entry["profiling_name"]` (such as `gloo:all_reduce`) and `entry["retired"]`: False as
-#   long as it is not done. With NCCL, `entry["state"]` also says `scheduled`, `started` or
-#   `completed`.
+# - `recorder`: the flight recorder's traces, as dicts; empty if it was off. `trace["entries"]` are the
+#   collectives that the rank has called, in order. Of an entry you need `entry["process_group"]`
+#   (number and name), `entry["collective_seq_id"]` (a count in each group), `entry["profiling_name"]`
+#   (`gloo:all_reduce`, say) and `entry["retired"]`: False as long as it is not done. With NCCL,
+#   `entry["state"]` shows it too: `scheduled`, `started` or `completed`.
 #
 # There are three kinds of jobs:
 #
@@ -590,8 +593,8 @@ check("ddp_train")
 # `in_stack` and `in_log` are given. They return the frames of a stack, from the innermost one to the
 # outermost.
 #
-# *Before you start: a job of 512 ranks hangs, and 511 stacks are the same. Which one do you read, and
-# which of the 512 would you find in an error of the timeout?*
+# *Before you start: a job of 512 ranks hangs, and 511 of the stacks are the same. Which one do you
+# read? And which ranks write an error when the timeout is over?*
 
 # %%
 # %%answer find_the_hang
@@ -638,7 +641,6 @@ def find_the_hang(
 check("find_the_hang")
 
 # %% [markdown]
-# **Answer.** Read the one that differs. The error of the timeout is in the log of the 511: they
-# waited, and only a rank that waits can run out of patience. The rank that did not come is silent,
-# or its connections are closed when the others end. So look at the stacks before the timeout ends
-# the job, or have the flight recorder write its traces at that moment.
+# **Answer.** Read the one that differs. The error is written by the 511: they wait, and a timeout
+# ends a wait. The rank that does not come has no wait that could end, so its log stays silent. Look
+# at the stacks before the timeout ends the job, or let the flight recorder write its traces then.
