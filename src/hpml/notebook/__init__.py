@@ -109,13 +109,14 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
 def _show_picture(verdict: "Verdict", source: str) -> None:
     """Show the answer at work, where the exercise has a picture of that and the answer runs."""
     from hpml.checks import find
+    from hpml.ranks.warm import ServerDied
 
     check = find(verdict.exercise)
     if check.picture is None or verdict.cause in NOT_SHOWN:
         return
     try:
         picture = check.picture(check, source)
-    except ValueError:  # its messages cannot be told from each other
+    except (ValueError, UserError, ServerDied):  # the verdict stands without a picture
         return
     image = base64.b64encode(picture.png).decode("ascii")
     display({"text/plain": picture.words, "image/png": image}, raw=True)
