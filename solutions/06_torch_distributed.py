@@ -759,6 +759,19 @@ check("ddp_train")
 #   (`gloo:all_reduce`, say) and `entry["retired"]`: False as long as it is not done. With NCCL,
 #   `entry["state"]` shows it too: `scheduled`, `started` or `completed`.
 #
+# A rank that waits at line 52 of `train.py` looks like this:
+#
+# ```text
+# Thread 24764 (idle): "MainThread"
+#     all_reduce (torch/distributed/distributed_c10d.py:3252)
+#     _exception_logger.<locals>.wrapper (torch/distributed/c10d_logger.py:83)
+#     average (train.py:52)
+#     train (train.py:90)
+#     <module> (train.py:119)
+# Thread 24950 (idle): "writer"
+#     ...
+# ```
+#
 # There are three kinds of jobs:
 #
 # - **The ranks stand still.** Those that wait stand in one function of `distributed_c10d.py`, called
