@@ -100,34 +100,20 @@ def step_seconds(samples, ranks):
 # 16 are simulated: two ranks do what two of the 16 would do, each on its 64 samples.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict.draw import Series, speed_ups
-from hpml.predict.scaling import fit_amdahl
+from hpml.predict.draw import Series, strong_and_weak
+from hpml.predict.scaling import Amdahl
 
 steps = {p: step_seconds(1024 // p, ranks=min(p, 2)) for p in (1, 2, 4, 8, 16)}
 strong = {p: sum(step.values()) for p, step in steps.items()}
 weak = {p: sum(step_seconds(1024, ranks=p).values()) for p in (1, 2)}
-model = fit_amdahl(list(steps), [step["compute"] + step["update"] for step in steps.values()])
-share, thousand = model.serial_fraction, model.seconds(1) / model.seconds(1000)
-figure = speed_ups(
-    {
-        "strong scaling": Series(
-            {p: strong[1] / seconds for p, seconds in strong.items()},
-            lambda p: model.seconds(1) / model.seconds(p),
-        ),
-        "weak scaling": Series(
-            {p: p * weak[1] / seconds for p, seconds in weak.items()},
-            lambda p: share + (1 - share) * p,
-        ),
-    },
-    title=f"{share:.0%} is not shared out: a thousand ranks are at most {thousand:.1f} times as fast",
-    simulated=[p for p in strong if p > 2],
-)
+model = Amdahl(serial=steps[1]["update"], parallel=steps[1]["compute"])
+figure = strong_and_weak(strong, weak, model)
 publish_figure(
     "strong and weak scaling",
     figure,
     "One training step on 1 and 2 ranks of one thread each, and the share of one rank of 4, 8, 16; "
-    "lines: Amdahl's and Gustafson's models of computing alone, fitted to strong scaling. What the "
-    "points are below the lines is sending.",
+    "lines: Amdahl's and Gustafson's models of computing alone, from the step of one rank. Points "
+    "are below them because of sending, and because small batches compute less efficiently.",
 )
 conclude(*findings.speed_up(strong, model))
 
@@ -461,7 +447,7 @@ conclude(*findings.staleness(logs, lowest=1.0))
 # Above, more workers make a smoother path of as many steps: a larger batch. One slow worker changes
 # nothing but the time. Below, every worker adds its own updates, several times as many.
 #
-# Why do four not settle? Along a direction of curvature *c*, up-to-date gradients allow a learning
+# Why do four swing? Along a direction of curvature *c*, up-to-date gradients allow a learning
 # rate of up to 2/*c*, gradients that are 3 updates late only up to 0.45/*c* (Levin and May 1976, A
 # note on difference-delay equations). Here the rate is 0.45 and *c* is 1: just beyond stable. Half
 # the rate, or bounded staleness, helps: whoever is too many steps ahead of the slowest waits (Ho et

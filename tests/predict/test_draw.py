@@ -2,8 +2,9 @@
 
 import pytest
 
-from hpml.predict.draw import Series, cuts, message_curves, speed_ups
+from hpml.predict.draw import Series, cuts, message_curves, speed_ups, strong_and_weak
 from hpml.predict.parallelism import Plan
+from hpml.predict.scaling import Amdahl
 
 
 def linear(size):
@@ -57,6 +58,18 @@ def test_speed_ups_stand_beside_the_ideal_and_the_simulated_are_hollow():
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == ["ideal", "strong", "strong, simulated", "strong, model"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("ranks", "speed-up")
+
+
+def test_strong_and_weak_scaling_are_speed_ups_of_the_same_serial_part():
+    figure = strong_and_weak({1: 1.0, 2: 0.8, 4: 0.5}, {1: 1.0, 2: 1.25}, Amdahl(0.2, 0.8))
+    axes = figure.axes[0]
+    _, full, hollow, model, weak, _, growing = axes.lines
+    assert list(full.get_ydata()) == pytest.approx([1, 1.25])
+    assert list(hollow.get_ydata()) == pytest.approx([2])
+    assert model.get_ydata()[-1] == pytest.approx(1 / (0.2 + 0.8 / 4))
+    assert list(weak.get_ydata()) == pytest.approx([1, 1.6])
+    assert growing.get_ydata()[-1] == pytest.approx(0.2 + 0.8 * 4)
+    assert axes.get_title(loc="left").startswith("20% is not shared out")
 
 
 def test_cuts_colour_each_cell_by_its_rank_and_name_each_rank_once():

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from hpml.predict.parallelism import Exchange, Plan, exchanges
+from hpml.predict.scaling import Amdahl
 from hpml.trace.launch_timeline import HATCHES
 from hpml.trace.layout import PALETTE
 
@@ -122,6 +123,29 @@ def speed_ups(
     axes.set_title(title, fontsize=10, loc="left")
     axes.legend(fontsize=8)
     return figure
+
+
+def strong_and_weak(
+    strong: Mapping[int, float], weak: Mapping[int, float], model: Amdahl, measured: int = 2
+) -> Figure:
+    """Speed-ups of strong and weak scaling, from seconds of a step by ranks, beside the ideal.
+
+    `model` is Amdahl's of what a step computes; its weak scaling is Gustafson's (1988), with the
+    same serial part. More than `measured` ranks are drawn as simulated.
+    """
+    share, limit = model.serial_fraction, model.seconds(1) / model.seconds(1000)
+    series = {
+        "strong scaling": Series(
+            {ranks: strong[1] / seconds for ranks, seconds in strong.items()},
+            lambda ranks: model.seconds(1) / model.seconds(ranks),
+        ),
+        "weak scaling": Series(
+            {ranks: ranks * weak[1] / seconds for ranks, seconds in weak.items()},
+            lambda ranks: share + (1 - share) * ranks,
+        ),
+    }
+    title = f"{share:.0%} is not shared out: a thousand ranks are at most {limit:.1f} times as fast"
+    return speed_ups(series, title=title, simulated=[p for p in strong if p > measured])
 
 
 def _style(number: int) -> tuple:
