@@ -72,7 +72,8 @@ CELLS = (
     new_markdown_cell("## 2. For the evening *(more)*\n\n*Predict: later?*"),
     cell("e", shown(image_png=picture())),
     new_markdown_cell("Later, <script>alert(1)</script>yes.\n\nAnd more."),
-    new_markdown_cell("## What to take home\n\nOne. Two. Three. `ring`."),
+    new_markdown_cell("## What to take home\n\nOne. Two. Three."),
+    new_markdown_cell("## Where to read on\n\nIn `ring`."),
 )
 
 
@@ -116,8 +117,21 @@ def test_the_clock_has_core_sections_and_the_exercise_after_the_one_that_names_i
         ("09:05", "ring"),
         ("09:15", "Below"),
         ("09:15", "What to take home"),
+        ("09:15", "Where to read on"),
     ]
     assert sheet.more == ("2. For the evening",)
+
+
+def test_an_exercise_that_no_section_names_comes_before_what_to_take_home(lecture):
+    notebook = core_path.lecture(lecture, lecture.modules[0])
+    notebook.cells[4].source = "Nothing."
+    path = core_path.CorePath(lecture.modules[0], core_path.sections(notebook))
+    assert [entry.title for entry in run_sheet.clock(path)][2:] == [
+        "Below",
+        "ring",
+        "What to take home",
+        "Where to read on",
+    ]
 
 
 def test_wrong_answers_are_the_first_that_need_other_words(lecture):
@@ -170,3 +184,11 @@ def test_the_command_writes_the_page_of_the_day(tmp_path: Path, capsys):
         (*_, first), *_ = [run_sheet.mistakes(course, exercise.id, find(exercise.id).hints)]
         assert first.say in page
     assert "06_one_node.slurm" in page
+
+
+@pytest.mark.parametrize("module", schedule.load().modules, ids=lambda module: module.id)
+def test_every_question_of_the_lecture_is_answered_in_print(module):
+    notebook = core_path.lecture(schedule.load(), module)
+    found = [q for s in core_path.sections(notebook) for q in questions.of(notebook, s)]
+    assert found
+    assert [question.text for question in found if not question.answer] == []

@@ -23,7 +23,7 @@ from hpml.course.schedule import Course, Exercise, Module
 WRONG = 3  # wrong answers that are shown of an exercise
 LINES, COLUMNS = 10, 88  # of a text that the screen shows
 WIDTH = 760  # pixels of a picture: 65 mm at 300 dpi
-LAST = "What to take home"  # the section after which a lecture has nothing to do
+LAST = "What to take home"  # from this section on a lecture has nothing to do
 
 _CLOCK = re.compile(r"(\d\d):(\d\d)")
 _SETTING = re.compile(r"^#SBATCH --([a-z-]+)=(\S+)", re.MULTILINE)
@@ -155,12 +155,13 @@ def mistakes(course: Course, exercise: str, hints: Mapping[str, str]) -> tuple[M
 def _places(path: CorePath) -> dict[int, list[Exercise]]:
     """The core exercises, by the number of the core section that they come after."""
     texts = ["\n".join(piece.text for piece in section.pieces) for section in path.core]
-    open_ = [n for n, section in enumerate(path.core) if section.title != LAST]
+    titles = [section.title for section in path.core]
+    taught = range(titles.index(LAST) if LAST in titles else len(titles))
     place: dict[int, list[Exercise]] = {}
     earliest = 0
     for exercise in path.module.core:
-        named = [n for n in open_ if f"`{exercise.id}`" in texts[n]]
-        earliest = max(earliest, (named or open_[-1:] or [0])[-1])  # the order of the day
+        named = [n for n in taught if f"`{exercise.id}`" in texts[n]]
+        earliest = max(earliest, (named or taught or [0])[-1])  # the order of the day
         place.setdefault(earliest, []).append(exercise)
     return place
 
