@@ -677,8 +677,8 @@ conclude(
 # That is why large clusters train with large batches.
 #
 # The model adds computing and communicating, as this step does; DDP hides a part. It keeps
-# communication as a term of its own, which depends on *p*. Amdahl's law, fitted to such a step,
-# would count it as work that cannot be shared out, and would be right for this model only.
+# communication as a term of its own, which grows with *p*. Amdahl's law, fitted to such steps,
+# counts communication as work that cannot be shared out, and so promises too much at many ranks.
 #
 # Last, the size of the messages. The next model has 128 small parameters, 2.4 MB in all.
 #
