@@ -633,6 +633,8 @@ conclude(
 # the next batch while the GPU works.
 
 # %% tags=["nbval-ignore-output"]
+from itertools import pairwise
+
 from hpml.data import tfrecord
 from hpml.data.batches import MEAN, STD
 from hpml.measure.loading import images_per_second
@@ -676,9 +678,8 @@ rounds = [  # by turns, so that what else the machine does is the same for all
 ]
 rates = {name: max(one[name] for one in rounds) for name in pipelines}
 before, *_, after = rates.values()
-most = max(
-    zip(list(rates)[1:], list(rates), strict=False), key=lambda two: rates[two[0]] / rates[two[1]]
-)
+gains = {later: rates[later] / rates[earlier] for earlier, later in pairwise(rates)}
+most = max(gains, key=gains.get)
 title = f"With all four steps, tf.data is {after / before:.1f} times as fast ({DATA})"
 publish_figure(
     "loading for a GPU of 25,000 images/s",
@@ -688,8 +689,8 @@ publish_figure(
 )
 conclude(
     after > 1.2 * before,
-    f"All four together make the pipeline {after / before:.1f} times as fast. *{most[0]}* adds the most "
-    f"here: {rates[most[0]] / rates[most[1]]:.2f} times.",
+    f"All four together make the pipeline {after / before:.1f} times as fast. "
+    f"*{most.removeprefix('… ')}* adds the most here: {gains[most]:.2f} times.",
     f"the four made the pipeline {after / before:.2f} times as fast: the cores were busy otherwise.",
 )
 
