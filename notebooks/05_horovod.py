@@ -49,16 +49,17 @@ TIMELINES.mkdir(exist_ok=True)
 # ## 1. From one process to many
 #
 # In 2017, distributed TensorFlow meant parameter servers. It took many changes to a script, and on
-# 128 GPUs about half of the speed was lost (Sergeev and Del Balso 2018, sections 1 and 2). Horovod was
-# made for two goals: **few changes** to a script that runs on one GPU, and **good scaling**. For the
-# first it took over MPI's words (rank, size, all-reduce, broadcast). For the second it replaced the
-# servers by a ring all-reduce, after an idea of Baidu's, with NCCL underneath (module 01).
+# 128 GPUs about half of the speed was lost (Sergeev and Del Balso 2018, sections 1 and 2). Horovod
+# was made for two goals: **few changes** to a script that runs on one GPU, and **good scaling**.
+# For the first it took over MPI's words (rank, size, all-reduce, broadcast). For the second it
+# replaced the servers by a ring all-reduce, after an idea of Baidu's, with NCCL underneath (module
+# 01).
 #
 # `serial_torch.py` in `hpml/frameworks` trains a small network on CIFAR-10 with one process;
 # `horovod_torch.py` does the same with many.
 #
-# *Predict: what must a script do differently when several processes train one network? List what you
-# can think of, then compare.*
+# *Predict: what must a script do differently when several processes train one network? List what
+# you can think of, then compare.*
 
 # %%
 for_torch = changes("serial_torch", "horovod_torch")
@@ -91,15 +92,15 @@ print("\n".join(for_keras))
 print(f"\n{lines_of_code(for_keras)} lines are new or changed")
 
 # %% [markdown]
-# The optimizer is wrapped as in PyTorch. What must happen at a certain moment becomes a *callback*: the
-# broadcast after the first batch, when all variables exist, and the average of the *metrics* at the
-# end of each epoch. Without that average, each rank reports the accuracy of its own share.
+# The optimizer is wrapped as in PyTorch. What must happen at a certain moment becomes a *callback*:
+# the broadcast after the first batch, when all variables exist, and the average of the *metrics* at
+# the end of each epoch. Without that average, each rank reports the accuracy of its own share.
 
 # %% [markdown]
 # ### Keras 2 and Keras 3 *(more)*
 #
-# Horovod's last version, 0.28.1, is from 2023 and was made for Keras 2. Since version 2.16, TensorFlow
-# comes with Keras 3. *Predict: does the script above run with Keras 3?*
+# Horovod's last version, 0.28.1, is from 2023 and was made for Keras 2. Since version 2.16,
+# TensorFlow comes with Keras 3. *Predict: does the script above run with Keras 3?*
 
 # %%
 error = ""
@@ -115,18 +116,18 @@ conclude(
 )
 
 # %% [markdown]
-# Keras 2 lives on in a package of its own, `tf_keras`. Set `TF_USE_LEGACY_KERAS=1` before TensorFlow is
-# imported, and `tf.keras` is that package. The ranks of this notebook have it set; in a job script the
-# line is yours. `hvd.DistributedGradientTape`, for loops that you write yourself, runs with both.
-# (`hvd_keras` is your exercise.)
+# Keras 2 lives on in a package of its own, `tf_keras`. Set `TF_USE_LEGACY_KERAS=1` before
+# TensorFlow is imported, and `tf.keras` is that package. The ranks of this notebook have it set; in
+# a job script the line is yours. `hvd.DistributedGradientTape`, for loops that you write yourself,
+# runs with both. (`hvd_keras` is your exercise.)
 
 # %% [markdown]
 # ## 2. Tensors have names
 #
 # In `torch.distributed` the order of the calls decides: the first call of one rank belongs to the
-# first call of the others. In Horovod the *name* decides. A rank hands a tensor over to a background
-# thread. The threads ask each other again and again which tensors *all* ranks have by now. That is
-# the **negotiation**.
+# first call of the others. In Horovod the *name* decides. A rank hands a tensor over to a
+# background thread. The threads ask each other again and again which tensors *all* ranks have by
+# now. That is the **negotiation**.
 #
 # *Predict: rank 0 hands over `a`, then `b`; rank 1 does it in the other order. What comes out?*
 
@@ -150,8 +151,8 @@ conclude(
 # Names are worth a thread: TensorFlow runs operations as soon as their inputs are ready, and that
 # order differs from rank to rank.
 #
-# *Predict: rank 1 has one layer more than rank 0. It hands over a gradient that rank 0 does not have.
-# What happens?*
+# *Predict: rank 1 has one layer more than rank 0. It hands over a gradient that rank 0 does not
+# have. What happens?*
 
 
 # %%
@@ -176,15 +177,15 @@ print(evidence.diagnosis.sentence)
 # ## 3. Many small tensors
 #
 # A network has hundreds of small gradients. **Tensor fusion** copies those that are ready into one
-# buffer and sends it as one message. `HOROVOD_FUSION_THRESHOLD` is the size of the buffer: 128 MB by
-# default (64 MB before version 0.21), and 0 switches fusion off. Every `HOROVOD_CYCLE_TIME`, 1 ms by
-# default, Horovod looks which tensors are ready.
+# buffer and sends it as one message. `HOROVOD_FUSION_THRESHOLD` is the size of the buffer: 128 MB
+# by default (64 MB before version 0.21), and 0 switches fusion off. Every `HOROVOD_CYCLE_TIME`, 1
+# ms by default, Horovod looks which tensors are ready.
 #
-# We average 200 tensors of 4 kB on two ranks, without fusion and with it, and then one tensor with as
-# many bytes.
+# We average 200 tensors of 4 kB on two ranks, without fusion and with it, and then one tensor with
+# as many bytes.
 #
-# *Predict: how many messages does a step take in each of the three cases? How many times as long does
-# the first take as the third, over 1 Gbit/s and over 100 Mbit/s?*
+# *Predict: how many messages does a step take in each of the three cases? How many times as long
+# does the first take as the third, over 1 Gbit/s and over 100 Mbit/s?*
 
 # %% tags=["nbval-ignore-output"]
 from hpml.bench.fusion import LARGE, SMALL_OFF, SMALL_ON, compare, timeline_name
@@ -226,8 +227,8 @@ if fusion:
 # %% [markdown]
 # The gradients have the same bytes in all three cases. Fusion saves what every message costs again:
 # its start, the wait for the other rank, headers and acknowledgements. The faster the link, the
-# larger that share is. On a real network each message also has its latency, which these links do not
-# have. (`./hpml bench fusion` measures with more rounds.)
+# larger that share is. On a real network each message also has its latency, which these links do
+# not have. (`./hpml bench fusion` measures with more rounds.)
 
 # %% [markdown]
 # ### The timeline
@@ -247,10 +248,10 @@ if fusion:
     )
 
 # %% [markdown]
-# A staircase: one message at a time. A long negotiation does not mean that a rank is slow. Horovod's
-# thread negotiates, sends *everything* that was agreed on, and only then negotiates again. If one
-# rank hands over a tensor a moment too late for a round, the tensor waits until that whole round is
-# sent. Where that took long, it is written on the picture.
+# A staircase: one message at a time. A long negotiation does not mean that a rank is slow.
+# Horovod's thread negotiates, sends *everything* that was agreed on, and only then negotiates
+# again. If one rank hands over a tensor a moment too late for a round, the tensor waits until that
+# whole round is sent. Where that took long, it is written on the picture.
 
 # %% tags=["nbval-ignore-output"]
 if fusion:
@@ -279,8 +280,8 @@ if fusion:
     )
 
 # %% [markdown]
-# A job that is killed leaves a file that ends in the middle of a line. *Predict: is what came before
-# lost?*
+# A job that is killed leaves a file that ends in the middle of a line. *Predict: is what came
+# before lost?*
 
 # %% tags=["nbval-ignore-output"]
 if fusion:
@@ -295,8 +296,8 @@ if fusion:
     )
 
 # %% [markdown]
-# Chrome's viewer may decline such a file; add the missing `]` by hand. (`hvd_fusion` is your exercise:
-# read a timeline yourself.)
+# Chrome's viewer may decline such a file; add the missing `]` by hand. (`hvd_fusion` is your
+# exercise: read a timeline yourself.)
 
 # %% [markdown]
 # ## 4. Who carries the bytes?
@@ -309,12 +310,12 @@ if fusion:
 # | Gloo | needs only TCP; always built in | yes | on processors |
 # | NCCL | GPU to GPU over NVLink, PCIe and the network | no | on GPUs |
 #
-# **MPI and NCCL work together.** `mpirun` starts the ranks, and MPI carries the short messages of the
-# negotiation. Rank 0 makes an identifier for NCCL and broadcasts it by MPI; then all ranks enter
-# NCCL's communicator, and gradients go from GPU to GPU. With GPUDirect RDMA, the network adapter
-# reads the GPU's memory itself, and no copy goes through the processor's memory. NCCL uses that where
-# it finds it. A CUDA-aware MPI accepts pointers to GPU memory too, but on NVIDIA GPUs NCCL is the usual
-# choice for the gradients.
+# **MPI and NCCL work together.** `mpirun` starts the ranks, and MPI carries the short messages of
+# the negotiation. Rank 0 makes an identifier for NCCL and broadcasts it by MPI; then all ranks
+# enter NCCL's communicator, and gradients go from GPU to GPU. With GPUDirect RDMA, the network
+# adapter reads the GPU's memory itself, and no copy goes through the processor's memory. NCCL uses
+# that where it finds it. A CUDA-aware MPI accepts pointers to GPU memory too, but on NVIDIA GPUs
+# NCCL is the usual choice for the gradients.
 #
 # With NCCL it hardly matters whether MPI or Gloo negotiates; on processors, MPI carries gradients
 # faster, says Horovod's documentation. On a cluster, use the MPI that was built for its network.
@@ -344,9 +345,9 @@ else:
         )
 
 # %% [markdown]
-# For few bytes, most of the time is the wait for Horovod's next cycle, whatever the library; for many,
-# it is how the library moves them. Within one machine, Open MPI uses memory that the ranks share,
-# and Gloo uses sockets.
+# For few bytes, most of the time is the wait for Horovod's next cycle, whatever the library; for
+# many, it is how the library moves them. Within one machine, Open MPI uses memory that the ranks
+# share, and Gloo uses sockets.
 
 # %% [markdown]
 # ## 5. On the cluster
@@ -368,8 +369,8 @@ for path in sorted((CHECKOUT / "slurm").glob("05_*.slurm")):
 #   (`hpml.train.horovod` does it).
 #
 # **Binding**: on which cores may a rank run? Open MPI's default binds each rank to one core, if
-# there are at most two ranks, and else to one socket. *Predict: two ranks, each with two threads, on
-# the default. How many cores do the threads of one rank get?*
+# there are at most two ranks, and else to one socket. *Predict: two ranks, each with two threads,
+# on the default. How many cores do the threads of one rank get?*
 
 # %% tags=["nbval-ignore-output"]
 from hpml.frameworks.binding import cores_by_rank
@@ -390,11 +391,11 @@ except UserError as why:
     skip("where mpirun binds ranks", str(why))
 
 # %% [markdown]
-# So the job scripts have `--bind-to none`, as Horovod's documentation advises. All threads find a core
-# then, but the system may move a rank to another socket, away from its memory. On a node with two
-# sockets, `--map-by ppr:1:socket --bind-to socket` is better (ppr: *processes per resource*): one rank
-# for each socket, with all its cores for the rank's threads, and the memory beside them. With GPUs,
-# start as many ranks per socket as it has GPUs. `--report-bindings` prints what you got.
+# So the job scripts have `--bind-to none`, as Horovod's documentation advises. All threads find a
+# core then, but the system may move a rank to another socket, away from its memory. On a node with
+# two sockets, `--map-by ppr:1:socket --bind-to socket` is better (ppr: *processes per resource*):
+# one rank for each socket, with all its cores for the rank's threads, and the memory beside them.
+# With GPUs, start as many ranks per socket as it has GPUs. `--report-bindings` prints what you got.
 
 # %% tags=["nbval-ignore-output"]
 if not shutil.which("sbatch"):
@@ -455,10 +456,10 @@ if sent:
     )
 
 # %% [markdown]
-# It is not exactly half: names and headers are not compressed. Gradients are noisy anyway, so rounding
-# them hardly changes the training. What fp16 lacks is range: a gradient beyond 65,504 becomes
-# infinite, and one below 3·10⁻⁸ zero. The order matters, too: compressed after the sum, nothing would
-# be saved. (`hvd_compression` is your exercise.)
+# It is not exactly half: names and headers are not compressed. Gradients are noisy anyway, so
+# rounding them hardly changes the training. What fp16 lacks is range: a gradient beyond 65,504
+# becomes infinite, and one below 3·10⁻⁸ zero. The order matters, too: compressed after the sum,
+# nothing would be saved. (`hvd_compression` is your exercise.)
 
 # %% [markdown]
 # ## 7. Two levels *(more)*
@@ -466,12 +467,13 @@ if sent:
 # The ranks of a node are close to each other, and the nodes are far apart: `--link
 # nodes=2x2,intra=10gbit,inter=1gbit`. A ring over all ranks takes no notice of that. The
 # *hierarchical* all-reduce of module 01 does: reduce-scatter within each node; then each rank
-# all-reduces its own share with its counterpart on the other node; then all-gather within each node.
-# Horovod's `HOROVOD_HIERARCHICAL_ALLREDUCE=1` does the same: NCCL within the node, MPI between nodes.
-# (With Gloo alone, as here, Horovod ignores it. So module 01's own functions show it.)
+# all-reduces its own share with its counterpart on the other node; then all-gather within each
+# node. Horovod's `HOROVOD_HIERARCHICAL_ALLREDUCE=1` does the same: NCCL within the node, MPI
+# between nodes. (With Gloo alone, as here, Horovod ignores it. So module 01's own functions show
+# it.)
 #
-# *Predict: 4 MB on two nodes of two ranks. How many MB leave each node in a ring over all four ranks?
-# And in the hierarchical all-reduce?*
+# *Predict: 4 MB on two nodes of two ranks. How many MB leave each node in a ring over all four
+# ranks? And in the hierarchical all-reduce?*
 
 
 # %% tags=["nbval-ignore-output"]
@@ -504,22 +506,22 @@ else:
     )
 
 # %% [markdown]
-# In the ring of *p* = 4 ranks, each sends 2(*p*−1)/*p* = 1.5 times its 4 MB, and on each node one rank
-# has its neighbour on the other node: 6 MB. In the hierarchical all-reduce, N nodes behave like a ring
-# of N ranks: 2(N−1)/N times, here once. What the kernel counts on top are the headers of the packets
-# and the acknowledgements of what comes in.
+# In the ring of *p* = 4 ranks, each sends 2(*p*−1)/*p* = 1.5 times its 4 MB, and on each node one
+# rank has its neighbour on the other node: 6 MB. In the hierarchical all-reduce, N nodes behave
+# like a ring of N ranks: 2(N−1)/N times, here once. What the kernel counts on top are the headers
+# of the packets and the acknowledgements of what comes in.
 #
-# The gain depends on N. With eight GPUs per node, a ring sends 1.9 times the bytes over a link between
-# 2 nodes, and the hierarchical one 1.0 times. Between 32 nodes it is 1.99 against 1.94 times: hardly a
-# difference. What remains there is the number of steps, 2·255 against 2·(7 + 31), and so the latency.
-# NCCL builds such rings and trees from the topology by itself.
+# The gain depends on N. With eight GPUs per node, a ring sends 1.9 times the bytes over a link
+# between 2 nodes, and the hierarchical one 1.0 times. Between 32 nodes it is 1.99 against 1.94
+# times: hardly a difference. What remains there is the number of steps, 2·255 against 2·(7 + 31),
+# and so the latency. NCCL builds such rings and trees from the topology by itself.
 
 # %% [markdown]
 # ## 8. Settings that Horovod finds by itself *(more)*
 #
 # How many bytes to fuse, how long a cycle is, whether to cache what was negotiated: the best values
-# depend on network and model. With `HOROVOD_AUTOTUNE=1`, Horovod tries values during the first steps
-# and keeps the best. A Gaussian process (Bayesian optimisation) chooses what to try next.
+# depend on network and model. With `HOROVOD_AUTOTUNE=1`, Horovod tries values during the first
+# steps and keeps the best. A Gaussian process (Bayesian optimisation) chooses what to try next.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -544,16 +546,16 @@ for line in log.read_text().splitlines():
     print("{:>14} {:>24} {:>8}".format(*line.split(",")[-3:]))
 
 # %% [markdown]
-# Each line stands for fifty steps, after 150 to warm up. The threshold is in MB. The score is bytes per
-# microsecond: more is better. The first four points are always the same; then the Gaussian process
-# proposes. For a job of days it is worth a look whether the defaults are far from the best.
+# Each line stands for fifty steps, after 150 to warm up. The threshold is in MB. The score is bytes
+# per microsecond: more is better. The first four points are always the same; then the Gaussian
+# process proposes. For a job of days it is worth a look whether the defaults are far from the best.
 
 # %% [markdown]
 # ## 9. Adasum *(more)*
 #
 # The mean of the gradients is what a large batch means, and it wants a scaled learning rate (module
-# 01). *Adasum*, `op=hvd.Adasum`, combines two gradients according to the angle between them (Maleki et
-# al. 2020, arXiv:2006.02924):
+# 01). *Adasum*, `op=hvd.Adasum`, combines two gradients according to the angle between them (Maleki
+# et al. 2020, arXiv:2006.02924):
 #
 # $$\mathrm{Adasum}(a, b) = \left(1 - \frac{a \cdot b}{2\,\|a\|^2}\right) a + \left(1 - \frac{a \cdot
 # b}{2\,\|b\|^2}\right) b$$
@@ -592,8 +594,9 @@ from hpml.frameworks.run import source
 print("@hvd" + source("elastic_torch").partition("@hvd")[2])
 
 # %% [markdown]
-# `horovodrun` asks a script of yours which hosts there are. Here it prints `localhost` and `127.0.0.1`,
-# two names of this machine, with a worker on each. After twenty steps we kill the second one.
+# `horovodrun` asks a script of yours which hosts there are. Here it prints `localhost` and
+# `127.0.0.1`, two names of this machine, with a worker on each. After twenty steps we kill the
+# second one.
 #
 # *Predict: what happens to the other? From which step does it go on, with how many workers?*
 
@@ -618,19 +621,19 @@ conclude(
 # The `allreduce` of the worker that was left failed. It went back to the last commit, waited until
 # `horovodrun` reported who is there now, and called `train` again. Its process went on: unlike with
 # `torchrun` (module 06), it imports nothing anew and reads no checkpoint from disk. The price: the
-# steps since the last commit, and memory for a copy of the state. `horovodrun` starts nothing more on
-# the host that failed. New hosts that its script reports get the state from rank 0.
+# steps since the last commit, and memory for a copy of the state. `horovodrun` starts nothing more
+# on the host that failed. New hosts that its script reports get the state from rank 0.
 
 # %% [markdown]
 # ## 11. TensorFlow: from files to batches *(more)*
 #
-# Module 04 builds such a pipeline step by step; here is what it gains. TensorFlow's format for images
-# is the TFRecord: many records in a file, and several files, to be read at the same time.
+# Module 04 builds such a pipeline step by step; here is what it gains. TensorFlow's format for
+# images is the TFRecord: many records in a file, and several files, to be read at the same time.
 #
 # *Predict: which of these makes the most difference, if a GPU takes 10 ms for each batch of 250 and
 # your cores do the rest?* **interleave** reads four files at a time; **parallel map** decodes and
-# augments several images at a time; **cache** keeps what the first epoch decoded; **prefetch** makes
-# the next batch while the GPU works.
+# augments several images at a time; **cache** keeps what the first epoch decoded; **prefetch**
+# makes the next batch while the GPU works.
 
 # %% tags=["nbval-ignore-output"]
 from itertools import pairwise
@@ -696,15 +699,15 @@ conclude(
 
 # %% [markdown]
 # Without prefetch, a step takes as long as making the batch *and* computing on it; with it, as the
-# longer of the two. The order matters: a cache after the augmentation would hand out the same shifts
-# in each epoch.
+# longer of the two. The order matters: a cache after the augmentation would hand out the same
+# shifts in each epoch.
 
 # %% [markdown]
 # ## 12. MultiWorkerMirroredStrategy *(more)*
 #
-# TensorFlow's own way to many processes. Each worker finds all workers' addresses and its own number
-# in `TF_CONFIG`. Variables made under the strategy's scope are mirrored, and gradients are averaged by
-# a ring over gRPC. *Compared with Horovod, what is different?*
+# TensorFlow's own way to many processes. Each worker finds all workers' addresses and its own
+# number in `TF_CONFIG`. Variables made under the strategy's scope are mirrored, and gradients are
+# averaged by a ring over gRPC. *Compared with Horovod, what is different?*
 
 # %%
 by_strategy = changes("serial_keras", "multi_worker_keras")
@@ -712,8 +715,9 @@ print("\n".join(by_strategy))
 print(f"\n{lines_of_code(by_strategy)} lines are new or changed")
 
 # %% [markdown]
-# The batch is the batch of all workers together, and `fit` shares it out. It averages the metrics too.
-# Here is the strategy at its smallest, on two ranks with links of 1 Gbit/s: one variable, one average.
+# The batch is the batch of all workers together, and `fit` shares it out. It averages the metrics
+# too. Here is the strategy at its smallest, on two ranks with links of 1 Gbit/s: one variable, one
+# average.
 #
 # *Predict: 4 MB of gradients on two workers, five times. How much does each send?*
 
@@ -795,9 +799,9 @@ conclude(
 
 # %% [markdown]
 # TensorFlow's wheels bring their own thread pool. PyTorch's wheels use GNU's OpenMP, `libgomp`.
-# `KMP_BLOCKTIME` and `KMP_AFFINITY` belong to Intel's (`libiomp5`), and `libgomp` ignores them. Builds
-# for a cluster may differ: measure, as here. One rule holds everywhere: ranks × threads should be the
-# number of cores, or threads take turns.
+# `KMP_BLOCKTIME` and `KMP_AFFINITY` belong to Intel's (`libiomp5`), and `libgomp` ignores them.
+# Builds for a cluster may differ: measure, as here. One rule holds everywhere: ranks × threads
+# should be the number of cores, or threads take turns.
 
 # %%
 shutil.rmtree(FOLDER)
