@@ -29,6 +29,7 @@ def test_without_a_slurm_recorded_output_is_shown_and_marked(nowhere, capsys):
         terminal.type("sinfo")
     output = capsys.readouterr().out
     assert output.count("$ sinfo   # recorded on the virtual cluster\nPARTITION AVAIL") == 2
+    assert terminal.output == RECORDED["sinfo"]
 
 
 def test_a_recorded_job_has_its_recorded_number(nowhere):
