@@ -451,7 +451,8 @@ conclude(*findings.staleness(logs, lowest=1.0))
 # rate of up to 2/*c*, gradients that are 3 updates late only up to 0.45/*c* (Levin and May 1976, A
 # note on difference-delay equations). Here the rate is 0.45 and *c* is 1: just beyond stable. Half
 # the rate, or bounded staleness, helps: whoever is too many steps ahead of the slowest waits (Ho et
-# al. 2013, stale synchronous parallel). (`async_sgd` is your exercise.)
+# al. 2013, stale synchronous parallel). (`async_sgd` is your exercise. Its bound counts the steps of
+# each worker, and not updates; each gradient is applied at the full rate.)
 
 # %% [markdown]
 # ## 7. One server, or none
@@ -461,16 +462,11 @@ conclude(*findings.staleness(logs, lowest=1.0))
 # to its neighbour only, one part of the tensor at a time: once round to add the parts up, once more
 # to hand the sums out.
 
-# %%
-from functools import partial
+# %% tags=["nbval-ignore-output"]
+from hpml.allreduce.watched import watched
+from hpml.trace.stepper import step_through
 
-from hpml.trace.holdings import watch_function
-from hpml.trace.ring_picture import who_holds_what
-
-who_holds_what(
-    watch_function(partial(all_reduce, algorithm="ring")),
-    title="A ring: three steps to add the parts up, three to hand the sums round",
-)
+step_through(watched("ring"))
 
 # %% [markdown]
 # Now with 4 MB on each rank, over links of 1 Gbit/s: through rank 0 as a server, and on the ring.
