@@ -602,6 +602,8 @@ else:
 # that the network allows, so that 1 × is perfect. What would take more than 2.2 seconds is left out.
 
 # %% tags=["nbval-ignore-output"]
+from functools import partial
+
 from hpml.allreduce.timing import LIBRARY
 from hpml.predict.over_bound import over_bound
 

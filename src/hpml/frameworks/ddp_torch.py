@@ -28,4 +28,5 @@ for epoch in range(task.EPOCHS):
 
 if dist.get_rank() == 0:
     task.report(clock, task.torch_accuracy(model), dist.get_world_size())
+dist.barrier()  # Python must not end while a thread of Gloo still lets go of a tensor
 dist.destroy_process_group()
