@@ -39,13 +39,13 @@ def watched(check: Check, leaks: list[str]) -> Check:
 
 def leaked(problem: Problem, run: Run) -> str:
     """What the message gives away; empty where it is nothing."""
-    if wording := WORDING.search(problem.message):
+    evidence = [(rank.value, rank.stdout) for e in run.stages.values() for rank in e.ranks]
+    if wording := WORDING.search(_without(problem.message, _leaves(evidence))):
         return wording[0]
     figures = [figure for figure in _FIGURE.findall(problem.message) if _tells(figure)]
     if not figures:
         return ""
     secret = [*_FIGURE.findall(problem.expected), *_leaves(run.expected)]
-    evidence = [(rank.value, rank.stdout) for e in run.stages.values() for rank in e.ranks]
     known = [*_leaves(run.inputs), *_leaves(evidence)]
     for figure in figures:
         if any(_same(figure, one) for one in secret) and not any(
@@ -53,6 +53,14 @@ def leaked(problem: Problem, run: Run) -> str:
         ):
             return figure
     return ""
+
+
+def _without(message: str, said: Iterator[Any]) -> str:
+    """The message without what the answer said itself, such as its own exception."""
+    for text in said:
+        if isinstance(text, str) and len(text) >= TELLING:
+            message = message.replace(text, "")
+    return message
 
 
 def _tells(figure: str) -> bool:

@@ -46,3 +46,10 @@ def test_so_is_one_that_says_what_its_own_field_has() -> None:
 )
 def test_what_went_in_or_came_out_gives_nothing_away(run: Run) -> None:
     assert not leaked(Problem("rank 1 has 4711, and rank 2 has it too", "sum"), run)
+
+
+def test_the_words_of_an_exception_are_the_answers_own() -> None:
+    said = "ValueError: not enough values to unpack (expected 1, got 0)"
+    message = f"a job of 2 ranks: {said}"
+    assert not leaked(Problem(message, "nobody"), run_of(None, returned=[{"raised": said}]))
+    assert leaked(Problem(message, "nobody"), run_of(None))

@@ -97,6 +97,8 @@ def _hung_job(
     roles = {rank: draw.choice("13") for rank in waiting} | {culprit: str(_CULPRIT)}
     roles[waiting[0]] = "0"  # which is not in the group of the node
     line = _moved(draw)
+    while _script_numbers(job, line) & _library_numbers(job):  # a wrong line has one reason
+        line = _moved(draw)
     numbers = _process_ids(draw)
     command = f"train.py --epochs {draw.randint(3, 300)}"
     stacks = {
@@ -134,6 +136,18 @@ def _moved(draw: random.Random) -> Callable[[int], int]:
     count = len((_HERE / "_hung_job.py").read_text(encoding="utf-8").splitlines())
     added = sorted(draw.choices(range(1, count + 1), k=draw.randint(60, 300)))
     return lambda number: number + bisect_right(added, number)
+
+
+def _script_numbers(job: Mapping[str, Any], line: Callable[[int], int]) -> set[int]:
+    """The lines of train.py in a job's texts."""
+    found = re.findall(r'train\.py(?::|\\", line )(\d+)', json.dumps(job))
+    return {line(int(number)) for number in found}
+
+
+def _library_numbers(job: Mapping[str, Any]) -> set[int]:
+    """The lines of all other files in a job's texts."""
+    found = re.findall(r'([\w.]+\.py)(?::|\\", line )(\d+)', json.dumps(job))
+    return {int(number) for file, number in found if file != "train.py"}
 
 
 def _process_ids(draw: random.Random) -> Callable[[str], str]:
