@@ -1,6 +1,7 @@
 """MPI's algorithms over emulated links, for real where there is an Open MPI."""
 
 import contextlib
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,11 +22,11 @@ def open_mpi():
 
 
 def left_over() -> list[str]:
-    """Command lines of processes that a measurement started."""
+    """Command lines of processes that a measurement of this process started."""
     lines = [
         " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])
     ]
-    return [line for line in lines if "hpml-mpi-" in line]
+    return [line for line in lines if f"hpml-mpi-{os.getpid()}-" in line]
 
 
 @pytest.mark.usefixtures("open_mpi")

@@ -73,7 +73,7 @@ def mpi_all_reduce_seconds(
         raise UserError(f"MPI algorithm {algorithm!r} is not known: give {', '.join(ALGORITHMS)}")
     if why := missing():
         raise UserError(f"MPI: {why}")
-    with tempfile.TemporaryDirectory(prefix="hpml-mpi-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=f"hpml-mpi-{os.getpid()}-") as scratch:
         program = str(Path(__file__).with_name("mpi_rank.py"))
         found = Path(scratch, "seconds.json")
         counts = [repeats] * len(sizes) if isinstance(repeats, int) else repeats
