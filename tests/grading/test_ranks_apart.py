@@ -145,8 +145,10 @@ def shares(rank):
     import torch.distributed as dist
 
     Path(f"by-{rank}").touch()
-    Path(os.environ["TMPDIR"], "mine").touch()
-    os.replace(Path(os.environ["TMPDIR"], "mine"), f"moved-{rank}")  # not to another file system
+    Path(os.environ["TMPDIR"], f"mine-{rank}").touch()
+    os.replace(
+        Path(os.environ["TMPDIR"], f"mine-{rank}"), f"moved-{rank}"
+    )  # not to another file system
     dist.barrier()
     return sorted(path.name for path in Path().glob("*-*"))
 
