@@ -37,6 +37,8 @@ RUN_BY = {
     "./hpml lab": "tests/cli/test_run_command.py",
     "./hpml watch exercises/06_torch_distributed.py": "tests/cli/test_learn.py",
     "./hpml course check": "tests/test_course.py",
+    "./hpml course core": "tests/course/test_core_path.py",
+    "./hpml course conclusions": "tests/course/test_conclusions.py",
     "./hpml course check count_messages": "tests/course/test_new_exercise.py",
     "./hpml course new 06 count_messages": "tests/course/test_new_exercise.py",
     "./hpml release": "tests/course/test_release.py",

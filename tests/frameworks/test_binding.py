@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from hpml.errors import UserError
+from hpml.frameworks import binding
 from hpml.frameworks.binding import cores_by_rank
 
 needs_two_cores = pytest.mark.skipif(
@@ -36,4 +37,11 @@ def test_what_mpirun_declines_is_a_user_error():
 def test_without_mpirun_there_is_a_user_error(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(UserError, match="mpirun: there is none here"):
+        cores_by_rank()
+
+
+@needs_two_cores
+def test_an_mpirun_that_takes_too_long_is_a_user_error(monkeypatch):
+    monkeypatch.setattr(binding, "LIMIT", 0.001)
+    with pytest.raises(UserError, match=r"^mpirun: not done after 0\.001 s"):
         cores_by_rank()

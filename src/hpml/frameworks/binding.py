@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from hpml.errors import UserError
 
+LIMIT = 60.0  # seconds; two ranks take one
 ASK = (
     "import json, os; "
     "print(json.dumps([int(os.environ['OMPI_COMM_WORLD_RANK']), *os.sched_getaffinity(0)]) + '\\n',"
@@ -20,14 +21,18 @@ def cores_by_rank(options: Sequence[str] = (), ranks: int = 2) -> list[list[int]
 
     mpirun's own defaults are described under "Quick Summary" in its manual page, mpirun(1).
 
-    Raises UserError where there is no Open MPI, or it declines the options.
+    Raises UserError where there is no Open MPI, it declines the options, or takes too long.
     """
     if not shutil.which("mpirun"):
         raise UserError("mpirun: there is none here: ./hpml doctor says how to get it")
     command = ["mpirun", "--allow-run-as-root", "-np", str(ranks), *options]
-    done = subprocess.run(
-        [*command, sys.executable, "-c", ASK], capture_output=True, text=True, timeout=60
-    )
+    try:
+        done = subprocess.run(
+            [*command, sys.executable, "-c", ASK], capture_output=True, text=True, timeout=LIMIT
+        )
+    except subprocess.TimeoutExpired:
+        words = " ".join(["mpirun", *options])
+        raise UserError(f"{words}: not done after {LIMIT:g} s") from None
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip(" -")]
         raise UserError(f"mpirun {' '.join(options)}: {(lines or ['failed'])[0]}")
