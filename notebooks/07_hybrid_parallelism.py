@@ -16,3 +16,46 @@
 
 # %%
 # %load_ext hpml
+# %matplotlib inline
+
+# %% [markdown]
+# ## 1. It does not fit
+
+# %% [markdown]
+# ## 2. Layers on ranks: who idles
+
+# %% [markdown]
+# ## 3. GPipe: micro-batches and the bubble
+
+# %% [markdown]
+# ## 4. 1F1B: what stays alive *(more)*
+
+# %% [markdown]
+# ## 5. Tensors: column, then row
+
+# %% [markdown]
+# ## 6. Sequences and vocabularies split *(more)*
+
+# %% [markdown]
+# ## 7. States: ZeRO and FSDP
+
+# %% [markdown]
+# ## 8. Meshes: data × tensor
+
+# %% [markdown]
+# ## 9. Mesh-TensorFlow: name the dimensions *(more)*
+
+# %% [markdown]
+# ## 10. Memory for time *(more)*
+
+# %% [markdown]
+# ## 11. Experts: tokens that travel *(more)*
+
+# %% [markdown]
+# ## 12. Long sequences: ring attention *(more)*
+
+# %% [markdown]
+# ## 13. Which split, when
+
+# %% [markdown]
+# ## What to take home
