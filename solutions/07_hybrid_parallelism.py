@@ -37,6 +37,7 @@ from hpml import check
 #
 # What goes in, what comes out, and a question to think about first.
 
+
 # %%
 # %%answer split_layers
 def split_layers():
@@ -53,6 +54,7 @@ check("split_layers")
 # ## `tensor_parallel`: what it is about
 #
 # What goes in, what comes out, and a question to think about first.
+
 
 # %%
 # %%answer tensor_parallel
@@ -71,6 +73,7 @@ check("tensor_parallel")
 #
 # What goes in, what comes out, and a question to think about first.
 
+
 # %%
 # %%answer gpipe
 def gpipe():
@@ -87,6 +90,7 @@ check("gpipe")
 # ## `one_f_one_b`: what it is about
 #
 # What goes in, what comes out, and a question to think about first.
+
 
 # %%
 # %%answer one_f_one_b
@@ -105,6 +109,7 @@ check("one_f_one_b")
 #
 # What goes in, what comes out, and a question to think about first.
 
+
 # %%
 # %%answer zero1
 def zero1():
@@ -121,6 +126,7 @@ check("zero1")
 # ## `fsdp`: what it is about
 #
 # What goes in, what comes out, and a question to think about first.
+
 
 # %%
 # %%answer fsdp
@@ -139,6 +145,7 @@ check("fsdp")
 #
 # What goes in, what comes out, and a question to think about first.
 
+
 # %%
 # %%answer mesh_2d
 def mesh_2d():
@@ -156,6 +163,7 @@ check("mesh_2d")
 #
 # What goes in, what comes out, and a question to think about first.
 
+
 # %%
 # %%answer mesh_layout
 def mesh_layout():
@@ -172,6 +180,7 @@ check("mesh_layout")
 # ## `moe_all_to_all`: what it is about
 #
 # What goes in, what comes out, and a question to think about first.
+
 
 # %%
 # %%answer moe_all_to_all

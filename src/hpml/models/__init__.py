@@ -1,6 +1,7 @@
-"""The network that the workshop trains."""
+"""The networks that the workshop trains, and the one that it splits."""
 
 from hpml.models.residual import ResidualNetwork
+from hpml.models.vision_transformer import VisionTransformer
 from hpml.models.whitening import whitening_filters
 
-__all__ = ["ResidualNetwork", "whitening_filters"]
+__all__ = ["ResidualNetwork", "VisionTransformer", "whitening_filters"]
