@@ -10,6 +10,7 @@ from hpml.trace.computations import (
     idle_share,
     idle_shares,
     live_activations,
+    watch,
 )
 
 
@@ -30,6 +31,32 @@ def test_a_computation_goes_from_its_begin_to_its_end_whatever_lies_between(monk
     assert computations(evidence([], marks)) == [
         Computation(1, "forward", 2, 0.0, 4.0),
         Computation(1, "backward", 12, 1.0, 3.0, chunk=1),
+    ]
+
+
+class Stage:
+    """As much of a PipelineStage as `watch` touches: the third of four stages on two ranks."""
+
+    stage_index, group_size = 2, 2
+
+    def forward_one_chunk(self, micro_batch, args, kwargs=None):
+        return ("forward", micro_batch, args, kwargs)
+
+    def backward_one_chunk(self, micro_batch, loss=None):
+        return ("backward", micro_batch, loss)
+
+
+def test_a_watched_stage_does_the_same_and_marks_what_it_computes(monkeypatch):
+    marked = []
+    monkeypatch.setattr("hpml.trace.computations.mark", marked.append)
+    stage = Stage()
+    watch(stage)
+    assert stage.forward_one_chunk(3, (1,), kwargs={}) == ("forward", 3, (1,), {})
+    assert stage.backward_one_chunk(3, loss=0.5) == ("backward", 3, 0.5)
+    marks = [(name, float(at)) for at, name in enumerate(marked)]
+    assert computations(evidence(marks)) == [
+        Computation(0, "forward", 3, 0.0, 1.0, chunk=1),
+        Computation(0, "backward", 3, 2.0, 3.0, chunk=1),
     ]
 
 

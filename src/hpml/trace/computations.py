@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.recorder import mark
@@ -48,6 +48,24 @@ def computing(kind: Kind, micro_batch: int, chunk: int = 0) -> Iterator[None]:
     mark(f"{name} begins")
     yield
     mark(f"{name} ends")
+
+
+def watch(stage: Any) -> None:
+    """On a rank: mark from now on what a stage of torch.distributed.pipelining computes.
+
+    `stage` is a `PipelineStage`, whichever schedule runs it. Waiting for messages is no computing.
+    """
+    forward, backward = stage.forward_one_chunk, stage.backward_one_chunk
+
+    def marked_forward(micro_batch: int, *args: Any, **options: Any) -> Any:
+        with computing("forward", micro_batch, stage.stage_index // stage.group_size):
+            return forward(micro_batch, *args, **options)
+
+    def marked_backward(micro_batch: int, *args: Any, **options: Any) -> Any:
+        with computing("backward", micro_batch, stage.stage_index // stage.group_size):
+            return backward(micro_batch, *args, **options)
+
+    stage.forward_one_chunk, stage.backward_one_chunk = marked_forward, marked_backward
 
 
 def computations(evidence: Evidence) -> list[Computation]:

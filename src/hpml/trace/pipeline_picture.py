@@ -75,7 +75,7 @@ def _box(axes: Axes, one: Computation, begin: float, scale: float, room: float) 
     look |= {"edgecolor": "black", "linewidth": 0.5, "hatch_linewidth": 0.3}
     axes.add_patch(Rectangle((left, one.rank - 0.4), wide, 0.8, **look))
     number = str(one.micro_batch)
-    if (one.end - one.start) * room > LETTER * (len(number) + 0.6):
+    if (one.end - one.start) * room > LETTER * (len(number) + 0.3):
         back = {"facecolor": _colour(one.kind, one.chunk), "edgecolor": "none", "pad": 0.6}
         at = {"ha": "center", "va": "center", "fontsize": "x-small", "bbox": back}
         axes.text(left + wide / 2, one.rank, number, **at)

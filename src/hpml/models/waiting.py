@@ -1,0 +1,36 @@
+"""A stage of a pipeline whose compute is played by waiting, for more ranks than there are cores."""
+
+import time
+
+import torch
+from torch import Tensor, nn
+
+
+class Waiting(nn.Module):
+    """Waits `forward` seconds in the forward pass, `backward` seconds in the backward pass.
+
+    A tensor of any shape goes in, and the same times one trained weight comes out: so there are
+    gradients to send. A rank that waits needs no core, so any number of them wait side by side
+    as if each had a machine of its own.
+    """
+
+    def __init__(self, forward: float, backward: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+        self.seconds = (forward, backward)
+
+    def forward(self, given: Tensor) -> Tensor:
+        return _Wait.apply(given * self.weight, *self.seconds)
+
+
+class _Wait(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, given: Tensor, forward: float, backward: float) -> Tensor:
+        ctx.seconds = backward
+        time.sleep(forward)
+        return given.clone()
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        time.sleep(ctx.seconds)
+        return gradient, None, None
