@@ -70,6 +70,19 @@ def test_ranks_talk_to_each_other_with_and_without_a_link(box):
     assert linked.ranks[0].traffic.sent_bytes > 0
 
 
+@pytest.mark.parametrize("proxied", [False, True])
+def test_what_ranks_hold_is_counted_through_the_wall(box, proxied):
+    def drive():
+        import torch
+
+        torch.ones(8 * 2**20)
+
+    with warm.using(box.server):
+        evidence = launch(drive, 2, proxied=proxied, count_memory=True)
+    assert evidence.diagnosis is None, evidence.diagnosis
+    assert all(31 * 2**20 < rank.peak_bytes < 34 * 2**20 for rank in evidence.ranks)
+
+
 def test_a_hang_is_seen_through_the_wall(box):
     def drive(rank):
         import torch

@@ -130,6 +130,11 @@ class Stage:
     the end: `evidence.ranks[r].asked[n].files` and `evidence.files`, by path.
 
     With `kill`, a function of the play's seed, a rank is killed while it writes a file.
+
+    With `memory` the peak of each rank's memory is `evidence.ranks[r].peak_bytes`, from just before
+    the answer and the drive on, as the kernel counts it (see `launch(count_memory=True)`). Claims
+    read it with `hpml.checks.kits.memory.peaks`. Ranks then have proxies, in which Gloo's buffers
+    are and do not count.
     """
 
     name: str
@@ -143,6 +148,7 @@ class Stage:
     serve: Serve | None = None
     looks: bool = False
     kill: Callable[[int], Kill] | None = None
+    memory: bool = False
 
 
 def imports_as_text(checks: Sequence["Check"]) -> str:

@@ -270,7 +270,7 @@ def _launches(
                     inputs=sent,
                     flavour=flavour,
                     process_group=check.process_group,
-                    proxied=proxied and flavour == "torch" and _by_proxies(check),
+                    proxied=(proxied or stage.memory) and flavour == "torch" and _by_proxies(check),
                     environment=_environment(check, given, ranks, long_cycles),
                     cwd=scratch if check.shared_folder else None,
                     timeout=check.timeout,
@@ -279,6 +279,7 @@ def _launches(
                     serve=server,
                     looks=stage.looks,
                     kill=stage.kill and stage.kill(seed),
+                    count_memory=stage.memory,
                     leash=leash,
                 )
             except ServerDied as died:

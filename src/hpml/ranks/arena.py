@@ -15,6 +15,7 @@ import torch
 
 SIZE = 2**30  # bytes, of which only those ever used take memory
 ALIGNED = 64  # bytes: each tensor begins at a multiple of it
+PART = 2**20  # bytes copied at once where the copy is not to count as the rank's memory
 
 _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE of mmap(2)
 
@@ -30,6 +31,7 @@ class Arena:
         flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | _NO_RESERVE
         self._memory = mmap.mmap(-1, size, flags)
         self.size = size
+        self.let_go = False  # of each part that was copied: what stays mapped is the rank's memory
 
     def tensor(self, dtype: torch.dtype, shape: Sequence[int], offset: int) -> torch.Tensor:
         """The tensor at `offset`, in the shared memory itself.
@@ -45,6 +47,27 @@ class Arena:
             raise ValueError(f"{count} elements of {dtype} at {offset}")
         flat = torch.frombuffer(self._memory, dtype=dtype, count=count, offset=offset)
         return flat.reshape(tuple(shape))
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor, offset: int) -> None:
+        """Copy a tensor; one of the two is that at `offset` of this memory."""
+        if not self.let_go:
+            target.copy_(source)
+            return
+        size = source.element_size()
+        if not (target.is_contiguous() and source.is_contiguous()):
+            target.copy_(source)
+            self._let_go(offset, source.numel() * size)
+            return
+        step = PART // size
+        for start in range(0, source.numel(), step):
+            part = source.view(-1)[start : start + step]
+            target.view(-1)[start : start + step].copy_(part)
+            self._let_go(offset + start * size, part.numel() * size)
+
+    def _let_go(self, offset: int, nbytes: int) -> None:
+        """Unmap these pages here. What is in them stays, and is mapped again when it is read."""
+        start = offset // mmap.PAGESIZE * mmap.PAGESIZE
+        self._memory.madvise(mmap.MADV_DONTNEED, start, offset + nbytes - start)
 
     def leave(self) -> None:
         """Give up this process's view of the memory."""

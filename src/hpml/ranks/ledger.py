@@ -41,7 +41,6 @@ class RankLog:
     signal: str | None = None
     line: int | None = None  # where it was last seen outside a collective
     ended_at: float | None = None
-    peak_bytes: int = 0
     samples: list[tuple[int | None, int]] = field(default_factory=list)
     output: bytearray = field(default_factory=bytearray)
     output_cut: bool = False
@@ -81,8 +80,6 @@ class RankLog:
         elif kind == "sample":
             self.samples.append((_line(rest[0]), int(rest[1])))
             del self.samples[:-MAX_SAMPLES]
-        elif kind == "peak":
-            self.peak_bytes = int(rest[0])
         elif kind == "value":
             self.value = encoding.decode(rest[0])
             self._ended("returned", now)
@@ -228,7 +225,6 @@ class RankLog:
             marks=tuple(self.marks),
             asked=tuple(self.asked),
             seconds=self.ended_at if self.ended_at is not None else now,
-            peak_bytes=self.peak_bytes,
         )
 
 

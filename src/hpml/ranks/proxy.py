@@ -33,7 +33,7 @@ from hpml.ranks.rank import Job, delays_of
 from hpml.ranks.rank_proxy_link import RankProxyLink
 
 # Events of a rank that are its own word, and are passed on as such
-PASSED_ON = {"begin", "mark", "sample", "peak", "ask", "value", "refused", "raised", "exit"}
+PASSED_ON = {"begin", "mark", "sample", "ask", "value", "refused", "raised", "exit"}
 MAX_GROUPS = 1000
 MAX_CALLS = 20_000  # that have not ended, or whose ends the rank does not notice
 IDLE = 1.0  # seconds without a call after which the thread that waits for their ends ends

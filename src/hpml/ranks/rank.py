@@ -5,7 +5,6 @@ import itertools
 import os
 import pickle
 import random
-import resource
 import signal
 import socket
 import sys
@@ -25,6 +24,7 @@ from hpml.answer import enforce
 from hpml.answer.module import as_module
 from hpml.answer.rules import Rules
 from hpml.ranks import (
+    allocator,
     asking,
     dispatcher,
     encoding,
@@ -40,6 +40,7 @@ from hpml.ranks import (
 from hpml.ranks.arena import Arena
 from hpml.ranks.channel import EventSender, receive_job
 from hpml.ranks.flavour import Flavour
+from hpml.ranks.gate import Gate
 
 # Signals that neither training scripts nor schedulers use for themselves
 STACK_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
@@ -68,6 +69,7 @@ class Job:
     rules: Rules | None = None  # that the answer is held to
     served: bool = False  # it may ask
     proxied: bool = False  # its process groups are those of a proxy
+    count_memory: bool = False  # from just before its drive
 
 
 def run(
@@ -76,12 +78,14 @@ def run(
     stacks: int,
     network: dict[str, str],
     proxy: tuple[socket.socket, Arena] | None = None,
+    gate: Gate | None = None,
 ) -> None:
     """Run the job that arrives on `sock`, with stdout and stderr to the pipe `output`.
 
     faulthandler writes to the pipe `stacks` where the rank stands, whenever it gets STACK_SIGNAL.
     `network` are the environment variables that the network asks for. With a `proxy`, `sock` leads
-    to it; it is where the ends of calls come in, and the memory shared with it.
+    to it; it is where the ends of calls come in, and the memory shared with it. With a `gate` the
+    rank waits there before the answer and the drive.
 
     Does not return: once all is sent the process waits to be ended by its supervisor, since an exit
     would close connections that other ranks may still be using.
@@ -93,7 +97,6 @@ def run(
     sys.stderr.reconfigure(line_buffering=True)
     job: Job = pickle.loads(receive_job(sock))
     send = EventSender(sock)
-    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
         os.environ.update(job.environment | network | job.extra_environment)
         os.makedirs(job.environment["TMPDIR"], exist_ok=True)
@@ -104,7 +107,9 @@ def run(
             asking.install(sock, send)
         at_start, before_calls = delays_of(job)
         _prepare(job, send, stacks, before_calls, proxy)
-        event = _play(job, at_start)
+        if job.count_memory and proxy is not None:
+            proxy[1].let_go = True
+        event = _play(job, at_start, gate)
     except BaseException as error:
         event = _raised(error, job.filename)
     for stream in (sys.stdout, sys.stderr):
@@ -112,8 +117,6 @@ def run(
             stream.flush()
         except Exception:  # closed by the answer: nothing left to flush
             continue
-    peak = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - rss) * 1024
-    send(["peak", max(peak, 0)])
     send(event)
     while True:
         signal.pause()
@@ -184,16 +187,39 @@ def _delays(seed: int, rank: int, world_size: int) -> Iterator[float]:
         yield wait
 
 
-def _play(job: Job, wait: float) -> list[Any]:
+def _play(job: Job, wait: float, gate: Gate | None) -> list[Any]:
     drive = pickle.loads(job.drive)
+    given = []
+    if gate is not None:  # what the engine takes comes before: the group, the inputs
+        given = _inputs(job)
+        _make_group(job)
+        if job.count_memory:
+            allocator.give_back()
+        gate.pass_through()
     arguments = []
     if job.answer is not None:
         held = None
         if job.rules is not None:
             held = enforce.install(job.rules, job.answer, job.filename)
         arguments.append(as_module(job.answer, job.filename, held))
-    if job.inputs is not None:
-        arguments.append(inputs.load(job.inputs))
+    if gate is None:
+        given = _inputs(job)
+        _make_group(job)
+    arguments += given
+    time.sleep(wait)  # with delays, ranks start at different times
+    value = drive(*arguments)
+    recorder.settle()
+    try:
+        return ["value", encoding.encode(value)]
+    except encoding.NotPlain as error:
+        return ["refused", str(error)]
+
+
+def _inputs(job: Job) -> list[Any]:
+    return [] if job.inputs is None else [inputs.load(job.inputs)]
+
+
+def _make_group(job: Job) -> None:
     if job.process_group and job.flavour != "torch":
         horovod_recorder.framework(job.flavour).init()
     elif job.process_group:
@@ -206,13 +232,6 @@ def _play(job: Job, wait: float) -> list[Any]:
             world_size=job.world_size,
             timeout=timedelta(seconds=job.timeout + 30),
         )
-    time.sleep(wait)  # with delays, ranks start at different times
-    value = drive(*arguments)
-    recorder.settle()
-    try:
-        return ["value", encoding.encode(value)]
-    except encoding.NotPlain as error:
-        return ["refused", str(error)]
 
 
 def _raised(error: BaseException, filename: str) -> list[Any]:

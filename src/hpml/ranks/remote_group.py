@@ -35,6 +35,9 @@ _IN_PLACE = {"allreduce", "allreduce_coalesced", "broadcast", "reduce"}
 _SENT_ONLY = {"send"}  # nothing comes back
 _FILLED_ONLY = {"recv", "recv_anysource"}  # nothing is put in
 
+# A tensor that a call fills, where its elements arrive, and at which offset that is
+Filled = tuple[torch.Tensor, torch.Tensor, int]
+
 _LENGTH = struct.Struct("!I")
 
 
@@ -58,7 +61,7 @@ class Connection:
         arena: Arena,
         line: Callable[[], int | None],
     ) -> None:
-        self._send, self._ends, self._arena, self._line = send, ends, arena, line
+        self._send, self._ends, self.arena, self._line = send, ends, arena, line
         self._places = Places(arena.size)
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -75,7 +78,7 @@ class Connection:
 
     def call(self, group: int, method: str, args: Sequence[Any], kwargs: dict) -> "RemoteWork":
         """Make a call of a group. Raises NotSendable, or Full where there is no room for it."""
-        tensors: list[tuple[torch.Tensor, torch.Tensor]] = []  # and where they lie
+        tensors: list[Filled] = []
         sent_only, filled_only = _roles(method, args)
         total = sum(aligned(_nbytes(one)) for one in _flat([*args, *kwargs.values()]))
         room = (self._places.take(total), total) if total else None
@@ -84,11 +87,11 @@ class Connection:
         def place(tensor: torch.Tensor) -> remote_calls.Place:
             nonlocal offset
             here, offset = offset, offset + aligned(_nbytes(tensor))
-            there = self._arena.tensor(tensor.dtype, tensor.shape, here)
+            there = self.arena.tensor(tensor.dtype, tensor.shape, here)
             if id(tensor) not in filled_only:
-                there.copy_(tensor.detach())
+                self.arena.copy(there, tensor.detach(), here)
             if id(tensor) not in sent_only:
-                tensors.append((tensor, there))
+                tensors.append((tensor, there, here))
             return str(tensor.dtype), tuple(tensor.shape), here
 
         try:
@@ -104,7 +107,7 @@ class Connection:
         kind: str,
         content: list[Any],
         room: tuple[int, int] | None,
-        tensors: Sequence[tuple[torch.Tensor, torch.Tensor]] = (),
+        tensors: Sequence[Filled] = (),
     ) -> "RemoteWork":
         with self._lock:  # numbers arrive in order
             number = next(self._numbers)
@@ -145,7 +148,7 @@ class RemoteWork(Work):
         connection: Connection,
         number: int,
         room: tuple[int, int] | None,
-        tensors: Sequence[tuple[torch.Tensor, torch.Tensor]],
+        tensors: Sequence[Filled],
     ) -> None:
         super().__init__()
         self.number, self.room = number, room
@@ -167,8 +170,9 @@ class RemoteWork(Work):
             self._error = _error(kind, message)
         else:
             try:
-                for tensor, there in self._tensors:
-                    tensor.data.copy_(there)  # `data`: as Gloo, unseen by autograd
+                for tensor, there, offset in self._tensors:
+                    # `data`: as Gloo, unseen by autograd
+                    self._connection.arena.copy(tensor.data, there, offset)
             except Exception as error:
                 self._error = error
             self._source = -1 if source is None else source
@@ -225,7 +229,7 @@ class RemoteWork(Work):
         return self._error
 
     def result(self) -> list[torch.Tensor]:
-        return [tensor for tensor, _ in self._tensors]
+        return [tensor for tensor, *_ in self._tensors]
 
     def source_rank(self) -> int:
         return self._source

@@ -62,6 +62,7 @@ class Running:
             "alone": jobs[0].flavour == "torch" and not jobs[0].process_group,
             "proxied": jobs[0].proxied,
             "looks": looks,
+            "count_memory": jobs[0].count_memory,
         }
         self._words = watched.words
         self._on_output = on_output
@@ -76,6 +77,8 @@ class Running:
         self._killed: int | None = None
         self._broken = self._no_kill = self._failed = ""
         self._files: dict[str, int] | None = None
+        self._peaks: list[int | None] = [None] * len(jobs)  # bytes, by rank
+        self._set_back: list[int] = []  # ranks that have set their own peak back
         self._channels: list[socket.socket] = []
         self._stacks: list[int] = []  # where each rank's come out
         if leash is not None:
@@ -132,8 +135,15 @@ class Running:
         return Evidence(
             world_size=self._world_size,
             ranks=tuple(
-                replace(log.evidence(seconds), traffic=traffic)
-                for log, traffic in zip_longest(self._logs, self._traffic["ranks"])
+                replace(
+                    log.evidence(seconds),
+                    traffic=traffic,
+                    peak_bytes=peak,
+                    set_back=log.rank in self._set_back,
+                )
+                for log, traffic, peak in zip_longest(
+                    self._logs, self._traffic["ranks"], self._peaks
+                )
             ),
             seconds=seconds,
             diagnosis=diagnosis,
@@ -318,6 +328,8 @@ class Running:
                 self._serving.looked(message["looked"], message["files"], now)
             elif "left" in message:
                 self._files = message["left"]
+            elif "peaks" in message:
+                self._peaks, self._set_back = message["peaks"], message["set_back"]
             elif "no_link" in message:
                 self._no_link = message["no_link"]
             elif "traffic" in message:

@@ -5,14 +5,19 @@ What goes wrong until then is a fault of the machine's or ours, and no answer's.
 
 import contextlib
 import os
+from collections.abc import Callable
 
 MAX_REASON = 500  # characters; a report is written in one piece (PIPE_BUF of pipe(7))
 
 
 class StartBarrier:
-    """Made before the fork of `world_size` ranks, each of which reports and then waits."""
+    """Made before the fork of `world_size` ranks, each of which reports and then waits.
 
-    def __init__(self, world_size: int) -> None:
+    `before` is called in the supervisor when all wait, before they go on.
+    """
+
+    def __init__(self, world_size: int, before: Callable[[], None] = lambda: None) -> None:
+        self._before = before
         self._missing = self._world_size = world_size
         self._reports, self._report = os.pipe()
         self._going, self._go = os.pipe()
@@ -36,6 +41,7 @@ class StartBarrier:
                 self.failed = self.failed or reason
                 self._missing -= 1
         if self._missing == 0 and self.open:
+            self._before()
             os.write(self._go, b"g" * self._world_size)
             self.lifted = True
 

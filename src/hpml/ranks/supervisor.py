@@ -29,7 +29,8 @@ from typing import Any
 from hpml.network import emulation
 from hpml.network.emulation import drop_privileges
 from hpml.network.link import parse_link
-from hpml.ranks import rank_wall, rendezvous
+from hpml.ranks import rank_wall, rendezvous, resident
+from hpml.ranks.gate import Gate
 from hpml.ranks.killing import CannotWatch, Writings
 from hpml.ranks.looking import files_in_all
 from hpml.ranks.processes import (
@@ -66,6 +67,8 @@ class _Launch:
     store: int | None  # the pid of the ranks' rendezvous
     pids: dict[int, int] = field(default_factory=dict)  # of ranks, likewise
     namespaces: rank_wall.ProcessNamespaces | None = None
+    counts: dict[int, resident.Count] = field(default_factory=dict)  # of ranks' memory, by rank
+    gates: dict[int, Gate] = field(default_factory=dict)  # that are shut, by rank
 
     @property
     def firsts(self) -> list[int]:
@@ -109,8 +112,16 @@ def _fork_all(
     writings = _watch(control, header) if header["kill"] else None
     if writings is not None:
         keep_out.append(writings.fileno())  # a rank could take its events
-    barrier = StartBarrier(world)
+    counts: dict[int, resident.Count] = {}
+    gates = [Gate() for _ in range(world)] if header["count_memory"] else []
+
+    def count() -> None:
+        for each in counts.values():
+            each.begin()
+
+    barrier = StartBarrier(world, count)
     launch = _Launch(control, header, apart, network, wake_in, barrier, writings, proxies, store)
+    launch.counts, launch.gates = counts, dict(enumerate(gates))
     launch.namespaces = rank_wall.ProcessNamespaces() if apart else None
     for rank in range(world):
         own = fds[PER_RANK * rank :][:PER_RANK]
@@ -130,12 +141,15 @@ def _fork_all(
             if proxied:
                 enclose = partial(_leave_network, network, apart, enclose)
             enter = None if proxied else network
-            _become_rank(own, shut, enter, rank, meet, enclose, barrier, links)
+            _become_rank(own, shut, enter, rank, meet, enclose, barrier, links, gates)
         launch.pids[pid] = rank
+        counts[rank] = resident.Count(pid)
         if launch.namespaces is not None:
             launch.namespaces.come_back()
     for link in links:
         link.leave()
+    for gate in gates:
+        gate.keep_outside()
     for fd in fds:
         os.close(fd)
     for listener in listeners:
@@ -163,7 +177,14 @@ def _watch_over(launch: _Launch) -> None:
         watched = [writings] if kill and writings is not None else []
         if barrier.open:
             watched.append(barrier)
-        readable, _, _ = select.select([control, launch.wake, *watched], [], [])
+        watched += launch.gates.values()
+        patience = resident.LOOK_EVERY if launch.header["count_memory"] else None
+        readable, _, _ = select.select([control, launch.wake, *watched], [], [], patience)
+        for rank in [rank for rank, gate in launch.gates.items() if gate in readable]:
+            _let_through(rank, launch)
+        if launch.header["count_memory"]:
+            for each in launch.counts.values():
+                each.look()
         if barrier in readable:
             barrier.look()
             if barrier.failed:
@@ -179,8 +200,22 @@ def _watch_over(launch: _Launch) -> None:
             return
 
 
+def _let_through(rank: int, launch: _Launch) -> None:
+    """The rank stands before its drive: from here on its memory counts."""
+    gate = launch.gates.pop(rank)
+    if gate.is_waiting():
+        launch.counts[rank].begin()
+    gate.open()
+
+
 def _end(launch: _Launch) -> None:
     """End all that is left, and report what can only be known then."""
+    for rank in launch.pids.values():
+        launch.counts[rank].look()
+    counts = sorted(launch.counts.items())
+    peaks = [count.peak_bytes for _, count in counts]
+    set_back = [rank for rank, count in counts if count.set_back]
+    _tell(launch.control, {"peaks": peaks, "set_back": set_back})
     # Held, since what a rank has for itself ends with it; looked at when nobody writes any more
     held = _hold(_folders(launch)) if launch.header["looks"] else []
     store = [launch.store] if launch.store is not None else []
@@ -359,7 +394,7 @@ def _report_ends(launch: _Launch) -> None:
     pids, proxies, barrier = launch.pids, launch.proxies, launch.barrier
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, usage = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
             return
         if pid == 0:
@@ -370,6 +405,7 @@ def _report_ends(launch: _Launch) -> None:
             barrier.give_up(rank)
             _tell(launch.control, {"failed": barrier.failed})
         if pid in pids:
+            launch.counts[rank].ended(1024 * usage.ru_maxrss)
             _tell(launch.control, {"rank": pids.pop(pid), "status": status})
         elif pid in proxies:  # a rank without its proxy can do nothing more
             del proxies[pid]
@@ -397,6 +433,7 @@ def _become_rank(
     enclose: Callable[[], None],
     barrier: StartBarrier,
     links: Sequence[RankProxyLink],
+    gates: Sequence[Gate],
 ) -> None:
     """The forked rank. Never returns."""
     try:
@@ -416,6 +453,11 @@ def _become_rank(
                 environment |= network.environment
             enclose()
             die_with_parent()  # the kernel forgets it when a process changes its user namespace
+            for other in (*gates[:number], *gates[number + 1 :]):
+                other.leave()
+            gate = gates[number] if gates else None
+            if gate is not None:
+                gate.keep_inside()
             channel, output, stacks = own
             proxy = None
             if links:
@@ -430,7 +472,7 @@ def _become_rank(
             barrier.refuse(number, error)
             return
         barrier.wait()
-        rank.run(sock, output, stacks, environment, proxy)
+        rank.run(sock, output, stacks, environment, proxy, gate)
     finally:
         os._exit(FAULT)
 
