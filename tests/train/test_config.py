@@ -9,6 +9,8 @@ import pytest
 from hpml.errors import UserError
 from hpml.train.config import TrainConfig, parse
 
+OF_THE_TRANSFORMER = ("model", "size", "shard", "tensor", "pipeline", "micro_batches")
+
 
 def test_every_field_can_be_given_on_the_command_line():
     asked = parse(
@@ -21,8 +23,28 @@ def test_every_field_can_be_given_on_the_command_line():
     )
     default = TrainConfig()
     for field in dataclasses.fields(TrainConfig):
+        if field.name in OF_THE_TRANSFORMER:
+            continue
         assert getattr(asked, field.name) != getattr(default, field.name), field.name
     assert (asked.widths, asked.lr, asked.samples) == ((8, 16), 0.5, 9)
+
+
+def test_options_of_the_transformer_can_be_given_with_it():
+    asked = parse(
+        "--model vit --size small --lr 0.5 --shard fsdp --tensor 2 --pipeline 3 --micro-batches 4 "
+        "--backend ddp".split()
+    )
+    assert (asked.model, asked.size, asked.lr) == ("vit", "small", 0.5)
+    assert (asked.shard, asked.tensor, asked.pipeline, asked.micro_batches) == ("fsdp", 2, 3, 4)
+    assert asked.splits == "--shard fsdp --tensor 2 --pipeline 3"
+    assert TrainConfig().splits == ""
+
+
+def test_a_model_has_its_own_defaults_and_none_for_what_it_has_not():
+    residual, vit = TrainConfig(), TrainConfig(model="vit")
+    assert (residual.lr_rule, residual.widths, residual.size) == ("linear", (64, 256, 256), None)
+    assert (vit.lr_rule, vit.widths, vit.size) == ("sqrt", None, "tiny")
+    assert vit.lr < residual.lr
 
 
 def test_nothing_given_is_the_default():
@@ -42,6 +64,18 @@ def test_nothing_given_is_the_default():
         ("--lr nan", "--lr is nan, expected at least 0"),
         ("--widths 8,,16", "--widths: "),
         ("--widths 8,0", "--widths is 0, expected at least 1"),
+        ("--model bert", "--model is 'bert', expected one of residual, vit"),
+        ("--model vit --size huge", "--size is 'huge', expected one of tiny, small"),
+        ("--size tiny", "--size is not for --model residual: leave it out"),
+        ("--model vit --widths 8", "--widths is not for --model vit: leave it out"),
+        ("--model vit --early-share 0", "--early-share is not for --model vit: leave it out"),
+        ("--model vit --momentum 0.9", "--momentum is not for --model vit: leave it out"),
+        ("--tensor 2", "--tensor is 2, and the residual network is not split: add --model vit"),
+        ("--pipeline 2", "--pipeline is 2, and the residual network is not split"),
+        ("--shard zero2", "--shard is 'zero2', expected one of none, zero1, fsdp"),
+        ("--model vit --tensor 0", "--tensor is 0, expected at least 1"),
+        ("--shard fsdp --backend horovod", "gradients: leave it out, or --shard fsdp"),
+        ("--model vit --shard zero1 --tensor 2", "--shard is zero1, and --tensor is 2: torch's"),
         ("--resume", "--resume needs --checkpoint DIR"),
         ("--speed 3", "unrecognized arguments: --speed 3"),
         ("--ep 3", "unrecognized arguments: --ep 3"),

@@ -20,7 +20,7 @@ def walk(steps: int, towards: float = 1.0) -> torch.Tensor:
     for step in range(steps):
         fast[0].weight.data.fill_(towards)
         lookahead.step(step / steps, (step + 1) / steps)
-    torch.testing.assert_close(fast[0].weight, lookahead.slow[0].weight)
+    torch.testing.assert_close(fast[0].weight, lookahead.slow["0.weight"])
     return fast[0].weight.data.mean()
 
 
@@ -51,7 +51,7 @@ def test_between_two_times_the_fast_weights_stay_as_they_are():
     before = fast[0].weight.data.clone()
     lookahead.step(0.501, 0.509)
     assert torch.equal(fast[0].weight.data, before)
-    assert not torch.equal(lookahead.slow[0].weight.data, before)
+    assert not torch.equal(lookahead.slow["0.weight"], before)
 
 
 @pytest.mark.parametrize("steps", [1, 7, 100, 333, 2400])

@@ -1,4 +1,4 @@
-"""Train a small residual network on CIFAR-10: one process, or many under torchrun or srun.
+"""Train a small network on CIFAR-10: one process, or many under torchrun or srun.
 
     python -m hpml.train --data DIR
     torchrun --nproc-per-node 2 -m hpml.train --data DIR --threads 1
@@ -15,7 +15,7 @@ from typing import Any
 
 # Imported when asked for: they need torch, which takes more than a second, and most of this
 # package's other files do not.
-_HOMES = {"Run": "run", "main": "__main__", "make_optimizer": "run", "train": "run"}
+_HOMES = {"Run": "run", "main": "__main__", "make_optimizer": "networks", "train": "run"}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ from hpml.distributed_environment import ProcessInfo
 from hpml.errors import UserError
 from hpml.train import hardware
 from hpml.train.backend import Backend
+from hpml.train.config import TrainConfig
 
 HOROVODS = ("horovodrun", "mpirun")  # launchers that "auto" takes Horovod under
 
@@ -57,6 +58,29 @@ def there() -> Backend:
         if hvd.is_initialized():
             return Horovod()
     return Backend()
+
+
+def for_run(config: TrainConfig, device: torch.device) -> Backend:
+    """The back end of a run: that which is there, with its ranks laid out as `config` asks.
+
+    Raises UserError where they cannot be.
+    """
+    present = there()
+    if not config.splits:
+        return present
+    if "horovod" in type(present).__name__.lower():
+        raise UserError(
+            f"{config.splits} needs torch.distributed, and the ranks here have met by Horovod: "
+            "start with torchrun or srun"
+        )
+    from hpml.train.layout import lay_out
+
+    layout = lay_out(config, present.world_size)
+    if layout.is_plain:
+        return present
+    from hpml.train.mesh import Mesh
+
+    return Mesh(layout, config.micro_batches, device)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """A checkpoint is either the old one or the new one, never half of one."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from hpml.errors import UserError
 from hpml.files import atomic
 
 NAME = "checkpoint.pt"
+SHARDS = ("shards-0", "shards-1")  # folders of a sharded checkpoint's tensors: one, and the next
 
 
 def save(folder: str | os.PathLike[str], state: dict[str, Any]) -> Path:
@@ -40,3 +42,19 @@ def load(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
         raise UserError(
             f"{path} is not a checkpoint of this program: delete it or name another folder"
         ) from error
+
+
+def names(folder: Path, saved: dict[str, Any]) -> set[str]:
+    """Names of the tensors in the checkpoint in `folder`, of which `saved` was loaded."""
+    if "tensors" in saved:
+        return set(saved["tensors"])
+    from hpml.train import sharded_checkpoint  # with much of torch.distributed
+
+    return sharded_checkpoint.names(folder, saved)
+
+
+def remove_shards(folder: str | os.PathLike[str], keep: str | None = None) -> None:
+    """Remove the folders of tensors that checkpoint.pt does not name, all but `keep`."""
+    for name in SHARDS:
+        if name != keep:
+            shutil.rmtree(Path(folder) / name, ignore_errors=True)

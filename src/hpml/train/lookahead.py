@@ -5,21 +5,21 @@ al. 2019, arXiv:1907.08610). The average has a lower loss than the points that s
 Jordan 2024 (arXiv:2404.00498) needs a quarter fewer epochs with it.
 """
 
-import copy
-from typing import Any
-
 import torch
 from torch import Tensor, nn
+
+from hpml.train.state import local
 
 TIMES = 100  # in a whole training; in one of fewer steps, after each step
 KEEP = 0.95**5
 
 
 class Lookahead:
-    """The slow weights of `network`, running statistics included."""
+    """The slow weights of `network` by name, running statistics included."""
 
     def __init__(self, network: nn.Module):
-        self.network, self.slow = network, copy.deepcopy(network)
+        self.network = network
+        self.slow = {name: fast.detach().clone() for name, fast in _floating(network).items()}
 
     def step(self, before: float, after: float) -> None:
         """A step of the optimizer went from `before` to `after`, shares of the training done.
@@ -32,16 +32,11 @@ class Lookahead:
             return
         keep = KEEP**times * after**3
         with torch.no_grad():
-            for slow, fast in zip(_floating(self.slow), _floating(self.network), strict=True):
-                slow.lerp_(fast, 1 - keep)
-                fast.copy_(slow)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.slow.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.slow.load_state_dict(state)
+            for name, fast in _floating(self.network).items():
+                slow = local(self.slow[name])
+                slow.lerp_(local(fast), 1 - keep)
+                local(fast).copy_(slow)
 
 
-def _floating(network: nn.Module) -> list[Tensor]:
-    return [value for value in network.state_dict().values() if value.is_floating_point()]
+def _floating(network: nn.Module) -> dict[str, Tensor]:
+    return {n: value for n, value in network.state_dict().items() if value.is_floating_point()}

@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,18 +13,16 @@ from torch.nn import functional as F
 from hpml import distributed_environment
 from hpml.data import Data, Split, augment, load, normalize
 from hpml.errors import UserError
-from hpml.models import ResidualNetwork, whitening_filters
-from hpml.train import backends, checkpoint, hardware, learning_rate, requests, shards
+from hpml.train import backends, checkpoint, hardware, learning_rate, requests, shards, state
 from hpml.train.config import TrainConfig
 from hpml.train.history import Epoch, History
 from hpml.train.lookahead import Lookahead
+from hpml.train.networks import make_network, make_optimizer
 from hpml.train.scalars import Scalars
 from hpml.train.totals import Totals, means
 
 WHITENING_IMAGES = 5_000
 TEST_BATCH = 500
-# Biases of normalisation learn at a much higher rate, without decay (Jordan 2024, section 3.4).
-BIAS_FACTOR = 64
 
 
 @dataclass
@@ -66,20 +65,25 @@ class Run:
 
     def __init__(self, config: TrainConfig, data: Data, device: torch.device):
         self.config, self.data, self.device = config, data, device
-        self.backend = backends.there()
+        self.backend = backends.for_run(config, device)
         self.rank, self.world_size = self.backend.rank, self.backend.world_size
+        # Copies of the network: ranks that share one see the same images.
+        self.replica, self.replicas = self.backend.replica, self.backend.replicas
         self.images = min(config.samples or len(data.train), len(data.train))
         self.precision = hardware.pick_precision(config.precision, device)
-        self.lr = learning_rate.peak(config.lr, config.lr_rule, self.world_size)
+        self.lr = learning_rate.peak(config.lr, config.lr_rule, self.replicas)
 
         # The same numbers on all ranks; a caller's own random numbers stay as they are.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             first = torch.from_numpy(data.train.images[: min(WHITENING_IMAGES, self.images)])
-            network = ResidualNetwork(config.widths, whitening=whitening_filters(normalize(first)))
+            network = make_network(config, normalize(first))
             self.first_mirrored = torch.randint(0, 2, (self.images,))
-        # Channels last is the layout that the fast convolutions want, on CPUs and GPUs alike.
-        self.network = network.to(device, memory_format=torch.channels_last)
+        self.parameters = sum(parameter.numel() for parameter in network.parameters())
+        # Channels last is the layout that the fast convolutions want, on CPUs and GPUs alike;
+        # fully_shard takes no such weights, and they are made so when they are used.
+        last = torch.contiguous_format if config.shard == "fsdp" else torch.channels_last
+        self.network = self.backend.split(network.to(device, memory_format=last))
         optimizer = make_optimizer(self.network, config, self.lr)
         self.parallel, self.optimizer = self.backend.parallel(self.network, optimizer)
         self.lookahead = Lookahead(self.network) if config.lookahead else None
@@ -105,9 +109,9 @@ class Run:
 
     def train_epoch(self, asked: requests.Requests, scalars: Scalars) -> bool:
         """Train the rest of this epoch, test, save a checkpoint. True when asked to stop."""
-        config, position, world_size = self.config, self.position, self.world_size
+        config, position, replicas = self.config, self.position, self.replicas
         order = shards.epoch_order(self.images, config.seed, position.epoch)
-        shard = shards.training_shard(order, self.rank, world_size, position.consumed)
+        shard = shards.training_shard(order, self.replica, replicas, position.consumed)
         # Rank 0 goes on counting from what all ranks together had counted when they stopped.
         totals = Totals(self.device, position.sums if self.rank == 0 else None)
         started = time.perf_counter() - position.seconds
@@ -116,7 +120,7 @@ class Run:
             before = self.progress()
             self.step(index, totals)
             self.steps += 1
-            seen = min(len(index) * world_size, self.images - position.consumed)
+            seen = min(len(index) * replicas, self.images - position.consumed)
             position.consumed += seen
             if self.lookahead:
                 self.lookahead.step(before, self.progress())
@@ -153,16 +157,14 @@ class Run:
             group["lr"] = group["peak"] * self.schedule()
         # Small images first: they teach the coarse features at half the cost (progressive
         # resizing; Howard et al. 2018, https://www.fast.ai/posts/2018-08-10-fastai-diu-imagenet.html).
-        early = self.progress() < self.config.early_share
+        early = self.progress() < (self.config.early_share or 0)
         size = self.config.early_size if early else None
-        logits = self.forward(self.parallel, self.augment(images, index), size)
-        losses = F.cross_entropy(
-            logits, labels, reduction="none", label_smoothing=self.config.label_smoothing
-        )
+        pixels = self.pixels(self.augment(images, index), size)
         self.optimizer.zero_grad()
-        losses.mean().backward()
+        counted = self.backend.gradients(self.called, self.losses, pixels, labels)
         self.optimizer.step()
-        totals.add(logits.detach(), labels, losses.detach())
+        if counted:
+            totals.add(counted[0], labels, counted[1])
 
     def progress(self) -> float:
         """The share of the whole training that is done, in [0, 1]."""
@@ -182,22 +184,26 @@ class Run:
     def augment(self, images: Tensor, index: Tensor) -> Tensor:
         """Shift at random; mirror every image in every other epoch (Jordan 2024, section 3.6).
 
-        The draws follow from seed, epoch, place in the epoch and rank, so that there is no state of
+        The draws follow from seed, epoch, place in the epoch and copy, so that there is no state of
         a generator to keep in a checkpoint.
         """
         config, position = self.config, self.position
-        draw = (config.seed, position.epoch, position.consumed, self.rank)
+        draw = (config.seed, position.epoch, position.consumed, self.replica)
         generator = torch.Generator().manual_seed(hash(draw) & (2**63 - 1))
         mirrored = (self.first_mirrored[index] + position.epoch) % 2 == 1
         images = torch.where(mirrored.view(-1, 1, 1, 1).to(images.device), images.flip(3), images)
         return augment(images, generator, pad=2, flip=False)
 
-    def forward(self, network: nn.Module, images: Tensor, size: int | None = None) -> Tensor:
-        """Logits, float32 [B, 10], of images uint8 [B, 3, 32, 32], shrunk to `size` if asked."""
+    def forward(self, network: nn.Module, images: Tensor) -> Tensor:
+        """Logits, float32 [B, 10], of images uint8 [B, 3, 32, 32]."""
+        return self.logits(self.pixels(images), network)
+
+    def pixels(self, images: Tensor, size: int | None = None) -> Tensor:
+        """Normalised images, float32, of images uint8 [B, 3, 32, 32], shrunk to `size` if asked."""
         pixels = normalize(images, channels_last=True)
         if size is not None and size != pixels.shape[-1]:
             pixels = F.interpolate(pixels, size=(size, size), mode="bilinear")
-        return self.logits(pixels, network)
+        return pixels
 
     def logits(self, pixels: Tensor, network: nn.Module | None = None) -> Tensor:
         """Logits, float32 [B, 10], of normalised images."""
@@ -205,17 +211,27 @@ class Run:
         with torch.autocast(self.device.type, self.precision, enabled=mixed):
             return (network or self.network)(pixels).float()
 
+    def called(self, pixels: Tensor) -> Tensor:
+        """What the network makes of normalised images while it is trained."""
+        return self.logits(pixels, self.parallel)
+
+    def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy of each image, [B]."""
+        smoothing = self.config.label_smoothing
+        return F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
+
     def test(self) -> tuple[float, float]:
         """Mean loss and accuracy over all test images, exact whatever the shards. A collective."""
         self.average_statistics()
         self.network.eval()
         totals = Totals(self.device)
-        with torch.inference_mode():
+        with torch.no_grad():
             count = min(self.config.test_samples or len(self.data.test), len(self.data.test))
-            share = shards.evaluation_shard(count, self.rank, self.world_size)
-            for index in shards.split(share, TEST_BATCH):
+            for index in shards.evaluation_batches(count, self.replica, self.replicas, TEST_BATCH):
                 images, labels = self.batch(self.data.test, index)
-                totals.add(self.forward(self.network, images), labels)
+                logits = self.backend.logits(self.logits, self.pixels(images))
+                if logits is not None:
+                    totals.add(logits, labels)
             return means(totals.over_ranks())
 
     def average_statistics(self) -> None:
@@ -226,10 +242,12 @@ class Run:
         """
         if self.world_size == 1:
             return
-        buffers = list(self.network.buffers())
+        running = [buffer for buffer in self.network.buffers() if buffer.is_floating_point()]
+        if not running:
+            return
         if self.lookahead:
-            buffers += self.lookahead.slow.buffers()
-        running = [buffer for buffer in buffers if buffer.is_floating_point()]
+            slow = self.lookahead.slow
+            running += [slow[name] for name, _ in self.network.named_buffers() if name in slow]
         flat = torch.cat([buffer.flatten() for buffer in running])
         self.backend.sum(flat)
         flat /= self.world_size
@@ -237,49 +255,42 @@ class Run:
             buffer.copy_(mean.view_as(buffer))
 
     def save(self, sums: Tensor) -> None:
-        """Write a checkpoint, where one is wanted. All ranks call this, and rank 0 writes."""
+        """Write a checkpoint, where one is wanted. All ranks call this."""
         if not self.config.checkpoint:
             return
         self.average_statistics()
         self.position.sums = sums.tolist()
-        if self.rank == 0:
-            state = {
-                "network": self.network.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "lookahead": self.lookahead.state_dict() if self.lookahead else None,
-                "position": dataclasses.asdict(self.position),
-                "run": self.identity(),
-            }
-            checkpoint.save(self.config.checkpoint, state)
+        plain = {"position": dataclasses.asdict(self.position), "run": self.identity()}
+        self.backend.save(Path(self.config.checkpoint), plain, self.tensors())
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What this rank has of the network, the optimizer's states and the slow weights."""
+        slow = self.lookahead.slow if self.lookahead else None
+        return state.tensors(self.network, self.optimizer, slow)
 
     def resume(self) -> None:
         """Continue from the checkpoint, if that is asked for and there is one."""
-        state = checkpoint.load(self.config.checkpoint) if self.config.resume else None
-        if state is None:
+        saved = checkpoint.load(self.config.checkpoint) if self.config.resume else None
+        if saved is None:
             return
         for name, now in self.identity().items():
-            then = state["run"].get(name)
+            then = saved["run"].get(name)
             if then != now:
                 raise UserError(
                     f"--resume: the checkpoint in {self.config.checkpoint} is of a run with {name} "
                     f"{then}, this one has {now}: give it the same, or another --checkpoint folder"
                 )
-        self.network.load_state_dict(state["network"])
-        peaks = [group["peak"] for group in self.optimizer.param_groups]
-        self.optimizer.load_state_dict(state["optimizer"])
-        # The number of ranks may be another one now, and the learning rate with it.
-        for group, peak in zip(self.optimizer.param_groups, peaks, strict=True):
-            group["peak"] = peak
-        if self.lookahead:
-            self.lookahead.load_state_dict(state["lookahead"])
-        position = state["position"]
+        folder = Path(self.config.checkpoint)
+        state.allocate(self.network, self.optimizer, checkpoint.names(folder, saved))
+        self.backend.load(folder, saved, self.tensors())
+        position = saved["position"]
         epochs = [Epoch(**epoch) for epoch in position.pop("epochs")]
         self.position = Position(**position, epochs=epochs)
 
     def identity(self) -> dict[str, Any]:
         """What must be the same before and after a stop for the whole to be one run."""
         config = dataclasses.asdict(self.config)
-        names = ("epochs", "batch_size", "lr", "seed", "widths", "lookahead")
+        names = ("model", "size", "epochs", "batch_size", "lr", "seed", "widths", "lookahead")
         names += ("early_size", "early_share")
         return {"images": self.images} | {name: config[name] for name in names}
 
@@ -293,24 +304,7 @@ class Run:
             threads=torch.get_num_threads(),
             device=self.device.type,
             precision=str(self.precision).removeprefix("torch."),
-            parameters=sum(parameter.numel() for parameter in self.network.parameters()),
+            parameters=self.parameters,
             epochs=tuple(self.position.epochs),
             stopped=stopped,
         )
-
-
-def make_optimizer(network: nn.Module, config: TrainConfig, lr: float) -> torch.optim.SGD:
-    """SGD with Nesterov momentum; each group keeps its highest learning rate under "peak"."""
-    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    weights = [parameter for parameter in trained if parameter.ndim > 1]
-    biases = [parameter for parameter in trained if parameter.ndim == 1]
-    return torch.optim.SGD(
-        [
-            {"params": weights, "peak": lr, "weight_decay": config.weight_decay},
-            {"params": biases, "peak": lr * BIAS_FACTOR, "weight_decay": 0.0},
-        ],
-        lr=lr,
-        momentum=config.momentum,
-        nesterov=config.momentum > 0,
-        fused=True,
-    )

@@ -35,6 +35,16 @@ def evaluation_shard(count: int, rank: int, world_size: int) -> Tensor:
     return torch.arange(count)[rank::world_size]
 
 
+def evaluation_batches(count: int, rank: int, world_size: int, batch_size: int) -> list[Tensor]:
+    """Rank's shard in batches: equally many on all ranks, so that a last one may be empty.
+
+    Ranks that share a network compute each batch together.
+    """
+    batches = split(evaluation_shard(count, rank, world_size), batch_size)
+    most = -(-count // world_size)  # of rank 0
+    return [*batches, *[torch.arange(0)] * (-(-most // batch_size) - len(batches))]
+
+
 def split(shard: Tensor, batch_size: int) -> tuple[Tensor, ...]:
     """Batches of `batch_size` indices, the last of what is left; none of an empty shard."""
     return shard.split(batch_size) if len(shard) else ()

@@ -1,0 +1,123 @@
+"""One run, whatever the layout of its ranks: the losses of data parallel, and of one rank."""
+
+import sys
+from functools import cache
+
+import cloudpickle
+import numpy as np
+import pytest
+import torch
+
+from hpml.data.cifar10 import CLASSES, Data, Split
+from hpml.errors import UserError
+from hpml.ranks import launch
+from hpml.train import Run, requests
+from hpml.train.config import TrainConfig
+from hpml.train.layout import Layout, lay_out
+
+# Ranks get what they run by value; they cannot import a test.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+CPU = torch.device("cpu")
+GLOBAL_BATCH = 24  # images in a step of all copies together
+
+
+def small_data(train: int = 60, test: int = 13) -> Data:
+    """Coloured noise, brighter by class; a last batch and a test set that no layout divides."""
+    random = np.random.default_rng(0)
+
+    def split(count: int) -> Split:
+        labels = np.arange(count) % 10
+        noise = random.integers(0, 60, (count, 3, 32, 32))
+        return Split((noise + 18 * labels[:, None, None, None]).astype(np.uint8), labels)
+
+    return Data(split(train), split(test), CLASSES, None, "memory", "binary", True)
+
+
+def config(copies: int, **changes) -> TrainConfig:
+    """A short run in which `copies` of the network together see GLOBAL_BATCH images a step."""
+    defaults = {
+        "model": "vit",
+        "epochs": 2,
+        "batch_size": GLOBAL_BATCH // copies,
+        "lr": 0.001,
+        "lr_rule": "none",
+        "precision": "fp32",
+        "progress": False,
+        "micro_batches": 3,
+    }
+    return TrainConfig(**(defaults | changes))
+
+
+def losses(asked: TrainConfig, data: Data) -> list[tuple[float, float, float]]:
+    """Training loss, test loss and test accuracy after each epoch."""
+    run = Run(asked, data, CPU)
+    run.augment = lambda images, index: images  # each copy draws its own
+    history = run.train(requests.Requests())
+    return [(e.train_loss, e.test_loss, e.test_accuracy) for e in history.epochs]
+
+
+@cache
+def alone() -> list[tuple[float, float, float]]:
+    return losses(config(1), small_data())
+
+
+def on_ranks(count: int, asked: TrainConfig) -> list[list[tuple[float, float, float]]]:
+    data = small_data()
+    evidence = launch(lambda rank: losses(asked, data), count, inputs=list(range(count)))
+    assert evidence.diagnosis is None, evidence.diagnosis
+    return list(evidence.values)
+
+
+LAYOUTS = {  # name: ranks, copies, options
+    "data 4": (4, 4, {}),
+    "zero1 4": (4, 4, {"shard": "zero1"}),
+    "fsdp 4": (4, 4, {"shard": "fsdp"}),
+    "fsdp 3": (3, 3, {"shard": "fsdp"}),  # divides next to nothing
+    "data 2 × tensor 2": (4, 2, {"tensor": 2}),
+    "data 2 × pipeline 2": (4, 2, {"pipeline": 2}),
+    "pipeline 2 × tensor 2": (4, 1, {"pipeline": 2, "tensor": 2}),
+    "fsdp 2 × tensor 2": (4, 2, {"tensor": 2, "shard": "fsdp"}),
+    "fsdp 2 × pipeline 2": (4, 2, {"pipeline": 2, "shard": "fsdp"}),
+    "zero1 2 × pipeline 2": (4, 2, {"pipeline": 2, "shard": "zero1"}),
+    "pipeline 3": (3, 1, {"pipeline": 3}),  # of four blocks
+    "fsdp 2 × pipeline 2 × tensor 2": (8, 2, {"shard": "fsdp", "pipeline": 2, "tensor": 2}),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_trains_as_one_rank_does(layout):
+    ranks, copies, options = LAYOUTS[layout]
+    for value in on_ranks(ranks, config(copies, **options)):
+        np.testing.assert_allclose(value, alone(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("shard", ["zero1", "fsdp"])
+def test_the_residual_network_sharded_trains_as_it_does_data_parallel(shard):
+    """Each copy normalises its own batch, so that one rank alone would not do the same."""
+    residual = {"model": "residual", "widths": (8, 16), "lr": 0.05, "early_share": 0.0}
+    whole = on_ranks(2, config(2, **residual))
+    for value in on_ranks(2, config(2, shard=shard, **residual)):
+        np.testing.assert_allclose(value, whole[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "ranks", "message"),
+    [
+        ({"tensor": 2}, 3, "--pipeline 1 × --tensor 2 does not divide 3 ranks: start a multiple"),
+        ({"tensor": 2}, 1, "does not divide 1 rank: start a multiple of 2"),
+        ({"tensor": 3}, 3, "--tensor is 3, and the tiny transformer has 4 heads"),
+        ({"pipeline": 5}, 5, "--pipeline is 5, and the tiny transformer has 4 blocks"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_one_line(options, ranks, message):
+    with pytest.raises(UserError, match=r"^--") as refused:
+        lay_out(config(1, **options), ranks)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_one_copy_has_nothing_to_shard():
+    assert lay_out(config(1, shard="fsdp"), 1).is_plain
+    assert not lay_out(config(1, shard="fsdp"), 2).is_plain
+    assert lay_out(config(1, shard="fsdp", tensor=2), 6) == Layout(3, 1, 2, "fsdp")
