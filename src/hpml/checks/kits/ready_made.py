@@ -19,6 +19,17 @@ DATA_PARALLEL = ReadyMade(
         "torch.distributed.Reducer",
     ),
 )
+ZERO_OPTIMIZER = ReadyMade(
+    "`ZeroRedundancyOptimizer`",
+    ("torch.distributed.optim.zero_redundancy_optimizer.ZeroRedundancyOptimizer",),
+)
+FULLY_SHARDED = ReadyMade(
+    "`fully_shard`, `FullyShardedDataParallel`",
+    (
+        "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
+        "torch.distributed.fsdp._fully_shard._fully_shard.fully_shard",
+    ),
+)
 SHARDING_SAMPLER = ReadyMade(
     "`DistributedSampler`",
     (

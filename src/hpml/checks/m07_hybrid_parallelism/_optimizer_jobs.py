@@ -1,0 +1,233 @@
+"""Exercise zero1's jobs, drive and expected values: an optimizer's steps on served gradients.
+
+A job is an optimizer class with its options, parameters in groups, and the mean gradients of each
+step, which are the same on all ranks, as after an all-reduce. One job's class is `Served`: its
+update needs a factor for each parameter, which a rank has to ask the parent for. So the parent
+knows which rank updated which parameter, in which step.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from hpml.checks.seeds import derived
+from hpml.ranks import Reply, Server, ask
+
+STEPS = 4
+LATE = 2  # steps before the late group is added, and before the learning rate of group 0 changes
+# Every other one is large: owners by turns would not have alike
+SIZES = ((33, 10), (1,), (16, 20), (), (301,), (12, 3), (5, 4, 19), (17,), (41, 9), (40,))
+GROUPS = (0, 0, 0, 0, 1, 1, 1, 1, 2, 2)  # of each parameter; group 2 comes late
+UNUSED = 4  # a parameter that has no gradient in some steps
+UNUSED_IN = (1, 2)
+SERVED = "Served"
+MOMENTS = ("step", "stepped")  # what a drive asks at each step
+
+# What may be drawn besides Adam and SGD with momentum
+MORE: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("AdamW", {"lr": 0.02, "betas": [0.8, 0.95], "weight_decay": 0.1}),
+    ("RMSprop", {"lr": 0.01, "alpha": 0.9, "momentum": 0.5}),
+    ("Adagrad", {"lr": 0.05, "lr_decay": 0.1}),
+    ("NAdam", {"lr": 0.01, "momentum_decay": 0.01}),
+)
+
+
+def groups_of(parameters: Sequence[torch.Tensor], job: dict[str, Any]) -> list[dict[str, Any]]:
+    """The job's groups: a dict of `params` and options each, as optimizers take them."""
+    numbers = job["groups"]
+    return [
+        {"params": [p for p, own in zip(parameters, numbers, strict=True) if own == group]}
+        | dict(options)
+        for group, options in enumerate(job["options"])
+    ]
+
+
+def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
+    """The same for each rank: `jobs`, and the factors of the last one, which are served."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def tensors() -> list[torch.Tensor]:
+        return [torch.randn(size, generator=draw, dtype=torch.float64) for size in SIZES]
+
+    def job(name: str, defaults: dict[str, Any], options: list[dict[str, Any]]) -> dict[str, Any]:
+        numbers = list(GROUPS) if len(options) > 1 else [0] * len(SIZES)
+        gradients: list[list[torch.Tensor | None]] = [tensors() for _ in range(STEPS)]
+        for step in UNUSED_IN:
+            gradients[step][UNUSED] = None
+        return {
+            "optimizer": name,
+            "defaults": defaults,
+            "groups": numbers,
+            "options": options,
+            "parameters": tensors(),
+            "gradients": gradients,
+            "new_lr": 0.5 * defaults["lr"],
+        }
+
+    more, defaults = MORE[derived(seed, "optimizer") % len(MORE)]
+    sgd = {"lr": 0.1, "momentum": 0.9, "nesterov": True}
+    groups = [{}, {"lr": 0.03, "weight_decay": 0.2}, {"weight_decay": 0.05}]
+    jobs = [
+        job("Adam", {"lr": 0.01, "betas": [0.7, 0.9], "foreach": False}, [{}]),
+        job("SGD", sgd, [{}]),
+        job(more, defaults, [{}]),
+        job("Adam", {"lr": 0.02, "betas": [0.8, 0.99]}, groups),
+        job(SERVED, {"lr": 0.1}, groups),
+    ]
+    shape = len(jobs), STEPS, len(SIZES)
+    factors = (0.5 + torch.rand(shape, generator=draw, dtype=torch.float64)).tolist()
+    return [{"jobs": jobs, "factors": factors} for _ in range(world_size)]
+
+
+class Served(torch.optim.Optimizer):
+    """p <- p - lr · factor · (grad + weight_decay · p), with `factor(p)` anew at each update.
+
+    `factor` is set before the first step.
+    """
+
+    factor: Callable[[torch.Tensor], float]
+
+    def __init__(self, params: Any, lr: float, weight_decay: float = 0.0) -> None:
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                update = p.grad + group["weight_decay"] * p
+                self.state[p]["last"] = update
+                p.sub_(group["lr"] * type(self).factor(p) * update)
+
+
+def run_job(
+    job: dict[str, Any],
+    made: Callable[[type, Any, dict[str, Any]], Any],
+    factor: Callable[[int, int], float],
+    moment: Callable[[str], Any],
+) -> tuple[Any, list[list[torch.Tensor]]]:
+    """Take the job's steps; returns its optimizer, and the parameters after each step.
+
+    `made(class, params, defaults)` makes the optimizer; `factor(step, number)` is the factor of a
+    parameter; `moment(name)` is called before and after each of the optimizer's steps.
+    """
+    parameters = [torch.nn.Parameter(tensor.clone()) for tensor in job["parameters"]]
+    now = 0  # the step
+
+    class Own(Served):
+        @staticmethod
+        def factor(parameter: torch.Tensor) -> float:
+            (number,) = (n for n, p in enumerate(parameters) if p is parameter)
+            return factor(now, number)
+
+    kind = Own if job["optimizer"] == SERVED else getattr(torch.optim, job["optimizer"])
+    groups = groups_of(parameters, job)
+    first = groups[:2] if len(groups) > 1 else parameters
+    optimizer = made(kind, first, job["defaults"])
+    after = []
+    for now, gradients in enumerate(job["gradients"]):
+        if now == LATE and len(groups) > 1:
+            optimizer.add_param_group(groups[2])
+            optimizer.param_groups[0]["lr"] = job["new_lr"]
+        optimizer.zero_grad()
+        late = len(groups) > 1 and now < LATE  # the late group has no gradients before it is added
+        for parameter, gradient, group in zip(parameters, gradients, job["groups"], strict=True):
+            if gradient is not None and not (late and group == 2):
+                parameter.grad = gradient.clone()
+        moment("step")
+        optimizer.step()
+        moment("stepped")
+        after.append([p.detach().clone() for p in parameters])
+    return optimizer, after
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+    """All jobs; returns for each the parameters after each step, and the gathered state."""
+    found = []
+    for job in inputs["jobs"]:
+        optimizer, after = run_job(
+            job,
+            lambda kind, params, defaults: answer.ZeroOptimizer(params, kind, **defaults),
+            lambda step, number: ask(["factor", number]),
+            ask,
+        )
+        ask("gather")
+        found.append({"after": after, "state": as_plain(optimizer.gathered_state_dict())})
+        ask("gathered")
+    return found
+
+
+def as_plain(state: Any) -> Any:
+    """A state dict with the keys that can be sent: str in place of int. Other values as they are."""
+    if isinstance(state, dict):
+        return {str(key): as_plain(value) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        return [as_plain(value) for value in state]
+    return state.detach() if isinstance(state, torch.Tensor) else state
+
+
+def moments(jobs: int) -> list[str]:
+    """What a rank's drive asks for, besides factors, in this order."""
+    return [*(MOMENTS * STEPS), "gather", "gathered"] * jobs
+
+
+def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
+    """The stage's `serve`: the drive's moments in their order, and factors while a step is taken."""
+    jobs = ranks[0]["jobs"]
+    script = moments(len(jobs))
+    passed: Counter[int] = Counter()  # moments, by rank
+
+    def reply(rank: int, request: Any) -> list[Reply]:
+        if request == next(iter(script[passed[rank] :]), None):
+            passed[rank] += 1
+            return [Reply(rank)]
+        job, place = divmod(passed[rank], len(MOMENTS) * STEPS + 2)
+        step, inside = divmod(place, len(MOMENTS))
+        is_factor = isinstance(request, list) and len(request) == 2 and request[0] == "factor"
+        if not (is_factor and inside and step < STEPS and request[1] in range(len(SIZES))):
+            raise ValueError(f"there is no {str(request)[:40]!r} now")
+        return [Reply(rank, ranks[rank]["factors"][job][step][request[1]])]
+
+    return [{"jobs": rank["jobs"]} for rank in ranks], reply
+
+
+def updates(asked: Iterable[Any]) -> list[tuple[int, int]]:
+    """The steps and numbers of the parameters for which a rank asked for factors in the last job."""
+    place, found = 0, []
+    for one in asked:
+        if one.refused:
+            continue
+        if isinstance(one.request, list):
+            step = place % (len(MOMENTS) * STEPS + 2) // len(MOMENTS)
+            found.append((step, one.request[1]))
+        else:
+            place += 1
+    return found
+
+
+def updated_in(step: int) -> list[int]:
+    """The numbers of the parameters that the last job's step updates."""
+    return [
+        number
+        for number, group in enumerate(GROUPS)
+        if not (number == UNUSED and step in UNUSED_IN) and not (group == 2 and step < LATE)
+    ]
+
+
+def expect(given: list[dict[str, Any]], world_size: int) -> list[dict[str, Any]]:
+    """What one process with the plain optimizer has: `after` and `state` of each job."""
+    expected = []
+    for number, job in enumerate(given[0]["jobs"]):
+        factors = given[0]["factors"][number]
+        optimizer, after = run_job(
+            job,
+            lambda kind, params, defaults: kind(params, **defaults),
+            lambda step, parameter, factors=factors: factors[step][parameter],
+            lambda name: None,
+        )
+        expected.append({"after": after, "state": as_plain(optimizer.state_dict())})
+    return expected
