@@ -236,22 +236,250 @@ check("zero1")
 # gradient to its owner, instead of the average everywhere, brings it back to the same bytes.
 
 # %% [markdown]
-# ## `fsdp`: what it is about
+# ## `fsdp`: parameters are gathered where they are used
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the wrapper. **Not allowed:** `fully_shard`, `FullyShardedDataParallel`. **Allowed:**
+# everything else that an answer may import, hooks of autograd and collectives too.
+#
+# Each rank keeps 1/W of every large weight: its **shard**. Just before a layer computes, forward or
+# backward, all ranks gather the layer's weight; just after, they free it. The gradient is
+# reduce-scattered: each rank gets the mean gradient of its shard only. So parameters, gradients and
+# optimizer states are all sharded: ZeRO's third stage (Rajbhandari et al., SC 2020, section 5.3),
+# PyTorch's `fully_shard` (Zhao et al., *PyTorch FSDP*, VLDB 2023, section 3).
+#
+# Write `FullyShard(module, compute_dtype=None)`. All ranks are given equal modules, and use the same
+# layers in the same order in each step. `synchronize()` is called between `backward()` and
+# `optimizer.step()`, as in `ddp`.
+#
+# **Stage 1: gather, compute, free.** It is done when the first six claims hold.
+#
+# - **Sharded** is the `weight` of each `nn.Linear` and `nn.Embedding` (their subclasses too) that has
+#   at least 1024 elements. A shard is `ceil(elements / W)` elements of the flattened weight; the last
+#   one may have padding. A weight is gathered by one collective.
+# - **Replicated** is every other parameter. Its gradient is averaged, as in `ddp`.
+# - **`parameters()`** of your wrapper has the shards in place of the weights. After `synchronize()`
+#   each `grad` is the mean over the ranks, in its parameter's shape and dtype, so that any optimizer
+#   of torch's works.
+# - **Freed.** A rank never holds more than two whole weights: one that computes, and the next.
+#   Autograd saves what a layer needs for backward, and a weight is part of that. So it takes more than
+#   deleting your own reference: `torch.autograd.graph.saved_tensors_hooks` lets you save something
+#   else in place of a tensor, and make the tensor when backward asks for it.
+# - **Bytes.** A weight of n bytes is gathered twice and its gradient scattered once: each time,
+#   (W−1)/W · n leave a rank. Data parallelism sends 2 (W−1)/W · n, so this is 3/2 of it. With Gloo,
+#   `reduce_scatter_tensor` is an `all_reduce` of which a rank keeps its part, and sends twice that
+#   (with NCCL it does not). `all_to_all_single` sends each rank its part and no more; the adding up is
+#   then yours.
+# - A **tied** weight has one shard, and gradients from both uses. A **frozen** one is sharded and
+#   gathered, and has no gradient.
+# - **`gather(name)`** is called on all ranks, and returns a parameter whole. Names are those of
+#   `module.named_parameters()` before it was wrapped; a tied weight has two.
+#
+# **Stage 2: the next gather is under way; fewer bits.** It is done when all claims hold.
+#
+# - **Prefetch.** While a layer computes, the gather of the next layer's weight is under way, in
+#   forward, and in backward in the reverse order. You may learn the order in the first step.
+# - **`compute_dtype`**, `torch.bfloat16` for example. A sharded weight travels in it, and its layer
+#   computes in it: inputs and bias are converted, and the output is converted back. The gradient
+#   travels in it too, and is added up in the shard's own dtype: master weights, gradients and
+#   optimizer states stay in float32. What is replicated does not change.
+#
+# *Before you start: a layer's forward is over and you free its weight. Why may autograd not simply
+# keep it until backward?*
 
 
 # %%
 # %%answer fsdp
-def fsdp():
-    """What goes in, what comes out."""
-    ### BEGIN SOLUTION
-    raise NotImplementedError()
-    ### END SOLUTION
+import math
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+
+
+class FullyShard(nn.Module):
+    """Keep 1/W of each large weight on each rank, and gather it where it is used.
+
+    Sharded are the weights of nn.Linear and nn.Embedding with 1024 elements or more; `parameters()`
+    has this rank's shard in place of each, and all other parameters as they are. With
+    `compute_dtype`, sharded weights travel in it, and their layers compute in it.
+    """
+
+    def __init__(self, module: nn.Module, compute_dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        self.module = module
+        ### BEGIN SOLUTION
+        weights: dict[nn.Parameter, Weight] = {}  # a tied one is there once
+        for layer in module.modules():
+            if isinstance(layer, nn.Linear | nn.Embedding) and layer.weight.numel() >= 1024:
+                if layer.weight not in weights:
+                    weights[layer.weight] = Weight(layer.weight, compute_dtype)
+                weight = weights[layer.weight]
+                layer.weight = weight.shard
+                layer.forward = partial(self.compute, layer, layer.forward, weight)
+        self.sharded = {weight.shard: weight for weight in weights.values()}
+        self.used: list[Weight] = []  # in forward, in the order of use
+        self.leaving = None  # a gradient: its weight, what arrives of it, what is sent, the work
+        ### END SOLUTION
+
+    def forward(self, *inputs, **options):
+        """What `module` returns for these inputs."""
+        ### BEGIN SOLUTION
+        self.expected, self.used, self.saved = self.used, [], []
+        return self.module(*inputs, **options)
+
+    def compute(self, layer: nn.Module, forward, weight: "Weight", x: torch.Tensor) -> torch.Tensor:
+        """The layer's own forward, with its whole weight, which autograd does not save."""
+        whole = Gather.apply(weight.shard, weight, self)
+        self.used.append(weight)
+        if len(self.used) < len(self.expected):
+            self.expected[len(self.used)].start()
+        saved = self.saved
+
+        def pack(tensor: torch.Tensor):
+            if tensor.untyped_storage().data_ptr() != storage:
+                return tensor
+            saved.append(weight)
+            return len(saved) - 1, tensor.shape, tensor.stride()
+
+        def unpack(packed) -> torch.Tensor:
+            if isinstance(packed, torch.Tensor):
+                return packed
+            place, shape, stride = packed
+            again = weight.take()
+            if place:  # backward comes to the one that was saved before
+                saved[place - 1].start()
+            return again.as_strided(shape, stride)
+
+        storage = whole.untyped_storage().data_ptr()
+        # What is in the layer's __dict__ hides its parameter of that name.
+        vars(layer)["weight"] = whole
+        if whole.dtype != weight.shard.dtype:
+            x = x.to(whole.dtype) if x.is_floating_point() else x
+            if getattr(layer, "bias", None) is not None:
+                vars(layer)["bias"] = layer.bias.to(whole.dtype)
+        with saved_tensors_hooks(pack, unpack):
+            y = forward(x)
+        del vars(layer)["weight"]
+        vars(layer).pop("bias", None)
+        return y.to(weight.shard.dtype)
+
+    def scatter(self, weight: "Weight", gradient: torch.Tensor) -> None:
+        """Send each rank its part of this rank's gradient, when the one before has arrived."""
+        self.finish()
+        sent = gradient.flatten()
+        if padding := weight.padded - len(sent):
+            sent = nn.functional.pad(sent, (0, padding))
+        arriving = torch.empty_like(sent)
+        work = dist.all_to_all_single(arriving, sent, async_op=True)
+        self.leaving = weight.shard, arriving, sent, work
+
+    def finish(self) -> None:
+        if self.leaving is not None:
+            shard, arriving, _, work = self.leaving
+            self.leaving = None
+            work.wait()
+            mean = arriving.view(-1, len(shard)).sum(0, dtype=shard.dtype)
+            mean /= dist.get_world_size()
+            shard.grad = mean if shard.grad is None else shard.grad + mean
+        ### END SOLUTION
+
+    def synchronize(self) -> None:
+        """Call after backward(), before the optimizer: returns when every p.grad is the mean.
+
+        Each has its parameter's shape and dtype. A frozen parameter has none.
+        """
+        ### BEGIN SOLUTION
+        self.finish()
+        for weight in self.sharded.values():
+            weight.forget()
+        replicated = [p.grad for p in self.parameters() if p not in self.sharded]
+        gradients = [gradient for gradient in replicated if gradient is not None]
+        if gradients:
+            flat = torch.cat([gradient.flatten() for gradient in gradients])
+            dist.all_reduce(flat)
+            flat /= dist.get_world_size()
+            means = flat.split([gradient.numel() for gradient in gradients])
+            for gradient, mean in zip(gradients, means, strict=True):
+                gradient.copy_(mean.view_as(gradient))
+        ### END SOLUTION
+
+    def gather(self, name: str) -> torch.Tensor:
+        """A parameter, whole, in its own shape and dtype. Call it on all ranks.
+
+        `name` as in `module.named_parameters(remove_duplicate=False)` before it was wrapped.
+        """
+        ### BEGIN SOLUTION
+        parameter = self.module.get_parameter(name)
+        if parameter not in self.sharded:
+            return parameter.detach().clone()
+        weight = self.sharded[parameter]
+        flat = torch.empty(weight.padded, dtype=parameter.dtype)
+        dist.all_gather_into_tensor(flat, parameter.detach())
+        return weight.cut(flat)
+
+
+class Weight:
+    """A weight of which each rank keeps a shard."""
+
+    def __init__(self, whole: nn.Parameter, compute_dtype: torch.dtype | None) -> None:
+        self.shape, self.dtype = whole.shape, compute_dtype or whole.dtype
+        length = math.ceil(whole.numel() / dist.get_world_size())
+        self.padded = length * dist.get_world_size()
+        mine = whole.detach().flatten()[dist.get_rank() * length :][:length]
+        shard = whole.new_zeros(length)
+        shard[: len(mine)] = mine
+        self.shard = nn.Parameter(shard, whole.requires_grad)
+        self.under_way = None  # the whole weight, this rank's part of it, the work
+
+    def start(self) -> None:
+        """Begin to gather it, if it is not under way."""
+        if self.under_way is None:
+            mine = self.shard.detach().to(self.dtype)
+            flat = mine.new_empty(self.padded)
+            self.under_way = flat, mine, dist.all_gather_into_tensor(flat, mine, async_op=True)
+
+    def take(self) -> torch.Tensor:
+        """The whole weight, which nothing else keeps."""
+        self.start()
+        flat, _, work = self.under_way
+        self.under_way = None
+        work.wait()
+        return self.cut(flat)
+
+    def cut(self, flat: torch.Tensor) -> torch.Tensor:
+        return flat[: self.shape.numel()].view(self.shape)
+
+    def forget(self) -> None:
+        """Drop what was gathered and not used: it has the values from before the update."""
+        if self.under_way is not None:
+            self.take()
+
+
+class Gather(torch.autograd.Function):
+    """From a shard to the whole weight; the whole weight's gradient is scattered."""
+
+    @staticmethod
+    def forward(ctx, shard: torch.Tensor, weight: Weight, wrapper: FullyShard) -> torch.Tensor:
+        ctx.weight, ctx.wrapper = weight, wrapper
+        return weight.take()
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> tuple[None, None, None]:
+        ctx.wrapper.scatter(ctx.weight, gradient)
+        return None, None, None
+        ### END SOLUTION
 
 
 # %%
 check("fsdp")
+
+# %% [markdown]
+# **Answer.** Each layer's weight would be kept from its forward to its backward. When the forward
+# pass ends, a rank would hold every weight of the model: as much as without sharding. Gathering again
+# in backward costs a third of the bytes (`reshard_after_forward=False` in `fully_shard` saves it, and
+# takes the memory).
 
 # %% [markdown]
 # ## `mesh_2d`: what it is about
