@@ -162,7 +162,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def as_plain(state: Any) -> Any:
-    """A state dict with the keys that can be sent: str in place of int. Other values as they are."""
+    """A state dict with keys that can be sent: str in place of int. Other values stay."""
     if isinstance(state, dict):
         return {str(key): as_plain(value) for key, value in state.items()}
     if isinstance(state, list | tuple):
@@ -176,7 +176,7 @@ def moments(jobs: int) -> list[str]:
 
 
 def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
-    """The stage's `serve`: the drive's moments in their order, and factors while a step is taken."""
+    """The stage's `serve`: the drive's moments in their order, and factors within a step."""
     jobs = ranks[0]["jobs"]
     script = moments(len(jobs))
     passed: Counter[int] = Counter()  # moments, by rank
@@ -196,7 +196,7 @@ def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Se
 
 
 def updates(asked: Iterable[Any]) -> list[tuple[int, int]]:
-    """The steps and numbers of the parameters for which a rank asked for factors in the last job."""
+    """Which factors a rank asked for in the last job: step and parameter of each."""
     place, found = 0, []
     for one in asked:
         if one.refused:

@@ -59,7 +59,10 @@ def alternatives(job: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
     options = job["options"]
     yield "options", "without the optimizer's keyword arguments", {**job, "defaults": bare}
     zeros = [
-        [torch.zeros(size, dtype=torch.float64) if g is None else g for g, size in zip(step, SIZES)]
+        [
+            torch.zeros(size, dtype=torch.float64) if g is None else g
+            for g, size in zip(step, SIZES, strict=True)
+        ]
         for step in job["gradients"]
     ]
     unused = "with a gradient of zeros for a parameter that has none in this step"
@@ -222,9 +225,7 @@ def travels_once(run: Run) -> Problem | None:
         job, step = divmod(number, STEPS)
         late = len(run.inputs["steps"][0]["jobs"][job]["options"]) > 1 and step < LATE
         there = [n for n in range(len(SIZES)) if not (late and GROUPS[n] == 2)]
-        sent = sum(
-            sent_bytes(call, rank) for rank, own in enumerate(calls) for call in own
-        )
+        sent = sum(sent_bytes(call, rank) for rank, own in enumerate(calls) for call in own)
         least = peers * sum(BYTES[n] for n in there if n != UNUSED)
         once = peers * sum(BYTES[n] for n in there)
         seen = f"in a step, the ranks sent {sent:.0f} bytes of parameters, all together"
@@ -248,7 +249,9 @@ def state_is_whole(run: Run) -> Problem | None:
         if problem := states_differ(of, got["state"], expected["state"]):
             return problem
         if not same(got["param_groups"], expected["param_groups"]):
-            return Problem(f"{of} has other param_groups than the plain optimizer's", "state_groups")
+            return Problem(
+                f"{of} has other param_groups than the plain optimizer's", "state_groups"
+            )
     return None
 
 
@@ -278,11 +281,7 @@ def same(got: Any, expected: Any) -> bool:
             and all(same(got[key], expected[key]) for key in expected)
         )
     if isinstance(expected, list):
-        return (
-            isinstance(got, list)
-            and len(got) == len(expected)
-            and all(map(same, got, expected))
-        )
+        return isinstance(got, list) and len(got) == len(expected) and all(map(same, got, expected))
     return type(got) is type(expected) and got == expected
 
 

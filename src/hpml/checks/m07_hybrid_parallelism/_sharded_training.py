@@ -1,0 +1,316 @@
+"""Exercise fsdp's models, batches, drives and expected values.
+
+Between its layers the model of the stage "one model" multiplies what passes by factors, forward and
+backward, which it asks the parent for. So the parent knows when which layer computes, and no layer
+can compute before: its input is made with the factor.
+"""
+
+import itertools
+import mmap
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from hpml.checks.compare import state_of
+from hpml.checks.seeds import derived
+from hpml.ranks import Reply, Server, ask
+
+STEPS = 3
+BATCH, TOKENS = 6, 97
+WIDTHS = (41, 37, 71, 93, 51, 41)
+SMALL = 11
+SGD = {"lr": 0.3, "momentum": 0.9, "weight_decay": 0.01}
+# In the order of use. No two have alike as many elements, but for the tied ones, and none has a
+# number that divides by 2, 3 or 4.
+USES = ("embed", "frozen", "hidden.0", "hidden.1", "hidden.2", "hidden.3", "head")
+PLACES = len(USES) - 1  # where factors are asked for: place i is behind use i
+TIED = ("embed.weight", "head.weight")
+
+
+class Factor(torch.autograd.Function):
+    """The input times `factor("f0")`; its gradient times `factor("b0")`: element by element."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: torch.Tensor, place: int, factor: Callable[[str], torch.Tensor]
+    ) -> torch.Tensor:
+        ctx.place, ctx.factor = place, factor
+        return x * factor(f"f{place}")
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return gradient * ctx.factor(f"b{ctx.place}"), None, None
+
+
+class Net(nn.Module):
+    """Predicts a token from a token, int64 (N,) -> float64 (N, 97).
+
+    The output layer's weight is the embedding's, one layer is frozen, and two are too small to be
+    sharded. `factor(name)` is float64, as wide as what passes there.
+    """
+
+    factor: Callable[[str], torch.Tensor] = staticmethod(lambda name: torch.ones(()))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(TOKENS, WIDTHS[0])
+        self.frozen = nn.Linear(WIDTHS[0], WIDTHS[1]).requires_grad_(False)
+        self.hidden = nn.ModuleList(nn.Linear(n, m) for n, m in itertools.pairwise(WIDTHS[1:]))
+        self.norm = nn.LayerNorm(WIDTHS[-1])
+        self.down, self.up = nn.Linear(WIDTHS[-1], SMALL), nn.Linear(SMALL, WIDTHS[-1])
+        self.head = nn.Linear(WIDTHS[-1], TOKENS, bias=False)
+        self.head.weight = self.embed.weight
+        self.double()
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embed(tokens)
+        for place, layer in enumerate([self.frozen, *self.hidden]):
+            x = torch.tanh(layer(Factor.apply(x, place, self.factor)))
+        x = self.norm(x)
+        x = x + self.up(torch.tanh(self.down(x)))
+        return self.head(Factor.apply(x, PLACES - 1, self.factor))
+
+
+def elements() -> dict[str, int]:
+    """Elements of each layer's weight, by the layer's name, in the order of use."""
+    net = Net()
+    return {name: net.get_submodule(name).weight.numel() for name in USES}
+
+
+def small_elements() -> list[int]:
+    """Elements of each parameter that is replicated."""
+    sharded = {f"{name}.weight" for name in USES}
+    return [p.numel() for name, p in Net().named_parameters() if name not in sharded]
+
+
+def script() -> list[str]:
+    """What a rank's drive asks for in a step, in this order."""
+    forward = [f"f{place}" for place in range(PLACES)]
+    backward = [f"b{place}" for place in reversed(range(PLACES))]
+    return ["batch", *forward, "forward", *backward, "backward", "synchronized"]
+
+
+def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
+    """For each rank the same `state`, and its own `steps`: the replies to what it asks for."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived(seed, "weights"))
+        state = state_of(Net())
+    draw = torch.Generator().manual_seed(seed)
+
+    def step() -> dict[str, Any]:
+        factors = {
+            f"{way}{place}": 0.5 + torch.rand(WIDTHS[place], generator=draw, dtype=torch.float64)
+            for way in "fb"
+            for place in range(PLACES)
+        }
+        return {"batch": list(torch.randint(0, TOKENS, (2, BATCH), generator=draw)), **factors}
+
+    return [{"state": state, "steps": [step() for _ in range(STEPS)]} for _ in range(world_size)]
+
+
+def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
+    """The stage's `serve`: what is in the script, each in its turn, and nothing else."""
+    names = script()
+    passed: Counter[int] = Counter()  # by rank
+
+    def reply(rank: int, request: Any) -> list[Reply]:
+        step, place = divmod(passed[rank], len(names))
+        if step == STEPS or request != names[place]:
+            raise ValueError(f"there is no {str(request)[:40]!r} now")
+        passed[rank] += 1
+        return [Reply(rank, ranks[rank]["steps"][step].get(request))]
+
+    return [{"state": rank["state"]} for rank in ranks], reply
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Three steps of SGD.
+
+    Returns `start` and `after` each step, the gathered parameters by name; and of what
+    `parameters()` has, `elements`, `trained`, and whether each has a gradient after the first step.
+    """
+    net = Net()
+    net.load_state_dict(inputs["state"])
+    net.factor = ask
+    names = [name for name, _ in net.named_parameters(remove_duplicate=False)]
+    wrapped = answer.FullyShard(net)
+
+    def gathered() -> dict[str, torch.Tensor]:
+        return {name: wrapped.gather(name) for name in names}
+
+    start = gathered()
+    parameters = list(wrapped.parameters())
+    optimizer = torch.optim.SGD([p for p in parameters if p.requires_grad], **SGD)
+    after, with_gradient = [], []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        tokens, targets = ask("batch")
+        loss = functional.cross_entropy(wrapped(tokens), targets)
+        ask("forward")
+        loss.backward()
+        ask("backward")
+        wrapped.synchronize()
+        ask("synchronized")
+        with_gradient = with_gradient or [p.grad is not None for p in parameters]
+        optimizer.step()
+        after.append(gathered())
+    return {
+        "start": start,
+        "after": after,
+        "elements": [p.numel() for p in parameters],
+        "trained": [p.requires_grad for p in parameters],
+        "with_gradient": with_gradient,
+    }
+
+
+def serial(
+    state: dict[str, torch.Tensor], steps: Sequence[Sequence[dict[str, Any]]], divisor: int
+) -> list[dict[str, torch.Tensor]]:
+    """The states of one process that takes all the ranks' batches of step k, `steps[k]`, at once.
+
+    The gradient is the sum over the batches of their mean losses' gradients, over `divisor`.
+    """
+    net = Net()
+    net.load_state_dict(state)
+    optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], **SGD)
+    after = []
+    for ranks in steps:
+        optimizer.zero_grad()
+        for replies in ranks:
+            net.factor = replies.__getitem__
+            tokens, targets = replies["batch"]
+            (functional.cross_entropy(net(tokens), targets) / divisor).backward()
+        optimizer.step()
+        after.append(state_of(net))
+    return after
+
+
+def expect(ranks: Sequence[dict[str, Any]], world_size: int) -> list[dict[str, torch.Tensor]]:
+    steps = list(zip(*(rank["steps"] for rank in ranks), strict=True))
+    return serial(ranks[0]["state"], steps, world_size)
+
+
+# The stage "large": 26 MB of weights, 1.6 MB each, for which the kernel's counts are plain
+
+
+LAYERS, WIDE = 16, 640
+
+
+class Stack(nn.Module):
+    """Linear layers of zeros, each added to its input: float32 (N, 640) -> (N, 640).
+
+    Nobody has written to their memory. Until somebody does, the kernel counts nothing for it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Linear(WIDE, WIDE, bias=False, device="meta") for _ in range(LAYERS)
+        )
+        for layer in self.layers:
+            untouched = mmap.mmap(-1, 4 * WIDE**2, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            zeros = torch.frombuffer(untouched, dtype=torch.float32)
+            layer.weight = nn.Parameter(zeros.view(WIDE, WIDE))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
+def train_large(answer: ModuleType, inputs: None) -> None:
+    """One step of SGD."""
+    wrapped = answer.FullyShard(Stack())
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1, foreach=False)
+    wrapped(torch.ones(2, WIDE)).sum().backward()
+    wrapped.synchronize()
+    optimizer.step()
+
+
+# The stage "half": weights travel and compute in bfloat16
+
+
+HALF_STEPS, DEEP, WIDTH, CLASSES = 2, 4, 192, 10
+HALF_RATE = 0.002  # updates far smaller than what bfloat16 can add to a weight
+
+
+class Residual(nn.Module):
+    """float32 (N, 192) -> (N, 10). `linear(layer, x)` computes a layer, by default itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(DEEP))
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        linear: Callable[[nn.Module, torch.Tensor], torch.Tensor] = lambda layer, x: layer(x),
+    ) -> torch.Tensor:
+        for layer in self.hidden:
+            x = x + torch.tanh(linear(layer, x))
+        return linear(self.head, x)
+
+
+def in_bfloat16(layer: nn.Linear, x: torch.Tensor) -> torch.Tensor:
+    weight, bias = layer.weight.bfloat16(), layer.bias.bfloat16()
+    return functional.linear(x.bfloat16(), weight, bias).float()
+
+
+def half_inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
+    """For each rank the same `state`, and the batches of each step: images, labels."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived(seed, "half"))
+        state = state_of(Residual())
+    draw = torch.Generator().manual_seed(derived(seed, "half batches"))
+
+    def batch() -> list[torch.Tensor]:
+        images = torch.randn(BATCH, WIDTH, generator=draw)
+        return [images, torch.randint(0, CLASSES, (BATCH,), generator=draw)]
+
+    return [
+        {"state": state, "batches": [batch() for _ in range(HALF_STEPS)]} for _ in range(world_size)
+    ]
+
+
+def train_half(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Two steps of SGD; returns the first step's `logits` and gradients, and `after`, by name."""
+    net = Residual()
+    net.load_state_dict(inputs["state"])
+    names = [name for name, _ in net.named_parameters()]
+    wrapped = answer.FullyShard(net, torch.bfloat16)
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=HALF_RATE)
+    first: dict[str, Any] = {}
+    for images, labels in inputs["batches"]:
+        optimizer.zero_grad()
+        logits = wrapped(images)
+        functional.cross_entropy(logits, labels).backward()
+        wrapped.synchronize()
+        if not first:
+            gradients = [p.grad.detach().clone() for p in wrapped.parameters()]
+            first = {"logits": logits.detach(), "gradients": gradients}
+        optimizer.step()
+    return {**first, "after": {name: wrapped.gather(name) for name in names}}
+
+
+def expect_half(ranks: Sequence[dict[str, Any]], world_size: int) -> dict[str, Any]:
+    """`logits` of each rank in the first step, and the state `after` the last."""
+    net = Residual()
+    net.load_state_dict(ranks[0]["state"])
+    optimizer = torch.optim.SGD(net.parameters(), lr=HALF_RATE)
+    first = []
+    for step in range(HALF_STEPS):
+        optimizer.zero_grad()
+        for rank in ranks:
+            images, labels = rank["batches"][step]
+            logits = net(images, in_bfloat16)
+            (functional.cross_entropy(logits, labels) / world_size).backward()
+            if not step:
+                first.append(logits.detach())
+        optimizer.step()
+    return {"logits": first, "after": state_of(net)}
