@@ -2,11 +2,13 @@
 
 import contextlib
 import errno
+import gc
 import os
 import socket
 import stat
 import sys
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -405,3 +407,17 @@ def test_a_message_that_is_too_long_for_its_receiver_ends_as_it_does_without():
     assert plain.diagnosis.kind == proxied.diagnosis.kind == "killed"
     assert proxied.diagnosis.sentence == plain.diagnosis.sentence
     assert "Received data size doesn't match" in proxied.ranks[1].stdout
+
+
+def test_a_calls_tensors_are_gone_when_it_is_over():
+    def drive():
+        gc.collect()
+        gc.disable()
+        flat, own = torch.empty(2000), torch.ones(1000)
+        gone = [weakref.ref(flat), weakref.ref(own)]
+        dist.all_gather_into_tensor(flat, own)
+        del flat, own
+        dist.barrier()  # the thread that takes in the ends of calls holds the last one
+        return [one() is None for one in gone]
+
+    assert launch(drive, 2, proxied=True).values == ([True, True],) * 2

@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from hpml.ranks import launch
+from hpml.ranks import launch, resident
 from hpml.ranks.resident import Count
 
 MIB = 2**20
@@ -132,3 +133,22 @@ def test_a_process_that_is_gone_has_no_count():
     count.begin()
     count.look()
     assert count.peak_bytes is None
+
+
+@pytest.mark.parametrize(("fall", "noted"), [(MIB // 2, False), (4 * MIB, True)])
+def test_a_peak_that_falls_by_some_pages_was_set_back_by_nobody(monkeypatch, fall, noted):
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        count = Count(child.pid)
+        count.begin()
+        count.look()
+        peak = resident.look(child.pid)
+        monkeypatch.setattr(resident, "look", lambda pid: replace(peak, peak=peak.peak + 8 * MIB))
+        count.look()
+        lower = replace(peak, peak=peak.peak + 8 * MIB - fall)
+        monkeypatch.setattr(resident, "look", lambda pid: lower)
+        count.look()
+        assert count.set_back == noted
+    finally:
+        child.kill()
+        child.wait()

@@ -43,25 +43,31 @@ def pack(
     """The arguments of a call; `place` says of each tensor where it lies. Raises NotSendable."""
     places: list[Place] = []
 
-    def plain(value: Any) -> Any:
-        if value is None or type(value) in (bool, int, float, str):
-            return value
-        if isinstance(value, torch.Tensor):
-            places.append(place(value))
-            return {"tensor": len(places) - 1}
-        if isinstance(value, list | tuple):
-            return [plain(item) for item in value]
-        if isinstance(value, timedelta):
-            return {"milliseconds": round(value / timedelta(milliseconds=1))}
-        if isinstance(value, dist.ReduceOp | dist.ReduceOp.RedOpType):
-            return {"reduction": getattr(value, "op", value).name}
-        if type(value).__name__ in OPTIONS:
-            fields = {name: getattr(value, name) for name in _FIELDS if hasattr(value, name)}
-            return {type(value).__name__: [[name, plain(f)] for name, f in fields.items()]}
-        raise NotSendable(f"a process group takes no {type(value).__name__}")
+    def put(tensor: torch.Tensor) -> dict[str, int]:
+        places.append(place(tensor))
+        return {"tensor": len(places) - 1}
 
-    content = [plain(args), [[name, plain(value)] for name, value in kwargs.items()]]
+    content = [_plain(args, put), [[name, _plain(value, put)] for name, value in kwargs.items()]]
     return msgpack.packb([*content, places])
+
+
+# Not inside `pack`: a function that refers to itself would keep the call's tensors until Python
+# looks for cycles.
+def _plain(value: Any, put: Callable[[torch.Tensor], dict[str, int]]) -> Any:
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, torch.Tensor):
+        return put(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item, put) for item in value]
+    if isinstance(value, timedelta):
+        return {"milliseconds": round(value / timedelta(milliseconds=1))}
+    if isinstance(value, dist.ReduceOp | dist.ReduceOp.RedOpType):
+        return {"reduction": getattr(value, "op", value).name}
+    if type(value).__name__ in OPTIONS:
+        fields = {name: getattr(value, name) for name in _FIELDS if hasattr(value, name)}
+        return {type(value).__name__: [[name, _plain(f, put)] for name, f in fields.items()]}
+    raise NotSendable(f"a process group takes no {type(value).__name__}")
 
 
 def unpack(

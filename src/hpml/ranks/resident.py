@@ -9,6 +9,9 @@ from pathlib import Path
 
 LOOK_EVERY = 0.005  # seconds between two looks where memory is counted
 _RESET_PEAK = "5"
+# By which a peak that nobody set back may fall: the kernel keeps a count on each processor, and
+# adds them up only roughly ("this value is inaccurate", says proc_pid_status(5))
+_ROUGHLY = 2**20
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Count:
     def look(self) -> None:
         """Take in what it holds now, and its peak."""
         if self._last is not None and (seen := look(self._pid)) is not None:
-            self.set_back = self.set_back or seen.peak < self._last.peak
+            self.set_back = self.set_back or seen.peak < self._last.peak - _ROUGHLY
             self._most = max(self._most, seen.peak - seen.files)
             self._last = seen
 
