@@ -13,6 +13,7 @@ import torch
 from hpml.checks.budget import over_bytes
 from hpml.checks.compare import named, state_difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
+from hpml.checks.kits.memory import peaks
 from hpml.checks.kits.ready_made import ALL_ELSE, FULLY_SHARDED
 from hpml.checks.m07_hybrid_parallelism._gathers import around_their_use, prefetched
 from hpml.checks.m07_hybrid_parallelism._sharded_training import (
@@ -136,12 +137,13 @@ def never_whole(run: Run) -> Problem | CannotJudge | None:
     if stage is None:
         return None
     shards = 2 * ALL / run.world_size  # parameters and gradients
-    for rank in stage.ranks:
-        if rank.peak_bytes is None:
-            return CannotJudge("this system does not count a process's memory")
-        if rank.peak_bytes > shards + WHOLE * EACH + TOLERATED:
+    found = peaks(stage)
+    if not isinstance(found, list):
+        return found
+    for rank, peak in enumerate(found):
+        if peak > shards + WHOLE * EACH + TOLERATED:
             return Problem(
-                f"rank {rank.rank} took {rank.peak_bytes / 2**20:.0f} MB at its peak, by the "
+                f"rank {rank} took {peak / 2**20:.0f} MB at its peak, by the "
                 f"kernel's count; shards of parameters and gradients take {shards / 2**20:.0f} MB, "
                 f"the largest weight {EACH / 2**20:.1f} MB, the whole model {ALL / 2**20:.0f} MB",
                 "memory",
@@ -264,6 +266,7 @@ CHECK = Check(
             train_large,
             world=lambda world_size: world_size if world_size in (2, 4) else 0,
             link="10gbit",
+            memory=True,
         ),
     ),
     timeout=30.0,

@@ -13,6 +13,7 @@ import torch
 
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
+from hpml.checks.kits.memory import peaks
 from hpml.checks.kits.ready_made import ALL_ELSE, ZERO_OPTIMIZER
 from hpml.checks.m07_hybrid_parallelism._optimizer_jobs import (
     GROUPS,
@@ -189,13 +190,14 @@ def little_memory(run: Run) -> Problem | CannotJudge | None:
         return None
     shared, tensor = STATES * TENSORS * EACH / run.world_size, STATES * EACH
     rest = (2 * TENSORS + TEMPORARY) * EACH + TOLERATED
-    for rank in stage.ranks:
-        if rank.peak_bytes is None:
-            return CannotJudge("this system does not count a process's memory")
-        if rank.peak_bytes <= rest + shared + tensor:
+    found = peaks(stage)
+    if not isinstance(found, list):
+        return found
+    for rank, peak in enumerate(found):
+        if peak <= rest + shared + tensor:
             continue
         return Problem(
-            f"rank {rank.rank} took {rank.peak_bytes / 2**20:.0f} MB at its peak, by the kernel's "
+            f"rank {rank} took {peak / 2**20:.0f} MB at its peak, by the kernel's "
             f"count; parameters, gradients and Adam's temporary tensors take "
             f"{rest / 2**20:.0f} MB, its states {STATES * TENSORS * EACH / 2**20:.0f} MB on all "
             f"ranks together: 1/{run.world_size} of them and those of one tensor are "
@@ -299,7 +301,12 @@ CHECK = Check(
     expect=lambda given, world_size: {"steps": expect(given["steps"], world_size)},
     stages=(
         Stage("steps", drive, link="10gbit", serve=serve),
-        Stage("memory", train_large, world=lambda world: world if world in (2, 4) else 0),
+        Stage(
+            "memory",
+            train_large,
+            world=lambda world_size: world_size if world_size in (2, 4) else 0,
+            memory=True,
+        ),
     ),
     claims=(
         Claim("each step is the plain optimizer's", 2, steps_are_the_plain_ones),
