@@ -23,7 +23,7 @@ from hpml import check
 # %% [markdown]
 # ## `split_layers`: what it is about
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **More**, about 15 minutes: after the core exercises, or at home.
 #
 # What goes in, what comes out, and a question to think about first.
 
@@ -42,7 +42,7 @@ check("split_layers")
 # %% [markdown]
 # ## `tensor_parallel`: what it is about
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **Core**, about 15 minutes.
 #
 # What goes in, what comes out, and a question to think about first.
 
@@ -61,7 +61,7 @@ check("tensor_parallel")
 # %% [markdown]
 # ## `gpipe`: what it is about
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **Core**, about 20 minutes.
 #
 # What goes in, what comes out, and a question to think about first.
 
@@ -80,7 +80,7 @@ check("gpipe")
 # %% [markdown]
 # ## `one_f_one_b`: what it is about
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **More**, about 25 minutes: after the core exercises, or at home.
 #
 # What goes in, what comes out, and a question to think about first.
 
@@ -95,39 +95,190 @@ def one_f_one_b():
 # %%
 check("one_f_one_b")
 
-
 # %% [markdown]
-# ## `zero1`: what it is about
+# ## `zero1`: each rank keeps a part of the optimizer's states
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **More**, about 20 minutes: after the core exercises, or at home.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the optimizer that spreads another one's states. **Not allowed:**
+# `ZeroRedundancyOptimizer`. **Allowed:** everything else that an answer may import, all collectives
+# and torch's optimizers too.
+#
+# Adam keeps two moments for each parameter. With data parallelism every rank keeps the same moments
+# and computes the same update: W times the memory for one result. ZeRO's first stage keeps each
+# parameter's moments on one rank (Rajbhandari et al., *ZeRO: Memory Optimizations Toward Training
+# Trillion Parameter Models*, SC 2020, section 5.1). That rank, its **owner**, updates the parameter,
+# and sends the new value to the others.
+#
+# Write `ZeroOptimizer(params, optimizer_class, **defaults)`. Training uses it in place of
+# `optimizer_class(params, **defaults)`, and the parameters are the same after each step.
+#
+# - **Gradients** are already the mean over the ranks when `step()` is called, as after `ddp`. All
+#   ranks start from equal parameters.
+# - **Any optimizer of torch's** that updates each parameter by itself: Adam, SGD with momentum and so
+#   on. `params` is an iterable of parameters, or of groups: dicts with `params` and options.
+# - **Owners.** Each parameter has one, from the beginning to the end. Give the next parameter to the
+#   rank that has the fewest **bytes** so far: then no rank has more than 1/W of all bytes and one
+#   parameter. A rank takes memory for the states of its own parameters only.
+# - **Once each.** In a step, each parameter travels from its owner to the other ranks, once.
+# - **`param_groups`** is a list like the plain optimizer's, with all parameters. What is written
+#   there counts from the next step on: `optimizer.param_groups[0]["lr"] = 0.01`.
+#   `add_param_group(group)` adds a group later.
+# - **`gathered_state_dict()`** is called on all ranks. On rank 0 it returns what the plain
+#   optimizer's `state_dict()` would be, elsewhere None.
+#
+# *Before you start: a model has 1 billion parameters, in float32, and is trained with Adam on 8 ranks.
+# How many GB are parameters, gradients and moments on each rank, without and with your optimizer?*
 
 # %%
 # %%answer zero1
-def zero1():
-    """What goes in, what comes out."""
-    # YOUR CODE HERE
-    raise NotImplementedError()
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+
+
+class ZeroOptimizer:
+    """An optimizer whose states are spread over the ranks: each parameter is updated by one.
+
+    `params` are parameters, or groups: dicts with `params` and options. `optimizer_class` is a
+    class of torch.optim, and `defaults` are its keyword arguments. `param_groups` is a list of
+    dicts, as a plain optimizer has it, with all parameters.
+    """
+
+    def __init__(self, params: Iterable, optimizer_class: type, **defaults) -> None:
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    def add_param_group(self, group: dict) -> None:
+        """Add a group: `params` and options. Those that it does not have are `defaults`."""
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    def zero_grad(self) -> None:
+        """Every parameter's `grad` is None afterwards."""
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    def step(self) -> None:
+        """Update all parameters, on all ranks: each by its owner. One without `grad` stays."""
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    def gathered_state_dict(self) -> dict | None:
+        """On rank 0, the plain optimizer's `state_dict()`, elsewhere None. Call it on all ranks."""
+        # YOUR CODE HERE
+        raise NotImplementedError()
 
 
 # %%
 check("zero1")
 
+# %% [markdown]
+# **Answer.** Parameters and gradients are 4 GB each, the two moments 8 GB: 16 GB. With 8 ranks a rank
+# keeps 1 GB of moments: 9 GB. What remains is parameters and gradients; ZeRO's second stage spreads
+# the gradients too, and its third, `fsdp` below, the parameters. A step now sends the parameters
+# after the gradients were averaged: half as much again as data parallelism. A `reduce` of each
+# gradient to its owner, instead of the average everywhere, brings it back to the same bytes.
 
 # %% [markdown]
-# ## `fsdp`: what it is about
+# ## `fsdp`: parameters are gathered where they are used
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **More**, about 40 minutes: after the core exercises, or at home.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the wrapper. **Not allowed:** `fully_shard`, `FullyShardedDataParallel`. **Allowed:**
+# everything else that an answer may import, hooks of autograd and collectives too.
+#
+# Each rank keeps 1/W of every large weight: its **shard**. Just before a layer computes, forward or
+# backward, all ranks gather the layer's weight; just after, they free it. The gradient is
+# reduce-scattered: each rank gets the mean gradient of its shard only. So parameters, gradients and
+# optimizer states are all sharded: ZeRO's third stage (Rajbhandari et al., SC 2020, section 5.3),
+# PyTorch's `fully_shard` (Zhao et al., *PyTorch FSDP*, VLDB 2023, section 3).
+#
+# Write `FullyShard(module, compute_dtype=None)`. All ranks are given equal modules, and use the same
+# layers in the same order in each step. `synchronize()` is called between `backward()` and
+# `optimizer.step()`, as in `ddp`.
+#
+# **Stage 1: gather, compute, free.** It is done when the first six claims hold.
+#
+# - **Sharded** is the `weight` of each `nn.Linear` and `nn.Embedding` (their subclasses too) that has
+#   at least 1024 elements. A shard is `ceil(elements / W)` elements of the flattened weight; the last
+#   one may have padding. A weight is gathered by one collective.
+# - **Replicated** is every other parameter. Its gradient is averaged, as in `ddp`.
+# - **`parameters()`** of your wrapper has the shards in place of the weights. After `synchronize()`
+#   each `grad` is the mean over the ranks, in its parameter's shape and dtype, so that any optimizer
+#   of torch's works.
+# - **Freed.** A rank never holds more than two whole weights: one that computes, and the next.
+#   Autograd saves what a layer needs for backward, and a weight is part of that. So it takes more than
+#   deleting your own reference: `torch.autograd.graph.saved_tensors_hooks` lets you save something
+#   else in place of a tensor, and make the tensor when backward asks for it.
+# - **Bytes.** A weight of n bytes is gathered twice and its gradient scattered once: each time,
+#   (W−1)/W · n leave a rank. Data parallelism sends 2 (W−1)/W · n, so this is 3/2 of it. With Gloo,
+#   `reduce_scatter_tensor` is an `all_reduce` of which a rank keeps its part, and sends twice that
+#   (with NCCL it does not). `all_to_all_single` sends each rank its part and no more; the adding up is
+#   then yours.
+# - A **tied** weight has one shard, and gradients from both uses. A **frozen** one is sharded and
+#   gathered, and has no gradient.
+# - **`gather(name)`** is called on all ranks, and returns a parameter whole. Names are those of
+#   `module.named_parameters()` before it was wrapped; a tied weight has two.
+#
+# **Stage 2: the next gather is under way; fewer bits.** It is done when all claims hold.
+#
+# - **Prefetch.** While a layer computes, the gather of the next layer's weight is under way, in
+#   forward, and in backward in the reverse order. You may learn the order in the first step.
+# - **`compute_dtype`**, `torch.bfloat16` for example. A sharded weight travels in it, and its layer
+#   computes in it: inputs and bias are converted, and the output is converted back. The gradient
+#   travels in it too, and is added up in the shard's own dtype: master weights, gradients and
+#   optimizer states stay in float32. What is replicated does not change.
+#
+# *Before you start: a layer's forward is over and you free its weight. Why may autograd not simply
+# keep it until backward?*
 
 # %%
 # %%answer fsdp
-def fsdp():
-    """What goes in, what comes out."""
-    # YOUR CODE HERE
-    raise NotImplementedError()
+import math
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+
+
+class FullyShard(nn.Module):
+    """Keep 1/W of each large weight on each rank, and gather it where it is used.
+
+    Sharded are the weights of nn.Linear and nn.Embedding with 1024 elements or more; `parameters()`
+    has this rank's shard in place of each, and all other parameters as they are. With
+    `compute_dtype`, sharded weights travel in it, and their layers compute in it.
+    """
+
+    def __init__(self, module: nn.Module, compute_dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        self.module = module
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    def forward(self, *inputs, **options):
+        """What `module` returns for these inputs."""
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    def synchronize(self) -> None:
+        """Call after backward(), before the optimizer: returns when every p.grad is the mean.
+
+        Each has its parameter's shape and dtype. A frozen parameter has none.
+        """
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    def gather(self, name: str) -> torch.Tensor:
+        """A parameter, whole, in its own shape and dtype. Call it on all ranks.
+
+        `name` as in `module.named_parameters(remove_duplicate=False)` before it was wrapped.
+        """
+        # YOUR CODE HERE
+        raise NotImplementedError()
 
 
 # %%
@@ -135,9 +286,15 @@ check("fsdp")
 
 
 # %% [markdown]
+# **Answer.** Each layer's weight would be kept from its forward to its backward. When the forward
+# pass ends, a rank would hold every weight of the model: as much as without sharding. Gathering again
+# in backward costs a third of the bytes (`reshard_after_forward=False` in `fully_shard` saves it, and
+# takes the memory).
+
+# %% [markdown]
 # ## `mesh_2d`: what it is about
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **More**, about 15 minutes: after the core exercises, or at home.
 #
 # What goes in, what comes out, and a question to think about first.
 
@@ -156,7 +313,7 @@ check("mesh_2d")
 # %% [markdown]
 # ## `mesh_layout`: what it is about
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **More**, about 20 minutes: after the core exercises, or at home.
 #
 # What goes in, what comes out, and a question to think about first.
 
@@ -175,7 +332,7 @@ check("mesh_layout")
 # %% [markdown]
 # ## `moe_all_to_all`: what it is about
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **More**, about 30 minutes: after the core exercises, or at home.
 #
 # What goes in, what comes out, and a question to think about first.
 
