@@ -5,11 +5,14 @@ w(t+1) = w(t) - rate · ∇f(w_0(t-p+1), ..., w_(p-1)(t)) (Narayanan et al. 2019
 3.3, weight stashing). A pipeline that flushes computes all of a batch with one version.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
+
+from hpml.predict.draw import COLOURS, LINES
 
 
 @dataclass(frozen=True)
@@ -22,10 +25,18 @@ class Course:
     times: tuple[float, ...]
     losses: tuple[float, ...]
 
-    def reached(self, loss: float) -> float:
-        """The first time with that loss or less; infinity where it is never reached."""
-        found = (at for at, seen in zip(self.times, self.losses, strict=True) if seen <= loss)
-        return next(found, torch.inf)
+    @property
+    def final(self) -> float:
+        """The mean loss over the last quarter of the updates: where single ones jump, it does not."""
+        quarter = self.losses[-(-3 * len(self.losses) // 4) :]
+        return sum(quarter) / len(quarter)
+
+    def at(self, time: float) -> float:
+        """The loss at that time. Raises ValueError where it is before the first update."""
+        made = [loss for when, loss in zip(self.times, self.losses, strict=True) if when <= time]
+        if not made:
+            raise ValueError(f"time {time}: the first update is made at {self.times[0]}")
+        return made[-1]
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,7 @@ class Problem:
 
 
 def problem(
-    stages: int = 4, micro_batches: int = 32, samples: int = 16, width: int = 16
+    stages: int = 4, micro_batches: int = 32, samples: int = 16, width: int = 32
 ) -> Problem:
     """A teacher and a student of `stages` layers each, tanh in between; always the same ones."""
     draw = torch.Generator().manual_seed(0)
@@ -63,6 +74,35 @@ def unflushed(given: Problem, rate: float, updates: int) -> Course:
     stages = len(given.start)
     stale = [stages - 1 - stage for stage in range(stages)]
     return _train(given, rate, updates, 1, stale, 3.0 * stages, 3.0)
+
+
+def courses(given: Problem, rate: float, updates: int = 400, batch: int = 8) -> dict[str, Course]:
+    """By name: never flushed, flushed after each micro-batch (no staleness, and the same number of
+    updates), and flushed after each `batch` of them, for as long as the second takes."""
+    stages = len(given.start)
+    batches = updates * stages // (batch + stages - 1)
+    return {
+        "PipeDream, never flushed": unflushed(given, rate, updates),
+        "flushed after each micro-batch": flushed(given, rate, updates, 1),
+        f"1F1B, flushed after {batch} micro-batches": flushed(given, rate, batches, batch),
+    }
+
+
+def courses_picture(rows: Mapping[float, Mapping[str, Course]], *, title: str = "") -> Figure:
+    """Loss against time, on logarithmic axes: a panel per learning rate, a line per training."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    panels = figure.subplots(1, len(rows), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (rate, trainings) in zip(panels, rows.items(), strict=True):
+        for number, (name, one) in enumerate(trainings.items()):
+            look = {"color": COLOURS[number], "linestyle": LINES[number], "linewidth": 1.6}
+            axes.plot(one.times, one.losses, label=name if axes is panels[0] else None, **look)
+        axes.set(xscale="log", yscale="log", xlabel="time (forward passes of one stage)")
+        axes.set_title(f"learning rate {rate:g}", fontsize=10)
+        axes.grid(alpha=0.3, which="both")
+    panels[0].set_ylabel("loss")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
 
 
 def _train(
