@@ -69,10 +69,10 @@ def test_a_rank_idles_before_its_first_and_after_its_last_computation():
     done = [
         Computation(0, "forward", 0, 1.0, 2.0),
         Computation(1, "forward", 0, 2.0, 3.0),
-        Computation(1, "backward", 0, 3.0, 5.0),
+        Computation(1, "backward", 0, 4.0, 5.0),
     ]
-    assert idle_shares(done) == {0: 0.75, 1: 0.25}
-    assert idle_share(done) == 0.5
+    assert idle_shares(done) == {0: 0.75, 1: 0.5}
+    assert idle_share(done) == 0.625
 
 
 def test_an_activation_lives_from_its_forward_pass_to_its_backward_pass():
