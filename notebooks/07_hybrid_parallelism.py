@@ -13,28 +13,644 @@
 
 # %% [markdown]
 # # 07 Hybrid parallelism and model sharding
+#
+# A model that one rank cannot hold has to be split. By layers, by tensors, by optimizer states, or
+# by several of these at once: what does each rank then hold, what does it send, and what does it
+# wait for?
+#
+# Before most cells there is a question in italics. Write your answer down, then run the cell.
+# Sections marked *(more)* are for the evening: fold them away, and come back to them.
 
 # %%
 # %load_ext hpml
 # %matplotlib inline
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from hpml.models import VisionTransformer
+from hpml.parallel_sgd import stale_stages
+from hpml.predict.bubble_picture import bubble_picture
+from hpml.predict.collectives import all_reduce_bytes
+from hpml.predict.pipeline import (
+    bubble,
+    gpipe,
+    in_batches,
+    interleaved,
+    one_f_one_b,
+    pipedream,
+    played,
+    staleness,
+)
+from hpml.predict.tensor_picture import column_then_row
+from hpml.publish import conclude, publish_figure, skip
+from hpml.trace.computations import computations, idle_share, live_activations
+from hpml.trace.pipeline_picture import pipeline_picture
+from hpml.trace.repetition import quickest
 
 # %% [markdown]
 # ## 1. It does not fit
+#
+# Our model is a vision transformer with 25 million parameters: 102 MB. A training step with Adam
+# needs more than the parameters:
+#
+# | | bytes for each parameter, in float32 |
+# |---|---|
+# | parameters | 4 |
+# | gradients | 4 |
+# | optimizer states: Adam's two moments | 8 |
+# | activations, kept for `backward` | go by the batch, not by the parameters |
+#
+# Below, each rank may use 350 MB, and has the whole model, as in data parallel training.
+#
+# *Predict: does a step fit? If not: in which of the last three lines does it end?*
+
+
+# %%
+def transformer(depth):
+    """A vision transformer of `depth` blocks; an image is 16 patches, each a token of width 512."""
+    torch.manual_seed(0)
+    return VisionTransformer(width=512, depth=depth, heads=8, patch=8)
+
+
+images, labels = torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,))
+
+# %% tags=["nbval-ignore-output", "raises-exception"]
+# %%ranks 2 --memory 350mb --evidence whole
+model = transformer(depth=8)
+optimizer = torch.optim.Adam(model.parameters())
+loss = F.cross_entropy(model(images), labels)
+loss.backward()
+optimizer.step()
+
+# %% tags=["nbval-ignore-output"]
+count = sum(p.numel() for p in transformer(depth=8).parameters())
+states = max(rank.live.highest["optimizer states"] for rank in whole.ranks)
+conclude(
+    whole.diagnosis is not None and whole.diagnosis.kind == "memory" and 0 < states < 8 * count,
+    "It ends in the last one. Adam makes its moments in the first `optimizer.step()`, one parameter "
+    f"after the other. {states / 1e6:.0f} MB of them were there, and {8 * count / 1e6:.0f} MB are "
+    f"needed. Without activations the whole step takes 16 bytes a parameter: {16 * count / 1e6:.0f} "
+    "MB.",
+    f"no rank ran out of memory in the optimizer: {whole.diagnosis}.",
+)
+
+# %% [markdown]
+# More ranks do not help: in data parallel training each has a whole model. So split the model. Rank
+# 0 takes the first four blocks, rank 1 the other four. Activations go from rank 0 to rank 1, and
+# their gradient comes back.
+
+# %%
+# %%ranks 2 --memory 350mb --evidence split
+import torch.distributed as dist
+
+half = transformer(depth=4)  # four of the eight blocks
+optimizer = torch.optim.Adam(half.parameters())
+if rank == 0:
+    tokens = half.embed(images)
+    for block in half.blocks:
+        tokens = block(tokens)
+    dist.send(tokens.detach(), dst=1)
+    gradient = torch.empty_like(tokens)
+    dist.recv(gradient, src=1)
+    tokens.backward(gradient)
+else:
+    received = torch.empty(8, 16, 512)
+    dist.recv(received, src=0)
+    tokens = received.requires_grad_()
+    for block in half.blocks:
+        tokens = block(tokens)
+    logits = half.head(half.norm(tokens).mean(dim=1))
+    F.cross_entropy(logits, labels).backward()
+    dist.send(received.grad, dst=0)
+optimizer.step()
+
+# %% tags=["nbval-ignore-output"]
+of_half = sum(p.numel() for p in transformer(depth=4).parameters())
+print("the most MB at one time     formula   rank 0   rank 1")
+for kind, each in (("parameters", 4), ("gradients", 4), ("optimizer states", 8)):
+    measured = "".join(f"{rank.live.highest[kind] / 1e6:9.1f}" for rank in split.ranks)
+    print(f"{kind:25}{each * of_half / 1e6:10.1f}{measured}")
+activations = [rank.live.highest["activations"] / 1e6 for rank in split.ranks]
+print(f"{'activations':35}" + "".join(f"{one:9.1f}" for one in activations))
+peaks = [rank.live.peak for rank in split.ranks]
+conclude(
+    split.diagnosis is None and max(peaks) < 1.3 * 16 * of_half,
+    f"It fits. At their peaks the ranks hold {peaks[0] / 1e6:.0f} and {peaks[1] / 1e6:.0f} MB of "
+    f"tensors, most of it the 16 bytes a parameter. The activations of 8 images are "
+    f"{max(activations):.0f} MB; of 80 images they would be ten times as many.",
+    f"the ranks held {peaks} bytes of tensors at their peaks.",
+)
 
 # %% [markdown]
 # ## 2. Layers on ranks: who idles
+#
+# It fits. Is it any faster than one rank? Here is the same split again, of a smaller transformer
+# and a larger batch, with a mark around everything that a rank computes.
+#
+# *Predict: for which share of the step does rank 0 compute? And rank 1?*
+
+# %%
+# %%ranks 2 --evidence layers
+import torch.distributed as dist
+
+from hpml.ranks import mark
+from hpml.trace.computations import computing
+
+torch.manual_seed(0)
+model = VisionTransformer.of_size("small", depth=4)
+stage = nn.Sequential(*model.blocks[:2]) if rank == 0 else nn.Sequential(*model.blocks[2:])
+tokens = torch.randn(16, 64, 192)
+for _ in range(4):
+    dist.barrier()
+    mark("step begins")
+    if rank == 0:
+        with computing("forward", 0):
+            output = stage(tokens)
+        dist.send(output.detach(), dst=1)
+        gradient = torch.empty_like(output)
+        dist.recv(gradient, src=1)
+        with computing("backward", 0):
+            output.backward(gradient)
+    else:
+        received = torch.empty_like(tokens)
+        dist.recv(received, src=0)
+        received.requires_grad_()
+        with computing("forward", 0):
+            loss = stage(received).square().mean()
+        with computing("backward", 0):
+            loss.backward()
+        dist.send(received.grad, dst=0)
+    mark("step ends")
+
+# %% tags=["nbval-ignore-output"]
+layers = quickest(layers, since="step begins", until="step ends")
+done = computations(layers)
+display(
+    pipeline_picture({"two stages": done}, title="Only one of the two ranks computes at a time")
+)
+sent = sum(call.nbytes for call in layers.ranks[0].calls if call.operation == "send")
+conclude(
+    idle_share(done) >= 0.49,
+    f"Together the ranks idle {idle_share(done):.0%} of the time, as long as they compute: what one "
+    "computes next depends on what the other computes now. Two ranks have the memory of two and the "
+    f"speed of one. What they send is little: {sent / 1e6:.2f} MB of activations, and as much back.",
+    f"the ranks idled {idle_share(done):.0%} of the time: with only one at work at a time it cannot "
+    "be less than half.",
+)
+
+# %% [markdown]
+# With *p* stages, each rank computes 1/*p* of the time. (`split_layers` is your exercise on this:
+# any number of stages, of different sizes.)
 
 # %% [markdown]
 # ## 3. GPipe: micro-batches and the bubble
+#
+# Cut the batch into *m* micro-batches, and send each of them on as soon as it is done. While rank 1
+# works on the first one, rank 0 works on the second. Gradients add up over the micro-batches, and
+# the weights change once for each batch: the mathematics is the same as before (Huang et al. 2019,
+# GPipe, section 2.2).
+#
+# The ranks still idle while the pipeline fills and while it drains. That is the *bubble*.
+#
+# *Predict: four stages, eight micro-batches, and a backward pass takes twice as long as a forward
+# pass. Which share of the time does a rank idle?*
+
+# %%
+display(
+    pipeline_picture(
+        {f"m = {m}": played(gpipe(4, m), forward=1 / m, backward=2 / m) for m in (1, 4, 8)},
+        title="GPipe's schedule, worked out: the more micro-batches, the smaller the bubble",
+        unit="1 is a forward pass of the whole batch through one stage",
+    )
+)
+
+# %% [markdown]
+# Each rank waits for *p* − 1 micro-batches, before its first and after its last, and it computes
+# *m* of them: so (*p* − 1) / (*m* + *p* − 1) of the time is idle. For *p* = 4 and *m* = 8 these are
+# 3/11, or 27 %, and it does not matter how long a backward pass takes. To
+# idle 5 %, it takes *m* = 57. GPipe's authors found the bubble negligible from *m* = 4 *p* on
+# (section 2.3).
+#
+# Now run it, with PyTorch's own schedule. Four ranks on two cores would measure how the cores are
+# shared, so **the four stages only wait**: 20 ms forward, 40 ms backward, and no core is needed. The
+# messages between them are real. Two stages with real compute are beside them: the transformer from
+# above on a batch of 32 images.
+
+
+# %%
+def pipeline_steps(layers, batch, kind, counts):
+    """On a rank, whose stage is `layers`: for each of these numbers m of micro-batches three
+    steps of a schedule of that kind, each between the marks "m = 8 begins" and "m = 8 ends"."""
+    import torch.distributed as dist
+    from torch.distributed.pipelining import PipelineStage
+
+    from hpml.ranks import mark
+    from hpml.trace.computations import watch
+
+    for m in counts:
+        rank, world_size = dist.get_rank(), dist.get_world_size()
+        stage = PipelineStage(layers, rank, world_size, torch.device("cpu"))
+        watch(stage)
+        schedule = kind(stage, m, loss_fn=lambda output, target: (output - target).square().mean())
+        for _ in range(3):
+            dist.barrier()
+            mark(f"m = {m} begins")
+            if stage.is_first:
+                schedule.step(batch)
+            elif stage.is_last:
+                schedule.step(target=batch)
+            else:
+                schedule.step()
+            mark(f"m = {m} ends")
+
+
+# %%
+# %%ranks 4 --evidence waiting
+from torch.distributed.pipelining import ScheduleGPipe
+
+from hpml.models.waiting import Waiting
+
+stage = Waiting(forward=0.020, backward=0.040)
+pipeline_steps(stage, torch.randn(16, 8), ScheduleGPipe, counts=(1, 2, 4, 8, 16))
+
+# %%
+# %%ranks 2 --evidence computing
+from torch.distributed.pipelining import ScheduleGPipe
+
+torch.manual_seed(0)
+blocks = VisionTransformer.of_size("small", depth=4).blocks
+stage = nn.Sequential(*(blocks[:2] if rank == 0 else blocks[2:]))
+pipeline_steps(stage, torch.randn(32, 64, 192), ScheduleGPipe, counts=(1, 2, 4, 8, 16))
+
+
+# %% tags=["nbval-ignore-output"]
+def bubbles(evidence, names=(1, 2, 4, 8, 16)):
+    """The idle share in the quickest of the three steps, by number of micro-batches."""
+    steps = {m: quickest(evidence, since=f"m = {m} begins", until=f"m = {m} ends") for m in names}
+    return {m: idle_share(computations(step)) for m, step in steps.items()}
+
+
+waited, computed = bubbles(waiting), bubbles(computing)
+off = max(abs(share - bubble(4, m)) for m, share in waited.items())
+figure = bubble_picture(
+    {"four stages that wait": (4, waited), "two stages that compute": (2, computed)},
+    title=f"16 micro-batches: four ranks idle {waited[16]:.0%} of the time, in place of "
+    f"{waited[1]:.0%}",
+)
+publish_figure(
+    "the bubble of a pipeline",
+    figure,
+    "GPipe's schedule in PyTorch: the share of the ranks' time in which they compute nothing. Four "
+    "stages play their compute by waiting, two stages compute. Lines are (p-1)/(m+p-1).",
+)
+conclude(
+    off < 0.05,
+    f"The four stages that wait are at most {100 * off:.1f} percentage points from the formula: with "
+    f"m = 8 they idle {waited[8]:.0%} of the time, and the formula has {bubble(4, 8):.0%}.",
+    f"the four stages were up to {100 * off:.0f} percentage points from the formula: where others "
+    "use the cores, messages arrive late.",
+)
+conclude(
+    computed[8] < computed[1] - 0.1,
+    f"The two that compute go from {computed[1]:.0%} idle down to {computed[8]:.0%} with m = 8, and "
+    f"the formula has {bubble(2, 8):.0%}. Their stages are not exactly equal, and sending takes time "
+    "too: on the critical path nothing hides that.",
+    f"two stages that compute idled {computed[1]:.0%} with one micro-batch, {computed[8]:.0%} with "
+    "eight: others used the cores as well.",
+)
+
+# %% [markdown]
+# More micro-batches have a price: each is smaller, and small matrices compute less efficiently. And
+# in GPipe all *m* micro-batches are forward before the first goes back, so their activations pile
+# up. (GPipe therefore keeps only each stage's input, and computes the rest again in the backward
+# pass: section 10.) `gpipe` is your exercise: write the schedule.
 
 # %% [markdown]
 # ## 4. 1F1B: what stays alive *(more)*
+#
+# A rank needs only as many micro-batches under way as fill the pipeline. From then on, let it do one
+# backward pass after each forward pass: *1F1B* (Narayanan et al. 2021, section 2.2.1).
+#
+# *Predict: does the bubble get smaller? How many micro-batches' activations does rank 0 hold at
+# most, of eight? And rank 3?*
+
+# %%
+schedules = {"GPipe": gpipe(4, 8), "1F1B": one_f_one_b(4, 8)}
+schedules["interleaved 1F1B, two chunks on each rank"] = interleaved(4, 8, chunks=2)
+display(
+    pipeline_picture(
+        {name: played(schedule) for name, schedule in schedules.items()},
+        title="1F1B has GPipe's bubble, and frees activations early; interleaving halves the bubble",
+        unit="1 is a forward pass of one micro-batch through all layers of a rank",
+    )
+)
+for name, schedule in schedules.items():
+    live = live_activations(played(schedule)).values()
+    print(f"{name:43} live at most: {', '.join(f'{n / schedule.chunks:g}' for n in live)}")
+
+# %% [markdown]
+# The bubble is the same. But rank *r* holds at most *p* − *r* micro-batches, however many there are:
+# 4 on rank 0, and 1 on rank 3. So a pipeline may take more micro-batches in a batch, which is what
+# makes the bubble small.
+#
+# The third schedule makes it small in another way. Each rank has *v* = 2 separate chunks of layers,
+# rank 0 the first and the fifth eighth of them. A chunk takes half the time, and so does filling the
+# pipeline: the bubble is (*p* − 1) / (*v m* + *p* − 1). The price is *v* times as many messages,
+# somewhat more activations, and *m* has to be a multiple of *p* (section 2.2.2).
+#
+# Now run, with two stages of the transformer and eight micro-batches:
+
+# %%
+# %%ranks 2 --evidence all_forward
+from torch.distributed.pipelining import ScheduleGPipe
+
+blocks = VisionTransformer.of_size("small", depth=4).blocks
+stage = nn.Sequential(*(blocks[:2] if rank == 0 else blocks[2:]))
+pipeline_steps(stage, torch.randn(32, 64, 192), ScheduleGPipe, counts=[8])
+
+# %%
+# %%ranks 2 --evidence in_turn
+from torch.distributed.pipelining import Schedule1F1B
+
+blocks = VisionTransformer.of_size("small", depth=4).blocks
+stage = nn.Sequential(*(blocks[:2] if rank == 0 else blocks[2:]))
+pipeline_steps(stage, torch.randn(32, 64, 192), Schedule1F1B, counts=[8])
+
+# %% tags=["nbval-ignore-output"]
+ran = {"GPipe": all_forward, "1F1B": in_turn}
+ran = {name: computations(quickest(one, "m = 8 begins", "m = 8 ends")) for name, one in ran.items()}
+display(pipeline_picture(ran, title="Two stages that compute: 1F1B goes back as soon as it can"))
+piled, freed = (live_activations(done) for done in ran.values())
+conclude(
+    set(piled.values()) == {8} and max(freed.values()) <= 2,
+    f"With GPipe each rank held the activations of {piled[0]} micro-batches at one time, with 1F1B "
+    f"rank 0 held {freed[0]} and rank 1 {freed[1]}.",
+    f"live micro-batches by rank were {piled} with GPipe and {freed} with 1F1B.",
+)
+
+# %% [markdown]
+# ### PipeDream: never flush
+#
+# All of these *flush*: the pipeline drains before the weights change. PipeDream (Narayanan et al.
+# 2019) does not. Each rank updates its weights after each backward pass, and goes on.
+#
+# *Predict: what is wrong with the gradients then?*
+
+# %%
+display(
+    pipeline_picture(
+        {
+            "1F1B, three batches of four, flushed": played(in_batches(one_f_one_b(4, 4), 3)),
+            "PipeDream": played(pipedream(4, 12)),
+        },
+        title="Without a flush the pipeline stays full",
+        unit="1 is a forward pass of one micro-batch through one stage",
+    )
+)
+print("updates between forward and backward pass, rank 0 to 3")
+print("  1F1B, flushed:", *staleness(in_batches(one_f_one_b(4, 4), 3), every=4))
+print("  PipeDream:    ", *staleness(pipedream(4, 12)))
+
+# %% [markdown]
+# Between a micro-batch's forward and backward pass on rank 0, three others change the weights there.
+# A backward pass with other weights than the forward pass would give the gradient of nothing at all.
+# So a rank keeps the weights that the forward pass used, until the backward pass is done: up to *p*
+# versions on rank 0 (*weight stashing*, section 3.3 of the paper). The gradient is then a true one,
+# but of older weights, and of differently old ones in each stage.
+#
+# What does that do to training? Here it is, worked out in one process: four layers as four stages
+# learn a teacher network. The time is that of the schedules above.
+
+# %%
+problem = stale_stages.problem()
+runs = {rate: stale_stages.courses(problem, rate) for rate in (0.8, 4.8)}
+stale, fresh = ({rate: list(run.values())[k] for rate, run in runs.items()} for k in (0, 1))
+worse = {rate: stale[rate].final / fresh[rate].final - 1 for rate in runs}
+end = stale[0.8].times[-1]
+display(
+    stale_stages.courses_picture(
+        runs,
+        title=f"After as many updates, stale weights cost {worse[0.8]:.0%} or {worse[4.8]:.0%}",
+    )
+)
+conclude(
+    worse[0.8] < 0.05 < 0.1 < worse[4.8],
+    f"With the low rate staleness does next to no harm: after the same 400 updates the loss is "
+    f"{worse[0.8]:.0%} higher, and they took a quarter of the time. At that moment the pipeline that "
+    f"flushes after each micro-batch has {fresh[0.8].at(end):.3f}, PipeDream {stale[0.8].at(end):.3f}. "
+    f"With the high rate PipeDream's loss stays {worse[4.8]:.0%} above it: weights that are three "
+    "updates old are then far from where they are now.",
+    f"after the same updates PipeDream's loss is {worse[0.8]:.0%} higher with the low rate, "
+    f"{worse[4.8]:.0%} with the high one.",
+)
 
 # %% [markdown]
 # ## 5. Tensors: column, then row
+#
+# A pipeline splits between layers. What if one layer alone is too large? Then split its matrix. A
+# transformer's MLP is two of them: Z = GELU(X A) B.
+#
+# *Predict: A can be split by columns or by rows. Which of the two lets each rank go on to GELU
+# without waiting for another?*
+
+# %%
+column_then_row(title="One pair of layers on two ranks: one all-reduce forward, one backward")
+
+# %% [markdown]
+# Columns. Each rank then has whole columns of X A, so it can apply GELU to them, and they are just
+# what its rows of B need. What comes out has the shape of Z on every rank, and their sum is Z. With
+# rows of A first, X A would be a sum over the ranks, and GELU of a sum is not the sum of GELUs: it
+# would take one more all-reduce. This is Megatron-LM (Shoeybi et al. 2019, section 3).
+#
+# *Predict: X is 2048 tokens of width 512, 4 MB. How many MB does each of two ranks send, forward and
+# backward? Does that depend on the size of A and B?*
+
+# %%
+torch.manual_seed(0)
+X = torch.randn(2048, 512, requires_grad=True)
+A, B = torch.randn(512, 2048) / 512**0.5, torch.randn(2048, 512) / 2048**0.5
+dZ = torch.randn(2048, 512)  # the gradient of the output
+unsplit = F.gelu(X @ A) @ B
+(dX,) = torch.autograd.grad(unsplit, X, dZ)
+Z = unsplit.detach()
+
+# %%
+# %%ranks 2 --link 1gbit --evidence pair --out off
+import torch.distributed as dist
+
+mine = slice(1024 * rank, 1024 * (rank + 1))  # these columns of A, these rows of B
+summand = F.gelu(X @ A[:, mine]) @ B[mine]
+whole = summand.detach().clone()
+dist.all_reduce(whole)  # g: forward
+(gradient,) = torch.autograd.grad(summand, X, dZ)
+dist.all_reduce(gradient)  # f: backward
+off = max((whole - Z).abs().max().item(), (gradient - dX).abs().max().item())
+
+# %% tags=["nbval-ignore-output"]
+calls = pair.ranks[0].calls
+for call in calls:
+    print(f"{call.operation}: {call.nbytes / 1e6:.2f} MB")
+conclude(
+    max(off) < 1e-4 and len(calls) == 2,
+    "Output and gradient are those of the unsplit layers, up to rounding "
+    f"(at most {max(off):.0e} apart).",
+    f"output or gradient are {max(off):.1e} from those of the unsplit layers.",
+)
+if pair.no_link:
+    skip("bytes by the kernel's count", pair.no_link)
+else:
+    least = 2 * all_reduce_bytes(2, X.nbytes)
+    counted = pair.ranks[0].traffic.sent_bytes
+    conclude(
+        least <= counted < 1.1 * least,
+        f"By the kernel's count rank 0 sent {counted / 1e6:.2f} MB. Two all-reduces of X's size are "
+        f"{least / 1e6:.2f} MB, and headers come on top. The size of A and B has no part in it.",
+        f"rank 0 sent {counted / 1e6:.2f} MB, and two all-reduces are {least / 1e6:.2f} MB.",
+    )
+
+# %% [markdown]
+# Attention is split in the same way: the matrices of queries, keys and values by columns, which are
+# whole heads, and the output matrix by rows. So a transformer block has two such pairs, and four
+# all-reduces in a step, each of (tokens × width). Data parallel training sends the gradients of the
+# block's 12 · width² parameters.
+#
+# *Predict: which of the two sends less, for 2048 tokens of width 12288, as in GPT-3?*
+
+# %%
+tensor = 4 * all_reduce_bytes(8, 2048 * 12288 * 2)
+data = all_reduce_bytes(8, 12 * 12288**2 * 2)
+conclude(
+    tensor < data,
+    f"For a block on 8 ranks in bfloat16, tensor parallelism sends {tensor / 1e9:.2f} GB from each "
+    f"rank, data parallelism {data / 1e9:.2f} GB. It is less wherever there are fewer tokens than 3 "
+    "times the width. But the gradients of data parallelism travel while `backward` runs, and here "
+    "every all-reduce is waited for, four times in each block.",
+    f"tensor parallelism sends {tensor / 1e9:.2f} GB, data parallelism {data / 1e9:.2f} GB.",
+)
+
+# %% [markdown]
+# That waiting is why tensor parallelism stays inside a node, where links are fast. (`tensor_parallel`
+# is your exercise: both layers as modules, so that `backward` does its all-reduce by itself. Mind
+# the bias.)
 
 # %% [markdown]
 # ## 6. Sequences and vocabularies split *(more)*
+#
+# Between the pairs there are layer norms, and in many models dropout. They treat each token alone,
+# and so far every rank does all of that, as every other rank does. *Sequence parallelism* gives each
+# rank a share of the tokens there (Korthikanti et al. 2022, section 4.2.2). In front of the column
+# layer the ranks gather all tokens; after the row layer each gets the sum of its own tokens only.
+#
+# *Predict: an all-gather and a reduce-scatter, in place of one all-reduce. Are those more bytes, or
+# fewer?*
+
+# %%
+# %%ranks 2 --link 1gbit --evidence sequence --out off,kept
+import torch.distributed as dist
+
+mine, my_tokens = slice(1024 * rank, 1024 * (rank + 1)), slice(1024 * rank, 1024 * (rank + 1))
+
+
+def gather(part):
+    parts = [torch.empty_like(part) for _ in range(world_size)]
+    dist.all_gather(parts, part)
+    return torch.cat(parts)
+
+
+def reduce_scatter(summand):
+    """Everybody's summand of my tokens, added up."""
+    parts = torch.empty_like(summand)
+    dist.all_to_all_single(parts, summand.contiguous())
+    return sum(parts.chunk(world_size))
+
+
+here = X.detach()[my_tokens]  # a layer norm or dropout would work on these
+tokens = gather(here).requires_grad_()
+summand = F.gelu(tokens @ A[:, mine]) @ B[mine]
+output = reduce_scatter(summand.detach())
+(gradient,) = torch.autograd.grad(summand, tokens, gather(dZ[my_tokens]))
+gradient = reduce_scatter(gradient)
+off = max((output - Z[my_tokens]).abs().max().item(), (gradient - dX[my_tokens]).abs().max().item())
+kept = here.nbytes
+
+# %% tags=["nbval-ignore-output"]
+for call in sequence.ranks[0].calls:
+    print(f"{call.operation}: {(call.nbytes - call.kept) / 1e6:.2f} MB for the other rank")
+if sequence.no_link:
+    skip("bytes by the kernel's count", sequence.no_link)
+else:
+    before, now = (one.ranks[0].traffic.sent_bytes / 1e6 for one in (pair, sequence))
+    conclude(
+        max(off) < 1e-4 and abs(now / before - 1) < 0.05,
+        f"The same result, and the same bytes: rank 0 sent {now:.2f} MB, and {before:.2f} MB in "
+        "section 5. An all-reduce *is* a reduce-scatter and an all-gather.",
+        f"rank 0 sent {now:.2f} MB, in section 5 {before:.2f} MB; results are {max(off):.0e} apart.",
+    )
+conclude(
+    sum(kept) == X.nbytes,
+    f"But what a layer norm has to keep for `backward` is {kept[0] / 1e6:.1f} MB in place of "
+    f"{X.nbytes / 1e6:.1f} MB.",
+    f"ranks keep {kept} bytes.",
+)
+
+# %% [markdown]
+# The memory is the point: for layer norms, dropout and the residual path it is divided by the number
+# of ranks, as inside the pairs (the paper's equations 1, 2 and 4 count it). To keep all of that gain,
+# the gathered tokens are not kept either: `backward` gathers them once more, for A's gradient.
+#
+# (The reduce-scatter here is an all-to-all and a sum. Gloo's own `reduce_scatter_tensor` gives the
+# same numbers, but sends as much as an all-reduce; NCCL's does not.)
+#
+# ### A loss over a split vocabulary
+#
+# A language model ends with a matrix of width × vocabulary, split by columns: each rank has the
+# logits of its words. For the loss one might gather all logits.
+#
+# *Predict: 512 tokens, a vocabulary of 32,000. How many MB of logits are that? How many numbers for
+# each token does the loss really need from the other ranks?*
+
+# %%
+torch.manual_seed(0)
+hidden, words = torch.randn(512, 64, requires_grad=True), torch.randn(64, 32_000) / 8
+target = torch.randint(32_000, (512,))
+alone = F.cross_entropy(hidden @ words, target)
+(expected,) = torch.autograd.grad(alone, hidden)
+alone = alone.item()
+
+# %%
+# %%ranks 2 --evidence vocabulary --out loss,off
+import torch.distributed as dist
+
+share = words.shape[1] // world_size
+first = rank * share
+logits = hidden.detach() @ words[:, first : first + share]
+largest = logits.max(dim=1).values
+dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+powers = (logits - largest[:, None]).exp()
+total = powers.sum(dim=1)
+dist.all_reduce(total)
+here = (target >= first) & (target < first + share)  # whose word is one of mine
+column = (target - first).clamp(0, share - 1)[:, None]
+chosen = torch.where(here, logits.gather(1, column)[:, 0], 0.0)
+dist.all_reduce(chosen)
+loss = (total.log() + largest - chosen).mean().item()
+
+slope = powers / total[:, None]  # softmax minus one, where the target is
+slope.scatter_add_(1, column, -here[:, None].to(slope.dtype))
+gradient = slope @ words[:, first : first + share].T / len(target)
+dist.all_reduce(gradient)  # f of the column layer, as in section 5
+off = (gradient - expected).abs().max().item()
+
+# %%
+small = sum(call.nbytes for call in vocabulary.ranks[0].calls[:3])
+conclude(
+    max(abs(one - alone) for one in loss) < 1e-4 and max(off) < 1e-5,
+    f"Three numbers: the largest logit, the sum of the exponentials, the target's logit. These are "
+    f"{small / 1e3:.1f} kB, where all logits are {512 * 32_000 * 4 / 1e6:.1f} MB. Loss and gradient "
+    "are those of the unsplit layer (Shoeybi et al. 2019, section 3, on the output embedding).",
+    f"the losses {loss} are not {alone}.",
+)
 
 # %% [markdown]
 # ## 7. States: ZeRO and FSDP
