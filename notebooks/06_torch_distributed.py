@@ -307,11 +307,12 @@ bucket_picture(network(), 10 * 2**20)
 # what is left over at the end has to be waited for. (On a processor, sending takes time from
 # computing; with GPUs and network cards of their own the overlap is nearly free.)
 #
-# `DistributedDataParallel` is this, in C++ and with the rough edges gone. It puts the buckets into
-# the order in which gradients really come, and can keep gradients inside the buckets, so that
-# nothing is copied. Its rule for buckets differs a little: a bucket is closed by the gradient that
-# brings it to the limit, so it may hold more. The limit is 25 MiB, and 1 MiB for the first bucket,
-# so that sending begins early. (`ddp` is your exercise: write the wrapper yourself.)
+# `DistributedDataParallel` is this, in C++ and with the rough edges gone. After the first step it
+# puts the buckets into the order in which gradients really come, and it can keep gradients inside
+# the buckets, so that nothing is copied. Its rule for buckets differs a little: a bucket is closed
+# by the gradient that brings it to the limit, so it may hold more. By default the limit is 25 MiB,
+# and 1 MiB for the first bucket, so that sending begins early; a `bucket_cap_mb` of your own is the
+# limit of all of them. (`ddp` is your exercise: write the wrapper yourself.)
 
 # %%
 # %%ranks 2 --evidence ddp
@@ -531,7 +532,7 @@ else:
 # (*p*−1)/*p* times, which comes near to twice and never gets there. No algorithm in which the ranks
 # themselves add, all alike, needs less (Patarasuk and Yuan 2009), and gloo's, a ring, needs no
 # more. The rest is headers. (Where switches add, each rank sends its
-# bytes about once: Graham et al. 2016, *SHArP*.)
+# bytes about once: Graham et al. 2020, *SHARP Streaming-Aggregation*.)
 #
 # Now a training step: compute, then average all gradients, 6.3 MB, in one call.
 #
