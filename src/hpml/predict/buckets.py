@@ -29,8 +29,8 @@ def gradient_bytes(model: nn.Module) -> dict[str, int]:
 def deal(gradients: Mapping[str, int], bucket_bytes: int) -> list[list[str]]:
     """The names in each bucket: gradients in their order, as long as they fit into `bucket_bytes`.
 
-    A bucket never exceeds that, except for one gradient alone that is larger. PyTorch's DDP closes a
-    bucket with the gradient that brings it to its limit or beyond
+    A bucket never exceeds that, except for one gradient alone that is larger. PyTorch's DDP closes
+    a bucket with the gradient that brings it to its limit or beyond
     (`compute_bucket_assignment_by_size` in torch/csrc/distributed/c10d/reducer.cpp).
     """
     buckets: list[list[str]] = []
