@@ -46,7 +46,7 @@ def test_the_picture_names_the_buckets_and_says_what_overlaps():
     model = nn.Sequential(*[nn.Linear(50, 50, bias=False) for _ in range(4)])
     axes = bucket_picture(model, 20_000).axes[0]
     texts = [text.get_text() for text in axes.texts]
-    assert [text for text in texts if ": " in text] == ["1: 20 kB", "2: 20 kB"]
+    assert [text for text in texts if ": " in text] == ["1: 20.0 kB", "2: 20.0 kB"]
     title = "4 gradients leave in 2 messages; 50% of the bytes can travel while backward runs"
     assert axes.get_title(loc="left") == title
     assert axes.get_xlabel() == "time, as bytes of gradients that backward makes (kB)"
