@@ -174,8 +174,9 @@ check("sync_sgd")
 #
 # - **linear**: k times the rate, so that one step goes as far as k steps did (Goyal et al. 2017,
 #   *Accurate, large minibatch SGD*, section 2.1);
-# - **square root**: √k times the rate, so that the noise of a step keeps its size (Krizhevsky 2014,
-#   *One weird trick for parallelizing convolutional neural networks*, section 5).
+# - **square root**: √k times the rate, so that the noise of a step keeps its size (Hoffer et al.
+#   2017, *Train longer, generalize better*; Krizhevsky 2014, *One weird trick for parallelizing
+#   convolutional neural networks*, page 5).
 #
 # Both functions are given `batch_per_rank`, as a training script has it. Neither rule needs it.
 #

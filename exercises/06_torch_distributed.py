@@ -534,16 +534,16 @@ check("ddp_train")
 #
 # **More**, about 15 minutes: after the core exercises, or at home.
 #
-# **To write:** what finds the rank for which the others wait. **Allowed:** anything that an answer
-# may import.
+# **To write:** the function that finds the rank for which the others wait. **Allowed:** anything
+# that an answer may import.
 #
 # Here, a check names the rank that hangs. On a cluster nothing does: the job runs, its log is silent,
 # and the hours are charged. These tools work there on a job that nobody has prepared:
 #
 # - `py-spy dump --pid PID` prints where each thread of a process stands, from outside.
 # - `srun --jobid=JOB --overlap` starts a command on the nodes of a job that runs.
-# - `kill -USR1 PID` makes a rank print its own stack, where py-spy may not look into it. Only this
-#   needs a line in the script: `faulthandler.register(signal.SIGUSR1)`.
+# - `kill -USR2 PID` makes a rank print its own stack, where py-spy is not allowed. Only this needs a
+#   line in the script: `faulthandler.register(signal.SIGUSR2)`.
 #
 # These work on a job that was started with them:
 #

@@ -16,8 +16,8 @@
 #
 # Half an hour before the day: what this machine has, how several processes work together in one
 # cell, how the exercises show what is wrong, and how work is handed to a cluster. If every cell here
-# runs, so does the rest. Before most cells there is a question in italics: answer it, then run the
-# cell.
+# runs, the machine is ready for the day. Before most cells there is a question in italics: answer
+# it, then run the cell. The answer is below the cell.
 
 # %%
 # %load_ext hpml
@@ -55,9 +55,9 @@ conclude(
 )
 
 # %% [markdown]
-# A login node, a container or a SLURM job hands out a share of the machine; "usable" is your share.
-# Nothing needs a GPU, MPI or the internet: the right-hand column has what it costs to lack
-# something. `./hpml doctor` prints the same in a terminal, and what to do about it.
+# A login node, a container or a SLURM job gives you a share of the machine; "usable" is your share.
+# No exercise needs a GPU, MPI or the internet: where something is missing, the right-hand column has
+# what that costs. `./hpml doctor` prints the same in a terminal, and what to do about it.
 
 # %% [markdown]
 # ## A cluster in a cell
@@ -79,15 +79,15 @@ print(f"I am one of {world_size}, and the sum is {number.item()}")
 
 # %% [markdown]
 # Both print 3: `all_reduce` adds up one tensor from each rank and leaves the sum with all of them.
-# That one operation is most of data parallel training, where the tensors are gradients. Change the
-# 2 to a 4 and run the cell again.
+# Data parallel training communicates with this one operation, on gradients. Change the 2 to a 4 and
+# run the cell again: four ranks print 10.
 
 # %% [markdown]
 # ## What a wrong answer looks like
 #
 # The exercise of this module asks for just that sum, as a function `hello(number)` that is called
-# on every rank. Here is what three people wrote before you. *Predict for each: is it wrong with one
-# rank? With two? With three?*
+# on every rank. Here are three wrong answers. *Predict for each: is it wrong with one rank? With two?
+# With three?*
 
 
 # %%
@@ -102,9 +102,9 @@ def hello(number):
 """)
 
 # %% [markdown]
-# Right with one rank, wrong with two: the verdict names the smallest world size at which the answer
-# failed, the rank, and what was seen there. Numbers are new each time you check, so there is
-# nothing to memorise.
+# Right with one rank, wrong with two and more: the verdict names the smallest world size at which
+# the answer failed, the rank, and what was seen there. Numbers are new each time you check, so
+# there is nothing to memorise.
 
 # %%
 verdict_on("""
@@ -134,17 +134,18 @@ def hello(number):
 """)
 
 # %% [markdown]
-# Right with one rank, and with two it never ends. On a cluster the job would run until its time is
-# over, and print nothing. Here the check notices that no rank can go on, ends them all, and names
-# who waits in which line, and who never came. A line number counts within the answer's cell. (Module
-# 06 finds such a rank without the check, with what a cluster has.)
+# Right with one rank; with two and more it never ends. On a cluster the job would print nothing until
+# a time limit ends it: PyTorch's, 30 minutes with Gloo, or the job's own. Here the check notices that
+# no rank can go on and ends them all. It names the rank that waits and its line, and the rank that
+# never made the call. Line 1 is the first line of the answer's cell. (In module 06 you find such a
+# rank without the check, with a cluster's own tools.)
 
 # %% [markdown]
-# ## A cluster: nobody starts programs there
+# ## A cluster: programs start as jobs
 #
 # A cluster is many machines, *nodes*, with one network and one file system. You log in to a *login
 # node*, which is there for editing and for asking; everybody is on it at once. Work is done on the
-# *compute nodes*, and a program gets there by asking SLURM for them, as a *job*. SLURM keeps the
+# *compute nodes*, and a program gets there as a *job*, which you hand to SLURM. SLURM keeps the
 # queue: who gets which nodes, from when, and for how long.
 #
 # What follows is typed on a login node. Where this machine reaches no SLURM you see what was
@@ -157,7 +158,7 @@ if terminal.missing:
     skip("a real queue", terminal.missing)
 
 # %% [markdown]
-# *Predict: `sinfo` lists the nodes. Will the machine be among them on which you typed it?*
+# *Predict: `sinfo` lists the nodes. Is the machine on which you typed it one of them?*
 
 # %% tags=["nbval-ignore-output"]
 terminal.type("sinfo")
@@ -170,10 +171,10 @@ conclude(
     f"this machine, {socket.gethostname()}, is one of the nodes: the notebook runs on a compute node.",
 )
 # %% [markdown]
-# The lines are *partitions*, groups of nodes under one name (the one with the star is taken when you
-# name none), with how long a job may run there, and how many nodes are in which state: `idle` is
-# free, `alloc` and `mix` are in use wholly and in part, `drain` and `down` are out of order. With
-# `n[1-4]` SLURM means n1, n2, n3 and n4.
+# Each line is a *partition*, a group of nodes under one name (a job that names none gets the one with
+# the star). It has the time that a job may run there, and how many nodes are in which state: `idle`
+# is free, `alloc` is in use, `mix` partly in use, `drain` and `down` take no jobs. `n[1-4]` means n1,
+# n2, n3 and n4.
 #
 # ### A job, and its log file
 #
@@ -215,8 +216,8 @@ conclude(
 # Ten learning rates, ten seeds: one script, handed in once, with `--array`. Each part is a job of
 # its own and knows its number from `SLURM_ARRAY_TASK_ID`.
 #
-# *Predict: four parts, `%2` of them at a time. What does the queue show after a second: how many
-# lines, and what is in the last column of a part that waits?*
+# *Predict: four parts, and with `%2` at most two at a time. What does the queue show after a second:
+# how many lines, and what is in the last column of a part that waits?*
 
 # %% tags=["nbval-ignore-output"]
 array = terminal.submit(
@@ -233,9 +234,9 @@ conclude(
     f"{len(waiting)} of {len(lines)} lines are of parts that wait.",
 )
 # %% [markdown]
-# In parentheses stands why a job waits. `JobArrayTaskLimit`: your own `%2`. `Resources`: it is next,
-# and its nodes are not free yet. `Priority`: others come first. `Dependency`: it waits for another
-# job.
+# The parentheses have the reason why a job waits. `JobArrayTaskLimit`: your own `%2`. `Resources`: it
+# is next, and its nodes are not free yet. `Priority`: others come first. `Dependency`: it waits for
+# another job. `PartitionConfig`: it asks for more than the partition has.
 
 # %% tags=["nbval-ignore-output"]
 terminal.wait(array)
@@ -245,8 +246,8 @@ terminal.type(f"tail -n 1 sweep-{array}_*.log")
 # `%a` all four would write into one file. (Log files lie in the folder where you typed `sbatch`; for
 # this page that is `build/jobs/terminal`.)
 #
-# *Predict: can a job be had with more nodes than there are? And what becomes of one that is no
-# longer wanted?*
+# *Predict: a job asks for more nodes than there are. What happens? And how do you take back a job
+# that you no longer want?*
 
 # %% tags=["nbval-ignore-output"]
 terminal.type("sbatch --nodes=5000 --time=5 --job-name=huge --wrap=hostname; squeue --me")
@@ -261,8 +262,8 @@ conclude(
 )
 
 # %% [markdown]
-# When nothing happens, `squeue --me`, your own jobs, has the reason in its last column. `scancel`
-# takes a job away, also while it runs; at the end of its `--time` SLURM does the same by itself.
+# When nothing happens, `squeue --me` lists your own jobs, with the reason in its last column.
+# `scancel` takes a job back, also while it runs; at the end of its `--time` SLURM ends it.
 
 # %% [markdown]
 # ## Real images, or SYNTHETIC ones
@@ -282,17 +283,17 @@ figure.suptitle(f"The first of {len(data.train):,} training images: {kind}", fon
 plt.show()
 
 # %% [markdown]
-# The title has the answer. Where there are no images, the course makes some: in the same files,
-# with ten classes that a network can learn, and with SYNTHETIC beside every plot and number that
-# rests on them. Their accuracies say nothing about CIFAR-10. `./hpml data` downloads the real images
-# (170 MB), and `HPML_DATA` names a folder that has them.
+# The title of the picture has the answer. Where there are no images, the course makes some: in
+# files of the same format, with ten classes that a network can learn, and with SYNTHETIC beside
+# every plot and number that rests on them. Their accuracies say nothing about CIFAR-10. `./hpml
+# data` downloads the real images (170 MB), and `HPML_DATA` names a folder that has them.
 
 # %% [markdown]
 # ## Your turn
 #
-# Open `exercises/00_your_machine.ipynb`, write `hello` and check it; then `job_script`, which is
-# submitted to a cluster where there is one, and `read_queue`. Or stay in the terminal, where the same
-# exercises are plain files:
+# Open `exercises/00_your_machine.ipynb`, write `hello` and check it. The other two are *more*, for an
+# evening: `job_script`, which is submitted to a cluster where there is one, and `read_queue`. Or stay
+# in the terminal, where the same exercises are plain files:
 #
 # ```
 # ./hpml list                                    what there is, and how far you are
@@ -309,7 +310,8 @@ plt.show()
 #
 # 1. Ranks are processes that share nothing: whatever one has to know of another is sent.
 # 2. An answer that is right on two ranks can be wrong on three, so every answer is run on 1 to 4.
-# 3. On a cluster you hand in a job, it waits, and its output is in a file; `srun` starts the ranks.
+# 3. On a cluster you hand in a job; it waits, runs, and its output is in a file. In the job, `srun`
+#    starts the ranks.
 #
 # **Where to read on**
 #

@@ -32,13 +32,13 @@ import torch
 
 from hpml.data import load
 from hpml.errors import UserError
-from hpml.frameworks.run import changes, lines_of_code, run, told
+from hpml.frameworks.run import changes, lines_of_code, run
 from hpml.paths import CHECKOUT, home
 from hpml.predict.collectives import all_reduce_bytes
 from hpml.publish import conclude, publish, publish_figure, skip
 from hpml.ranks import launch
 from hpml.trace import horovod_drawing as draw
-from hpml.trace import horovod_timeline
+from hpml.trace.horovod_timeline_file import read, read_first_half
 
 DATA = "SYNTHETIC images, not CIFAR-10" if load().synthetic else "CIFAR-10"
 FOLDER = Path(tempfile.mkdtemp(prefix="hpml-05-"))
@@ -285,9 +285,8 @@ if fusion:
 
 # %% tags=["nbval-ignore-output"]
 if fusion:
-    content = (TIMELINES / timeline_name(SMALL_ON, "1gbit")).read_bytes()
-    whole = horovod_timeline.parse(content)
-    cut = horovod_timeline.parse(content[: len(content) // 2 + 7])
+    file = TIMELINES / timeline_name(SMALL_ON, "1gbit")
+    whole, cut = read(file), read_first_half(file)
     print(f"whole: {whole.describe()}\n  cut: {cut.describe()}")
     conclude(
         cut.cut and len(cut.operations) > 0,
@@ -326,23 +325,12 @@ if fusion:
 # *Predict: which is quicker within one machine, for few bytes and for many?*
 
 # %% tags=["nbval-ignore-output"]
-import horovod.torch as hvd
+from hpml.frameworks import gloo_against_mpi
 
-if not (hvd.mpi_built() and shutil.which("mpirun")):
-    why = "there is no mpirun" if hvd.mpi_built() else "Horovod was built without MPI"
-    skip("MPI against Gloo", f"{why} here")
-else:
-    took = {
-        library: told("horovod_all_reduce", 2, 120, controller=library)["seconds"]
-        for library in ("gloo", "mpi")
-    }
-    for nbytes, gloo in took["gloo"].items():
-        mpi = took["mpi"][nbytes]
-        quicker = "Gloo" if gloo < mpi else "MPI"
-        print(
-            f"{int(nbytes):>9,} bytes: Gloo {1e3 * gloo:7.3f} ms, MPI {1e3 * mpi:7.3f} ms: "
-            f"{quicker} is quicker"
-        )
+try:
+    print(gloo_against_mpi.compare())
+except UserError as why:
+    skip("MPI against Gloo", str(why))
 
 # %% [markdown]
 # For few bytes, most of the time is the wait for Horovod's next cycle, whatever the library; for
@@ -407,53 +395,15 @@ if not shutil.which("sbatch"):
 # `compression=hvd.Compression.fp16` turns each gradient into 16-bit numbers before it is sent, and
 # back after. *Predict: how many bytes are sent then? And what happens to the loss?*
 
-
-# %%
-def train(compression):
-    """On a rank: eight steps of a small network; the losses, averaged over ranks."""
-    import horovod.torch as hvd
-
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(
-        torch.nn.Linear(64, 512),
-        torch.nn.ReLU(),
-        torch.nn.Linear(512, 512),
-        torch.nn.ReLU(),
-        torch.nn.Linear(512, 10),
-    )
-    optimizer = hvd.DistributedOptimizer(
-        torch.optim.SGD(model.parameters(), lr=0.1),
-        model.named_parameters(),
-        compression=getattr(hvd.Compression, compression),
-    )
-    torch.manual_seed(hvd.rank())
-    images, labels = torch.randn(256, 64), torch.randint(0, 10, (256,))
-    losses = []
-    for _ in range(8):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(images), labels)
-        loss.backward()
-        optimizer.step()
-        losses.append(hvd.allreduce(loss.detach(), name="loss").item())
-    return losses
-
-
 # %% tags=["nbval-ignore-output"]
-sent, loss = {}, {}
-for compression in ("none", "fp16"):
-    evidence = launch(lambda kind=compression: train(kind), 2, flavour="horovod", link="100mbit")
-    loss[compression] = evidence.values[0]
-    if evidence.ranks[0].traffic:
-        sent[compression] = evidence.ranks[0].traffic.sent_bytes / 1e6
-if sent:
-    ratio, apart = sent["fp16"] / sent["none"], abs(loss["fp16"][-1] - loss["none"][-1])
-    conclude(
-        0.49 < ratio < 0.6 and apart < 0.01,
-        f"{ratio:.3f} of the bytes: {sent['fp16']:.2f} MB instead of {sent['none']:.2f} MB. After "
-        f"eight steps the losses, {loss['none'][-1]:.4f} without and {loss['fp16'][-1]:.4f} with "
-        f"compression, differ by {apart:.0e}.",
-        f"fp16 sent {ratio:.2f} of the bytes, and the losses differ by {apart:.4f}.",
-    )
+from hpml.frameworks import gradient_compression
+
+# Each: eight steps of a small network on two ranks, over links of 100 Mbit/s
+plain, fp16 = (gradient_compression.train(kind) for kind in ("none", "fp16"))
+if plain.sent:
+    conclude(*gradient_compression.finding(plain, fp16))
+else:
+    skip("bytes with compression", "no network can be emulated here")
 
 # %% [markdown]
 # It is not exactly half: names and headers are not compressed. Gradients are noisy anyway, so
@@ -475,22 +425,8 @@ if sent:
 # *Predict: 4 MB on two nodes of two ranks. How many MB leave each node in a ring over all four
 # ranks? And in the hierarchical all-reduce?*
 
-
 # %% tags=["nbval-ignore-output"]
-def leaves_a_node(algorithm):
-    """MB that the busier of two nodes sends; None where no network can be emulated."""
-
-    def on_a_rank():
-        from hpml.allreduce.execute import all_reduce
-
-        tensor = torch.ones(1_000_000)
-        all_reduce(tensor, algorithm, per_node=2)
-        assert tensor.eq(4).all()
-
-    evidence = launch(on_a_rank, 4, link="nodes=2x2,intra=10gbit,inter=1gbit")
-    sent = [uplink.sent_bytes / 1e6 for uplink in evidence.uplinks]
-    return max(sent, default=None)
-
+from hpml.allreduce.between_nodes import leaves_a_node
 
 out = {algorithm: leaves_a_node(algorithm) for algorithm in ("ring", "hierarchical")}
 if out["ring"] is None:
@@ -523,27 +459,10 @@ else:
 # depend on network and model. With `HOROVOD_AUTOTUNE=1`, Horovod tries values during the first
 # steps and keeps the best. A Gaussian process (Bayesian optimisation) chooses what to try next.
 
-
 # %% tags=["nbval-ignore-output"]
-def many_steps():
-    """On a rank: average 50 tensors of 16 kB, 460 times."""
-    import horovod.torch as hvd
+from hpml.frameworks import autotune
 
-    gradients = [torch.ones(4_000) for _ in range(50)]
-    for _ in range(460):
-        handles = [hvd.allreduce_async_(g, name=f"gradient {n}") for n, g in enumerate(gradients)]
-        for handle in handles:
-            hvd.synchronize(handle)
-    hvd.shutdown()  # the log is written to its end
-
-
-log = FOLDER / "autotune.csv"
-settings = {"HOROVOD_AUTOTUNE": "1", "HOROVOD_AUTOTUNE_LOG": str(log)}
-launch(
-    many_steps, 2, flavour="horovod", link="1gbit", environment=lambda rank: settings, timeout=300
-)
-for line in log.read_text().splitlines():
-    print("{:>14} {:>24} {:>8}".format(*line.split(",")[-3:]))
+print(autotune.tried(steps=460))  # two ranks average 50 tensors of 16 kB, over 1 Gbit/s
 
 # %% [markdown]
 # Each line stands for fifty steps, after 150 to warm up. The threshold is in MB. The score is bytes
@@ -601,20 +520,16 @@ print("@hvd" + source("elastic_torch").partition("@hvd")[2])
 # *Predict: what happens to the other? From which step does it go on, with how many workers?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import elastic_horovodrun
+from hpml.frameworks.elastic_horovodrun import lose_second_host
 
-short = {"HPML_EPOCHS": "8", "HPML_IMAGES": "1000"}
-with elastic_horovodrun.job("elastic_torch", environment=short) as job:
-    job.wait_for("step 20: committed", limit=90)
-    job.lose("127.0.0.1")
-    code = job.wait(limit=120)
-    printed = job.said
-print("\n".join(printed))
-again = [line.split()[-1] for line in printed if line.startswith("workers: 1, from step")]
+loss = lose_second_host(20, environment={"HPML_EPOCHS": "8", "HPML_IMAGES": "1000"})
+print("\n".join(loss.printed))
+again = loss.went_on_from
 conclude(
-    code == 0 and len(again) == 1,
-    f"It goes on alone from step {(again or ['?'])[0]}, the last one committed, and reaches the end.",
-    f"horovodrun ended with exit code {code}.",
+    loss.exit_code == 0 and len(again) == 1,
+    f"It goes on alone from step {again[0] if again else '?'}, the last one committed, and reaches "
+    "the end.",
+    f"horovodrun ended with exit code {loss.exit_code}.",
 )
 
 # %% [markdown]
@@ -640,7 +555,7 @@ from itertools import pairwise
 
 from hpml.data import tfrecord
 from hpml.data.batches import MEAN, STD
-from hpml.measure.loading import images_per_second
+from hpml.measure.loading import best_by_turns
 from hpml.train.draw import SKY, speeds
 
 tf = tfrecord.tensorflow(remarks=False)
@@ -668,18 +583,11 @@ pipelines = {
     "… cache": decoded.cache().map(augment, num_parallel_calls=AUTO).batch(250),
     "… prefetch": decoded.cache().map(augment, num_parallel_calls=AUTO).batch(250).prefetch(AUTO),
 }
-as_written = tf.data.Options()  # else tf.data adds a prefetch, and maps in parallel, unasked
-as_written.experimental_optimization.apply_default_optimizations = False
-as_written.experimental_optimization.inject_prefetch = False
-pipelines = {name: pipeline.with_options(as_written) for name, pipeline in pipelines.items()}
+pipelines = {name: tfrecord.as_written(pipeline) for name, pipeline in pipelines.items()}
 
 # %% tags=["nbval-ignore-output"]
 GPU = 0.01  # seconds for a batch, played by waiting
-rounds = [  # by turns, so that what else the machine does is the same for all
-    {name: images_per_second(batches, GPU, epochs=1) for name, batches in pipelines.items()}
-    for _ in range(3)
-]
-rates = {name: max(one[name] for one in rounds) for name in pipelines}
+rates = best_by_turns(pipelines, GPU)
 before, *_, after = rates.values()
 gains = {later: rates[later] / rates[earlier] for earlier, later in pairwise(rates)}
 most = max(gains, key=gains.get)
@@ -723,17 +631,10 @@ print(f"\n{lines_of_code(by_strategy)} lines are new or changed")
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 2 --no-group --link 1gbit --evidence grpc --timeout 120
-import os
-
 from hpml.data import tfrecord
-from hpml.frameworks.run import tf_config
+from hpml.frameworks.run import set_tf_config
 
-emulated = os.environ.get("MASTER_ADDR") == "10.77.0.1"
-hosts = ["10.77.0.1", "10.77.0.2"] if emulated else ["127.0.0.1"] * 2
-ports = [int(os.environ["MASTER_PORT"]) + number for number in range(2)]
-workers = [f"{host}:{port}" for host, port in zip(hosts, ports, strict=True)]
-os.environ["TF_CONFIG"] = tf_config(workers, rank)
-
+set_tf_config(rank, world_size)  # who the workers are, and which of them this is
 tensorflow = tfrecord.tensorflow(remarks=False)
 ring = tensorflow.distribute.experimental.CommunicationOptions(
     implementation=tensorflow.distribute.experimental.CommunicationImplementation.RING
@@ -776,26 +677,11 @@ if grpc.ranks[0].traffic:
 # which for PyTorch?*
 
 # %% tags=["nbval-ignore-output"]
-ONE = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "OMP_NUM_THREADS": "1"}
-TRIALS = {
-    "serial_keras": ({"TF_NUM_INTRAOP_THREADS": "2"}, {"OMP_NUM_THREADS": "2"}),
-    "serial_torch": ({"OMP_NUM_THREADS": "2"}, {"OMP_NUM_THREADS": "2", "KMP_BLOCKTIME": "0"}),
-}
-gains = {}
-for script, trials in TRIALS.items():
-    base = run(script, images=2_500, epochs=1, environment=ONE).images_per_second
-    print(f"{script}: {base:6.0f} images/s with one thread")
-    for change in trials:
-        outcome = run(script, images=2_500, epochs=1, environment=ONE | change)
-        name = ", ".join(f"{key}={value}" for key, value in change.items())
-        gains[script, name] = outcome.images_per_second / base
-        print(f"  {name:36} {gains[script, name]:.2f} times as fast")
-keras, keras_omp, omp, blocktime = gains.values()
-conclude(
-    keras > 1.1 and omp > 1.1 and keras_omp < 1.1,
-    "Keras follows its own variables and ignores `OMP_NUM_THREADS`; PyTorch follows it.",
-    "no clear difference: the second core was busy with something else.",
-)
+from hpml.frameworks import threads
+
+measured = threads.compare()
+print(measured)
+conclude(*measured.finding)
 
 # %% [markdown]
 # TensorFlow's wheels bring their own thread pool. PyTorch's wheels use GNU's OpenMP, `libgomp`.

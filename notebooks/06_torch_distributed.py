@@ -103,7 +103,7 @@ read(
 # Rank 3 of 5, the second on its node. The list of hosts is compressed, and its first host is
 # node08. In a job, `scontrol show hostnames` writes such a list out, one host a line; `read` does
 # it in Python. The port comes from the job's number: every task works out the same one, and two
-# jobs on a node do not collide. So no job script of this course has to export `MASTER_ADDR` and
+# jobs on a node get different ones. So no job script of this course has to export `MASTER_ADDR` and
 # `MASTER_PORT`. (`process_group` is the exercise on this.)
 
 # %% [markdown]
@@ -189,8 +189,8 @@ print(f"after a broadcast from rank 0: {spread(model):.3f}")
 # of which half belong to another network, and nothing reports an error.
 #
 # Now the mean. The plain way is one `all_reduce` for each parameter, once `backward` is done.
-# `%%ranks --evidence` keeps the ledger: which rank called what, when, with how many bytes. Of eight
-# steps we look at the quickest.
+# `%%ranks --evidence NAME` records which rank called what, when, with how many bytes; `mark` puts a
+# named moment beside that. Of eight steps we look at the quickest.
 #
 # *Predict: how many calls, and how many of them while `backward` is still at work?*
 
@@ -297,21 +297,24 @@ conclude(
 )
 
 # %% [markdown]
-# Here is which gradient is in which bucket, and when each bucket leaves:
+# Here is which gradient is in which bucket, and when each bucket leaves. (This is a drawing and no
+# measurement: sending takes as long as computing in it. The biases are too thin to be seen.)
 
 # %%
 bucket_picture(network(), 10 * 2**20)
 
 # %% [markdown]
-# In the timeline, the pale part of a bar is communication behind which the rank computes on. Only
-# what is left over at the end has to be waited for. (On a processor, sending takes time from
-# computing; with GPUs and network cards of their own the overlap is nearly free.)
+# The last bucket leaves in the last hook, when nothing is left to compute: all of its way has to be
+# waited for. In the timeline, a bar left of "backward ends" is communication during which the rank
+# computes; it waits only for what is right of it. (On a processor, sending takes time from
+# computing; with GPUs, and network cards that read their memory, it takes little.)
 #
-# `DistributedDataParallel` is this, in C++ and with the rough edges gone. It puts the buckets into
-# the order in which gradients really come, and can keep gradients inside the buckets, so that
-# nothing is copied. Its rule for buckets differs a little: a bucket is closed by the gradient that
-# brings it to the limit, so it may hold more. The limit is 25 MiB, and 1 MiB for the first bucket,
-# so that sending begins early. (`ddp` is your exercise: write the wrapper yourself.)
+# `DistributedDataParallel` is this, in C++ and with the rough edges gone. After the first step it
+# puts the buckets into the order in which gradients really come, and it can keep gradients inside
+# the buckets, so that nothing is copied. Its rule for buckets differs a little: a bucket is closed
+# by the gradient that brings it to the limit, so it may hold more. By default the limit is 25 MiB,
+# and 1 MiB for the first bucket, so that sending begins early; a `bucket_cap_mb` of your own is the
+# limit of all of them. (`ddp` is your exercise: write the wrapper yourself.)
 
 # %%
 # %%ranks 2 --evidence ddp
@@ -346,6 +349,8 @@ for name, evidence in (("plain", plain), ("hooks and buckets", hooked), ("DDP", 
 
 # %% [markdown]
 # None: what they send is the same. What differs is how many messages it takes, and when they leave.
+# (The cell sets DDP's limit to 8 MiB, so that a bucket is closed after two layers, as above. DDP waits
+# for its buckets inside `backward`, so no bar of its timeline is full.)
 #
 # ### What DDP wants to know
 #
@@ -402,7 +407,7 @@ conclude(
 
 # %% [markdown]
 # So data parallel training with *W* ranks and a batch of *B* on each is single-process training
-# with a batch of *W · B*. Remember that sentence when the learning rate comes up. It needs equal
+# with a batch of *W · B*. (What that means for the learning rate: section 7.) It needs equal
 # shares, a loss that is a mean, and no layer that looks across the batch. Batch normalisation
 # does: it sees only its own rank's share, unless it is `SyncBatchNorm`.
 
@@ -413,7 +418,8 @@ conclude(
 # where there is more than one rank. Here it runs with a narrow network, to save time. The batch is
 # 250 images *per rank*, so two ranks take half as many steps.
 #
-# *Predict: images per second on two ranks, with one thread each, against one rank with one thread.*
+# *Predict: how many times the images per second of one rank do two ranks have? Each rank has one
+# thread.*
 
 # %%
 small = {"widths": (24, 48, 96), "test_samples": 2000, "device": "cpu", "progress": False}
@@ -493,11 +499,11 @@ conclude(
 # ## 6. What the network costs
 #
 # So far the ranks talked through the machine's memory. `--link` puts each of them behind a network
-# interface of its own, which the kernel holds to a rate: a cluster's network, in a cell. (Its
-# latency is this machine's.) The kernel also counts what goes over the wire.
+# interface of its own, which the kernel holds to a rate, as on a cluster's network. (The latency
+# stays that of this machine.) The kernel also counts what goes over the wire.
 #
-# *Predict: ranks average 10 MB each over links of 1 Gbit/s. How many MB does each of two ranks send,
-# and how long does that take at the least? How many MB does each of four ranks send?*
+# *Predict: ranks average 10 MB each over links of 1 Gbit/s. How many MB does each of two ranks
+# send, and how long does that take at the least? How many MB does each of four ranks send?*
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 2 --link 1gbit --evidence two
@@ -528,10 +534,10 @@ else:
 
 # %% [markdown]
 # Each of two ranks must send as much as it has, each of four one and a half times as much: 2
-# (*p*−1)/*p* times, which comes near to twice and never gets there. No algorithm in which the ranks
-# themselves add, all alike, needs less (Patarasuk and Yuan 2009), and gloo's, a ring, needs no
-# more. The rest is headers. (Where switches add, each rank sends its
-# bytes about once: Graham et al. 2016, *SHArP*.)
+# (*p*−1)/*p* times, which comes near to twice and never gets there. Where the ranks themselves add,
+# and each sends as much as the others, no algorithm needs less (Patarasuk and Yuan 2009), and
+# gloo's, a ring, needs no more. The rest is headers. (Where switches add, each rank sends its bytes
+# about once: Graham et al. 2020, *SHARP Streaming-Aggregation*.)
 #
 # Now a training step: compute, then average all gradients, 6.3 MB, in one call.
 #
@@ -592,9 +598,9 @@ conclude(
 )
 
 # %% [markdown]
-# `%%ranks` is a call of `launch`, which the cell uses here because it loops. Where communication is
-# close to its bound, no library makes it much quicker. Fewer bytes would, or a faster network, or
-# hiding it behind `backward`.
+# (`launch` is what `%%ranks` calls; the cell above needs it for its loop.) Where communication is
+# close to its bound, no library makes it much quicker. What helps is fewer bytes, a faster network,
+# or sending during `backward`.
 #
 # Now more ranks. *Strong* scaling shares a given batch out: each rank computes less, and sends as
 # much as before. *Weak* scaling gives every rank the same amount of work, and makes the batch grow.
@@ -671,10 +677,10 @@ conclude(
 
 # %% [markdown]
 # Strong scaling: computing shrinks with 1/*p*, and communication does not. Weak scaling: computing
-# stays, and the bytes grow from 1 times the gradients on two ranks to at most 2 times on very many.
-# From two ranks on communication at most doubles, while the images of a step grow with *p*; only
-# the ring's 2 (*p*−1) latencies bend the line in the end, and a tree or halving-doubling has fewer.
-# That is why large clusters train with large batches.
+# stays, and the bytes that a rank sends grow from 1 times the gradients on two ranks to at most 2
+# times on very many, while the images of a step grow with *p*. Only the ring's 2 (*p*−1) latencies
+# bend the curve in the end; a tree or halving-doubling has fewer (module 01). That is why large
+# clusters train with large batches.
 #
 # The model adds computing and communicating, as this step does; DDP hides a part. It keeps
 # communication as a term of its own, which grows with *p*. Amdahl's law, fitted to such steps,
@@ -737,7 +743,8 @@ conclude(
 
 # %% [markdown]
 # The bytes are the same each time. What differs is how often a message has to be set up and waited
-# for. Above some size bigger buckets gain nothing more, and lose the overlap with `backward`.
+# for. Above some size bigger buckets gain hardly anything, and leave later, so that less of their
+# way is hidden behind `backward`.
 
 # %% [markdown]
 # ## 7. More ranks, another learning rate? *(more)*
@@ -787,9 +794,9 @@ conclude(
 # %% [markdown]
 # With the rate unchanged four ranks fall behind, since they take a quarter of the steps and each is
 # as short as before. How much the rate may grow depends on network, batch and schedule, and above
-# some batch size no rate helps: too many images then say the same thing. Warm-up, a rate that rises
-# over the first steps, keeps a scaled rate from blowing up the untrained network (module 01).
-# `--lr-rule` of the training script has all three rules.
+# some batch size no rate helps: the mean gradient hardly changes with still more images. Warm-up, a
+# rate that rises over the first steps, keeps a scaled rate from blowing up the untrained network
+# (module 01). `--lr-rule` of the training script has all three rules.
 
 # %% [markdown]
 # ## 8. The accuracy of what, exactly?
@@ -812,9 +819,9 @@ if rank == 0:
     print(f"all that are right, of all:    {sums[0].item() / sums[1].item():.1%}")
 
 # %% [markdown]
-# No: six of ten are right, 60 %. The mean of means counts an image on a small share for more. Add
-# up first, over all ranks, and divide once; that goes for losses as well. And what rank 0 finds on
-# its own share is not the accuracy of the model.
+# No: six of ten are right, 60 %. In the mean of means, an image of a small share counts for more.
+# Add up first, over all ranks, and divide once; the same goes for losses. And the accuracy on rank
+# 0's own share is not that of the model.
 #
 # *Predict: which images does a `DistributedSampler` give to each of the three ranks?*
 
@@ -825,15 +832,16 @@ print("each image once:   ", list(range(rank, 10, world_size)))
 
 # %% [markdown]
 # Four each: images 0 and 1 are there twice, and would count twice in the accuracy. In training such
-# padding does no harm. For a test, share the images out without it: the ranks may have different
-# numbers of batches, as long as no collective is called until they all have added up.
+# padding does little harm. For a test, share the images out without it: the ranks may have
+# different numbers of batches, as long as none calls a collective before its last batch is counted.
 # (`global_metrics` is the exercise.)
 
 # %% [markdown]
 # ## 9. Stopped, and carried on
 #
-# A job has a time limit, and a cluster takes nodes away. Before that, SLURM sends a signal, and the
-# training script then writes a checkpoint: weights, momentum, and how far into which epoch it is.
+# A job has a time limit. Before it is over, SLURM sends a signal if the job asks for one, and the
+# training script then writes a checkpoint: weights (and their running average, `lookahead`),
+# momentum, the settings, and how far into which epoch it is.
 #
 # *Predict: the signal reaches rank 1 only, in the middle of an epoch. Which ranks stop? Which
 # writes?*
@@ -876,9 +884,9 @@ conclude(
 )
 
 # %% [markdown]
-# They stop at the same step: a rank that left alone would leave the other waiting in its next
-# `all_reduce`. So every ten steps they ask each other whether anybody had a signal. Rank 0 writes to
-# another name first, and renames: whoever is killed on the way leaves the old file whole.
+# They stop at the same step: if one stopped alone, the other would wait for it in the next
+# `all_reduce`. So every ten steps they ask each other whether anybody had a signal. Rank 0 writes
+# under another name first, and renames: if it is killed on the way, the old file is still whole.
 #
 # How far into the epoch it was is one number, images seen by all ranks together. That makes it
 # possible to carry on with *another* number of ranks. *Predict: how many images are left for a
@@ -903,15 +911,17 @@ conclude(
 )
 
 # %% [markdown]
-# On a cluster nobody types that: the job puts itself back into the queue and finds its checkpoint.
+# On a cluster nobody types that: the job puts itself back into the queue, and the script finds its
+# checkpoint.
 # (`checkpoint` is the exercise, and it includes being killed while writing.)
 
 # %% [markdown]
-# ### A node is lost, and nobody starts anything anew *(more)*
+# ### A node is lost, and the run goes on without it *(more)*
 #
 # A node that loses its power sends no signal and writes no checkpoint. `torchrun` can go on without
-# it: `--nnodes=1:2` means two nodes if they come, and one if there are no more. Here two agents play
-# two nodes of this machine, with one rank each; each agent is what one node of a cluster would run.
+# it: `--nnodes=1:2` means two nodes if they come, and one if there are no more. Here two agents
+# play two nodes of this machine, with one rank each; each agent is what one node of a cluster would
+# run.
 
 # %% tags=["nbval-ignore-output"]
 from pathlib import Path
@@ -931,8 +941,8 @@ print("torchrun", *torchrun_words(2, port=29400, host=True), "\\\n   ", *script[
 # The script writes a checkpoint after each epoch. As soon as there is the first, the second node is
 # lost: its agent and its rank are killed, in the middle of the second epoch.
 #
-# *Predict: what happens to the rank on the other node? Which epochs does the run have in the end,
-# and how many of the images of the second are trained on twice?*
+# *Predict: what happens to the rank on the other node? Which epochs does the run have in the end?
+# And what of the second epoch is trained on twice?*
 
 # %% tags=["nbval-ignore-output"]
 loss = lose_second_node(script, folder / "checkpoint.pt")
@@ -959,14 +969,14 @@ conclude(
 # for one).
 #
 # Two things to keep in mind. The first node keeps the list of who is there, so losing that one ends
-# the run; on a cluster it is the node to choose with care, and requeueing is what is left. And with
-# half the ranks the batch is half as large: `--lr-rule` has the learning rate follow.
+# the run, and then only the queue helps (`--requeue`). And with half the ranks the batch is half as
+# large: with `--lr-rule=linear` or `sqrt` the learning rate follows.
 
 # %% [markdown]
 # ## 10. On the cluster
 #
-# On one machine the ranks share its memory. On a cluster a gradient meets other links on its way,
-# and the slowest of them counts.
+# On one machine the ranks share its memory. On a cluster a gradient takes several links on its way,
+# and the slowest of them limits its rate. The picture has two nodes with four GPUs each.
 
 # %%
 cluster_picture.cluster()
@@ -995,8 +1005,9 @@ for old, new in (
     print("\n".join(line for line in changes if not line.startswith(("---", "+++", "@@"))), "\n")
 
 # %% [markdown]
-# A few numbers, and for GPUs one line that asks for them. The training script finds rank, master,
-# port and device in SLURM's variables, and uses NCCL in place of gloo where there are GPUs.
+# A few numbers, and for GPUs one line that asks for them and the option `--device cuda`. The
+# training script finds rank, master and port in SLURM's variables, takes the GPU of its local rank,
+# and uses NCCL in place of gloo.
 #
 # ```
 # sbatch slurm/06_one_node.slurm --epochs 8
@@ -1015,17 +1026,19 @@ if not shutil.which("sbatch"):
 # %% [markdown]
 # ## 11. A job that hangs
 #
-# `%%ranks` and `check` notice when no rank can go on. A cluster does not: the log stops growing, and
-# the job burns its time limit. Here is such a job, for three ranks. It has two bugs to choose from:
-# with "stuck", rank 1's storage does not answer; with "short", rank 1 has one batch less.
+# `%%ranks` and `check` notice when no rank can go on. A cluster does not: the log stops growing,
+# and the job runs on until its time limit. Here is such a job, for three ranks. It can be started
+# with one of two bugs: with "stuck", rank 1's storage does not answer; with "short", rank 1 has one
+# batch less.
 
 # %%
 print(hang.listing())
 
 # %% [markdown]
-# `torchrun` runs it, and after step 1 nothing more comes. [py-spy](https://github.com/benfred/py-spy)
-# shows the stack of a running process from outside, for each process: `py-spy dump --pid 4711`, on
-# the node where it runs. The next cell asks it twice, and shows the lines where nobody has moved.
+# `torchrun` starts it with "stuck", and after step 1 nothing more is printed.
+# [py-spy](https://github.com/benfred/py-spy) shows the stack of a running process from outside:
+# `py-spy dump --pid 4711`, on the node where it runs. The next cell asks it for each rank until
+# twice in a row no rank has moved, and prints where each rank is in the script.
 #
 # *Predict: on which line is rank 0? On which is rank 1?*
 
@@ -1041,8 +1054,9 @@ if places:
     )
 
 # %% [markdown]
-# Sometimes nobody is there to look. Then the job itself has to report, and every wait needs a limit:
-# `init_process_group(timeout=...)`. Its default is 30 minutes, with NCCL 10. Below it is 3 seconds.
+# Sometimes nobody is there to look. Then the job itself has to report, and every wait needs a
+# limit: `init_process_group(timeout=...)`. Its default is 30 minutes, with NCCL 10. Below it is 3
+# seconds.
 #
 # *Predict: which rank does the error message name?*
 
@@ -1059,8 +1073,11 @@ conclude(
 )
 
 # %% [markdown]
-# `dist.monitored_barrier()` is a barrier in which rank 0 hears from every rank. For a search it goes
-# in front of the suspected line. (Gloo only; beside NCCL, make a second group with gloo for it.)
+# `dist.monitored_barrier()` is a barrier in which every rank reports to rank 0. To search for a
+# hang, put it in front of the line that you suspect. (Gloo only; beside NCCL, make a second group
+# with gloo for it.)
+#
+# *Predict: which rank does the error name now? Does it name the line?*
 
 # %% tags=["nbval-ignore-output"]
 monitored = hang.complaints("stuck", monitor=True)
@@ -1073,9 +1090,12 @@ conclude(
 )
 
 # %% [markdown]
-# The other bug. All ranks are in a collective, and still nobody moves: rank 1 has left the loop and
-# waits in a barrier. `TORCH_DISTRIBUTED_DEBUG=DETAIL` compares the calls of all ranks before each
-# collective is run. It costs time: for a search, not for every day.
+# Now the other bug, "short". All ranks are in a collective, and still nobody moves: rank 1 has left
+# the loop and waits in the barrier of line 35, the others in `all_reduce`.
+# `TORCH_DISTRIBUTED_DEBUG=DETAIL` compares the calls of all ranks before each collective is run. It
+# costs time: use it to search, not in every run.
+#
+# *Predict: which call does each rank report of itself?*
 
 # %% tags=["nbval-ignore-output"]
 detailed = hang.complaints("short", detail=True)
@@ -1099,13 +1119,14 @@ conclude(
 # | NCCL: `TORCH_NCCL_ASYNC_ERROR_HANDLING`, on by default | a GPU's wait has a limit too: a watchdog thread ends the process |
 # | NCCL's *flight recorder*: `TORCH_FR_BUFFER_SIZE=2000` (before: `TORCH_NCCL_TRACE_BUFFER_SIZE`), `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | each rank keeps its last 2000 collectives, with stacks, and writes them to a file when the limit is over; `torchfrtrace` compares the files |
 #
-# With DDP the collective is hidden in `backward`, so a rank that took another branch, or skipped a
-# batch, hangs there. (`find_the_hang` is the exercise on this: name the rank, the call and the line.)
+# With DDP the collectives are inside `backward`. So if one rank takes another branch, or skips a
+# batch, the other ranks hang there. (`find_the_hang` is the exercise on this: name the rank, the
+# call and the line.)
 
 # %% [markdown]
 # ## 12. Who else does this for you? *(more)*
 #
-# Every framework has the six pieces of this module; they differ in what you see of them.
+# Every framework has the same pieces as this module; they differ in what you see of them.
 #
 # | | torch.distributed and DDP | PyTorch Lightning | tf.distribute.MultiWorkerMirroredStrategy |
 # |---|---|---|---|
@@ -1169,14 +1190,15 @@ conclude(
 )
 
 # %% [markdown]
-# DDP and Horovod under PyTorch do the same arithmetic on the same images, and end with the same
-# accuracy; the rest differ by initial weights and order, and after so few steps by luck. Each was
-# measured once, for some seconds, so small differences in speed mean nothing. What is left to choose
-# by is not in the table: who starts the ranks, who reads the errors, and what the rest of your code
-# is written in. (Both lines and speed of Keras are those of `fit`, which hides the loop.)
+# DDP and Horovod under PyTorch do the same arithmetic on the same images, so their accuracies
+# differ by rounding alone. The others start from other weights and take another order of images:
+# after so few steps, differences in accuracy mean nothing. Each was measured once, for some
+# seconds, so small differences in speed mean nothing either. What to choose by is not in the table:
+# who starts the ranks, who reads the errors, and what the rest of your code is written in. (Both
+# lines and speed of Keras are those of `fit`, which hides the loop.)
 #
-# Lightning, optional here (`pip install -e '.[lightning]'`), goes furthest: what is left of the
-# training script when everything that has to do with ranks is gone.
+# Lightning, optional here (`pip install -e '.[lightning]'`), hides most: this is what is left of
+# the training script.
 
 # %%
 print(
@@ -1185,9 +1207,9 @@ print(
 print("…", source("lightning_torch").partition("if __name__")[2])
 
 # %% [markdown]
-# Two traps are left open: `self.log(…, sync_dist=True)` averages the ranks' means, which is exact
-# only for equal shares; and the learning rate stays what it was, whatever `devices` says, unless you
-# scale it as this script does.
+# Two traps are left: `self.log(…, sync_dist=True)` averages the ranks' means, which is exact
+# only for equal shares; and the learning rate stays what it was, whatever `devices` is, unless you
+# scale it, as this script does where it makes the optimizer (not shown above).
 # Keras differs in one number that is easy to miss: its `batch_size` is that of all workers
 # together, so adding workers makes each one's share smaller, where in DDP it makes the batch
 # larger.
@@ -1197,8 +1219,9 @@ print("…", source("lightning_torch").partition("if __name__")[2])
 #
 # 1. Data parallel training is an equal start, the mean of the gradients in every step, and each
 #    image on one rank: then *W* ranks with a batch of *B* do what one process does with *W · B*.
-# 2. Communication costs bytes over the rate, and a latency for each message: buckets and hooks save
-#    the second and hide the first, and weak scaling pays for it where strong scaling does not.
+# 2. Communication costs bytes over the rate, and a latency for each message: buckets save
+#    latencies, hooks hide both behind `backward`, and with many ranks weak scaling still gains
+#    where strong scaling does not.
 # 3. When a job hangs, the rank to blame is the one that is not where the others wait: give every
 #    wait a limit, and look at the stacks.
 #

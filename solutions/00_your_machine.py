@@ -14,10 +14,10 @@
 # %% [markdown]
 # # 00 Your machine: exercises
 #
-# Three short exercises, to see how all the others work. The cell that starts with `%%answer` is yours;
-# the cell below it checks what you wrote. **An answer cell stands alone**: it brings its own imports
-# and sees nothing of the other cells. The cells below it can use what it defines. *Before you start*
-# is a question to think about first; its answer is below the check.
+# Three short exercises, to see how all the others work. The cell that starts with `%%answer` is
+# yours; the cell below it checks what you wrote. **An answer cell stands alone**: it brings its own
+# imports and sees nothing of the other cells. The cells below it can use what it defines. *Before
+# you start* is a question to think about first; its answer is below the check.
 #
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
 # nothing of `hpml`.
@@ -36,9 +36,9 @@ from hpml import check
 # of all ranks, on every rank, as an `int`. With three ranks and the numbers 7, 20 and 3, all three
 # calls return 30.
 #
-# Each rank knows only its own number, so the ranks must communicate. `dist.all_reduce(tensor)` adds one
-# tensor from each rank, and replaces the tensor's content by the sum, on every rank. The process group
-# exists already, so `dist.get_rank()` and `dist.get_world_size()` work.
+# Each rank knows only its own number, so the ranks must communicate. `dist.all_reduce(tensor)` adds
+# one tensor from each rank, and replaces the tensor's content by the sum, on every rank. The
+# process group exists already, so `dist.get_rank()` and `dist.get_world_size()` work.
 #
 # *Before you start: rank 0 calls `all_reduce` and rank 1 does not. What does rank 0 do?*
 
@@ -119,9 +119,9 @@ srun {command}
 check("job_script")
 
 # %% [markdown]
-# **Answer.** One line, and six. The script itself runs once, on the first of the nodes; the other nodes
-# are idle until `srun` starts the tasks. A job that has three nodes and uses one looks like any other
-# in the queue, and no message warns you.
+# **Answer.** One line, and six. The script itself runs once, on the first of the nodes; the other
+# nodes are idle until `srun` starts the tasks. A job that has three nodes and uses one looks like
+# any other in the queue, and no message warns you.
 #
 # The other silent mistake is a request that sbatch does not read: `# SBATCH`, with a space, is a
 # comment, and so is every `#SBATCH` after the first command.
@@ -131,9 +131,9 @@ check("job_script")
 #
 # **To write:** the reader of the two texts. **Allowed:** anything that an answer may import.
 #
-# SLURM prints tables. `squeue` lists the jobs of all users that wait or run. `sacct` also lists jobs of
-# the past, here your own, as printed by
-# `sacct --parsable2 --format=JobID,JobName,State,ExitCode,NNodes,Elapsed`:
+# SLURM prints tables. `squeue` lists the jobs of all users that wait or run. `sacct` also lists
+# jobs of the past, here your own, as printed by `sacct --parsable2
+# --format=JobID,JobName,State,ExitCode,NNodes,Elapsed`:
 #
 # ```
 #              JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)
@@ -151,7 +151,8 @@ check("job_script")
 # ```
 #
 # Return a dict with three entries. `waiting` has the id of each of the user's jobs that waits, as
-# squeue prints it, and the reason without its parentheses. `node_hours` is the sum, over all jobs in
+# squeue prints it, and the reason without its parentheses. (squeue prints the first eight characters
+# of a user's name; `user` is the whole name.) `node_hours` is the sum, over all jobs in
 # sacct's text that have ended in whatever way, of nodes × hours. `failed` lists the parts of job
 # arrays that have to run again, by id, in sacct's order: those that failed, ran out of time or
 # memory, or lost a node. A cancelled part is not among them: a person has stopped it.
@@ -189,8 +190,9 @@ def read_queue(squeue: str, sacct: str, user: str) -> dict:
 check("read_queue")
 
 # %% [markdown]
-# **Answer.** Two nodes for 24 hours and eleven nodes for 8 hours and 28 minutes: 141.3. The line that
-# ends in `.batch` is a *step* inside its job and does not count again; the running part has not ended.
+# **Answer.** Two nodes for 24 hours and eleven nodes for 8 hours, 28 minutes and 39 seconds: 141.3.
+# The line that ends in `.batch` is a *step* inside its job and does not count again; the running
+# part has not ended.
 #
 # Most of the work here is to read tables that are made for people. Both programs can print what is
 # easier to read: `squeue --me --noheader --format="%i|%T|%r"`, `sacct --allocations` for jobs

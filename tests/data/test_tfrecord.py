@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hpml.data import load
-from hpml.data.tfrecord import parse, write
+from hpml.data.tfrecord import as_written, parse, write
 from hpml.errors import UserError
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -38,6 +38,11 @@ def test_files_that_are_there_are_not_written_again(whole, tmp_path):
     assert first.stat().st_mtime_ns == before
     with pytest.raises(UserError, match="has other shards than 2"):
         write(train, tmp_path / "records", shards=2, count=5)
+
+
+def test_tf_data_adds_nothing_to_a_pipeline_as_written():
+    options = as_written(tf.data.Dataset.range(3)).options().experimental_optimization
+    assert (options.inject_prefetch, options.apply_default_optimizations) == (False, False)
 
 
 def test_shards_without_an_image_are_refused(whole, tmp_path):

@@ -1,10 +1,12 @@
 """Elastic Horovod on two hosts, which are two names of this machine: one is lost, one goes on."""
 
 import time
+from contextlib import contextmanager
 
 import psutil
 import pytest
 
+from hpml.errors import UserError
 from hpml.frameworks import elastic_horovodrun
 from hpml.ranks import flavour
 
@@ -45,3 +47,48 @@ def test_what_is_not_done_is_ended(monkeypatch, tmp_path):
         assert job.process.poll() is None
         assert not job.wait_for("anything", limit=0.2)
     assert not psutil.pid_exists(job.process.pid)
+
+
+class PlayedJob:
+    """A job without processes; `said` is what its workers print once step 20 is waited for."""
+
+    said = ("workers: 2, from step 0", "step 20: committed", "workers: 1, from step 20", "done")
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def wait_for(self, text: str, limit: float) -> bool:
+        self.done.append(text)
+        return text in self.said
+
+    def lose(self, host: str) -> None:
+        self.done.append(f"{host} is lost")
+
+    def wait(self, limit: float) -> int:
+        self.done.append("waited for")
+        return 3
+
+
+@pytest.fixture
+def played(monkeypatch):
+    job = PlayedJob()
+
+    @contextmanager
+    def start(script, environment=None):
+        assert (script, environment) == ("elastic_torch", SHORT)
+        yield job
+
+    monkeypatch.setattr(elastic_horovodrun, "job", start)
+    return job
+
+
+def test_the_second_host_is_lost_after_the_commit(played):
+    loss = elastic_horovodrun.lose_second_host(20, environment=SHORT)
+    assert played.done == ["step 20: committed", "127.0.0.1 is lost", "waited for"]
+    assert (loss.exit_code, loss.printed, loss.went_on_from) == (3, played.said, [20])
+
+
+def test_without_that_commit_no_host_is_lost(played):
+    with pytest.raises(UserError, match="step 30 was not committed within 5 s"):
+        elastic_horovodrun.lose_second_host(30, environment=SHORT, limit=5)
+    assert played.done == ["step 30: committed"]

@@ -1,13 +1,16 @@
 """Elastic restart: torchrun goes on with the nodes that are left, from the last checkpoint."""
 
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 import torch
 
-from hpml.frameworks.elastic_torchrun import Node, nodes
+from hpml.errors import UserError
+from hpml.frameworks import elastic_torchrun
+from hpml.frameworks.elastic_torchrun import Node, lose_second_node, nodes
 from hpml.train import learning_rate
 from hpml.train.config import TrainConfig
 from hpml.train.history import read_history
@@ -68,3 +71,54 @@ def test_nothing_is_left_of_nodes_that_did_not_finish(tmp_path):
     assert not any(
         process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in family
     )
+
+
+class PlayedNode:
+    """A node without processes, which writes down what is done to it."""
+
+    def __init__(self, name: str, done: list[str], log: Path, code: int = 0) -> None:
+        self.name, self.done, self.log, self.code = name, done, log, code
+
+    def lose(self) -> None:
+        self.done.append(f"{self.name} is lost")
+
+    def wait(self, limit: float) -> int:
+        self.done.append(f"{self.name} is waited for")
+        return self.code
+
+
+@pytest.fixture
+def played(monkeypatch, tmp_path):
+    """Two nodes of which the first has written a log; what is done to them, in order."""
+    done: list[str] = []
+    log = tmp_path / "0.log"
+    log.write_text("starts\n[rank0]: x.py:1] RuntimeError: reset by peer. Try again\nmore\n")
+
+    @contextmanager
+    def two(count, arguments):
+        assert (count, arguments) == (2, ["train.py"])
+        yield [PlayedNode("first", done, log, code=7), PlayedNode("second", done, log)]
+        done.append("both are ended")
+
+    monkeypatch.setattr(elastic_torchrun, "nodes", two)
+    return done
+
+
+def test_the_second_node_is_lost_once_there_is_a_checkpoint(played, monkeypatch, tmp_path):
+    checkpoint = tmp_path / "checkpoint.pt"
+
+    def pause(seconds):
+        assert played == []  # nobody is lost before there is a checkpoint
+        checkpoint.touch()
+
+    monkeypatch.setattr(time, "sleep", pause)
+    loss = lose_second_node(["train.py"], checkpoint)
+    assert played == ["second is lost", "first is waited for", "both are ended"]
+    assert (loss.exit_code, loss.error) == (7, "RuntimeError: reset by peer")
+    assert 0 <= loss.lost <= loss.ended
+
+
+def test_without_a_checkpoint_no_node_is_lost(played, tmp_path):
+    with pytest.raises(UserError, match=r"checkpoint\.pt was not written within 0 s"):
+        lose_second_node(["train.py"], tmp_path / "checkpoint.pt", limit=0)
+    assert played == []

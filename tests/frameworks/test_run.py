@@ -18,6 +18,7 @@ from hpml.frameworks.run import (
     lines_of_code,
     missing,
     run,
+    set_tf_config,
     source,
     tf_config,
     told,
@@ -134,6 +135,21 @@ def test_each_worker_knows_all_and_which_it_is():
         "cluster": {"worker": ["a:1", "b:2"]},
         "task": {"type": "worker", "index": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("master", "workers"),
+    [
+        ("10.77.0.1", ["10.77.0.1:400", "10.77.0.2:401"]),  # on links
+        ("127.0.0.1", ["127.0.0.1:400", "127.0.0.1:401"]),
+    ],
+)
+def test_a_rank_finds_all_workers_where_its_network_has_them(monkeypatch, master, workers):
+    monkeypatch.setenv("MASTER_ADDR", master)
+    monkeypatch.setenv("MASTER_PORT", "400")
+    monkeypatch.setenv("TF_CONFIG", "")
+    set_tf_config(rank=1, world_size=2)
+    assert os.environ["TF_CONFIG"] == tf_config(workers, rank=1)
 
 
 def test_what_a_script_needs_is_named(monkeypatch):

@@ -11,13 +11,13 @@ from hpml.ranks import launch, warm
 # A warm server in which something is broken
 BROKEN = """
 import os, socket, sys
-from hpml.ranks import proxy, server, supervisor
-ours = supervisor.drop_privileges
+from hpml.ranks import proxy, server, forking
+ours = forking.drop_privileges
 def refuse():
     if {when}:
         {what}
     ours()
-supervisor.drop_privileges = refuse
+forking.drop_privileges = refuse
 control = socket.socket(fileno=int(sys.argv[1]))
 server.prepare(sys.argv[2])
 {also}

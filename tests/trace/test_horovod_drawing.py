@@ -4,7 +4,7 @@ import pytest
 from matplotlib.colors import to_rgba
 
 from hpml.trace.horovod_drawing import LOOKS, timeline
-from hpml.trace.horovod_timeline import parse
+from hpml.trace.horovod_timeline_file import parse
 
 from .horovod_file import Writer
 

@@ -138,8 +138,10 @@ def test_phases_follow_each_other_and_the_bound_begins_with_the_last_one():
     ]
     bounds = [[round(x) for x in line.get_xdata()] for line in figure.axes[0].lines]
     assert bounds == [[100, 110], [100, 500]]
+    # A projecting end would make the bound look longer than it is.
+    assert {line.get_solid_capstyle() for line in figure.axes[0].lines} == {"butt"}
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "lower bound of send",
+        "lower bound of “send”",
         "compute",
         "send",
     ]

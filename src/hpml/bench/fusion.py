@@ -13,7 +13,8 @@ from hpml.bench.network import check_launch
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.network.link import format_rate, parse_rate
 from hpml.ranks import Evidence, launch
-from hpml.trace.horovod_timeline import Timeline, collectives, read
+from hpml.trace.horovod_timeline import Timeline, collectives
+from hpml.trace.horovod_timeline_file import read
 
 RATES = ("1gbit", "100mbit")
 WORLD_SIZE = 2

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from hpml.course import paired, readme
+from hpml.course import paired, picture, readme
 from hpml.course.committed import faults
 from hpml.course.execute import CellRun, NotebookRun, execute
 from hpml.course.graded import add_grading, student_version
@@ -133,6 +133,7 @@ def _make_executed(
         if path == module.notebook:  # `hpml.course.core_path` adds them up
             seconds = {notebook.cells[cell.index].id: cell.seconds for cell in run.cells}
             paired.record_seconds(notebook, seconds)
+    picture.lighten(notebook)
     paired.tidy(notebook)
     written = paired.write(course.root / path, paired.text_of(notebook))
     say(f"{path}: {'written' if written else 'unchanged'}")

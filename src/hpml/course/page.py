@@ -30,6 +30,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import BashLexer
 
+from hpml.course import picture
 from hpml.course.execute import CellRun, NotebookRun
 from hpml.publish import RESULT, SKIP, VERDICT
 
@@ -50,7 +51,6 @@ _TAGS = {
     "sup", "tbody", "tfoot", "thead", "u", "ul", "var",
 }  # fmt: skip
 _STYLES = {"text-align", "font-weight", "font-style", "white-space", "width", "vertical-align"}
-_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _FORMATTER = HtmlFormatter(nowrap=True)
 
 
@@ -117,7 +117,7 @@ def markdown(source: str, folder: Path, link: Callable[[str], str]) -> Markup:
 
 
 def _only_local(tag: str, attribute: str, value: str) -> str | None:
-    is_picture = value.startswith(tuple(f"data:{kind};" for kind in (*_PICTURES, "image/svg+xml")))
+    is_picture = value.startswith(tuple(f"data:{kind};" for kind in picture.KINDS))
     if attribute == "src":
         return value if is_picture else None
     if attribute == "class":
@@ -144,13 +144,8 @@ def _output(raw: NotebookNode, folder: Path, link: Callable[[str], str]) -> Outp
     if "value" in data.get(RESULT, {}):
         return Output("result", record={"unit": "", "caption": "", **data[RESULT]})
     text = "".join(data.get("text/plain", ""))
-    if "image/svg+xml" in data:
-        encoded = base64.b64encode("".join(data["image/svg+xml"]).encode()).decode()
-        return Output("picture", _picture(f"data:image/svg+xml;base64,{encoded}", text))
-    for kind in _PICTURES:
-        if kind in data:
-            encoded = re.sub(r"\s", "", "".join(data[kind]))
-            return Output("picture", _picture(f"data:{kind};base64,{encoded}", text))
+    if shown := picture.address(data):
+        return Output("picture", _picture(shown, text))
     if "text/html" in data:
         return Output("html", sanitized("".join(data["text/html"])))
     if "text/markdown" in data:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import jinja2
 from markupsafe import Markup
 
-from hpml.course import page
+from hpml.course import page, picture
 from hpml.course.execute import CellRun, NotebookRun
 from hpml.course.run import CourseRun, Kind, page_name
 from hpml.course.schedule import Exercise, Module
@@ -46,7 +46,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Result:
-    """A published result: a figure (`picture`, base64 PNG), one value, or several by label."""
+    """A published result: a figure (`picture`, a data: address), one value, or several by label."""
 
     name: str
     value: Any
@@ -190,9 +190,9 @@ def _exercises(
 
 def _result(data: dict[str, Any], place: Location) -> Result:
     record = data[RESULT]
-    picture = "".join(data.get("image/png", "")).replace("\n", "")
     unit, caption = record.get("unit", ""), record.get("caption", "")
-    return Result(record["name"], record.get("value"), unit, caption, picture, place)
+    shown = picture.address(data)
+    return Result(record["name"], record.get("value"), unit, caption, shown, place)
 
 
 def _failure(notebook: NotebookRun, module: Module, kind: Kind) -> Failure:

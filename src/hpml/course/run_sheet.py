@@ -5,8 +5,6 @@ often wrong in the core exercises and what to say; and what to prepare the day b
 for A4, without scripts, that loads nothing.
 """
 
-import base64
-import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ import jinja2
 from markupsafe import Markup
 from nbformat import NotebookNode
 
-from hpml.course import core_path, page, questions, wrong_answers
+from hpml.course import core_path, page, picture, questions, wrong_answers
 from hpml.course.core_path import CorePath, Section
 from hpml.course.schedule import Course, Exercise, Module
 
@@ -177,33 +175,17 @@ def _asked(section: Section, question: questions.Question, folder: Path) -> Aske
     def markdown(text: str) -> Markup:
         return page.markdown(text, folder, link=lambda target: target)
 
-    picture = next(filter(None, map(_picture, question.outputs)), "") if section.core else ""
+    pictures = (picture.address(output.get("data", {})) for output in question.outputs)
+    shown = next(filter(None, pictures), "") if section.core else ""
     texts = (_printed(output) for output in question.outputs)
     return Asked(
         section=section.title,
         core=section.core,
         question=markdown(question.text),
         answers=tuple(map(markdown, question.answer)),
-        picture=picture,
-        text="" if picture or not section.core else next(filter(None, texts), ""),
+        picture=picture.small(shown, WIDTH) if shown else "",
+        text="" if shown or not section.core else next(filter(None, texts), ""),
     )
-
-
-def _picture(output: NotebookNode) -> str:
-    """The picture of an output, made small, as a data: address; "" where there is none."""
-    from PIL import Image
-
-    data = output.get("data", {})
-    if "image/svg+xml" in data:
-        encoded = base64.b64encode("".join(data["image/svg+xml"]).encode()).decode()
-        return f"data:image/svg+xml;base64,{encoded}"
-    if "image/png" not in data:
-        return ""
-    image = Image.open(io.BytesIO(base64.b64decode("".join(data["image/png"])))).convert("RGB")
-    image.thumbnail((WIDTH, WIDTH * 2))
-    small = io.BytesIO()
-    image.quantize(64).save(small, "PNG", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(small.getvalue()).decode()}"
 
 
 def _printed(output: NotebookNode) -> str:

@@ -66,6 +66,16 @@ def parse(record: "tf.Tensor") -> "tuple[tf.Tensor, tf.Tensor]":
     return tf.reshape(pixels, SHAPE), example["label"]
 
 
+def as_written(pipeline: "tf.data.Dataset") -> "tf.data.Dataset":
+    """The pipeline without what tf.data does unasked: it adds a prefetch, and maps in parallel."""
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False
+    options.experimental_optimization.inject_prefetch = False
+    return pipeline.with_options(options)
+
+
 def tensorflow(*, remarks: bool = True) -> ModuleType:
     """Import TensorFlow. Without `remarks`, what its C++ parts print on stderr is discarded.
 

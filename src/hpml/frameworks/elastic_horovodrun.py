@@ -13,10 +13,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from hpml.errors import UserError
 from hpml.frameworks.run import HERE, ONE_THREAD, end, horovodrun
 
 HOSTS = ("localhost", "127.0.0.1")
@@ -92,6 +94,37 @@ def job(
             yield Job(process, log)
         finally:
             end(process)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A run that lost a host: horovodrun's exit code, what the workers printed, and the steps from
+    which those that were left went on."""
+
+    exit_code: int
+    printed: tuple[str, ...]
+
+    @property
+    def went_on_from(self) -> list[int]:
+        lines = [line for line in self.printed if line.startswith("workers: 1, from step")]
+        return [int(line.split()[-1]) for line in lines]
+
+
+def lose_second_host(
+    step: int, environment: Mapping[str, str] | None = None, limit: float = 120.0
+) -> Loss:
+    """Train by elastic_torch.py on both HOSTS, kill the second when `step` is committed, and wait.
+
+    Raises UserError where that step is not committed within `limit` seconds, and
+    psutil.TimeoutExpired where horovodrun has not ended `limit` seconds after the loss. No process
+    is left.
+    """
+    with job("elastic_torch", environment=environment) as running:
+        if not running.wait_for(f"step {step}: committed", limit):
+            raise UserError(f"elastic_torch: step {step} was not committed within {limit:g} s")
+        running.lose(HOSTS[1])
+        code = running.wait(limit)
+        return Loss(code, tuple(running.said))
 
 
 def words(most: int, discover: str) -> list[str]:

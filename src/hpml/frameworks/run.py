@@ -23,6 +23,7 @@ from typing import Any
 
 from hpml.errors import UserError
 from hpml.frameworks import task
+from hpml.network.emulation import address
 from hpml.ranks import flavour
 
 HERE = Path(__file__).parent
@@ -172,6 +173,18 @@ def tf_config(workers: Sequence[str], rank: int) -> str:
     """The TF_CONFIG of worker `rank`: JSON with every worker's "address:port" and its index."""
     own = {"type": "worker", "index": rank}
     return json.dumps({"cluster": {"worker": list(workers)}, "task": own})
+
+
+def set_tf_config(rank: int, world_size: int) -> None:
+    """Set TF_CONFIG on a rank that `hpml.ranks` started without a process group.
+
+    Each worker listens on its rank's address, where a network is emulated, or else on this machine.
+    """
+    port = int(os.environ["MASTER_PORT"])
+    emulated = os.environ.get("MASTER_ADDR") == address(0)
+    hosts = [address(worker) if emulated else "127.0.0.1" for worker in range(world_size)]
+    workers = [f"{host}:{port + number}" for number, host in enumerate(hosts)]
+    os.environ["TF_CONFIG"] = tf_config(workers, rank)
 
 
 def _free_ports(count: int) -> list[int]:

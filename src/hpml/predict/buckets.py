@@ -14,7 +14,6 @@ from torch import nn
 
 from hpml.trace.launch_timeline import HATCHES
 from hpml.trace.layout import tint
-from hpml.trace.space_time import format_bytes
 
 NARROW, SHORT = 0.09, 0.16  # of all bytes: with less there is no room for a name, for a size
 
@@ -29,7 +28,9 @@ def gradient_bytes(model: nn.Module) -> dict[str, int]:
 def deal(gradients: Mapping[str, int], bucket_bytes: int) -> list[list[str]]:
     """The names in each bucket: gradients in their order, as long as they fit into `bucket_bytes`.
 
-    A bucket never exceeds that, except for one gradient alone that is larger.
+    A bucket never exceeds that, except for one gradient alone that is larger. PyTorch's DDP closes
+    a bucket with the gradient that brings it to its limit or beyond
+    (`compute_bucket_assignment_by_size` in torch/csrc/distributed/c10d/reducer.cpp).
     """
     buckets: list[list[str]] = []
     room = 0
@@ -57,7 +58,7 @@ def bucket_picture(model: nn.Module, bucket_bytes: int, *, title: str = "") -> F
     sizes = [sum(gradients[name] for name in bucket) for bucket in buckets]
     total = sum(sizes)
     spans = all_reduce_spans(sizes)
-    unit = 1e6 if total >= 1e6 else 1e3
+    unit, name_of_unit = (1e6, "MB") if total >= 1e6 else (1e3, "kB")
     figure = Figure(figsize=(9, 3.1), layout="constrained")
     axes = figure.subplots()
     axes.set(xlim=(0, 1.01 * spans[-1][1] / unit), ylim=(3.0, -0.25), yticks=[0.5, 1.5, 2.5])
@@ -69,7 +70,9 @@ def bucket_picture(model: nn.Module, bucket_bytes: int, *, title: str = "") -> F
             words = name if gradients[name] > NARROW * total else ""
             _box(axes, (at, at + gradients[name]), 0.15, number, words, unit)
             at += gradients[name]
-        size = f": {format_bytes(sizes[number])}" if sizes[number] > SHORT * total else ""
+        size = (
+            f": {sizes[number] / unit:.1f} {name_of_unit}" if sizes[number] > SHORT * total else ""
+        )
         words = f"{number + 1}{size}"
         _box(axes, (begin, at), 1.15, number, words, unit, thick=True)
         _box(axes, spans[number], 2.15, number, f"{number + 1}", unit)
@@ -79,9 +82,7 @@ def bucket_picture(model: nn.Module, bucket_bytes: int, *, title: str = "") -> F
     axes.text(total / unit, -0.05, " backward ends", ha="left", va="center", fontsize=8)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xlabel(
-        f"time, as bytes of gradients that backward makes ({'MB' if unit == 1e6 else 'kB'})"
-    )
+    axes.set_xlabel(f"time, as bytes of gradients that backward makes ({name_of_unit})")
     axes.set_title(title or _message(sizes, len(gradients), total, spans), loc="left", fontsize=10)
     return figure
 

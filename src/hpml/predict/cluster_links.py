@@ -1,13 +1,14 @@
 """The links of a GPU cluster: where each is, what it carries, and who says so.
 
-The example is a node with two sockets and eight H100 GPUs (NVIDIA DGX H100). Rates are peak rates
-in one direction; vendors often give the sum of both.
+The example is a node with two sockets (Xeon Platinum 8480C) and eight H100 GPUs (NVIDIA DGX H100).
+Rates are peak rates in one direction; vendors often give the sum of both. With two modules on a
+channel, as in a node with 2 TB, DDR5 runs at 4400 MT/s instead of 4800.
 """
 
 from dataclasses import dataclass
 
 H100 = "NVIDIA, H100 Tensor Core GPU data sheet, H100 SXM"
-XEON = "Intel, Xeon Platinum 8480C: DDR5-4800, 8 channels of 8 bytes"
+XEON = "Intel, 4th generation Xeon Scalable: 8 channels of DDR5, one module on each"
 UPI = "Intel, 4th generation Xeon Scalable: UPI 2.0"
 POD = "NVIDIA, DGX BasePOD reference architecture, core components: ConnectX-7"
 ETHERNET = "IEEE 802.3ab, 1000BASE-T"

@@ -91,11 +91,16 @@ def message_curves(
 
 
 def speed_ups(
-    series: Mapping[str, Series], *, title: str = "", simulated: Sequence[int] = ()
+    series: Mapping[str, Series],
+    *,
+    title: str = "",
+    simulated: Sequence[int] = (),
+    hollow_are: str = "simulated",
 ) -> Figure:
     """Speed-up against ranks, on logarithmic axes, beside the ideal.
 
-    `series` has speed-ups by number of ranks. Those of `simulated` are drawn hollow.
+    `series` has speed-ups by number of ranks. Those of `simulated` are drawn hollow, and named
+    `hollow_are` in the legend.
     """
     most = max(ranks for one in series.values() for ranks in one.measured)
     fine = np.geomspace(1, most, 60)
@@ -107,7 +112,7 @@ def speed_ups(
         for hollow in (False, True):
             points = {p: s for p, s in one.measured.items() if (p in simulated) == hollow}
             fill = {"markerfacecolor": "white" if hollow else colour, "markeredgecolor": colour}
-            label = f"{name}{', simulated' if hollow else ''}" if points else None
+            label = f"{name}{f', {hollow_are}' if hollow else ''}" if points else None
             axes.plot(*_points(points), marker, linestyle="", markersize=7, label=label, **fill)
         if one.model is not None:
             predicted = [one.model(ranks) for ranks in fine]

@@ -18,13 +18,13 @@ from hpml.ranks import flavour as flavours
 from hpml.ranks import warm
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour
+from hpml.ranks.forking import MAX_RANKS, MEETING
 from hpml.ranks.inputs import dump
 from hpml.ranks.killing import Kill
 from hpml.ranks.leash import Leash
 from hpml.ranks.rank import Job
 from hpml.ranks.running import Running
 from hpml.ranks.serving import Server
-from hpml.ranks.supervisor import MAX_RANKS, MEETING
 from hpml.ranks.watch import Watched
 
 

@@ -27,7 +27,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup, Work
 
-from hpml.ranks import channel, dispatcher, recorder, remote_calls, remote_group
+from hpml.ranks import channel, dispatcher, proxy_connection, recorder, remote_calls, remote_group
 from hpml.ranks.arena import Arena
 from hpml.ranks.rank import Job, delays_of
 from hpml.ranks.rank_proxy_link import RankProxyLink
@@ -278,7 +278,7 @@ class Proxy:
 
     def _tell(self, message: Sequence[Any]) -> None:
         with self._ends_lock, suppress(OSError):  # the rank may be gone
-            self._ends.sendall(remote_group.frame(list(message)))
+            self._ends.sendall(proxy_connection.frame(list(message)))
 
 
 def _fit(

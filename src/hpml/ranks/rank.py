@@ -29,6 +29,7 @@ from hpml.ranks import (
     dispatcher,
     encoding,
     flavour,
+    fork_lock,
     horovod_recorder,
     inputs,
     joining,
@@ -103,7 +104,7 @@ def run(
         tempfile.tempdir = None  # what it was before the fork
         if job.served:
             # Processes that the rank forks ask over the same channel.
-            send = EventSender(sock, asking.ForkLock())
+            send = EventSender(sock, fork_lock.ForkLock())
             asking.install(sock, send)
         at_start, before_calls = delays_of(job)
         _prepare(job, send, stacks, before_calls, proxy)

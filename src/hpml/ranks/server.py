@@ -22,8 +22,9 @@ import psutil
 
 from hpml.network import emulation
 from hpml.ranks import flavour, pages, processes
+from hpml.ranks.forking import MAX_RANKS, PER_RANK
 from hpml.ranks.rank_wall import RankWall
-from hpml.ranks.supervisor import MAX_RANKS, PER_RANK, supervise
+from hpml.ranks.supervisor import supervise
 
 SANDBOXED = "sandboxed"  # argument of a server in a sandbox that is one submission's
 

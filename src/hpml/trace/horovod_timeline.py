@@ -1,29 +1,20 @@
 """Horovod's timeline: each tensor's phases, and with which others it was fused.
 
-`HOROVOD_TIMELINE=FILE` has rank 0 write the file, in Chrome's trace format
-(https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU), one "process" for
-each tensor. A tensor is first negotiated: `NEGOTIATE_ALLREDUCE` begins when the first rank has
-asked for it, has an instant for each rank that asks, and ends when all have. Then it has its turn:
-`ALLREDUCE`, with the activities inside it, `MEMCPY_IN_FUSION_BUFFER`, `GLOO_ALLREDUCE` and so on
-(Horovod 0.28.1, horovod/common/timeline.cc; https://horovod.readthedocs.io/en/stable/timeline.html).
-Tensors that were fused are in the same activities at the same time, and go as one message.
+A tensor is first negotiated: `NEGOTIATE_ALLREDUCE` begins when the first rank has asked for it, has
+an instant for each rank that asks, and ends when all have. Then it has its turn: `ALLREDUCE`, with
+the activities inside it, `MEMCPY_IN_FUSION_BUFFER`, `GLOO_ALLREDUCE` and so on (Horovod 0.28.1,
+horovod/common/timeline.cc; https://horovod.readthedocs.io/en/stable/timeline.html). Tensors that
+were fused are in the same activities at the same time, and go as one message.
 
-A job that was killed leaves a file that ends anywhere. All that is complete before is read.
+`hpml.trace.horovod_timeline_file` reads a timeline.
 """
 
-import json
 import math
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal
-
-from hpml.errors import UserError
+from dataclasses import dataclass, replace
+from typing import Literal
 
 Phase = Literal["negotiate", "wait", "prepare", "copy", "transfer", "other"]
 
-KINDS = ("B", "E", "X", "i")
 NEGOTIATE = "NEGOTIATE_"
 WITHOUT_TENSOR = ("BARRIER", "JOIN")  # negotiated like tensors, and nothing follows
 # What an activity is, by how its name begins (horovod/common/common.h).
@@ -45,21 +36,6 @@ ITEM_BYTES = {
     **dict.fromkeys(("int32", "float32"), 4),
     **dict.fromkeys(("int64", "float64"), 8),
 }
-
-
-@dataclass(frozen=True)
-class Event:
-    """One record of the file: "B" begin, "E" end, "X" a rank is ready, "i" a cycle begins.
-
-    `at` is in seconds since Horovod started.
-    """
-
-    kind: str
-    name: str  # empty for "E"
-    at: float
-    tensor: str = ""  # empty for "i"
-    dtype: str = ""  # with the "E" of a tensor's turn
-    shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -221,180 +197,6 @@ def _transfer_of(fused: list[Operation]) -> Span:
         min(span.begin for span in spans),
         None if None in ends else max(ends),
     )
-
-
-def read(path: str | os.PathLike[str]) -> Timeline:
-    """The timeline in a file that Horovod wrote. Raises UserError where it is something else."""
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise UserError(
-            f"timeline: {path} cannot be read ({error.strerror}): "
-            "name the file that HOROVOD_TIMELINE named, on rank 0's node"
-        ) from None
-    return parse(content, str(path))
-
-
-def parse(content: bytes, name: str = "timeline") -> Timeline:
-    """The timeline in `content`. Raises UserError where it is something else."""
-    reader = _Records(content, name)
-    tensors: dict[int, str] = {}
-    started, events = None, []
-    for record in reader:
-        try:
-            if record["ph"] == "M":
-                arguments = record.get("args", {})
-                if "start_time_since_epoch_in_micros" in arguments:
-                    started = arguments["start_time_since_epoch_in_micros"] / 1e6
-                elif record["name"] == "process_name":
-                    tensors[record["pid"]] = arguments["name"]
-            else:
-                events.append(_event(record, tensors))
-        except (KeyError, TypeError, ValueError):
-            raise UserError(
-                f"timeline: {name} has a record that Horovod does not write, "
-                f"{json.dumps(record)[:80]}: name the file that HOROVOD_TIMELINE named"
-            ) from None
-    cycles = tuple(event.at for event in events if event.kind == "i")
-    return Timeline(_operations(events), cycles, started, reader.cut_at)
-
-
-def _event(record: dict[str, Any], tensors: dict[int, str]) -> Event:
-    kind, arguments = record["ph"], record.get("args", {})
-    if kind not in KINDS or (kind == "X" and not record["name"].isdecimal()):
-        raise ValueError(record)
-    shape = arguments.get("shape")
-    return Event(
-        kind=kind,
-        name=record.get("name", ""),
-        at=record["ts"] / 1e6,
-        tensor="" if kind == "i" else tensors[record["pid"]],
-        dtype=arguments.get("dtype", ""),
-        shape=None if shape is None else tuple(int(n) for n in shape.strip("[]").split(",") if n),
-    )
-
-
-class _Records:
-    """The file's records one by one; after the last, `cut_at` is where the file was cut off."""
-
-    def __init__(self, content: bytes, name: str) -> None:
-        self.content, self.name = content, name
-        self.cut_at: int | None = None
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        # A character that is cut in two can only be in the last, incomplete record.
-        text = self.content.decode("utf-8", errors="replace")
-        if text.lstrip()[:1] not in ("", "["):
-            raise self._foreign()
-        decoder = json.JSONDecoder()
-        place = done = len(text) - len(text.lstrip()) + 1 if text.strip() else 0
-        while True:
-            while text[place : place + 1] in (",", "\n", " ", "\r", "\t"):
-                place += 1
-            if text[place : place + 1] == "]":
-                return
-            try:
-                record, place = decoder.raw_decode(text, place)
-            except json.JSONDecodeError:
-                if text[place : place + 1] not in ("", "{") or _closes(text, place):
-                    raise self._foreign() from None
-                self.cut_at = len(text[:done].encode())
-                return
-            if not isinstance(record, dict):
-                raise self._foreign()
-            done = place
-            yield record
-
-    def _foreign(self) -> UserError:
-        return UserError(
-            f"timeline: {self.name} is no timeline of Horovod's, which begins with [ and has one "
-            "record after the other: name the file that HOROVOD_TIMELINE named"
-        )
-
-
-def _closes(text: str, place: int) -> bool:
-    """Whether the object that begins at `place` has its closing brace."""
-    depth, quoted = 0, False
-    while place < len(text):
-        character = text[place]
-        if quoted:
-            if character == "\\":
-                place += 1
-            quoted = character != '"'
-        elif character == '"':
-            quoted = True
-        elif character in "{}":
-            depth += 1 if character == "{" else -1
-            if depth == 0:
-                return True
-        place += 1
-    return False
-
-
-@dataclass
-class _Open:
-    """An operation while its events are read."""
-
-    tensor: str
-    kind: str
-    negotiation: Span | None = None
-    ready: list[tuple[int, float]] = field(default_factory=list)
-    turn: Span | None = None
-    activities: list[Span] = field(default_factory=list)
-    dtype: str = ""
-    shape: tuple[int, ...] | None = None
-    message: int | None = None
-
-    def frozen(self) -> Operation:
-        lists = {"ready": tuple(self.ready), "activities": tuple(self.activities)}
-        return Operation(**vars(self) | lists)
-
-
-def _operations(events: list[Event]) -> tuple[Operation, ...]:
-    """Put events together. An end without a begin is left out: it began before the file does."""
-    made: list[_Open] = []
-    latest: dict[str, _Open] = {}
-    messages, gathering = 0, False
-    for event in events:
-        one = latest.get(event.tensor)
-        if event.kind == "X" and one is not None:
-            one.ready.append((int(event.name), event.at))
-        elif event.kind == "B":
-            span = Span(event.name, event.at)
-            if span.phase == "negotiate":
-                one = _Open(event.tensor, event.name.removeprefix(NEGOTIATE), negotiation=span)
-            elif one is None or (one.turn is not None and one.turn.end is not None):
-                one = _Open(event.tensor, event.name, turn=span)  # negotiated before the file began
-            elif one.turn is None:
-                one.turn = span
-                continue
-            else:
-                one.activities.append(span)
-                if span.phase == "transfer":
-                    # All tensors of a message begin to be transferred before any of them ends.
-                    if one.message is None:
-                        messages += not gathering
-                        one.message = messages - 1
-                    gathering = True
-                continue
-            made.append(one)
-            latest[event.tensor] = one
-        elif event.kind == "E" and one is not None:
-            gathering = _end(one, event) != "transfer" and gathering
-    return tuple(one.frozen() for one in made)
-
-
-def _end(one: _Open, event: Event) -> Phase | None:
-    """End the innermost open span of the operation; returns its phase."""
-    if one.activities and one.activities[-1].end is None:
-        one.activities[-1] = replace(one.activities[-1], end=event.at)
-        return one.activities[-1].phase
-    if one.turn is not None and one.turn.end is None:
-        one.turn = replace(one.turn, end=event.at)
-        one.dtype, one.shape = event.dtype, event.shape
-    elif one.negotiation is not None and one.negotiation.end is None:
-        one.negotiation = replace(one.negotiation, end=event.at)
-    return None
 
 
 def _count(number: int, thing: str) -> str:

@@ -91,8 +91,10 @@ def phase_bars(
             left += parts[name]
         begin = (left - parts[names[-1]]) * scale
         end = begin + bounds[row] * scale
-        label = f"lower bound of {names[-1]}" if place == 0 else None
-        axes.plot([begin, end], [place - 0.4] * 2, color="black", linewidth=4, label=label)
+        label = f"lower bound of “{names[-1]}”" if place == 0 else None
+        # A cap would add to the line's length, which is read as time.
+        look = {"color": "black", "linewidth": 4, "solid_capstyle": "butt", "label": label}
+        axes.plot([begin, end], [place - 0.4] * 2, **look)
         axes.text(left * scale, place, f" {rounded(left * scale)} {unit}", va="center")
     axes.set_yticks(range(len(seconds)), list(seconds))
     axes.set_ylim(len(seconds) - 0.5, -0.6)

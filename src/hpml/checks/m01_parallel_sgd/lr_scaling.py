@@ -40,8 +40,8 @@ class Setting:
 
 def scaled(of: Setting) -> float:
     """For k ranks: k η by the linear rule (Goyal et al. 2017, Accurate, large minibatch SGD,
-    section 2.1), √k η by the square root rule (Krizhevsky 2014, One weird trick for parallelizing
-    convolutional neural networks)."""
+    section 2.1), √k η by the square root rule (Hoffer et al. 2017, Train longer, generalize better;
+    Krizhevsky 2014, One weird trick for parallelizing convolutional neural networks, page 5)."""
     return of.base_rate * (of.ranks if of.rule == "linear" else math.sqrt(of.ranks))
 
 

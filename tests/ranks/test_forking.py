@@ -1,11 +1,11 @@
-"""What a supervisor forks is without the rights that it has itself, or is not there."""
+"""What is forked for a launch is without the rights that it has itself, or is not there."""
 
 import os
 
 import pytest
 
 from hpml.network import emulation
-from hpml.ranks import supervisor
+from hpml.ranks import forking
 
 
 @pytest.mark.parametrize(
@@ -20,17 +20,17 @@ def test_a_rank_that_cannot_leave_a_network_does_not_begin(monkeypatch, network,
     enclosed = []
     if refused:
         with pytest.raises(OSError, match="no more namespaces"):
-            supervisor._leave_network(network, apart, lambda: enclosed.append(1))
+            forking._leave_network(network, apart, lambda: enclosed.append(1))
     else:
-        supervisor._leave_network(network, apart, lambda: enclosed.append(1))
+        forking._leave_network(network, apart, lambda: enclosed.append(1))
     assert bool(enclosed) is not refused
 
 
 def test_the_store_at_which_ranks_meet_has_no_rights(monkeypatch):
     read, write = os.pipe()
-    monkeypatch.setattr(supervisor, "drop_privileges", lambda: os.write(write, b"dropped, "))
-    monkeypatch.setattr(supervisor.rendezvous, "run", lambda _: os.write(write, b"served"))
-    os.waitpid(supervisor._fork_store([], []), 0)
+    monkeypatch.setattr(forking, "drop_privileges", lambda: os.write(write, b"dropped, "))
+    monkeypatch.setattr(forking.rendezvous, "run", lambda _: os.write(write, b"served"))
+    os.waitpid(forking._fork_store([], []), 0)
     os.close(write)
     with os.fdopen(read) as said:
         assert said.read() == "dropped, served"

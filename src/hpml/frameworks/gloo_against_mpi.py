@@ -1,0 +1,40 @@
+"""Horovod's two libraries that send from the processor's memory, on two ranks of this machine."""
+
+import shutil
+from dataclasses import dataclass
+
+from hpml.errors import UserError
+from hpml.frameworks.run import told
+
+LIMIT = 120.0  # seconds for one library; either takes a few
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Seconds of an all-reduce by its bytes, the quickest of twenty."""
+
+    gloo: dict[int, float]
+    mpi: dict[int, float]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{nbytes:>9,} bytes: Gloo {1e3 * gloo:7.3f} ms, MPI {1e3 * mpi:7.3f} ms: "
+            f"{'Gloo' if gloo < mpi else 'MPI'} is quicker"
+            for (nbytes, gloo), mpi in zip(self.gloo.items(), self.mpi.values(), strict=True)
+        )
+
+
+def compare() -> Seconds:
+    """Time Horovod's all-reduce by Gloo, then by MPI. Raises UserError where one is missing."""
+    import horovod.torch as hvd
+
+    if not hvd.mpi_built():
+        raise UserError("Horovod was built without MPI here")
+    if not shutil.which("mpirun"):
+        raise UserError("there is no mpirun here")
+    return Seconds(*(_seconds(controller) for controller in ("gloo", "mpi")))
+
+
+def _seconds(controller: str) -> dict[int, float]:
+    seconds = told("horovod_all_reduce", 2, LIMIT, controller=controller)["seconds"]
+    return {int(nbytes): taken for nbytes, taken in seconds.items()}
