@@ -309,25 +309,89 @@ def mesh_2d():
 # %%
 check("mesh_2d")
 
-
 # %% [markdown]
-# ## `mesh_layout`: what it is about
+# ## `mesh_layout`: names, a mesh, and what follows
 #
 # **More**, about 20 minutes: after the core exercises, or at home.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** each rank's slice, and the sums that follow. **Allowed:** anything that an answer may
+# import.
+#
+# Give every dimension of every tensor a name. Arrange the ranks in a mesh whose dimensions have names
+# too. One small table, the *layout*, then says everything: which dimension of the tensors is split
+# over which dimension of the mesh. Data parallel, column split and row split are one line each; the
+# program stays the same (Mesh-TensorFlow: Shazeer et al. 2018).
+#
+# `mesh` and each tensor are dicts of sizes by name, in order: `{"rows": 2, "columns": 3}` are six
+# ranks, and `{"batch": 12, "hidden": 24}` is a tensor. `layout` is a dict from a tensor's dimension to
+# the mesh's: `{"batch": "rows"}`.
+#
+# - **Ranks** are numbered with the mesh's last dimension changing fastest: on the mesh above, rank 1
+#   is in row 0 and column 1, rank 3 in row 1 and column 0.
+# - **A slice**: a dimension that the layout names is cut into equal parts, one for each place along
+#   that dimension of the mesh. All other dimensions are whole on every rank. The layout is that of a
+#   whole program: it may name dimensions that a tensor does not have.
+# - **A product** (an *einsum*) multiplies its inputs and sums over all dimensions that its output does
+#   not have: `[batch, io] × [io, hidden] → [batch, hidden]` sums over io. Each rank multiplies its
+#   slices. Where a dimension that is summed over is split, a rank has only a part of the sum, and an
+#   all-reduce over that dimension of the mesh must follow. Each rank puts in its slice of the output;
+#   numbers are float32.
+# - **The gradient of an input** is again a product: of the output's gradient, which has the output's
+#   dimensions, and of all other inputs. Its result has the dimensions of that input.
+# - **What cannot be**: two dimensions of one product, be they of one tensor or of two, split over the
+#   same dimension of the mesh; a size that does not divide. Raise `ValueError`.
+#
+# *Before you start: x [batch, io] times w [io, hidden] on a mesh of one dimension. You may split
+# batch, io or hidden. For which of the three does the forward pass need an all-reduce, for which the
+# gradient of w, and for which the gradient of x?*
 
 # %%
 # %%answer mesh_layout
-def mesh_layout():
-    """What goes in, what comes out."""
+from math import prod
+
+
+def slice_of(
+    tensor: dict[str, int], mesh: dict[str, int], layout: dict[str, str], rank: int
+) -> dict[str, tuple[int, int]]:
+    """For each dimension of the tensor, in order, (start, stop) of what `rank` holds."""
     # YOUR CODE HERE
     raise NotImplementedError()
 
 
+def forward_sum(
+    inputs: list[dict[str, int]],
+    output: dict[str, int],
+    mesh: dict[str, int],
+    layout: dict[str, str],
+) -> tuple[list[str], int]:
+    """The all-reduce that follows the product of `inputs`: over which dimensions of the mesh, and
+    how many bytes each rank puts in. ([], 0) where none follows."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def gradient_sums(
+    inputs: list[dict[str, int]],
+    output: dict[str, int],
+    mesh: dict[str, int],
+    layout: dict[str, str],
+) -> list[tuple[list[str], int]]:
+    """The same for the gradient of each input, in the inputs' order."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# YOUR CODE HERE
+raise NotImplementedError()
+
 # %%
 check("mesh_layout")
 
+
+# %% [markdown]
+# *The answer.* Split by batch, the gradient of w needs it: that is data parallel training. Split by
+# io, the forward pass does: each rank has a part of every sum, Megatron's row split. Split by hidden,
+# the gradient of x does: Megatron's column split. Each way needs one, and a layout chooses which.
 
 # %% [markdown]
 # ## `moe_all_to_all`: what it is about
