@@ -66,8 +66,8 @@ def test_1f1b_holds_at_most_as_many_activations_as_there_are_stages_after_it(p, 
     assert live_activations(played(one_f_one_b(p, m))) == expected
 
 
-def test_interleaved_ranks_have_as_many_chunks_under_way_as_in_the_papers_figure():
-    """Narayanan et al. 2021, figure 4, below: the first device has 11 forward passes at first."""
+def test_interleaved_ranks_have_as_many_chunks_under_way_as_in_megatron_lm():
+    """Rank r begins with 2(p-r-1) + (v-1)p forward passes, then takes turns."""
     assert live_activations(played(interleaved(4, 8, 2))) == {0: 11, 1: 9, 2: 7, 3: 5}
 
 

@@ -2,7 +2,7 @@
 
 from matplotlib.colors import to_hex
 
-from hpml.predict.tensor_picture import WHOLE, column_then_row
+from hpml.predict.tensor_picture import WHOLE, column_then_row, tokens_then_columns
 from hpml.trace.layout import tint
 
 
@@ -37,3 +37,14 @@ def test_what_is_sent_is_named_once_each_way():
         nothing = [text.get_text() for text in axes.texts if "nothing" in text.get_text()]
         assert len(sent) == len(nothing) == 1
         assert sent[0][0] != nothing[0][0]  # f and g
+
+
+def test_with_sequence_parallelism_nothing_is_the_same_on_every_rank():
+    plain, split = tokens_then_columns(2).axes
+    assert len(parts(plain, WHOLE)) == 2
+    assert not parts(split, WHOLE)
+    norm, inside, dropout = parts(split, tint(1))
+    assert norm[2:] == dropout[2:] == (0.75, 0.5)  # half of the tokens
+    assert inside[2:] == (0.95, 1.0)  # half of the columns
+    sent = [text.get_text().replace("-\n", "-") for text in split.texts]
+    assert {"all-gather", "reduce-scatter"} <= set(sent)

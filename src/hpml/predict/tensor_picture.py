@@ -59,14 +59,50 @@ def column_then_row(ranks: int = 2, *, title: str = "") -> Figure:
     _between(backward, places, signs, backwards=True)
     backward.set_title("backward, from right to left", loc="left", fontsize=10)
 
+    figure.legend(
+        handles=_legend(ranks), loc="outside lower center", ncols=ranks + 1, frameon=False
+    )
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def tokens_then_columns(ranks: int = 2, *, title: str = "") -> Figure:
+    """What of its activations each rank has around a pair of layers: without sequence parallelism,
+    and with it (Korthikanti et al. 2022, section 4.2.2).
+
+    A matrix has a row for each token. Colours are ranks, grey is on every rank.
+    """
+    rows: dict[str, tuple[Split, str, str]] = {
+        "tensor parallelism": ("whole", "f: nothing\nto send", "g: all-\nreduce"),
+        "with sequence parallelism": ("rows", "all-\ngather", "reduce-\nscatter"),
+    }
+    names = ("layer norm", "column layer, GELU", "dropout, residual")
+    gap = 2 * GAP
+    places = (0.0, W + gap, W + H + 2 * gap)
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    panels = figure.subplots(len(rows), 1)
+    for axes, (row, (split, before, after)) in zip(panels, rows.items(), strict=True):
+        axes.set(xlim=(-0.4, places[-1] + W + 0.4), ylim=(0.2, 1.85), aspect="equal")
+        axes.axis("off")
+        axes.set_title(row, loc="left", fontsize=10)
+        for place, name, wide in zip(places, names, (W, H, W), strict=True):
+            kept: Split = "columns" if wide == H else split
+            _matrix(axes, place, (wide, B), kept, ranks, name, "")
+        for place, wide, sign in ((places[0], W, before), (places[1], H, after)):
+            _sent(axes, place + wide + gap / 2, sign, backwards=False)
+    figure.legend(
+        handles=_legend(ranks), loc="outside lower center", ncols=ranks + 1, frameon=False
+    )
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def _legend(ranks: int) -> list[Patch]:
     handles = [
         Patch(facecolor=tint(r), hatch=HATCHES[r % len(HATCHES)], edgecolor="black", label=name)
         for r, name in enumerate(f"rank {r}" for r in range(ranks))
     ]
-    handles.append(Patch(facecolor=WHOLE, edgecolor="black", label="the same on every rank"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=ranks + 1, frameon=False)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return figure
+    return [*handles, Patch(facecolor=WHOLE, edgecolor="black", label="the same on every rank")]
 
 
 def _matrix(
@@ -122,7 +158,12 @@ def _between(axes: Axes, places: Sequence[float], signs: Sequence[str], backward
         if ":" not in sign:
             axes.text(middle, H / 2, sign, ha="center", va="center", fontsize=11)
             continue
-        ends = [(middle - 0.16, H / 2 - 0.42), (middle + 0.16, H / 2 - 0.42)]
-        look = {"arrowstyle": "-|>", "mutation_scale": 12, "linewidth": 1.8, "color": "#B2182B"}
-        axes.add_patch(FancyArrowPatch(*(ends[::-1] if backwards else ends), shrinkA=0, **look))
-        axes.text(middle, H / 2 + 0.05, sign, ha="center", va="center", fontsize=8, color="#B2182B")
+        _sent(axes, middle, sign, backwards)
+
+
+def _sent(axes: Axes, middle: float, words: str, backwards: bool) -> None:
+    ends = [(middle - 0.16, H / 2 - 0.42), (middle + 0.16, H / 2 - 0.42)]
+    colour = "black" if "nothing" in words else "#B2182B"
+    look = {"arrowstyle": "-|>", "mutation_scale": 12, "linewidth": 1.8, "color": colour}
+    axes.add_patch(FancyArrowPatch(*(ends[::-1] if backwards else ends), shrinkA=0, **look))
+    axes.text(middle, H / 2 + 0.05, words, ha="center", va="center", fontsize=8, color=colour)
