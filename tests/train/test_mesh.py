@@ -14,6 +14,8 @@ from hpml.ranks import launch
 from hpml.train import Run, requests
 from hpml.train.config import TrainConfig
 from hpml.train.layout import Layout, lay_out
+from hpml.train.state import local
+from hpml.train.totals import Totals
 
 # Ranks get what they run by value; they cannot import a test.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -90,6 +92,41 @@ def test_every_layout_trains_as_one_rank_does(layout):
     ranks, copies, options = LAYOUTS[layout]
     for value in on_ranks(ranks, config(copies, **options)):
         np.testing.assert_allclose(value, alone(), rtol=1e-4)
+
+
+def held(asked: TrainConfig, data: Data) -> list[int]:
+    """Numbers on this rank: of parameters, and of their optimizer states."""
+    run = Run(asked, data, CPU)
+    run.step(torch.arange(asked.batch_size), Totals())
+    tensors = run.tensors()
+    return [
+        sum(local(value).numel() for name, value in tensors.items() if name.startswith(kind))
+        for kind in ("network.", "optimizer.")
+    ]
+
+
+def share(layout: str) -> np.ndarray:
+    """What each rank holds of one whole network's parameters and optimizer states."""
+    ranks, copies, options = LAYOUTS[layout]
+    data, asked = small_data(), config(copies, **options)
+    evidence = launch(lambda rank: held(asked, data), ranks, inputs=list(range(ranks)))
+    assert evidence.diagnosis is None, evidence.diagnosis
+    return np.array(evidence.values) / held(config(1), data)
+
+
+def test_ranks_hold_of_the_network_and_of_the_states_what_their_layout_says():
+    assert (share("data 4") == 1).all()
+    np.testing.assert_allclose(share("fsdp 4"), 1 / 4, atol=0.02)
+    zero1 = share("zero1 4")
+    assert (zero1[:, 0] == 1).all()
+    np.testing.assert_allclose(zero1[:, 1], 1 / 4, atol=0.1)  # whole parameters on each
+    assert zero1[:, 1].sum() == pytest.approx(1)
+    # Not split: patches, positions, norms, biases of rows, head.
+    np.testing.assert_allclose(share("data 2 × tensor 2"), 1 / 2, atol=0.03)
+    pipeline = share("data 2 × pipeline 2")
+    np.testing.assert_allclose(pipeline, 1 / 2, atol=0.03)
+    np.testing.assert_allclose(pipeline[[0, 2]] + pipeline[[1, 3]], 1)
+    np.testing.assert_allclose(share("fsdp 2 × tensor 2"), 1 / 4, atol=0.03)
 
 
 @pytest.mark.parametrize("shard", ["zero1", "fsdp"])

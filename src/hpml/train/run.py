@@ -273,8 +273,12 @@ class Run:
         saved = checkpoint.load(self.config.checkpoint) if self.config.resume else None
         if saved is None:
             return
-        for name, now in self.identity().items():
-            then = saved["run"].get(name)
+        identity = self.identity()
+        if saved["run"].get("step") == identity["step"]:
+            # As many images in a step of all copies together: by how many each is no matter.
+            saved["run"]["batch_size"] = identity["batch_size"]
+        for name in identity.keys() - {"step"}:
+            then, now = saved["run"].get(name), identity[name]
             if then != now:
                 raise UserError(
                     f"--resume: the checkpoint in {self.config.checkpoint} is of a run with {name} "
@@ -292,7 +296,8 @@ class Run:
         config = dataclasses.asdict(self.config)
         names = ("model", "size", "epochs", "batch_size", "lr", "seed", "widths", "lookahead")
         names += ("early_size", "early_share")
-        return {"images": self.images} | {name: config[name] for name in names}
+        step = {"step": config["batch_size"] * self.replicas}
+        return {"images": self.images} | step | {name: config[name] for name in names}
 
     def history(self, stopped: bool) -> History:
         config = self.config
