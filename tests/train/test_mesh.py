@@ -51,22 +51,41 @@ def config(copies: int, **changes) -> TrainConfig:
     return TrainConfig(**(defaults | changes))
 
 
-def losses(asked: TrainConfig, data: Data) -> list[tuple[float, float, float]]:
-    """Training loss, test loss and test accuracy after each epoch."""
+def losses(asked: TrainConfig, data: Data) -> list[tuple[float, ...]]:
+    """Training loss, number of images trained on, test loss and accuracy after each epoch."""
     run = Run(asked, data, CPU)
     run.augment = lambda images, index: images  # each copy draws its own
     history = run.train(requests.Requests())
-    return [(e.train_loss, e.test_loss, e.test_accuracy) for e in history.epochs]
+    return [
+        (e.train_loss, e.images_per_second * e.seconds, e.test_loss, e.test_accuracy)
+        for e in history.epochs
+    ]
 
 
 @cache
-def alone() -> list[tuple[float, float, float]]:
+def alone() -> list[tuple[float, ...]]:
     return losses(config(1), small_data())
 
 
-def on_ranks(count: int, asked: TrainConfig) -> list[list[tuple[float, float, float]]]:
+def gradients(asked: TrainConfig, data: Data) -> dict[str, torch.Tensor]:
+    """By name, whole, those of one step on the first images."""
+    run = Run(asked, data, CPU)
+    run.augment = lambda images, index: images
+    run.step(torch.arange(GLOBAL_BATCH)[run.replica :: run.replicas], Totals())
+    return {
+        name: getattr(p.grad, "full_tensor", lambda p=p: p.grad)()
+        for name, p in run.network.named_parameters()
+        if p.requires_grad
+    }
+
+
+def on_ranks(count: int, asked: TrainConfig) -> list[dict]:
     data = small_data()
-    evidence = launch(lambda rank: losses(asked, data), count, inputs=list(range(count)))
+
+    def drive(rank):
+        return {"gradients": gradients(asked, data), "losses": losses(asked, data)}
+
+    evidence = launch(drive, count, inputs=list(range(count)))
     assert evidence.diagnosis is None, evidence.diagnosis
     return list(evidence.values)
 
@@ -89,9 +108,16 @@ LAYOUTS = {  # name: ranks, copies, options
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_trains_as_one_rank_does(layout):
+    """In its gradients too: Adam's steps do not show their scale."""
     ranks, copies, options = LAYOUTS[layout]
+    expected = gradients(config(1), small_data())
+    seen = set()
     for value in on_ranks(ranks, config(copies, **options)):
-        np.testing.assert_allclose(value, alone(), rtol=1e-4)
+        np.testing.assert_allclose(value["losses"], alone(), rtol=1e-4)
+        seen |= value["gradients"].keys()
+        for name, gradient in value["gradients"].items():
+            torch.testing.assert_close(gradient, expected[name], rtol=1e-4, atol=1e-6)
+    assert seen == expected.keys()
 
 
 def held(asked: TrainConfig, data: Data) -> list[int]:
@@ -133,9 +159,10 @@ def test_ranks_hold_of_the_network_and_of_the_states_what_their_layout_says():
 def test_the_residual_network_sharded_trains_as_it_does_data_parallel(shard):
     """Each copy normalises its own batch, so that one rank alone would not do the same."""
     residual = {"model": "residual", "widths": (8, 16), "lr": 0.05, "early_share": 0.0}
-    whole = on_ranks(2, config(2, **residual))
+    whole = on_ranks(2, config(2, **residual))[0]
     for value in on_ranks(2, config(2, shard=shard, **residual)):
-        np.testing.assert_allclose(value, whole[0], rtol=1e-4)
+        np.testing.assert_allclose(value["losses"], whole["losses"], rtol=1e-4)
+        torch.testing.assert_close(value["gradients"], whole["gradients"], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(
