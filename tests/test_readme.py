@@ -51,6 +51,7 @@ RUN_BY = {
     "./hpml bench network": "tests/bench/test_network.py",
     "./hpml bench allreduce": "tests/bench/test_allreduce.py",
     "./hpml bench fusion": "tests/bench/test_fusion.py",
+    "./hpml train --model vit": "tests/train/test_run.py",
     "./hpml bench train": "tests/bench/test_train.py",
     "./hpml bench train --against": "tests/bench/test_train_against.py",
     "./hpml build": "tests/course/test_build.py",

@@ -388,9 +388,32 @@ def test_under_torchrun_two_processes_train_together(tmp_path):
     assert (tmp_path / "checkpoint.pt").exists()
 
 
+def test_under_torchrun_two_processes_share_a_transformer_and_one_goes_on_with_it(tmp_path):
+    out = tmp_path / "history.json"
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    options = "--model vit --epochs 2 --samples 40 --test-samples 33 --batch-size 20 --threads 1"
+    options += f" --no-progress --out {out} --checkpoint {tmp_path}"
+    ended = run_script(*options.split(), "--shard=fsdp", launcher=torchrun, TMPDIR=str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("2 ranks × 1 thread") == 1
+    history = read_history(out)
+    assert (history.parameters, len(history.epochs)) == (207_690, 2)
+    assert [path.is_dir() for path in tmp_path.glob("shards-*")] == [True]
+    again = run_script(*options.split(), "--resume")
+    assert again.returncode == 0, again.stderr
+    assert [epoch.test_accuracy for epoch in read_history(out).epochs] == [
+        epoch.test_accuracy for epoch in history.epochs
+    ]
+    assert "1 rank × 1 thread" in again.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
-    [("--epochs 0", "--epochs is 0"), ("--data /nowhere/at/all", "/nowhere/at/all")],
+    [
+        ("--epochs 0", "--epochs is 0"),
+        ("--data /nowhere/at/all", "/nowhere/at/all"),
+        ("--model vit --tensor 2 --samples 20", "does not divide 1 rank: start a multiple of 2"),
+    ],
 )
 def test_bad_arguments_give_one_line_and_exit_code_2(options, message):
     ended = run_script(*options.split())

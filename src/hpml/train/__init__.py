@@ -6,8 +6,11 @@
     horovodrun -np 2 python -m hpml.train --data DIR --threads 1
     mpirun -np 2 python -m hpml.train --data DIR --threads 1
 
+    torchrun --nproc-per-node 4 -m hpml.train --data DIR --model vit --shard fsdp --tensor 2
+
 Each rank has the whole network and a share of each batch; DistributedDataParallel, or Horovod
-(`--backend`), averages the gradients. `train(config)` is the same for notebooks and benchmarks.
+(`--backend`), averages the gradients. Or ranks share a network: see `layout.py` and `mesh.py`.
+`train(config)` is the same for notebooks and benchmarks.
 """
 
 import importlib
