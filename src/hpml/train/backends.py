@@ -68,7 +68,7 @@ def for_run(config: TrainConfig, device: torch.device) -> Backend:
     present = there()
     if not config.splits:
         return present
-    if "horovod" in type(present).__name__.lower():
+    if present.world_size > 1 and not isinstance(present, Ddp):
         raise UserError(
             f"{config.splits} needs torch.distributed, and the ranks here have met by Horovod: "
             "start with torchrun or srun"
