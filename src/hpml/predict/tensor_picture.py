@@ -17,7 +17,7 @@ from hpml.trace.layout import tint
 
 WHOLE = "#e4e4e4"
 B, W, H = 1.0, 0.75, 1.9  # as drawn: rows of the batch, width of the layer, width inside of it
-GAP = 0.75
+GAP = 0.9
 COLUMNS = (W, W, H, H, W, W, W)  # widths of X, what f does, A, Y, B, what g does, Z
 
 Split = Literal["whole", "columns", "rows"]
@@ -166,4 +166,4 @@ def _sent(axes: Axes, middle: float, words: str, backwards: bool) -> None:
     colour = "black" if "nothing" in words else "#B2182B"
     look = {"arrowstyle": "-|>", "mutation_scale": 12, "linewidth": 1.8, "color": colour}
     axes.add_patch(FancyArrowPatch(*(ends[::-1] if backwards else ends), shrinkA=0, **look))
-    axes.text(middle, H / 2 + 0.05, words, ha="center", va="center", fontsize=8, color=colour)
+    axes.text(middle, H / 2 + 0.05, words, ha="center", va="center", fontsize=7.5, color=colour)
