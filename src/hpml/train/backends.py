@@ -8,43 +8,16 @@ import sys
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor, nn
 from torch import distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-from torch.optim import Optimizer
 
 from hpml.distributed_environment import ProcessInfo
 from hpml.errors import UserError
 from hpml.train import hardware
 from hpml.train.backend import Backend
 from hpml.train.config import TrainConfig
+from hpml.train.ddp import Ddp
 
 HOROVODS = ("horovodrun", "mpirun")  # launchers that "auto" takes Horovod under
-
-
-class Ddp(Backend):
-    """torch.distributed's default group, and DistributedDataParallel."""
-
-    def __init__(self) -> None:
-        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
-
-    def sum(self, tensor: Tensor) -> None:
-        dist.all_reduce(tensor)
-
-    def maximum(self, tensor: Tensor) -> None:
-        dist.all_reduce(tensor, dist.ReduceOp.MAX)
-
-    def parallel(self, network: nn.Module, optimizer: Optimizer) -> tuple[nn.Module, Optimizer]:
-        if self.world_size == 1:
-            return network, optimizer
-        wrapped = DistributedDataParallel(
-            network,
-            # Each rank keeps statistics of its own batches; they are averaged where they are
-            # used. To broadcast rank 0's in every step would cost more and throw the rest away.
-            forward_sync_buffers=False,
-            gradient_as_bucket_view=True,
-        )
-        return wrapped, optimizer
 
 
 def there() -> Backend:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,9 @@ def load(folder: str | os.PathLike[str]) -> dict[str, Any] | None:
         ) from error
 
 
-def names(folder: Path, saved: dict[str, Any]) -> set[str]:
-    """Names of the tensors in the checkpoint in `folder`, of which `saved` was loaded."""
-    if "tensors" in saved:
-        return set(saved["tensors"])
-    from hpml.train import sharded_checkpoint  # with much of torch.distributed
-
-    return sharded_checkpoint.names(folder, saved)
+def names(saved: dict[str, Any]) -> Collection[str]:
+    """Names of the tensors of a checkpoint, whether they are in it or in a folder beside it."""
+    return saved["tensors"] if "tensors" in saved else saved["names"]
 
 
 def remove_shards(folder: str | os.PathLike[str], keep: str | None = None) -> None:

@@ -10,7 +10,7 @@ from torch import distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.optim import Optimizer
 
-from hpml.train.backends import Ddp
+from hpml.train.ddp import Ddp
 from hpml.train.layout import Layout
 from hpml.train.state import local
 
@@ -101,7 +101,7 @@ class Mesh(Ddp):
     def save(self, folder: Path, plain: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         from hpml.train import sharded_checkpoint
 
-        sharded_checkpoint.save(folder, plain, tensors, self, self.device)
+        sharded_checkpoint.save(folder, plain, tensors, self.device)
 
     def load(self, folder: Path, saved: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         from hpml.train import sharded_checkpoint

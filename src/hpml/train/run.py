@@ -285,7 +285,7 @@ class Run:
                     f"{then}, this one has {now}: give it the same, or another --checkpoint folder"
                 )
         folder = Path(self.config.checkpoint)
-        state.allocate(self.network, self.optimizer, checkpoint.names(folder, saved))
+        state.allocate(self.network, self.optimizer, checkpoint.names(saved))
         self.backend.load(folder, saved, self.tensors())
         position = saved["position"]
         epochs = [Epoch(**epoch) for epoch in position.pop("epochs")]

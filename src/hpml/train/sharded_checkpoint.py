@@ -20,14 +20,12 @@ from torch.distributed.checkpoint import FileSystemReader
 
 from hpml.errors import UserError
 from hpml.train import checkpoint
-from hpml.train.backend import Backend
 
 
 def save(
     folder: Path,
     plain: dict[str, Any],
     tensors: dict[str, Tensor],
-    backend: Backend,
     device: torch.device,
 ) -> None:
     """Write this rank's part of `tensors` (state.py), and on rank 0 `plain`. A collective.
@@ -35,22 +33,34 @@ def save(
     What several ranks have is written by one of them. The folder must be one that all ranks see.
     """
     chosen = torch.zeros((), dtype=torch.int64, device=device)
-    if backend.rank == 0:
+    rank = dist.get_rank()
+    if rank == 0:
         chosen += _in_use(folder) == checkpoint.SHARDS[0]
         checkpoint.remove_shards(folder, keep=checkpoint.SHARDS[1 - int(chosen)])
-    backend.maximum(chosen)
+    dist.broadcast(chosen, src=0)
     name = checkpoint.SHARDS[int(chosen)]
     with _without_advice():
         dcp.save(tensors, checkpoint_id=folder / name)
-    if backend.rank == 0:
-        checkpoint.save(folder, plain | {"shards": name})
+    if rank == 0:
+        metadata = FileSystemReader(folder / name).read_metadata()
+        names = sorted(metadata.state_dict_metadata)  # of all ranks
+        checkpoint.save(folder, plain | {"shards": name, "names": names})
         checkpoint.remove_shards(folder, keep=name)
 
 
 def load(folder: Path, saved: Mapping[str, Any], tensors: dict[str, Tensor]) -> None:
-    """Set this rank's `tensors` from the folder that `saved` names. All ranks call this."""
+    """Set this rank's `tensors` from the folder that `saved` names. All ranks call this.
+
+    Raises UserError where that is not there.
+    """
+    path = folder / saved["shards"]
+    if not (path / ".metadata").is_file():  # written last
+        raise UserError(
+            f"{path} is not whole, and {checkpoint.NAME} beside it names it: do all ranks see "
+            "this folder? name one that they share, or delete it to start again"
+        )
     with _without_advice():
-        dcp.load(tensors, checkpoint_id=folder / saved["shards"], no_dist=_alone())
+        dcp.load(tensors, checkpoint_id=path, no_dist=not dist.is_initialized())
 
 
 def load_whole(whole: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
@@ -62,27 +72,11 @@ def load_whole(whole: dict[str, Tensor], tensors: dict[str, Tensor]) -> None:
         dcp.load(tensors, checkpoint_id=folder, no_dist=True)
 
 
-def names(folder: Path, saved: Mapping[str, Any]) -> set[str]:
-    """Names of the tensors that `saved` names. Raises UserError where its folder is not there."""
-    path = folder / saved["shards"]
-    try:
-        return set(FileSystemReader(path).read_metadata().state_dict_metadata)
-    except Exception as error:
-        raise UserError(
-            f"{path} is not whole, and {checkpoint.NAME} beside it names it: do all ranks see "
-            "this folder? name one that they share, or delete it to start again"
-        ) from error
-
-
 def _in_use(folder: Path) -> str | None:
     try:
         return (checkpoint.load(folder) or {}).get("shards")
     except UserError:
         return None  # to be replaced
-
-
-def _alone() -> bool:
-    return not dist.is_initialized()
 
 
 @contextmanager
