@@ -38,25 +38,93 @@ def split_layers():
 # %%
 check("split_layers")
 
-
 # %% [markdown]
-# ## `tensor_parallel`: what it is about
+# ## `tensor_parallel`: column, then row
 #
 # **Core**, about 15 minutes.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** both layers, and what adds up their parts. **Not allowed:** `parallelize_module` and
+# `DTensor`. **Allowed:** everything else that an answer may import, `torch.autograd.Function` and
+# collectives too.
+#
+# A layer is too large for one rank, so its weights are split over all ranks, while every rank has the
+# whole input and needs the whole output. Two linear layers with a GELU between them, `Y = GELU(X A) B`,
+# need one sum for both (Shoeybi et al. 2019, *Megatron-LM*, section 3): cut A by columns and B by rows.
+# Each rank computes its own hidden numbers, applies GELU to them, and multiplies them by its rows of
+# B. What it has then is one part of a sum.
+#
+# The weights come from a checkpoint, with the names and shapes of the unsplit layer. `read(name, dim,
+# start, stop)` reads the elements from `start` up to `stop` along `dim` and returns a new tensor;
+# `read(name)` reads the whole. A rank reads its share only, and keeps it in `nn.Parameter`s.
+#
+# | | the unsplit layer | rank r has |
+# |---|---|---|
+# | `ParallelMLP` | `up.weight` [hidden, features], `up.bias` [hidden] | the r-th share of hidden |
+# | | `down.weight` [features, hidden], `down.bias` [features] | the same share; the bias whole |
+# | `ParallelAttention` | `query.weight`, `key.weight`, `value.weight` [features, features], no bias | the rows of its heads |
+# | | `out.weight` [features, features], `out.bias` [features] | the columns of its heads; the bias whole |
+#
+# - Shares are those of `torch.tensor_split`: 50 hidden numbers on 4 ranks are 13, 13, 12, 12. Heads
+#   are shared in the same way, and a head is never cut; head h is rows h·d to (h+1)·d, d = features /
+#   heads. There are at least as many heads as ranks.
+# - Every rank calls the layer with the same x [batch, tokens, features], float64, and has the whole
+#   output. Backward leaves the whole gradient in `x.grad`, and in each parameter what its optimizer
+#   needs.
+# - **One all-reduce in forward, one in backward**, and no other message.
+#
+# The MLP is worth 8 points and attention 7. Do the MLP first; what makes its two sums serves both.
+#
+# *Before you start: forward ends in a sum over the ranks. What is the derivative of that sum for one
+# rank's part? And x, which every rank uses: where do the parts of its gradient come from?*
 
 # %%
 # %%answer tensor_parallel
-def tensor_parallel():
-    """What goes in, what comes out."""
-    # YOUR CODE HERE
-    raise NotImplementedError()
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+# YOUR CODE HERE
+raise NotImplementedError()
+class ParallelMLP(nn.Module):
+    """down(GELU(up(x))), split over all ranks by hidden."""
+
+    def __init__(self, features: int, hidden: int, read: Callable[..., Tensor]) -> None:
+        super().__init__()
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[batch, tokens, features] to the same shape, whole on every rank."""
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+
+class ParallelAttention(nn.Module):
+    """out(softmax(Q Kᵀ / √d) V), split over all ranks by heads; d = features / heads."""
+
+    def __init__(self, features: int, heads: int, read: Callable[..., Tensor]) -> None:
+        super().__init__()
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[batch, tokens, features] to the same shape, whole on every rank."""
+        # YOUR CODE HERE
+        raise NotImplementedError()
 
 
 # %%
 check("tensor_parallel")
 
+
+# %% [markdown]
+# *The answer.* A sum passes its gradient on to each part unchanged: every rank has it already, and
+# nothing is sent. x is used by all ranks, and its gradient is the sum of what comes back from each of
+# them: an all-reduce. Forward and backward are mirror images, with one message each.
 
 # %% [markdown]
 # ## `gpipe`: what it is about

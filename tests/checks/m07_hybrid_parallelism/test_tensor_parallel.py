@@ -1,7 +1,195 @@
-"""The check of tensor_parallel: what its judges make of right and wrong values."""
+"""Exercise tensor_parallel: its judges on a good run, and on one with one thing changed."""
 
-from hpml.checks.m07_hybrid_parallelism.tensor_parallel import CHECK
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from hpml.checks import judge
+from hpml.checks.m07_hybrid_parallelism import _parallel_layers as layers
+from hpml.checks.m07_hybrid_parallelism.tensor_parallel import CHECK, MESSAGE
+from hpml.models.vision_transformer import Attention
+from hpml.ranks.evidence import Call
+
+FORWARD, BACKWARD, ONCE, SHARE, HEADS, HEADS_ONCE, HEADS_SHARE = (c.judge for c in CHECK.claims)
 
 
-def test_inputs_are_fresh_for_every_seed():
-    assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
+@pytest.fixture(scope="module")
+def good(played):
+    return played(CHECK, 3, 5)
+
+
+def changed(run, stage, change):
+    """The run with `change(rank's evidence)` in one stage."""
+    evidence = run.stages[stage]
+    ranks = tuple(change(rank) for rank in evidence.ranks)
+    return replace(run, stages={**run.stages, stage: replace(evidence, ranks=ranks)})
+
+
+def with_calls(run, change, stage="mlp"):
+    def of_rank(rank):
+        return replace(rank, calls=tuple(one for call in rank.calls for one in change(call)))
+
+    return changed(run, stage, of_rank)
+
+
+def with_value(run, step, part, change, stage="mlp"):
+    """The run with rank 1's output (part 0) or gradient (1) of a step changed."""
+
+    def of_rank(rank):
+        if rank.rank != 1:
+            return rank
+        value = [list(pair) for pair in rank.value]
+        value[step][part] = change(value[step][part])
+        return replace(rank, value=value)
+
+    return changed(run, stage, of_rank)
+
+
+@pytest.mark.parametrize("seed", [1, 20_001])
+def test_the_solution_holds_at_every_world_size(solution, seed):
+    verdict = judge("tensor_parallel", solution("tensor_parallel"), seed=seed)
+    assert verdict.passed, verdict.headline
+    assert verdict.earned == 15
+
+
+def test_a_good_run_has_no_problems(good):
+    assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("stage", layers.STAGES)
+def test_shares_cover_the_split_dimension_once(stage, world_size):
+    hidden = layers.HIDDEN[0]
+    ends = [layers.share(stage, hidden, rank, world_size) for rank in range(world_size)]
+    assert ends[0][0] == 0
+    assert [stop for _, stop in ends[:-1]] == [start for start, _ in ends[1:]]
+    assert ends[-1][1] == (hidden if stage == "mlp" else layers.FEATURES)
+
+
+def test_the_reference_layers_are_torchs():
+    given = layers.inputs(4, 1)
+    weights, x = given["mlp"][0]["weights"], given["mlp"][0]["steps"][0][0]
+    hidden = given["mlp"][0]["hidden"]
+    up, down = nn.Linear(24, hidden).double(), nn.Linear(hidden, 24).double()
+    up.load_state_dict({n.removeprefix("up."): w for n, w in weights.items() if "up" in n})
+    down.load_state_dict({n.removeprefix("down."): w for n, w in weights.items() if "down" in n})
+    torch.testing.assert_close(layers.mlp(weights, x), down(F.gelu(up(x))))
+
+    weights = given["attention"][0]["weights"]
+    ours = Attention(layers.FEATURES, layers.HEADS).double()
+    ours.load_state_dict(weights, strict=False)
+    for layer in (ours.query, ours.value):
+        nn.init.zeros_(layer.bias)
+    torch.testing.assert_close(layers.attention(weights, x), ours(x))
+
+
+def test_inputs_differ_between_seeds_and_are_the_same_on_all_ranks():
+    one, other = layers.inputs(1, 2), layers.inputs(2, 2)
+    assert one["mlp"][0] is one["mlp"][1]
+    assert not torch.equal(one["mlp"][0]["steps"][0][0], other["mlp"][0]["steps"][0][0])
+
+
+@pytest.mark.parametrize(
+    ("step", "part", "change", "judged", "hint"),
+    [
+        (0, 0, lambda y: y + 1e-6, FORWARD, "partial"),
+        (0, 0, lambda y: y.float(), FORWARD, "types"),
+        (0, 0, lambda y: y[:1], FORWARD, "types"),
+        (1, 0, lambda y: 2 * y, FORWARD, "training"),
+        (0, 1, lambda g: g / 3, BACKWARD, "mean"),
+        (0, 1, lambda g: 3 * g, BACKWARD, "twice"),
+        (2, 1, lambda g: g + 1e-3, BACKWARD, "backward"),
+    ],
+)
+def test_a_wrong_value_on_one_rank_is_found(good, step, part, change, judged, hint):
+    problem = judged(with_value(good, step, part, change))
+    assert problem.hint == hint
+    assert "rank 1" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (lambda call: [], "none"),
+        (lambda call: [call, call], "too_many"),
+        (lambda call: [replace(call, operation="all_gather")], "other_calls"),
+        (lambda call: [replace(call, nbytes=MESSAGE // 2)], "bytes"),
+        (lambda call: [replace(call, issued=0.0)], "outside"),
+    ],
+)
+def test_calls_are_counted_in_forward_and_in_backward(good, change, hint):
+    assert ONCE(with_calls(good, change)).hint == hint
+    assert HEADS_ONCE(with_calls(good, change, "attention")).hint == hint
+
+
+def test_a_call_moved_from_backward_to_forward_is_found(good):
+    def move(rank):
+        calls = list(rank.calls)
+        calls[1] = replace(calls[1], issued=calls[0].issued)
+        return replace(rank, calls=tuple(calls))
+
+    assert ONCE(changed(good, "mlp", move)).hint == "too_many"
+
+
+def test_one_rank_needs_no_calls(played):
+    run = played(CHECK, 1, 5)
+    extra = Call(1, "all_reduce", (0,), 1, "float64", (1,), MESSAGE, "sum", 1, 0.0)
+    none = with_calls(run, lambda call: [])
+    some = changed(run, "mlp", lambda rank: replace(rank, calls=(*rank.calls, extra)))
+    assert ONCE(none) is ONCE(some) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        ({"start": 0, "stop": 1}, "share"),  # rank 1's share begins later
+        ({"dim": 1, "start": 0, "stop": 2}, "dimension"),
+        ({"dim": 0, "start": 0, "stop": 50}, "everything"),
+    ],
+)
+def test_what_a_rank_reads_is_held_to_its_share(good, change, hint):
+    def of_rank(rank):
+        if rank.rank != 1:
+            return rank
+        asked = [
+            replace(one, request={**one.request, **change})
+            if isinstance(one.request, dict) and one.request["read"] == "up.weight"
+            else one
+            for one in rank.asked
+        ]
+        return replace(rank, asked=tuple(asked))
+
+    assert SHARE(changed(good, "mlp", of_rank)).hint == hint
+
+
+@pytest.mark.parametrize("name", ["up.weight", "down.bias"])
+def test_a_weight_that_a_rank_does_not_read_is_found(good, name):
+    def of_rank(rank):
+        left = [
+            a for a in rank.asked if not isinstance(a.request, dict) or a.request["read"] != name
+        ]
+        return replace(rank, asked=tuple(left))
+
+    assert SHARE(changed(good, "mlp", of_rank)).hint == (
+        "whole_bias" if name == "down.bias" else "share"
+    )
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"read": "nothing", "dim": 0, "start": 0, "stop": 1},
+        {"read": "up.bias", "dim": 1, "start": 0, "stop": 1},
+        {"read": "up.bias", "dim": 0, "start": 0, "stop": 10**9},
+        {"read": "up.bias", "dim": 0, "start": -1, "stop": 1},
+        {"read": ["up.bias"], "dim": 0, "start": 0, "stop": 1},
+        {"read": "up.bias", "dim": True, "start": 0, "stop": 1},
+    ],
+)
+def test_a_slice_that_is_not_there_is_refused(request_):
+    weights = layers.inputs(1, 1)["mlp"][0]["weights"]
+    with pytest.raises((ValueError, TypeError)):
+        layers.slice_of(weights, request_)
