@@ -13,9 +13,10 @@ import psutil
 import pytest
 
 from hpml.errors import UserError
-from hpml.grading import bubblewrap, cgroup, template
+from hpml.grading import bubblewrap, template
 from hpml.grading import sandbox as rooms
 from hpml.grading.sandbox import GROUP, MIB, REQUIRED, Limits, sandbox
+from hpml.machine import control_group
 from hpml.paths import CHECKOUT
 from hpml.ranks import flavour, launch, seccomp, warm
 
@@ -266,7 +267,7 @@ def test_the_server_and_its_supervisors_cannot_be_looked_into(inside):
 )
 def test_what_takes_too_much_is_ended(drive, said, monkeypatch):
     # The watch alone, without the kernel's own limits, which would come first
-    monkeypatch.setattr(cgroup, "make", lambda *_: None)
+    monkeypatch.setattr(control_group, "make", lambda *_: None)
     with sandbox(SMALL) as box, warm.using(box.server):
         pid = box.server.pid
         with contextlib.suppress(warm.ServerDied):

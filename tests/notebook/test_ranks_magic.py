@@ -98,6 +98,24 @@ def test_where_no_network_can_be_emulated_the_cell_runs_and_one_line_says_so(run
     )
 
 
+def test_a_rank_may_use_so_much_memory_and_no_more(run, shell):
+    cell = "import torch\nheld = torch.ones(world_size * 10_000_000)"  # 40 MB for each rank
+    out, error = run(f"%%ranks 1 --memory 100mb --evidence seen\n{cell}")
+    assert error is None
+    assert out.startswith("Each rank may use 100 MB, kept to it by a ")
+    assert shell.user_ns["seen"].ranks[0].live.highest["other"] == 40_000_000
+    _, error = run(f"%%ranks 3 --memory 100mb\n{cell}")
+    assert "ran out of its 100 MB at line 3 of the cell, in " in str(error)
+
+
+def test_tensors_by_kind_are_in_the_evidence_where_they_are_asked_for(run, shell):
+    cell = "from torch import nn\nlayer = nn.Linear(1000, 1000, bias=False)"
+    run(f"%%ranks 2 --evidence seen --live-tensors\n{cell}")
+    assert [r.live.highest["parameters"] for r in shell.user_ns["seen"].ranks] == [4_000_000] * 2
+    run(f"%%ranks 2 --evidence seen\n{cell}")
+    assert shell.user_ns["seen"].ranks[0].live is None
+
+
 def test_live_output_comes_in_whole_lines(run):
     out, _ = run("%%ranks 1 --live\nimport sys\nsys.stdout.write('a')\nprint('b')")
     assert out == "[0] ab\n"
@@ -115,6 +133,9 @@ def test_live_output_comes_in_whole_lines(run):
         ("%%ranks 2 --link", "argument --link: expected one argument"),
         ("%%ranks 2 --link -1gbit", "link '-1gbit' is not a rate"),
         ("%%ranks 3 --link nodes=2x2,intra=1gbit,inter=1gbit", "4 ranks, and 3 were asked for"),
+        ("%%ranks 2 --memory 600", "memory '600': give a size, as in 600mb"),
+        ("%%ranks 2 --memory 1mb", "give 16 MB or more for each rank"),
+        ("%%ranks 2 --memory", "argument --memory: expected one argument"),
         ("%%answer", "name the exercise"),
         ("%%answer dpp", "did you mean ddp?"),
     ],

@@ -24,6 +24,7 @@ GENERAL_HINTS = {
     "mismatch": "A collective is one operation on all ranks together: same call, same order, same "
     "shape, same dtype. Print what each rank is about to bring.",
     "raised": "Start from the exception: it names a line of your answer.",
+    "memory": "A rank may not hold so much at one time: what can be freed, or held elsewhere?",
     "exited": "An answer returns; it does not leave the process.",
     "killed": "The process was ended from outside or crashed in native code; memory is the usual "
     "cause.",

@@ -17,6 +17,7 @@ Cause = Literal[
     "mismatch",
     "raised",
     "exited",
+    "memory",
     "killed",
     "limit",
     "refused",

@@ -30,7 +30,8 @@ import psutil
 
 from hpml.doctor import Fact
 from hpml.errors import UserError
-from hpml.grading import bubblewrap, cgroup, template
+from hpml.grading import bubblewrap, template
+from hpml.machine import control_group
 from hpml.network import available
 from hpml.ranks import launch, seccomp, warm
 from hpml.ranks.flavour import Flavour
@@ -89,7 +90,7 @@ class Sandbox:
     server: warm.WarmServer
     layers: tuple[str, ...]
     limits: Limits
-    group: cgroup.Group | None
+    group: control_group.Group | None
     exceeded: str = ""
     spent: float = 0.0  # seconds of processor time, at the watch's last look
     _spent_before: float = field(default=0.0, init=False)  # by earlier answers
@@ -154,13 +155,13 @@ def layers() -> tuple[str, ...]:
     """The layers of a sandbox on this machine; none if it cannot make one."""
     if missing() is not None:
         return ()
-    group = cgroup.make(64 * MIB, 10)
+    group = control_group.make(64 * MIB, 10)
     if group is not None:
         group.remove()
     return _active(group, "torch")
 
 
-def _active(group: cgroup.Group | None, flavour: Flavour) -> tuple[str, ...]:
+def _active(group: control_group.Group | None, flavour: Flavour) -> tuple[str, ...]:
     """The layers of a sandbox with this control group, or none."""
     more = {
         GROUP: group is not None,
@@ -192,7 +193,7 @@ def sandbox(limits: Limits = Limits(), flavour: Flavour = "torch") -> Iterator[S
     """
     if why := missing():
         raise UserError(f"no sandbox: {why}")
-    group = cgroup.make(limits.memory, limits.processes)
+    group = control_group.make(limits.memory, limits.processes)
     over = threading.Event()
     with contextlib.ExitStack() as stack:
         if group is not None:
@@ -209,7 +210,7 @@ def sandbox(limits: Limits = Limits(), flavour: Flavour = "torch") -> Iterator[S
         yield running
 
 
-def _server(limits: Limits, flavour: Flavour, group: cgroup.Group | None) -> warm.WarmServer:
+def _server(limits: Limits, flavour: Flavour, group: control_group.Group | None) -> warm.WarmServer:
     """A warm server in its own sandbox: forked from a template, or else started anew."""
     if forks(flavour):
         return _template(flavour).enclosed(limits.disk, _of_each(limits), group)
@@ -242,7 +243,7 @@ def _template(flavour: Flavour) -> template.Template:
     return template.running(inside, flavour)
 
 
-def _command(limits: Limits, group: cgroup.Group | None) -> list[str]:
+def _command(limits: Limits, group: control_group.Group | None) -> list[str]:
     """bwrap and its options, for one submission; append the command to run inside."""
     return [
         *_joining(group),
@@ -259,7 +260,7 @@ def _template_command() -> list[str]:
     return bubblewrap.words(0, "--cap-add", TEMPLATE_DISK)
 
 
-def _joining(group: cgroup.Group | None) -> list[str]:
+def _joining(group: control_group.Group | None) -> list[str]:
     """The command prefix that joins the group, then runs the command after it."""
     if group is None:
         return []

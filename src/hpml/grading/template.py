@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from hpml.grading.cgroup import Group
+from hpml.machine.control_group import Group
 from hpml.ranks import warm
 from hpml.ranks.flavour import Flavour
 

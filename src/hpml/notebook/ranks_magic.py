@@ -12,6 +12,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
 from hpml.errors import UserError
+from hpml.ranks import memory_limit
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.launch import launch
@@ -45,6 +46,10 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--threads", type=int, default=1, help="per rank")
+    parser.add_argument("--memory", metavar="SIZE", help="that each rank may use: 600mb, 1.5gb")
+    parser.add_argument(
+        "--live-tensors", action="store_true", help="in the evidence, by kind: slows each operator"
+    )
     parser.add_argument("--live", action="store_true", help="show output as it comes")
     parser.add_argument("--stacks", action="store_true", help="where ranks stood, on a failure")
     parser.add_argument(
@@ -56,9 +61,9 @@ def _parser() -> _Parser:
 
 
 def ranks(line: str, cell: str) -> None:
-    """Run the cell on N ranks: `%%ranks N [--horovod [tensorflow]] [--link RATE] [--out NAMES]
-    [--evidence NAME] [--env NAME=VALUE ...] [--timeout S] [--threads T] [--live] [--stacks]
-    [--no-group]`.
+    """Run the cell on N ranks: `%%ranks N [--horovod [tensorflow]] [--link RATE] [--memory SIZE]
+    [--out NAMES] [--evidence NAME] [--live-tensors] [--env NAME=VALUE ...] [--timeout S]
+    [--threads T] [--live] [--stacks] [--no-group]`.
 
     Each rank has the names that the cell uses from the notebook, `rank` and `world_size`, and,
     unless `--no-group`, torch.distributed with the default group. What a rank prints, and the value
@@ -71,6 +76,10 @@ def ranks(line: str, cell: str) -> None:
 
     `--link 1gbit` puts each rank behind a link of that rate, `--link
     nodes=2x2,intra=10gbit,inter=1gbit` on two nodes with a slow link between them.
+
+    `--memory 600mb` lets each rank use so much, beyond what it has when the cell begins. A rank
+    that wants more ends the cell, with a sentence of who held what. With it, or `--live-tensors`,
+    `evidence.ranks[r].live` has the bytes of tensors by kind, shown by `hpml.trace.memory_picture`.
     """
     shell = InteractiveShell.instance()
     words = shlex.split(line)
@@ -84,6 +93,7 @@ def ranks(line: str, cell: str) -> None:
     job = cloudpickle.dumps({"source": source, "names": names, "out": out})
     settings = dict(_setting(text) for text in options.env)
     try:
+        memory = None if options.memory is None else memory_limit.parse(options.memory)
         evidence = launch(
             _run_cell,
             options.world_size,
@@ -94,6 +104,8 @@ def ranks(line: str, cell: str) -> None:
             timeout=options.timeout,
             link=options.link,
             threads=options.threads,
+            memory=memory,
+            live=options.live_tensors,
             watched=Watched(_CELL, source, "of the cell"),
             on_output=_Marked() if options.live else None,
         )
@@ -101,6 +113,8 @@ def ranks(line: str, cell: str) -> None:
         raise UsageError(f"%%ranks: {error}") from None
     if evidence.no_link:
         print(f"The network is not emulated, and nothing limits its rate: {evidence.no_link}.")
+    if memory is not None:
+        print(_limited(memory, evidence))
     if not options.live:
         _show(evidence)
     if options.evidence:
@@ -112,6 +126,14 @@ def ranks(line: str, cell: str) -> None:
         raise RanksFailed(evidence.diagnosis.sentence)
     for name in out:
         shell.user_ns[name] = [value[name] for value in evidence.values]
+
+
+def _limited(memory: int, evidence: Evidence) -> str:
+    allowed = f"Each rank may use {memory_limit.words(memory)}"
+    if not evidence.limited:
+        return f"{allowed}, and nothing keeps it to that: this system can limit no process."
+    counts = "touched" if evidence.limited == memory_limit.GROUP else "allocated, touched or not"
+    return f"{allowed}, kept to it by a {evidence.limited}, which counts memory that is {counts}."
 
 
 def _setting(text: str) -> tuple[str, str]:

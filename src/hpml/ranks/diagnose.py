@@ -6,9 +6,11 @@ has moved for a while, `fault` once a rank has ended without returning, `limit` 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from hpml.ranks.evidence import Call, Diagnosis
+from hpml.ranks import memory_limit
+from hpml.ranks.evidence import KINDS, Call, Diagnosis, Raised
 from hpml.ranks.ledger import MAX_PRINTED, MEETING, RankLog
 
 # What a member of a group may bring that differs from the others', by operation
@@ -18,6 +20,7 @@ _SHAPES_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} |
     "alltoall",
     "join",
 }
+LEAST_NAMED = 10**6  # bytes of one kind of tensors, to be in a sentence
 MAX_NAME = 200  # characters of a tensor's name in a sentence
 _POINT_TO_POINT = {"send", "recv"}
 # Gloo's errors when another rank is gone
@@ -233,6 +236,50 @@ def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
     if first.refused is not None:
         kind = "refused"
     return Diagnosis(kind, "; ".join(parts), tuple(log.rank for log in same))
+
+
+def out_of_memory(
+    logs: Sequence[RankLog], of: str, allowed: int, pages: Sequence[Mapping[str, Any] | None]
+) -> Diagnosis | None:
+    """Ranks that wanted more memory than `allowed`, in bytes, and who held what; or None.
+
+    `pages` are what `hpml.ranks.live.Page.read` has returned, by rank.
+    """
+    by_rank = dict(enumerate(pages))
+    out = [log for log in logs if log.out_of_memory or (log.raised and _no_memory(log.raised))]
+    if not out:
+        return None
+    parts = []
+    for log in sorted(logs, key=lambda log: log not in out):
+        page = by_rank.get(log.rank)
+        if log in out:
+            line = log.raised.line if log.raised else page and page["line"]
+            where = f" at line {line} {of}" if line else ""
+            operator = page["operator"].partition(".")[0].strip("_") if page else ""
+            during = f", in {operator}" if operator and operator.isidentifier() else ""
+            held = f": it held {_held(page)}" if page else ""
+            ran_out = f"ran out of its {memory_limit.words(allowed)}{where}{during}"
+            parts.append(f"rank {log.rank} {ran_out}{held}")
+        elif page:
+            parts.append(f"rank {log.rank} held {_held(page)}")
+    return Diagnosis("memory", "; ".join(parts), tuple(log.rank for log in out))
+
+
+def _no_memory(raised: Raised) -> bool:
+    return memory_limit.was_refused(raised.kind, raised.message)
+
+
+def _held(page: Mapping[str, Any]) -> str:
+    """ "410 MB of parameters and 180 MB of gradients", at the rank's peak."""
+    named = zip(KINDS, page["at_peak"], strict=True)
+    parts = [
+        f"{memory_limit.words(nbytes)} of {kind if kind != 'other' else 'other tensors'}"
+        for kind, nbytes in named
+        if nbytes >= LEAST_NAMED
+    ]
+    if not parts:
+        return f"less than {memory_limit.words(LEAST_NAMED)} of tensors"
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
 
 
 def _is_point_to_point(call: Call) -> bool:

@@ -95,6 +95,27 @@ class Traffic:
     received_packets: int
 
 
+# What tensors are for, see `hpml.ranks.live`
+KINDS = ("parameters", "gradients", "optimizer states", "activations", "other")
+
+
+@dataclass(frozen=True)
+class LiveTensors:
+    """Bytes of the tensors that existed on a rank, by kind (KINDS), counted from the storages.
+
+    It is the rank's own word, and no ground for a claim. What was made by another thread than the
+    drive's is missing until an operator of the drive's takes it.
+    """
+
+    at_peak: Mapping[str, int]  # when all together were most
+    highest: Mapping[str, int]  # each kind's own peak, at whatever time
+
+    @property
+    def peak(self) -> int:
+        """The most bytes of tensors that existed at one time."""
+        return sum(self.at_peak.values())
+
+
 @dataclass(frozen=True)
 class RankEvidence:
     """What one rank left behind.
@@ -127,6 +148,7 @@ class RankEvidence:
     seconds: float = 0.0  # from the launch's start to this rank's end
     peak_bytes: int | None = None
     set_back: bool = False
+    live: LiveTensors | None = None  # where the launch was asked for it
     traffic: Traffic | None = None  # over its own link, where the launch had one
 
 
@@ -136,11 +158,12 @@ class Diagnosis:
 
     `kind` is "hang" (nothing moves and never will), "mismatch" (ranks in different collectives, or
     in one with different shapes, dtypes, roots), "raised", "exited", "killed", "limit" (still at
-    work when the time was up), or "refused" (a returned value that cannot be sent).
+    work when the time was up), "memory" (there was no more than the launch allows a rank), or
+    "refused" (a returned value that cannot be sent).
     `ranks` are the ranks that caused it, as far as that is known.
     """
 
-    kind: Literal["hang", "mismatch", "raised", "exited", "killed", "limit", "refused"]
+    kind: Literal["hang", "mismatch", "raised", "exited", "killed", "limit", "memory", "refused"]
     sentence: str
     ranks: tuple[int, ...] = ()
     stacks: dict[int, str] = field(default_factory=dict)
@@ -158,7 +181,8 @@ class Evidence:
     file is written, where the launch was told to kill; nobody was killed then. `files` are those
     that were in the ranks' `cwd` when all ranks had ended, where the launch looks: the size in
     bytes by path, as the supervisor saw it (see `hpml.ranks.looking`), None where it does not look,
-    or there were too many.
+    or there were too many. `limited` is what has kept each rank to the memory that the launch
+    allows it: "control group" or "resource limit"; "" where nothing has.
     """
 
     world_size: int
@@ -172,6 +196,7 @@ class Evidence:
     broken: str = ""
     no_kill: str = ""
     files: Mapping[str, int] | None = None
+    limited: str = ""
 
     @property
     def values(self) -> Sequence[Any]:

@@ -26,6 +26,8 @@ from hpml.network.link import parse_link
 from hpml.ranks import rank_wall, rendezvous, resident
 from hpml.ranks.gate import Gate
 from hpml.ranks.killing import CannotWatch, Writings
+from hpml.ranks.live import Page
+from hpml.ranks.memory_limit import Limit
 from hpml.ranks.processes import allow_looking_inside, die_with_parent
 from hpml.ranks.rank_proxy_link import RankProxyLink, meeting_place
 from hpml.ranks.rank_wall import RankWall
@@ -54,6 +56,8 @@ class Launch:
     namespaces: rank_wall.ProcessNamespaces | None = None
     counts: dict[int, resident.Count] = field(default_factory=dict)  # of ranks' memory, by rank
     gates: dict[int, Gate] = field(default_factory=dict)  # that are shut, by rank
+    limits: dict[int, Limit] = field(default_factory=dict)  # of ranks' memory, likewise
+    pages: dict[int, Page] = field(default_factory=dict)  # of ranks' tensors, likewise
 
     @property
     def firsts(self) -> list[int]:
@@ -92,6 +96,8 @@ def fork_all(
     launch.counts, launch.gates = counts, dict(enumerate(gates))
     launch.namespaces = rank_wall.ProcessNamespaces() if apart else None
     for rank in range(world):
+        if header["live"]:
+            launch.pages[rank] = Page()
         own = fds[PER_RANK * rank :][:PER_RANK]
         meet = _where(listeners[rank % len(listeners)]) if listeners else {}
         if launch.namespaces is not None:
@@ -109,7 +115,7 @@ def fork_all(
             if proxied:
                 enclose = partial(_leave_network, network, apart, enclose)
             enter = None if proxied else network
-            _become_rank(own, shut, enter, rank, meet, enclose, barrier, links, gates)
+            _become_rank(own, shut, enter, rank, meet, enclose, barrier, links, gates, launch.pages)
         launch.pids[pid] = rank
         counts[rank] = resident.Count(pid)
         if launch.namespaces is not None:
@@ -267,6 +273,7 @@ def _become_rank(
     barrier: StartBarrier,
     links: Sequence[RankProxyLink],
     gates: Sequence[Gate],
+    pages: Mapping[int, Page],
 ) -> None:
     """The forked rank. Never returns."""
     try:
@@ -305,7 +312,7 @@ def _become_rank(
             barrier.refuse(number, error)
             return
         barrier.wait()
-        rank.run(sock, output, stacks, environment, proxy, gate)
+        rank.run(sock, output, stacks, environment, proxy, gate, pages.get(number))
     finally:
         os._exit(FAULT)
 

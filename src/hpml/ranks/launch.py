@@ -15,7 +15,7 @@ from hpml.answer.rules import Rules
 from hpml.errors import UserError
 from hpml.network.link import parse_link
 from hpml.ranks import flavour as flavours
-from hpml.ranks import warm
+from hpml.ranks import memory_limit, warm
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.forking import MAX_RANKS, MEETING
@@ -60,6 +60,8 @@ def launch(
     kill: Kill | None = None,
     proxied: bool = False,
     count_memory: bool = False,
+    memory: int | None = None,
+    live: bool = False,
     watched: Watched | None = None,
     on_output: Callable[[int, str], None] | None = None,
     leash: Leash | None = None,
@@ -121,6 +123,15 @@ def launch(
     each MB allocated). Gloo's own buffers count where it is in the rank: an all-gather holds its
     result twice more. They do not with `proxied`, nor does what is copied to and from a proxy.
 
+    With `memory` each rank may use so many bytes beyond what it was forked with, counted as by
+    `count_memory`: by a control group of its own, else by a resource limit, which counts what is
+    mapped, touched or not. `evidence.limited` is which. A rank that wants more ends the launch.
+
+    With `live`, or `memory`, `evidence.ranks[r].live` has the bytes of its tensors by kind:
+    parameters, gradients, optimizer states, activations (`hpml.ranks.live`). That takes some 10 µs
+    for each operator, 10 ms for a training step of the residual network: no launch for it whose
+    seconds matter.
+
     With `kill` a rank is killed while it writes a file (see `hpml.ranks.killing`), which ends the
     launch as any killed rank does.
 
@@ -177,7 +188,9 @@ def launch(
             delays=delays,
             served=serve is not None,
             proxied=proxied,
-            count_memory=count_memory,
+            count_memory=count_memory or memory is not None,
+            limited=memory is not None,
+            live=(live or memory is not None) and flavour != "horovod-tensorflow",
         )
         for rank in range(world_size)
     ]
@@ -194,6 +207,7 @@ def launch(
         kept=cwd is not None,
         kill=kill,
         looks=looks,
+        memory=None if memory is None else memory_limit.check(memory),
     ) as running:
         return running.until_ended()
 

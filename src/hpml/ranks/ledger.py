@@ -39,6 +39,7 @@ class RankLog:
     refused: str | None = None
     exit_code: int | None = None
     signal: str | None = None
+    out_of_memory: bool = False  # it was killed at the limit of its memory
     line: int | None = None  # where it was last seen outside a collective
     ended_at: float | None = None
     samples: list[tuple[int | None, int]] = field(default_factory=list)

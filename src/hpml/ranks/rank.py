@@ -42,6 +42,7 @@ from hpml.ranks.arena import Arena
 from hpml.ranks.channel import EventSender, receive_job
 from hpml.ranks.flavour import Flavour
 from hpml.ranks.gate import Gate
+from hpml.ranks.live import Page, Tracker
 
 # Signals that neither training scripts nor schedulers use for themselves
 STACK_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
@@ -71,6 +72,8 @@ class Job:
     served: bool = False  # it may ask
     proxied: bool = False  # its process groups are those of a proxy
     count_memory: bool = False  # from just before its drive
+    live: bool = False  # count its tensors by kind
+    limited: bool = False  # in its memory
 
 
 def run(
@@ -80,13 +83,14 @@ def run(
     network: dict[str, str],
     proxy: tuple[socket.socket, Arena] | None = None,
     gate: Gate | None = None,
+    page: Page | None = None,
 ) -> None:
     """Run the job that arrives on `sock`, with stdout and stderr to the pipe `output`.
 
     faulthandler writes to the pipe `stacks` where the rank stands, whenever it gets STACK_SIGNAL.
     `network` are the environment variables that the network asks for. With a `proxy`, `sock` leads
     to it; it is where the ends of calls come in, and the memory shared with it. With a `gate` the
-    rank waits there before the answer and the drive.
+    rank waits there before the answer and the drive. With a `page` its tensors are counted there.
 
     Does not return: once all is sent the process waits to be ended by its supervisor, since an exit
     would close connections that other ranks may still be using.
@@ -110,7 +114,7 @@ def run(
         _prepare(job, send, stacks, before_calls, proxy)
         if job.count_memory and proxy is not None:
             proxy[1].let_go = True
-        event = _play(job, at_start, gate)
+        event = _play(job, at_start, gate, page)
     except BaseException as error:
         event = _raised(error, job.filename)
     for stream in (sys.stdout, sys.stderr):
@@ -188,15 +192,17 @@ def _delays(seed: int, rank: int, world_size: int) -> Iterator[float]:
         yield wait
 
 
-def _play(job: Job, wait: float, gate: Gate | None) -> list[Any]:
+def _play(job: Job, wait: float, gate: Gate | None, page: Page | None) -> list[Any]:
     drive = pickle.loads(job.drive)
     given = []
     if gate is not None:  # what the engine takes comes before: the group, the inputs
         given = _inputs(job)
         _make_group(job)
-        if job.count_memory:
-            allocator.give_back()
+        allocator.give_back()
         gate.pass_through()
+    if page is not None:
+        told = recorder.current()
+        Tracker(page, told.line if told is not None and job.limited else None).install()
     arguments = []
     if job.answer is not None:
         held = None

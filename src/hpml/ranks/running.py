@@ -22,6 +22,7 @@ from hpml.ranks.evidence import Diagnosis, Evidence, Traffic
 from hpml.ranks.killing import Kill
 from hpml.ranks.leash import Cancelled, Leash
 from hpml.ranks.ledger import RankLog
+from hpml.ranks.live import from_page
 from hpml.ranks.rank import Job
 from hpml.ranks.serving import Server, Serving
 from hpml.ranks.standstill import stand_still
@@ -49,6 +50,7 @@ class Running:
         kept: bool,
         kill: Kill | None,
         looks: bool,
+        memory: int | None,
     ) -> None:
         self._server = server
         self._world_size = len(jobs)
@@ -63,6 +65,8 @@ class Running:
             "proxied": jobs[0].proxied,
             "looks": looks,
             "count_memory": jobs[0].count_memory,
+            "memory": memory,
+            "live": jobs[0].live,
         }
         self._words = watched.words
         self._on_output = on_output
@@ -79,6 +83,8 @@ class Running:
         self._files: dict[str, int] | None = None
         self._peaks: list[int | None] = [None] * len(jobs)  # bytes, by rank
         self._set_back: list[int] = []  # ranks that have set their own peak back
+        self._pages: list[dict[str, Any] | None] = [None] * len(jobs)  # of live tensors, by rank
+        self._limited = ""
         self._channels: list[socket.socket] = []
         self._stacks: list[int] = []  # where each rank's come out
         if leash is not None:
@@ -132,6 +138,10 @@ class Running:
             tracebacks = {log.rank: log.raised.traceback for log in self._logs if log.raised}
             diagnosis = replace(diagnosis, stacks=tracebacks | self._watch.stacks())
         self._end()
+        if diagnosis is not None and self._header["memory"] is not None:
+            allowed, live = self._header["memory"], self._pages
+            out = diagnose.out_of_memory(self._logs, self._words, allowed, live)
+            diagnosis = diagnosis if out is None else replace(out, stacks=diagnosis.stacks)
         return Evidence(
             world_size=self._world_size,
             ranks=tuple(
@@ -140,9 +150,10 @@ class Running:
                     traffic=traffic,
                     peak_bytes=peak,
                     set_back=log.rank in self._set_back,
+                    live=page and from_page(page),
                 )
-                for log, traffic, peak in zip_longest(
-                    self._logs, self._traffic["ranks"], self._peaks
+                for log, traffic, peak, page in zip_longest(
+                    self._logs, self._traffic["ranks"], self._peaks, self._pages
                 )
             ),
             seconds=seconds,
@@ -154,6 +165,7 @@ class Running:
             broken=self._broken,
             no_kill=self._no_kill,
             files=self._files,
+            limited=self._limited,
         )
 
     def _open(self) -> None:
@@ -312,6 +324,8 @@ class Running:
                 on_network = message["proxies"] or message["pids"]
                 self._watch.forked(partial(here, message["pids"]), partial(here, on_network))
             elif "rank" in message:
+                log = self._logs[message["rank"]]
+                log.out_of_memory = log.out_of_memory or message.get("out_of_memory", False)
                 self._rank_gone(message["rank"], message["status"])
             elif "failed" in message:  # the first leads to the others
                 self._failed = self._failed or message["failed"]
@@ -330,6 +344,7 @@ class Running:
                 self._files = message["left"]
             elif "peaks" in message:
                 self._peaks, self._set_back = message["peaks"], message["set_back"]
+                self._pages, self._limited = message["live"], message["limited"]
             elif "no_link" in message:
                 self._no_link = message["no_link"]
             elif "traffic" in message:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from hpml.ranks import resident
 from hpml.ranks.forking import FAULT, Launch, fork_all, tell
 from hpml.ranks.looking import files_in_all
+from hpml.ranks.memory_limit import Limit
 from hpml.ranks.processes import (
     all_reaped,
     become_subreaper,
@@ -84,6 +85,9 @@ def _let_through(rank: int, launch: Launch) -> None:
     """The rank stands before its drive: from here on its memory counts."""
     gate = launch.gates.pop(rank)
     if gate.is_waiting():
+        memory = launch.header["memory"]
+        for pid in (pid for pid, of in launch.pids.items() if of == rank and memory is not None):
+            launch.limits[rank] = Limit(pid, memory)
         launch.counts[rank].begin()
     gate.open()
 
@@ -95,7 +99,17 @@ def _end(launch: Launch) -> None:
     counts = sorted(launch.counts.items())
     peaks = [count.peak_bytes for _, count in counts]
     set_back = [rank for rank, count in counts if count.set_back]
-    tell(launch.control, {"peaks": peaks, "set_back": set_back})
+    live = [page.read() for _, page in sorted(launch.pages.items())]
+    limited = {limit.by for limit in launch.limits.values()}
+    tell(
+        launch.control,
+        {
+            "peaks": peaks,
+            "set_back": set_back,
+            "live": live or [None] * len(peaks),
+            "limited": limited.pop() if len(limited) == 1 else "",
+        },
+    )
     # Held, since what a rank has for itself ends with it; looked at when nobody writes any more
     held = _hold(_folders(launch)) if launch.header["looks"] else []
     store = [launch.store] if launch.store is not None else []
@@ -103,6 +117,8 @@ def _end(launch: Launch) -> None:
         with contextlib.suppress(ProcessLookupError):  # it is reaped, or a rank has killed it
             os.kill(pid, signal.SIGKILL)
     gone = all_reaped(deadline=time.monotonic() + 0.05) or kill_descendants()
+    for limit in launch.limits.values():
+        limit.remove()
     if launch.writings is not None:
         launch.writings.look()  # what it did before it was killed
         tell(launch.control, {"broken": launch.writings.broken})
@@ -173,7 +189,10 @@ def _report_ends(launch: Launch) -> None:
             tell(launch.control, {"failed": barrier.failed})
         if pid in pids:
             launch.counts[rank].ended(1024 * usage.ru_maxrss)
-            tell(launch.control, {"rank": pids.pop(pid), "status": status})
+            limit = launch.limits.get(rank)
+            out = status < 0 and limit is not None and limit.killed()
+            ended = {"rank": pids.pop(pid), "status": status, "out_of_memory": out}
+            tell(launch.control, ended)
         elif pid in proxies:  # a rank without its proxy can do nothing more
             del proxies[pid]
             if status == FAULT:

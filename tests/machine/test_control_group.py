@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from hpml.grading import cgroup
+from hpml.machine import control_group as cgroup
 
 
 def test_groups_of_graders_that_are_gone_are_taken_away(tmp_path):

@@ -1,4 +1,4 @@
-"""A control group for one sandbox: the kernel limits its total memory and number of processes.
+"""A control group for one sandbox, or one rank: the kernel limits its memory and its processes.
 
 Every group gets one share of the processor, however many processes it has: an answer with a hundred
 of them takes no time from the next one.
@@ -62,26 +62,32 @@ class Group:
 
 
 def make(
-    memory: int, processes: int, mount: Path = MOUNT, membership: Path = MEMBERSHIP
+    memory: int,
+    processes: int | None = None,
+    mount: Path = MOUNT,
+    membership: Path = MEMBERSHIP,
 ) -> Group | None:
-    """A group of at most `memory` bytes and `processes` processes and threads; None if denied.
+    """A group of at most `memory` bytes and, if given, `processes` processes and threads; None if
+    denied.
 
     Groups that a killed grader left behind are removed.
     """
     name = f"{_makers_here()}{os.getpid()}-{secrets.token_hex(6)}"
     unified = mount / "cgroup.controllers"
     if unified.exists():
-        limits = {"memory.max": memory, "pids.max": processes}
+        limits = {"memory.max": memory}
+        if processes is not None:
+            limits["pids.max"] = processes
         # Only the root group may have both processes and children ("no internal process").
         return _made({mount / name: limits}, optional={"memory.swap.max": 0})
     inside = _inside(membership)
-    if not {"memory", "pids"} <= inside.keys():
+    wanted: dict[str, dict[str, int]] = {"memory": {"memory.limit_in_bytes": memory}}
+    if processes is not None:
+        wanted["pids"] = {"pids.max": processes}
+    if not wanted.keys() <= inside.keys():
         return None
     made = _made(
-        {
-            mount / "memory" / inside["memory"] / name: {"memory.limit_in_bytes": memory},
-            mount / "pids" / inside["pids"] / name: {"pids.max": processes},
-        },
+        {mount / kind / inside[kind] / name: limits for kind, limits in wanted.items()},
         optional={"memory.memsw.limit_in_bytes": memory},
     )
     if made is None or "cpu" not in inside:
