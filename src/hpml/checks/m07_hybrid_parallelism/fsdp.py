@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from hpml.checks.budget import over_bytes
-from hpml.checks.compare import named, state_difference
+from hpml.checks.compare import difference, state_difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.memory import peaks
 from hpml.checks.kits.ready_made import ALL_ELSE, FULLY_SHARDED
@@ -184,10 +184,11 @@ def in_both_dtypes(run: Run) -> Problem | None:
         of = f"with compute_dtype bfloat16, rank {rank}'s"
         after = value["after"]
         for name, tensor in expected["after"].items():
-            got = after.get(name)
-            if not isinstance(got, torch.Tensor) or got.dtype != torch.float32:
-                dtype = named(got.dtype) if isinstance(got, torch.Tensor) else "missing"
-                return Problem(f"{of} {name} is {dtype} after training", "master", "float32")
+            got = after[name]
+            if found := difference(got, tensor, math.inf):  # in dtype or shape
+                is_tensor = isinstance(got, torch.Tensor)
+                hint = "master" if is_tensor and got.dtype != tensor.dtype else "gather"
+                return Problem(f"{of} {name}, after training, {found}", hint, found.expected)
             change, wanted = got - start[name], tensor - start[name]
             largest = wanted.abs().max().item()
             far = (change - wanted).abs().max().item() / largest
@@ -205,8 +206,8 @@ def in_both_dtypes(run: Run) -> Problem | None:
 
 
 def computed_otherwise(of: str, logits: Any, expected: torch.Tensor) -> Problem | None:
-    if not isinstance(logits, torch.Tensor) or logits.dtype != torch.float32:
-        return Problem(f"{of} output is not converted back", "compute", "float32")
+    if found := difference(logits, expected, math.inf):  # in dtype or shape
+        return Problem(f"{of} output {found}", "compute", found.expected)
     if not torch.equal(logits, logits.bfloat16().float()):
         return Problem(f"{of} last layer has outputs that bfloat16 does not have", "compute")
     if (logits - expected).abs().max() > ROUNDED * expected.abs().max():
@@ -215,10 +216,8 @@ def computed_otherwise(of: str, logits: Any, expected: torch.Tensor) -> Problem 
 
 
 def added_in_half(gradients: list[torch.Tensor], world_size: int) -> bool:
-    """Whether a large shard's gradient, times the number of ranks, has nothing that a sum in
-    bfloat16 would not have."""
-    largest = max(gradients, key=torch.numel)
-    total = (largest * world_size).flatten()
+    """Whether the largest shard's gradient, times the number of ranks, is in bfloat16 as it is."""
+    total = world_size * max(gradients, key=torch.numel)
     total = total[total != 0]
     return bool((total == total.bfloat16().float()).double().mean() > REPRESENTABLE)
 
