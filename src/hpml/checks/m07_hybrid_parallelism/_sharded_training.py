@@ -21,6 +21,7 @@ from hpml.checks.seeds import derived
 from hpml.ranks import Reply, Server, ask
 
 STEPS = 3
+COMPARED = (0, STEPS - 1)  # steps after which the parameters are gathered
 BATCH, TOKENS = 6, 97
 WIDTHS = (41, 37, 71, 93, 41)
 SMALL = 11
@@ -131,7 +132,7 @@ def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Se
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Three steps of SGD.
 
-    Returns `start` and `after` each step, the gathered parameters by name; and of what
+    Returns `start` and `after` the steps of COMPARED, gathered parameters by name; and of what
     `parameters()` has, `elements`, `trained`, and whether each has a gradient after the first step.
     """
     net = Net()
@@ -147,7 +148,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     parameters = list(wrapped.parameters())
     optimizer = torch.optim.SGD([p for p in parameters if p.requires_grad], **SGD)
     after, with_gradient = [], []
-    for _ in range(STEPS):
+    for step in range(STEPS):
         optimizer.zero_grad()
         tokens, targets = ask("batch")
         loss = functional.cross_entropy(wrapped(tokens), targets)
@@ -158,7 +159,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         ask("synchronized")
         with_gradient = with_gradient or [p.grad is not None for p in parameters]
         optimizer.step()
-        after.append(gathered())
+        after.append(gathered() if step in COMPARED else None)
     return {
         "start": start,
         "after": after,

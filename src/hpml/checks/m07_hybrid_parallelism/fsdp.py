@@ -18,10 +18,10 @@ from hpml.checks.kits.ready_made import ALL_ELSE, FULLY_SHARDED
 from hpml.checks.m07_hybrid_parallelism._gathers import around_their_use, prefetched
 from hpml.checks.m07_hybrid_parallelism._sharded_training import (
     CLASSES,
+    COMPARED,
     DEEP,
     HALF_STEPS,
     LAYERS,
-    STEPS,
     TIED,
     USES,
     WIDE,
@@ -96,7 +96,7 @@ def equals_big_batch(run: Run) -> Problem | None:
     if problem := gathered_by_name(run):
         return problem
     expected = run.expected["one model"]
-    for step in range(STEPS):
+    for step in COMPARED:
         for rank, value in enumerate(run.stages["one model"].values):
             got = value["after"][step]
             if state_difference(got, expected[step], TOLERANCE):
@@ -165,8 +165,8 @@ def three_halves(run: Run) -> Problem | CannotJudge | None:
 
 
 def half_the_bytes(run: Run) -> Problem | CannotJudge | None:
-    stage, world_size = run.stages["half"], run.world_size
-    if world_size == 1:
+    stage, world_size = run.stages.get("half"), run.world_size
+    if stage is None:
         return None
     sharded, small = DEEP * WIDTH * WIDTH + CLASSES * WIDTH, DEEP * WIDTH + CLASSES
     # What is replicated travels in float32, and so does the state at the end, once.
@@ -178,6 +178,8 @@ def half_the_bytes(run: Run) -> Problem | CannotJudge | None:
 
 
 def in_both_dtypes(run: Run) -> Problem | None:
+    if "half" not in run.stages:
+        return None
     expected = run.expected["half"]
     start = run.inputs["half"][0]["state"]
     for rank, value in enumerate(run.stages["half"].values):
@@ -200,7 +202,7 @@ def in_both_dtypes(run: Run) -> Problem | None:
                 )
         if problem := computed_otherwise(of, value["logits"], expected["logits"][rank]):
             return problem
-        if run.world_size in (2, 4) and added_in_half(value["gradients"], run.world_size):
+        if added_in_half(value["gradients"], run.world_size):
             return Problem(f"{of} gradients were added up in bfloat16", "added_in_half")
     return None
 
@@ -216,7 +218,8 @@ def computed_otherwise(of: str, logits: Any, expected: torch.Tensor) -> Problem 
 
 
 def added_in_half(gradients: list[torch.Tensor], world_size: int) -> bool:
-    """Whether the largest shard's gradient, times the number of ranks, is in bfloat16 as it is."""
+    """Whether the largest shard's gradient, times the number of ranks, which is a power of two, is
+    in bfloat16 as it is."""
     total = world_size * max(gradients, key=torch.numel)
     total = total[total != 0]
     return bool((total == total.bfloat16().float()).double().mean() > REPRESENTABLE)
@@ -259,11 +262,13 @@ CHECK = Check(
     },
     stages=(
         Stage("one model", drive, link="10gbit", serve=serve),
-        Stage("half", train_half, link="10gbit"),
+        Stage(
+            "half", train_half, world=lambda world: world if world in (2, 4) else 0, link="10gbit"
+        ),
         Stage(
             "large",
             train_large,
-            world=lambda world_size: world_size if world_size in (2, 4) else 0,
+            world=lambda world: world if world == 2 else 0,
             link="10gbit",
             memory=True,
         ),
