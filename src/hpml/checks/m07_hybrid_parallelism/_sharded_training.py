@@ -23,7 +23,7 @@ from hpml.ranks import Reply, Server, ask
 STEPS = 3
 COMPARED = (0, STEPS - 1)  # steps after which the parameters are gathered
 BATCH, TOKENS = 6, 97
-WIDTHS = (41, 37, 71, 93, 41)
+WIDTHS = (41, 37, 71, 113, 41)
 SMALL = 11
 SGD = {"lr": 0.3, "momentum": 0.9, "weight_decay": 0.01}
 # In the order of use. No two have alike as many elements, but for the tied ones, and none has a
