@@ -138,7 +138,8 @@ def strong_and_weak(
     `model` is Amdahl's of what a step computes; its weak scaling is Gustafson's (1988), with the
     same serial part. More than `measured` ranks are drawn as simulated.
     """
-    share, limit = model.serial_fraction, model.seconds(1) / model.seconds(1000)
+    share, most = model.serial_fraction, max(strong)
+    limit = model.seconds(1) / model.seconds(most)
     series = {
         "strong scaling": Series(
             {ranks: strong[1] / seconds for ranks, seconds in strong.items()},
@@ -149,7 +150,7 @@ def strong_and_weak(
             lambda ranks: share + (1 - share) * ranks,
         ),
     }
-    title = f"{share:.0%} is not shared out: a thousand ranks are at most {limit:.1f} times as fast"
+    title = f"{share:.0%} is not shared out: {most} ranks are at most {limit:.1f} times as fast"
     return speed_ups(series, title=title, simulated=[p for p in strong if p > measured])
 
 
