@@ -1,5 +1,6 @@
 """What a model predicts and what was measured, in one picture."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -121,7 +122,9 @@ def speed_ups(
     axes.set_yscale("log", base=2)
     ticks = sorted({ranks for one in series.values() for ranks in one.measured})
     axes.set_xticks(ticks, [str(int(tick)) for tick in ticks])
-    axes.set_yticks(ticks, [str(int(tick)) for tick in ticks])
+    least = min(speed for one in series.values() for speed in one.measured.values())
+    slower = [2.0**k for k in range(math.ceil(math.log2(least)), 0)]
+    axes.set_yticks([*slower, *ticks], [f"{tick:g}" for tick in (*slower, *ticks)])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.set(xlabel="ranks", ylabel="speed-up")
