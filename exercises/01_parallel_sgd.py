@@ -191,7 +191,8 @@ check("sync_sgd")
 # With `warm_up_steps = 0` step 0 has the scaled rate already.
 #
 # *Before you start: one rank trains with batches of 32 and a rate of 0.1. Then eight ranks train with
-# batches of 32 each. What is k? And what is k if it is 64 in both cases?*
+# batches of 32 each. What is k? And what is k
+# if each rank's batch is 64 in both cases?*
 
 # %%
 # %%answer lr_scaling
@@ -634,9 +635,10 @@ for worker in (1, 2, 3):
 #   receives, then half of that half with another partner, and so on, until each rank has the sum of
 #   one p-th. Then all the way back, with twice as many bytes in each step. Here p is a power of two.
 #
-# For each algorithm, count three things. How many messages follow one another? How many bytes go over
-# the busiest rank's link, in one direction? How many bytes does the busiest rank add? A p-th of n need
-# not be a whole number.
+# For each algorithm, count three things on the rank that has most to do. How many messages does it
+# send or receive, one after the other? How many bytes do these messages have? How many bytes does it
+# add? A message that it sends while it receives another counts once, and so do its bytes. A p-th of n
+# need not be a whole number.
 #
 # The check compares each of the three counts with the closed form. Then it measures α and β between
 # two ranks on links of 100 Mbit/s, and all-reduces of 64 kB and of 192 kB on 3 and on 4 ranks. γ is
@@ -679,7 +681,7 @@ check("alpha_beta")
 
 # %% [markdown]
 # **Answer.** For 4 bytes the messages decide: tree and halving-doubling need 20, the ring and naive
-# 2,046. For 1 GB the bytes decide: ring and halving-doubling send just under 2 GB per rank, the tree
-# 20 GB, and naive 2,046 GB over rank 0's link. By these formulas halving-doubling is never slower
+# 2,046. For 1 GB the bytes decide, again one after the other: ring and halving-doubling have just
+# under 2 GB per rank, the tree 20 GB, and naive 2,046 GB, half into rank 0 and half out of it. By these formulas halving-doubling is never slower
 # than the ring. In a real network its partners are far apart and share links on the way, which the
 # formulas leave out; a ring's neighbours can be next to each other.

@@ -183,8 +183,8 @@ check("hvd_torch")
 # TensorFlow is imported, it is Keras 2 again, from the package `tf_keras`. The ranks of the check
 # have it set; your own scripts and jobs must set it themselves.
 #
-# *Before you start: Keras reports an accuracy of 0.61 on rank 0, and 0.59 on rank 1. Which figure do
-# you report? Would you notice if rank 0 printed its own?*
+# *Before you start: without the average of the metrics, Keras reports an accuracy of 0.61 on rank 0,
+# and 0.59 on rank 1. Which figure do you report? Would you notice if rank 0 printed its own?*
 
 # %%
 # %%answer hvd_keras
@@ -216,8 +216,8 @@ def train(
 check("hvd_keras")
 
 # %% [markdown]
-# **Answer.** 0.60, the mean over all samples: both ranks have equally many. You would not notice: 0.61
-# looks just as good.
+# **Answer.** 0.60, the mean over all samples: both ranks have equally many. You would not notice:
+# 0.61 looks just as good.
 
 # %% [markdown]
 # ## `hvd_fusion`: what the timeline shows
@@ -226,8 +226,8 @@ check("hvd_keras")
 #
 # **To write:** the reader of the timeline. **Allowed:** anything that an answer may import.
 #
-# With `HOROVOD_TIMELINE=timeline.json` in the environment, rank 0 records what happens to each tensor,
-# as a list of events in the JSON format of Chrome's tracing:
+# With `HOROVOD_TIMELINE=timeline.json` in the environment, rank 0 records what happens to each
+# tensor, as a list of events in the JSON format of Chrome's tracing:
 #
 # ```json
 # [
@@ -247,7 +247,7 @@ check("hvd_keras")
 # ]
 # ```
 #
-# Each tensor is a process of its own in this trace; its `pid` stands for its name. `M` events are
+# Each tensor is a process of its own in this trace; `pid` is its number. `M` events are
 # metadata: those called `process_name` name the tensor of a `pid` in their `args`. Others do not:
 # there are further kinds of metadata, and the `process_name` of `pid` 0, which is no tensor, has no
 # `name` in its `args`. `B` begins a phase, `E` ends the one that began last under its `pid`, `X` and
@@ -309,9 +309,10 @@ check("hvd_fusion")
 # **To write:** the compressor and the mean. **Not allowed:** `hvd.Compression.fp16`. **Allowed:**
 # everything else that an answer may import.
 #
-# The gradient of a batch is noisy, so its last digits mean little, but they cost as many bytes as the
-# first ones. Half precision, with about three decimal digits, is often enough for training. In Horovod
-# a *compressor* decides what travels instead of a gradient. It is a class with two static methods.
+# The gradient of a batch is noisy, so its last digits mean little, but they cost as many bytes as
+# the first ones. Half precision, with about three decimal digits, is often enough for training. In
+# Horovod a *compressor* decides what travels instead of a gradient. It is a class with two static
+# methods.
 #
 # - `compress(tensor)` returns the tensor that travels, and a context: what `decompress` will need.
 # - `decompress(tensor, context)` converts the tensor that has travelled to what the optimizer expects:
@@ -328,8 +329,8 @@ check("hvd_fusion")
 # 1 Gbit/s, counted by the kernel, which must be half as many; at the mean, as exact as half precision
 # allows; and at training, which must end where it does without compression.
 #
-# *Before you start: four ranks average the value 30000. Which sum does Horovod make, and what is it in
-# half precision?*
+# *Before you start: four ranks average the value 30000. Which sum does Horovod make, and what is it
+# in half precision?*
 
 # %%
 # %%answer hvd_compression

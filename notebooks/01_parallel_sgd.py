@@ -50,12 +50,14 @@ torch.set_num_threads(1)  # as on the ranks
 # When not? A small model should not be distributed: its step is over in milliseconds, and sending
 # costs more than sharing gains. First make one device fast (module 03). Ask whether a smaller model
 # would do: *pruning* removes weights that contribute little. AlexNet kept its accuracy with 9 times
-# fewer weights (Han et al. 2015, Learning both weights and connections, abstract). A CPU node has much more memory than a GPU, and is enough for many small models.
+# fewer weights (Han et al. 2015, Learning both weights and connections, abstract). A CPU node has
+# much more memory than a GPU, and is enough for many small models.
 
 # %% [markdown]
 # ## 1. How much faster can it get?
 #
-# *Strong scaling*: the same work on more ranks. Here it is one training step of a small network on
+# A *rank* is one of the processes that work together. *Strong scaling*: the same work on more ranks.
+# Here it is one training step of a small network on
 # 1024 samples, with each of *p* ranks taking 1024/*p*. Forward and backward are shared out. The
 # update of the weights is not: every rank makes the whole of it.
 #
@@ -97,7 +99,8 @@ def step_seconds(samples, ranks):
 
 # %% [markdown]
 # One and two ranks are measured as they are. This machine need not have cores for more, so 4, 8 and
-# 16 are simulated: two ranks do what two of the 16 would do, each on its 64 samples.
+# 16 are simulated: two ranks do what two of the 16 would do, each on its 64 samples. They send to
+# each other only, so these points leave out what more ranks add to the sending.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.predict.draw import Series, strong_and_weak
@@ -176,12 +179,12 @@ conclude(*findings.dearest(plans))
 # |---|---|---|
 # | data | the model fits into one rank's memory | gradients of *all* weights, once a step; a larger batch |
 # | model, by tensors | a layer is too large for one rank | several all-reduces of activations in every step, and each has to be waited for: fast links |
-# | model, by layers | the model is too large, links are slow | only one stage works at a time |
-# | pipeline | by layers, and *micro-batches* keep the stages busy | the *bubble* at both ends: idle for (*p*−1)/(*m*+*p*−1) of the time, with *m* micro-batches |
+# | model, by layers: each rank has some layers, a *stage* | the model is too large, links are slow | only one stage works at a time |
+# | pipeline | as by layers, with the batch cut into *micro-batches* that keep the stages busy | the *bubble* at both ends: idle for (*p*−1)/(*m*+*p*−1) of the time, with *m* micro-batches |
 # | hybrid | thousands of ranks: tensors within a node, pipeline across nodes, data over the rest | it is complicated: module 07 |
 #
-# A larger batch has more activations and as many gradients, so data parallelism wins. With wider
-# layers it is the other way round. From here on: data parallelism.
+# With a larger batch there are more activations to send, and not more gradients: data parallelism
+# wins. With wider layers it is the other way round. From here on: data parallelism.
 
 # %% [markdown]
 # ## 3. The same batch, cut in four
@@ -220,7 +223,8 @@ conclude(*findings.same_batch(same, times=(by_sum[0].norm() / alone.norm()).item
 # The mean of four quarters' means is the mean of the whole: synchronous data parallel SGD is SGD
 # with a larger batch, and nothing else. The sum is the same SGD with a learning rate four times as
 # large, and with another one for every number of ranks. Neither raises an error. (The shares have
-# to be equal. `sync_sgd` is your exercise: what if they are not?)
+# to be equal. `sync_sgd` is your exercise: what if they are not? And no layer may look at the batch
+# as a whole, as batch normalisation does: module 06.)
 #
 # A larger batch needs a larger learning rate, or else training takes as many steps as before.
 # Usual is the *linear rule*: *k* times the batch, *k* times the rate, reached by a *warm-up* over
@@ -290,7 +294,7 @@ for rule in ("none", "sqrt", "linear"):
 for rule in ("sqrt", "linear"):
     runs[f"16 workers, {rule}, warm-up"] = descent(16, RATE * RULES[rule](16), warm_steps=38)
 figure = draw.descents(
-    runs, title="A sixteenth of the steps: what each learning-rate rule makes of it"
+    runs, title="With a sixteenth of the steps, no learning-rate rule reaches one worker"
 )
 publish_figure(
     "learning-rate rules for 16 workers",
@@ -358,7 +362,7 @@ timeline(waiting, title=f"Synchronous, rank 1 slow: rank 0 waits {share:.0%} of 
 
 # %% [markdown]
 # White is computing, a bar is a rank in a call. Rank 1 computes almost all the time, and the others
-# wait for it in every step: each step is as long as its slowest worker's.
+# wait for it in every step: each step takes as long as the slowest worker.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.trace.space_time import space_time
@@ -374,11 +378,11 @@ display(
 conclude(*findings.without_waiting(waiting, going_on, slow=1))
 
 # %% [markdown]
-# An arrow is a message, here of the first 50 ms. Rank 0 is the server, ranks 1 to 4 are the workers.
-# Each fast worker has handed in its gradient and has new weights every 10 ms; rank 2, the straggler,
-# after 40 ms.
+# An arrow is a message, here of the first 50 ms. Rank 0 is the server, ranks 1 to 4 are the workers:
+# the second worker, the straggler, is now rank 2. A fast worker hands in a gradient and gets new
+# weights after each of its pauses of 10 ms, rank 2 after 40 ms.
 #
-# So why is synchronous training the usual one, and the one to start with? While a worker computes,
+# So why is synchronous training the usual way, and the one to start with? While a worker computes,
 # the others change the weights: its gradient belongs to weights that are no longer there. It is
 # *stale*, and training suffers (section 6). A synchronous run is SGD with a large batch: it can be
 # repeated, compared with one process, and debugged. On machines that are alike it waits little, and
@@ -445,8 +449,10 @@ publish_figure(
 conclude(*findings.staleness(logs, lowest=1.0))
 
 # %% [markdown]
-# Above, more workers make a smoother path of as many steps: a larger batch. One slow worker changes
-# nothing but the time. Below, every worker adds its own updates, several times as many.
+# The plus is the minimum, the cross is the end of the path; the seconds over a panel are those of its
+# run. In the upper row more workers make a smoother path of as many steps: a larger batch. One slow
+# worker changes nothing but the time. In the lower row every worker adds its own updates, so there
+# are several times as many.
 #
 # Why do four swing? Along a direction of curvature *c*, up-to-date gradients allow a learning
 # rate of up to 2/*c*, gradients that are 3 updates late only up to 0.45/*c* (Levin and May 1976, A
@@ -461,7 +467,7 @@ conclude(*findings.staleness(logs, lowest=1.0))
 # Synchronous or not, a *parameter server* has all gradients come in and all weights go out over its
 # own link. An *all-reduce* gives every rank the sum without a server. On a *ring* every rank sends
 # to its neighbour only, one part of the tensor at a time: once round to add the parts up, once more
-# to hand the sums out.
+# to hand the sums out. In the picture the tensor has *n* bytes.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.allreduce.watched import watched
@@ -499,11 +505,11 @@ else:
         for name, algorithm in (("rank 0 as server", "naive"), ("ring", "ring"))
     }
     server, ring = (groups["4 ranks"] for groups in launches.values())
-    received = server.ranks[0].traffic.received_bytes / 1e6
+    most, each = (max(one.traffic.received_bytes for one in run.ranks) for run in (server, ring))
     figure = traffic_bars(
         launches,
         own=4e6,
-        title=f"Of four ranks the server receives {received:.0f} MB; on the ring all have the same",
+        title=f"Of four ranks the server receives {most / 1e6:.0f} MB, on the ring each {each / 1e6:.0f} MB",
     )
     publish_figure(
         "bytes over each rank's link",
@@ -555,6 +561,8 @@ else:
     conclude(*findings.least_crossing(found))
 
 # %% [markdown]
+# (The last column is the kernel's count, with the packets' headers; the others count the tensors.)
+#
 # So the question is over which link the bytes go, and how many at the same time. The naive way
 # brings all to one rank. The tree works in pairs, and half of the ranks or more are idle. Ring and
 # halving-doubling keep every rank busy with the least there is to do, in more and smaller messages,
@@ -574,7 +582,7 @@ else:
 # many go out. That makes 2 (*p*−1) α + 2 (*p*−1) *n*β. The others are yours to count: `alpha_beta`.
 #
 # *Predict: on four ranks, which is the quickest for 1 kB? For 16 MB? From what size on does the
-# network's rate count at all?*
+# bandwidth count at all?*
 
 # %% tags=["nbval-ignore-output"]
 from hpml.allreduce import curves
@@ -599,8 +607,9 @@ else:
 # each other up. A cluster, with a core for every rank, has another one: `slurm/01_allreduce.slurm`
 # measures it there.
 #
-# Now every algorithm at every size, measured and predicted. The plot shows time over the least time
-# that the network allows, so that 1 × is perfect. What would take more than 2.2 seconds is left out.
+# Now every algorithm at every size: points are measured, lines are the model. The plot shows time
+# over the least time that the network allows, so that 1 × is perfect. What would take more than 2.2
+# seconds is left out.
 
 # %% tags=["nbval-ignore-output"]
 from functools import partial
@@ -635,10 +644,10 @@ else:
 # %% [markdown]
 # Small messages: all are far above the bound, and what counts is how many messages follow each other.
 # Large ones: what counts is the bytes of the busiest link. Where the two meet is different for every
-# network: so a library switches algorithms by size, and so frameworks put small gradients together
-# before they send them.
+# network. That is why a library switches algorithms by size, and why frameworks put small gradients
+# together before they send them.
 #
-# A model is a model: messages of the naive way are under way at the same time, those of a ring wait
+# A model leaves things out: messages of the naive way travel at the same time, those of a ring wait
 # for each other, and α + *n*β does not know that. A point below 1 × is due to the emulation: a link
 # that has been idle lets a few kilobytes pass at once before it keeps to its rate.
 
@@ -690,8 +699,8 @@ else:
 # %% [markdown]
 # **Answer.** For four ranks, Open MPI's choice is `recursive_doubling` below 8 KiB and
 # `rabenseifner` above (a table in its source since 4.1, coll_tuned_decision_fixed.c).
-# `recursive_doubling` exchanges *all* it has with one rank, then with another: the fewest messages, and the more bytes.
-# `rabenseifner` is halving-doubling.
+# With `recursive_doubling` a rank exchanges *all* it has with one rank, then with another: few
+# messages, but more bytes. `rabenseifner` is halving-doubling.
 #
 # PyTorch's *back ends* are such libraries, under one interface:
 #

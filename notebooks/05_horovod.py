@@ -52,8 +52,7 @@ TIMELINES.mkdir(exist_ok=True)
 # 128 GPUs about half of the speed was lost (Sergeev and Del Balso 2018, sections 1 and 2). Horovod
 # was made for two goals: **few changes** to a script that runs on one GPU, and **good scaling**.
 # For the first it took over MPI's words (rank, size, all-reduce, broadcast). For the second it
-# replaced the servers by a ring all-reduce, after an idea of Baidu's, with NCCL underneath (module
-# 01).
+# replaced the servers by Baidu's ring all-reduce (module 01), and soon let NCCL do it.
 #
 # `serial_torch.py` in `hpml/frameworks` trains a small network on CIFAR-10 with one process;
 # `horovod_torch.py` does the same with many.
@@ -79,12 +78,12 @@ print(f"\n{lines_of_code(for_torch)} lines are new or changed")
 # | `broadcast_optimizer_state` | after a resume, only rank 0 has the momentum |
 # | `if hvd.rank() == 0` | every rank prints, and overwrites the checkpoint of the others |
 #
-# Only the first gives an error when it is left out. Without any of the others the script runs, the
-# loss goes down, and the result is worse than it could be. (`hvd_torch` is your exercise. Its check
-# looks for each of them.)
+# Only the first gives an error when it is left out. When one of the others is missing, the script
+# runs, the loss goes down, and nothing warns you. (`hvd_torch` is your exercise. Its check looks for
+# each of them.)
 #
-# Keras hides the loop in `fit`. *Predict: where can Horovod get in there? What must be averaged,
-# besides the gradients?*
+# In Keras the loop is inside `fit`. *Predict: where can Horovod's steps be put there? What must be
+# averaged, besides the gradients?*
 
 # %%
 for_keras = changes("serial_keras", "horovod_keras")
@@ -124,10 +123,10 @@ conclude(
 # %% [markdown]
 # ## 2. Tensors have names
 #
-# In `torch.distributed` the order of the calls decides: the first call of one rank belongs to the
-# first call of the others. In Horovod the *name* decides. A rank hands a tensor over to a
-# background thread. The threads ask each other again and again which tensors *all* ranks have by
-# now. That is the **negotiation**.
+# Which tensors belong together? In `torch.distributed` the order of the calls decides: the first call
+# of one rank belongs to the first call of the others. In Horovod the *name* decides. A rank hands a
+# tensor over to a background thread. The threads of all ranks agree, again and again, on the tensors
+# that *all* ranks have handed over by now. That is the **negotiation**.
 #
 # *Predict: rank 0 hands over `a`, then `b`; rank 1 does it in the other order. What comes out?*
 
@@ -148,8 +147,8 @@ conclude(
 )
 
 # %% [markdown]
-# Names are worth a thread: TensorFlow runs operations as soon as their inputs are ready, and that
-# order differs from rank to rank.
+# That is why Horovod needs names: TensorFlow runs operations as soon as their inputs are ready, and
+# that order differs from rank to rank.
 #
 # *Predict: rank 1 has one layer more than rank 0. It hands over a gradient that rank 0 does not
 # have. What happens?*
@@ -169,9 +168,10 @@ evidence = launch(one_more_on_rank_1, 2, flavour="horovod", timeout=30)
 print(evidence.diagnosis.sentence)
 
 # %% [markdown]
-# The job hangs. After a minute, Horovod prints a warning, "One or more tensors were submitted to be
-# reduced, gathered or broadcasted by subset of ranks", with the names of the tensors and the ranks
-# that are missing. When a job of yours stands still, look for it in the log first.
+# The job hangs, with each rank in a call that the other has not made. After a minute, Horovod
+# prints a warning, "One or more tensors were submitted to be reduced, gathered or broadcasted by
+# subset of ranks", with the names of the tensors and the ranks that are missing. When a job of
+# yours stands still, look for it in the log first.
 
 # %% [markdown]
 # ## 3. Many small tensors
@@ -179,7 +179,7 @@ print(evidence.diagnosis.sentence)
 # A network has hundreds of small gradients. **Tensor fusion** copies those that are ready into one
 # buffer and sends it as one message. `HOROVOD_FUSION_THRESHOLD` is the size of the buffer: 128 MB
 # by default (64 MB before version 0.21), and 0 switches fusion off. Every `HOROVOD_CYCLE_TIME`, 1
-# ms by default, Horovod looks which tensors are ready.
+# ms by default, Horovod looks at which tensors are ready.
 #
 # We average 200 tensors of 4 kB on two ranks, without fusion and with it, and then one tensor with
 # as many bytes.
@@ -225,16 +225,17 @@ if fusion:
     )
 
 # %% [markdown]
-# The gradients have the same bytes in all three cases. Fusion saves what every message costs again:
-# its start, the wait for the other rank, headers and acknowledgements. The faster the link, the
-# larger that share is. On a real network each message also has its latency, which these links do
-# not have. (`./hpml bench fusion` measures with more rounds.)
+# The tensors have the same bytes in all three cases, 0.8 MB. Fusion saves what each message costs
+# anew: its start, the wait for the other rank, headers and acknowledgements. The faster the link,
+# the larger the share of these costs. On a real network each message also has its latency, which
+# these links do not have. (`./hpml bench fusion` measures with more rounds.)
 
 # %% [markdown]
 # ### The timeline
 #
-# With `HOROVOD_TIMELINE=file`, rank 0 writes down what happens to each tensor. In the pictures each
-# tensor has a row. Its **negotiation** lasts from the first rank that has it to the last.
+# With `HOROVOD_TIMELINE=file`, rank 0 records what happens to each tensor. In the pictures each
+# tensor has a row. Time begins with the first negotiation, later than in the milliseconds above. A
+# tensor's **negotiation** lasts from the first rank that hands it over to the last.
 #
 # *Predict: what do the 200 rows look like, one by one and fused?*
 
@@ -248,10 +249,10 @@ if fusion:
     )
 
 # %% [markdown]
-# A staircase: one message at a time. A long negotiation does not mean that a rank is slow.
-# Horovod's thread negotiates, sends *everything* that was agreed on, and only then negotiates
+# A staircase: one message at a time. A long negotiation can mean that a rank is late, but it need
+# not. Horovod's thread negotiates, sends *everything* that was agreed on, and only then negotiates
 # again. If one rank hands over a tensor a moment too late for a round, the tensor waits until that
-# whole round is sent. Where that took long, it is written on the picture.
+# whole round is sent. Where that took long, a box in the picture names it.
 
 # %% tags=["nbval-ignore-output"]
 if fusion:
@@ -264,7 +265,7 @@ if fusion:
 
 # %% [markdown]
 # Blocks: tensors that travel together have their transfer at the same time, between a copy into the
-# buffer and a copy out of it. Tensors that were late for the first round make up the next message.
+# buffer and a copy out of it. Tensors that are late for a round travel in the next message.
 #
 # The files are in `.hpml/timelines`; open them with `chrome://tracing` or https://ui.perfetto.dev.
 
@@ -301,12 +302,12 @@ if fusion:
 # %% [markdown]
 # ## 4. Who carries the bytes?
 #
-# Horovod does not send anything itself. It has two jobs to give away, and a library for each:
+# Horovod does not send anything itself. It leaves two jobs to other libraries:
 #
 # | library | what it is | negotiation | gradients |
 # |---|---|---|---|
 # | MPI | knows the cluster's network and its launcher | yes | on processors; on GPUs if it is CUDA-aware |
-# | Gloo | needs only TCP; always built in | yes | on processors |
+# | Gloo | needs only TCP; built in by default | yes | on processors |
 # | NCCL | GPU to GPU over NVLink, PCIe and the network | no | on GPUs |
 #
 # **MPI and NCCL work together.** `mpirun` starts the ranks, and MPI carries the short messages of
@@ -356,9 +357,9 @@ for path in sorted((CHECKOUT / "slurm").glob("05_*.slurm")):
 #   process. So the script must first set the variables that horovodrun would have set
 #   (`hpml.train.horovod` does it).
 #
-# **Binding**: on which cores may a rank run? Open MPI's default binds each rank to one core, if
-# there are at most two ranks, and else to one socket. *Predict: two ranks, each with two threads,
-# on the default. How many cores do the threads of one rank get?*
+# **Binding**: on which cores may a rank run? By default Open MPI 4 binds each rank to one core if
+# there are at most two ranks, and else to one socket (a *socket* holds one processor). *Predict:
+# two ranks, each with two threads, on the default. How many cores do the threads of one rank get?*
 
 # %% tags=["nbval-ignore-output"]
 from hpml.frameworks.binding import cores_by_rank
@@ -445,7 +446,7 @@ else:
 # In the ring of *p* = 4 ranks, each sends 2(*p*−1)/*p* = 1.5 times its 4 MB, and on each node one
 # rank has its neighbour on the other node: 6 MB. In the hierarchical all-reduce, N nodes behave
 # like a ring of N ranks: 2(N−1)/N times, here once. What the kernel counts on top are the headers
-# of the packets and the acknowledgements of what comes in.
+# of the packets, the acknowledgements of what comes in, and packets that were lost and sent again.
 #
 # The gain depends on N. With eight GPUs per node, a ring sends 1.9 times the bytes over a link
 # between 2 nodes, and the hierarchical one 1.0 times. Between 32 nodes it is 1.99 against 1.94
@@ -467,7 +468,7 @@ print(autotune.tried(steps=460))  # two ranks average 50 tensors of 16 kB, over 
 # %% [markdown]
 # Each line stands for fifty steps, after 150 to warm up. The threshold is in MB. The score is bytes
 # per microsecond: more is better. The first four points are always the same; then the Gaussian
-# process proposes. For a job of days it is worth a look whether the defaults are far from the best.
+# process proposes. For a job that runs for days, look whether the defaults are far from the best.
 
 # %% [markdown]
 # ## 9. Adasum *(more)*
@@ -695,14 +696,15 @@ shutil.rmtree(FOLDER)
 # %% [markdown]
 # ## What to take home
 #
-# 1. A few lines turn a script into a distributed one, and only the missing `init` gives an error: when
-#    you forget one of the others, the result gets worse in silence.
+# 1. A few lines make a script distributed. Only a missing `init` gives an error: when you forget one
+#    of the others, the result is worse or wrong, and nothing warns you.
 # 2. Horovod matches tensors by name, and fuses small ones into few messages: the faster the network,
 #    the more that is worth.
-# 3. When it is slow or stands still, read the timeline and the warning about missing ranks, and check
-#    which cores the ranks are bound to.
+# 3. When a job is slow, read the timeline and check which cores the ranks are bound to. When it stands
+#    still, look for the warning about missing ranks in the log.
 #
-# Your exercises are in `exercises/05_horovod.ipynb`. Module 06 builds the rest by hand.
+# Your exercises are in `exercises/05_horovod.ipynb`, `hvd_torch` first. Module 06 does the same by
+# hand with `torch.distributed`.
 
 # %% [markdown]
 # ## Where to read on

@@ -29,6 +29,7 @@ from dataclasses import asdict
 import torch
 from torch import nn
 
+from hpml.cluster.job_script import job_changes
 from hpml.data import load
 from hpml.distributed_environment import read
 from hpml.frameworks import hang
@@ -130,7 +131,7 @@ draw.shares(
     {
         "epoch 0": shares(0),
         "epoch 1: another order": shares(1),
-        "epoch 1 without set_epoch: the same again": shares(1, set_epoch=False),
+        "epoch 1, no set_epoch: as epoch 0": shares(1, set_epoch=False),
     },
     title="Twelve places for ten images: two of them (orange) are seen twice",
 )
@@ -228,7 +229,7 @@ conclude(
 
 # %% [markdown]
 # While the processor computes the network is idle, and the other way round. And the six biases are
-# messages of 4 KB, whose cost is nearly all latency.
+# messages of 4 KiB, whose cost is nearly all latency.
 #
 # But the gradient of the *last* layer is ready when `backward` has hardly begun. A hook on each
 # parameter can send it at once, without waiting for the answer, and a *bucket* puts several
@@ -349,8 +350,8 @@ for name, evidence in (("plain", plain), ("hooks and buckets", hooked), ("DDP", 
 
 # %% [markdown]
 # None: what they send is the same. What differs is how many messages it takes, and when they leave.
-# (The cell sets DDP's limit to 8 MiB, so that a bucket is closed after two layers, as above. DDP waits
-# for its buckets inside `backward`, so no bar of its timeline is full.)
+# (The cell sets DDP's limit to 8 MiB: a bucket is closed after two layers, as above. DDP waits for
+# its buckets inside `backward`, so no bar of its timeline is full.)
 #
 # ### What DDP wants to know
 #
@@ -400,7 +401,7 @@ together = three_steps(DistributedDataParallel(model), slice(rank, None, world_s
 apart = (together[0] - alone).abs().max().item()
 conclude(
     all(torch.equal(together[0], weights) for weights in together) and apart < 1e-6,
-    f"The ranks have the same weights, bit by bit. From those of the single process they differ by "
+    f"The ranks have the same weights, bit for bit. From those of the single process they differ by "
     f"at most {apart:.0e}: a sum in another order rounds differently.",
     f"the weights differ by {apart:.1e}, which is more than rounding.",
 )
@@ -572,12 +573,13 @@ def cost_of(images, ranks, link):
 
 
 # %% tags=["nbval-ignore-output"]
-costs = {link: cost_of(1024, ranks=2, link=link) for link in ("10gbit", "1gbit", "100mbit")}
+labels = {"10gbit": "10 Gbit/s", "1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
+costs = {link: cost_of(1024, ranks=2, link=link) for link in labels}
 slow = costs["100mbit"][0]
 share = slow["communicate"] / sum(slow.values())
 figure = phase_bars(
-    {f"2 ranks, {link}": parts for link, (parts, _) in costs.items()},
-    {f"2 ranks, {link}": least for link, (_, least) in costs.items()},
+    {f"2 ranks, {label}": costs[link][0] for link, label in labels.items()},
+    {f"2 ranks, {label}": costs[link][1] for link, label in labels.items()},
     title=f"At 100 Mbit/s, {share:.0%} of a training step is waiting for gradients",
 )
 publish_figure(
@@ -594,7 +596,8 @@ conclude(
     "less time than computing: here at 10 Gbit/s and at 1 Gbit/s, and not at 100 Mbit/s. At 1 "
     f"Gbit/s the all-reduce takes {over['1gbit']:.2f} times the lower bound, at 100 Mbit/s "
     f"{over['100mbit']:.2f} times.",
-    f"communicating took less time than computing over: {', '.join(worth) or 'none of them'}.",
+    "communicating took less time than computing over: "
+    + (", ".join(labels[link] for link in worth) or "none of them"),
 )
 
 # %% [markdown]
@@ -661,6 +664,7 @@ display(
         },
         title=f"1 Gbit/s, by the α–β model: strong scaling is best at {top} ranks, weak goes on",
         simulated=many[2:],
+        hollow_are="predicted",
     )
 )
 conclude(
@@ -688,8 +692,8 @@ conclude(
 #
 # Last, the size of the messages. The next model has 128 small parameters, 2.4 MB in all.
 #
-# *Predict: one call for each parameter, or buckets of 64 KB, of 512 KB, or everything in one: how
-# much does it matter at 1 Gbit/s?*
+# *Predict: one call for each parameter, or buckets of 64 KiB, of 512 KiB, or everything in one:
+# how much does it matter at 1 Gbit/s?*
 
 
 # %%
@@ -717,7 +721,7 @@ def average_in_buckets(bucket_bytes):
 
 
 # %% tags=["nbval-ignore-output"]
-sizes = {"one per parameter": 0, "64 KB": 2**16, "512 KB": 2**19, "all in one": 2**30}
+sizes = {"one per parameter": 0, "64 KiB": 2**16, "512 KiB": 2**19, "all in one": 2**30}
 took, bounds = {}, {}
 for name, size in sizes.items():
     evidence = launch(average_in_buckets, 2, inputs=[size] * 2, link="1gbit")
@@ -732,13 +736,13 @@ display(
         took, bounds, title=f"128 messages take {alone / best:.1f} times as long as the best"
     )
 )
-half = took["512 KB"]["communicate"]
+half = took["512 KiB"]["communicate"]
 conclude(
     alone > 1.5 * best and half < 0.8 * alone,
-    f"One call for each parameter takes {1e3 * alone:.0f} ms, buckets of 512 KB take "
-    f"{1e3 * half:.0f} ms, and the lower bound is {1e3 * bounds['512 KB']:.0f} ms.",
-    f"one call for each parameter took {1e3 * alone:.0f} ms, buckets of 512 KB {1e3 * half:.0f} ms: "
-    "other programs had the cores.",
+    f"One call for each parameter takes {1e3 * alone:.0f} ms, buckets of 512 KiB take "
+    f"{1e3 * half:.0f} ms, and the lower bound is {1e3 * bounds['512 KiB']:.0f} ms.",
+    f"one call for each parameter took {1e3 * alone:.0f} ms, buckets of 512 KiB "
+    f"{1e3 * half:.0f} ms: other programs had the cores.",
 )
 
 # %% [markdown]
@@ -876,7 +880,9 @@ stopped = train(long_run).stopped
 state = torch.load(f"{folder}/checkpoint.pt", weights_only=True)
 position = state["position"]
 print(f"in the file: {', '.join(state)}")
-print(f"epoch {position['epoch'] + 1}, {position['consumed']} of 12000 images seen by both ranks")
+print(
+    f"epoch {position['epoch'] + 1}, {position['consumed']} of 12000 images seen, by both ranks together"
+)
 conclude(
     stopped == [True, True],
     "Both ranks stop, though only rank 1 had the signal. Rank 0 writes.",
@@ -903,11 +909,13 @@ import shutil
 
 shutil.rmtree(folder)
 left = 12_000 - position["consumed"]
+counted = [round(e["images_per_second"] * e["seconds"]) for e in resumed[0]["epochs"]]
 conclude(
-    len(resumed[0]["epochs"]) == 2 and not resumed[0]["stopped"],
-    f"{left:,} images: the rest of epoch {position['epoch'] + 1}. After that it does the epochs that "
-    f"follow, up to {long_run.epochs}. No image of an epoch is seen twice.",
-    f"the run has {len(resumed[0]['epochs'])} of 2 epochs.",
+    counted == [12_000, 12_000] and not resumed[0]["stopped"],
+    f"{left:,} images: the rest of epoch {position['epoch'] + 1}. After that it does the epochs "
+    f"that follow, up to {long_run.epochs}. With those seen before the stop, each epoch has counted "
+    f"{counted[0]:,} images: none is left out, and none is seen twice.",
+    f"the epochs have counted {counted} images, where 12,000 are due in each of 2.",
 )
 
 # %% [markdown]
@@ -986,23 +994,8 @@ cluster_picture.cluster()
 # script to go from one node to several, and from several to GPUs?*
 
 # %%
-import difflib
-
-from hpml.paths import CHECKOUT
-
-
-def job(name):
-    lines = (CHECKOUT / "slurm" / name).read_text().splitlines()
-    return [line for line in lines if line.startswith("#SBATCH") or "python -m" in line]
-
-
-for old, new in (
-    ("06_one_node.slurm", "06_several_nodes.slurm"),
-    ("06_several_nodes.slurm", "06_several_nodes_gpu.slurm"),
-):
-    print(f"from {old} to {new}")
-    changes = difflib.unified_diff(job(old), job(new), n=0, lineterm="")
-    print("\n".join(line for line in changes if not line.startswith(("---", "+++", "@@"))), "\n")
+print(job_changes("06_one_node.slurm", "06_several_nodes.slurm"), end="\n\n")
+print(job_changes("06_several_nodes.slurm", "06_several_nodes_gpu.slurm"))
 
 # %% [markdown]
 # A few numbers, and for GPUs one line that asks for them and the option `--device cuda`. The
@@ -1020,6 +1013,8 @@ for old, new in (
 # queue.
 
 # %% tags=["nbval-ignore-output"]
+import shutil
+
 if not shutil.which("sbatch"):
     skip("a job on several nodes", "there is no SLURM here; slurm/06_*.slurm are what you submit")
 
@@ -1179,7 +1174,7 @@ gain = speeds["PyTorch, DDP"] / speeds["PyTorch, alone"]
 conclude(
     len({results[name].steps for name in parallel}) == 1,
     f"Fewest lines: {min(parallel, key=added.get)}. Quickest here: {max(speeds, key=speeds.get)}. "
-    f"Most right: {max(results, key=lambda name: results[name].accuracy)}. "
+    f"Best accuracy: {max(results, key=lambda name: results[name].accuracy)}. "
     f"DDP has {gain:.2f} times the images/s of PyTorch alone"
     + (
         "; more than twice is not a gain but the error of this measurement, of a few seconds each."

@@ -20,11 +20,11 @@
 # a cluster.
 #
 # Each exercise has an answer cell, which starts with `%%answer`, and a check below it. **An answer
-# cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells below
-# it can use what it defines; where two answers define the same name, the one that was run last
-# counts. The check runs the answer on 1, 2, 3 and 4 ranks, with new inputs each time, and reports
-# which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you start* is a
-# question to think about first; its answer is below the check.
+# cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells
+# below it can use what it defines; where two answers define the same name, the one that was run
+# last counts. The check runs the answer on 1, 2, 3 and 4 ranks (`find_the_hang` on one), with new
+# inputs each time, and reports which claims hold. Check as often as you like; a wrong answer costs
+# nothing. *Before you start* is a question to think about first; its answer is below the check.
 #
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
 # nothing of `hpml`.
@@ -252,7 +252,8 @@ check("shard_sampler")
 # start from the same weights and apply the same mean gradient, their weights stay equal, and N ranks
 # are one process with a batch N times as large. `torch.nn.parallel.DistributedDataParallel` does this
 # (Li et al., *PyTorch Distributed*, VLDB 2020, section 3). Write it in two stages, each worth half of
-# the points. The training loop calls `synchronize()` between `backward()` and `optimizer.step()`.
+# the points. Each step of the training loop calls `optimizer.zero_grad()`, then `backward()` once,
+# then `synchronize()`, then `optimizer.step()`.
 #
 # **Stage 1: the plain average**, one `all_reduce` for each parameter, in `synchronize()`. It is done
 # when the first six claims hold.

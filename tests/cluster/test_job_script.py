@@ -7,6 +7,7 @@ import pytest
 from hpml.cluster.job_script import (
     choose,
     fitting_options,
+    job_changes,
     read,
     sbatch_command,
     shell_line,
@@ -150,3 +151,12 @@ def test_the_line_that_starts_the_ranks_is_found(launcher):
 def test_a_script_that_starts_no_rank_is_a_user_error():
     with pytest.raises(UserError, match=r"site\.sh: nothing in it starts ranks"):
         start_line(CHECKOUT / "slurm" / "site.sh")
+
+
+def test_the_changes_between_two_job_scripts_are_what_they_ask_for_and_start():
+    title, *lines = job_changes("06_several_nodes.slurm", "06_several_nodes_gpu.slurm").splitlines()
+    assert title == "from 06_several_nodes.slurm to 06_several_nodes_gpu.slurm"
+    assert {line[0] for line in lines} == {"-", "+"}
+    assert next(line for line in lines if "--gpus-per-node" in line).startswith("+#SBATCH")
+    assert "--device cuda" in lines[-1]
+    assert not any("--time" in line or "Module" in line for line in lines)

@@ -1,5 +1,8 @@
 """The core of each lecture, with the core exercises, fits its slot; and how that is added up."""
 
+import re
+import symtable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,6 +41,57 @@ def test_the_core_of_the_module_fits_its_slot(module: Module) -> None:
     print(core_path.as_table([path]))
     assert path.words, f"{module.notebook} has no core"
     assert path.fits, core_path.as_table([path])
+
+
+def names(cell: str) -> tuple[set[str], set[str]]:
+    """The names that a code cell defines for the cells below it, and those that it uses."""
+    code = re.sub("^%.*", "", cell, flags=re.MULTILINE)
+    magic = cell.partition("\n")[0] if cell.startswith("%%ranks ") else ""
+    brought_back = re.findall(r"--(?:out|evidence) (\S+)", magic)
+    top = symtable.symtable(code, "cell", "exec")
+    own = {
+        each.get_name() for each in top.get_symbols() if each.is_assigned() or each.is_imported()
+    }
+
+    def used(table: symtable.SymbolTable) -> Iterator[str]:
+        for each in table.get_symbols():
+            if each.is_referenced() and (table is top or each.is_global()):
+                yield each.get_name()
+        for child in table.get_children():
+            yield from used(child)
+
+    return own.union(*(each.split(",") for each in brought_back)), set(used(top))
+
+
+def left_out(notebook) -> list[str]:
+    """The names that core cells use and that come from a section that is not core."""
+    core, more, missed = set(), set(), []
+    for section in core_path.sections(notebook):
+        for piece in section.pieces:
+            if notebook.cells[piece.index].cell_type != "code":
+                continue
+            defined, used = names(notebook.cells[piece.index].source)
+            if section.core:
+                missed += sorted((used & more) - core - defined)
+            (core if section.core else more).update(defined)
+    return missed
+
+
+@pytest.mark.parametrize("module", COURSE.modules, ids=lambda module: module.id)
+def test_the_cells_of_the_core_run_without_those_that_are_more(module: Module) -> None:
+    assert left_out(core_path.lecture(COURSE, module)) == []
+
+
+def test_a_core_cell_that_needs_one_that_is_more_is_found() -> None:
+    cells = [
+        new_markdown_cell("## First *(more)*"),
+        new_code_cell("import os\nkept = 1\nlost = 2"),
+        new_code_cell("%%ranks 2 --out sums\nsums = rank"),
+        new_markdown_cell("## Second"),
+        new_code_cell("kept = 3\ntry:\n    kept\nexcept OSError as lost:\n    lost"),
+        new_code_cell("def path(kept):\n    return os.getcwd()\n\n[sums for kept in sums]"),
+    ]
+    assert left_out(new_notebook(cells=cells)) == ["os", "sums"]
 
 
 def test_a_heading_marked_more_takes_its_subsections_with_it() -> None:

@@ -20,18 +20,38 @@ import websocket
 LIMIT = 300  # seconds for any one thing to come about; on an idle machine each takes a few
 
 NOTEBOOK = "jupyterapp.shell.currentWidget"
-RUN = """(async () => {
-    const notebook = %s.content;
+KERNEL = f"{NOTEBOOK}.sessionContext.session?.kernel?.status == 'idle'"
+CHOOSE = f"""(async () => {{
+    const notebook = {NOTEBOOK}.content;
     notebook.activeCellIndex = notebook.widgets.findIndex(
         cell => cell.model.type == "code" && cell.model.sharedModel.source.includes(%s));
+    await notebook.scrollToCell(notebook.activeCell);
+}})()"""
+RUN = f"""(async () => {{
     await jupyterapp.commands.execute("notebook:run-cell");
-    const { model, node } = notebook.activeCell;
-    return {
+    const {{ model, node }} = {NOTEBOOK}.content.activeCell;
+    return {{
         count: model.executionCount,
         kinds: model.outputs.toJSON().map(output => output.output_type),
         text: node.querySelector(".jp-Cell-outputArea").textContent,
-    };
-})()"""
+    }};
+}})()"""
+MIDDLE = """(element => {
+    element.scrollIntoView({ block: "center" });
+    const box = element.getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
+})(%s)"""
+
+OUTPUT = f"{NOTEBOOK}.content.activeCell.node.querySelector('.jp-Cell-outputArea')"
+KEPT = f"{OUTPUT}.querySelectorAll('img[src^=\"data:image/png\"]').length"
+BUTTON = f"[...{OUTPUT}.querySelectorAll('button')].find(each => each.textContent == '%s')"
+STEP = f"""(async () => {{
+    const picture = {OUTPUT}.querySelector("img.widget-image");
+    if (!picture?.naturalWidth) return null;
+    const bytes = await (await fetch(picture.src)).arrayBuffer();
+    return [{OUTPUT}.querySelector(".widget-html-content").textContent, btoa(
+        String.fromCharCode(...new Uint8Array(await crypto.subtle.digest("SHA-256", bytes))))];
+}})()"""
 
 
 def until(look: Callable[[], Any], what: str) -> Any:
@@ -82,20 +102,28 @@ class Page:
         )
         self.calls = 0
 
-    def value(self, expression: str) -> Any:
-        """What an expression of JavaScript gives, or what its promise does; None if it fails."""
+    def _call(self, method: str, **asked: Any) -> dict[str, Any]:
         self.calls += 1
-        asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
-        call = {"id": self.calls, "method": "Runtime.evaluate", "params": asked}
-        self.socket.send(json.dumps(call))
+        self.socket.send(json.dumps({"id": self.calls, "method": method, "params": asked}))
         while (answer := json.loads(self.socket.recv())).get("id") != self.calls:
             pass
-        return answer["result"]["result"].get("value")
+        return answer["result"]
+
+    def value(self, expression: str) -> Any:
+        """What an expression of JavaScript gives, or what its promise does; None if it fails."""
+        asked = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+        return self._call("Runtime.evaluate", **asked)["result"].get("value")
+
+    def click(self, element: str) -> None:
+        """Press and release the mouse in the middle of an element."""
+        x, y = self.value(MIDDLE % element)
+        for kind in ("mousePressed", "mouseReleased"):
+            self._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
 
 @pytest.fixture
-def page(released, needs, tmp_path) -> Iterator[Page]:
-    """The release's first lecture in its own JupyterLab."""
+def page(request, released, needs, tmp_path) -> Iterator[Page]:
+    """A lecture of the release in its own JupyterLab, with its kernel."""
     chromium = needs("chromium")
     command = [sys.executable, "-m", "hpml", "lab", "--", "--no-browser", "--port", "0"]
     command.append("--LabApp.expose_app_in_browser=True")
@@ -118,13 +146,22 @@ def page(released, needs, tmp_path) -> Iterator[Page]:
     with running(command, log, env=environment, cwd=tmp_path):
         pattern = r"(http://127\.0\.0\.1:\d+)/lab/tree/README\.md\?(token=\w+)"
         base, token = until(lambda: re.search(pattern, log.read_text()), "JupyterLab").groups()
-        address = f"{base}/lab/tree/notebooks/00_your_machine.ipynb?{token}"
+        address = f"{base}/lab/tree/notebooks/{request.param}.ipynb?{token}"
         with running([chromium, *switches, address], tmp_path / "chromium.log"):
             active = tmp_path / "profile" / "DevToolsActivePort"
             lines = until(lambda: active.is_file() and active.read_text().split(), "browser")
-            yield Page(int(lines[0]))
+            page = Page(int(lines[0]))
+            until(lambda: page.value(KERNEL), "kernel")
+            yield page
 
 
+def run(page: Page, cell: str) -> dict[str, Any]:
+    """Run the first cell with that text, which becomes the active one."""
+    page.value(CHOOSE % json.dumps(cell))
+    return page.value(RUN)
+
+
+@pytest.mark.parametrize("page", ["00_your_machine"], indirect=True)
 def test_its_first_lecture_renders_and_its_cells_run(page, released):
     title = "document.querySelector('.jp-NotebookPanel .jp-MarkdownOutput h1')?.textContent"
     assert until(lambda: page.value(title), "title of the notebook").startswith("00 Your machine")
@@ -134,15 +171,29 @@ def test_its_first_lecture_renders_and_its_cells_run(page, released):
         json.loads((released / "notebooks/00_your_machine.ipynb").read_text())["cells"]
     )
     assert page.value("document.querySelectorAll('.jp-NotebookPanel .jp-Cell').length") > 3
-    kernel = f"{NOTEBOOK}.sessionContext.session?.kernel?.status == 'idle'"
-    until(lambda: page.value(kernel), "kernel")
-
-    def run(cell: str) -> dict[str, Any]:
-        return page.value(RUN % (NOTEBOOK, json.dumps(cell)))
-
-    loaded = run("%load_ext hpml")
+    loaded = run(page, "%load_ext hpml")
     assert (loaded["count"], loaded["kinds"]) == (1, []), loaded
-    ranks = run("%%ranks 2")
+    ranks = run(page, "%%ranks 2")
     assert ranks["count"] == 2
     assert "error" not in ranks["kinds"], ranks["text"]
     assert "[1] I am one of 2, and the sum is 3" in ranks["text"]
+
+
+@pytest.mark.parametrize("page", ["01_parallel_sgd"], indirect=True)
+def test_its_stepper_shows_another_step_with_its_sentence_at_a_click(page):
+    cell = "step_through("
+    page.value(CHOOSE % json.dumps(cell))
+    until(lambda: page.value(KEPT) == 1, "picture of all steps before the cell is run")
+    assert "error" not in (ran := run(page, cell))["kinds"], ran["text"]
+    assert page.value(KEPT) == 1
+
+    def at(step: int) -> list[str] | None:
+        """The sentence and a digest of the picture, once the sentence is that of the step."""
+        seen = page.value(STEP)
+        return seen if seen and seen[0].startswith(f"Step {step}: ") else None
+
+    first = until(lambda: at(1), "step 1")
+    page.click(BUTTON % "next")
+    until(lambda: (seen := at(2)) and seen[1] != first[1], "step 2, with another picture")
+    page.click(BUTTON % "previous")
+    until(lambda: at(1) == first, "step 1 again, with its picture")

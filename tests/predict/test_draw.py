@@ -60,6 +60,13 @@ def test_speed_ups_stand_beside_the_ideal_and_the_simulated_are_hollow():
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("ranks", "speed-up")
 
 
+def test_a_slow_down_has_ticks_and_hollow_points_the_name_they_are_given():
+    strong = Series({1: 1.0, 2: 1.3, 4: 0.3})
+    axes = speed_ups({"strong": strong}, simulated=[4], hollow_are="predicted").axes[0]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["0.5", "1", "2", "4"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()][-1] == "strong, predicted"
+
+
 def test_strong_and_weak_scaling_are_speed_ups_of_the_same_serial_part():
     figure = strong_and_weak({1: 1.0, 2: 0.8, 4: 0.5}, {1: 1.0, 2: 1.25}, Amdahl(0.2, 0.8))
     axes = figure.axes[0]
@@ -69,7 +76,8 @@ def test_strong_and_weak_scaling_are_speed_ups_of_the_same_serial_part():
     assert model.get_ydata()[-1] == pytest.approx(1 / (0.2 + 0.8 / 4))
     assert list(weak.get_ydata()) == pytest.approx([1, 1.6])
     assert growing.get_ydata()[-1] == pytest.approx(0.2 + 0.8 * 4)
-    assert axes.get_title(loc="left").startswith("20% is not shared out")
+    title = "20% is not shared out: 4 ranks are at most 2.5 times as fast"
+    assert axes.get_title(loc="left") == title
 
 
 def test_cuts_colour_each_cell_by_its_rank_and_name_each_rank_once():

@@ -20,18 +20,26 @@ def widget():
     return stepper(SEEN)
 
 
-def test_the_slider_chooses_the_step_whose_picture_is_shown(widget):
-    controls, image = widget.children
-    play, slider = controls.children
-    assert (slider.min, slider.max, play.max) == (1, 2, 2)
-    assert image.value == frame(SEEN, 1)
-    slider.value = 2
-    assert image.value == frame(SEEN, 2)
-    slider.value = 1
-    assert image.value == frame(SEEN, 1)
+def test_the_slider_chooses_the_step_whose_sentence_and_picture_are_shown(widget):
+    controls, text, image = widget.children
+    slider = controls.children[2]
+    assert (slider.min, slider.max) == (1, 2)
+    for step in (1, 2, 1):
+        slider.value = step
+        assert (text.value, image.value) == (sentence(SEEN, step), frame(SEEN, step))
 
 
-def test_a_steps_title_names_its_messages():
+def test_the_buttons_go_to_the_step_before_and_after_and_end_where_the_steps_do(widget):
+    back, onward, slider = widget.children[0].children
+    assert (back.disabled, onward.disabled) == (True, False)
+    onward.click()
+    assert slider.value == 2
+    assert (back.disabled, onward.disabled) == (False, True)
+    back.click()
+    assert slider.value == 1
+
+
+def test_a_steps_sentence_names_its_messages():
     assert sentence(SEEN, 1) == (
         "Step 1: rank 0 sends all parts to rank 1; "
         "rank 1 sends part 1 to rank 0, which never arrives"
@@ -51,4 +59,4 @@ def test_a_page_that_is_kept_has_the_picture_of_all_steps_and_no_widget():
 
 def test_where_there_is_no_message_there_is_one_step_from_start_to_end():
     widget = stepper(Holdings(2, (START, START), ()))
-    assert widget.children[0].children[1].max == 1
+    assert [control.disabled for control in widget.children[0].children[:2]] == [True, True]

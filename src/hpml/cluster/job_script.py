@@ -1,5 +1,6 @@
 """Job scripts: which of a module's fits, and the sbatch line that submits it."""
 
+import difflib
 import re
 import shlex
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from hpml.cluster.shape import Shape
 from hpml.errors import UserError
+from hpml.paths import CHECKOUT
 
 _DIRECTIVE = re.compile(r"^#SBATCH --([a-z-]+)(?:=(\S+))?", re.MULTILINE)
 _CPUS = ("-c", "--cpus-per-task")
@@ -142,6 +144,19 @@ def start_line(path: Path) -> str:
     if not starts:
         raise UserError(f"{path.name}: nothing in it starts ranks: give a job script of slurm/")
     return starts[-1].strip(" \\")
+
+
+def job_changes(old: str, new: str) -> str:
+    """What `new` asks for and starts in another way than `old`: two job scripts of `slurm/`.
+
+    A line of "-" has been in the old one, of "+" is in the new one: #SBATCH lines, and the program
+    that srun starts.
+    """
+    texts = [(CHECKOUT / "slurm" / name).read_text("utf-8").splitlines() for name in (old, new)]
+    kept = [[s for s in text if s.startswith("#SBATCH") or "python -m" in s] for text in texts]
+    lines = [line.rstrip() for line in difflib.unified_diff(*kept, n=0, lineterm="")]
+    changes = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+    return "\n".join([f"from {old} to {new}", *changes])
 
 
 def sbatch_command(

@@ -35,13 +35,13 @@ def speed_up(strong: Mapping[int, float], model: Amdahl) -> Finding:
 
 
 def dearest(plans: Sequence[Plan]) -> Finding:
-    """Which way of cutting a step sends the most and the least, and which leaves ranks idle."""
+    """Which way of cutting a step sends the most and the least, and which leave ranks idle."""
     most, least = (pick(plans, key=lambda plan: plan.sent) for pick in (max, min))
-    idle = max(plans, key=lambda plan: plan.idle)
+    idle = sorted((p for p in plans if p.idle > 0), key=lambda plan: plan.idle, reverse=True)
+    shares = _listed([f"{plan.idle:.0%} of the time with *{plan.name}*" for plan in idle])
     sentence = (
         f"**Answer.** *{most.name}* sends the most, {most.sent / 1e6:.1f} MB from each rank. "
-        f"*{least.name}* sends the least, {least.sent / 1e6:.1f} MB. With *{idle.name}* each rank "
-        f"is idle {idle.idle:.0%} of the time."
+        f"*{least.name}* sends the least, {least.sent / 1e6:.1f} MB. Each rank is idle {shares}."
     )
     return True, sentence, ""
 
@@ -140,10 +140,14 @@ def bytes_of_links(server: Evidence, ring: Evidence, nbytes: float, rate: float)
     )
     due, due_each = (ranks - 1) * nbytes, 2 * (ranks - 1) / ranks * nbytes
     least = [f"{1e3 * 8 * count / rate:.0f} ms" for count in (most, each)]
+    fewer = range(2, ranks)
+    sums = _listed([f"{(p - 1) * nbytes / 1e6:.0f}" for p in fewer])
+    parts = _listed([f"{2 * (p - 1) / p * nbytes / 1e6:.1f}" for p in fewer])
     sentence = (
         f"**Answer.** Rank 0 receives {most / 1e6:.1f} MB on {ranks} ranks, and sends as much "
         f"again: its link is in use for {least[0]} each way. On the ring no rank receives more "
-        f"than {each / 1e6:.1f} MB, {least[1]}."
+        f"than {each / 1e6:.1f} MB, {least[1]}. With {_listed([str(p) for p in fewer])} ranks it "
+        f"is {sums} MB, and on the ring {parts} MB."
     )
     otherwise = f"rank 0 received {most / 1e6:.1f} MB, a rank of the ring {each / 1e6:.1f} MB."
     held = due <= most < 1.2 * due and due_each <= each < 1.2 * due_each
@@ -232,7 +236,7 @@ def model_error(found: Mapping[int, float]) -> Finding:
     """What `errors` found, small against large."""
     least, most = min(found), max(found)
     sentence = (
-        f"From 1 MB on the model is off by at most "
+        f"Where all links have one rate, from 1 MB on the model is off by at most "
         f"{max(error for n, error in found.items() if n >= 1e6):.0%} (median over the algorithms). "
         f"At {least / 1e3:.0f} kB it is off by {found[least]:.0%}: four ranks on few cores take "
         "turns there, and the ping-pong had a core for each rank."

@@ -1,5 +1,6 @@
 """What a model predicts and what was measured, in one picture."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -121,7 +122,9 @@ def speed_ups(
     axes.set_yscale("log", base=2)
     ticks = sorted({ranks for one in series.values() for ranks in one.measured})
     axes.set_xticks(ticks, [str(int(tick)) for tick in ticks])
-    axes.set_yticks(ticks, [str(int(tick)) for tick in ticks])
+    least = min(speed for one in series.values() for speed in one.measured.values())
+    slower = [2.0**k for k in range(math.ceil(math.log2(least)), 0)]
+    axes.set_yticks([*slower, *ticks], [f"{tick:g}" for tick in (*slower, *ticks)])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
     axes.set(xlabel="ranks", ylabel="speed-up")
@@ -138,7 +141,8 @@ def strong_and_weak(
     `model` is Amdahl's of what a step computes; its weak scaling is Gustafson's (1988), with the
     same serial part. More than `measured` ranks are drawn as simulated.
     """
-    share, limit = model.serial_fraction, model.seconds(1) / model.seconds(1000)
+    share, most = model.serial_fraction, max(strong)
+    limit = model.seconds(1) / model.seconds(most)
     series = {
         "strong scaling": Series(
             {ranks: strong[1] / seconds for ranks, seconds in strong.items()},
@@ -149,7 +153,7 @@ def strong_and_weak(
             lambda ranks: share + (1 - share) * ranks,
         ),
     }
-    title = f"{share:.0%} is not shared out: a thousand ranks are at most {limit:.1f} times as fast"
+    title = f"{share:.0%} is not shared out: {most} ranks are at most {limit:.1f} times as fast"
     return speed_ups(series, title=title, simulated=[p for p in strong if p > measured])
 
 

@@ -10,12 +10,11 @@ from hpml.trace.holdings import Holdings, Sent, holdings
 from hpml.trace.ring_picture import draw, summary
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-PAUSE = 1500  # milliseconds between two steps while it plays
 
 
 def step_through(evidence: Evidence) -> None:
     """Show the evidence of `hpml.trace.holdings.watch` in a notebook: the picture of all steps, and
-    below it a play button and a slider that show one step at a time.
+    below it two buttons and a slider that show one step at a time.
 
     The picture is an output of its own: it stays on pages, in print, and where a notebook is opened
     again, whose kernel no longer has the widget. Raises ValueError as `holdings` does.
@@ -35,30 +34,38 @@ def bundles(seen: Holdings) -> list[dict[str, object]]:
 
 
 def stepper(seen: Holdings) -> object:
-    """The widget: a play button and a slider over the steps, and below them a step's picture."""
+    """The widget: previous, next and a slider over the steps; below them a step's sentence, and its
+    picture."""
     import ipywidgets  # loads slowly, and only notebooks show it
 
     last = max(len(seen.steps), 1)
+    back = ipywidgets.Button(description="previous")
+    onward = ipywidgets.Button(description="next")
     slider = ipywidgets.IntSlider(value=1, min=1, max=last, description="step")
-    play = ipywidgets.Play(value=1, min=1, max=last, interval=PAUSE)
+    text = ipywidgets.HTML()
     own_size = ipywidgets.Layout(align_self="flex-start")  # and not as wide as the page
-    image = ipywidgets.Image(format="png", value=frame(seen, 1), layout=own_size)
-    drawn = {1: image.value}
+    image = ipywidgets.Image(format="png", layout=own_size)
+    drawn: dict[int, bytes] = {}
 
-    def show(change: dict) -> None:
-        step = change["new"]
+    def show(step: int) -> None:
         if step not in drawn:
             drawn[step] = frame(seen, step)
-        image.value = drawn[step]
+        text.value, image.value = sentence(seen, step), drawn[step]
+        back.disabled, onward.disabled = step == 1, step == last
 
-    slider.observe(show, names="value")
-    ipywidgets.jslink((play, "value"), (slider, "value"))
-    return ipywidgets.VBox([ipywidgets.HBox([play, slider]), image])
+    def move(by: int) -> None:
+        slider.value += by
+
+    show(slider.value)
+    slider.observe(lambda change: show(change["new"]), names="value")
+    back.on_click(lambda _: move(-1))
+    onward.on_click(lambda _: move(1))
+    return ipywidgets.VBox([ipywidgets.HBox([back, onward, slider]), text, image])
 
 
 def frame(seen: Holdings, step: int) -> bytes:
     """The states before and after a step, the first being 1, as a PNG image."""
-    return _png(draw(seen, [step - 1, step], title=sentence(seen, step)))
+    return _png(draw(seen, [step - 1, step]))
 
 
 def sentence(seen: Holdings, step: int) -> str:

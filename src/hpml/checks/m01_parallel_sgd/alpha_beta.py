@@ -190,7 +190,7 @@ def wrong_cost(
 
 FACTORS = (
     "messages, one after the other (the factor of alpha)",
-    "bytes on the busiest link (the factor of beta)",
+    "bytes of these messages (the factor of beta)",
     "bytes added up by the busiest rank (the factor of gamma)",
 )
 
@@ -308,8 +308,9 @@ CHECK = Check(
     ),
     hints={
         "start": "Three counts for each algorithm, on the rank that has most to do: messages, one "
-        "after the other (times alpha); bytes that go over its link in one direction (times beta); "
-        "bytes that it adds up (times gamma). Draw 4 ranks and count.",
+        "after the other (times alpha); the bytes of these messages (times beta); bytes that it "
+        "adds up (times gamma). What is sent while something else is received counts once. Draw 4 "
+        "ranks and count.",
         "latency": "Each message pays its latency, and a step cannot begin before the last one is "
         "over: count the messages that the busiest rank sends or receives one after the other. A "
         "ring has 2 (p-1) steps, whatever the parts' size.",
@@ -324,8 +325,9 @@ CHECK = Check(
         "parts": "A ring sends parts: in each of the 2 (p-1) steps a rank sends n/p bytes.",
         "halves": "What is sent gets less in each step: n/2, n/4, n/8, ... They add up to "
         "(p-1)/p · n. On the way back they double again.",
-        "bytes": "Bytes over one link, in one direction: what a rank sends, or receives, and not "
-        "both; not the bytes of all ranks together. beta is in seconds per byte.",
+        "bytes": "The bytes of the messages that follow one another on the busiest rank: what it "
+        "sends while it receives counts once, and the bytes of other ranks do not count. beta is "
+        "in seconds per byte.",
         "added": "One addition for each byte that arrives to be added, and none on the way back: "
         "naive adds p-1 tensors, all on rank 0; a tree one in each step up; ring and "
         "halving-doubling share the work, (p-1)/p · n on each rank.",
