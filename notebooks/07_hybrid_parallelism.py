@@ -43,8 +43,10 @@ from hpml.predict.pipeline import (
     staleness,
 )
 from hpml.predict.tensor_picture import column_then_row, tokens_then_columns
+from hpml.predict.training_memory import beside_formula
 from hpml.publish import conclude, publish_figure, skip
 from hpml.trace.computations import computations, idle_share, live_activations
+from hpml.trace.memory_picture import memory_picture
 from hpml.trace.pipeline_picture import pipeline_picture
 from hpml.trace.repetition import quickest
 
@@ -127,19 +129,21 @@ optimizer.step()
 
 # %% tags=["nbval-ignore-output"]
 of_half = sum(p.numel() for p in transformer(depth=4).parameters())
-print("the most MB at one time     formula   rank 0   rank 1")
-for kind, each in (("parameters", 4), ("gradients", 4), ("optimizer states", 8)):
-    measured = "".join(f"{rank.live.highest[kind] / 1e6:9.1f}" for rank in split.ranks)
-    print(f"{kind:25}{each * of_half / 1e6:10.1f}{measured}")
-activations = [rank.live.highest["activations"] / 1e6 for rank in split.ranks]
-print(f"{'activations':35}" + "".join(f"{one:9.1f}" for one in activations))
+print(beside_formula([rank.live.highest for rank in split.ranks], of_half))
+display(
+    memory_picture(
+        {"the whole model on each rank": whole, "half of it on each rank": split},
+        title="A rank with half of the model stays below its 350 MB",
+    )
+)
+activations = max(rank.live.highest["activations"] for rank in split.ranks)
 peaks = [rank.live.peak for rank in split.ranks]
 conclude(
     split.diagnosis is None and max(peaks) < 1.3 * 16 * of_half,
     f"It fits. At their peaks the ranks hold {peaks[0] / 1e6:.0f} and {peaks[1] / 1e6:.0f} MB of "
     f"tensors, most of it the 16 bytes a parameter. The activations of 8 images are "
-    f"{max(activations):.0f} MB: {1e6 * max(activations) / (4 * 128 * 512 * 4):.0f} numbers for each "
-    "number that goes from one block to the next. They grow with the batch.",
+    f"{activations / 1e6:.0f} MB: {activations / (4 * 128 * 512 * 4):.0f} numbers for each number "
+    "that goes from one block to the next. They grow with the batch.",
     f"the ranks held {peaks} bytes of tensors at their peaks.",
 )
 
@@ -313,8 +317,8 @@ conclude(
 conclude(
     computed[8] < computed[1] - 0.1,
     f"The two that compute go from {computed[1]:.0%} idle down to {computed[8]:.0%} with m = 8, and "
-    f"the formula has {bubble(2, 8):.0%}. Their stages are not exactly equal, and sending takes time "
-    "too: on the critical path nothing hides that.",
+    f"the formula has {bubble(2, 8):.0%}. What is above the formula is sending, and stages "
+    "that do not take equally long.",
     f"two stages that compute idled {computed[1]:.0%} with one micro-batch, {computed[8]:.0%} with "
     "eight: others used the cores as well.",
 )
@@ -340,7 +344,7 @@ schedules["interleaved 1F1B, two chunks on each rank"] = interleaved(4, 8, chunk
 display(
     pipeline_picture(
         {name: played(schedule) for name, schedule in schedules.items()},
-        title="1F1B has GPipe's bubble, and frees activations early; interleaving halves the bubble",
+        title="1F1B has GPipe's bubble, and frees activations early; interleaving makes it smaller",
         unit="1 is a forward pass of one micro-batch through all layers of a rank",
     )
 )
