@@ -102,7 +102,7 @@ conclude(
 # 0 takes the first four blocks, rank 1 the other four. Activations go from rank 0 to rank 1, and
 # their gradient comes back.
 
-# %%
+# %% tags=["nbval-ignore-output"]
 # %%ranks 2 --memory 350mb --evidence split
 import torch.distributed as dist
 
@@ -428,7 +428,7 @@ print("  PipeDream:    ", *staleness(pipedream(4, 12)))
 # What does that do to training? Here it is, worked out in one process: four layers as four stages
 # learn a teacher network. The time is that of the schedules above.
 
-# %%
+# %% tags=["nbval-ignore-output"]
 problem = stale_stages.problem()
 runs = {rate: stale_stages.courses(problem, rate) for rate in (0.8, 4.8)}
 stale, fresh = ({rate: list(run.values())[k] for rate, run in runs.items()} for k in (0, 1))
