@@ -23,7 +23,7 @@ def tidy():
     before = {*CHECKOUT.glob("slurm-*.out"), *CHECKOUT.glob("build/jobs/*/*")}
     yield
     for path in {*CHECKOUT.glob("slurm-*.out"), *CHECKOUT.glob("build/jobs/*/*")} - before:
-        path.unlink()
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
         if not any(path.parent.iterdir()):
             path.parent.rmdir()
 
@@ -49,6 +49,17 @@ def test_training_runs_on_two_nodes_over_their_own_network(cluster, tidy):
     assert json.loads((CHECKOUT / "build/jobs" / job / "history.json").read_text())
     placed = cluster.output("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%N")
     assert placed == ["n[1-2]"]
+
+
+def test_ranks_on_two_nodes_share_a_transformer(cluster, tidy):
+    """Each matrix inside a node, the shards across: a checkpoint in parts."""
+    options = ["--model", "vit", "--shard", "fsdp", "--tensor", "2", *SMALL[:-2]]
+    done = cluster.hpml("submit", "06", "--nodes", "2", "--", *options, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert any(line.startswith("4 ranks × 1 thread, cpu") for line in done.stdout.splitlines())
+    (job,) = re.findall(r"^job (\d+) is in the queue$", done.stdout, re.M)
+    parts = (CHECKOUT / "build/jobs" / job / "shards-0").glob("*.distcp")
+    assert {part.name.split("_")[2] for part in parts} == {"0", "1", "2", "3"}
 
 
 def test_a_job_that_fails_is_exit_code_1_and_is_not_tried_again(cluster, tidy):
