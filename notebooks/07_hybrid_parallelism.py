@@ -24,12 +24,15 @@
 # %%
 # %load_ext hpml
 # %matplotlib inline
+from functools import partial
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from hpml.models import VisionTransformer
+from hpml.models import ResidualNetwork, VisionTransformer
 from hpml.parallel_sgd import stale_stages
+from hpml.predict import zero
 from hpml.predict.bubble_picture import bubble_picture
 from hpml.predict.collectives import all_reduce_bytes
 from hpml.predict.pipeline import (
@@ -45,7 +48,12 @@ from hpml.predict.pipeline import (
 from hpml.predict.tensor_picture import column_then_row, tokens_then_columns
 from hpml.predict.training_memory import beside_formula
 from hpml.publish import conclude, publish_figure, skip
+from hpml.ranks import launch
 from hpml.trace.computations import computations, idle_share, live_activations
+from hpml.trace.gathers import events, gathered_meanwhile, times_gathered
+from hpml.trace.gathers_picture import gathers_picture
+from hpml.trace.kinds_picture import kinds_picture
+from hpml.trace.mesh_picture import groups_of, mesh_picture
 from hpml.trace.memory_picture import memory_picture
 from hpml.trace.pipeline_picture import pipeline_picture
 from hpml.trace.repetition import quickest
@@ -675,9 +683,255 @@ conclude(
 
 # %% [markdown]
 # ## 7. States: ZeRO and FSDP
+#
+# Data parallel training keeps everything p times: on each of p ranks are the same parameters, and
+# after the all-reduce the same gradients and the same optimizer states. ZeRO (Rajbhandari et al.
+# 2020) keeps them once, in p *shards*, in three stages: first the optimizer states, then the
+# gradients too, then the parameters too.
+#
+# With Adam in mixed precision a parameter takes 2 bytes, its gradient 2, and its states 12: a float32
+# copy and two moments.
+#
+# *Predict: how many of these 16 bytes are left on each of four ranks, in stages 1, 2 and 3?*
+
+
+# %%
+def adam_step(stage):
+    """On a rank: a training step in mixed precision with ZeRO's stage 0 (all whole), 1, 2 or 3."""
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    from hpml.models.vision_transformer import Block
+    from hpml.parallel_sgd.sharded_adam import ShardedAdam
+
+    if stage < 3:
+        torch.set_default_dtype(torch.bfloat16)
+        model = VisionTransformer(width=384, depth=4, heads=8, patch=8)
+        optimizer = ShardedAdam(model.parameters(), stage)
+    else:
+        half = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+        model = VisionTransformer(width=384, depth=0, heads=8, patch=8)
+        for _ in range(4):  # no rank ever has the whole model
+            model.blocks.append(fully_shard(Block(384, heads=8), mp_policy=half))
+        fully_shard(model, mp_policy=half)
+        optimizer = torch.optim.Adam(model.parameters())
+    F.cross_entropy(model(images.bfloat16()).float(), labels).backward()
+    optimizer.step()
+
+
+stages = {k: launch(adam_step, 4, inputs=[k] * 4, live=True).ranks[0].live for k in range(4)}
+
+# %% tags=["nbval-ignore-output"]
+count = sum(p.numel() for p in VisionTransformer(width=384, depth=4, heads=8, patch=8).parameters())
+kept = ("parameters", "gradients", "optimizer states")
+held = {f"stage {k}": {kind: live.highest[kind] for kind in kept} for k, live in stages.items()}
+formula = {f"stage {k}": zero.on_a_rank(k, count, ranks=4).total for k in stages}
+block = 2 * 12 * 384**2  # bytes of a block's parameters, in bfloat16
+display(kinds_picture(held, formula, title="Each stage shards one kind more: four ranks, Adam"))
+total = {name: sum(row.values()) for name, row in held.items()}
+conclude(
+    all(-0.02 < total[name] / formula[name] - 1 < 0.05 for name in list(total)[:3])
+    and -0.02 * formula["stage 3"] < total["stage 3"] - formula["stage 3"] < 3 * block,
+    f"16 bytes become 7, 5.5 and 4: measured {', '.join(f'{b / count:.1f}' for b in total.values())}. "
+    f"Stage 3 has more than the formula: a block's parameters ({block / 1e6:.1f} MB) have to be whole "
+    "where they are used. (`fully_shard` keeps the float32 copy as the parameters, so its kinds are 4, "
+    "4 and 8 bytes; their sum is 16 as well.)",
+    f"ranks held {total}, by the formula {formula}.",
+)
+
+# %% [markdown]
+# In stage 3 no rank has all of a layer. PyTorch's `fully_shard` *gathers* a layer's parameters before
+# it computes, and frees them afterwards.
+#
+# *Predict: how many times in a step is a layer gathered? And may a rank compute meanwhile?*
+
+
+# %%
+def shard(model, layers, freed=True):
+    """On a rank: shard each of the layers, and then what else the model has."""
+    from torch.distributed.fsdp import fully_shard
+
+    from hpml.parallel_sgd.reduce_scatter import send_parts_only
+
+    for layer in (*layers, model):
+        fully_shard(layer, reshard_after_forward=freed)
+    send_parts_only(model)
+
+
+def sharded_steps(ahead):
+    """On a rank: five steps of a transformer whose blocks are sharded."""
+    import torch.distributed as dist
+
+    from hpml.ranks import mark
+    from hpml.trace.gathers import gather_ahead, watch_gathers, watch_layers
+
+    model = VisionTransformer.of_size("small", depth=4)
+    watch_layers(model.blocks)
+    shard(model, model.blocks)
+    watch_gathers(model.blocks)
+    if ahead:
+        gather_ahead(model.blocks)
+    for _ in range(5):
+        dist.barrier()
+        mark("step begins")
+        F.cross_entropy(model(images), labels).backward()
+        mark("step ends")
+
+
+sharded = {
+    name: launch(sharded_steps, 2, inputs=[ahead] * 2, link="1gbit")
+    for name, ahead in {"gathered when needed": False, "gathered ahead": True}.items()
+}
+
+# %% tags=["nbval-ignore-output"]
+seen = {
+    name: events(quickest(one, "step begins", "step ends").ranks[0])
+    for name, one in sharded.items()
+}
+title = "Every block is gathered twice in a step: for forward, and for backward"
+display(gathers_picture(seen, title=title))
+early = {name: gathered_meanwhile(done) for name, done in seen.items()}
+conclude(
+    all(times_gathered(done) == {0: 2, 1: 2, 2: 2, 3: 2} for done in seen.values())
+    and early["gathered when needed"] == 0
+    and early["gathered ahead"] >= 5,
+    "Twice. And a rank may compute: below, the next block is on its way while this one computes "
+    f"({early['gathered ahead']} of 8 gathers began during another block's pass; above none did). On "
+    "a GPU `fully_shard` gathers ahead by itself. On CPUs one has to ask for it, as "
+    "`hpml.trace.gathers.gather_ahead` does.",
+    f"gathers during another block's pass: {early}.",
+)
+
+# %% [markdown]
+# A block need not be freed after its forward pass. With `reshard_after_forward=False` it stays whole
+# until `backward` has used it.
+#
+# *Predict: data parallelism sends n bytes. How many does `fully_shard` send, when it frees, and when
+# it does not?*
+
+
+# %%
+def one_step(network, way):
+    """On a rank: a step of a network, data parallel, or sharded with or without freeing."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    if network == "transformer":
+        model = VisionTransformer.of_size("small", depth=4)
+        layers = model.blocks
+    else:
+        model = ResidualNetwork()
+        layers = model.stages
+    if way == "data parallel":
+        model = DistributedDataParallel(model)
+    else:
+        shard(model, layers, freed=way == "freed")
+    F.cross_entropy(model(images), labels).backward()
+
+
+networks, ways = ("transformer", "residual network"), ("data parallel", "freed", "not freed")
+steps = {
+    (network, way): launch(partial(one_step, network, way), 2, link="1gbit", live=True).ranks[1]
+    for network in networks
+    for way in ways
+}
+
+# %% tags=["nbval-ignore-output"]
+if not all(step.traffic for step in steps.values()):
+    skip("bytes by the kernel's count", "there is no network to count on")
+else:
+    sent = {case: step.traffic.sent_bytes for case, step in steps.items()}
+    ratio = {case: sent[case] / sent[case[0], "data parallel"] for case in sent}
+    whole = {case: step.live.highest["parameters"] / 1e6 for case, step in steps.items()}
+    print("rank 1                           MB sent   of data parallel   most MB of parameters")
+    for case in steps:
+        print(f"{', '.join(case):30}{sent[case] / 1e6:10.2f}{ratio[case]:15.2f}{whole[case]:21.1f}")
+    conclude(
+        all(abs(ratio[network, "freed"] - 1.5) < 0.08 for network in networks)
+        and all(abs(ratio[network, "not freed"] - 1) < 0.06 for network in networks),
+        "By the kernel's count, freeing costs 3/2 of what data parallelism sends: a gather, another "
+        "gather, a reduce-scatter, each half an all-reduce. Without freeing it is the same as data "
+        "parallelism: but then at the end of the forward pass a rank has all parameters. It is "
+        "bytes for memory.",
+        f"of data parallelism's bytes there were {ratio}.",
+    )
+
+# %% [markdown]
+# (Gloo's own `reduce_scatter_tensor` is an all-reduce inside. So `send_parts_only` puts an
+# all-to-all in its place. NCCL needs none of that.) Your exercises: `zero1`, an optimizer that shards
+# its states, and `fsdp`, a small `fully_shard` that gathers ahead.
 
 # %% [markdown]
 # ## 8. Meshes: data × tensor
+#
+# Two ways to split are two directions. So the ranks are laid out as a table, a *mesh*: 2 × 2 here.
+# Along a row, ranks share the matrices (tensor); along a column, the batch (data). PyTorch's DTensor
+# then does what section 5 did by hand.
+#
+# *Predict: which collectives does a step of one transformer block make along each dimension? A node
+# has two ranks, and links between nodes are slow: should a row be a node, or a column?*
+
+
+# %%
+def mesh_step(ranks):
+    """On a rank: a step of a block on the mesh [[., .], [., .]] of these ranks."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput
+    from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
+
+    from hpml.models.vision_transformer import Block
+
+    torch.manual_seed(0)  # the same weights and the same batch everywhere
+    block, tokens = Block(192, heads=12), torch.randn(16, 64, 192)
+    mesh = DeviceMesh("cpu", ranks, mesh_dim_names=("data", "tensor"))
+    columns, rows = ColwiseParallel(), RowwiseParallel()
+    plan = {f"attention.{name}": columns for name in ("query", "key", "value")}
+    plan |= {"attention.out": rows, "mlp.up": columns, "mlp.down": rows}
+    plan["attention"] = PrepareModuleInput(input_layouts=Replicate(), desired_input_layouts=Replicate())
+    parallelize_module(block, mesh["tensor"], plan, src_data_rank=None)
+    mine = tokens.chunk(2)[mesh.get_local_rank("data")].requires_grad_()
+    block(mine).square().mean().backward()
+    gradients = [p.grad for p in block.parameters()]
+    gradients = [g.to_local() if hasattr(g, "to_local") else g for g in gradients]
+    flat = torch.cat([g.flatten() for g in gradients])
+    dist.all_reduce(flat, group=mesh.get_group("data"))
+
+
+layouts = {"a row in a node": [[0, 1], [2, 3]], "a column in a node": [[0, 2], [1, 3]]}
+nodes = "nodes=2x2,intra=10gbit,inter=1gbit"
+placed = {
+    name: launch(mesh_step, 4, inputs=[mesh] * 4, link=nodes) for name, mesh in layouts.items()
+}
+
+# %% tags=["nbval-ignore-output"]
+panels = {name: (one, groups_of(layouts[name], ("data", "tensor"))) for name, one in placed.items()}
+title = "Four collectives over tensor, one over data: the dashed line is where the slow link is"
+display(mesh_picture(panels, per_node=2, title=title))
+row, column = (one.ranks[0].calls for one in placed.values())
+conclude(
+    [len(call.group) for call in row] == [2] * 5 == [len(call.group) for call in column],
+    f"Each rank makes four all-reduces of activations over tensor ({row[0].nbytes / 1e6:.2f} MB each), "
+    f"two forward and two backward, as in section 5, and one of its gradients over data "
+    f"({row[-1].nbytes / 1e6:.2f} MB).",
+    f"rank 0 made {[(call.operation, call.group) for call in row]}.",
+)
+if any(one.no_link for one in placed.values()):
+    skip("bytes between the nodes", next(iter(placed.values())).no_link)
+else:
+    up = {name: one.uplinks[0].sent_bytes / 1e6 for name, one in placed.items()}
+    within, across = up.values()
+    conclude(
+        within < 0.75 * across,
+        f"A row in a node: node 0 then sends {within:.2f} MB over its uplink, with a column in a node "
+        f"{across:.2f} MB. And the four all-reduces are waited for one by one, where the gradients may "
+        "travel while `backward` runs. So: tensor ranks inside a node, data ranks across.",
+        f"over the uplink node 0 sent {up} MB.",
+    )
+
+# %% [markdown]
+# The same reasons hold for a mesh of three: tensor inside a node, pipeline stages between near nodes
+# (little to send, section 2), data across all. `mesh_2d` is your exercise: these groups and
+# collectives by hand.
 
 # %% [markdown]
 # ## 9. Mesh-TensorFlow: name the dimensions *(more)*

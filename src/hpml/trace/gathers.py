@@ -123,3 +123,22 @@ def events(rank: RankEvidence) -> list[Event]:
         elif (what, layer) in begun:
             found.append(Event(what, int(layer), begun.pop((what, layer)), one.at))
     return sorted(found, key=lambda event: event.start)
+
+
+def times_gathered(done: Sequence[Event]) -> dict[int, int]:
+    """How many times each layer was gathered, by layer."""
+    layers = [one.layer for one in done if one.what == "gather"]
+    return {layer: layers.count(layer) for layer in sorted(set(layers))}
+
+
+def gathered_meanwhile(done: Sequence[Event]) -> int:
+    """How many gathers were still under way when another layer computed."""
+    passes = [one for one in done if one.what in ("forward", "backward")]
+    return sum(
+        any(
+            other.layer != one.layer and one.start < other.end and other.start < one.end
+            for other in passes
+        )
+        for one in done
+        if one.what == "gather"
+    )
