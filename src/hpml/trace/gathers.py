@@ -6,6 +6,7 @@ On a rank: `watch_layers` before fully_shard, `watch_gathers` after it. In the p
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import torch
@@ -49,7 +50,7 @@ class _Marked(torch.autograd.Function):
 def watch_layers(layers: Sequence[nn.Module]) -> None:
     """On a rank: mark these layers' forward and backward passes from now on.
 
-    Each takes one tensor and gives one.
+    Each takes one tensor and gives one. A backward pass has an end where the input needs a gradient.
     """
     for number, layer in enumerate(layers):
 
@@ -99,10 +100,10 @@ def gather_ahead(layers: Sequence[nn.Module]) -> None:
     On GPUs fully_shard does so by itself, because gathers have a stream of their own. On CPUs a
     gather is waited for at once unless it is told otherwise.
     """
-    for layer, following in zip(layers, layers[1:], strict=False):
+    for layer, following in pairwise(layers):
         layer.set_modules_to_forward_prefetch([following])
         following.set_modules_to_backward_prefetch([layer])
-    for layer in layers:
+    for layer in layers:  # the only way to this option in torch 2.13
         layer._set_unshard_async_op(True)
 
 
