@@ -50,7 +50,7 @@ class _Marked(torch.autograd.Function):
 def watch_layers(layers: Sequence[nn.Module]) -> None:
     """On a rank: mark these layers' forward and backward passes from now on.
 
-    Each takes one tensor and gives one. A backward pass has an end where the input needs a gradient.
+    Each takes one tensor and gives one. A pass back ends where its input needs a gradient.
     """
     for number, layer in enumerate(layers):
 
