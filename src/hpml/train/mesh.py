@@ -1,4 +1,8 @@
-"""A mesh of ranks as a back end: sharded copies, pipeline stages, split matrices, or all three."""
+"""A mesh of ranks as a back end: sharded copies, pipeline stages, split matrices, or all three.
+
+Each rank makes the whole network from the seed first and keeps its part of it, so that all layouts
+start from the same weights; a network that no rank can hold would have to be made in parts.
+"""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
