@@ -120,23 +120,81 @@ class ParallelAttention(nn.Module):
 # %%
 check("tensor_parallel")
 
-
 # %% [markdown]
+<<<<<<< HEAD
 # *The answer.* A sum passes its gradient on to each part unchanged: every rank has it already, and
 # nothing is sent. x is used by all ranks, and its gradient is the sum of what comes back from each of
 # them: an all-reduce. Forward and backward are mirror images, with one message each.
 
 # %% [markdown]
 # ## `gpipe`: what it is about
+=======
+# ## `gpipe`: the bubble gets smaller
+>>>>>>> 01fb415 (Exercise gpipe: micro-batches through a pipeline)
 #
 # **Core**, about 20 minutes.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** a rank's part of a training step. **Not allowed:** collectives (`all_reduce`,
+# `broadcast` and the like), `torch.distributed.pipelining`, `torch.distributed.rpc`. **Allowed:**
+# `send`, `recv`, `isend`, `irecv` and `batch_isend_irecv`, and what `torch` does with tensors.
+#
+# A batch is cut into m *micro-batches*. While rank 1 computes the first one, rank 0 can compute the
+# second: now all ranks have work, except while the pipeline fills and while it drains. That is
+# GPipe: all forward passes first, then all backward passes, and the weights change once, at the end
+# (Huang et al. 2019, *GPipe: efficient training of giant neural networks using pipeline parallelism*,
+# section 2.3). With p stages that take equal time, each rank idles for (p−1)/(m+p−1) of the time.
+#
+# `train_step` is called on every rank. Rank r has stage r of the model: its input comes from rank
+# r − 1, its output goes to rank r + 1. All tensors are float64. It is given
+#
+# - `stage`: this rank's layers. `stage(x)` is the forward pass of a micro-batch;
+# - `inputs`: on rank 0 a list of the micro-batches, on all others `None`;
+# - `targets`: on the last rank a list, one tensor for each micro-batch, on all others `None`;
+# - `loss_function(output, targets)`: the **mean** loss over a micro-batch's samples;
+# - `shapes`: on every rank, the shape with which each micro-batch comes into this stage:
+#   `[(3, 12), (3, 12), (2, 12)]` are 8 samples in three micro-batches. The last may be smaller.
+#
+# When it returns, each parameter of the stage has in `p.grad` the gradient of the mean loss over
+# **all samples of the batch**. `p.grad` is `None` when the step begins. The optimizer's step comes
+# afterwards and is not yours. The last rank returns that loss.
+#
+# Between the ranks there are two messages for each micro-batch at each border: the output forward,
+# its gradient back. Autograd knows one process only. So give backward a place to begin, and a place
+# to end:
+#
+# - a tensor that has arrived is no part of any graph: `x.requires_grad_()` before `stage(x)`, and
+#   after backward its gradient is `x.grad`;
+# - `output.backward(gradient)` begins with a gradient that has arrived.
+#
+# The check looks at gradients and losses over several steps, with 1 to 4 ranks, stages of different
+# depths, and more and fewer micro-batches than ranks; at messages; and at the order in which each
+# rank computes: `stage` reports each pass. How long the ranks would idle follows from the order, if a
+# backward pass takes twice as long as a forward pass. No time is measured.
+#
+# *Before you start: 4 ranks, 8 micro-batches. The activations of how many micro-batches does rank 0
+# keep when the first gradient comes back, and how many does rank 3?*
 
 # %%
 # %%answer gpipe
-def gpipe():
-    """What goes in, what comes out."""
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def train_step(
+    stage: nn.Module,
+    inputs: list[torch.Tensor] | None,
+    targets: list[torch.Tensor] | None,
+    loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    shapes: list[tuple[int, ...]],
+) -> float | None:
+    """This rank's part of a step: all forward passes, then all backward passes.
+
+    Gradients of the batch's mean loss are left in the stage's parameters. Returns the loss on the
+    last rank, None on the others.
+    """
     # YOUR CODE HERE
     raise NotImplementedError()
 
@@ -144,6 +202,11 @@ def gpipe():
 # %%
 check("gpipe")
 
+
+# %% [markdown]
+# **Answer.** All 8 on rank 0, and all 8 on rank 3 too: backward begins when every forward pass is
+# done. More micro-batches make the bubble smaller and cost memory. `one_f_one_b` does something about
+# that.
 
 # %% [markdown]
 # ## `one_f_one_b`: what it is about

@@ -30,6 +30,13 @@ FULLY_SHARDED = ReadyMade(
         "torch.distributed.fsdp._fully_shard._fully_shard.fully_shard",
     ),
 )
+PIPELINING = ReadyMade(
+    "`torch.distributed.pipelining`",
+    (
+        "torch.distributed.pipelining.stage._PipelineStageBase",
+        "torch.distributed.pipelining.schedules._PipelineSchedule",
+    ),
+)
 SHARDING_SAMPLER = ReadyMade(
     "`DistributedSampler`",
     (

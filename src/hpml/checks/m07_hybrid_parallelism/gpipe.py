@@ -1,38 +1,59 @@
-"""gpipe: what the learner writes, in a line.
+"""Exercise gpipe: micro-batches through a pipeline, all forward passes first, then all backward.
 
-`gpipe()`, called on each rank.
+`train_step(stage, inputs, targets, loss_function, shapes)`, called on each rank.
 """
 
-from types import ModuleType
-from typing import Any
+from hpml.checks.contract import Check, Claim
+from hpml.checks.kits.ready_made import COLLECTIVES, MESSAGES, PIPELINING, REMOTE_CALLS
+from hpml.checks.m07_hybrid_parallelism import _pipelined_training as training
+from hpml.checks.m07_hybrid_parallelism._pipelined_claims import (
+    counts,
+    loss_is_returned,
+    no_more_idle_than_the_formula,
+    one_message_each_way,
+    whole_batch,
+)
+from hpml.checks.m07_hybrid_parallelism._pipelined_hints import HINTS
+from hpml.checks.m07_hybrid_parallelism._pipelined_picture import pipeline_picture_of
 
-from hpml.checks.contract import Check
 
-
-def inputs(seed: int, world_size: int) -> list[Any]:
-    """What each rank is given, fresh for every seed."""
-    return [None] * world_size
-
-
-def drive(answer: ModuleType, given: Any) -> Any:
-    return answer.gpipe()
-
-
-def expect(given: list[Any], world_size: int) -> Any:
-    """What should come out, by single-process mathematics."""
-    return None
+def inputs(seed: int, world_size: int) -> list[dict]:
+    return training.inputs(seed, world_size, counts(world_size))
 
 
 CHECK = Check(
     id="gpipe",
-    title="gpipe",
-    names=("gpipe",),
-    to_write="",  # "the sum of all ranks' numbers": with the next, a line of the exercise's text
-    allowed="",  # "any call of `torch.distributed`"
-    not_allowed=(),  # what is ready-made of it: see hpml/checks/kits/ready_made.py
+    title="Micro-batches through a pipeline",
+    names=("train_step",),
+    picture=pipeline_picture_of(8),
+    to_write="a rank's part of a training step",
+    allowed=MESSAGES,
+    not_allowed=(COLLECTIVES, PIPELINING, REMOTE_CALLS),
     inputs=inputs,
-    drive=drive,
-    expect=expect,
-    claims=(),  # Claim("what holds, as a sentence", 2, judge): see hpml/checks/contract.py
-    hints={"start": ""},
+    drive=training.drive,
+    expect=training.expect,
+    serve=training.serve,
+    claims=(
+        Claim("each step is that of one process on the whole batch", 6, whole_batch),
+        Claim("the last rank returns the whole batch's loss", 1, loss_is_returned),
+        Claim(
+            "a micro-batch is one message forward and one back",
+            3,
+            one_message_each_way,
+            of_calls=True,
+        ),
+        Claim("ranks idle for (p-1)/(m+p-1) of the time", 5, no_more_idle_than_the_formula),
+    ),
+    hints={
+        "start": "Draw it for 2 ranks and 3 micro-batches, a row for each rank. In which box of "
+        "rank 1 is the first gradient computed that rank 0 needs? What does rank 0 do until then?",
+        **HINTS,
+        "flush": "Rank 0 waits for a micro-batch's gradient before it begins with the next one: "
+        "the pipeline is empty but for one micro-batch. Which forward passes can rank 0 do before "
+        "any gradient has come back?",
+        "bubble": "Write down each rank's passes in their order. Which pass waits for another rank "
+        "although one was ready to be computed?",
+        "hang": "Who waits for whom? A blocking send returns when the other rank receives. Go "
+        "through one micro-batch, then through two, and count each rank's sends and receives.",
+    },
 )

@@ -1,0 +1,43 @@
+"""Hints that the pipeline exercises share."""
+
+SHAPES = (
+    "What is received has the dtype and the shape of what was sent: float64, and the entry of "
+    "`shapes` for what comes into the stage. A gradient is shaped like what it is the gradient of; "
+    "and both ranks are to take micro-batches in the same order."
+)
+HINTS = {
+    "sent_back": "Only the last rank knows the loss. Every other rank's backward pass begins with "
+    "the gradient of its output: who has computed it, and how does it get there?",
+    "no_backward": "Gradients are to be in the parameters of the stage that you were given: "
+    "p.grad for each p in stage.parameters().",
+    "scaled": "Gradients are added up in p.grad, once for each micro-batch. Each loss is a mean "
+    "over its own samples. How much of the whole batch's mean is that?",
+    "mean_of_means": "The last micro-batch is smaller. In the mean over all samples each sample "
+    "counts alike: how much does a micro-batch of 2 count in a batch of 8?",
+    "sum": "That is the gradient of the sum over all samples. The loss is their mean: `shapes` "
+    "tells every rank how many there are in all.",
+    "accumulate": "backward() adds to p.grad. Who sets it back in between, or which micro-batches "
+    "had no backward pass?",
+    "parity": "Follow one micro-batch: what goes into the stage, what comes out, whose gradient "
+    "comes back, and to which of the stage's outputs does it belong?",
+    "weights": "The step of the optimizer is not yours: train_step leaves gradients behind, and "
+    "weights as they were.",
+    "loss": "The loss of the whole batch is the mean over all its samples, on the last rank. Which "
+    "micro-batches are in what you return?",
+    "collective": "Only two ranks have to do with a border between two stages: the one before it "
+    "and the one behind. Everyone else would wait for nothing.",
+    "neighbours": "Stage r's output is stage r + 1's input, and nobody else's. Gradients take the "
+    "same way back.",
+    "messages": "Two messages for each micro-batch at each border: the activations forward, their "
+    "gradient back. Shapes need not travel: every rank is given them.",
+    "whole": "What travels and what is computed is one micro-batch at a time. With several in one, "
+    "the next rank gets nothing to do until all of them are through.",
+    "passes": "Each micro-batch goes through each stage once forward and once backward. Is what "
+    "comes into the stage what the stage before has computed, and is the gradient that of its "
+    "output?",
+    "raised": "Two usual reasons. The gradient of the input exists only if the input requires "
+    "grad before the stage computes: Tensor.requires_grad_(). And backward() of what is no single "
+    "number needs the gradient of it.",
+    "mismatch": SHAPES,
+    "killed": "Gloo ends a process into whose tensor more bytes arrive than it has. " + SHAPES,
+}

@@ -1,0 +1,335 @@
+"""What the pipeline exercises train: a model whose stages are on ranks, and what should come out.
+
+Where a stage begins it multiplies what came in by factors, and in backward, before anything else,
+the gradient that came back by others. It asks the parent for both. So the parent knows when which
+rank computes which micro-batch. Factors of samples are known to the parent alone and are sent only
+for the right activations, or gradients of the right direction: a pass made for show is not one, and
+no pass can be made without asking.
+"""
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from hpml.checks.compare import state_of
+from hpml.checks.seeds import derived
+from hpml.ranks import Reply, Server, ask
+from hpml.ranks.evidence import RankEvidence
+from hpml.trace.computations import Kind
+
+LEARNING_RATE = 0.4
+CLOSE = 1e-9  # float64: only the order of additions may differ
+CLASSES = 5
+SAMPLES = 3  # of a micro-batch; the last has one less
+
+Rows = tuple[int, ...]  # samples of a batch, by number
+
+
+# ---- on a rank: a stage that asks, and the steps
+
+
+class Enter(torch.autograd.Function):
+    """The input times the factors of its samples; its gradient likewise."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+        ctx.factor = factor
+        return x * factor
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient * ctx.factor, None
+
+
+class Leave(torch.autograd.Function):
+    """The output. Its gradient is multiplied by `factor(gradient)`; `held` numbers stay in memory
+    between the two."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, y: torch.Tensor, factor: Callable[[torch.Tensor], torch.Tensor], held: int
+    ) -> torch.Tensor:
+        ctx.factor = factor
+        if held:
+            ctx.save_for_backward(torch.ones(held))
+        return y.view_as(y)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return gradient * ctx.factor(gradient), None, None
+
+
+class Stage(nn.Module):
+    """A rank's layers, float64 [N, widths[0]] -> [N, widths[-1]], with a tanh after each but the
+    model's `last`.
+
+    `enter(x)` returns what a forward pass is known by, and its factors; `leave(known, gradient)`
+    the factors of its backward pass.
+    """
+
+    def __init__(self, widths: Sequence[int], last: bool, enter: Any, leave: Any) -> None:
+        super().__init__()
+        layers = [[nn.Linear(n, m), nn.Tanh()] for n, m in itertools.pairwise(widths)]
+        flat = [layer for pair in layers for layer in pair]
+        self.layers = nn.Sequential(*(flat[:-1] if last else flat)).double()
+        self.enter, self.leave, self.held = enter, leave, 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        known, factor = self.enter(x.detach())
+        y = self.layers(Enter.apply(x, factor))
+        return Leave.apply(y, partial(self.leave, known), self.held)
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Steps of SGD; returns each step's gradients and loss, and the state at the end."""
+    stage = Stage(
+        inputs["widths"],
+        inputs["last"],
+        lambda x: ask({"forward": x}),
+        lambda known, gradient: ask({"backward": gradient, "of": known}),
+    )
+    stage.layers.load_state_dict(inputs["state"])
+    stage.held = inputs["held"]
+    optimizer = torch.optim.SGD(stage.parameters(), LEARNING_RATE)
+    gradients, losses = [], []
+    for _ in range(inputs["steps"]):
+        optimizer.zero_grad()
+        given, targets, shapes = ask("step")
+        loss = answer.train_step(stage, given, targets, functional.cross_entropy, shapes)
+        ask("stepped")
+        losses.append(None if loss is None else float(loss))
+        named = stage.layers.named_parameters()
+        gradients.append({k: p.grad.clone() for k, p in named if p.grad is not None})
+        optimizer.step()
+    return {"gradients": gradients, "losses": losses, "state": state_of(stage.layers)}
+
+
+# ---- in the parent: what ranks are given
+
+
+def inputs(
+    seed: int, world_size: int, counts: Sequence[int], whole: bool = False, held: int = 0
+) -> list[dict[str, Any]]:
+    """For each rank its layers, their weights and what it is served: step s has `counts[s]`
+    micro-batches, of which the last is smaller. `whole`: one batch that is no list. `held` numbers
+    of float32 are kept from each forward pass to its backward pass."""
+    draw = torch.Generator().manual_seed(seed)
+    dice = random.Random(seed)
+    depths = [1 + (rank + seed) % 3 for rank in range(world_size)]  # stages are uneven
+    widths = [*dice.sample(range(6, 24), sum(depths)), CLASSES]
+    places = [0, *itertools.accumulate(depths)]
+    own = [widths[begin : end + 1] for begin, end in itertools.pairwise(places)]
+    steps = []
+    for count in counts:
+        sizes = [SAMPLES] * (count - 1) + [SAMPLES - 1]
+        samples = sum(sizes)
+        x = torch.randn(samples, own[0][0], generator=draw, dtype=torch.float64)
+        targets = torch.randint(0, CLASSES, (samples,), generator=draw)
+        factors = [[0.5 + torch.rand(samples, n, generator=draw, dtype=torch.float64)
+                    for n in (w[0], w[-1])] for w in own]  # fmt: skip
+        steps.append({"sizes": sizes, "x": x, "targets": targets, "factors": factors})
+    ranks = []
+    for rank, its in enumerate(own):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derived(seed, f"weights {rank}"))
+            state = state_of(Stage(its, rank == world_size - 1, None, None).layers)
+        one = {"widths": its, "last": rank == world_size - 1, "state": state, "held": held}
+        ranks.append({**one, "whole": whole, "served": steps})
+    return ranks
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the whole model in one process. Lists are by rank.
+
+    `gradients[k][rank]` are those of micro-batch k's mean loss, by name; `losses[k]` is that loss.
+    """
+
+    sizes: list[int]
+    entering: list[torch.Tensor]  # what comes into each stage, by sample
+    returning: list[torch.Tensor]  # the gradient at the end of each stage, by sample
+    factors: list[list[torch.Tensor]]
+    gradients: list[list[dict[str, torch.Tensor]]]
+    losses: list[float]
+
+    @property
+    def parts(self) -> list[Rows]:
+        """Each micro-batch's samples."""
+        ends = itertools.accumulate(self.sizes)
+        return [tuple(range(end - n, end)) for n, end in zip(self.sizes, ends, strict=True)]
+
+    @property
+    def shares(self) -> list[float]:
+        """Each micro-batch's weight in the mean over all samples."""
+        return [size / sum(self.sizes) for size in self.sizes]
+
+    def mixed(self, rank: int, shares: Sequence[float]) -> dict[str, torch.Tensor]:
+        """A rank's gradients, of micro-batches' losses that count so much."""
+        return {
+            name: sum(s * of[rank][name] for s, of in zip(shares, self.gradients, strict=True))
+            for name in self.gradients[0][rank]
+        }
+
+
+def serial(ranks: Sequence[dict[str, Any]]) -> tuple[list[Step], list[dict[str, torch.Tensor]]]:
+    """The steps of one process that has all stages, and the states at the end, by rank."""
+    stages = [Stage(rank["widths"], rank["last"], None, None) for rank in ranks]
+    for stage, rank in zip(stages, ranks, strict=True):
+        stage.layers.load_state_dict(rank["state"])
+    optimizer = torch.optim.SGD([p for s in stages for p in s.parameters()], LEARNING_RATE)
+    steps = []
+    for served in ranks[0]["served"]:
+        step = in_one_process(stages, served)
+        for number, stage in enumerate(stages):
+            right = step.mixed(number, step.shares)
+            for name, parameter in stage.layers.named_parameters():
+                parameter.grad = right[name]
+        optimizer.step()
+        steps.append(step)
+    return steps, [state_of(stage.layers) for stage in stages]
+
+
+def in_one_process(stages: Sequence[Stage], served: dict[str, Any]) -> Step:
+    """What passes through all stages in a step, micro-batch by micro-batch."""
+    entering: list[list[torch.Tensor]] = [[] for _ in stages]
+    returning: list[list[torch.Tensor]] = [[] for _ in stages]
+    step = Step(served["sizes"], [], [], served["factors"], [], [])
+
+    def enter(number: int, factor: torch.Tensor, x: torch.Tensor) -> tuple[None, torch.Tensor]:
+        entering[number].append(x)
+        return None, factor
+
+    def leave(number: int, factor: torch.Tensor, _: None, gradient: torch.Tensor) -> torch.Tensor:
+        returning[number].append(gradient)
+        return factor
+
+    for rows in map(list, step.parts):
+        x = served["x"][rows]
+        for number, stage in enumerate(stages):
+            stage.zero_grad()
+            before, after = (factor[rows] for factor in served["factors"][number])
+            stage.enter, stage.leave = (
+                partial(enter, number, before),
+                partial(leave, number, after),
+            )
+            x = stage(x)
+        loss = functional.cross_entropy(x, served["targets"][rows])
+        loss.backward()
+        step.losses.append(loss.item())
+        step.gradients.append(
+            [{k: p.grad.clone() for k, p in s.layers.named_parameters()} for s in stages]
+        )
+    step.entering.extend(map(torch.cat, entering))
+    step.returning.extend(map(torch.cat, returning))
+    return step
+
+
+def expect(ranks: Sequence[dict[str, Any]], world_size: int) -> dict[str, Any]:
+    steps, states = serial(ranks)
+    return {"steps": steps, "states": states}
+
+
+def samples_in(x: Any, right: torch.Tensor, direction: bool = False) -> Rows | None:
+    """Which samples' rows of `right` the rows of `x` are, in their order; None where one is not
+    among them. With `direction`, a row may be any positive number of times the right one."""
+    fits = isinstance(x, torch.Tensor) and x.dtype == torch.float64 and x.dim() == 2
+    if not fits or x.shape[1:] != right.shape[1:] or not len(x) or not torch.isfinite(x).all():
+        return None
+    if direction:
+        x, right = (functional.normalize(each, dim=1, eps=1e-300) for each in (x, right))
+    gaps, rows = (x[:, None] - right[None]).abs().amax(2).min(1)
+    return tuple(rows.tolist()) if gaps.max() <= CLOSE * max(1.0, right.abs().max()) else None
+
+
+def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
+    """A launch's `serve`: "step" and "stepped" in turn, and in between the factors of passes."""
+    steps, _ = serial(ranks)
+    at = [-1] * len(ranks)  # the step that a rank is in
+    inside = [False] * len(ranks)
+    known: list[list[tuple[int, Rows | None]]] = [[] for _ in ranks]  # forward passes: step, rows
+
+    def batch(rank: int) -> tuple[Any, Any, Any]:
+        served = ranks[rank]["served"][at[rank]]
+        sizes, whole = served["sizes"], ranks[rank]["whole"]
+        given = list(served["x"].split(sizes)) if rank == 0 else None
+        targets = list(served["targets"].split(sizes)) if rank == len(ranks) - 1 else None
+        shapes = [(size, ranks[rank]["widths"][0]) for size in sizes]
+        batch = given, targets, shapes
+        return tuple(each[0] if whole and each else each for each in batch)
+
+    def reply(rank: int, request: Any) -> list[Reply]:
+        if request == "step" and not inside[rank] and at[rank] + 1 < len(steps):
+            at[rank], inside[rank] = at[rank] + 1, True
+            return [Reply(rank, batch(rank))]
+        if request == "stepped" and inside[rank]:
+            inside[rank] = False
+            return [Reply(rank)]
+        if not isinstance(request, dict) or not inside[rank]:
+            raise ValueError("a stage computes within train_step")
+        step, ones = steps[at[rank]], torch.ones((), dtype=torch.float64)
+        if "forward" in request:
+            rows = samples_in(request["forward"], step.entering[rank])
+            known[rank].append((at[rank], rows))
+            factor = ones if rows is None else step.factors[rank][0][list(rows)]
+            return [Reply(rank, (len(known[rank]) - 1, factor))]
+        rows = _backward_rows(step, at[rank], rank, request, known[rank])
+        factor = ones if rows is None else step.factors[rank][1][list(rows)]
+        return [Reply(rank, factor)]
+
+    hidden = ("served", "whole")
+    sent = [{k: v for k, v in rank.items() if k not in hidden} for rank in ranks]
+    return [{**one, "steps": len(steps)} for one in sent], reply
+
+
+def _backward_rows(
+    step: Step, number: int, rank: int, request: dict[str, Any], known: Sequence[Any]
+) -> Rows | None:
+    of = request.get("of")
+    if not isinstance(of, int) or not 0 <= of < len(known) or known[of][0] != number:
+        return None
+    forward, gradient = known[of][1], request.get("backward")
+    if forward is None:
+        return None
+    found = samples_in(gradient, step.returning[rank][list(forward)], direction=True)
+    return forward if found == tuple(range(len(forward))) else None
+
+
+# ---- what a rank has computed, by what it asked for
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A forward or backward pass of a rank, of these samples; None: of nothing that is known."""
+
+    kind: Kind
+    rows: Rows | None
+
+
+def passes(rank: RankEvidence, steps: Sequence[Step]) -> list[list[Pass]]:
+    """Each step's passes of a rank, in their order."""
+    found: list[list[Pass]] = []
+    known: list[tuple[int, Rows | None]] = []
+    for asked in rank.asked:
+        request = asked.request
+        if asked.refused:
+            continue
+        if request == "step":
+            found.append([])
+        elif isinstance(request, dict):
+            number = len(found) - 1
+            kind: Kind = "forward" if "forward" in request else "backward"
+            if kind == "forward":
+                rows = samples_in(request["forward"], steps[number].entering[rank.rank])
+                known.append((number, rows))
+            else:
+                rows = _backward_rows(steps[number], number, rank.rank, request, known)
+            found[number].append(Pass(kind, rows))
+    return found
