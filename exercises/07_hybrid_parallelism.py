@@ -121,16 +121,12 @@ class ParallelAttention(nn.Module):
 check("tensor_parallel")
 
 # %% [markdown]
-<<<<<<< HEAD
 # *The answer.* A sum passes its gradient on to each part unchanged: every rank has it already, and
 # nothing is sent. x is used by all ranks, and its gradient is the sum of what comes back from each of
 # them: an all-reduce. Forward and backward are mirror images, with one message each.
 
 # %% [markdown]
-# ## `gpipe`: what it is about
-=======
 # ## `gpipe`: the bubble gets smaller
->>>>>>> 01fb415 (Exercise gpipe: micro-batches through a pipeline)
 #
 # **Core**, about 20 minutes.
 #
