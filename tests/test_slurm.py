@@ -24,6 +24,7 @@ OPTIONS = {
     "--open-mode",
     "--nodes",
     "--ntasks-per-node",
+    "--distribution",
     "--cpus-per-task",
     "--gpus-per-node",
     "--mem-per-cpu",
@@ -68,7 +69,7 @@ def test_there_are_jobs():
         *["mpirun"] * 2,
         *["srun"] * 2,
     ]
-    assert [job.stem[:2] for job in REQUEUED] == ["06"] * 3
+    assert [job.stem[:2] for job in REQUEUED] == ["06"] * 3 + ["07"] * 6
 
 
 def test_scripts_are_clean_to_shellcheck(needs):
@@ -232,6 +233,24 @@ def test_a_job_runs_with_site_sh_as_it_stands(bash, job):
     assert told.count("\n") == 1
     if job in TRAINING:
         assert told.rstrip().endswith("--epochs 3")
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "distribution"),
+    [
+        ("fsdp", "--shard fsdp", None),
+        ("tensor", "--tensor 4", None),
+        # A stage on each node, where neighbours in number are on different nodes.
+        ("pipeline", "--pipeline 3", "cyclic"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["", "_gpu"])
+def test_module_07_splits_a_transformer_along_the_nodes(bash, name, layout, distribution, suffix):
+    job = SLURM / f"07_{name}{suffix}.slurm"
+    assert directives(job).get("--distribution", (None,))[0] == distribution
+    nodes = {"SLURM_JOB_NUM_NODES": "3", "SLURM_NTASKS_PER_NODE": "4"}
+    _, told, _ = bash(f"bash slurm/{job.name}", **IN_A_JOB, **nodes)
+    assert f"python -m hpml.train --model vit --size small {layout} --" in told
 
 
 @each_requeued

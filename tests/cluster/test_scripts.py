@@ -11,6 +11,7 @@ import pytest
 from hpml.allreduce import ALGORITHMS
 from hpml.paths import CHECKOUT
 from hpml.ranks import flavour
+from hpml.train import checkpoint
 from hpml.train.history import read_history
 
 pytestmark = pytest.mark.xdist_group("cluster")
@@ -20,6 +21,7 @@ SCRIPTS = sorted((CHECKOUT / "slurm").glob("[0-9]*.slurm"))
 GPU = [script.name for script in SCRIPTS if "--gpus-per-node" in script.read_text()]
 # What comes after the script is for the training: an epoch of two steps, and threads for two cores.
 SHORT = "--epochs 1 --samples 400 --test-samples 100 --batch-size 25 --widths 8,8,8 --threads 1"
+SHORT_VIT = SHORT.partition("--widths")[0] + "--size tiny --threads 1"
 UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
 PATIENCE = 240.0  # seconds
 
@@ -49,6 +51,9 @@ def test_each_script_without_gpus_is_run_here():
         "05_srun.slurm",
         "06_one_node.slurm",
         "06_several_nodes.slurm",
+        "07_fsdp.slurm",
+        "07_pipeline.slurm",
+        "07_tensor.slurm",
     }
 
 
@@ -79,6 +84,32 @@ def test_training_leaves_its_history_and_a_checkpoint(wide, script, asked, ranks
     history = read_history(left / "history.json")
     assert (history.world_size, history.stopped, len(history.epochs)) == (ranks, False, 1)
     assert (left / "checkpoint.pt").exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "copies"), [("07_fsdp", 4), ("07_tensor", 2), ("07_pipeline", 2)]
+)
+def test_a_transformer_that_ranks_share_leaves_its_history_and_a_sharded_checkpoint(
+    wide, script, copies
+):
+    job, log = ended(wide, f"slurm/{script}.slurm", *SHORT_VIT.split())
+    assert "4 ranks × 1 thread, cpu" in log
+    left = wide.project() / "build/jobs" / job
+    history = read_history(left / "history.json")
+    assert (history.world_size, history.stopped, len(history.epochs)) == (4, False, 1)
+    saved = checkpoint.load(left)
+    assert (left / saved["shards"] / ".metadata").is_file()
+    assert saved["run"]["step"] == 25 * copies
+
+
+def test_ranks_that_are_dealt_out_to_nodes_are_stages_on_different_nodes(wide):
+    """As 07_pipeline.slurm asks for them: ranks 0 and 1 are the stages of one copy."""
+    (asked,) = re.findall(
+        r"^#SBATCH (--distribution=\S+)", (CHECKOUT / "slurm/07_pipeline.slurm").read_text(), re.M
+    )
+    _, log = ended(wide, "--nodes=2", asked, "slurm/00_hello.slurm")
+    where = dict(re.findall(r"^rank (\d+) of \d+ on (\w+): \d+ core", log, re.M))
+    assert where["0"] == where["2"] != where["1"] == where["3"]
 
 
 @pytest.mark.parametrize(
