@@ -14,7 +14,9 @@ class ZeroOptimizer:
         self.sources = []
         # The plain optimizer knows all groups. It makes states when it first updates, and finds no
         # gradients of other ranks' parameters.
-        self.plain = optimizer_class([{**g, "params": list(g["params"])} for g in params], **defaults)
+        self.plain = optimizer_class(
+            [{**g, "params": list(g["params"])} for g in params], **defaults
+        )
         for group in self.plain.param_groups:
             self._assign(group)
 

@@ -111,13 +111,10 @@ def why(
     expected = run.expected["steps"][index]["after"]
     before = expected[step - 1] if step else job["parameters"]
     of = f"with {job['optimizer']}, after step {step + 1}, rank {rank}'s parameter {number}"
-    stale = [
-        n
-        for n, old in enumerate(before)
-        if difference(got[n], expected[step][n], TOLERANCE) and not difference(got[n], old)
-    ]
+    changed = [n for n, old in enumerate(before) if difference(expected[step][n], old)]
+    stale = [n for n in changed if not difference(got[n], before[n])]
     if number in stale:
-        if len(stale) == len(updated_in(step)):
+        if stale == changed:
             return Problem(f"{of} has not changed, nor has any other", "unchanged")
         if all(job["groups"][n] == 2 for n in stale) and step >= LATE:
             return Problem(f"{of}, of the group that was added late, has not changed", "late_group")
