@@ -11,7 +11,8 @@ import torch.distributed as dist
 from torch import nn
 
 from hpml.errors import UserError
-from hpml.ranks import launch, memory_limit, warm
+from hpml.ranks import diagnose, launch, memory_limit, warm
+from hpml.ranks.ledger import RankLog
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks do not import tests
 
@@ -105,6 +106,19 @@ def test_a_model_that_does_not_fit_ends_the_launch_and_one_that_is_split_runs(by
     )
     evidence = launch(drive, 2, inputs=[6, 6], memory=140 * MB)
     assert (evidence.diagnosis, evidence.limited) == (None, by)
+
+
+def test_ranks_that_run_out_alike_are_in_one_sentence():
+    logs = [RankLog(rank, 0.0, out_of_memory=rank != 1) for rank in range(3)]
+    page = {"at_peak": [20 * MB, 3 * MB, 10, 0, MB], "operator": "ones.default", "line": 3}
+    found = diagnose.out_of_memory(logs, "of the cell", 600 * MB, [page] * 3)
+    held = "20 MB of parameters, 3 MB of gradients and 1 MB of other tensors"
+    assert (found.kind, found.ranks) == ("memory", (0, 2))
+    assert found.sentence == (
+        "ranks 0 and 2 ran out of their 600 MB at line 3 of the cell, in ones: "
+        f"each of them held {held}; rank 1 held {held}"
+    )
+    assert diagnose.out_of_memory(logs[1:2], "of the cell", 600 * MB, [page] * 3) is None
 
 
 def test_memory_that_is_in_no_tensor_counts(by):

@@ -250,19 +250,23 @@ def out_of_memory(
     if not out:
         return None
     parts = []
-    for log in sorted(logs, key=lambda log: log not in out):
-        page = by_rank.get(log.rank)
-        if log in out:
-            line = log.raised.line if log.raised else page and page["line"]
-            where = f" at line {line} {of}" if line else ""
-            operator = page["operator"].partition(".")[0].strip("_") if page else ""
-            during = f", in {operator}" if operator and operator.isidentifier() else ""
-            held = f": it held {_held(page)}" if page else ""
-            ran_out = f"ran out of its {memory_limit.words(allowed)}{where}{during}"
-            parts.append(f"rank {log.rank} {ran_out}{held}")
-        elif page:
-            parts.append(f"rank {log.rank} held {_held(page)}")
+    for (where, held), ranks in _by(out, lambda log: _ran_out(log, by_rank.get(log.rank), of)):
+        its, it = _s(ranks, ("its", "it"), ("their", "each of them"))
+        words = f"{_ranks(ranks)} ran out of {its} {memory_limit.words(allowed)}{where}"
+        parts.append(f"{words}: {it} held {held}" if held else words)
+    others = [log for log in logs if log not in out and by_rank.get(log.rank)]
+    for held, ranks in _by(others, lambda log: _held(by_rank[log.rank])):
+        parts.append(f"{_ranks(ranks)} {_s(ranks, 'held', 'each held')} {held}")
     return Diagnosis("memory", "; ".join(parts), tuple(log.rank for log in out))
+
+
+def _ran_out(log: RankLog, page: Mapping[str, Any] | None, of: str) -> tuple[str, str]:
+    """Where the rank ran out of memory, and what it held."""
+    line = log.raised.line if log.raised else page and page["line"]
+    where = f" at line {line} {of}" if line else ""
+    operator = page["operator"].partition(".")[0].strip("_") if page else ""
+    during = f", in {operator}" if operator.isidentifier() else ""
+    return where + during, _held(page) if page else ""
 
 
 def _no_memory(raised: Raised) -> bool:
@@ -413,7 +417,7 @@ def _by(logs: Iterable[RankLog], key) -> list[tuple]:
     return list(groups.items())
 
 
-def _s(ranks: Sequence[int], one: str, many: str) -> str:
+def _s(ranks: Sequence[int], one: Any, many: Any) -> Any:
     return one if len(ranks) == 1 else many
 
 
