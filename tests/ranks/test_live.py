@@ -155,6 +155,8 @@ def test_of_distributed_tensors_each_rank_has_its_own():
 
     for found in live(drive, 2):
         assert megabytes(found.at_peak)["parameters"] == 4
+        # Of four pairs of layers half of what lies between the two, and the whole of the sum
+        assert megabytes(found.at_peak)["activations"] == 4 * (1 + 2)
         assert megabytes(found.highest)["gradients"] == 4
         assert megabytes(found.highest)["optimizer states"] == 8
 
