@@ -514,26 +514,67 @@ raise NotImplementedError()
 # %%
 check("mesh_layout")
 
-
 # %% [markdown]
 # *The answer.* Split by batch, the gradient of w needs it: that is data parallel training. Split by
 # io, the forward pass does: each rank has a part of every sum, Megatron's row split. Split by hidden,
 # the gradient of x does: Megatron's column split. Each way needs one, and a layout chooses which.
 
 # %% [markdown]
-# ## `moe_all_to_all`: what it is about
+# ## `moe_all_to_all`: tokens travel to their experts
 #
 # **More**, about 30 minutes: after the core exercises, or at home.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** dispatch and combine, with their gradients. **Allowed:** anything that an answer may
+# import, all collectives and `torch.autograd.Function` too.
+#
+# A layer has many *experts*, small networks, and a *router* that chooses one for each token. Each
+# rank has some of the experts, and tokens of its own (Lepikhin et al. 2020, *GShard*, section 3; one
+# expert per token: Fedus et al. 2022, *Switch Transformers*, section 2). So tokens travel: an
+# all-to-all brings them to their experts (*dispatch*), and another one brings the outputs back
+# (*combine*).
+#
+# Write `moe(x, choice, gate, experts, capacity)`. The router has done its work already:
+#
+# - **Tokens.** `x` [n, width] are this rank's, `choice` [n] their experts' numbers, `gate` [n] how
+#   sure the router was. n differs from rank to rank, and may be 0.
+# - **Experts.** `experts` is the list of this rank's. Every rank has as many, and they are numbered
+#   over the ranks: with 2 on each, rank 1 has experts 2 and 3.
+# - **Capacity.** In a call an expert takes at most `capacity` tokens, of all ranks together. Those who
+#   come first are taken: rank 0's before rank 1's, and on a rank in the order of `x`. The others are
+#   *dropped*.
+# - **Output** [n, width]: for each token, in the order of `x`, its gate times its expert's output.
+#   Where the token was dropped, zeros.
+# - **Backward** leaves gradients in `x`, in `gate`, and in the experts' parameters, as if one process
+#   had everything.
+# - **Once each.** An expert is applied once in a call, to all its tokens together.
+# - **Bytes.** A token that stays on its rank, or is dropped, does not travel. What ranks tell each
+#   other of their choices is a few numbers.
+#
+# *Before you start: how can a rank know, before it sends any token, which of its own will be dropped?*
 
 # %%
 # %%answer moe_all_to_all
-def moe_all_to_all():
-    """What goes in, what comes out."""
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+# YOUR CODE HERE
+raise NotImplementedError()
+def moe(x: Tensor, choice: Tensor, gate: Tensor, experts: list[nn.Module], capacity: int) -> Tensor:
+    """For each of this rank's tokens, gate · expert(token), or zeros; [n, width] as x.
+
+    `choice` [n] are numbers of experts over all ranks; `experts` are this rank's.
+    """
     # YOUR CODE HERE
     raise NotImplementedError()
 
 
 # %%
 check("moe_all_to_all")
+
+# %% [markdown]
+# *The answer.* Each rank counts how many of its tokens chose each expert, and all ranks gather these
+# counts: one number for each expert. The counts of lower ranks are the places in front of its own
+# tokens, so a rank knows where its tokens stand in every queue. The same table has the lengths of all
+# pieces: what to send, and what will arrive.

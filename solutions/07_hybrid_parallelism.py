@@ -828,19 +828,106 @@ check("mesh_layout")
 # the gradient of x does: Megatron's column split. Each way needs one, and a layout chooses which.
 
 # %% [markdown]
-# ## `moe_all_to_all`: what it is about
+# ## `moe_all_to_all`: tokens travel to their experts
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** dispatch and combine, with their gradients. **Allowed:** anything that an answer may
+# import, all collectives and `torch.autograd.Function` too.
+#
+# A layer has many *experts*, small networks, and a *router* that chooses one for each token. Each
+# rank has some of the experts, and tokens of its own (Lepikhin et al. 2020, *GShard*, section 3; one
+# expert per token: Fedus et al. 2022, *Switch Transformers*, section 2). So tokens travel: an
+# all-to-all brings them to their experts (*dispatch*), and another one brings the outputs back
+# (*combine*).
+#
+# Write `moe(x, choice, gate, experts, capacity)`. The router has done its work already:
+#
+# - **Tokens.** `x` [n, width] are this rank's, `choice` [n] their experts' numbers, `gate` [n] how
+#   sure the router was. n differs from rank to rank, and may be 0.
+# - **Experts.** `experts` is the list of this rank's. Every rank has as many, and they are numbered
+#   over the ranks: with 2 on each, rank 1 has experts 2 and 3.
+# - **Capacity.** In a call an expert takes at most `capacity` tokens, of all ranks together. Those who
+#   come first are taken: rank 0's before rank 1's, and on a rank in the order of `x`. The others are
+#   *dropped*.
+# - **Output** [n, width]: for each token, in the order of `x`, its gate times its expert's output.
+#   Where the token was dropped, zeros.
+# - **Backward** leaves gradients in `x`, in `gate`, and in the experts' parameters, as if one process
+#   had everything.
+# - **Once each.** An expert is applied once in a call, to all its tokens together.
+# - **Bytes.** A token that stays on its rank, or is dropped, does not travel. What ranks tell each
+#   other of their choices is a few numbers.
+#
+# *Before you start: how can a rank know, before it sends any token, which of its own will be dropped?*
 
 
 # %%
 # %%answer moe_all_to_all
-def moe_all_to_all():
-    """What goes in, what comes out."""
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+### BEGIN SOLUTION
+class Exchange(torch.autograd.Function):
+    """Rows to all ranks: the first sent[0] to rank 0, the next sent[1] to rank 1, and so on.
+
+    From rank r, received[r] rows arrive. Their gradients go the same way back.
+    """
+
+    @staticmethod
+    def forward(ctx, rows, sent, received):
+        ctx.sent, ctx.received = sent, received
+        arrived = rows.new_empty(sum(received), rows.shape[1])
+        dist.all_to_all_single(arrived, rows.contiguous(), received, sent)
+        return arrived
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return Exchange.apply(gradient, ctx.received, ctx.sent), None, None
+
+
+### END SOLUTION
+def moe(x: Tensor, choice: Tensor, gate: Tensor, experts: list[nn.Module], capacity: int) -> Tensor:
+    """For each of this rank's tokens, gate · expert(token), or zeros; [n, width] as x.
+
+    `choice` [n] are numbers of experts over all ranks; `experts` are this rank's.
+    """
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    world_size, rank, each = dist.get_world_size(), dist.get_rank(), len(experts)
+
+    # How many tokens of each rank chose each expert, and how many of those it takes
+    mine = torch.bincount(choice, minlength=world_size * each)
+    chosen = mine.new_empty(world_size * len(mine))
+    dist.all_gather_into_tensor(chosen, mine)
+    chosen = chosen.view(world_size, -1)
+    before = chosen.cumsum(0) - chosen  # those of lower ranks
+    taken = (capacity - before).clamp(min=0).minimum(chosen)
+
+    # This rank's tokens by expert, without those that are dropped
+    order = choice.argsort(stable=True)
+    place = torch.arange(len(order)) - (mine.cumsum(0) - mine)[choice[order]]
+    order = order[place < taken[rank][choice[order]]]
+
+    sent = taken[rank].view(world_size, each).sum(1).tolist()
+    arriving = taken[:, rank * each : (rank + 1) * each]  # from each rank, for each of my experts
+    received = arriving.sum(1).tolist()
+    rows = Exchange.apply(x[order], sent, received)
+
+    # They arrive by rank: sort them by expert, and their outputs back
+    expert_of = torch.arange(each).repeat(world_size).repeat_interleave(arriving.flatten())
+    by_expert = expert_of.argsort(stable=True)
+    batches = rows[by_expert].split(arriving.sum(0).tolist())
+    outputs = torch.cat([expert(batch) for expert, batch in zip(experts, batches, strict=True)])
+    back = Exchange.apply(outputs[by_expert.argsort()], received, sent)
+
+    return torch.zeros_like(x).index_copy(0, order, back) * gate[:, None]
     ### END SOLUTION
 
 
 # %%
 check("moe_all_to_all")
+
+# %% [markdown]
+# *The answer.* Each rank counts how many of its tokens chose each expert, and all ranks gather these
+# counts: one number for each expert. The counts of lower ranks are the places in front of its own
+# tokens, so a rank knows where its tokens stand in every queue. The same table has the lengths of all
+# pieces: what to send, and what will arrive.
