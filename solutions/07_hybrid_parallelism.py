@@ -33,22 +33,88 @@
 from hpml import check
 
 # %% [markdown]
-# ## `split_layers`: what it is about
+# ## `split_layers`: a model on several ranks
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** a rank's part of a training step. **Not allowed:** collectives (`all_reduce`,
+# `broadcast` and the like), `torch.distributed.pipelining`, `torch.distributed.rpc`. **Allowed:**
+# `send`, `recv`, `isend`, `irecv` and `batch_isend_irecv`, and what `torch` does with tensors.
+#
+# A model that does not fit on one rank is cut between two layers. Rank r has stage r of it: its input
+# comes from rank r − 1, its output goes to rank r + 1, and gradients take the same way back. Autograd
+# knows one process only. So give backward a place to begin on each rank, and a place to end:
+#
+# - a tensor that has arrived is no part of any graph: `x.requires_grad_()` before `stage(x)`, and
+#   after backward its gradient is `x.grad`;
+# - `output.backward(gradient)` begins with a gradient that has arrived.
+#
+# `train_step` is called on every rank, with
+#
+# - `stage`: this rank's layers. `stage(x)` is their forward pass;
+# - `inputs`: the batch on rank 0, on all others `None`;
+# - `targets`: on the last rank, on all others `None`;
+# - `loss_function(output, targets)`: the mean loss over the batch's samples;
+# - `shape`: on every rank, the shape of what comes into this stage, `(7, 12)` for 7 samples.
+#
+# All inputs are float64, and messages too. When it returns, each parameter of the stage has in
+# `p.grad` the gradient of the loss, as if all layers were in one process. The optimizer's step comes
+# afterwards and is not yours. The last rank returns the loss. Stages are of different depths and
+# widths; with one rank there is one stage and no message.
+#
+# *Before you start: four ranks have a quarter of the layers each. How many of them compute at the same
+# time? How long does a step take, compared with one rank that has all layers?*
 
 
 # %%
 # %%answer split_layers
-def split_layers():
-    """What goes in, what comes out."""
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def train_step(
+    stage: nn.Module,
+    inputs: torch.Tensor | None,
+    targets: torch.Tensor | None,
+    loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    shape: tuple[int, ...],
+) -> float | None:
+    """This rank's part of a step: forward, then backward.
+
+    Gradients of the mean loss are left in the stage's parameters. Returns the loss on the last rank,
+    None on the others.
+    """
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    if rank == 0:
+        x = inputs
+    else:
+        x = torch.empty(shape, dtype=torch.float64)
+        dist.recv(x, src=rank - 1)
+        x.requires_grad_()
+    output = stage(x)
+    if rank == last:
+        loss = loss_function(output, targets)
+        loss.backward()
+    else:
+        dist.send(output.detach(), dst=rank + 1)
+        gradient = torch.empty_like(output)
+        dist.recv(gradient, src=rank + 1)
+        output.backward(gradient)
+    if rank > 0:
+        dist.send(x.grad, dst=rank - 1)
+    return loss.item() if rank == last else None
     ### END SOLUTION
 
 
 # %%
 check("split_layers")
+
+# %% [markdown]
+# **Answer.** One at a time: while a rank computes, all others wait for what it will send. A step takes
+# as long as on one rank, and the messages come on top. What is gained is memory: each rank has a
+# quarter of the parameters, of their gradients and of the activations.
 
 # %% [markdown]
 # ## `tensor_parallel`: column, then row
@@ -297,22 +363,119 @@ check("gpipe")
 # that.
 
 # %% [markdown]
-# ## `one_f_one_b`: what it is about
+# ## `one_f_one_b`: the same bubble, less memory
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** a rank's part of a training step. **Not allowed:** collectives (`all_reduce`,
+# `broadcast` and the like), `torch.distributed.pipelining`, `torch.distributed.rpc`. **Allowed:**
+# `send`, `recv`, `isend`, `irecv` and `batch_isend_irecv`, and what `torch` does with tensors.
+#
+# GPipe keeps the activations of all m micro-batches until the last forward pass is done. But the last
+# rank has the first loss after its first forward pass, and could go back at once. That is 1F1B, *one
+# forward, one backward* (Narayanan et al. 2021, *Efficient large-scale language model training on GPU
+# clusters using Megatron-LM*, section 2.2):
+#
+# - **warm-up**: rank r begins with as many forward passes as there are ranks behind it;
+# - **steady**: then it does one forward pass and one backward pass in turn;
+# - **cool-down**: when there are no more forward passes, the remaining backward passes.
+#
+# So rank r of p never has more than p − r micro-batches under way, however many there are. With fewer
+# micro-batches than ranks, the warm-up may be all of them.
+#
+# `train_step` is called as in `gpipe`, with the same arguments, and leaves the same gradients and the
+# same loss: with `shapes` on every rank, `inputs` on rank 0 and `targets` on the last one, lists of
+# one item for each micro-batch, all float64; the last micro-batch may be smaller. Again there are two
+# messages for each micro-batch at each border.
+#
+# One thing is new: neighbours now send to each other at the same time, one forward and one back.
+#
+# The check looks at gradients, losses, messages and each rank's order of passes, as in `gpipe`; at
+# how many micro-batches a rank has under way in this order; and, with two ranks and activations of
+# 8 MB for each micro-batch, at the memory that the kernel counts.
+#
+# *Before you start: rank 0 has done its warm-up and one more forward pass, and sends that output to
+# rank 1. Rank 1 has just done its first backward pass and sends the gradient to rank 0. What happens
+# if both call `dist.send`?*
 
 
 # %%
 # %%answer one_f_one_b
-def one_f_one_b():
-    """What goes in, what comes out."""
+from collections import deque
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def train_step(
+    stage: nn.Module,
+    inputs: list[torch.Tensor] | None,
+    targets: list[torch.Tensor] | None,
+    loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    shapes: list[tuple[int, ...]],
+) -> float | None:
+    """This rank's part of a step: warm-up, one forward and one backward in turn, cool-down.
+
+    Gradients of the batch's mean loss are left in the stage's parameters. Returns the loss on the
+    last rank, None on the others.
+    """
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    rank, last = dist.get_rank(), dist.get_world_size() - 1
+    samples = sum(shape[0] for shape in shapes)
+    under_way = deque()  # what came in and what went out, for each micro-batch
+    sending = []
+    total = 0.0
+
+    def send(tensor: torch.Tensor, to: int) -> None:
+        """Without waiting: the neighbour may be sending to us. The tensor is kept until the end."""
+        sending.append((dist.isend(tensor, dst=to), tensor))
+
+    def forward(number: int) -> float:
+        shape = shapes[number]
+        if rank == 0:
+            x = inputs[number]
+        else:
+            x = torch.empty(shape, dtype=torch.float64)
+            dist.recv(x, src=rank - 1)
+            x.requires_grad_()
+        output = stage(x)
+        if rank == last:
+            output = loss_function(output, targets[number]) * shape[0] / samples
+        else:
+            send(output.detach(), rank + 1)
+        under_way.append((x, output))
+        return output.item() if rank == last else 0.0
+
+    def backward() -> None:
+        x, output = under_way.popleft()
+        gradient = None
+        if rank < last:
+            gradient = torch.empty_like(output)
+            dist.recv(gradient, src=rank + 1)
+        output.backward(gradient)
+        if rank > 0:
+            send(x.grad, rank - 1)
+
+    warm_up = last - rank
+    for number in range(len(shapes)):
+        total += forward(number)
+        if number >= warm_up:
+            backward()
+    while under_way:
+        backward()
+    for work, _ in sending:
+        work.wait()
+    return total if rank == last else None
     ### END SOLUTION
 
 
 # %%
 check("one_f_one_b")
+
+# %% [markdown]
+# **Answer.** Both wait for ever: a blocking send returns when the other rank receives, and neither
+# comes to its `recv`. With `isend` both go on to receive. Without micro-batches going both ways, as in
+# `gpipe`, blocking sends are enough.
 
 # %% [markdown]
 # ## `zero1`: each rank keeps a part of the optimizer's states

@@ -1,7 +1,111 @@
-"""The check of split_layers: what its judges make of right and wrong values."""
+"""Exercise split_layers: what its judges say of a good run, and of the same run changed."""
 
-from hpml.checks.m07_hybrid_parallelism.split_layers import CHECK
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hpml.checks.m07_hybrid_parallelism import _pipelined_training as training
+from hpml.checks.m07_hybrid_parallelism.split_layers import CHECK, SIZES
+from hpml.checks.plays import play_once
+
+GRADIENTS, LOSS, MESSAGES = [claim.judge for claim in CHECK.claims]
+
+
+@pytest.fixture(scope="module")
+def good(solution):
+    source = solution("split_layers").replace("%%answer", "#", 1)
+    run, fault = play_once(CHECK, source, world_size=3, seed=5)
+    assert fault is None
+    return run
+
+
+def with_values(run, change):
+    """The run with `change(rank, value)` in place of what each rank's drive returned."""
+    ranks = [replace(one, value=change(one.rank, one.value)) for one in run.evidence.ranks]
+    return replace(run, evidence=replace(run.evidence, ranks=tuple(ranks)))
+
+
+def with_calls(run, change):
+    """The run with `change(rank, call)` in place of each call; None leaves it out."""
+    ranks = [
+        replace(one, calls=tuple(c for c in (change(one.rank, c) for c in one.calls) if c))
+        for one in run.evidence.ranks
+    ]
+    return replace(run, evidence=replace(run.evidence, ranks=tuple(ranks)))
 
 
 def test_inputs_are_fresh_for_every_seed():
-    assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
+    first, other = (CHECK.inputs(seed, 4)[0]["served"][0]["targets"] for seed in (1, 2))
+    assert not torch.equal(first, other)
+
+
+def test_a_good_run_passes(good):
+    assert [judge(good) for judge in (GRADIENTS, LOSS, MESSAGES)] == [None] * 3
+
+
+def test_stages_are_uneven_and_have_widths_of_their_own():
+    ranks = CHECK.inputs(1, 4)
+    assert len({len(rank["widths"]) for rank in ranks}) > 1
+    for rank, behind in zip(ranks, ranks[1:], strict=False):
+        assert rank["widths"][-1] == behind["widths"][0]
+
+
+def test_only_the_ends_are_served_the_batch():
+    _, reply = training.serve(CHECK.inputs(1, 3))
+    served = [reply(rank, "step")[0].value for rank in range(3)]
+    assert [batch is not None for batch, _, _ in served] == [True, False, False]
+    assert [targets is not None for _, targets, _ in served] == [False, False, True]
+    assert all(shape[0] == SIZES[0][0] for _, _, shape in served)
+
+
+@pytest.mark.parametrize(
+    ("times", "hint"), [(-1.0, "factor"), (0.5, "factor"), (7.0, "sum"), (0.0, "factor")]
+)
+def test_gradients_of_another_length_are_explained(good, times, hint):
+    def change(rank, value):
+        first, *rest = value["gradients"]
+        return {**value, "gradients": [{k: times * g for k, g in first.items()}, *rest]}
+
+    problem = GRADIENTS(with_values(good, change))
+    assert problem.hint == hint
+    assert "in step 1," in problem.message
+
+
+def test_a_later_step_counts_too(good):
+    def change(rank, value):
+        *rest, last = value["gradients"]
+        return {**value, "gradients": [*rest, {k: g + 1e-6 for k, g in last.items()}]}
+
+    assert "in step 3" in GRADIENTS(with_values(good, change)).message
+
+
+def test_weights_that_train_step_changed_are_reported_as_that(good):
+    def change(rank, value):
+        return {**value, "changed": [False, rank == 1, False]}
+
+    problem = GRADIENTS(with_values(good, change))
+    assert problem.hint == "weights"
+    assert "rank 1" in problem.message
+
+
+def test_a_rank_that_is_no_neighbour_is_named(good):
+    def change(rank, call):
+        return replace(call, detail="to 2") if rank == 0 and call.operation == "send" else call
+
+    problem = MESSAGES(with_calls(good, change))
+    assert (problem.hint, problem.message) == ("neighbours", "rank 0 sends to rank 2")
+
+
+def test_gradients_that_are_not_sent_back_are_missed(good):
+    def change(rank, call):
+        return None if rank == 2 and call.operation == "send" else call
+
+    assert MESSAGES(with_calls(good, change)).hint == "sent_back"
+
+
+def test_a_shorter_message_is_seen(good):
+    def change(rank, call):
+        return replace(call, nbytes=call.nbytes // 2) if rank == 1 else call
+
+    assert MESSAGES(with_calls(good, change)) is not None

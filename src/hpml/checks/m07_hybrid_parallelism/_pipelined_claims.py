@@ -9,16 +9,19 @@ from collections import Counter
 import torch
 
 from hpml.checks.compare import described, is_number, state_difference
-from hpml.checks.contract import Problem, Run
+from hpml.checks.contract import CannotJudge, Problem, Run
+from hpml.checks.kits.memory import peaks
 from hpml.checks.m07_hybrid_parallelism._pipelined_training import (
     CLOSE,
     Step,
+    micro_batches,
     passes,
 )
 from hpml.predict import pipeline
 from hpml.ranks.evidence import Call, RankEvidence
 from hpml.trace.computations import Computation, idle_share, live_activations
 
+MORE = 16_000_000  # bytes: what ranks use besides activations, and what allocators round
 FORWARD, BACKWARD = 1.0, 2.0  # how long a pass takes, in units of time
 
 
@@ -39,7 +42,10 @@ def whole_batch(run: Run) -> Problem | None:
 
 def wrong_gradients(run: Run, number: int, step: Step) -> Problem | None:
     got = [value["gradients"][number] for value in run.values]
-    where = f"in step {number + 1} ({counted(step)})"
+    where = in_step(run, number)
+    if any(value["changed"][number] for value in run.values):
+        rank = [value["changed"][number] for value in run.values].index(True)
+        return Problem(f"{where}, rank {rank}'s weights have changed in train_step", "weights")
     none = [rank for rank, gradients in enumerate(got) if not gradients]
     if none and len(none) < run.world_size:
         return Problem(f"{where}, rank {none[-1]}'s parameters have no gradients", "sent_back")
@@ -53,8 +59,10 @@ def wrong_gradients(run: Run, number: int, step: Step) -> Problem | None:
     return None
 
 
-def counted(step: Step) -> str:
-    return f"{len(step.sizes)} micro-batch{'es' * (len(step.sizes) > 1)}"
+def in_step(run: Run, number: int) -> str:
+    count = len(run.expected["steps"][number].sizes)
+    what = "" if run.expected["whole"] else f" ({count} micro-batch{'es' * (count > 1)})"
+    return f"in step {number + 1}{what}"
 
 
 def mistake(step: Step, rank: int, got: dict[str, torch.Tensor]) -> tuple[str, str]:
@@ -76,6 +84,11 @@ def mistake(step: Step, rank: int, got: dict[str, torch.Tensor]) -> tuple[str, s
     for hint, (shares, why) in usual.items():
         if not state_difference(got, step.mixed(rank, shares), CLOSE):
             return hint, why
+    right = step.mixed(rank, step.shares)
+    products = sum((got[k] * right[k]).sum().item() for k in right if k in got)
+    times = products / sum(right[k].square().sum().item() for k in right)
+    if not state_difference(got, {k: times * right[k] for k in right}, CLOSE):
+        return "factor", f"they are {times:.3g} times those"
     return "parity", ""
 
 
@@ -84,7 +97,7 @@ def loss_is_returned(run: Run) -> Problem | None:
     for number, step in enumerate(run.expected["steps"]):
         right = sum(s * loss for s, loss in zip(step.shares, step.losses, strict=True))
         got = run.values[last]["losses"][number]
-        where = f"in step {number + 1} ({counted(step)})"
+        where = in_step(run, number)
         if not is_number(got):
             return Problem(f"{where}, rank {last} returned {described(got)}", "loss", "a number")
         if not abs(got - right) <= CLOSE * max(1.0, abs(right)):
@@ -122,7 +135,8 @@ def one_message_each_way(run: Run) -> Problem | None:
             border = max(rank.rank, peer)
             width = steps[0].entering[border].shape[1]
             right = Counter(8 * n * width for step in steps for n in step.sizes)
-            if problem := wrong_messages(rank.rank, peer, way, sent[peer], right):
+            noun = "batches" if run.expected["whole"] else "micro-batches"
+            if problem := wrong_messages(rank.rank, peer, way, noun, sent[peer], right):
                 return problem
     return None
 
@@ -136,13 +150,13 @@ def to(call: Call) -> int:
 
 
 def wrong_messages(
-    rank: int, peer: int, way: str, sent: Counter[int], right: Counter[int]
+    rank: int, peer: int, way: str, noun: str, sent: Counter[int], right: Counter[int]
 ) -> Problem | None:
     if sent == right:
         return None
     seen = f"in all steps, rank {rank} sends {sent.total()} messages {way} to rank {peer}"
     seen += f", {sum(n * k for n, k in sent.items())} bytes"
-    micro = f"there are {right.total()} micro-batches, "
+    micro = f"there are {right.total()} {noun}, "
     micro += f"{sum(n * k for n, k in right.items())} bytes"
     if not sent and way == "back":
         return Problem(seen, "sent_back")
@@ -155,7 +169,7 @@ def wrong_messages(
 def order_of(run: Run, number: int) -> pipeline.Schedule | Problem:
     """Which rank computes which micro-batch when, in a step; or a pass that is of none."""
     step = run.expected["steps"][number]
-    where = f"in step {number + 1} ({counted(step)})"
+    where = in_step(run, number)
     micro_batch = {rows: k for k, rows in enumerate(step.parts)}
     orders = []
     for rank in run.evidence.ranks:
@@ -209,6 +223,46 @@ def is_flushed(schedule: pipeline.Schedule) -> bool:
     return all(a.micro_batch == b.micro_batch and a.kind == "forward" for a, b in pairs)
 
 
+def few_live(run: Run) -> Problem | None:
+    """Whether rank r never has the activations of more than p - r micro-batches."""
+    for number in steps_with_order(run):
+        schedule = order_of(run, number)
+        if isinstance(schedule, Problem):
+            return schedule
+        count = len(run.expected["steps"][number].sizes)
+        for rank, live in most_live(schedule).items():
+            if live > run.world_size - rank:
+                seen = (
+                    f"{in_step(run, number)}, rank {rank} of {run.world_size} has the activations"
+                )
+                return Problem(
+                    f"{seen} of {live} micro-batches at one time; p - r is {run.world_size - rank}",
+                    "gpipe" if live == count else "warm_up",
+                )
+    return None
+
+
+def little_memory(run: Run) -> Problem | CannotJudge | None:
+    """The same by the kernel's count, where activations are large."""
+    stage = run.stages.get("memory")
+    if stage is None:
+        return None
+    if not isinstance(found := peaks(stage), list):
+        return found
+    held = 4 * run.inputs["memory"][0]["held"]
+    for rank, peak in enumerate(found):
+        most = (stage.world_size - rank) * held + MORE
+        if peak > most:
+            live = stage.world_size - rank
+            return Problem(
+                f"with activations of {held / 1e6:.0f} MB for a micro-batch, rank {rank} of "
+                f"{stage.world_size} had {peak / 1e6:.0f} MB at one time; {live} micro-batches and "
+                f"{MORE / 1e6:.0f} MB for all else are {most / 1e6:.0f} MB",
+                "memory",
+            )
+    return None
+
+
 def most_live(schedule: pipeline.Schedule) -> dict[int, int]:
     """The most micro-batches whose activations a rank has at one time, by rank."""
     return live_activations(
@@ -218,6 +272,6 @@ def most_live(schedule: pipeline.Schedule) -> dict[int, int]:
     )
 
 
-def counts(world_size: int) -> tuple[int, ...]:
-    """Micro-batches of each step: not divisible by p, fewer than ranks, and one."""
-    return 2 * world_size + 1, max(1, world_size - 1), 1
+def sizes(world_size: int) -> list[list[int]]:
+    """The micro-batches of each step: their number is not divisible by p, less than p, and one."""
+    return [micro_batches(n) for n in (2 * world_size + 1, max(1, world_size - 1), 1)]

@@ -5,6 +5,11 @@ SHAPES = (
     "`shapes` for what comes into the stage. A gradient is shaped like what it is the gradient of; "
     "and both ranks are to take micro-batches in the same order."
 )
+BATCH_SHAPES = (
+    "What is received has the dtype and the shape of what was sent: float64, and `shape` for what "
+    "comes into the stage. A gradient is shaped like what it is the gradient of."
+)
+
 HINTS = {
     "sent_back": "Only the last rank knows the loss. Every other rank's backward pass begins with "
     "the gradient of its output: who has computed it, and how does it get there?",
@@ -18,6 +23,8 @@ HINTS = {
     "tells every rank how many there are in all.",
     "accumulate": "backward() adds to p.grad. Who sets it back in between, or which micro-batches "
     "had no backward pass?",
+    "factor": "The direction is right, the length is not. What has been multiplied or divided, or "
+    "added up twice? There is one batch here, and no rank has another share of it.",
     "parity": "Follow one micro-batch: what goes into the stage, what comes out, whose gradient "
     "comes back, and to which of the stage's outputs does it belong?",
     "weights": "The step of the optimizer is not yours: train_step leaves gradients behind, and "
@@ -40,4 +47,21 @@ HINTS = {
     "number needs the gradient of it.",
     "mismatch": SHAPES,
     "killed": "Gloo ends a process into whose tensor more bytes arrive than it has. " + SHAPES,
+}
+
+# Where the whole batch travels at once
+BATCH_HINTS = {
+    **{key: HINTS[key] for key in ("sent_back", "no_backward", "factor", "weights", "collective")},
+    **{key: HINTS[key] for key in ("neighbours", "raised")},
+    "sum": "The loss is the mean over the samples, as loss_function returns it: no more is to be "
+    "divided or multiplied.",
+    "parity": "Follow the batch: what goes into the stage, what comes out, and what does autograd "
+    "have to be told so that it goes on where another rank has stopped?",
+    "loss": "Only the last rank has targets. What loss_function returns there is to be returned.",
+    "messages": "Two messages at each border: the activations forward, their gradient back. Shapes "
+    "need not travel: every rank is given its own.",
+    "whole": "Each step's batch crosses each border once forward and once back, as a whole.",
+    "mismatch": BATCH_SHAPES,
+    "killed": "Gloo ends a process into whose tensor more bytes arrive than it has. "
+    + BATCH_SHAPES,
 }

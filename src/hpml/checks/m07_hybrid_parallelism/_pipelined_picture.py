@@ -9,6 +9,7 @@ from hpml.checks.contract import Check, Picture
 from hpml.checks.m07_hybrid_parallelism._pipelined_training import (
     drive,
     inputs,
+    micro_batches,
     passes,
     serial,
     serve,
@@ -24,9 +25,7 @@ LIMIT = 10.0  # seconds
 SEED = 7  # nothing of this launch is judged
 
 
-def pipeline_picture_of(
-    micro_batches: int, *, whole: bool = False
-) -> Callable[[Check, str], Picture]:
+def pipeline_picture_of(count: int, *, whole: bool = False) -> Callable[[Check, str], Picture]:
     """For `Check.picture`: launch one step of the answer on four ranks once more, and draw it.
 
     What is drawn is the order in which each rank computed, in units of one forward pass, if a
@@ -37,7 +36,7 @@ def pipeline_picture_of(
     def picture(check: Check, source: str) -> Picture:
         from hpml.trace.pipeline_picture import pipeline_picture  # with Matplotlib
 
-        ranks = inputs(derived(SEED, check.id), RANKS, [micro_batches], whole)
+        ranks = inputs(derived(SEED, check.id), RANKS, [micro_batches(count)], whole)
         sent, server = serve(ranks)
         evidence = launch(
             drive,
@@ -56,10 +55,11 @@ def pipeline_picture_of(
         figure = pipeline_picture({check.title: done}, title=title, unit=unit)
         figure.savefig(image, format="png", dpi=110, facecolor="white")
         live = live_activations(done)
+        micro = f"{count} micro-batches" if count > 1 else "one micro-batch"
         words = (
             f"In this order {RANKS} ranks idle for {idle_share(done):.0%} of the time with "
-            f"{micro_batches} micro-batches; (p-1)/(m+p-1) is {bubble(RANKS, micro_batches):.0%}. "
-            f"Rank 0 has the activations of up to {live.get(0, 0)} micro-batches at a time"
+            f"{micro}; (p-1)/(m+p-1) is {bubble(RANKS, count):.0%}. Rank 0 has the activations of "
+            f"up to {live.get(0, 0)} at a time"
         )
         return Picture(image.getvalue(), words)
 

@@ -28,7 +28,7 @@ from hpml.trace.computations import Kind
 LEARNING_RATE = 0.4
 CLOSE = 1e-9  # float64: only the order of additions may differ
 CLASSES = 5
-SAMPLES = 3  # of a micro-batch; the last has one less
+SAMPLES = 3  # of a micro-batch
 
 Rows = tuple[int, ...]  # samples of a batch, by number
 
@@ -89,7 +89,8 @@ class Stage(nn.Module):
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Steps of SGD; returns each step's gradients and loss, and the state at the end."""
+    """Steps of SGD; returns each step's gradients and loss, whether train_step changed weights, and
+    the state at the end."""
     stage = Stage(
         inputs["widths"],
         inputs["last"],
@@ -99,28 +100,37 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     stage.layers.load_state_dict(inputs["state"])
     stage.held = inputs["held"]
     optimizer = torch.optim.SGD(stage.parameters(), LEARNING_RATE)
-    gradients, losses = [], []
+    gradients, losses, changed = [], [], []
     for _ in range(inputs["steps"]):
         optimizer.zero_grad()
         given, targets, shapes = ask("step")
+        before = state_of(stage.layers)
         loss = answer.train_step(stage, given, targets, functional.cross_entropy, shapes)
         ask("stepped")
+        after = stage.layers.state_dict()
+        changed.append(any(not torch.equal(before[name], after[name]) for name in before))
         losses.append(None if loss is None else float(loss))
         named = stage.layers.named_parameters()
         gradients.append({k: p.grad.clone() for k, p in named if p.grad is not None})
         optimizer.step()
-    return {"gradients": gradients, "losses": losses, "state": state_of(stage.layers)}
+    found = {"gradients": gradients, "losses": losses, "changed": changed}
+    return {**found, "state": state_of(stage.layers)}
 
 
 # ---- in the parent: what ranks are given
 
 
+def micro_batches(count: int) -> list[int]:
+    """The samples of each of so many micro-batches: the last is smaller."""
+    return [SAMPLES] * (count - 1) + [SAMPLES - 1]
+
+
 def inputs(
-    seed: int, world_size: int, counts: Sequence[int], whole: bool = False, held: int = 0
+    seed: int, world_size: int, sizes: Sequence[list[int]], whole: bool = False, held: int = 0
 ) -> list[dict[str, Any]]:
-    """For each rank its layers, their weights and what it is served: step s has `counts[s]`
-    micro-batches, of which the last is smaller. `whole`: one batch that is no list. `held` numbers
-    of float32 are kept from each forward pass to its backward pass."""
+    """For each rank its layers, their weights and what it is served: the micro-batches of step s
+    have `sizes[s]` samples. `whole`: one batch that is no list. `held` numbers of float32 are kept
+    from each forward pass to its backward pass."""
     draw = torch.Generator().manual_seed(seed)
     dice = random.Random(seed)
     depths = [1 + (rank + seed) % 3 for rank in range(world_size)]  # stages are uneven
@@ -128,14 +138,13 @@ def inputs(
     places = [0, *itertools.accumulate(depths)]
     own = [widths[begin : end + 1] for begin, end in itertools.pairwise(places)]
     steps = []
-    for count in counts:
-        sizes = [SAMPLES] * (count - 1) + [SAMPLES - 1]
-        samples = sum(sizes)
+    for each in sizes:
+        samples = sum(each)
         x = torch.randn(samples, own[0][0], generator=draw, dtype=torch.float64)
         targets = torch.randint(0, CLASSES, (samples,), generator=draw)
         factors = [[0.5 + torch.rand(samples, n, generator=draw, dtype=torch.float64)
                     for n in (w[0], w[-1])] for w in own]  # fmt: skip
-        steps.append({"sizes": sizes, "x": x, "targets": targets, "factors": factors})
+        steps.append({"sizes": each, "x": x, "targets": targets, "factors": factors})
     ranks = []
     for rank, its in enumerate(own):
         with torch.random.fork_rng(devices=[]):
@@ -234,7 +243,7 @@ def in_one_process(stages: Sequence[Stage], served: dict[str, Any]) -> Step:
 
 def expect(ranks: Sequence[dict[str, Any]], world_size: int) -> dict[str, Any]:
     steps, states = serial(ranks)
-    return {"steps": steps, "states": states}
+    return {"steps": steps, "states": states, "whole": ranks[0]["whole"]}
 
 
 def samples_in(x: Any, right: torch.Tensor, direction: bool = False) -> Rows | None:

@@ -7,10 +7,10 @@ from hpml.checks.contract import Check, Claim
 from hpml.checks.kits.ready_made import COLLECTIVES, MESSAGES, PIPELINING, REMOTE_CALLS
 from hpml.checks.m07_hybrid_parallelism import _pipelined_training as training
 from hpml.checks.m07_hybrid_parallelism._pipelined_claims import (
-    counts,
     loss_is_returned,
     no_more_idle_than_the_formula,
     one_message_each_way,
+    sizes,
     whole_batch,
 )
 from hpml.checks.m07_hybrid_parallelism._pipelined_hints import HINTS
@@ -18,7 +18,7 @@ from hpml.checks.m07_hybrid_parallelism._pipelined_picture import pipeline_pictu
 
 
 def inputs(seed: int, world_size: int) -> list[dict]:
-    return training.inputs(seed, world_size, counts(world_size))
+    return training.inputs(seed, world_size, sizes(world_size))
 
 
 CHECK = Check(

@@ -1,38 +1,50 @@
-"""split_layers: what the learner writes, in a line.
+"""Exercise split_layers: a model's layers on ranks, activations forward and gradients back.
 
-`split_layers()`, called on each rank.
+`train_step(stage, inputs, targets, loss_function, shape)`, called on each rank.
 """
 
-from types import ModuleType
-from typing import Any
+from hpml.checks.contract import Check, Claim
+from hpml.checks.kits.ready_made import COLLECTIVES, MESSAGES, PIPELINING, REMOTE_CALLS
+from hpml.checks.m07_hybrid_parallelism import _pipelined_training as training
+from hpml.checks.m07_hybrid_parallelism._pipelined_claims import (
+    loss_is_returned,
+    one_message_each_way,
+    whole_batch,
+)
+from hpml.checks.m07_hybrid_parallelism._pipelined_hints import BATCH_HINTS
+from hpml.checks.m07_hybrid_parallelism._pipelined_picture import pipeline_picture_of
 
-from hpml.checks.contract import Check
+SIZES = [[7], [4], [6]]  # samples of each step's batch
 
 
-def inputs(seed: int, world_size: int) -> list[Any]:
-    """What each rank is given, fresh for every seed."""
-    return [None] * world_size
-
-
-def drive(answer: ModuleType, given: Any) -> Any:
-    return answer.split_layers()
-
-
-def expect(given: list[Any], world_size: int) -> Any:
-    """What should come out, by single-process mathematics."""
-    return None
+def inputs(seed: int, world_size: int) -> list[dict]:
+    return training.inputs(seed, world_size, SIZES, whole=True)
 
 
 CHECK = Check(
     id="split_layers",
-    title="split_layers",
-    names=("split_layers",),
-    to_write="",  # "the sum of all ranks' numbers": with the next, a line of the exercise's text
-    allowed="",  # "any call of `torch.distributed`"
-    not_allowed=(),  # what is ready-made of it: see hpml/checks/kits/ready_made.py
+    title="Layers on ranks",
+    names=("train_step",),
+    picture=pipeline_picture_of(1, whole=True),
+    to_write="a rank's part of a training step",
+    allowed=MESSAGES,
+    not_allowed=(COLLECTIVES, PIPELINING, REMOTE_CALLS),
     inputs=inputs,
-    drive=drive,
-    expect=expect,
-    claims=(),  # Claim("what holds, as a sentence", 2, judge): see hpml/checks/contract.py
-    hints={"start": ""},
+    drive=training.drive,
+    expect=training.expect,
+    serve=training.serve,
+    claims=(
+        Claim("each step is that of one process with all layers", 6, whole_batch),
+        Claim("the last rank returns the loss", 1, loss_is_returned),
+        Claim(
+            "a batch is one message forward and one back", 3, one_message_each_way, of_calls=True
+        ),
+    ),
+    hints={
+        "start": "Take two ranks. Rank 1 has computed the loss and calls backward(): where does "
+        "autograd stop, and what does rank 0 need to go on from there?",
+        **BATCH_HINTS,
+        "hang": "Who waits for whom? Go through the step rank by rank: what a rank waits for must "
+        "be sent by somebody who is not waiting for this rank.",
+    },
 )
