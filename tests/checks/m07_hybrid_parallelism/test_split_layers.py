@@ -1,5 +1,6 @@
 """Exercise split_layers: what its judges say of a good run, and of the same run changed."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -47,7 +48,7 @@ def test_a_good_run_passes(good):
 def test_stages_are_uneven_and_have_widths_of_their_own():
     ranks = CHECK.inputs(1, 4)
     assert len({len(rank["widths"]) for rank in ranks}) > 1
-    for rank, behind in zip(ranks, ranks[1:], strict=False):
+    for rank, behind in itertools.pairwise(ranks):
         assert rank["widths"][-1] == behind["widths"][0]
 
 

@@ -50,9 +50,9 @@ def pipeline_picture_of(count: int, *, whole: bool = False) -> Callable[[Check, 
         )
         done = played(Schedule(check.title, first_step(evidence, ranks)))
         unit = "forward passes of one stage; a backward pass takes two"
-        title = "The order in which your ranks compute"
+        title = f"In this order your ranks idle for {idle_share(done):.0%} of the time"
         image = io.BytesIO()
-        figure = pipeline_picture({check.title: done}, title=title, unit=unit)
+        figure = pipeline_picture({check.id: done}, title=title, unit=unit)
         figure.savefig(image, format="png", dpi=110, facecolor="white")
         live = live_activations(done)
         micro = f"{count} micro-batches" if count > 1 else "one micro-batch"
