@@ -25,6 +25,7 @@
 # %load_ext hpml
 # %matplotlib inline
 from functools import partial
+from itertools import product
 
 import torch
 from torch import nn
@@ -32,7 +33,7 @@ from torch.nn import functional as F
 
 from hpml.models import ResidualNetwork, VisionTransformer
 from hpml.parallel_sgd import stale_stages
-from hpml.predict import zero
+from hpml.predict import which_split, zero
 from hpml.predict.bubble_picture import bubble_picture
 from hpml.predict.collectives import all_reduce_bytes
 from hpml.predict.pipeline import (
@@ -952,6 +953,103 @@ else:
 
 # %% [markdown]
 # ## 13. Which split, when
+#
+# Everything above was a formula beside a measurement: bytes of states, the bubble, all-reduces and
+# who waits for them. So try all layouts, drop those that do not fit, take the quickest.
+#
+# *Predict: section 1's model on two ranks with 350 MB each and a link of 1 Gbit/s. Data, ZeRO,
+# tensor, or pipeline? And with 100 Gbit/s?*
+
+# %% tags=["nbval-ignore-output"]
+model = which_split.Transformer(layers=8, width=512, tokens=8 * 16, sequence=16)
+speed = which_split.measured_flops()
+
+
+def here(rate):
+    """Two ranks of this machine, each with 350 MB, and a link of `rate` bit/s."""
+    return which_split.Cluster(2, 2, 350e6, speed, rate / 8, rate / 8, number=4)
+
+
+print("                         MB on a rank   ms a step at 1 Gbit/s   at 100 Gbit/s")
+ways = {}
+for rate in (1e9, 1e11):
+    for one in which_split.layouts(model, here(rate)):
+        ways.setdefault((str(one), one.micro_batches), []).append(one)
+for (name, micro_batches), (slow, fast) in ways.items():
+    if micro_batches in (1, 8) and (micro_batches == 1 or "pipeline" in name):
+        fits = "  " if slow.nbytes <= 350e6 else " *"
+        print(
+            f"{name + f', m = {micro_batches}':26}{slow.nbytes / 1e6:9.0f}{fits}"
+            f"{slow.seconds * 1e3:22.0f}{fast.seconds * 1e3:16.0f}"
+        )
+print("* does not fit")
+chosen = {rate: which_split.choose(model, here(rate)) for rate in (1e9, 1e11)}
+whole = next(which_split.layouts(model, here(1e9)))
+conclude(
+    whole.nbytes > 350e6 and chosen[1e9].pipeline * chosen[1e9].tensor == 2,
+    f"Data parallelism does not fit, as section 1 showed. By the formulas the quickest that fits is "
+    f"{chosen[1e9]} at 1 Gbit/s, and {chosen[1e11]} at 100 Gbit/s. With 128 tokens the activations are "
+    f"small and 25 million gradients are not. A core of this machine reached {speed / 1e9:.0f} GFLOP/s.",
+    f"the formulas chose {chosen[1e9]} at {speed / 1e9:.0f} GFLOP/s.",
+)
+
+# %% [markdown]
+# Now larger ones. A node has eight GPUs of 80 GB with fast links inside, and each has a link to other
+# nodes: 400 Gbit/s, or 25 Gbit/s. (450 GB/s inside and 400 Gbit/s between are those of NVIDIA's DGX
+# H100. We let a GPU reach 400 TFLOP/s, 40 % of its peak.)
+#
+# *Predict: for which model does the slow network change the split?*
+
+
+# %%
+def gpus(ranks, gbit):
+    """Nodes of eight GPUs, each with a link of so many Gbit/s to other nodes."""
+    return which_split.Cluster(ranks, 8, 80e9, 400e12, inside=450e9, between=gbit * 1e9 / 8)
+
+
+models = {
+    "1.5 billion": which_split.Transformer(48, 1600, tokens=2**19, sequence=1024),
+    "7 billion": which_split.Transformer(36, 4096, tokens=2**21, sequence=2048),
+    "64 billion": which_split.Transformer(80, 8192, tokens=2**22, sequence=4096),
+    "174 billion": which_split.Transformer(96, 12288, tokens=2**22, sequence=2048),
+}
+print("parameters   GPUs   links        split                                    GB   waiting")
+best = {}
+for (name, one), ranks, gbit in product(models.items(), (8, 64, 512), (400, 25)):
+    best[name, ranks, gbit] = way = which_split.choose(one, gpus(ranks, gbit))
+    if ranks > 8 or gbit == 400:
+        what = "does not fit" if way is None else f"{way!s:38}{way.nbytes / 1e9:5.0f}"
+        waits = "" if way is None else f"{way.waits / way.seconds:9.0%}"
+        print(f"{name:13}{ranks:4}{gbit:5} Gbit/s   {what}{waits}")
+fast, slow = best["7 billion", 64, 400], best["7 billion", 64, 25]
+conclude(
+    best["64 billion", 8, 400] is None and fast.tensor == 1 < slow.tensor,
+    "The pattern: (1) if a copy of all fits, data parallelism; (2) if not, shard the states over the "
+    "data ranks, as long as the network is fast; (3) tensor inside a node, when the model is "
+    "still too large, or the network slow, or the batch too small for so many copies; (4) a pipeline "
+    f"across nodes, last. On 64 GPUs the 7 billion change from {fast} to {slow} with the slow links.",
+    f"7 billion parameters on 64 GPUs: {fast}, and {slow} with slow links.",
+)
+
+# %% [markdown]
+# Formulas see no latency, no small operators, no slow node. Module 08 fits such predictions to real
+# clusters.
 
 # %% [markdown]
 # ## What to take home
+#
+# - Split first what is largest: optimizer states and gradients (ZeRO), then parameters (FSDP), then
+#   the layers (pipeline) or the matrices (tensor).
+# - Each split has its price in bytes, and the question is who waits for them: gradients and gathers
+#   can travel while a rank computes, a tensor's all-reduces and a pipeline's bubble cannot.
+# - So lay the ranks out as a mesh that follows the network: tensor inside a node, data across.
+#
+# ### Where to read on
+#
+# - Shoeybi et al. 2019, *Megatron-LM*, arXiv:1909.08053, section 3: the two splits.
+# - Huang et al. 2019, *GPipe*, arXiv:1811.06965, section 2; Narayanan et al. 2021, *Efficient
+#   Large-Scale Language Model Training on GPU Clusters*, arXiv:2104.04473, sections 2 and 3: 1F1B, and
+#   pipeline, tensor and data parallelism together.
+# - Rajbhandari et al. 2020, *ZeRO*, arXiv:1910.02054, sections 5 and 7; Zhao et al. 2023, *PyTorch
+#   FSDP*, arXiv:2304.11277, sections 3 and 4.
+# - Shazeer et al. 2018, *Mesh-TensorFlow*, arXiv:1811.02084, sections 3 to 5.
