@@ -1,8 +1,9 @@
 """What to split, for a transformer on a cluster: every layout's bytes and seconds, by formula.
 
-A layout is data × pipeline × tensor ranks, and a stage of ZeRO over the data ranks. Each part is a
-formula of module 07: states (`hpml.predict.zero`), the bubble (`hpml.predict.pipeline`), all-reduces
-(`hpml.predict.collectives`). Left out are latency, and operators that are slow when they are small.
+A layout is data × pipeline × tensor ranks, and a stage of ZeRO over the data ranks. Each part is
+a formula of module 07: states (`hpml.predict.zero`), the bubble (`hpml.predict.pipeline`) and
+all-reduces (`hpml.predict.collectives`). Left out are latency, and operators that are slow when
+they are small.
 """
 
 from collections.abc import Iterator
@@ -33,8 +34,8 @@ class Cluster:
     """`memory` in bytes of a rank; `flops` that it reaches each second; rates in byte/s.
 
     `inside` is a rank's rate to others on its node, `between` to those on other nodes, with all
-    ranks of the node sending. `number` is the bytes of a number that is sent: 2, or 4 where training
-    is in float32.
+    ranks of the node sending. `number` is the bytes of a number that is sent: 2, or 4 where all is
+    trained in float32.
     """
 
     ranks: int
@@ -50,7 +51,7 @@ class Cluster:
 class Layout:
     """One way to split, what it takes on a rank in bytes, and the seconds of a step.
 
-    `waits` are seconds in which a rank computes nothing: the bubble, and what it waits for to be sent.
+    `waits` are the seconds in which a rank computes nothing: the bubble, and what is waited for.
     """
 
     data: int
