@@ -750,7 +750,7 @@ def shard(model, layers, freed=True):
     """On a rank: shard each of the layers, and then what else the model has."""
     from torch.distributed.fsdp import fully_shard
 
-    from hpml.parallel_sgd.reduce_scatter import send_parts_only
+    from hpml.trace.reduce_scatter import send_parts_only
 
     for layer in (*layers, model):
         fully_shard(layer, reshard_after_forward=freed)

@@ -17,8 +17,8 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks do not impo
 def _step(ahead, freed):
     from torch.distributed.fsdp import fully_shard
 
-    from hpml.parallel_sgd.reduce_scatter import send_parts_only
     from hpml.trace.gathers import gather_ahead, watch_gathers, watch_layers
+    from hpml.trace.reduce_scatter import send_parts_only
 
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Linear(6, 6) for _ in range(3)))

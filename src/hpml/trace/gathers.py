@@ -70,7 +70,7 @@ def watch_gathers(layers: Sequence[nn.Module]) -> None:
     """On a rank: name the collectives of these layers, which fully_shard was applied to."""
     from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultAllGather
 
-    from hpml.parallel_sgd.reduce_scatter import PartsReduceScatter
+    from hpml.trace.reduce_scatter import PartsReduceScatter
 
     class Gather(DefaultAllGather):
         def __init__(self, number: int):
