@@ -31,6 +31,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from hpml.measure import memory_for_time
 from hpml.models import ResidualNetwork, VisionTransformer
 from hpml.parallel_sgd import stale_stages
 from hpml.predict import which_split, zero
@@ -55,6 +56,7 @@ from hpml.trace.gathers import events, gathered_meanwhile, times_gathered
 from hpml.trace.gathers_picture import gathers_picture
 from hpml.trace.kinds_picture import kinds_picture
 from hpml.trace.mesh_picture import groups_of, mesh_picture
+from hpml.trace.launch_timeline import traffic_bars
 from hpml.trace.memory_picture import memory_picture
 from hpml.trace.pipeline_picture import pipeline_picture
 from hpml.trace.repetition import quickest
@@ -944,12 +946,167 @@ else:
 
 # %% [markdown]
 # ## 10. Memory for time *(more)*
+#
+# A rank can hold less without any other rank. *Checkpointing* keeps only the input of each block, and
+# computes the block again in `backward` (Chen et al. 2016, arXiv:1604.06174). *Offloading* moves out
+# what is not needed for a while: activations until `backward` (vDNN, Rhu et al. 2016,
+# arXiv:1602.08124), or the optimizer's states between steps. On a GPU "out" is the host's memory; here
+# it is files, which the system still keeps in memory of its own, so they are quick.
+#
+# *Predict: which of the three saves most here? Which costs most time?*
+
+# %% tags=["nbval-ignore-output"]
+held = memory_for_time.measure()
+for name, (nbytes, seconds) in held.items():
+    print(f"{name:18}{nbytes / 1e6:6.0f} MB{seconds * 1e3:8.0f} ms")
+display(memory_for_time.picture(held, title="Three ways to hold less, and the time they take"))
+peak = {name: nbytes / 1e6 for name, (nbytes, _) in held.items()}
+longer = {name: seconds / held["all kept"][1] - 1 for name, (_, seconds) in held.items()}
+conclude(
+    max(peak["checkpointed"], peak["activations out"], peak["states out"]) < 0.9 * peak["all kept"]
+    and longer["checkpointed"] > 0,
+    f"Of {peak['all kept']:.0f} MB checkpointing leaves {peak['checkpointed']:.0f}, and takes "
+    f"{longer['checkpointed']:.0%} longer: one forward pass more, where a step is three of them. With "
+    f"the activations in files it is {peak['activations out']:.0f} MB ({longer['activations out']:+.0%} "
+    f"time), with Adam's states in files {peak['states out']:.0f} MB ({longer['states out']:+.0%}).",
+    f"the peaks were {peak} MB, the times {longer} longer.",
+)
 
 # %% [markdown]
 # ## 11. Experts: tokens that travel *(more)*
+#
+# A mixture of experts has many MLPs, one (or a few) for each token; a small layer, the *router*,
+# chooses (Lepikhin et al. 2021, GShard, arXiv:2006.16668; Fedus et al. 2022, Switch Transformer,
+# arXiv:2101.03961, section 2). Here rank r holds expert r. Tokens travel to their expert, and what it
+# makes of them travels back: two all-to-alls.
+#
+# *Predict: four ranks, 2048 tokens each, of 1 kB. How many MB does a rank send, there and back? And
+# what changes when the router prefers expert 0?*
+
+
+# %%
+def to_experts(preference):
+    """On a rank: send tokens to their experts and back. Returns how many came to this expert."""
+    import torch.distributed as dist
+
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(rank)
+    tokens, scores = torch.randn(2048, 256), torch.randn(2048, ranks)
+    scores[:, 0] += preference
+    expert = scores.argmax(dim=1)
+    order = expert.argsort()  # tokens of one expert beside each other
+    leaving = expert.bincount(minlength=ranks)
+    arriving = torch.empty_like(leaving)
+    dist.all_to_all_single(arriving, leaving)  # first how many, then what
+    leaving, arriving = leaving.tolist(), arriving.tolist()
+    here = torch.empty(sum(arriving), 256)
+    dist.all_to_all_single(here, tokens[order], arriving, leaving)
+    made = here * (rank + 1)  # in place of an MLP
+    back = torch.empty_like(tokens)
+    dist.all_to_all_single(back, made, leaving, arriving)
+    output = torch.empty_like(tokens)
+    output[order] = back  # everybody back in its place
+    assert torch.equal(output, tokens * (expert + 1)[:, None])
+    return len(here)
+
+
+routed = {
+    "balanced": launch(to_experts, 4, inputs=[0.0] * 4, link="1gbit"),
+    "expert 0 preferred": launch(to_experts, 4, inputs=[2.0] * 4, link="1gbit"),
+}
+
+# %% tags=["nbval-ignore-output"]
+loads = {name: list(one.values) for name, one in routed.items()}
+print("tokens at each expert:", loads)
+if any(one.no_link for one in routed.values()):
+    skip("bytes by the kernel's count", next(iter(routed.values())).no_link)
+else:
+    title = "With one expert preferred, one rank's link carries most of the tokens"
+    display(traffic_bars({name: {"rank": one} for name, one in routed.items()}, title=title))
+    got = {
+        name: [rank.traffic.received_bytes / 1e6 for rank in one.ranks]
+        for name, one in routed.items()
+    }
+    even, odd = got["balanced"], got["expert 0 preferred"]
+    conclude(
+        max(even) < 1.25 * min(even) and odd[0] > 1.5 * max(even),
+        f"Balanced, a rank sends and receives about {sum(even) / 4:.1f} MB: three quarters of its tokens, "
+        f"there and back. With expert 0 preferred, rank 0 receives {odd[0]:.1f} MB, and has "
+        f"{loads['expert 0 preferred'][0]} of {4 * 2048} tokens to compute. All others wait for it.",
+        f"ranks received {got} MB.",
+    )
+
+# %% [markdown]
+# So routers are trained with a loss that rewards balance, and experts have a *capacity*: tokens above
+# it are dropped, or go past the layer (Switch Transformer, section 2.2). `moe_all_to_all` is your
+# exercise, with capacity and gradients.
 
 # %% [markdown]
 # ## 12. Long sequences: ring attention *(more)*
+#
+# Sequence parallelism (section 6) still gathers all tokens for attention. Ring attention (Liu et al.
+# 2023, arXiv:2310.01889) does not: each rank keeps the queries of its tokens, and blocks of keys and
+# values go round the ring. Softmax is summed up block by block, with the largest score so far.
+#
+# *Predict: is the result exactly that of full attention? How does a rank's memory for scores change?*
+
+# %%
+torch.manual_seed(0)
+query, key, value = (torch.randn(4096, 64) for _ in range(3))
+full = F.scaled_dot_product_attention(query, key, value)
+
+
+# %%
+def attention(in_a_ring):
+    """On a rank: attention of its quarter of the queries to all keys. Returns its largest error."""
+    import torch.distributed as dist
+
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    q, k, v = (whole.chunk(ranks)[rank].clone() for whole in (query, key, value))
+    if not in_a_ring:
+        keys, values = (torch.empty(4096, 64) for _ in range(2))
+        dist.all_gather_into_tensor(keys, k)
+        dist.all_gather_into_tensor(values, v)
+        output = (q @ keys.T / 8).softmax(dim=1) @ values
+    else:
+        largest = torch.full((len(q), 1), -torch.inf)
+        total, output = torch.zeros(len(q), 1), torch.zeros_like(q)
+        for step in range(ranks):
+            scores = q @ k.T / 8
+            new = torch.maximum(largest, scores.amax(dim=1, keepdim=True))
+            scores.sub_(new).exp_()
+            shrink = (largest - new).exp()  # what was summed up with a smaller maximum
+            total = total * shrink + scores.sum(dim=1, keepdim=True)
+            output = output * shrink + scores @ v
+            largest = new
+            if step < ranks - 1:
+                block = torch.stack([k, v])
+                arriving = torch.empty_like(block)
+                sending = dist.isend(block, (rank + 1) % ranks)
+                dist.recv(arriving, (rank - 1) % ranks)
+                sending.wait()
+                k, v = arriving
+        output = output / total
+    return (output - full.chunk(ranks)[rank]).abs().max().item()
+
+
+ring, gathered = (launch(attention, 4, inputs=[way] * 4, live=True) for way in (True, False))
+
+# %% tags=["nbval-ignore-output"]
+apart = max(ring.values)
+small, large = (max(rank.live.peak for rank in one.ranks) / 1e6 for one in (ring, gathered))
+moved = sum(call.nbytes for call in ring.ranks[0].calls if call.operation == "send") / 1e6
+conclude(
+    apart < 1e-4 and small < 0.6 * large,
+    f"It is the same, up to rounding ({apart:.0e}). At its peak a rank holds {small:.0f} MB of tensors, "
+    f"in place of {large:.0f}: scores of one block at a time, where with gathered keys it has those of "
+    f"all. It sends {moved:.2f} MB in three steps round the ring, as much as an all-gather would.",
+    f"results are {apart} apart, the peaks {small:.1f} and {large:.1f} MB.",
+)
+
+# %% [markdown]
+# The next block can travel while the rank computes with this one: then sending costs no time, as long
+# as a block takes longer to compute than to send (section 3 of the paper).
 
 # %% [markdown]
 # ## 13. Which split, when
