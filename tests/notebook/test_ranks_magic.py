@@ -99,12 +99,12 @@ def test_where_no_network_can_be_emulated_the_cell_runs_and_one_line_says_so(run
 
 
 def test_a_rank_may_use_so_much_memory_and_no_more(run, shell):
-    cell = "import torch\nheld = torch.ones(world_size * 10_000_000)"  # 40 MB for each rank
-    out, error = run(f"%%ranks 1 --memory 100mb --evidence seen\n{cell}")
+    cell = "import torch\nheld = torch.ones({})"
+    out, error = run(f"%%ranks 1 --memory 100mb --evidence seen\n{cell.format(10_000_000)}")
     assert error is None
     assert out.startswith("Each rank may use 100 MB, kept to it by a ")
     assert shell.user_ns["seen"].ranks[0].live.highest["other"] == 40_000_000
-    _, error = run(f"%%ranks 3 --memory 100mb\n{cell}")
+    _, error = run(f"%%ranks 1 --memory 100mb\n{cell.format(30_000_000)}")  # 120 MB
     assert "ran out of its 100 MB at line 3 of the cell, in " in str(error)
 
 

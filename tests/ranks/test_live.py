@@ -113,14 +113,16 @@ def test_checkpointing_keeps_less():
     assert activations(True) <= activations(False) - 4 * MB
 
 
-def test_with_data_parallel_gradients_lie_in_buckets():
+@pytest.mark.parametrize("proxied", [False, True])
+def test_with_data_parallel_gradients_lie_in_buckets(proxied):
     def drive():
         model = nn.parallel.DistributedDataParallel(network(), gradient_as_bucket_view=True)
         train(model, torch.optim.SGD(model.parameters(), 0.1))
 
-    for found in live(drive, 2):
+    for found in live(drive, 2, proxied=proxied):
         assert megabytes(found.highest)["parameters"] == 8
         assert megabytes(found.highest)["gradients"] == 8
+        assert megabytes(found.at_peak)["activations"] == 16  # and no memory shared with a proxy
 
 
 def test_of_shards_each_rank_has_its_own():

@@ -45,11 +45,16 @@ class Arena:
             return torch.empty(tuple(shape), dtype=dtype)
         if offset % ALIGNED or not 0 <= offset <= self.size - count * dtype.itemsize:
             raise ValueError(f"{count} elements of {dtype} at {offset}")
-        flat = torch.frombuffer(self._memory, dtype=dtype, count=count, offset=offset)
-        return flat.reshape(tuple(shape))
+        with torch._C._DisableTorchDispatch():  # no tensor of the rank's: see `hpml.ranks.live`
+            flat = torch.frombuffer(self._memory, dtype=dtype, count=count, offset=offset)
+            return flat.reshape(tuple(shape))
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, offset: int) -> None:
         """Copy a tensor; one of the two is that at `offset` of this memory."""
+        with torch._C._DisableTorchDispatch():
+            self._copy(target, source, offset)
+
+    def _copy(self, target: torch.Tensor, source: torch.Tensor, offset: int) -> None:
         if not self.let_go:
             target.copy_(source)
             return
