@@ -117,6 +117,7 @@ class Connection:
             work = self._works.pop(number)
             work.ended(*end)
             self._free(work.room)
+            del work  # until the next call ends it would hold this one's tensors
 
     def _free(self, room: tuple[int, int] | None) -> None:
         if room is not None:
