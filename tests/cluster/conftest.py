@@ -114,7 +114,7 @@ def _here(home: Path) -> Cluster:
 def pytest_collection_modifyitems(items):
     """All that take a cluster share one worker: two at once would share the checkout's jobs too."""
     for item in items:
-        if {"cluster", "wide", "spare"} & set(getattr(item, "fixturenames", ())):
+        if {"cluster", "wide", "breaking", "spare"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
@@ -135,6 +135,18 @@ def wide(tmp_path_factory):
     """Four nodes that declare CPUs enough for every job script as it stands."""
     cluster = _here(tmp_path_factory.mktemp("hpml"))
     up = cluster.hpml("cluster", "up", "--cpus", "32")
+    try:
+        assert up.returncode == 0, up.stderr
+        yield cluster
+    finally:
+        cluster.hpml("cluster", "down")
+
+
+@pytest.fixture(scope="module")
+def breaking(tmp_path_factory):
+    """Six nodes of one CPU, for tests that kill some: two of them must be left at the end."""
+    cluster = _here(tmp_path_factory.mktemp("hpml"))
+    up = cluster.hpml("cluster", "up", "--nodes=6", "--cpus=1")
     try:
         assert up.returncode == 0, up.stderr
         yield cluster

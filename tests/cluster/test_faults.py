@@ -21,12 +21,16 @@ from hpml.train.history import Epoch, History, read_history
 pytestmark = pytest.mark.xdist_group("cluster")
 
 PATIENCE = 120.0  # seconds for each thing that is waited for
-SCRIPT = "slurm/06_several_nodes.slurm"
+SCRIPT, SHARDED = "slurm/06_several_nodes.slurm", "slurm/07_fsdp.slurm"
 RANKS = ["--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=1"]
 # An epoch is 25 steps of the two ranks, and takes less than a second.
 EPOCHS = 12
 SMALL = (
     f"--epochs {EPOCHS} --samples 2000 --batch-size 40 --test-samples 100 --widths 8,8,32".split()
+)
+# An epoch is 10 steps: after as many, ranks agree on what they were asked for.
+SMALL_VIT = (
+    f"--epochs {EPOCHS} --samples 400 --batch-size 20 --test-samples 100 --size tiny".split()
 )
 UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
 
@@ -53,7 +57,8 @@ class Training:
 
     @property
     def log(self) -> str:
-        return (self.cluster.project() / f"slurm-several-nodes-{self.job}.out").read_text()
+        (log,) = self.cluster.project().glob(f"slurm-*-{self.job}.out")
+        return log.read_text()
 
     def job_field(self, field: str) -> str:
         (line,) = self.cluster.output("scontrol", "--oneliner", "show", "job", self.job)
@@ -113,9 +118,9 @@ def submit():
     """Submits the training to a cluster; what is not over in the end is cancelled."""
     submitted = []
 
-    def submit(cluster, *options: str) -> Training:
-        line = ["sbatch", "--parsable", f"--chdir={cluster.project()}", *RANKS, *options]
-        (job,) = cluster.output(*line, str(cluster.project() / SCRIPT), *SMALL)
+    def submit(cluster, script: str = SCRIPT, small: list[str] = SMALL) -> Training:
+        line = ["sbatch", "--parsable", f"--chdir={cluster.project()}", *RANKS]
+        (job,) = cluster.output(*line, str(cluster.project() / script), *small)
         submitted.append(Training(cluster, job))
         return submitted[-1]
 
@@ -182,21 +187,37 @@ def test_a_job_that_is_cancelled_stays_out_of_the_queue(cluster, submit):
     assert training.job_field("Restarts") == "0", training.log
 
 
-def test_a_lost_node_costs_no_more_than_the_steps_since_the_checkpoint(spare, submit, undisturbed):
-    up = spare.hpml("cluster", "up", "--nodes=4", "--cpus=1")
-    assert up.returncode == 0, up.stderr
-    training = submit(spare)
-
-    training.underway()
-    os.kill(spare.pid(training.node(1)), signal.SIGKILL)  # process 1 of the node: all of it ends
+def lose_a_node(training: Training) -> tuple[Epoch, ...]:
+    """Kill the node of rank 1, and wait until SLURM notices; the epochs that are saved."""
+    node = training.cluster.pid(training.node(1))
+    os.kill(node, signal.SIGKILL)  # process 1 of the node: all of it ends
     until(lambda: training.job_field("Restarts") == "1", "SLURM to notice")
-    saved = training.epochs()
+    return training.epochs()
+
+
+def test_a_lost_node_costs_no_more_than_the_steps_since_the_checkpoint(
+    breaking, submit, undisturbed
+):
+    training = submit(breaking)
+    training.underway()
+    saved = lose_a_node(training)
 
     training.underway(saved)
     _kill_in_the_middle_of_writing(training)
     assert checkpoint.load(training.folder) is not None
     carried_on(training, training.epochs(), undisturbed)
     assert training.history().epochs[: len(saved)] == saved
+
+
+def test_a_lost_node_s_shards_are_in_the_checkpoint(breaking, submit):
+    """Half of every parameter was on that node, and nowhere else."""
+    whole, training = submit(breaking, SHARDED, SMALL_VIT), submit(breaking, SHARDED, SMALL_VIT)
+    training.underway()
+    saved = lose_a_node(training)
+    assert checkpoint.load(training.folder)["shards"] in checkpoint.SHARDS
+    undisturbed = whole.history()
+    assert whole.job_field("Restarts") == "0", whole.log
+    carried_on(training, saved, undisturbed)
 
 
 def _kill_in_the_middle_of_writing(training: Training) -> None:
