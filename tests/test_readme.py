@@ -50,6 +50,7 @@ RUN_BY = {
     "./hpml bench check": "tests/bench/test_check.py",
     "./hpml bench network": "tests/bench/test_network.py",
     "./hpml bench allreduce": "tests/bench/test_allreduce.py",
+    "./hpml bench shard": "tests/bench/test_shard.py",
     "./hpml bench fusion": "tests/bench/test_fusion.py",
     "./hpml train --model vit": "tests/train/test_run.py",
     "./hpml bench train": "tests/bench/test_train.py",

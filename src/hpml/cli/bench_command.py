@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hpml.errors import UserError
+
 if TYPE_CHECKING:
     from hpml.bench.table import Table
 
@@ -99,6 +101,24 @@ def bench_fusion(
     from hpml.bench.fusion import bench as measure
 
     give(measure(rounds), json)
+
+
+@app.command("shard")
+def bench_shard(
+    json: JSON = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds, each over all ways.")] = 3,
+    ranks: Annotated[str, typer.Option(metavar="N,N", help="Numbers of ranks.")] = "2,4",
+) -> None:
+    """A transformer split in each way: images/s and peak bytes; and a pipeline's bubble."""
+    from hpml.bench.shard import bench as measure
+
+    try:
+        world_sizes = [int(number) for number in ranks.split(",")]
+    except ValueError:
+        raise UserError(f"--ranks is {ranks!r}, expected a form like 2,4") from None
+    if not set(world_sizes) <= {2, 4}:
+        raise UserError(f"--ranks is {ranks}, expected 2, 4 or both")
+    give(measure(rounds, world_sizes), json)
 
 
 def give(table: "Table", json: Path | None) -> None:
