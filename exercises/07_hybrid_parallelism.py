@@ -280,7 +280,7 @@ check("gpipe")
 #
 # The check looks at gradients, losses, messages and each rank's order of passes, as in `gpipe`; at
 # how many micro-batches a rank has under way in this order; and, with two ranks and activations of
-# 8 MB for each micro-batch, at the memory that the kernel counts.
+# 4 MB for each micro-batch, at the memory that the kernel counts.
 #
 # *Before you start: rank 0 has done its warm-up and one more forward pass, and sends that output to
 # rank 1. Rank 1 has just done its first backward pass and sends the gradient to rank 0. What happens

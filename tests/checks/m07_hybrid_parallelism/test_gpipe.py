@@ -63,7 +63,7 @@ def test_a_good_run_passes(good):
 
 def test_no_rank_is_sent_another_ranks_factors_or_samples(good):
     sent, _ = training.serve(CHECK.inputs(1, 3))
-    assert all(set(one) == {"widths", "last", "state", "held", "steps"} for one in sent)
+    assert all(set(one) == {"widths", "last", "state", "wide", "steps"} for one in sent)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import pytest
 
 from hpml.checks.contract import CannotJudge
 from hpml.checks.m07_hybrid_parallelism._pipelined_claims import most_live, order_of
-from hpml.checks.m07_hybrid_parallelism.one_f_one_b import CHECK, HELD, MICRO_BATCHES
+from hpml.checks.m07_hybrid_parallelism.one_f_one_b import CHECK, MICRO_BATCHES, WIDE
 from hpml.checks.plays import play_once
 from hpml.predict import pipeline
 
 IDLE, LIVE, MEMORY = [claim.judge for claim in CHECK.claims][3:]
-ACTIVATIONS = 4 * HELD  # bytes, of a micro-batch
+ACTIVATIONS = 3 * 8 * WIDE  # bytes, of a micro-batch
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +85,17 @@ def test_a_pipeline_that_is_never_full_idles_more(good):
 
 
 def test_memory_of_one_micro_batch_too_many_is_seen(good):
-    more = 16_000_000
+    more = 24_000_000
     assert MEMORY(with_peaks(good, [2 * ACTIVATIONS + more, ACTIVATIONS + more])) is None
-    for peaks in ([4 * ACTIVATIONS + more, 0], [0, MICRO_BATCHES * ACTIVATIONS]):
+    for peaks in ([3 * ACTIVATIONS + more, 0], [0, MICRO_BATCHES * ACTIVATIONS]):
         assert MEMORY(with_peaks(good, peaks)).hint == "memory"
+
+
+def test_memory_counts_only_where_gradients_are_right(good):
+    stage = good.stages["memory"]
+    ranks = [replace(one, value={**one.value, "gradients": [{}]}) for one in stage.ranks]
+    run = replace(good, stages={**good.stages, "memory": replace(stage, ranks=tuple(ranks))})
+    assert MEMORY(run).hint == "no_backward"
 
 
 def test_memory_that_nobody_counts_is_not_judged(good):

@@ -5,6 +5,7 @@ long a pipeline takes in which every rank keeps its order follows from the order
 """
 
 from collections import Counter
+from dataclasses import replace
 
 import torch
 
@@ -21,7 +22,7 @@ from hpml.predict import pipeline
 from hpml.ranks.evidence import Call, RankEvidence
 from hpml.trace.computations import Computation, idle_share, live_activations
 
-MORE = 16_000_000  # bytes: what ranks use besides activations, and what allocators round
+MORE = 24_000_000  # bytes: what ranks use besides activations, and what allocators round
 FORWARD, BACKWARD = 1.0, 2.0  # how long a pass takes, in units of time
 
 
@@ -249,7 +250,10 @@ def little_memory(run: Run) -> Problem | CannotJudge | None:
         return None
     if not isinstance(found := peaks(stage), list):
         return found
-    held = 4 * run.inputs["memory"][0]["held"]
+    if problem := whole_batch(replace(run, evidence=stage, expected=run.expected["memory"])):
+        return problem
+    samples = max(run.inputs["memory"][0]["served"][0]["sizes"])
+    held = 8 * samples * run.inputs["memory"][0]["wide"]
     for rank, peak in enumerate(found):
         most = (stage.world_size - rank) * held + MORE
         if peak > most:

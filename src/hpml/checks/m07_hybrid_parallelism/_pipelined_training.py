@@ -50,42 +50,46 @@ class Enter(torch.autograd.Function):
 
 
 class Leave(torch.autograd.Function):
-    """The output. Its gradient is multiplied by `factor(gradient)`; `held` numbers stay in memory
-    between the two."""
+    """The output. Its gradient is multiplied by `factor(gradient)`."""
 
     @staticmethod
     def forward(
-        ctx: Any, y: torch.Tensor, factor: Callable[[torch.Tensor], torch.Tensor], held: int
+        ctx: Any, y: torch.Tensor, factor: Callable[[torch.Tensor], torch.Tensor]
     ) -> torch.Tensor:
         ctx.factor = factor
-        if held:
-            ctx.save_for_backward(torch.ones(held))
         return y.view_as(y)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        return gradient * ctx.factor(gradient), None, None
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradient * ctx.factor(gradient), None
 
 
 class Stage(nn.Module):
     """A rank's layers, float64 [N, widths[0]] -> [N, widths[-1]], with a tanh after each but the
-    model's `last`.
+    model's `last`. With `wide`, outputs are then scaled by a norm for which so many numbers of each
+    sample have to be there in backward.
 
     `enter(x)` returns what a forward pass is known by, and its factors; `leave(known, gradient)`
     the factors of its backward pass.
     """
 
-    def __init__(self, widths: Sequence[int], last: bool, enter: Any, leave: Any) -> None:
+    def __init__(
+        self, widths: Sequence[int], last: bool, wide: int, enter: Any = None, leave: Any = None
+    ) -> None:
         super().__init__()
         layers = [[nn.Linear(n, m), nn.Tanh()] for n, m in itertools.pairwise(widths)]
         flat = [layer for pair in layers for layer in pair]
         self.layers = nn.Sequential(*(flat[:-1] if last else flat)).double()
-        self.enter, self.leave, self.held = enter, leave, 0
+        self.wide, self.enter, self.leave = wide, enter, leave
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         known, factor = self.enter(x.detach())
         y = self.layers(Enter.apply(x, factor))
-        return Leave.apply(y, partial(self.leave, known), self.held)
+        if self.wide:
+            places = torch.linspace(0, 1, self.wide, dtype=torch.float64)
+            norms = torch.linalg.vector_norm(y[:, :1] + places, dim=1, keepdim=True)
+            y = y * (norms / self.wide**0.5)
+        return Leave.apply(y, partial(self.leave, known))
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -94,11 +98,11 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     stage = Stage(
         inputs["widths"],
         inputs["last"],
+        inputs["wide"],
         lambda x: ask({"forward": x}),
         lambda known, gradient: ask({"backward": gradient, "of": known}),
     )
     stage.layers.load_state_dict(inputs["state"])
-    stage.held = inputs["held"]
     optimizer = torch.optim.SGD(stage.parameters(), LEARNING_RATE)
     gradients, losses, changed = [], [], []
     for _ in range(inputs["steps"]):
@@ -126,11 +130,10 @@ def micro_batches(count: int) -> list[int]:
 
 
 def inputs(
-    seed: int, world_size: int, sizes: Sequence[list[int]], whole: bool = False, held: int = 0
+    seed: int, world_size: int, sizes: Sequence[list[int]], whole: bool = False, wide: int = 0
 ) -> list[dict[str, Any]]:
     """For each rank its layers, their weights and what it is served: the micro-batches of step s
-    have `sizes[s]` samples. `whole`: one batch that is no list. `held` numbers of float32 are kept
-    from each forward pass to its backward pass."""
+    have `sizes[s]` samples. `whole`: one batch that is no list. `wide` as in `Stage`."""
     draw = torch.Generator().manual_seed(seed)
     dice = random.Random(seed)
     depths = [1 + (rank + seed) % 3 for rank in range(world_size)]  # stages are uneven
@@ -149,8 +152,8 @@ def inputs(
     for rank, its in enumerate(own):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derived(seed, f"weights {rank}"))
-            state = state_of(Stage(its, rank == world_size - 1, None, None).layers)
-        one = {"widths": its, "last": rank == world_size - 1, "state": state, "held": held}
+            state = state_of(Stage(its, rank == world_size - 1, 0).layers)
+        one = {"widths": its, "last": rank == world_size - 1, "state": state, "wide": wide}
         ranks.append({**one, "whole": whole, "served": steps})
     return ranks
 
@@ -190,7 +193,7 @@ class Step:
 
 def serial(ranks: Sequence[dict[str, Any]]) -> tuple[list[Step], list[dict[str, torch.Tensor]]]:
     """The steps of one process that has all stages, and the states at the end, by rank."""
-    stages = [Stage(rank["widths"], rank["last"], None, None) for rank in ranks]
+    stages = [Stage(rank["widths"], rank["last"], rank["wide"]) for rank in ranks]
     for stage, rank in zip(stages, ranks, strict=True):
         stage.layers.load_state_dict(rank["state"])
     optimizer = torch.optim.SGD([p for s in stages for p in s.parameters()], LEARNING_RATE)

@@ -19,22 +19,27 @@ from hpml.checks.m07_hybrid_parallelism._pipelined_claims import (
 )
 from hpml.checks.m07_hybrid_parallelism._pipelined_hints import HINTS
 from hpml.checks.m07_hybrid_parallelism._pipelined_picture import pipeline_picture_of
+from hpml.checks.seeds import derived
 
 MEMORY_AT = 2  # ranks whose memory is counted
-MICRO_BATCHES = 8  # there
-HELD = 2 * 2**20  # float32 numbers that a stage keeps of each
+MICRO_BATCHES = 14  # there
+WIDE = 170_000  # numbers that a stage needs of each sample in backward: 4 MB of a micro-batch
 
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
-    large = [training.micro_batches(MICRO_BATCHES)]
+    ranks = world_size if world_size == MEMORY_AT else 0
+    many = [training.micro_batches(MICRO_BATCHES)]
     return {
-        "memory": training.inputs(seed + 1, world_size, large, held=HELD),
+        "memory": training.inputs(derived(seed, "memory"), ranks, many, wide=WIDE) if ranks else [],
         "steps": training.inputs(seed, world_size, sizes(world_size)),
     }
 
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
-    return training.expect(inputs["steps"], world_size)
+    expected = training.expect(inputs["steps"], world_size)
+    if inputs["memory"]:
+        expected["memory"] = training.expect(inputs["memory"], world_size)
+    return expected
 
 
 CHECK = Check(
