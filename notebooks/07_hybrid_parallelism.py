@@ -24,6 +24,7 @@
 # %%
 # %load_ext hpml
 # %matplotlib inline
+import json
 from functools import partial
 from itertools import product
 
@@ -31,12 +32,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from hpml.frameworks import mesh_tensorflow_layouts
+from hpml.frameworks import run as frameworks
 from hpml.measure import memory_for_time
 from hpml.models import ResidualNetwork, VisionTransformer
 from hpml.parallel_sgd import stale_stages
 from hpml.predict import which_split, zero
 from hpml.predict.bubble_picture import bubble_picture
 from hpml.predict.collectives import all_reduce_bytes
+from hpml.predict.layout_picture import layout_picture
+from hpml.predict.layouts import backward_sums, forward_sum
 from hpml.predict.pipeline import (
     bubble,
     gpipe,
@@ -55,7 +60,7 @@ from hpml.trace.computations import computations, idle_share, live_activations
 from hpml.trace.gathers import events, gathered_meanwhile, times_gathered
 from hpml.trace.gathers_picture import gathers_picture
 from hpml.trace.kinds_picture import kinds_picture
-from hpml.trace.mesh_picture import groups_of, mesh_picture
+from hpml.trace.mesh_picture import dimension_of, groups_of, mesh_picture
 from hpml.trace.launch_timeline import traffic_bars
 from hpml.trace.memory_picture import memory_picture
 from hpml.trace.pipeline_picture import pipeline_picture
@@ -943,6 +948,119 @@ else:
 
 # %% [markdown]
 # ## 9. Mesh-TensorFlow: name the dimensions *(more)*
+#
+# Mesh-TensorFlow (Shazeer et al. 2018) gives every dimension of a tensor a name. A *layout* says which
+# named dimension is split over which dimension of the mesh, and nothing else is said: slices and
+# all-reduces follow. Its example is two layers, y = relu(x w1) w2:
+#
+# `h = mtf.relu(mtf.einsum([x, w1], output_shape=[batch, hidden]))`
+#
+# `y = mtf.einsum([h, w2], output_shape=[batch, classes])`
+#
+# *Predict: on a mesh of 2 rows and 2 columns, what has to be added up, over what, if batch is split
+# over rows? If hidden is split over columns? If both?*
+
+# %%
+layouts = {
+    "batch over rows": {"batch": "rows"},
+    "hidden over columns": {"hidden": "cols"},
+    "both": {"batch": "rows", "hidden": "cols"},
+}
+sizes, mesh = mesh_tensorflow_layouts.SIZES, mesh_tensorflow_layouts.MESH
+tensors = {
+    name: {dimension: sizes[dimension] for dimension in dimensions}
+    for name, dimensions in mesh_tensorflow_layouts.TENSORS.items()
+}
+title = "One network, three layouts: which ranks hold which part"
+display(layout_picture(layouts, tensors, mesh, title=title))
+
+
+# %%
+def by_rule(layout):
+    """Bytes that a rank has in sums of the step, by dimension of the mesh."""
+    x, w1, h, w2, y = tensors.values()
+    sums = [
+        forward_sum([x, w1], h, mesh, layout),
+        forward_sum([h, w2], y, mesh, layout),
+        backward_sums([x, w1], h, mesh, layout)[1],  # x needs no gradient
+        *backward_sums([h, w2], y, mesh, layout),
+    ]
+    return {over: sum(one.nbytes for one in sums if over in one.over) for over in mesh}
+
+
+def in_dtensor(layout):
+    """On a rank: the same step with DTensor, on the same mesh."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    ranks = init_device_mesh("cpu", tuple(mesh.values()), mesh_dim_names=tuple(mesh))
+
+    def placements(name):
+        split = {layout[d]: k for k, d in enumerate(tensors[name]) if d in layout}
+        return [Shard(split[over]) if over in split else Replicate() for over in mesh]
+
+    given = mesh_tensorflow_layouts.values()
+    x, w1, w2 = (
+        distribute_tensor(torch.from_numpy(value), ranks, placements(name), src_data_rank=None)
+        for name, value in given.items()
+    )
+    w1.requires_grad_(), w2.requires_grad_()
+    h = (x @ w1).relu()
+    y = (h @ w2).redistribute(placements=placements("y"))
+    dy = (2 * y).detach()
+    dw1, dw2 = torch.autograd.grad(y, (w1, w2), dy)
+    got = [
+        y,
+        dw1.redistribute(placements=w1.placements),
+        dw2.redistribute(placements=w2.placements),
+    ]
+    expected = mesh_tensorflow_layouts.alone(**given)
+    parts = [
+        distribute_tensor(torch.from_numpy(e), ranks, g.placements, src_data_rank=None)
+        for e, g in zip(expected, got, strict=True)
+    ]
+    return max(
+        (a.to_local() - b.to_local()).abs().max().item() for a, b in zip(got, parts, strict=True)
+    )
+
+
+traced = {name: launch(in_dtensor, 4, inputs=[layout] * 4) for name, layout in layouts.items()}
+along = groups_of([[0, 1], [2, 3]], tuple(mesh))
+placed = {
+    name: {
+        over: sum(c.nbytes for c in one.ranks[0].calls if dimension_of(c, along) == over)
+        for over in mesh
+    }
+    for name, one in traced.items()
+}
+rule = {name: by_rule(layout) for name, layout in layouts.items()}
+lacking = frameworks.missing("mesh_tensorflow_layouts")
+if lacking:
+    skip("the same in Mesh-TensorFlow itself", lacking)
+    package = rule
+else:
+    told = frameworks.told(
+        "mesh_tensorflow_layouts", environment={"HPML_LAYOUTS": json.dumps(layouts)}
+    )
+    package = {name: one["summed"] for name, one in told.items()}
+
+print("bytes of a rank in all-reduces    by the rule   Mesh-TensorFlow   DTensor")
+for name, over in product(layouts, mesh):
+    counted = "-" if lacking else package[name][over]
+    print(f"{name:22}over {over:5}{rule[name][over]:13}{counted:>18}{placed[name][over]:10}")
+conclude(
+    rule == package == placed and max(max(one.values) for one in traced.values()) < 1e-3,
+    "Batch split: the gradients of w1 and w2 are sums over the batch, so they are added up over rows. "
+    "That is data parallelism. Hidden split: y is a sum over hidden, so it is added up over columns. "
+    "That is tensor parallelism. Both: both, and of smaller slices. Nobody wrote an all-reduce.",
+    f"by the rule {rule}, Mesh-TensorFlow {package}, DTensor {placed}.",
+)
+
+# %% [markdown]
+# Mesh-TensorFlow runs here in a process of its own, on four virtual devices. (The package is of 2022:
+# it needs TensorFlow 1's mode, and stand-ins for three things that TensorFlow has removed.) DTensor
+# says the same the other way round: a placement for each dimension of the mesh. `mesh_layout` is your
+# exercise: the rule itself.
 
 # %% [markdown]
 # ## 10. Memory for time *(more)*

@@ -69,6 +69,9 @@ def missing(script: str) -> str:
     if script.startswith("horovod"):
         lacking = flavour.missing("horovod-tensorflow" if "keras" in script else "horovod")
         return lacking or ""
+    if script.startswith("mesh_tensorflow"):
+        lacking = [m for m in ("tensorflow", "mesh_tensorflow") if not importlib.util.find_spec(m)]
+        return f"{lacking[0]} is not installed: pip install -e '.[mesh]'" if lacking else ""
     needs = {"keras": ("tensorflow", "tf_keras"), "lightning": ("lightning",)}
     for word, modules in needs.items():
         for module in modules if word in script else ():
