@@ -1,4 +1,4 @@
-"""Mesh-TensorFlow's slices and sums are those of the rule; where it is missing, that is reported."""
+"""Mesh-TensorFlow has the slices and sums of the rule; where it is missing, that is reported."""
 
 import importlib.util
 import json
