@@ -855,22 +855,126 @@ check("fsdp")
 # takes the memory).
 
 # %% [markdown]
-# ## `mesh_2d`: what it is about
+# ## `mesh_2d`: data in one direction, tensors in the other
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the mesh's groups, and the sums in them. **Not allowed:** `parallelize_module` and
+# `DTensor`. **Allowed:** everything else that an answer may import, `torch.autograd.Function` and
+# collectives too.
+#
+# Both kinds of parallelism at once: `data` rows of `tensor` ranks each. A row has one model, split by
+# tensors, and samples of its own. A column has one slice of the weights, and all samples (Narayanan et
+# al. 2021, *Efficient Large-Scale Language Model Training on GPU Clusters*, section 3.3).
+#
+# Ranks are numbered along the rows: rank = row · `tensor` + column. On a mesh of 2 × 2, ranks 0 and 1
+# are the first row. The layer is that of `tensor_parallel`, and it is given:
+#
+# ```python
+# hidden = F.gelu(F.linear(mesh.enter(x), up, up_bias))   # this column's slices of up
+# y = mesh.leave(F.linear(hidden, down)) + down_bias      # its slice of down, the bias whole
+# y.backward(gradient)
+# mesh.average([up, up_bias, down, down_bias])
+# ```
+#
+# Write `Mesh(data, tensor)`; `data · tensor` ranks call it, and several meshes may be made one after
+# the other.
+#
+# - **`enter(x)`** is x; its gradient is the sum of the gradients in the row.
+# - **`leave(part)`** is the sum of the parts in the row; its gradient passes as it is.
+# - **`average(parameters)`** makes each `grad` the mean over the column.
+# - Each sum goes over **its own group** and no other, and each gradient travels once. On a dimension
+#   of size 1 nothing has to be sent.
+#
+# *Before you start: `down_bias` is whole on every rank. Over which ranks must its gradient be
+# averaged: the row, the column, or all?*
 
 
 # %%
 # %%answer mesh_2d
-def mesh_2d():
-    """What goes in, what comes out."""
-    ### BEGIN SOLUTION
-    raise NotImplementedError()
-    ### END SOLUTION
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+### BEGIN SOLUTION
+class SumInBackward(torch.autograd.Function):
+    """x as it is; its gradient is the sum over the group."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        gradient = gradient.contiguous()
+        dist.all_reduce(gradient, group=ctx.group)
+        return gradient, None
+
+
+class SumInForward(torch.autograd.Function):
+    """The sum of the parts in the group; each part gets the gradient as it is."""
+
+    @staticmethod
+    def forward(ctx, part, group):
+        total = part.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+### END SOLUTION
+class Mesh:
+    """Ranks in `data` rows of `tensor` columns. Call it on all ranks."""
+
+    def __init__(self, data: int, tensor: int) -> None:
+        ### BEGIN SOLUTION
+        self.data = data
+        ranks = torch.arange(data * tensor).view(data, tensor)
+        rank = dist.get_rank()
+        # All ranks make all groups, in the same order
+        for row in ranks.tolist():
+            group = dist.new_group(row)
+            if rank in row:
+                self.tensor_group = group
+        for column in ranks.T.tolist():
+            group = dist.new_group(column)
+            if rank in column:
+                self.data_group = group
+        ### END SOLUTION
+
+    def enter(self, x: Tensor) -> Tensor:
+        """x; in backward, the sum of the row's gradients."""
+        ### BEGIN SOLUTION
+        return SumInBackward.apply(x, self.tensor_group)
+        ### END SOLUTION
+
+    def leave(self, part: Tensor) -> Tensor:
+        """The sum of the row's parts; in backward, the gradient as it is."""
+        ### BEGIN SOLUTION
+        return SumInForward.apply(part, self.tensor_group)
+        ### END SOLUTION
+
+    def average(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Each `grad` becomes the mean over the column."""
+        ### BEGIN SOLUTION
+        for parameter in parameters:
+            dist.all_reduce(parameter.grad, group=self.data_group)
+            parameter.grad /= self.data
+        ### END SOLUTION
 
 
 # %%
 check("mesh_2d")
+
+# %% [markdown]
+# *The answer.* The column. Ranks of a row have the same samples and the whole output, so their
+# gradients of `down_bias` are equal already. An average over all ranks would give the same numbers
+# and send more. For `up` it would be wrong: ranks of a row have different slices of it.
 
 # %% [markdown]
 # ## `mesh_layout`: names, a mesh, and what follows
