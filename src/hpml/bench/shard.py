@@ -40,7 +40,7 @@ def bench(
     ways: Sequence[Way] = WAYS,
     report: Callable[[str], None] = print,
 ) -> Table:
-    """Measure in `rounds` rounds, each with all cases; `report` gets a line for each round.
+    """Measure in `rounds` rounds, each with all cases; `report` gets lines on the way.
 
     Exercises without an answer here (in a release) are left out. Raises UserError where a launch
     fails, a way comes to another loss, and where this machine cannot emulate a network.
@@ -61,13 +61,14 @@ def bench(
                     speeds.setdefault((world_size, rate, way.name), []).append(speed(evidence))
                     losses[way.name] = loss(evidence)
                 same_loss(losses)
+                report(f"round {number + 1} of {rounds}: {_ranks(world_size, rate)}")
             for way in fit:
                 answer = answers.get(way.exercise)
                 evidence = launched(way, world_size, None, answer, count_memory=True)
                 peaks.setdefault((world_size, None, way.name), []).append(peak(evidence))
         for count, share in bubble.measure().items():
             bubbles.setdefault(count, []).append(share)
-        report(f"round {number + 1} of {rounds}")
+        report(f"round {number + 1} of {rounds}: peak memory and bubble")
     conditions["step"] = (
         f"{BATCH} images of all ranks together, the transformer of --size {SIZE}, float32, AdamW "
         f"({LEARNING_RATE:g}), one thread a rank; pipelines with {MICRO_BATCHES} micro-batches; "
@@ -169,8 +170,7 @@ def _rows(taken: dict[Case, list[float]], ways: Sequence[Way], what: str, unit: 
     by_name = {way.name: way for way in ways}
 
     def name(world_size: int, rate: str | None, way: str) -> str:
-        link = f", {format_rate(parse_rate(rate))}" if rate else ""
-        return f"{world_size} ranks{link}, {way}{what}"
+        return f"{_ranks(world_size, rate)}, {way}{what}"
 
     rows = []
     for (world_size, rate, of), values in taken.items():
@@ -186,3 +186,7 @@ def _rows(taken: dict[Case, list[float]], ways: Sequence[Way], what: str, unit: 
             )
         )
     return rows
+
+
+def _ranks(world_size: int, rate: str | None) -> str:
+    return f"{world_size} ranks, {format_rate(parse_rate(rate))}" if rate else f"{world_size} ranks"
