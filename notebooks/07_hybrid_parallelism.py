@@ -34,9 +34,8 @@ from torch.nn import functional as F
 
 from hpml.frameworks import mesh_tensorflow_layouts
 from hpml.frameworks import run as frameworks
-from hpml.measure import memory_for_time
 from hpml.models import ResidualNetwork, VisionTransformer
-from hpml.parallel_sgd import stale_stages
+from hpml.parallel_sgd import memory_for_time, stale_stages
 from hpml.predict import which_split, zero
 from hpml.predict.bubble_picture import bubble_picture
 from hpml.predict.collectives import all_reduce_bytes

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from hpml.measure.memory_for_time import AdamInFiles, files, measure, picture
+from hpml.parallel_sgd.memory_for_time import AdamInFiles, files, measure, picture
 
 
 def test_activations_come_back_from_files(tmp_path):
