@@ -736,14 +736,14 @@ display(
         took, bounds, title=f"128 messages take {alone / best:.1f} times as long as the best"
     )
 )
-small, half = (took[name]["communicate"] for name in ("64 KiB", "512 KiB"))
+of_64, of_512 = (took[name]["communicate"] for name in ("64 KiB", "512 KiB"))
 conclude(
-    alone > small > half,
+    alone > of_64 > of_512,
     f"One call for each parameter takes {1e3 * alone:.0f} ms, buckets of 64 KiB take "
-    f"{1e3 * small:.0f} ms, of 512 KiB {1e3 * half:.0f} ms; the lower bound is "
+    f"{1e3 * of_64:.0f} ms, of 512 KiB {1e3 * of_512:.0f} ms; the lower bound is "
     f"{1e3 * bounds['512 KiB']:.0f} ms.",
-    f"one call for each parameter took {1e3 * alone:.0f} ms, buckets of 64 KiB {1e3 * small:.0f} "
-    f"ms, of 512 KiB {1e3 * half:.0f} ms: other programs had the cores.",
+    f"one call for each parameter took {1e3 * alone:.0f} ms, buckets of 64 KiB {1e3 * of_64:.0f} "
+    f"ms, of 512 KiB {1e3 * of_512:.0f} ms: other programs had the cores.",
 )
 
 # %% [markdown]
