@@ -125,11 +125,11 @@ def picture(measured: Mapping[str, tuple[int, float]], *, title: str = "") -> Fi
     axes = figure.subplots()
     for number, (name, (nbytes, seconds)) in enumerate(measured.items()):
         at = nbytes / 1e6, seconds * 1e3
-        axes.plot(*at, MARKERS[number], color=COLOURS[number], markersize=9)
-        axes.annotate(name, at, xytext=(8, 4), textcoords="offset points", fontsize="small")
+        axes.plot(*at, MARKERS[number], color=COLOURS[number], markersize=9, label=name)
     most = max(nbytes for nbytes, _ in measured.values()) / 1e6
     longest = max(seconds for _, seconds in measured.values()) * 1e3
-    axes.set(xlim=(0, 1.25 * most), ylim=(0, 1.2 * longest))
+    axes.set(xlim=(0, 1.1 * most), ylim=(0, 1.2 * longest))
+    axes.legend(loc="lower left")  # names beside the points would lie on each other
     axes.set(xlabel="peak memory of the rank (MB)", ylabel="time of a step (ms)")
     axes.grid(alpha=0.3)
     axes.set_title(title, loc="left", fontsize=10)
