@@ -49,5 +49,5 @@ def test_all_ways_hold_less():
 
 def test_the_picture_names_every_way():
     (axes,) = picture(OrderedDict(a=(10**6, 0.1), b=(2 * 10**6, 0.2))).axes
-    assert [text.get_text() for text in axes.texts] == ["a", "b"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
     assert [list(line.get_xdata()) for line in axes.lines] == [[1.0], [2.0]]
