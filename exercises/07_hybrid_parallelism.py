@@ -134,8 +134,39 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-# YOUR CODE HERE
-raise NotImplementedError()
+class SumInBackward(torch.autograd.Function):
+    """x as it is; its gradient is the sum of what the ranks send back (Megatron's f)."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+
+class SumInForward(torch.autograd.Function):
+    """The sum of the ranks' parts; and what is each part's gradient (Megatron's g)?"""
+
+    @staticmethod
+    def forward(ctx, part):
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+
+def my_share(units: int) -> tuple[int, int]:
+    """Start and stop of this rank's share of `units`."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
 class ParallelMLP(nn.Module):
     """down(GELU(up(x))), split over all ranks by hidden."""
 
@@ -559,8 +590,34 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 
-# YOUR CODE HERE
-raise NotImplementedError()
+class SumInBackward(torch.autograd.Function):
+    """x as it is; its gradient is the sum over the group."""
+
+    @staticmethod
+    def forward(ctx, x, group):
+        ctx.group = group
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+
+class SumInForward(torch.autograd.Function):
+    """The sum of the parts in the group; each part gets the gradient as it is."""
+
+    @staticmethod
+    def forward(ctx, part, group):
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+
 class Mesh:
     """Ranks in `data` rows of `tensor` columns. Call it on all ranks."""
 
@@ -664,8 +721,13 @@ def gradient_sums(
     raise NotImplementedError()
 
 
-# YOUR CODE HERE
-raise NotImplementedError()
+def local_shape(
+    dimensions: dict[str, int], mesh: dict[str, int], layout: dict[str, str]
+) -> dict[str, int]:
+    """The sizes of every rank's slice; ValueError where there is none."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
 
 # %%
 check("mesh_layout")
@@ -715,8 +777,23 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 
-# YOUR CODE HERE
-raise NotImplementedError()
+class Exchange(torch.autograd.Function):
+    """Rows to all ranks: the first sent[0] to rank 0, the next sent[1] to rank 1, and so on.
+
+    From rank r, received[r] rows arrive. Their gradients go the same way back.
+    """
+
+    @staticmethod
+    def forward(ctx, rows, sent, received):
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        # YOUR CODE HERE
+        raise NotImplementedError()
+
+
 def moe(x: Tensor, choice: Tensor, gate: Tensor, experts: list[nn.Module], capacity: int) -> Tensor:
     """For each of this rank's tokens, gate · expert(token), or zeros; [n, width] as x.
 

@@ -164,7 +164,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-### BEGIN SOLUTION
 class SumInBackward(torch.autograd.Function):
     """x as it is; its gradient is the sum of what the ranks send back (Megatron's f)."""
 
@@ -174,32 +173,39 @@ class SumInBackward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
+        ### BEGIN SOLUTION
         gradient = gradient.contiguous()
         dist.all_reduce(gradient)
         return gradient
+        ### END SOLUTION
 
 
 class SumInForward(torch.autograd.Function):
-    """The sum of the ranks' parts; each part gets the gradient as it is (Megatron's g)."""
+    """The sum of the ranks' parts; and what is each part's gradient (Megatron's g)?"""
 
     @staticmethod
     def forward(ctx, part):
+        ### BEGIN SOLUTION
         total = part.clone()
         dist.all_reduce(total)
         return total
+        ### END SOLUTION
 
     @staticmethod
     def backward(ctx, gradient):
+        ### BEGIN SOLUTION
         return gradient
+        ### END SOLUTION
 
 
 def my_share(units: int) -> tuple[int, int]:
     """Start and stop of this rank's share of `units`."""
+    ### BEGIN SOLUTION
     mine = torch.arange(units).tensor_split(dist.get_world_size())[dist.get_rank()]
     return int(mine[0]), int(mine[-1]) + 1
+    ### END SOLUTION
 
 
-### END SOLUTION
 class ParallelMLP(nn.Module):
     """down(GELU(up(x))), split over all ranks by hidden."""
 
@@ -897,7 +903,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 
-### BEGIN SOLUTION
 class SumInBackward(torch.autograd.Function):
     """x as it is; its gradient is the sum over the group."""
 
@@ -908,9 +913,11 @@ class SumInBackward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
+        ### BEGIN SOLUTION
         gradient = gradient.contiguous()
         dist.all_reduce(gradient, group=ctx.group)
         return gradient, None
+        ### END SOLUTION
 
 
 class SumInForward(torch.autograd.Function):
@@ -918,16 +925,19 @@ class SumInForward(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, part, group):
+        ### BEGIN SOLUTION
         total = part.clone()
         dist.all_reduce(total, group=group)
         return total
+        ### END SOLUTION
 
     @staticmethod
     def backward(ctx, gradient):
+        ### BEGIN SOLUTION
         return gradient, None
+        ### END SOLUTION
 
 
-### END SOLUTION
 class Mesh:
     """Ranks in `data` rows of `tensor` columns. Call it on all ranks."""
 
@@ -1066,11 +1076,11 @@ def gradient_sums(
     ### END SOLUTION
 
 
-### BEGIN SOLUTION
 def local_shape(
     dimensions: dict[str, int], mesh: dict[str, int], layout: dict[str, str]
 ) -> dict[str, int]:
-    """The sizes of every rank's slice."""
+    """The sizes of every rank's slice; ValueError where there is none."""
+    ### BEGIN SOLUTION
     split = [layout[name] for name in dimensions if name in layout]
     if len(set(split)) < len(split):
         raise ValueError(f"{split}: two dimensions over one of the mesh")
@@ -1081,9 +1091,7 @@ def local_shape(
             raise ValueError(f"{name}, {size}, does not divide by {parts}")
         local[name] = size // parts
     return local
-
-
-### END SOLUTION
+    ### END SOLUTION
 
 
 # %%
@@ -1133,7 +1141,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 
-### BEGIN SOLUTION
 class Exchange(torch.autograd.Function):
     """Rows to all ranks: the first sent[0] to rank 0, the next sent[1] to rank 1, and so on.
 
@@ -1142,17 +1149,20 @@ class Exchange(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, rows, sent, received):
+        ### BEGIN SOLUTION
         ctx.sent, ctx.received = sent, received
         arrived = rows.new_empty(sum(received), rows.shape[1])
         dist.all_to_all_single(arrived, rows.contiguous(), received, sent)
         return arrived
+        ### END SOLUTION
 
     @staticmethod
     def backward(ctx, gradient):
+        ### BEGIN SOLUTION
         return Exchange.apply(gradient, ctx.received, ctx.sent), None, None
+        ### END SOLUTION
 
 
-### END SOLUTION
 def moe(x: Tensor, choice: Tensor, gate: Tensor, experts: list[nn.Module], capacity: int) -> Tensor:
     """For each of this rank's tokens, gate · expert(token), or zeros; [n, width] as x.
 

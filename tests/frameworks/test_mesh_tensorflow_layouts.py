@@ -42,5 +42,5 @@ def test_a_missing_package_is_reported(monkeypatch):
         "find_spec",
         lambda name, *rest: None if name == "mesh_tensorflow" else found(name, *rest),
     )
-    with pytest.raises(UserError, match=r"mesh_tensorflow is not installed: pip install -e"):
+    with pytest.raises(UserError, match=r"mesh_tensorflow is not installed: pip install mesh"):
         run.told("mesh_tensorflow_layouts", environment={"HPML_LAYOUTS": "{}"})

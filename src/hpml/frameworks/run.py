@@ -71,7 +71,7 @@ def missing(script: str) -> str:
         return lacking or ""
     if script.startswith("mesh_tensorflow"):
         lacking = [m for m in ("tensorflow", "mesh_tensorflow") if not importlib.util.find_spec(m)]
-        return f"{lacking[0]} is not installed: pip install -e '.[mesh]'" if lacking else ""
+        return f"{lacking[0]} is not installed: pip install mesh-tensorflow" if lacking else ""
     needs = {"keras": ("tensorflow", "tf_keras"), "lightning": ("lightning",)}
     for word, modules in needs.items():
         for module in modules if word in script else ():

@@ -156,15 +156,18 @@ def wrong_messages(
     if sent == right:
         return None
     seen = f"in all steps, rank {rank} sends {sent.total()} messages {way} to rank {peer}"
-    seen += f", {sum(n * k for n, k in sent.items())} bytes"
-    micro = f"there are {right.total()} {noun}, "
-    micro += f"{sum(n * k for n, k in right.items())} bytes"
     if not sent and way == "back":
         return Problem(seen, "sent_back")
-    return Problem(f"{seen}; {micro}", "whole" if sent.total() < right.total() else "messages")
+    due = f"{right.total()}, one for each of the {noun}"
+    if sent.total() == right.total():
+        seen += f", {nbytes(sent)} bytes"
+        due = f"{nbytes(right)} bytes"
+    return Problem(seen, "whole" if sent.total() < right.total() else "messages", due)
 
 
-# ---- the order of passes
+def nbytes(messages: Counter[int]) -> int:
+    """Of messages, counted by their bytes."""
+    return sum(size * count for size, count in messages.items())
 
 
 def order_of(run: Run, number: int) -> pipeline.Schedule | Problem:

@@ -245,6 +245,11 @@ def shown(tensor: Mapping[str, int]) -> str:
     return "[" + ", ".join(f"{name} {size}" for name, size in tensor.items()) + "]"
 
 
+def bounds(one: Mapping[str, Sequence[int]]) -> str:
+    """A slice as a sentence has it."""
+    return ", ".join(f"{name} from {start} to {stop}" for name, (start, stop) in one.items())
+
+
 def slices_are_right(run: Run) -> Problem | None:
     for case, said, (right, *_) in legal(run):
         tensors = [*case["inputs"], case["output"]]
@@ -256,7 +261,7 @@ def slices_are_right(run: Run) -> Problem | None:
                 if not is_slice(one, tensor):
                     return Problem(f"{where} is {described(one)}", "slice_types")
                 if {name: tuple(ends) for name, ends in one.items()} != due:
-                    return Problem(f"{where} is {one}", slice_mistake(run), str(due))
+                    return Problem(f"{where} is {bounds(one)}", slice_mistake(run), bounds(due))
     return None
 
 
