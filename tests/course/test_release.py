@@ -33,7 +33,10 @@ ON_PURPOSE = {
     "#SBATCH --cpus-per-task={cpus_per_task}",
     '"model": model.state_dict(),',
     "dist.destroy_process_group()",
+    "for parameter in parameters:",
     "for epoch in range(epochs):",
+    "gradient = torch.empty_like(output)",
+    "heads = F.scaled_dot_product_attention(query, key, value)",
     # The lecture on Horovod begins with what it changes in a script; where, is the exercise.
     "hvd.broadcast_optimizer_state(optimizer, root_rank=0)",
     "hvd.broadcast_parameters(model.state_dict(), root_rank=0)",

@@ -39,15 +39,15 @@ class AllReduce:
 def coordinates(rank: int, mesh: Dimensions) -> dict[str, int]:
     """Where `rank` is in the mesh, by dimension."""
     place = {}
-    for name, size in reversed(mesh.items()):
-        rank, place[name] = divmod(rank, size)
+    for axis, ranks in reversed(mesh.items()):
+        rank, place[axis] = divmod(rank, ranks)
     return {name: place[name] for name in mesh}
 
 
 def refuse(dimensions: Dimensions, mesh: Dimensions, layout: Layout, what: str = "tensor") -> None:
     """Raise IllegalLayout where `dimensions` cannot be split so."""
     split: dict[str, str] = {}
-    for name, size in dimensions.items():
+    for name, length in dimensions.items():
         over = layout.get(name)
         if over is None:
             continue
@@ -57,8 +57,8 @@ def refuse(dimensions: Dimensions, mesh: Dimensions, layout: Layout, what: str =
             raise IllegalLayout(
                 f"{split[over]} and {name} of one {what} are both split over {over}"
             )
-        if size % mesh[over]:
-            raise IllegalLayout(f"{name}, {size}, does not divide by {over}, {mesh[over]}")
+        if length % mesh[over]:
+            raise IllegalLayout(f"{name}, {length}, does not divide by {over}, {mesh[over]}")
         split[over] = name
 
 
@@ -77,7 +77,7 @@ def slice_of(
         over = layout.get(name)
         length = size // mesh[over] if over else size
         start = length * place[over] if over else 0
-        bounds[name] = (start, start + length)
+        bounds[name] = start, start + length
     return bounds
 
 

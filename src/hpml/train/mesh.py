@@ -118,10 +118,9 @@ class Mesh(Ddp):
 
 def average_gradients(parameters: Iterable[nn.Parameter], group: dist.ProcessGroup) -> None:
     """Make all gradients their mean over `group`: one all-reduce, after backward."""
-    gradients = [local(parameter.grad) for parameter in parameters if parameter.grad is not None]
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    dist.all_reduce(flat, group=group)
-    flat /= group.size()
-    sizes = [gradient.numel() for gradient in gradients]
-    for gradient, mean in zip(gradients, flat.split(sizes), strict=True):
-        gradient.copy_(mean.view_as(gradient))
+    own = [local(parameter.grad) for parameter in parameters if parameter.grad is not None]
+    together = torch.cat([one.flatten() for one in own])
+    dist.all_reduce(together, group=group)
+    together /= group.size()
+    for one, mean in zip(own, together.split([one.numel() for one in own]), strict=True):
+        one.copy_(mean.view_as(one))

@@ -150,9 +150,9 @@ def swapped_order(tensor: Mapping, mesh: Mapping, layout: Mapping, rank: int) ->
 def rank_itself(tensor: Mapping, mesh: Mapping, layout: Mapping, rank: int) -> Any:
     bounds = {}
     for name, size in tensor.items():
-        parts = mesh[layout[name]] if name in layout else 1
-        place = rank % parts
-        bounds[name] = (size // parts * place, size // parts * (place + 1))
+        over = mesh[layout[name]] if name in layout else 1
+        place = rank % over
+        bounds[name] = (size // over * place, size // over * (place + 1))
     return bounds
 
 
