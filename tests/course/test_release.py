@@ -34,6 +34,7 @@ ON_PURPOSE = {
     '"model": model.state_dict(),',
     "dist.destroy_process_group()",
     "for parameter in parameters:",
+    "for group in self.param_groups",
     "for epoch in range(epochs):",
     "gradient = torch.empty_like(output)",
     "heads = F.scaled_dot_product_attention(query, key, value)",
