@@ -144,7 +144,7 @@ def test_a_solution_that_is_copied_in_would_be_noticed(ending):
         path = (COURSE.root / module.solution).with_suffix(ending)
         found = given_away({f"notebooks/mine{ending}": path.read_bytes()})
         expected = {exercise.id for exercise in module.exercises} - {"hello_ranks"}
-        assert set(found) == expected
+        assert expected <= set(found)  # two exercises may have a line in common
 
 
 def test_a_solution_in_an_output_would_be_noticed():
