@@ -65,8 +65,10 @@ def until(look: Callable[[], Any], what: str) -> Any:
 
 
 @contextlib.contextmanager
-def running(command: list[str], log: Path, **options: Any) -> Iterator[subprocess.Popen]:
-    """A program and its log, interrupted in the end; nothing that it started outlives this."""
+def running(
+    command: list[str], log: Path, end: signal.Signals = signal.SIGINT, **options: Any
+) -> Iterator[subprocess.Popen]:
+    """A program and its log, sent `end` in the end; nothing that it started outlives this."""
     with log.open("w") as written:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=written, stderr=written,
@@ -77,7 +79,7 @@ def running(command: list[str], log: Path, **options: Any) -> Iterator[subproces
         yield process
     finally:
         family += family[0].children(recursive=True)  # kernels are in groups of their own
-        process.send_signal(signal.SIGINT)
+        process.send_signal(end)
         _, alive = psutil.wait_procs(family, timeout=60)
         for each in alive:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -147,7 +149,9 @@ def page(request, released, needs, tmp_path) -> Iterator[Page]:
         pattern = r"(http://127\.0\.0\.1:\d+)/lab/tree/README\.md\?(token=\w+)"
         base, token = until(lambda: re.search(pattern, log.read_text()), "JupyterLab").groups()
         address = f"{base}/lab/tree/notebooks/{request.param}.ipynb?{token}"
-        with running([chromium, *switches, address], tmp_path / "chromium.log"):
+        # Asked to end, it would ask in turn whether the notebook may be left unsaved, and wait.
+        browser = [chromium, *switches, address]
+        with running(browser, tmp_path / "chromium.log", signal.SIGKILL):
             active = tmp_path / "profile" / "DevToolsActivePort"
             lines = until(lambda: active.is_file() and active.read_text().split(), "browser")
             page = Page(int(lines[0]))
