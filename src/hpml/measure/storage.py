@@ -1,0 +1,103 @@
+"""What a piece of reading costs: opens, reads, bytes and page faults as the kernel counts them.
+
+- `opens`: inotify on the folder. Every open of a file in it; not the listing of a folder.
+- `reads`, `asked`: syscr and rchar of /proc/self/io. Calls of read, pread and the like, and the
+  bytes that they returned, from the disk or from the cache; not the pages of a memory map.
+- `fetched`: read_bytes of /proc/self/io. Bytes that came from the disk, also for a map and also
+  those that the kernel read ahead; not what was in the cache, and nothing on a tmpfs.
+- `faults`: getrusage, minor and major. First touches of pages: of a map (a fault brings in the 16
+  pages around it where they are in the cache), but also of new memory.
+
+All are of this process with its threads, and not of its children (proc(5), getrusage(2)).
+"""
+
+import os
+import resource
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpml.machine.opens import Opens
+
+EVERY = 1000  # items between two looks at inotify's queue: far fewer than fit into it
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What `items` items took. `seconds` and counts are those of the work alone."""
+
+    items: int
+    seconds: float
+    opens: int
+    reads: int
+    asked: int
+    fetched: int
+    faults: int
+
+    @property
+    def rate(self) -> float:
+        """Items per second."""
+        return self.items / self.seconds
+
+
+def cost(folder: Path, items: Iterable[Any]) -> Cost:
+    """Take all `items`, which are read from files in `folder`, and count what that takes.
+
+    Iterating does the work: pass a generator or a reader. Raises OSError where /proc or inotify
+    cannot be had.
+    """
+    with Opens(folder) as opens:
+        own_reads, own_bytes = opens.reads, opens.bytes
+        number, looking = 0, 0.0
+        faults, before = _faults(), _Io.now()
+        began = time.perf_counter()
+        for _ in items:
+            number += 1
+            if number % EVERY == 0:
+                looked = time.perf_counter()
+                opens.drain()
+                looking += time.perf_counter() - looked
+        seconds = time.perf_counter() - began - looking
+        after, faults = _Io.now(), _faults() - faults
+        # Counted by the kernel as ours, and not the work's: looks at the queue, and the first look
+        # at the counters themselves.
+        reads = after.syscr - before.syscr - (opens.reads - own_reads) - 1
+        asked = after.rchar - before.rchar - (opens.bytes - own_bytes) - before.length
+        return Cost(
+            number, seconds, opens.drain(), reads, asked, after.fetched - before.fetched, faults
+        )
+
+
+def shuffled(reader: Any, order: Sequence[int]) -> Iterable[Any]:
+    """The samples of `reader` at the indices `order`, one by one."""
+    return (reader[index] for index in order)
+
+
+@dataclass(frozen=True)
+class _Io:
+    """/proc/self/io, and how many bytes long it was."""
+
+    syscr: int
+    rchar: int
+    fetched: int
+    length: int
+
+    @staticmethod
+    def now() -> "_Io":
+        file = os.open("/proc/self/io", os.O_RDONLY)
+        try:
+            content = os.read(file, 4096)
+        finally:
+            os.close(file)
+        values = {
+            name: int(value)
+            for name, _, value in (line.partition(":") for line in content.decode().splitlines())
+        }
+        return _Io(values["syscr"], values["rchar"], values["read_bytes"], len(content))
+
+
+def _faults() -> int:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_minflt + used.ru_majflt
