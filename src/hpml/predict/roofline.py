@@ -1,0 +1,112 @@
+"""The roofline model: how fast a piece of work can be at best on this hardware, and why no faster.
+
+Williams, Waterman, Patterson 2009, Roofline: an insightful visual performance model for multicore
+architectures, Communications of the ACM 52(4), section 3. Work that does `intensity` FLOP with each
+byte it moves reaches at best
+
+    attainable = min(peak, bandwidth × intensity)    in FLOP/s
+
+The two meet at the ridge point, peak / bandwidth: left of it memory sets the pace, right of it the
+arithmetic.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hpml.predict.draw import COLOURS, LINES, MARKERS
+
+MEMORY, COMPUTE = "memory bandwidth", "compute"
+
+
+@dataclass(frozen=True)
+class Roof:
+    """What hardware reaches at best: `peak` in FLOP/s, memory's `bandwidth` in byte/s."""
+
+    name: str
+    peak: float
+    bandwidth: float
+
+    @property
+    def ridge(self) -> float:
+        """FLOP/byte from which on the peak can be reached."""
+        return self.peak / self.bandwidth
+
+    def attainable(self, intensity: float) -> float:
+        """FLOP/s that work of this intensity, in FLOP/byte, reaches at best."""
+        return min(self.peak, self.bandwidth * intensity)
+
+    def binding(self, intensity: float) -> str:
+        """Which of the two holds work of this intensity back: "memory bandwidth" or "compute"."""
+        return MEMORY if intensity < self.ridge else COMPUTE
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece of work: its FLOPs and bytes as counted, its seconds as measured."""
+
+    name: str
+    flops: float
+    nbytes: float
+    seconds: float
+
+    @property
+    def intensity(self) -> float:
+        """FLOP/byte."""
+        return self.flops / self.nbytes
+
+    @property
+    def rate(self) -> float:
+        """FLOP/s."""
+        return self.flops / self.seconds
+
+    def share(self, roof: Roof) -> float:
+        """Of what the roof allows: 0.5 is half as fast as it could be."""
+        return self.rate / roof.attainable(self.intensity)
+
+
+def picture(roofs: Sequence[Roof], works: Sequence[Work] = (), *, title: str = "") -> Figure:
+    """Roofs as lines, work as numbered points with a legend beside it; logarithmic axes."""
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
+    axes = figure.subplots()
+    intensities = [work.intensity for work in works] + [roof.ridge for roof in roofs]
+    low, high = min(intensities) / 3, max(intensities) * 5
+    fine = np.geomspace(low, high, 400)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for number, roof in enumerate(roofs):
+        _roof(axes, number, roof, fine)
+    for number, work in enumerate(works):
+        _work(axes, number, work)
+    axes.set_xlim(low, high)
+    axes.set_xlabel("intensity: operations for each byte moved (FLOP/byte)")
+    axes.set_ylabel("speed (GFLOP/s)")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside right center", frameon=False, fontsize=9)
+    figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def _roof(axes: Axes, number: int, roof: Roof, fine: np.ndarray) -> None:
+    colour, line = COLOURS[number % len(COLOURS)], LINES[number % len(LINES)]
+    speeds = [roof.attainable(intensity) / 1e9 for intensity in fine]
+    label = f"{roof.name}: {roof.peak / 1e9:,.0f} GFLOP/s, ridge {roof.ridge:.0f} FLOP/byte"
+    axes.plot(fine, speeds, color=colour, linestyle=line, linewidth=1.8, label=label)
+    axes.plot(roof.ridge, roof.peak / 1e9, "|", color=colour, markersize=14, markeredgewidth=1.8)
+
+
+def _work(axes: Axes, number: int, work: Work) -> None:
+    place = (work.intensity, work.rate / 1e9)
+    marker = MARKERS[number % len(MARKERS)]
+    axes.plot(
+        *place, marker, color="black", markerfacecolor="white", markersize=8, linestyle="",
+        label=f"{chr(ord('A') + number)}: {work.name}",
+    )  # fmt: skip
+    axes.annotate(
+        chr(ord("A") + number), place, (7, -3), textcoords="offset points", fontsize=10, zorder=5
+    )

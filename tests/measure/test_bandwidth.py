@@ -1,0 +1,65 @@
+"""Bandwidth: what is counted, and how large arrays must be. The times are the test's own."""
+
+import pytest
+import torch
+
+from hpml.machine.caches import Cache
+from hpml.measure import bandwidth as module
+from hpml.measure.bandwidth import KERNELS, bandwidth, memory_bytes, sweep, working_sets
+
+
+@pytest.fixture
+def one_nanosecond_each(monkeypatch):
+    """Each number of an array takes a nanosecond, and each call a second on top."""
+    monkeypatch.setattr(
+        module, "_seconds", lambda kernel, length, *_: 1 + 1e-9 * (length if length > 16 else 0)
+    )
+
+
+@pytest.mark.parametrize(("kernel", "arrays"), [("read", 1), ("copy", 2), ("triad", 3)])
+def test_stream_counts_each_array_once_and_the_call_does_not_count(
+    one_nanosecond_each, kernel, arrays
+):
+    # Large enough that a second for the call would be seen.
+    assert bandwidth(kernel, 240 << 30) == pytest.approx(4 * arrays / 1e-9)
+
+
+def test_the_working_set_is_what_all_arrays_take_together(monkeypatch):
+    lengths = []
+    monkeypatch.setattr(
+        module, "_seconds", lambda kernel, length, *_: lengths.append(length) or 1.0 * length
+    )
+    sweep("triad", [12_000])
+    assert max(lengths) == 1000
+
+
+def test_kernels_do_what_their_names_say():
+    a, b, c = torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]), torch.zeros(2)
+    total = torch.zeros(())
+    KERNELS["read"].run(a, b, c, total)
+    assert total == 3
+    KERNELS["copy"].run(a, b, c, total)
+    assert c.tolist() == [1, 2]
+    KERNELS["triad"].run(a, b, c, total)
+    assert c.tolist() == [31, 62]
+
+
+def test_an_array_is_four_times_the_last_caches_of_all_cores(monkeypatch):
+    caches = [Cache(1, 48 << 10, 1), Cache(3, 32 << 20, 8)]
+    monkeypatch.setattr(module, "caches", lambda: caches)
+    monkeypatch.setattr(module, "usable_cores", lambda: 16)
+    monkeypatch.setattr(module, "usable_memory", lambda: 1 << 40)
+    assert memory_bytes() == 4 * 2 * 32 << 20
+    monkeypatch.setattr(module, "usable_memory", lambda: 240 << 20)
+    assert memory_bytes() == 10 << 20
+
+
+def test_working_sets_end_outside_the_last_cache(monkeypatch):
+    monkeypatch.setattr(module, "caches", lambda: [Cache(3, 1 << 20, 1)])
+    sizes = working_sets()
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] >= 3 << 20 > sizes[-2]
+
+
+def test_it_measures_something_here():
+    assert bandwidth("copy", 1 << 16, seconds=0.001) > 0

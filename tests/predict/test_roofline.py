@@ -1,0 +1,65 @@
+"""The roofline model (Williams et al. 2009), and its picture."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpml.measure.layers import Layer, Pass
+from hpml.predict import machine_roofline
+from hpml.predict.machine_roofline import machine_roofs, table, works
+from hpml.predict.roofline import COMPUTE, MEMORY, Roof, Work, picture
+
+ROOF = Roof("float32, 1 core", peak=100e9, bandwidth=50e9)
+POSITIVE = st.floats(1e-3, 1e15)
+
+
+def test_the_ridge_is_where_memory_keeps_up_with_the_arithmetic():
+    assert ROOF.ridge == 2.0
+    assert ROOF.attainable(1.0) == 50e9
+    assert ROOF.binding(1.0) == MEMORY
+    assert ROOF.attainable(4.0) == 100e9
+    assert ROOF.binding(4.0) == COMPUTE
+
+
+@given(POSITIVE, POSITIVE, POSITIVE)
+def test_nothing_is_faster_than_either_limit(peak, bandwidth, intensity):
+    roof = Roof("", peak, bandwidth)
+    assert roof.attainable(intensity) <= peak
+    assert roof.attainable(intensity) <= bandwidth * intensity
+    tight = peak if roof.binding(intensity) == COMPUTE else bandwidth * intensity
+    assert roof.attainable(intensity) == pytest.approx(tight)
+
+
+def test_a_share_of_the_roof():
+    work = Work("", flops=1e9, nbytes=1e9, seconds=0.04)  # 25 GFLOP/s at 1 FLOP/byte
+    assert work.share(ROOF) == pytest.approx(0.5)
+
+
+def test_a_layer_is_one_point_forward_and_backward_together():
+    layer = Layer("0", "Conv2d", Pass(1.0, 10, 4), Pass(2.0, 20, 8))
+    assert works([layer], ["a convolution"]) == [Work("a convolution", 30, 12, 3.0)]
+
+
+def test_roofs_of_this_machine_for_every_number_of_cores_and_type(monkeypatch):
+    types = {"float32": "f", "int8": "i"}
+    monkeypatch.setattr(machine_roofline, "fast_types", lambda: types)
+    monkeypatch.setattr(machine_roofline, "peak", lambda dtype, n: n * {"f": 1e9, "i": 4e9}[dtype])
+    monkeypatch.setattr(
+        machine_roofline, "bandwidth", lambda kernel, threads: threads * len(kernel) * 1e9
+    )
+    roofs = machine_roofs([1, 2], gpu=False)
+    assert [roof.name for roof in roofs] == [
+        "float32, 1 core", "int8, 1 core", "float32, 2 cores", "int8, 2 cores",
+    ]  # fmt: skip
+    assert roofs[-1].peak == 8e9
+    assert roofs[-1].bandwidth == 10e9
+    assert "0.8 FLOP/B" in table(roofs)
+
+
+def test_the_picture_draws_every_roof_and_letters_the_points():
+    axes = picture([ROOF], [Work("a", 1e9, 1e9, 0.04), Work("b", 4e9, 1e9, 0.1)]).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["A", "B"]
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    line = axes.lines[0]
+    assert max(line.get_ydata()) == pytest.approx(100)  # GFLOP/s
+    assert all(line.get_label() and "FLOP" in axes.get_xlabel() for line in axes.lines)
