@@ -1,7 +1,196 @@
-"""The check of fusion_buffer: what its judges make of right and wrong values."""
+"""Exercise fusion_buffer: its packing rule, and what its judges say of runs that are changed."""
 
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpml.checks import judge
+from hpml.checks.m02_hardware._made_gradients import (
+    CASES,
+    LARGEST,
+    inside,
+    messages,
+    serve,
+)
 from hpml.checks.m02_hardware.fusion_buffer import CHECK
 
+MEAN, KINDS, MESSAGES, LEAVES, WIRE = (claim.judge for claim in CHECK.claims)
 
-def test_inputs_are_fresh_for_every_seed():
-    assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
+
+@pytest.fixture(scope="module")
+def good(played):
+    return played(CHECK, 2, 5)
+
+
+@pytest.mark.parametrize("seed", [2, 3, 20_000])
+def test_the_solution_holds_at_every_world_size(solution, seed):
+    verdict = judge("fusion_buffer", solution("fusion_buffer"), seed=seed)
+    assert verdict.passed, verdict
+
+
+def test_a_good_run_has_no_problems(good):
+    assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
+
+
+def test_inputs_differ_between_ranks_and_seeds():
+    ranks = CHECK.inputs(3, 2) + CHECK.inputs(4, 2)
+    first = [rank["gradients"][0][0][0] for rank in ranks]
+    assert not any(torch.equal(first[0], other) for other in first[1:])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_difficulty_is_among_the_gradients(seed):
+    rank = CHECK.inputs(seed, 1)[0]
+    room = rank["buffer_bytes"]
+    one, three, none = rank["gradients"]
+    assert none == []
+    assert {base.dtype for base, _ in one} == {torch.float32}
+    assert messages(one, room) != messages(one, room, full_leaves=True)
+    assert len(messages(one, room)["float32"]) >= 4
+    assert {base.dtype for base, _ in three} == set(LARGEST)
+    assert {layout for _, layout in three} == {"whole", "transposed", "columns"}
+    assert {base.dim() for base, _ in three} == {0, 1, 2}
+    assert sum(not base.numel() for base, _ in three) == 2
+    assert sum(inside(*each).nbytes > room for each in three) >= 2
+    assert messages(three, room) != messages(three, room, large_closes=True)
+    assert messages(three, room) != messages(three, room, dtype_closes=True)
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_sums_and_means_are_exact_in_every_dtype(world_size):
+    ranks = CHECK.inputs(7, world_size)
+    for number, (base, _) in enumerate(ranks[0]["gradients"][1]):
+        bases = [rank["gradients"][1][number][0] for rank in ranks]
+        exact = sum(each.double() for each in bases) / world_size
+        total = torch.zeros_like(base)
+        for each in reversed(bases):
+            total += each
+        assert torch.equal((total / world_size).double(), exact)
+        assert torch.equal(sum(each / world_size for each in bases).double(), exact)
+
+
+@given(st.lists(st.integers(0, 60), max_size=30), st.integers(8, 100))
+def test_the_rule_fills_buffers_in_order(elements, room):
+    gradients = [[torch.zeros(n), "whole"] for n in elements]
+    found = messages(gradients, room).get("float32", [])
+    large = [m for m in found if m.nbytes > room]
+    packed = [m for m in found if m.nbytes <= room]
+    assert all(len(message.gradients) == 1 for message in large)
+    assert sum(message.nbytes for message in found) == 4 * sum(elements)
+    order = [n for message in packed for n in message.gradients]
+    assert order == sorted(order)
+    for this, following in itertools.pairwise(packed):
+        assert this.nbytes + 4 * elements[following.gradients[0]] > room
+        assert this.leaves_with == following.gradients[0]
+    assert [m.leaves_with for m in packed[-1:]] in ([], [None])
+
+
+def test_gradients_are_served_once_and_in_order():
+    ranks = CHECK.inputs(1, 1)
+    given_, reply = serve(ranks)
+    assert "gradients" not in given_[0]
+    for case in ranks[0]["gradients"]:
+        for base, _ in case:
+            (answered,) = reply(0, "gradient")
+            assert answered.value[0] is base
+        assert reply(0, "gradient")[0].value is None
+        reply(0, "averaged")
+    with pytest.raises(ValueError, match="there is no"):
+        reply(0, "gradient")
+
+
+def with_calls(run, change):
+    """The run with `change(calls)` for the calls of each rank."""
+    ranks = tuple(replace(rank, calls=tuple(change(rank.calls))) for rank in run.evidence.ranks)
+    return replace(run, evidence=replace(run.evidence, ranks=ranks))
+
+
+def heavier(calls, times):
+    return [replace(call, nbytes=call.nbytes * times) for call in calls]
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (lambda calls: (), "alone"),
+        (lambda calls: calls[1:], "bytes"),
+        (lambda calls: heavier(calls, 2), "bytes"),
+        (lambda calls: [replace(call, dtype="float32") for call in calls], "dtypes"),
+        (lambda calls: [*calls, replace(calls[-1], nbytes=0)], "empty"),
+        (lambda calls: [replace(calls[0], operation="all_reduce_coalesced")], "messages"),
+    ],
+)
+def test_other_messages_than_the_rules_are_a_problem(good, change, hint):
+    run = with_calls(good, change)
+    assert MESSAGES(run).hint == hint
+    assert LEAVES(run).hint == hint
+
+
+def test_a_message_that_leaves_two_gradients_late_is_late(good):
+    asked = [each.at for each in good.evidence.ranks[0].asked]
+    rule = messages(good.inputs[0]["gradients"][0], good.inputs[0]["buffer_bytes"])
+    first = rule["float32"][0].leaves_with
+
+    def moved(at):
+        def change(calls):
+            return [replace(calls[0], issued=at, waited=None), *calls[1:]]
+
+        return with_calls(good, change)
+
+    assert LEAVES(moved(asked[first + 1] + 1e-6)) is None
+    assert LEAVES(moved(asked[first + 2] + 1e-3)).hint == "late"
+    assert MESSAGES(moved(asked[first + 2] + 1e-3)) is None
+
+
+def test_a_wait_before_the_last_message_is_needless(good):
+    def change(calls):
+        return [replace(calls[0], waited=calls[0].issued), *calls[1:]]
+
+    assert LEAVES(with_calls(good, change)).hint == "waiting"
+
+
+def test_whatever_is_wrong_with_a_gradient_is_named(good, with_value):
+    def changed(case, number, change):
+        def of_value(value):
+            value = [list(each) for each in value]
+            value[case][number] = change(value[case][number])
+            return value
+
+        run = with_value(good, 1, of_value)
+        return replace(run, stages={"play": run.evidence})
+
+    for change, words in (
+        (lambda t: t + 1, "differs by up to"),
+        (lambda t: t.double(), "is float64"),
+        (lambda t: t[:1], "has shape (1,)"),
+        (lambda t: None, "is None"),
+        (lambda t: t * torch.nan, "not finite"),
+    ):
+        problem = MEAN(changed(0, 3, change))
+        assert words in problem.message
+        assert problem.hint in CHECK.hints
+        assert KINDS(changed(0, 3, change)) is None
+        assert MEAN(changed(1, 0, change)) is None
+        assert KINDS(changed(1, 0, change)) is not None
+
+
+def test_what_lies_between_a_strided_gradients_elements_is_compared(good, with_value):
+    given_ = good.inputs[1]["gradients"][1]
+    number = next(n for n, (_, layout) in enumerate(given_) if layout == "columns")
+
+    def of_value(value):
+        value = [list(each) for each in value]
+        value[1][number] = value[1][number].clone()
+        value[1][number][:, 1] += 12
+        return value
+
+    assert KINDS(with_value(good, 1, of_value)).hint == "strides"
+
+
+def test_a_rank_that_left_out_cases_is_not_judged(good, with_value):
+    with pytest.raises(ValueError, match="other cases"):
+        MEAN(with_value(good, 1, lambda value: value[: len(CASES) - 1]))

@@ -19,6 +19,13 @@ DATA_PARALLEL = ReadyMade(
         "torch.distributed.Reducer",
     ),
 )
+COALESCED = ReadyMade(
+    "calls that join tensors (`all_reduce_coalesced`, `_coalescing_manager`)",
+    (
+        "torch.distributed.distributed_c10d.all_reduce_coalesced",
+        "torch.distributed.distributed_c10d._coalescing_manager",
+    ),
+)
 ZERO_OPTIMIZER = ReadyMade(
     "`ZeroRedundancyOptimizer`",
     ("torch.distributed.optim.zero_redundancy_optimizer.ZeroRedundancyOptimizer",),

@@ -1,0 +1,190 @@
+"""Exercise fusion_buffer's gradients: what backward makes, one after the other, and its messages.
+
+A rank asks the parent for each gradient, so that the parent knows how far backward had come when a
+message left. All values are multiples of 12 and small enough for their dtype: sums over up to four
+ranks and their means are exact, in whatever order they are computed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal
+
+import torch
+
+from hpml.ranks import Reply, Server, ask
+
+CASES = ("one dtype", "three dtypes", "no gradients")
+Layout = Literal["whole", "transposed", "columns"]
+# Of the largest factor of 12: 12 · 5 · 4 ranks is below 2**8, which bfloat16 has exactly
+LARGEST = {torch.float32: 2**15, torch.float64: 2**15, torch.bfloat16: 5}
+
+
+@dataclass(frozen=True)
+class Message:
+    """The gradients of one message, by number, and the gradient with which it is to leave: the
+    first that did not fit, or its own if that is larger than a buffer; None: when all are there."""
+
+    gradients: tuple[int, ...]
+    nbytes: int
+    leaves_with: int | None
+
+
+def inside(base: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """The gradient that lies in the memory `base`: all of it, its transpose, or every other
+    column."""
+    if layout == "transposed":
+        return base.t()
+    return base[:, ::2] if layout == "columns" else base
+
+
+def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
+    """For each rank: `buffer_bytes`, and by case the gradients, each a base and its layout. Their
+    shapes are the same on all ranks."""
+    draw = torch.Generator().manual_seed(seed)
+    buffer_bytes = (16_000, 20_000, 24_000)[seed % 3]
+    shapes = [_one_dtype(draw, buffer_bytes), _three_dtypes(draw, buffer_bytes), []]
+
+    def base(dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
+        most = LARGEST[dtype]
+        return (12 * torch.randint(-most, most + 1, tuple(shape), generator=draw)).to(dtype)
+
+    return [
+        {
+            "buffer_bytes": buffer_bytes,
+            "gradients": [
+                [[base(dtype, shape), layout] for dtype, shape, layout in case] for case in shapes
+            ],
+        }
+        for _ in range(world_size)
+    ]
+
+
+def _one_dtype(draw: torch.Generator, buffer_bytes: int) -> list[Any]:
+    """Some five buffers of float32. One gradient takes exactly the room that is left."""
+    sizes, room = [], buffer_bytes // 4
+    for number in range(24):
+        size = int(torch.randint(200, 1800, (), generator=draw))
+        if number == 9:
+            size = room or size
+        room = room - size if size <= room else buffer_bytes // 4 - size
+        sizes.append(size)
+    return [(torch.float32, (size,), "whole") for size in sizes]
+
+
+def _three_dtypes(draw: torch.Generator, buffer_bytes: int) -> list[Any]:
+    """Gradients of three dtypes in turn: strided ones, empty ones, scalars, and some that are
+    larger than a buffer, the first of which comes when there is room for more."""
+    dtypes = (torch.float32, torch.float64, torch.bfloat16)
+    layouts: tuple[Layout, ...] = ("whole", "transposed", "columns")
+    made: list[Any] = []
+    for number in range(30):
+        # In twos, so that neighbours have one dtype now and then
+        dtype = dtypes[number // 2 % 3]
+        rows, columns = (int(n) for n in torch.randint(12, 40, (2,), generator=draw))
+        made.append((dtype, (rows, 2 * columns), layouts[number % 3 if number % 5 else 0]))
+    large = buffer_bytes // 4 + 12
+    made.insert(4, (torch.float32, (4, large // 3), "transposed"))
+    made.insert(19, (torch.float64, (large,), "whole"))
+    made.insert(7, (torch.float32, (), "whole"))
+    made.insert(12, (torch.bfloat16, (0, 3), "whole"))
+    made.append((torch.float64, (0,), "whole"))
+    return made
+
+
+def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
+    """A stage's `serve`: to each "gradient" of a rank the next one, and None after a case's last;
+    "averaged" is the moment at which a case is over."""
+    at = [[0, 0] for _ in ranks]  # case and gradient, by rank
+
+    def reply(rank: int, request: Any) -> list[Reply]:
+        case, number = at[rank]
+        if case == len(CASES) or request not in ("gradient", "averaged"):
+            raise ValueError(f"there is no {str(request)[:40]!r} now")
+        if request == "averaged":
+            at[rank] = [case + 1, 0]
+            return [Reply(rank)]
+        at[rank][1] += 1
+        rest = ranks[rank]["gradients"][case][number : number + 1]
+        return [Reply(rank, rest[0] if rest else None)]
+
+    return [{"buffer_bytes": rank["buffer_bytes"]} for rank in ranks], reply
+
+
+def drive(answer: ModuleType, inputs: dict[str, Any]) -> list[list[torch.Tensor]]:
+    """By case: the memory in which each gradient lies that was taken, after `average`."""
+    left = []
+    for _ in CASES:
+        bases: list[torch.Tensor] = []
+
+        def backward(bases: list[torch.Tensor] = bases) -> Iterator[torch.Tensor]:
+            while (made := ask("gradient")) is not None:
+                base, layout = made
+                bases.append(base)
+                yield inside(base, layout)
+
+        answer.average(backward(), inputs["buffer_bytes"])
+        ask("averaged")
+        left.append([base.clone() for base in bases])
+    return left
+
+
+def expect(ranks: list[dict[str, Any]], world_size: int) -> list[list[list[torch.Tensor]]]:
+    """By rank and case: each gradient's memory, with the mean where the gradient lies."""
+    return [
+        [
+            [
+                _with_mean(rank, [other["gradients"][case][number][0] for other in ranks])
+                for number, rank in enumerate(own["gradients"][case])
+            ]
+            for case in range(len(CASES))
+        ]
+        for own in ranks
+    ]
+
+
+def _with_mean(own: Sequence[Any], bases: Sequence[torch.Tensor]) -> torch.Tensor:
+    base, layout = own
+    after = base.clone()
+    inside(after, layout).copy_(inside(torch.stack(list(bases)).mean(0), layout))
+    return after
+
+
+def messages(
+    gradients: Sequence[Sequence[Any]],
+    buffer_bytes: int,
+    *,
+    full_leaves: bool = False,
+    large_closes: bool = False,
+    dtype_closes: bool = False,
+) -> dict[str, list[Message]]:
+    """By dtype ("float32"), the messages of one case in their order.
+
+    With one of the options, the rule is another: a gradient that takes all the room that is left
+    does not fit; a gradient larger than a buffer has the open buffer leave; a gradient of another
+    dtype has it leave.
+    """
+    found: dict[str, list[Message]] = {}
+    open_: dict[str, list[int]] = {}
+    sizes = [inside(base, layout).nbytes for base, layout in gradients]
+
+    def leave(name: str, numbers: Sequence[int], moment: int | None) -> None:
+        if nbytes := sum(sizes[number] for number in numbers):
+            found.setdefault(name, []).append(Message(tuple(numbers), nbytes, moment))
+
+    for number, (base, _) in enumerate(gradients):
+        name, size = str(base.dtype).removeprefix("torch."), sizes[number]
+        for other in [other for other in open_ if dtype_closes and other != name]:
+            leave(other, open_.pop(other), number)
+        if size > buffer_bytes:
+            if large_closes:
+                leave(name, open_.pop(name, []), number)
+            leave(name, [number], number)
+            continue
+        taken = sum(sizes[each] for each in open_.get(name, []))
+        if taken + size > buffer_bytes - full_leaves:
+            leave(name, open_.pop(name, []), number)
+        open_.setdefault(name, []).append(number)
+    for name, numbers in open_.items():
+        leave(name, numbers, None)
+    return found
