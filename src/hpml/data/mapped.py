@@ -7,6 +7,8 @@ import numpy as np
 
 SHAPE = (3, 32, 32)
 RECORD = 1 + 3 * 32 * 32
+# All pixels of an image as one element: gathering copies each by a single memcpy.
+LAYOUT = np.dtype([("label", np.uint8), ("pixels", f"V{RECORD - 1}")])
 
 
 class MappedImages:
@@ -20,10 +22,9 @@ class MappedImages:
     dtype = np.dtype(np.uint8)
 
     def __init__(self, files: Sequence[Path]):
-        records = [np.memmap(path, np.uint8, mode="r").reshape(-1, RECORD) for path in files]
-        self._labels = [part[:, 0] for part in records]
-        # The record is 3073 bytes, so this reshape is a view with strides, not a copy.
-        self._parts = [part[:, 1:].reshape(-1, *SHAPE).view(np.ndarray) for part in records]
+        records = [np.memmap(path, LAYOUT, mode="r").view(np.ndarray) for path in files]
+        self._labels = [part["label"] for part in records]
+        self._parts = [part["pixels"] for part in records]
         self._starts = np.cumsum([0, *map(len, self._parts)])
         self.shape = (int(self._starts[-1]), *SHAPE)
 
@@ -58,7 +59,7 @@ class MappedImages:
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError("mapped images become an array only by a copy")
-        everything = np.concatenate(self._parts)
+        everything = _images(np.concatenate(self._parts))
         return everything if dtype is None else everything.astype(dtype, copy=False)
 
     def _gather(self, index: np.ndarray) -> np.ndarray:
@@ -68,9 +69,16 @@ class MappedImages:
                 f"asked for, there are {len(self)}"
             )
         index = np.where(index < 0, index + len(self), index)
-        out = np.empty((len(index), *SHAPE), np.uint8)
+        if len(self._parts) == 1:
+            return _images(self._parts[0][index])
+        out = np.empty(len(index), self._parts[0].dtype)
         part_of = np.searchsorted(self._starts, index, side="right") - 1
         for number, part in enumerate(self._parts):
             here = np.flatnonzero(part_of == number)
             out[here] = part[index[here] - self._starts[number]]
-        return out
+        return _images(out)
+
+
+def _images(pixels: np.ndarray) -> np.ndarray:
+    """A view, uint8 [N, 3, 32, 32], of N elements with all pixels of an image in each."""
+    return pixels.view(np.uint8).reshape(-1, *SHAPE)
