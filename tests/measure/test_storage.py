@@ -91,3 +91,20 @@ def test_a_shuffled_pass_is_in_the_order_given(tmp_path, images):
     FORMATS["files"].write(tmp_path / "images", images, labels)
     order = np.random.default_rng(0).permutation(COUNT).tolist()
     assert [label for _, label in items("files", tmp_path / "images", order)] == order
+
+
+def test_every_format_is_read_in_each_state_and_each_order(tmp_path, images):
+    skip_on_tmpfs(tmp_path)
+    two = {name: FORMATS[name] for name in ("files", "memory map")}
+    done = storage.passes(images, np.zeros(COUNT, int), {"disk": tmp_path / "in"}, two)
+    seen = [(one.format, one.place, one.order) for one in done]
+    assert seen == [
+        (name, place, order)
+        for name in two
+        for order in ("in order", "shuffled")
+        for place in ("disk, cold", "disk, warm")
+    ]
+    assert all(one.cost.items == COUNT for one in done)
+    for one in done:
+        assert (one.cost.fetched > 0) == (one.place == "disk, cold")
+    assert list(tmp_path.iterdir()) == []

@@ -103,6 +103,21 @@ def bench_fusion(
     give(measure(rounds), json)
 
 
+@app.command("io")
+def bench_io(
+    data: Annotated[
+        str | None, typer.Option(help="Folder with CIFAR-10; default: what ./hpml train takes.")
+    ] = None,
+    json: JSON = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds, each over everything.")] = 3,
+    images: Annotated[int, typer.Option(min=10, help="Images in each format.")] = 10_000,
+) -> None:
+    """Six formats of the same images, cold and warm, beside a plain read; and loaders."""
+    from hpml.bench.io import bench as measure
+
+    give(measure(data, rounds, images), json)
+
+
 @app.command("shard")
 def bench_shard(
     json: JSON = None,

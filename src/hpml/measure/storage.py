@@ -13,13 +13,18 @@ All are of this process with its threads, and not of its children (proc(5), getr
 
 import os
 import resource
+import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hpml.data.formats import FORMATS, Format
 from hpml.machine.opens import Opens
+from hpml.machine.page_cache import drop
 
 EVERY = 1000  # items between two looks at inotify's queue: far fewer than fit into it
 
@@ -73,6 +78,60 @@ def cost(folder: Path, items: Iterable[Any]) -> Cost:
 def shuffled(reader: Any, order: Sequence[int]) -> Iterable[Any]:
     """The samples of `reader` at the indices `order`, one by one."""
     return (reader[index] for index in order)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """All images of a folder read once: in which format, from where, in which order."""
+
+    format: str
+    place: str
+    order: str
+    cost: Cost
+
+
+IN_ORDER, SHUFFLED = "in order", "shuffled"
+
+
+def passes(
+    images: np.ndarray,
+    labels: np.ndarray,
+    places: Mapping[str, Path],
+    formats: Mapping[str, Format] = FORMATS,
+    seed: int = 0,
+) -> list[Pass]:
+    """Write the images in each format to each place and read them, in order and shuffled.
+
+    `places` has folders by name, which are made, and removed at the end. What is on a disk is read
+    with a cold cache and then with a warm one ("disk, cold", "disk, warm"): contents are dropped
+    before each cold pass, and mincore proves it; names and inodes stay in the kernel's memory.
+    A tmpfs has only the one state, and keeps its name. Opening the reader, and an index that it
+    makes, belong to the pass.
+    """
+    order = np.random.default_rng(seed).permutation(len(images)).tolist()
+    done = []
+    for place, folder in places.items():
+        folder.mkdir(parents=True)
+        try:
+            for name, kept in formats.items():
+                kept.write(folder / name, images, labels)
+                next(_read(kept, folder / name, order))  # imports are not reading
+                for way, indices in ((IN_ORDER, None), (SHUFFLED, order)):
+                    on_disk = drop(folder / name) == 0.0
+                    for state in (", cold", ", warm") if on_disk else ("",):
+                        taken = cost(folder / name, _read(kept, folder / name, indices))
+                        done.append(Pass(name, place + state, way, taken))
+        finally:
+            shutil.rmtree(folder)
+    return done
+
+
+def _read(kept: Format, folder: Path, order: Sequence[int] | None) -> Iterator[Any]:
+    reader = kept.open(folder)
+    try:
+        yield from (reader if order is None else shuffled(reader, order))
+    finally:
+        reader.close()
 
 
 @dataclass(frozen=True)

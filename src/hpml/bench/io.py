@@ -1,0 +1,173 @@
+"""Storage: the same images in six formats beside a plain read of their bytes; and loaders.
+
+A plain read is the bytes of all records, from one file, a megabyte at a time. Loaders also
+augment and normalise. Every round measures everything once.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hpml.bench.table import Row, Table, machine_conditions
+from hpml.data import load
+from hpml.data.formats import FORMATS, memory_map
+from hpml.data.mapped import RECORD
+from hpml.errors import UserError
+from hpml.frameworks import tf_data_loading
+from hpml.machine.page_cache import drop
+from hpml.measure import storage
+from hpml.measure.loaders import Vectorised, data_loader, one_thread
+from hpml.measure.loading import images_per_second
+from hpml.train.hardware import keep_freed_memory
+
+IMAGES = 10_000
+BATCH = 500
+WORKERS = (0, 1, 2, 3, 4)
+PIECE = 2**20  # bytes of a plain read
+SHARED = Path("/dev/shm")
+PLAIN, COPY = "plain read", "memory copied, batch by batch"
+BEST, COURSE = "DataLoader, best number of workers", "course's loader"
+GATHERED = "course's loader, without augmentation"
+
+
+def bench(
+    data: str | None = None,
+    rounds: int = 3,
+    images: int = IMAGES,
+    workers: Sequence[int] = WORKERS,
+    formats: Sequence[str] = tuple(FORMATS),
+    report: Callable[[str], None] = print,
+) -> Table:
+    """Measure in `rounds` rounds on `images` images from all over the training set.
+
+    `report` gets a line for each round. Raises UserError where no folder can be written to.
+    """
+    keep_freed_memory()  # as the training script does
+    conditions = machine_conditions()
+    found = load(data)
+    conditions["data"] = found.describe()
+    split = found.train
+    index = np.arange(0, len(split), max(1, len(split) // images))[:images]
+    chosen = split.images[index], split.labels[index]
+    order = np.random.default_rng(0).permutation(len(index))
+    reached: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory(prefix="hpml-io-") as disk:
+        files = Path(disk) / "loaders"
+        for name in ("files", "TFRecord", "memory map"):
+            FORMATS[name].write(files / name, *chosen)
+        loaders = {
+            f"DataLoader, {_count(number, 'worker')}": data_loader(
+                files / "files", order.tolist(), BATCH, number
+            )
+            for number in workers
+        }
+        loaders[COURSE] = Vectorised(split, index[order], BATCH)
+        for number in range(rounds):
+            measured = _storage(chosen, Path(disk), {name: FORMATS[name] for name in formats})
+            with one_thread():
+                measured |= _loading(loaders, Vectorised(split, index[order], BATCH, False))
+            try:
+                measured["tf.data"] = tf_data_loading.rate(files / "TFRecord", len(index), BATCH)
+            except UserError as error:
+                conditions["tf.data"] = f"not measured: {error}"
+            for name, value in measured.items():
+                reached.setdefault(name, []).append(value)
+            report(f"round {number + 1} of {rounds}")
+    conditions["images"] = (
+        f"{len(index)} of {RECORD:,} bytes each, one pass of each kind in a round, one thread; "
+        f"batches of {BATCH}, of loaders the quicker of two passes"
+    )
+    conditions["cold"] = "contents dropped with posix_fadvise, proven by mincore; names stay cached"
+    conditions["packed file"] = "of exercise pack_files: its own check counts opens and reads"
+    return Table("bench io", rows(reached), conditions)
+
+
+def rows(reached: Mapping[str, Sequence[float]]) -> list[Row]:
+    """Rows with base and target, from each thing's values by round.
+
+    Storage is compared with the plain read from the same place; the DataLoader's best number of
+    workers is that of each round.
+    """
+    out = []
+    loaders = [name for name in reached if name.startswith("DataLoader")]
+    for name, values in reached.items():
+        place, _, what = name.partition(": ")
+        base = f"{place}: {PLAIN}" if what and what != PLAIN else None
+        if name == COURSE:
+            best = [max(one) for one in zip(*(reached[n] for n in loaders), strict=True)]
+            out.append(Row(BEST, best, "images/s"))
+            out.append(Row(name, values, "images/s", base=BEST, target="at least 5"))
+        elif name == COPY:
+            out.append(Row(name, values, "GB/s"))
+        elif name == GATHERED:
+            out.append(Row(name, values, "GB/s", base=COPY, target="at least 0.5"))
+        else:
+            out.append(Row(name, values, "images/s", base=base))
+    return out
+
+
+def plain_read(path: Path) -> float:
+    """Records per second, of 3,073 bytes each, when the file is read from its start to its end."""
+    piece = bytearray(PIECE)
+    began = time.perf_counter()
+    with open(path, "rb", buffering=0) as file:
+        while file.readinto(piece):
+            pass
+    return path.stat().st_size / RECORD / (time.perf_counter() - began)
+
+
+def _storage(
+    chosen: tuple[np.ndarray, np.ndarray], disk: Path, formats: Mapping[str, object]
+) -> dict[str, float]:
+    """Images per second by "place: what": plain reads, then each format in order and shuffled."""
+    places = {"disk": disk / "storage"}
+    if SHARED.is_dir() and os.access(SHARED, os.W_OK):
+        places[str(SHARED)] = Path(tempfile.mkdtemp(prefix="hpml-io-", dir=SHARED)) / "storage"
+    try:
+        out = {}
+        for place, folder in places.items():
+            memory_map.write(folder, *chosen)
+            on_disk = drop(folder) == 0.0
+            for state in (", cold", ", warm") if on_disk else ("",):
+                out[f"{place}{state}: {PLAIN}"] = plain_read(folder / memory_map.NAME)
+            (folder / memory_map.NAME).unlink()
+            folder.rmdir()
+        for done in storage.passes(*chosen, places, formats):
+            out[f"{done.place}: {done.format}, {done.order}"] = done.cost.rate
+        return out
+    finally:
+        for folder in places.values():
+            if folder.parent != disk:
+                folder.parent.rmdir()
+
+
+def _loading(loaders: Mapping[str, object], gathering: Vectorised) -> dict[str, float]:
+    """Images per second of each loader; GB/s of the course's gather, and of a copy."""
+    out = {name: images_per_second(batches) for name, batches in loaders.items()}
+    size = RECORD - 1
+    everything = np.concatenate([images.numpy() for images, _ in gathering])
+    out[COPY] = size * images_per_second(Copied(everything, BATCH)) / 1e9
+    out[GATHERED] = size * images_per_second(gathering) / 1e9
+    return out
+
+
+class Copied:
+    """Batches copied, one after the other, into the same place: what memory lets through."""
+
+    def __init__(self, images: np.ndarray, batch_size: int):
+        self.images, self.batch_size = images, batch_size
+        self.into = np.empty_like(images[:batch_size])
+
+    def __iter__(self):
+        for start in range(0, len(self.images), self.batch_size):
+            batch = self.images[start : start + self.batch_size]
+            np.copyto(self.into[: len(batch)], batch)
+            yield self.into, range(len(batch))
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -1,0 +1,93 @@
+"""The same batches from the same images in different ways: what loads them how fast?
+
+Each way gives batches of normalised float32 images [B, 3, 32, 32], mirrored by a coin and shifted
+by up to two pixels, and their labels. They can be iterated again and again.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from hpml.data import Split, augment, batches, normalize
+from hpml.data.batches import MEAN, STD
+from hpml.data.formats import FORMATS
+
+PAD = 2
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Vectorised:
+    """The course's loader: gather a batch from the memory map, then augment it as a whole.
+
+    Without `augmented`, batches are uint8 and as they are on the disk.
+    """
+
+    split: Split
+    order: np.ndarray
+    batch_size: int
+    augmented: bool = True
+
+    def __iter__(self) -> Iterator[Batch]:
+        for images, labels in batches(self.split, self.order, self.batch_size):
+            yield (normalize(augment(images, pad=PAD)) if self.augmented else images), labels
+
+
+class OneByOne(Dataset):
+    """A map-style data set over images in `folder`: reads, augments and normalises one at a time.
+
+    The steps are those that torchvision composes: RandomCrop with padding, RandomHorizontalFlip,
+    Normalize.
+    """
+
+    def __init__(self, folder: Path, format: str = "files"):
+        self._reader = FORMATS[format].open(folder)
+        self._mean = torch.tensor(MEAN).view(3, 1, 1)
+        self._std = torch.tensor(STD).view(3, 1, 1)
+
+    def __len__(self) -> int:
+        return len(self._reader)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        pixels, label = self._reader[index]
+        image = torch.tensor(pixels).float().div_(255)
+        padded = torch.nn.functional.pad(image, (PAD,) * 4, mode="reflect")
+        down, right = torch.randint(0, 2 * PAD + 1, (2,)).tolist()
+        image = padded[:, down : down + 32, right : right + 32]
+        if torch.rand(()) < 0.5:
+            image = image.flip(2)
+        return image.sub(self._mean).div_(self._std), label
+
+
+def data_loader(
+    folder: Path, order: Sequence[int], batch_size: int, workers: int, format: str = "files"
+) -> DataLoader:
+    """PyTorch's DataLoader over `OneByOne`, with `workers` processes that stay between passes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "This DataLoader will create"
+        )  # more than cores: so asked
+        return DataLoader(
+            OneByOne(folder, format),
+            batch_size=batch_size,
+            sampler=list(order),
+            num_workers=workers,
+            persistent_workers=workers > 0,
+        )
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for torch in this process, as each worker of a DataLoader has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
