@@ -127,7 +127,8 @@ class Stage:
     there is the rank's own word. What is served is not among the inputs that a rank is sent.
 
     With `looks` the files in the ranks' folders are looked at, from outside, at each request and at
-    the end: `evidence.ranks[r].asked[n].files` and `evidence.files`, by path.
+    the end: `evidence.ranks[r].asked[n].files` and `evidence.files`, by path; and at each request
+    what the kernel counts of the rank: `evidence.ranks[r].asked[n].counts`.
 
     With `kill`, a function of the play's seed, a rank is killed while it writes a file.
 

@@ -53,12 +53,28 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """What the kernel counts of a rank at one moment, read from outside the rank.
+
+    `tasks` are its threads, and those of all processes below it. `read_bytes` is what its system
+    calls have read so far, those of children that it has waited for included; None where that
+    cannot be seen. What comes through a map of memory, or from a socket by recv, is not in it.
+    `opened` is how often each file in the ranks' `cwd` was opened so far, by whichever rank, by the
+    file's name; None where that cannot be seen, or the folder is not kept.
+    """
+
+    tasks: int
+    read_bytes: int | None = None
+    opened: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
 class Asked:
     """A request that a rank made with `hpml.ranks.ask`.
 
     Times are on the clock of `Call`, read in the parent: `at` when the request had come, `answered`
     when its reply was sent, None if it never was. `refused`: the reply was that it is not served.
-    `files` as `Evidence.files`, between the two.
+    `files` as `Evidence.files`, and `counts`, where the launch looks, between the two.
     """
 
     request: Any
@@ -66,6 +82,7 @@ class Asked:
     answered: float | None = None
     refused: bool = False
     files: Mapping[str, int] | None = None
+    counts: Counts | None = None
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from hpml.network.emulation import drop_privileges
 from hpml.network.link import parse_link
 from hpml.ranks import rank_wall, rendezvous, resident
 from hpml.ranks.gate import Gate
+from hpml.ranks.kernel_counts import Opens
 from hpml.ranks.killing import CannotWatch, Writings
 from hpml.ranks.live import Page
 from hpml.ranks.memory_limit import Limit
@@ -58,6 +59,7 @@ class Launch:
     gates: dict[int, Gate] = field(default_factory=dict)  # that are shut, by rank
     limits: dict[int, Limit] = field(default_factory=dict)  # of ranks' memory, likewise
     pages: dict[int, Page] = field(default_factory=dict)  # of ranks' tensors, likewise
+    opens: Opens | None = None  # of files in a folder that is kept, where the launch looks
 
     @property
     def firsts(self) -> list[int]:
@@ -84,6 +86,9 @@ def fork_all(
     writings = _watch(control, header) if header["kill"] else None
     if writings is not None:
         keep_out.append(writings.fileno())  # a rank could take its events
+    opens = _watch_opens(header)
+    if opens is not None:
+        keep_out.append(opens.fileno())
     counts: dict[int, resident.Count] = {}
     gates = [Gate() for _ in range(world)] if header["count_memory"] else []
 
@@ -94,6 +99,7 @@ def fork_all(
     barrier = StartBarrier(world, count)
     launch = Launch(control, header, apart, network, wake_in, barrier, writings, proxies, store)
     launch.counts, launch.gates = counts, dict(enumerate(gates))
+    launch.opens = opens
     launch.namespaces = rank_wall.ProcessNamespaces() if apart else None
     for rank in range(world):
         if header["live"]:
@@ -152,6 +158,13 @@ def _watch(control: socket.socket, header: Mapping[str, Any]) -> Writings | None
         tell(control, {"no_kill": str(error)})
     except OSError:  # it is not there
         pass
+    return None
+
+
+def _watch_opens(header: Mapping[str, Any]) -> Opens | None:
+    if header["looks"] and header["kept"]:
+        with contextlib.suppress(OSError):  # this machine cannot watch one more folder
+            return Opens(header["cwd"])
     return None
 
 

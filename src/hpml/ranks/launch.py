@@ -110,7 +110,8 @@ def launch(
 
     With `looks` the files in the ranks' `cwd` are in the evidence: those that are there at each
     request, before it is served, and those at the end. Seen from outside the ranks. Where each has
-    a folder of its own, the files of all together, by their paths from there.
+    a folder of its own, the files of all together, by their paths from there. With them comes, at
+    each request, what the kernel counts of the rank that asks: `evidence.ranks[r].asked[n].counts`.
 
     With `proxied` a process beside each rank, which the rank cannot reach, makes its calls, records
     them and reports to this process (see `hpml.ranks.proxy`): the calls in the evidence are then

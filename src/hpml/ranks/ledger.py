@@ -6,7 +6,7 @@ from signal import Signals
 from typing import Any
 
 from hpml.ranks import encoding
-from hpml.ranks.evidence import Asked, Call, Mark, Raised, RankEvidence
+from hpml.ranks.evidence import Asked, Call, Counts, Mark, Raised, RankEvidence
 
 MEETING = ("init_process_group", "hvd.init")  # they create a group and are no calls of it
 MAX_CALLS = 200_000
@@ -114,9 +114,9 @@ class RankLog:
         self.asking = True
         return request
 
-    def found(self, files: Mapping[str, int] | None) -> None:
-        """These files were there when the open request had come."""
-        self.asked[-1] = replace(self.asked[-1], files=files)
+    def found(self, files: Mapping[str, int] | None, counts: Counts | None = None) -> None:
+        """These files were there, and these the kernel's counts, when the open request had come."""
+        self.asked[-1] = replace(self.asked[-1], files=files, counts=counts)
 
     def answered(self, now: float, refused: bool = False) -> None:
         """The open request has its reply. Raises RuntimeError where none is open."""

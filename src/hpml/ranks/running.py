@@ -18,7 +18,7 @@ from typing import Any
 from hpml.network.link import Link
 from hpml.ranks import diagnose, warm
 from hpml.ranks.channel import EventReader, frame
-from hpml.ranks.evidence import Diagnosis, Evidence, Traffic
+from hpml.ranks.evidence import Counts, Diagnosis, Evidence, Traffic
 from hpml.ranks.killing import Kill
 from hpml.ranks.leash import Cancelled, Leash
 from hpml.ranks.ledger import RankLog
@@ -339,7 +339,8 @@ class Running:
                 self._broken = message["broken"]
             elif "looked" in message and self._serving is not None:
                 now = time.monotonic() - self._started
-                self._serving.looked(message["looked"], message["files"], now)
+                counts = Counts(**message["counts"])
+                self._serving.looked(message["looked"], message["files"], now, counts)
             elif "left" in message:
                 self._files = message["left"]
             elif "peaks" in message:

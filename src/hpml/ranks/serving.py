@@ -12,6 +12,7 @@ from typing import Any
 
 from hpml.ranks import encoding
 from hpml.ranks.channel import frame_reply
+from hpml.ranks.evidence import Counts
 from hpml.ranks.ledger import RankLog
 
 MAX_LOOKS = 1000  # at files, for one rank: what is found is kept
@@ -40,8 +41,8 @@ Server = Callable[[int, Any], Iterable[Reply]]
 class Serving:
     """The requests of one launch. `send(rank, data)` hands bytes to a rank's channel.
 
-    With `look`, a request is logged with what files there are, before it is served: `look(rank)`
-    has somebody look, who brings what there is to `looked`.
+    With `look`, a request is logged with what files there are and what the kernel counts of its
+    rank, before it is served: `look(rank)` has somebody look, who brings what there is to `looked`.
 
     Times are seconds since the launch began.
     """
@@ -76,11 +77,17 @@ class Serving:
         else:
             self._look(rank)
 
-    def looked(self, rank: int, files: Mapping[str, int] | None, now: float) -> None:
-        """Serve the open request of `rank`, when these files were there."""
+    def looked(
+        self,
+        rank: int,
+        files: Mapping[str, int] | None,
+        now: float,
+        counts: Counts | None = None,
+    ) -> None:
+        """Serve the open request of `rank`, when these files and the kernel's counts were found."""
         log = self._logs[rank]
         if log.end is None:
-            log.found(files)
+            log.found(files, counts)
             self._reply(rank, log.asked[-1].request, now)
 
     def _reply(self, rank: int, request: Any, now: float) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from hpml.ranks import resident
 from hpml.ranks.forking import FAULT, Launch, fork_all, tell
+from hpml.ranks.kernel_counts import counts_of
 from hpml.ranks.looking import files_in_all
 from hpml.ranks.memory_limit import Limit
 from hpml.ranks.processes import (
@@ -150,8 +151,8 @@ def _hold(folders: Sequence[str]) -> list[int]:
 
 
 def _look(launch: Launch) -> bool:
-    """Look at the files for each rank that the parent names; False where it wants an end, or is
-    gone."""
+    """Look at the files, and at what the kernel counts, for each rank that the parent names; False
+    where it wants an end, or is gone."""
     # Whole lines, and all there are: a rank has one open request at a time.
     try:
         lines = launch.control.recv(2**12).split(b"\n")[:-1]
@@ -160,8 +161,11 @@ def _look(launch: Launch) -> bool:
     for line in lines:
         if not line.startswith(b"look "):
             return False
+        rank = int(line.split()[1])
+        pid = next((pid for pid, of in launch.pids.items() if of == rank), None)
+        counts = counts_of(pid, launch.opens)
         files = files_in_all(_folders(launch))
-        tell(launch.control, {"looked": int(line.split()[1]), "files": files})
+        tell(launch.control, {"looked": rank, "files": files, "counts": counts})
     return bool(lines)
 
 

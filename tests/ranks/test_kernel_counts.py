@@ -1,0 +1,94 @@
+"""What the kernel counts of a rank is seen from outside, at each request."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from hpml.grading.sandbox import sandbox
+from hpml.ranks import Reply, ask, launch, warm
+from hpml.ranks.kernel_counts import Opens
+
+FILE = 300_000  # bytes
+
+
+def serve(rank, request):
+    return [Reply(rank)]
+
+
+def seen(folder):
+    def drive(size):
+        Path("file").write_bytes(bytes(size))
+        ask("before")
+        for _ in range(3):
+            Path("file").read_bytes()
+        ask("after three reads")
+        fd = os.open("file", os.O_RDONLY)
+        for place in range(10):
+            os.pread(fd, 100, 1000 * place)
+        ask("after ten small reads")
+        ends = threading.Event()
+        threads = [threading.Thread(target=ends.wait) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+        ask("two threads and a process more")
+        ends.set()
+        for thread in threads:
+            thread.join()
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        ask("gone")
+
+    evidence = launch(
+        drive, 1, inputs=[FILE], process_group=False, cwd=folder, serve=serve, looks=True
+    )
+    assert evidence.diagnosis is None, evidence.diagnosis
+    return [asked.counts for asked in evidence.ranks[0].asked]
+
+
+def holds(counts):
+    tasks = [each.tasks - counts[0].tasks for each in counts]
+    opened = [each.opened.get("file", 0) - counts[0].opened["file"] for each in counts]
+    read = [each.read_bytes - counts[0].read_bytes for each in counts]
+    assert tasks == [0, 0, 0, 3, 0]
+    assert opened == [0, 3, 4, 4, 4]
+    assert 3 * FILE <= read[1] < 3 * FILE + 10_000
+    assert 1000 <= read[2] - read[1] < 10_000
+
+
+def test_tasks_reads_and_opens_are_seen_from_outside(tmp_path):
+    holds(seen(tmp_path))
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_they_are_seen_in_a_sandbox_too(tmp_path):
+    with sandbox() as box, warm.using(box.server):
+        holds(seen(tmp_path))
+
+
+def test_opens_of_a_folder_that_is_not_kept_are_not_counted():
+    def drive():
+        ask("now")
+
+    evidence = launch(drive, 1, process_group=False, serve=serve, looks=True)
+    (asked,) = evidence.ranks[0].asked
+    assert asked.counts.opened is None
+    assert asked.counts.tasks >= 1
+
+
+def test_nothing_is_counted_where_nobody_looks(tmp_path):
+    def drive():
+        ask("now")
+
+    evidence = launch(drive, 1, process_group=False, cwd=tmp_path, serve=serve)
+    assert evidence.ranks[0].asked[0].counts is None
+
+
+def test_a_folder_that_is_not_there_cannot_be_watched(tmp_path):
+    with pytest.raises(OSError, match="cannot be watched"):
+        Opens(str(tmp_path / "nowhere"))
