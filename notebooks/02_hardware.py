@@ -36,6 +36,111 @@
 
 # %% [markdown]
 # ## 4. Fewer bits
+#
+# Half the bits: half the bytes to move, twice the numbers in a register. The *exponent* of a float
+# sets how large and how small it can be, the *mantissa* how many digits it has (IEEE 754-2019,
+# section 3.6).
+#
+# *Predict: float16 and bfloat16 both have 16 bits. Which can hold 100,000? Which can tell
+# 1 + 1/512 from 1?*
+
+# %%
+from hpml.predict import number_formats, number_formats_picture
+from hpml.publish import conclude, publish_figure
+
+figure = number_formats_picture.bits(title="Exponent bits set the range, mantissa bits the step")
+publish_figure("number formats", figure, "Bits of float32, TF32, bfloat16, float16 and int8.")
+conclude(*number_formats.sixteen_bits(100_000.0, 1 + 1 / 512))
+
+# %% [markdown]
+# *TF32* is float32 in memory, of which a GPU's tensor cores (since the A100) read ten bits of the
+# mantissa; the sums are float32. PyTorch's convolutions use it, its matrix products only after
+# `torch.set_float32_matmul_precision("high")`. *int8* has no exponent: a whole tensor shares one
+# scale.
+#
+# *Predict: how many times as fast as float32 is each of them on this processor? Which has the
+# largest error?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.measure import precision
+
+measured = precision.measure()
+figure = number_formats_picture.speed_and_error(
+    measured, title="Fewer bits are faster where the processor has an instruction for them"
+)
+publish_figure(
+    "speed and error of number formats",
+    figure,
+    "A product of two 512 × 512 matrices and a 3×3 convolution, one thread. TF32's error is that of "
+    "rounded inputs. The error is relative to float64.",
+)
+conclude(*precision.speed(measured))
+conclude(*precision.error(measured))
+
+# %% [markdown]
+# int8 is for inference: an int8 tensor cannot have a gradient, and of two of them `a @ b` returns
+# sums that overflow without an error (the fast kernel is `torch._int_mm`). Training uses *mixed
+# precision*: products in 16 bits, weights and sums in float32 (Micikevicius et al. 2018,
+# arXiv:1710.03740, section 3). `mixed_precision` is your exercise.
+
+# %% [markdown]
+# ### Gradients too small for float16 *(more)*
+#
+# Gradients are small numbers: the loss is a mean over the batch, and each pixel of an activation
+# has its own share. *Loss scaling* multiplies the loss by a constant, so that backward multiplies
+# every gradient by it, and divides the weights' gradients again, in float32, before the update
+# (Micikevicius et al. 2018, section 3.2). Too large a scale overflows to infinity: then the step is
+# skipped (PyTorch's `GradScaler` does so, and halves its scale).
+#
+# float16 is slow here, so it is played: everything is float32, but each layer's gradient is rounded
+# to float16 before the layer below gets it.
+#
+# *Predict: which share of the gradients becomes 0 without scaling? Does the training notice?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.parallel_sgd import float16_gradients
+
+SCALE = 2.0**16  # GradScaler's first one
+runs = float16_gradients.by_scale()
+figure = float16_gradients.picture(
+    runs, SCALE, title="Between too small and too large there is much room for a loss scale"
+)
+publish_figure(
+    "gradients in float16",
+    figure,
+    "Left: sizes of the gradients of all layers' outputs in the course's network, made small, after "
+    "24 steps. Right: what training with float16 gradients reaches, by the loss scale.",
+)
+conclude(*float16_gradients.finding(runs, SCALE))
+
+# %% [markdown]
+# A scale of 2^-12 shows what happens to a network whose gradients are 4096 times smaller. There are
+# such: the detection network SSD of Micikevicius et al. (sections 3.2 and 4.2) does not train
+# without scaling, and with a factor of 8 it has float32's accuracy. bfloat16 has the range of
+# float32 and needs no scale
+# (Kalamkar et al. 2019, A study of BFLOAT16, arXiv:1905.12322, abstract).
+#
+# ### bfloat16 keeps the accuracy *(more)*
+#
+# `torch.autocast` computes convolutions and matrix products in bfloat16, and leaves the weights,
+# their update and the loss in float32. The course's training script does that with
+# `--precision bf16`.
+#
+# *Predict: how much accuracy does it cost? How much time does it save?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.train import mixed_precision
+
+runs = mixed_precision.compare()
+figure = mixed_precision.picture(runs, title="The same accuracy with bfloat16 as with float32")
+publish_figure(
+    "float32 and bfloat16 in training",
+    figure,
+    "Test accuracy after each of three epochs over 3,000 images, against seconds of training on one "
+    "thread; the same first weights, order and images.",
+)
+conclude(*mixed_precision.accuracy(runs))
+conclude(*mixed_precision.seconds(runs))
 
 # %% [markdown]
 # ## 5. Hardware without its library is a promise

@@ -3,7 +3,15 @@
 import pytest
 import torch
 
-from hpml.predict.number_formats import BFLOAT16, FLOAT16, FLOAT32, FORMATS, INT8, TF32
+from hpml.predict.number_formats import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FORMATS,
+    INT8,
+    TF32,
+    sixteen_bits,
+)
 from hpml.predict.number_formats_picture import bits
 
 
@@ -29,3 +37,10 @@ def test_the_picture_has_a_square_for_every_stored_bit():
     (axes,) = bits(title="bits").axes
     assert len(axes.patches) == sum(one.stored for one in FORMATS)
     assert "65,504" in {text.get_text() for text in axes.texts}
+
+
+def test_one_has_the_range_and_the_other_the_digits():
+    held, sentence, _ = sixteen_bits(100_000.0, 1 + 1 / 512)
+    assert held
+    assert "99,840" in sentence
+    assert not sixteen_bits(60_000.0, 1 + 1 / 512)[0]

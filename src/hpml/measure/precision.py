@@ -175,8 +175,8 @@ def speed(measured: Sequence[Precision]) -> tuple[bool, str, str]:
         parts.append(f"{name} is {times}: this processor {why}")
     seen = f"Against float32 ({' and '.join(operations)}), {'; '.join(parts)}"
     sentence = (
-        f"**Answer.** {seen}. What has an instruction for it, and a library that uses it, "
-        "is fast; the rest is converted to float32 and back, one number at a time."
+        f"**Answer.** {seen}. What has an instruction, and a library that uses it, is fast. For "
+        "the rest PyTorch converts to float32 and back."
     )
     return bool(held), sentence, f"{seen}. That can be: the machine is busy, or another kind."
 

@@ -6,6 +6,8 @@ the leading 1 (a subnormal number).
 
 from dataclasses import dataclass
 
+import torch
+
 
 @dataclass(frozen=True)
 class NumberFormat:
@@ -58,3 +60,18 @@ BFLOAT16 = NumberFormat("bfloat16", 8, 7, 16, "Kalamkar et al. 2019, arXiv:1905.
 FLOAT16 = NumberFormat("float16", 5, 10, 16, _IEEE)
 INT8 = NumberFormat("int8", 0, 7, 8, "two's complement")
 FORMATS = (FLOAT32, TF32, BFLOAT16, FLOAT16, INT8)
+
+
+def sixteen_bits(large: float, near_one: float) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: what bfloat16 and float16 make of two numbers."""
+    dtypes = torch.bfloat16, torch.float16
+    (brain, half), (brain_near, half_near) = (
+        [torch.tensor(value).to(dtype).item() for dtype in dtypes] for value in (large, near_one)
+    )
+    sentence = (
+        f"**Answer.** bfloat16 makes {brain:,.0f} of {large:,.0f}, and {brain_near:g} of "
+        f"{near_one:g}. float16 makes {half:,.0f} of {large:,.0f}, for its largest number is "
+        f"{FLOAT16.largest:,.0f}; {half_near:g} it can tell from 1."
+    )
+    held = brain < half == float("inf") and brain_near == 1 < half_near
+    return held, sentence, sentence

@@ -63,14 +63,14 @@ def speed_and_error(measured: Sequence[Precision], *, title: str = "") -> Figure
             at = names.index(one.name) + (number - (len(operations) - 1) / 2) * height
             beside = {"va": "center", "fontsize": "small"}
             if one.rate is None:
-                panels[0].text(1.1, at, "not in this processor", **beside)
+                panels[0].text(0.6, at, "not in this processor", **beside)
             else:
-                panels[0].barh(at, one.rate / 1e9, **look)
+                panels[0].barh(at, one.rate / 1e9 - 0.5, left=0.5, **look)
                 panels[0].text(one.rate / 1e9 * 1.1, at, f"{one.rate / 1e9:,.3g}", **beside)
             panels[1].barh(at, one.error, left=1e-8, **look)
-            panels[1].text(one.error * 1.2, at, f"{one.error:.1g}", **beside)
+            panels[1].text(one.error * 1.2, at, f"{one.error:.2g}", **beside)
     most = max(one.rate for one in measured if one.rate) / 1e9
-    panels[0].set(xscale="log", xlim=(1, 5 * most), xlabel="GFLOP/s, more is better")
+    panels[0].set(xscale="log", xlim=(0.5, 5 * most), xlabel="GFLOP/s, more is better")
     panels[1].set(xscale="log", xlim=(1e-8, 1), xlabel="relative error, less is better")
     panels[1].xaxis.set_major_locator(LogLocator(base=100, numticks=10))
     for axes in panels:
