@@ -1,11 +1,20 @@
 """Bandwidth: what is counted, and how large arrays must be. The times are the test's own."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from hpml.machine.caches import Cache
+from hpml.machine.topology import Cache, made
 from hpml.measure import bandwidth as module
-from hpml.measure.bandwidth import KERNELS, bandwidth, memory_bytes, sweep, working_sets
+from hpml.measure.bandwidth import (
+    KERNELS,
+    bandwidth,
+    data_caches,
+    memory_bytes,
+    sweep,
+    working_sets,
+)
 
 
 @pytest.fixture
@@ -44,21 +53,31 @@ def test_kernels_do_what_their_names_say():
     assert c.tolist() == [31, 62]
 
 
-def test_an_array_is_four_times_the_last_caches_of_all_cores(monkeypatch):
-    caches = [Cache(1, 48 << 10, 1), Cache(3, 32 << 20, 8)]
-    monkeypatch.setattr(module, "caches", lambda: caches)
-    monkeypatch.setattr(module, "usable_cores", lambda: 16)
+@pytest.fixture
+def two_sockets(monkeypatch):
+    """A machine with two sockets of 8 cores, with 32 MiB of L3 for each 4."""
+    machine = made(2, 8, l3=32 << 20, l3_cores=4)
+    monkeypatch.setattr(module.topology, "read", lambda: machine)
     monkeypatch.setattr(module, "usable_memory", lambda: 1 << 40)
-    assert memory_bytes() == 4 * 2 * 32 << 20
+
+
+def test_an_array_is_four_times_the_last_caches_of_all_cores(two_sockets, monkeypatch):
+    assert memory_bytes() == 4 * 4 * 32 << 20
     monkeypatch.setattr(module, "usable_memory", lambda: 240 << 20)
     assert memory_bytes() == 10 << 20
 
 
-def test_working_sets_end_outside_the_last_cache(monkeypatch):
-    monkeypatch.setattr(module, "caches", lambda: [Cache(3, 1 << 20, 1)])
+def test_instructions_have_caches_of_their_own(two_sockets, monkeypatch):
+    machine = module.topology.read()
+    more = (Cache(4, "Instruction", 1 << 40, (0,)), *machine.caches)
+    monkeypatch.setattr(module.topology, "read", lambda: replace(machine, caches=more))
+    assert {cache.level for cache in data_caches()} == {3}
+
+
+def test_working_sets_end_outside_the_last_cache(two_sockets):
     sizes = working_sets()
     assert sizes == sorted(set(sizes))
-    assert sizes[-1] >= 3 << 20 > sizes[-2]
+    assert sizes[-1] >= 96 << 20 > sizes[-2]
 
 
 def test_it_measures_something_here():

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpml.machine.topology import Cache
 from hpml.measure.layers import Layer, Pass
 from hpml.predict import machine_roofline
 from hpml.predict.machine_roofline import machine_roofs, table, works
-from hpml.predict.roofline import COMPUTE, MEMORY, Roof, Work, picture
+from hpml.predict.roofline import COMPUTE, MEMORY, Roof, Work, picture, sweep_picture
 
 ROOF = Roof("float32, 1 core", peak=100e9, bandwidth=50e9)
 POSITIVE = st.floats(1e-3, 1e15)
@@ -63,3 +64,11 @@ def test_the_picture_draws_every_roof_and_letters_the_points():
     line = axes.lines[0]
     assert max(line.get_ydata()) == pytest.approx(100)  # GFLOP/s
     assert all(line.get_label() and "FLOP" in axes.get_xlabel() for line in axes.lines)
+
+
+def test_the_sweep_marks_the_caches_that_end_in_it():
+    caches = [Cache(1, "Data", 48 << 10, (0,)), Cache(2, "Unified", 1 << 20, (0,))]
+    axes = sweep_picture({"copy": {256 << 10: 9e9, 4 << 20: 5e9}}, caches).axes[0]
+    assert [text.get_text().strip() for text in axes.texts] == ["L2"]
+    assert list(axes.lines[0].get_ydata()) == [9, 5]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["256 KiB", "1 MiB", "4 MiB"]

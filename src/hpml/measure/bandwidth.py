@@ -7,19 +7,20 @@ overwrite moves more; that is not counted. Memory itself is measured with arrays
 times the last cache, so that none of it can still be there from the run before.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from hpml.machine.caches import Cache, caches
-from hpml.machine.resources import usable_cores, usable_memory
+from hpml.errors import UserError
+from hpml.machine import topology
+from hpml.machine.resources import usable_memory
+from hpml.machine.topology import Cache
 from hpml.measure.clock import quickest, with_threads
 
 NUMBER = 4  # bytes of a float32
-NO_CACHE_KNOWN = Cache(level=3, nbytes=64 * 2**20, cores=1)  # more than most machines have
+NO_CACHE_KNOWN = Cache(3, "Unified", 64 * 2**20, (0,))  # more than most machines have
 SMALLEST = 48 * 2**10  # bytes: below, the time is that of the call, not of the memory
 
 
@@ -70,7 +71,7 @@ def sweep(
 
 def working_sets(per_octave: int = 2) -> list[int]:
     """Bytes from 48 KiB to three times one core's last cache or more: so many a doubling."""
-    last = max((cache.nbytes for cache in caches()), default=NO_CACHE_KNOWN.nbytes)
+    last = data_caches()[-1].nbytes
     sizes = [SMALLEST]
     while sizes[-1] < 3 * last:
         sizes.append(int(SMALLEST * 2 ** (len(sizes) / per_octave)))
@@ -84,9 +85,23 @@ def memory_bytes(device: torch.device | str = "cpu") -> int:
     """
     if torch.device(device).type == "cuda":
         return 4 * max(torch.cuda.get_device_properties(device).L2_cache_size, 32 * 2**20)
-    last = max(caches(), key=lambda cache: cache.level, default=NO_CACHE_KNOWN)
-    groups = max(1, math.ceil(usable_cores() / last.cores))  # a core group, each with its own
-    return min(4 * groups * last.nbytes, usable_memory() // 24)
+    last = data_caches()
+    together = sum(cache.nbytes for cache in last if cache.level == last[-1].level)
+    return min(4 * together, usable_memory() // 24)
+
+
+def data_caches() -> list[Cache]:
+    """The caches for data of the cores that this process may use, the last level at the end.
+
+    One of 64 MiB, where the system names none.
+    """
+    try:
+        machine = topology.read()
+    except UserError:
+        return [NO_CACHE_KNOWN]
+    allowed = set(machine.allowed)
+    found = [c for c in machine.caches if c.kind != "Instruction" and allowed & set(c.cpus)]
+    return sorted(found, key=lambda cache: cache.level) or [NO_CACHE_KNOWN]
 
 
 def _seconds(kernel: Kernel, length: int, device: torch.device | str, seconds: float) -> float:

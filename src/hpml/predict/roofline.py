@@ -10,13 +10,14 @@ The two meet at the ridge point, peak / bandwidth: left of it memory sets the pa
 arithmetic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hpml.machine.topology import Cache
 from hpml.predict.draw import COLOURS, LINES, MARKERS
 
 MEMORY, COMPUTE = "memory bandwidth", "compute"
@@ -90,6 +91,40 @@ def picture(roofs: Sequence[Roof], works: Sequence[Work] = (), *, title: str = "
     figure.legend(loc="outside right center", frameon=False, fontsize=9)
     figure.suptitle(title, x=0.01, ha="left")
     return figure
+
+
+def sweep_picture(
+    sweeps: Mapping[str, Mapping[int, float]], caches: Sequence[Cache] = (), *, title: str = ""
+) -> Figure:
+    """Byte/s over the working set in bytes, a line each by name; caches end at grey lines."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    axes = figure.subplots()
+    for number, (name, rates) in enumerate(sweeps.items()):
+        look = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": LINES[number]}
+        speeds = [rate / 1e9 for rate in rates.values()]
+        axes.plot(list(rates), speeds, label=name, markersize=4, **look)
+    axes.set_xscale("log", base=2)
+    sizes = [size for rates in sweeps.values() for size in rates]
+    low, high = min(sizes) / 1.5, max(sizes) * 1.5
+    axes.set_xlim(low, high)
+    axes.set_ylim(bottom=0)
+    for level, nbytes in sorted({(cache.level, cache.nbytes) for cache in caches}):
+        if low < nbytes < high:
+            axes.axvline(nbytes, color="#777777", linewidth=1, linestyle=":")
+            axes.text(nbytes, 1, f"L{level} ", transform=axes.get_xaxis_transform(), ha="right",
+                      va="top", color="#444444")  # fmt: skip
+    ticks = [1 << k for k in range(10, 40, 2) if low < 1 << k < high]
+    axes.set_xticks(ticks, [_size(tick) for tick in ticks])
+    axes.set_xlabel("working set: all arrays together")
+    axes.set_ylabel("bandwidth (GB/s)")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    axes.set_title(title, loc="left")
+    return figure
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes >> 20} MiB" if nbytes >= 1 << 20 else f"{nbytes >> 10} KiB"
 
 
 def _roof(axes: Axes, number: int, roof: Roof, fine: np.ndarray) -> None:

@@ -1,0 +1,309 @@
+"""One training step, slowed in five ways, and the counters by which they can be told apart.
+
+Every way is planted as it happens in practice, and nothing is played by waiting. The counters are
+the clock's, the kernel's (getrusage; /proc/self/task/*/schedstat, field 2: nanoseconds for which a
+thread could run and had no core, Linux, Documentation/scheduler/sched-stats.rst), and what is seen
+of the tensors that reach the convolutions.
+"""
+
+import contextlib
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from hpml.data import augment, batches, load, normalize
+from hpml.machine.resources import usable_cores
+from hpml.measure.clock import with_threads
+from hpml.models.residual import ResidualNetwork
+
+IMAGES = 64  # a batch
+LARGE = 224  # pixels: the side to which the slow loader enlarges each image
+PHASES = ("load", "forward", "backward", "update")
+TASKS = Path("/proc/self/task")
+CLEAR = 1.1  # times as slow: more than two measurements of the same differ
+SPIN = """
+import os, sys
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {int(sys.argv[1])})
+parent = os.getppid()
+while os.getppid() == parent:  # ends with whoever started it
+    pass
+"""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Of one step. `seconds` by phase; `processor`: cores in use on average; `waiting`: the
+    threads' seconds without a core, for each second, None where the kernel does not count them;
+    `number`: bytes of a number that reaches a convolution; `stride`: how many numbers apart the
+    channels of one pixel are, 1 where they lie side by side."""
+
+    seconds: Mapping[str, float]
+    processor: float
+    waiting: float | None
+    number: int
+    stride: int
+
+    @property
+    def whole(self) -> float:
+        """Seconds of the step."""
+        return sum(self.seconds.values())
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a step is made. The defaults are those of a step that nothing slows."""
+
+    one_by_one: bool = False
+    threads: int = 0  # 0: one for each core
+    dtype: torch.dtype = torch.float32
+    layout: torch.memory_format = torch.channels_last
+    neighbour: bool = False
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One way to slow a step: what was done, and what undoes it."""
+
+    name: str
+    done: str
+    remedy: str
+    setting: Setting
+
+
+FAULTS = (
+    Fault(
+        "loader",
+        f"images are enlarged to {LARGE} pixels, turned and shrunk, one by one",
+        "work on whole batches, in other processes, before the step needs them",
+        Setting(one_by_one=True),
+    ),
+    Fault(
+        "threads",
+        "OMP_NUM_THREADS=1, as torchrun sets it unasked",
+        "a thread for each core that the rank has",
+        Setting(threads=1),
+    ),
+    Fault(
+        "precision",
+        "images from NumPy are float64, and the network was made to follow",
+        "float32, or bfloat16 where the hardware has it",
+        Setting(dtype=torch.float64),
+    ),
+    Fault(
+        "layout",
+        "channels lie apart in memory, as PyTorch makes tensors by default",
+        "`.to(memory_format=torch.channels_last)`, for network and images",
+        Setting(layout=torch.contiguous_format),
+    ),
+    Fault(
+        "neighbour",
+        "another program computes on one of the cores",
+        "a core of its own for each rank: binding, or an exclusive node",
+        Setting(neighbour=True),
+    ),
+)
+
+
+def diagnose(seen: Counters, sound: Counters) -> str:
+    """The name of the fault that the counters speak for, beside those of a sound step.
+
+    First what can be seen without a clock, then what the other counters say.
+    """
+    if seen.number > sound.number:
+        return "precision"
+    if seen.stride > sound.stride:
+        return "layout"
+    if seen.seconds["load"] > seen.whole / 3:
+        return "loader"
+    if (seen.waiting or 0) > (sound.waiting or 0) + 0.2:
+        return "neighbour"
+    return "threads" if seen.processor < 1.1 else "nothing"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """`sound`: the step that nothing slows. `slowed`: the others, by letter, in a mixed order."""
+
+    sound: Counters
+    slowed: Mapping[str, tuple[Fault, Counters]]
+
+    def __str__(self) -> str:
+        head = "".join(f"{phase:>10}" for phase in PHASES)
+        lines = [f"{'':7}{head}{'step':>10}{'cores':>8}{'waiting':>10}{'bytes':>8}{'stride':>8}"]
+        rows = {"sound": self.sound} | {letter: seen for letter, (_, seen) in self.slowed.items()}
+        return "\n".join(lines + [_row(name, counters) for name, counters in rows.items()])
+
+    @property
+    def answers(self) -> str:
+        """A Markdown table: which was which, how slow it was, and what undoes it."""
+        lines = ["| | fault | here | what was done | remedy |", "|---|---|---|---|---|"]
+        for letter, (fault, seen) in self.slowed.items():
+            times = f"{seen.whole / self.sound.whole:.1f} ×"
+            lines.append(f"| {letter} | {fault.name} | {times} | {fault.done} | {fault.remedy} |")
+        return "\n".join(lines)
+
+    @property
+    def finding(self) -> tuple[bool, str, str]:
+        """What `hpml.publish.conclude` takes: do the counters name each fault?"""
+        found = {letter: diagnose(seen, self.sound) for letter, (_, seen) in self.slowed.items()}
+        right = [letter for letter, name in found.items() if name == self.slowed[letter][0].name]
+        times = {fault.name: seen.whole / self.sound.whole for fault, seen in self.slowed.values()}
+        slower = [name for name, ratio in times.items() if ratio > CLEAR]
+        worst = max(times, key=times.get)
+        sentence = (
+            f"**Answer.** The counters name all {len(found)}: "
+            + ", ".join(f"{letter} is the *{name}*" for letter, name in found.items())
+            + f". The *{worst}* costs most here, {times[worst]:.1f} times the sound step."
+        )
+        otherwise = (
+            f"the counters named {len(right)} of {len(found)} faults, and {len(slower)} of them "
+            f"made the step clearly slower. That can be: other programs use these cores too."
+        )
+        return len(right) == len(slower) == len(found), sentence, otherwise
+
+
+def measure(steps: int = 5, order: Sequence[int] = (3, 0, 4, 2, 1)) -> Trial:
+    """Steps of the course's network, sound and with each fault: the quickest of `steps`.
+
+    On a machine with one core the fault with the threads is left out: there it is none. `order`
+    are the places of the faults in `FAULTS`, as they get their letters.
+    """
+    sound = _counters(Setting(), steps)
+    faults = [FAULTS[place] for place in order]
+    if usable_cores() < 2:
+        faults = [fault for fault in faults if fault.name != "threads"]
+    slowed = {
+        chr(ord("A") + place): (fault, _counters(fault.setting, steps))
+        for place, fault in enumerate(faults)
+    }
+    return Trial(sound, slowed)
+
+
+def _counters(setting: Setting, steps: int) -> Counters:
+    with contextlib.ExitStack() as held:
+        held.enter_context(with_threads(setting.threads or max(1, int(usable_cores()))))
+        if setting.neighbour:
+            held.enter_context(_neighbour())
+        seen = [*_steps(setting, steps)][1:]  # libraries choose and prepare in the first
+    # The quickest, because what else runs on the machine only adds. Rates are means of all steps:
+    # one is short for the kernel's clock.
+    quick = min(seen, key=lambda one: one.whole)
+    wall = sum(one.whole for one in seen)
+
+    def mean(rates: Sequence[float]) -> float:
+        return sum(rate * one.whole for rate, one in zip(rates, seen, strict=True)) / wall
+
+    waits = [one.waiting for one in seen]
+    return replace(
+        quick,
+        processor=mean([one.processor for one in seen]),
+        waiting=None if None in waits else mean(waits),
+    )
+
+
+def _steps(setting: Setting, steps: int) -> Iterator[Counters]:
+    torch.manual_seed(0)
+    model = ResidualNetwork().to(dtype=setting.dtype, memory_format=setting.layout)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.85)
+    number, stride = _watch(model)
+    feed = batches(load().train, range(IMAGES * (steps + 1)), IMAGES)
+    for images, labels in feed:
+        processor, waiting, moments = time.process_time(), _waited(), [time.perf_counter()]
+        pixels = _prepare(images, setting)
+        moments.append(time.perf_counter())
+        loss = F.cross_entropy(model(pixels), labels)
+        moments.append(time.perf_counter())
+        loss.backward()
+        moments.append(time.perf_counter())
+        optimizer.step()
+        optimizer.zero_grad()
+        moments.append(time.perf_counter())
+        wall = moments[-1] - moments[0]
+        now = _waited()
+        yield Counters(
+            seconds={
+                name: end - begin
+                for name, begin, end in zip(PHASES, moments, moments[1:], strict=False)
+            },
+            processor=(time.process_time() - processor) / wall,
+            waiting=None if waiting is None or now is None else (now - waiting) / wall,
+            number=max(number),
+            stride=max(stride),
+        )
+
+
+def _prepare(images: Tensor, setting: Setting) -> Tensor:
+    """uint8 [B, 3, 32, 32] to what the network takes."""
+    images = augment(images)
+    if setting.one_by_one:
+        images = torch.stack([_there_and_back(image) for image in images])
+    pixels = normalize(images, dtype=setting.dtype)
+    return pixels.contiguous(memory_format=setting.layout)
+
+
+def _there_and_back(image: Tensor) -> Tensor:
+    """One image [3, 32, 32] enlarged, turned by up to 10 degrees, and shrunk."""
+    large = F.interpolate(image[None].float(), size=LARGE, mode="bicubic", antialias=True)
+    angle = math.radians(random.uniform(-10, 10))
+    turn = [[math.cos(angle), -math.sin(angle), 0], [math.sin(angle), math.cos(angle), 0]]
+    where = F.affine_grid(torch.tensor([turn]), large.shape, align_corners=False)
+    turned = F.grid_sample(large, where, padding_mode="reflection", align_corners=False)
+    small = F.interpolate(turned, size=image.shape[-1], mode="bicubic", antialias=True)
+    return small[0].round().clamp(0, 255).to(image.dtype)
+
+
+def _watch(model: nn.Module) -> tuple[list[int], list[int]]:
+    """Bytes of a number, and the channels' stride, of what reaches each convolution."""
+    number, stride = [], []
+
+    def note(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        number.append(inputs[0].element_size())
+        stride.append(inputs[0].stride(1))
+
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            module.register_forward_pre_hook(note)
+    return number, stride
+
+
+def _waited() -> float | None:
+    """Seconds for which threads of this process could run and had no core, all together."""
+    waited = []
+    for task in TASKS.glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # a thread has ended
+            waited.append(int(task.read_text().split()[1]))
+    return sum(waited) / 1e9 if waited else None
+
+
+@contextlib.contextmanager
+def _neighbour() -> Iterator[None]:
+    """A program that computes on the first of the cores that this process may use."""
+    core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    program = subprocess.Popen([sys.executable, "-c", SPIN, str(core)], start_new_session=True)
+    try:
+        time.sleep(0.2)  # Python starts
+        yield
+    finally:
+        program.send_signal(signal.SIGKILL)
+        program.wait()
+
+
+def _row(name: str, seen: Counters) -> str:
+    parts = "".join(f"{seen.seconds[phase] * 1e3:7.1f} ms" for phase in PHASES)
+    waiting = "–" if seen.waiting is None else f"{seen.waiting:.0%}"
+    return (
+        f"{name:7}{parts}{seen.whole * 1e3:7.1f} ms{seen.processor:8.2f}{waiting:>10}"
+        f"{seen.number:8}{seen.stride:8}"
+    )
