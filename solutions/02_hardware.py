@@ -32,22 +32,100 @@
 from hpml import check
 
 # %% [markdown]
-# ## `roofline`: what it is about
+# ## `roofline`: what a layer asks for, and which roof binds
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** FLOP and bytes of three kinds of layers, and the time that a machine needs at least.
+# **Not allowed:** `FlopCounterMode`, `torch.profiler`. **Allowed:** everything else that an answer
+# may import.
+#
+# Three functions count what a layer asks of a machine. Each returns `(FLOP, bytes)`:
+#
+# - **FLOP**: a multiplication and an addition are two, and a sum of k products is k of each. So
+#   count vendors, and PyTorch.
+# - **Bytes**, at least: each input, each weight and each output moves once, as large as the numbers
+#   of this `dtype` are (`dtype.itemsize`).
+# - `matmul`: a matrix [m, k] times a matrix [k, n].
+# - `conv2d`: `shape` is the input's, [batch, channels, height, width]. `kernel`, `stride` and
+#   `padding` are pairs, for height and width; `padding` is added on both sides. With `groups`, each
+#   output channel sees only the input channels of its group. There is no bias.
+# - `elementwise`: `inputs` tensors of one `shape` make an output of that shape. Each of its numbers
+#   takes `operations` FLOP. A copy takes none.
+#
+# The fourth, `roofline`, says how long that takes at least. A `machine` has two kinds of units, which
+# compute (FLOP/s), and one or more levels of memory, which move bytes (bytes/s):
+# `{"matrix": 9e13, "vector": 1e13, "L2": 4e12, "memory": 9e11}`. The layer runs on `unit`;
+# `traffic` has the bytes that go through each level, `{"L2": 5e9, "memory": 1e9}`. All of them work
+# at the same time, and the layer is ready when the last one is: each is a *roof*.
+#
+# *Before you start: a matrix of 4096 × 4096 float16 numbers multiplies a vector. Will twice as many
+# FLOP/s make that faster? And if it multiplies 4096 vectors at once?*
 
 
 # %%
 # %%answer roofline
-def roofline():
-    """What goes in, what comes out."""
+from math import prod
+
+import torch
+
+
+def matmul(m: int, k: int, n: int, dtype: torch.dtype) -> tuple[int, int]:
+    """(FLOP, bytes) of [m, k] × [k, n]."""
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    return 2 * m * k * n, dtype.itemsize * (m * k + k * n + m * n)
+    ### END SOLUTION
+
+
+def conv2d(
+    shape: tuple[int, int, int, int],
+    out_channels: int,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    groups: int,
+    dtype: torch.dtype,
+) -> tuple[int, int]:
+    """(FLOP, bytes) of a convolution of an input [batch, channels, height, width]."""
+    ### BEGIN SOLUTION
+    batch, channels, *lengths = shape
+    outputs = batch * out_channels
+    for length, width, step, pad in zip(lengths, kernel, stride, padding, strict=True):
+        outputs *= (length + 2 * pad - width) // step + 1
+    seen = channels // groups * prod(kernel)  # numbers that make one number of the output
+    return 2 * outputs * seen, dtype.itemsize * (prod(shape) + out_channels * seen + outputs)
+    ### END SOLUTION
+
+
+def elementwise(
+    shape: tuple[int, ...], inputs: int, operations: int, dtype: torch.dtype
+) -> tuple[int, int]:
+    """(FLOP, bytes) of a layer that makes one tensor of this shape from `inputs` of them."""
+    ### BEGIN SOLUTION
+    elements = prod(shape)
+    return operations * elements, dtype.itemsize * (inputs + 1) * elements
+    ### END SOLUTION
+
+
+def roofline(
+    flops: int, traffic: dict[str, int], unit: str, machine: dict[str, float]
+) -> tuple[float, float, float, str]:
+    """Four values: the arithmetic intensity, FLOP for each byte that moves through "memory"; the
+    seconds that the layer takes at least; its FLOP/s then; and the name of the roof that binds."""
+    ### BEGIN SOLUTION
+    seconds = {level: nbytes / machine[level] for level, nbytes in traffic.items()}
+    seconds[unit] = flops / machine[unit]
+    roof = max(seconds, key=seconds.get)
+    return flops / traffic["memory"], seconds[roof], flops / seconds[roof], roof
     ### END SOLUTION
 
 
 # %%
 check("roofline")
+
+# %% [markdown]
+# *The answer.* Times one vector, each number of the matrix is read once and used for two FLOP: one
+# FLOP per byte. Every machine of the lecture's table can do 29 or more in the time of one byte from
+# its DRAM: the memory binds, and more FLOP/s change nothing. Times 4096 vectors it is
+# 2 · 4096 / (3 · 2) = 1365 FLOP per byte: now the unit binds, and twice the FLOP/s halve the time.
 
 # %% [markdown]
 # ## `prefetch`: the next batch, please, before I ask

@@ -62,6 +62,17 @@ MESSAGES = (
 COLLECTIVES = ReadyMade("collectives (`all_reduce`, `broadcast` and the like)")
 REMOTE_CALLS = ReadyMade("`torch.distributed.rpc`", ("torch.distributed.rpc.init_rpc",))
 HALF_PRECISION = ReadyMade("`hvd.Compression.fp16`", ("horovod.torch.compression.FP16Compressor",))
+FLOP_COUNTERS = ReadyMade(
+    "`FlopCounterMode`, `torch.profiler`",
+    (
+        "torch.utils.flop_counter.FlopCounterMode",
+        "torch.utils.flop_counter.mm_flop",
+        "torch.utils.flop_counter.conv_flop_count",
+        "torch.utils.flop_counter.conv_flop",
+        "torch.autograd.profiler.profile",
+        "torch.profiler.profiler.profile",
+    ),
+)
 OTHER_PROGRAMS = ReadyMade(
     "other programs",
     (
