@@ -152,6 +152,14 @@ def words(name: str, call: Call) -> str:
     return f"{name}({shown})"
 
 
+def bound_words(call: Call) -> str:
+    """The same of a call of roofline, in which the machine's figures would be most of it."""
+    moved = ", ".join(
+        f"{count:.4g} bytes through {level}" for level, count in call["traffic"].items()
+    )
+    return f"roofline of {call['flops']:.4g} FLOP on {call['unit']} units, {moved},"
+
+
 def is_pair(value: Any) -> bool:
     return isinstance(value, list | tuple) and len(value) == 2 and all(map(is_number, value))
 
@@ -175,7 +183,7 @@ def miscounted(run: Run, name: str, place: int) -> Problem | None:
         if count != due:
             unit = ("FLOP", "bytes")[place]
             hint = _mistaken(name, place, calls, got)
-            return Problem(f"{words(name, call)} has {count:,} {unit}", hint, f"{due:,}")
+            return Problem(f"{words(name, call)} has {count} {unit}", hint, str(due))
     return None
 
 
@@ -205,7 +213,7 @@ def bounds_are_right(run: Run) -> Problem | None:
             return Problem("roofline is not written yet", "roofs")
         if value != BY_ZERO and not is_bound(value):
             form = "(FLOP per byte, seconds, FLOP/s, a roof's name)"
-            return Problem(f"{words('roofline', call)} is {described(value)}", "four", form)
+            return Problem(f"{bound_words(call)} is {described(value)}", "four", form)
     # A division by zero is where another mistake shows; it is reported if there is none.
     found = [None if value == BY_ZERO else Bound(*value) for value in got]
     seconds = _compared(run, found, "seconds", _roofs.wrong_seconds, "s", "roofs")
@@ -213,7 +221,7 @@ def bounds_are_right(run: Run) -> Problem | None:
         return seconds
     for call, one, due in zip(calls, found, run.expected["roofline"], strict=True):
         if one is not None and one.roof != due.roof:
-            seen = f"{words('roofline', call)} names the roof {one.roof!r}"
+            seen = f"{bound_words(call)} names the roof {one.roof!r}"
             return Problem(seen, "name", repr(due.roof))
     intensity = _compared(
         run, found, "intensity", _roofs.wrong_intensities, "FLOP per byte", "intensity"
@@ -223,7 +231,7 @@ def bounds_are_right(run: Run) -> Problem | None:
         return problem
     for call, one in zip(calls, found, strict=True):
         if one is None:
-            return Problem(f"{words('roofline', call)} divides by zero", "copy")
+            return Problem(f"{bound_words(call)} divides by zero", "copy")
     return None
 
 
@@ -259,7 +267,7 @@ def _compared(
                 for hint in wrong[0][1]
                 if all(_close(number, by_mistake[hint]) for number, by_mistake in wrong)
             )
-            seen = f"{words('roofline', call)} has {got:.6g} {unit}"
+            seen = f"{bound_words(call)} has {got:.6g} {unit}"
             return Problem(seen, next(hints, otherwise), f"{due:.6g}")
     return None
 
