@@ -160,7 +160,6 @@ def prefetch(batches: Iterable[Any], depth: int) -> Iterator[Any]:
 # %%
 check("prefetch")
 
-
 # %% [markdown]
 # **Answer.** Without the thread a step takes 30 + 50 = 80 ms, with it max(30, 50) = 50 ms. On average a
 # depth of 1 is as good as 2. Reading is not even, though: if one file in ten takes 150 ms and the
@@ -173,23 +172,82 @@ check("prefetch")
 # looks, when it wakes up, whether anybody is still there.
 
 # %% [markdown]
-# ## `memory_budget`: what it is about
+# ## `memory_budget`: what will training take?
 #
 # **More**, about 15 minutes: after the core exercises, or at home.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the bytes of each kind, and the largest batch. **Not allowed:** `backward`,
+# `torch.autograd.grad`, `saved_tensors_hooks`, a profiler, `MemTracker`. **Allowed:** everything else
+# that an answer may import.
+#
+# You have asked for a GPU, and you wait for it. Will the training fit, and how large can the batch
+# be? `model` is an `nn.Sequential` on the device `"meta"`: it has layers, shapes and dtypes, and no
+# memory. `layer(x)` works with an `x` on that device, and its result has the shape and dtype that it
+# would have.
+#
+# `memory_budget(model, shape, optimizer)` returns a dict with the bytes of four kinds. `shape` is that
+# of a batch: `(64, 3, 32, 32)`. The batch has the dtype of the parameters. The optimizer is `"sgd"`,
+# `"momentum"` (SGD with momentum), or `"adam"`.
+#
+# - `"weights"`: all parameters and all buffers.
+# - `"gradients"`: of each parameter that is trained (`requires_grad`). The training keeps them from
+#   step to step.
+# - `"optimizer states"`: what `torch.optim` keeps of each parameter that is trained, but for Adam's
+#   counters of steps, which have 4 bytes each.
+# - `"activations"`: the batch, and every tensor that `backward` will need. A tensor that two layers
+#   need is in memory once. In front of the first trained layer nothing is needed.
+#
+# | layer | its backward needs |
+# |---|---|
+# | `Conv2d`, `Linear`, `BatchNorm2d`, `GELU` | what came in |
+# | `ReLU` | what it put out; with `inplace=True` that lies where its input was |
+# | `MaxPool2d` | what came in, and an int64 for each element of what it put out |
+# | `Flatten` | nothing; what it puts out is the same memory as what came in |
+#
+# `largest_batch(model, sample, optimizer, memory)` returns how many samples of that shape,
+# `(3, 32, 32)`, fit into so many bytes: an int, 0 where not even one fits.
+#
+# The check trains three networks that it draws anew each time, and compares your figures with what
+# existed then, and their sum with the peak of PyTorch's allocator.
+#
+# *Before you start: a convolution, batch normalisation and a ReLU, all with outputs of 1 MB. How many
+# MB do they keep for backward, besides what came in first? And with the ReLU in place?*
 
 # %%
 # %%answer memory_budget
-def memory_budget():
-    """What goes in, what comes out."""
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+def memory_budget(model: nn.Sequential, shape: tuple[int, ...], optimizer: str) -> dict[str, int]:
+    """The bytes of "weights", "gradients", "optimizer states" and "activations" in training
+    `model` with batches of this shape; `optimizer` is "sgd", "momentum" or "adam"."""
     # YOUR CODE HERE
     raise NotImplementedError()
 
 
+def largest_batch(
+    model: nn.Sequential, sample: tuple[int, ...], optimizer: str, memory: int
+) -> int:
+    """How many samples of this shape fit into `memory` bytes; 0 where not even one does."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+# YOUR CODE HERE
+raise NotImplementedError()
+
 # %%
 check("memory_budget")
 
+
+# %% [markdown]
+# *The answer.* 2 MB, either way: what the convolution put out, for batch normalisation, and what the
+# ReLU put out, which the next layer needs, too. Nobody needs what batch normalisation put out. So an
+# in-place ReLU saves nothing that is *kept*; it saves 1 MB for a moment, while it runs. In place of a
+# convolution and a GELU both outputs are kept: a GELU needs its input, and the next layer its output.
 
 # %% [markdown]
 # ## `pack_files`: what it is about

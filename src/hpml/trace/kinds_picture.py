@@ -14,10 +14,13 @@ def kinds_picture(
     formula: Mapping[str, float],
     *,
     title: str = "",
+    line: str = "formula, the sum",
+    at: str = "MB on a rank",
 ) -> Figure:
     """A bar for each row of `measured`, of its bytes by kind; in MB.
 
-    A thick black line stands at that row's bytes in `formula`.
+    A thick black line stands at that row's bytes in `formula`; `line` is what the legend calls it,
+    and `at` the label of the axis.
     """
     kinds = list(dict.fromkeys(kind for row in measured.values() for kind in row))
     figure = Figure(figsize=(9, 1.2 + 0.5 * len(measured)), layout="constrained")
@@ -36,10 +39,10 @@ def kinds_picture(
     axes.set_ylim(len(measured) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "left", "right"]].set_visible(False)
-    axes.set_xlabel("MB on a rank")
+    axes.set_xlabel(at)
     axes.set_title(title, loc="left")
     handles, _ = axes.get_legend_handles_labels()
     if formula:
-        handles.append(Line2D([], [], color="black", linewidth=4, label="formula, the sum"))
+        handles.append(Line2D([], [], color="black", linewidth=4, label=line))
     figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
     return figure
