@@ -446,22 +446,85 @@ check("fusion_buffer")
 # threshold is 128 MB (`HOROVOD_FUSION_THRESHOLD`), PyTorch's buckets have 25 MB.
 
 # %% [markdown]
-# ## `binding_plan`: what it is about
+# ## `binding_plan`: a core for every thread, and every rank at home
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** each rank's CPUs, and the options of `srun` for them. **Allowed:** anything that an
+# answer may import.
+#
+# `binding_plan(cpus, ranks, gpus, reserved)` deals out the cores of a node to its ranks. `cpus`
+# describes the node as `lscpu --extended` does, a dict for each CPU (each hardware thread, that is).
+# Of a node with 2 sockets of 4 cores, 2 hardware threads each, some of the 16 rows:
+#
+# ```
+# {"cpu": 0, "core": 0, "socket": 0, "numa": 0}      {"cpu": 8,  "core": 0, "socket": 0, "numa": 0}
+# {"cpu": 5, "core": 5, "socket": 1, "numa": 1}      {"cpu": 13, "core": 5, "socket": 1, "numa": 1}
+# ```
+#
+# It returns a list with a list of CPUs for each rank, such that
+#
+# - no two ranks share a core, and a rank has **one CPU of each of its cores**;
+# - a core stays free if one of its CPUs is in `reserved`: the system has it;
+# - if `gpus` is not empty, `gpus[r]` is the NUMA node of GPU `r`, and rank `r` runs in that node.
+#   Else every NUMA node has the same number of ranks; if the ranks do not divide evenly among them,
+#   every socket has; and if they do not divide among these either, a rank may run anywhere;
+# - all ranks have **the same number of cores**, as many as there can be.
+#
+# `srun_options(plan)` returns the options of `srun` as a list of str, for a job that has whole nodes
+# (`#SBATCH --exclusive`): the ranks of each node, a mask of CPUs for each rank
+# (`--cpu-bind=mask_cpu:...`, in which bit k is CPU k), and with `--export` an `OMP_NUM_THREADS` that
+# fits. A step that asks for CPUs of its own (`--cpus-per-task`, `--exclusive`) gets just these,
+# chosen by SLURM, and a mask with others is refused.
+#
+# *Before you start: a node has 2 × 64 cores with 2 hardware threads each, one NUMA node per socket,
+# and CPU 0 is reserved. How many cores has each of 4 ranks?*
 
 
 # %%
 # %%answer binding_plan
-def binding_plan():
-    """What goes in, what comes out."""
+def binding_plan(cpus, ranks, gpus=(), reserved=()):
+    """The CPUs of each rank: one of each of its cores, near each other and near its GPU."""
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    taken = {row["core"] for row in cpus if row["cpu"] in reserved}
+    cores = {row["core"]: row for row in reversed(cpus) if row["core"] not in taken}
+    homes = [("numa", gpu) for gpu in gpus]
+    for level in ("numa", "socket", None):
+        names = sorted({row.get(level) for row in cpus}) if level else [None]
+        if not homes and ranks % len(names) == 0:
+            homes = [(level, names[rank * len(names) // ranks]) for rank in range(ranks)]
+
+    def at(home):
+        level, name = home
+        return sorted(row["cpu"] for row in cores.values() if row.get(level) == name)
+
+    share = min(len(at(home)) // homes.count(home) for home in homes)
+    plan = []
+    for rank, home in enumerate(homes):
+        start = share * homes[:rank].count(home)
+        plan.append(at(home)[start : start + share])
+    return plan
+    ### END SOLUTION
+
+
+def srun_options(plan):
+    """The options of srun with which the ranks of each node run on the CPUs of the plan."""
+    ### BEGIN SOLUTION
+    masks = [hex(sum(1 << cpu for cpu in mine)) for mine in plan]
+    return [
+        f"--ntasks-per-node={len(plan)}",
+        f"--cpu-bind=mask_cpu:{','.join(masks)}",
+        f"--export=ALL,OMP_NUM_THREADS={len(plan[0])}",
+    ]
     ### END SOLUTION
 
 
 # %%
 check("binding_plan")
+
+# %% [markdown]
+# *Before you start*: 31. NUMA node 0 has 63 free cores for two ranks; whoever has 32 of them, or of
+# the other node's 64, waits in every step for the rank that has 31. The other node's two spare cores
+# stay idle, and so does one of NUMA node 0. `slurm/02_binding.slurm` runs a plan on a cluster and
+# prints what became of it.
 
 # %% [markdown]
 # ## `mixed_precision`: what it is about

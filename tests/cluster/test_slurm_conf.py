@@ -27,6 +27,11 @@ def test_nodes_have_the_cpus_that_were_asked_for_whatever_the_machine_has():
     assert setting("DefMemPerCPU") == "2048"
 
 
+def test_tasks_are_bound_only_where_they_are_asked_to_be():
+    assert setting("TaskPlugin") == "task/affinity"
+    assert setting("TaskPluginParam") == "none"
+
+
 def test_nothing_is_the_machines_own():
     assert setting("AuthInfo").startswith("socket=/p/cluster/munge/socket,")
     assert setting("SlurmctldHost") == "head(10.1.2.253)"

@@ -37,10 +37,13 @@ SlurmdPidFile={SPOOL}.pid
 SlurmctldDebug=info
 SlurmdDebug=info
 
-# Processes are found by their parents, not by control groups: containers often have none to give,
-# and a node that declares 8 CPUs on a machine with 2 has none to bind tasks to.
+# Processes are found by their parents, not by control groups: containers often have none to give.
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+
+# Tasks are bound to CPUs where srun's --cpu-bind asks for it, and not unasked: all nodes share the
+# machine's CPUs, and one that declares 8 of them on a machine with 2 has none to bind tasks to.
+TaskPlugin=task/affinity
+TaskPluginParam=none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=5
 SwitchType=switch/none
