@@ -144,6 +144,86 @@ conclude(*mixed_precision.seconds(runs))
 
 # %% [markdown]
 # ## 5. Hardware without its library is a promise
+#
+# A processor's vector instructions work only where somebody wrote a kernel with them. PyTorch calls
+# such kernels from libraries: oneDNN (once MKL-DNN) and MKL on CPUs, cuDNN and cuBLAS on NVIDIA's
+# GPUs. It also has loops of its own. And a kernel wants its data in a certain order: *contiguous*
+# images are stored channel by channel, *channels_last* ones pixel by pixel.
+#
+# *Predict: how much slower is the course's network without oneDNN? Which layers change with
+# channels_last?*
+
+# %% tags=["nbval-ignore-output"]
+import torch
+
+from hpml.measure import engines
+from hpml.models import ResidualNetwork
+from hpml.predict import engines_picture
+
+measured = engines.compare(ResidualNetwork(), torch.randn(32, 3, 32, 32))
+print(engines.table(measured))
+
+# %% tags=["nbval-ignore-output"]
+publish_figure(
+    "one network by three engines",
+    engines_picture.engines(measured),
+    "Forward and backward of every layer of the course's network, 32 images, one thread.",
+)
+conclude(*engines.finding(measured))
+
+# %% [markdown]
+# `caffe time` printed such tables for two engines (Jia et al. 2014, Caffe). In PyTorch the layout is
+# one line for the network and one for the images, `.to(memory_format=torch.channels_last)`, and
+# nothing else changes: shapes stay [B, C, H, W].
+#
+# Which kernel was it? With `ONEDNN_VERBOSE=1` oneDNN prints a line for each that it runs.
+#
+# *Predict: does bfloat16 use other kernels?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import onednn_kernels
+
+found = onednn_kernels.kernels()
+print(onednn_kernels.table(found))
+conclude(*onednn_kernels.finding(found))
+
+# %% [markdown]
+# The variable was `ONEDNN_MAX_CPU_ISA=AVX2`. A library older than your processor does the same, and
+# does not say so.
+
+# %% [markdown]
+# ### Threads, and who waits how *(more)*
+#
+# Kernels share their loops among OpenMP threads. Guides for CPUs recommend variables for them:
+#
+# | variable | what it sets | read by |
+# |---|---|---|
+# | `OMP_NUM_THREADS` | threads of each process | every OpenMP library |
+# | `OMP_PROC_BIND`, `OMP_PLACES` | whether threads stay on their core, and on which | every OpenMP library |
+# | `OMP_WAIT_POLICY` | waiting threads spin or sleep | every OpenMP library |
+# | `GOMP_CPU_AFFINITY` | cores of the threads, in order | GNU's (libgomp) |
+# | `KMP_AFFINITY`, `KMP_BLOCKTIME` | cores of the threads; milliseconds to spin before they sleep | Intel's (libiomp5) and LLVM's (libomp) |
+# | `MKL_NUM_THREADS` | threads of MKL alone | MKL |
+#
+# They are read once, when the library is loaded: in a notebook it is too late, so each setting below
+# has a process of its own.
+#
+# *Predict: which setting wins? Which change nothing?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import openmp_settings
+
+tried = openmp_settings.compare()
+print(tried)
+conclude(*tried.winner)
+conclude(*tried.runtime)
+
+# %% [markdown]
+# Twice as many threads as cores take turns, and at the end of each loop all wait for the last.
+# The default of PyTorch is one thread for each core; with several ranks on a node each rank must
+# have its share (`torchrun` sets `OMP_NUM_THREADS=1`). To try the `KMP_` variables, install Intel's
+# library (`pip install intel-openmp`) and load it first: `LD_PRELOAD=.../libiomp5.so`. TensorFlow
+# has threads of its own: module 05 tries its variables.
 
 # %% [markdown]
 # ## 6. Ten thousand small files

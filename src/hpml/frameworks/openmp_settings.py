@@ -1,0 +1,113 @@
+"""Variables that set threads and their places, each tried on training steps in its own process."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.frameworks.run import told
+from hpml.machine.resources import usable_cores
+
+CLEAR = 1.15  # times as fast: two processes with one setting differ by less on an idle machine
+
+
+@dataclass(frozen=True)
+class Trial:
+    """`setting`: "OMP_NUM_THREADS=2, KMP_BLOCKTIME=0". Seconds of the quickest training step (the
+    kernels are oneDNN's and PyTorch's) and of the quickest float64 product (MKL's)."""
+
+    setting: str
+    step: float
+    product: float
+
+
+@dataclass(frozen=True)
+class Tried:
+    """All trials, one thread first, then one for each core; the OpenMP libraries that were loaded,
+    and which variables' names stand in them."""
+
+    trials: tuple[Trial, ...]
+    libraries: tuple[str, ...]
+    known: Mapping[str, bool]
+
+    def __str__(self) -> str:
+        lines = [f"{'setting':50}{'step':>10}{'product':>10}"]
+        lines += [
+            f"{one.setting:50}{1e3 * one.step:7.1f} ms{1e3 * one.product:7.1f} ms"
+            for one in self.trials
+        ]
+        return "\n".join(lines)
+
+    @property
+    def best(self) -> Trial:
+        return min(self.trials, key=lambda one: one.step)
+
+    @property
+    def winner(self) -> tuple[bool, str, str]:
+        """What `hpml.publish.conclude` takes: the setting with the quickest step."""
+        one, all_cores, *_ = self.trials
+        gain = one.step / self.best.step
+        seen = f"The quickest step has `{self.best.setting}`: {1e3 * self.best.step:.0f} ms"
+        if all_cores.step < CLEAR * self.best.step and self.best is not all_cores:
+            seen += (
+                f". `{all_cores.setting}` alone has {1e3 * all_cores.step:.0f} ms, and two runs of "
+                "one setting differ as much: here the number of threads is what counts"
+            )
+        sentence = f"**Answer.** {seen}. That is {gain:.1f} times as fast as with one thread."
+        return gain > CLEAR, sentence, f"{seen}. {gain:.2f} times as fast as one thread."
+
+    @property
+    def runtime(self) -> tuple[bool, str, str]:
+        """What `hpml.publish.conclude` takes: which OpenMP library it is, and what that reads."""
+        names = " and ".join(f"`{Path(path).name}`" for path in self.libraries) or "no library"
+        read, unknown = (
+            ", ".join(f"`{name}`" for name, there in self.known.items() if there == wanted)
+            for wanted in (True, False)
+        )
+        sentence = f"PyTorch's OpenMP is {names} here. It contains the names {read}"
+        sentence += f", and not {unknown}: setting these has no effect." if unknown else "."
+        held = bool(self.libraries) and self.known["OMP_NUM_THREADS"]
+        return held, sentence, f"OpenMP libraries: {names}."
+
+
+def settings(cores: int) -> list[dict[str, str]]:
+    """What is tried: threads, then with a thread for each core who waits how, and where."""
+    full = {"OMP_NUM_THREADS": str(cores)}
+    return [
+        {"OMP_NUM_THREADS": "1"},
+        full,
+        {"OMP_NUM_THREADS": str(2 * cores)},
+        {**full, "MKL_NUM_THREADS": "1"},
+        {**full, "OMP_WAIT_POLICY": "passive"},
+        {**full, "OMP_PROC_BIND": "close"},
+        {**full, "KMP_BLOCKTIME": "0"},
+        {**full, "KMP_AFFINITY": "granularity=fine,compact,1,0"},
+    ]
+
+
+def compare(steps: int = 8) -> Tried:
+    """Each of `settings`, with the quickest of so many steps. Half a minute.
+
+    Raises UserError where a process fails.
+    """
+    trials, libraries, names = [], [], {}
+    for setting in settings(max(2, int(usable_cores()))):
+        names |= dict.fromkeys(setting, True)
+        own = {"HPML_STEPS": str(steps), "HPML_PRODUCT": "1", **setting}
+        record = told("step_torch", environment=own)
+        libraries = record["openmp"]
+        shown = ", ".join(f"{name}={value}" for name, value in setting.items())
+        trials.append(Trial(shown, record["step"], record["product"]))
+    known = {name: reads(libraries, name) for name in names if not name.startswith("MKL")}
+    return Tried(tuple(trials), tuple(libraries), known)
+
+
+def reads(libraries: Sequence[str], variable: str) -> bool:
+    """Whether the name of the variable stands in one of the files.
+
+    libgomp reads OMP_NAME and GOMP_NAME by the rest of their name.
+    """
+    words = [variable.encode()]
+    if variable.startswith("OMP_"):
+        words.append(variable.removeprefix("OMP_").encode())
+    contents = [Path(path).read_bytes() for path in libraries]
+    return any(word in content for word in words for content in contents)

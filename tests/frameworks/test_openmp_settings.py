@@ -1,0 +1,67 @@
+"""Settings of threads, tried in processes of their own."""
+
+from hpml.frameworks import openmp_settings
+from hpml.frameworks.openmp_settings import Trial, Tried, compare, reads, settings
+
+
+def tried(**steps):
+    trials = tuple(Trial(name.replace("_is_", "="), step, 0.1) for name, step in steps.items())
+    known = {"OMP_NUM_THREADS": True, "KMP_BLOCKTIME": False}
+    return Tried(trials, ("/lib/libgomp.so.1",), known)
+
+
+def test_the_first_trials_are_one_thread_and_a_thread_for_each_core():
+    assert settings(4)[:2] == [{"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "4"}]
+    assert all(one["OMP_NUM_THREADS"] == "4" for one in settings(4)[3:])
+
+
+def test_the_quickest_is_named():
+    held, sentence, _ = tried(OMP_is_1=0.2, OMP_is_2=0.15, KMP_is_0=0.1).winner
+    assert held
+    assert "`KMP=0`: 100 ms. That is 2.0 times as fast" in sentence
+
+
+def test_a_winner_by_a_hair_is_said_to_be_none():
+    _, sentence, _ = tried(OMP_is_1=0.2, OMP_is_2=0.101, KMP_is_0=0.1).winner
+    assert "two runs of one setting differ as much" in sentence
+
+
+def test_no_gain_from_threads_does_not_hold():
+    assert not tried(OMP_is_1=0.1, OMP_is_2=0.1, KMP_is_0=0.1).winner[0]
+
+
+def test_the_library_and_what_it_does_not_read_are_named():
+    held, sentence, _ = tried(OMP_is_1=0.2, OMP_is_2=0.1).runtime
+    assert held
+    assert "`libgomp.so.1`" in sentence
+    assert "not `KMP_BLOCKTIME`: setting these has no effect" in sentence
+    assert not Tried((), (), {"OMP_NUM_THREADS": False}).runtime[0]
+
+
+def test_a_variable_is_read_where_its_name_stands_in_the_library(tmp_path):
+    library = tmp_path / "libgomp.so.1"
+    library.write_bytes(b"\0OMP_NUM_THREADS\0WAIT_POLICY\0")
+    assert reads([str(library)], "OMP_NUM_THREADS")
+    assert reads([str(library)], "OMP_WAIT_POLICY")
+    assert not reads([str(library)], "KMP_BLOCKTIME")
+
+
+def test_each_setting_reaches_its_process(monkeypatch):
+    monkeypatch.setenv("HPML_BATCH", "2")
+    two = [{"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "2", "KMP_BLOCKTIME": "0"}]
+    monkeypatch.setattr(openmp_settings, "settings", lambda cores: two)
+    threads = []
+    told = openmp_settings.told
+
+    def watched(script, environment):
+        record = told(script, environment=environment)
+        threads.append(record["threads"])
+        return record
+
+    monkeypatch.setattr(openmp_settings, "told", watched)
+    found = compare(steps=1)
+    assert threads == [1, 2]
+    assert [one.setting for one in found.trials][1] == "OMP_NUM_THREADS=2, KMP_BLOCKTIME=0"
+    assert found.known["OMP_NUM_THREADS"]
+    assert all(one.product > 0 for one in found.trials)
+    assert len(str(found).splitlines()) == 3
