@@ -33,6 +33,86 @@
 
 # %% [markdown]
 # ## 3. The parts of ten years
+#
+# Processors that networks were trained on, and today's. Rates are peaks in TFLOP/s, a
+# multiplication and an addition counted as two, on the part's fastest unit for that type. GB/s are
+# those of its memory, and of its links in one direction. The last column is for 16 bits.
+
+# %%
+from hpml.predict import hardware
+from hpml.publish import conclude, publish_figure
+
+print(hardware.table())
+
+# %% [markdown]
+# *Predict: from the P100 to the B200 FLOP/s for 16 bits grew 106 times. How many times as fast did
+# memory become? And the links?*
+
+# %%
+from hpml.predict.hardware_picture import flop_per_byte_picture
+
+figure = flop_per_byte_picture(
+    hardware.with_rates(), title="Compute grew faster than what feeds it: more FLOP for each byte"
+)
+publish_figure(
+    "FLOP per byte by year",
+    figure,
+    "Peak FLOP/s for floats of 16 bits, divided by the bandwidth of the memory (left) and of the "
+    "links (right), by year. GC2's memory is on the chip.",
+)
+conclude(*hardware.growth("P100", "B200"))
+
+# %% [markdown]
+# The first step was a new unit, not more of the old ones: the V100's tensor cores.
+#
+# *Predict: on a V100 compute binds the first 3×3 convolution of the course's network, in 16 bits.
+# What binds it on an H100?*
+
+# %%
+from hpml.predict import layer_on_parts
+
+layer = layer_on_parts.first_convolution(batch=512)
+figure = layer_on_parts.picture(
+    layer, title="One layer: compute binds on the V100, memory on the H100"
+)
+publish_figure(
+    "one layer on six parts",
+    figure,
+    f"{layer.name}, forward, in 16 bits. The longer bar of the two is the least time.",
+)
+conclude(*layer_on_parts.finding(layer, "V100", "H100"))
+
+# %% [markdown]
+# So a program that was tuned for one machine has another bottleneck on the next. The `roofline`
+# exercise is this calculation.
+#
+# ### Reading a data sheet *(more)*
+#
+# - **Sparsity.** NVIDIA and AMD also publish rates that are twice as high, for matrices in which two
+#   of every four numbers are zero (NVIDIA, A100 white paper, *Fine-Grained Structured Sparsity*).
+#   They are often the largest figures of a data sheet. The table has none of them.
+# - **Both directions.** 900 GB/s of NVLink are 450 each way, and the table has 450.
+# - **Which memory?** Graphcore's GC2 has 45 TB/s, and 3 FLOP per byte: its memory is 304 MiB of SRAM
+#   on the chip. All others have gigabytes beside it.
+# - **A CPU's peak** depends on its clock, which is lower while all cores use AVX-512.
+#
+# In data parallel training each rank sends twice its gradients' bytes in a step (the ring of
+# lecture 01), while it computes.
+#
+# *Predict: with how many samples per rank and step does the computing take as long as sending the
+# gradients? Did that number grow?*
+
+# %%
+print(layer_on_parts.batches(["P100", "V100", "A100", "H100", "B200"]))
+
+# %% [markdown]
+# That is for layers that use each parameter once for a sample, as a transformer's do for a token:
+# 6 FLOP for each parameter (Kaplan et al. 2020, arXiv:2001.08361, table 1), and 2 × 2 bytes on the
+# links (Patarasuk and Yuan 2009). A convolution uses its parameters at each place of the image, and
+# needs fewer samples. The number grew: faster parts need larger batches to be kept busy.
+
+# %%
+print(hardware.sources())
 
 # %% [markdown]
 # ## 4. Fewer bits

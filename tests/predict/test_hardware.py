@@ -101,3 +101,10 @@ def test_the_picture_has_a_point_and_a_name_for_each_part():
     assert drawn["V100"] == (2017, pytest.approx(138.9, abs=0.1))
     assert memory.get_ylabel() == "FLOP per byte"
     assert links.get_xlabel() == "year"
+
+
+def test_growth_is_the_ratio_of_two_parts():
+    held, sentence, _ = hardware.growth("P100", "B200")
+    assert held
+    assert "106 times, the memory's bandwidth 11 times, and the links' 11 times" in sentence
+    assert not hardware.growth("H100", "H200")[0]

@@ -94,6 +94,23 @@ def table(shown: Sequence[Part] | None = None) -> str:
     )
 
 
+def growth(older: str, newer: str) -> tuple[bool, str, str]:
+    """For `conclude`: from one part to the other, rates for 16 bits grew more than its memory's
+    bandwidth, and more than its links'."""
+    first, last = part(older), part(newer)
+    compute = last.peak() / first.peak()
+    memory = last.bandwidth_gb_s / first.bandwidth_gb_s
+    links = (last.link_gb_s or 0) / (first.link_gb_s or 1)
+    sentence = (
+        f"From the {older} ({first.year}) to the {newer} ({last.year}) FLOP/s for 16 bits grew "
+        f"{compute:.0f} times, the memory's bandwidth {memory:.0f} times, and the links' "
+        f"{links:.0f} times. In the time of one byte from memory, the {newer} can do "
+        f"{last.ridge():.0f} FLOP, the {older} {first.ridge():.0f}."
+    )
+    seen = f"FLOP/s grew {compute:.1f} times, memory {memory:.1f} times, links {links:.1f} times."
+    return compute > max(memory, links), sentence, seen
+
+
 def sources() -> str:
     """Where each row is from, a line each."""
     return "\n".join(f"{one.name}: {one.source}. Looked up: {one.read_at}." for one in parts())
