@@ -27,9 +27,176 @@
 
 # %% [markdown]
 # ## 1. Which one is mine?
+#
+# A training step asks five things of a machine, and each can be the one that the others wait for:
+#
+# - **compute**: multiplications and additions, FLOP/s
+# - **memory bandwidth**: bytes between memory and the cores, byte/s
+# - **memory size**: weights, gradients, optimizer states and activations have to fit, bytes
+# - **input**: images from storage, decoded and augmented in time, images/s
+# - **communication**: gradients to the other ranks and back, byte/s
+#
+# To improve one that is not the bottleneck gains nothing. So measure first. Below, two ranks train
+# the course's network, each on 64 images a step.
+#
+# *Predict: what takes the most of a step over a link of 1 Gbit/s: loading, forward and backward, the
+# update, or communicating? And over 100 Mbit/s?*
+
+
+# %%
+import torch
+from torch import nn
+
+from hpml.models.residual import ResidualNetwork
+from hpml.publish import conclude, publish_figure
+from hpml.ranks import launch
+
+
+def training_steps():
+    """Five steps of the course's network, 64 images each on this rank."""
+    import torch.distributed as dist
+
+    from hpml.data import augment, batches, load, normalize
+    from hpml.ranks import mark
+
+    model, loss_of = ResidualNetwork(), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.85)
+    feed = batches(load().train, range(5 * 64), batch_size=64)
+    for _ in range(5):
+        dist.barrier()
+        mark("load")
+        images, labels = next(feed)
+        pixels = normalize(augment(images), channels_last=True)
+        mark("forward")
+        loss = loss_of(model(pixels), labels)
+        mark("backward")
+        loss.backward()
+        mark("communicate")
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= dist.get_world_size()
+        mark("update")
+        optimizer.step()
+        optimizer.zero_grad()
+        mark("end")
+
+
+# %% tags=["nbval-ignore-output"]
+from hpml.network.link import parse_rate
+from hpml.predict import bottleneck
+from hpml.predict.collectives import all_reduce_bytes
+from hpml.trace.launch_timeline import phase_bars
+from hpml.trace.repetition import phases
+
+marks = ["load", "forward", "backward", "communicate", "update", "end"]
+runs = {link: launch(training_steps, 2, link=link) for link in ("1gbit", "100mbit")}
+steps = {link: phases(run, marks) for link, run in runs.items()}
+gradients = 4 * sum(p.numel() for p in ResidualNetwork().parameters() if p.requires_grad)
+least = {link: 8 * all_reduce_bytes(2, gradients) / parse_rate(link) for link in runs}
+in_order = ["load", "forward", "backward", "update", "communicate"]
+share = steps["100mbit"]["communicate"] / sum(steps["100mbit"].values())
+figure = phase_bars(
+    {link: {name: step[name] for name in in_order} for link, step in steps.items()},
+    least,
+    title=f"At 100 Mbit/s communicating is {share:.0%} of the step",
+)
+publish_figure(
+    "where a training step spends its time",
+    figure,
+    "The quickest of five steps on two ranks of one thread each, over two links. The black line is "
+    "the lower bound for the gradients' bytes at the rate of the link.",
+)
+conclude(*bottleneck.finding(steps["1gbit"], steps["100mbit"]))
+print(f"memory: rank 0 held at most {runs['1gbit'].ranks[0].peak_bytes / 1e6:,.0f} MB")
+
+# %% [markdown]
+# Memory size has no seconds: nothing is slow until memory is full, and then the program ends
+# (section 11). *Forward and backward* is not an answer yet: is it the arithmetic, or is it the
+# memory?
 
 # %% [markdown]
 # ## 2. This machine's roofline
+#
+# A core computes on what is in its registers. What is not there comes from a cache, and what is in
+# no cache comes from memory. This is the node that you are on:
+
+# %% tags=["nbval-ignore-output"]
+from hpml.machine.topology import read
+from hpml.machine.topology_picture import draw
+
+draw(read())
+
+# %% [markdown]
+# *Predict: how much faster is a cache than memory?* The cell reads, copies, and computes
+# *a* = *b* + 3*c* (STREAM's *triad*; McCalpin 1995), on arrays that grow out of one cache after
+# another.
+
+# %% tags=["nbval-ignore-output"]
+from hpml.measure.bandwidth import data_caches, sweep, working_sets
+from hpml.predict import machine_roofline
+from hpml.predict.roofline import picture, sweep_picture
+
+sweeps = {kernel: sweep(kernel, working_sets()) for kernel in ("read", "copy", "triad")}
+figure = sweep_picture(sweeps, data_caches(), title="Each cache that overflows is a step down")
+publish_figure(
+    "bandwidth over the working set",
+    figure,
+    "One core, float32. Dotted lines: the sizes of the caches. Counted are the bytes that the "
+    "program asks to read and to write.",
+)
+conclude(*machine_roofline.cache_finding(sweeps))
+
+# %% [markdown]
+# *Intensity* is work per byte: the FLOPs of a layer over the bytes it has to move. With it, the
+# *roofline* (Williams et al. 2009) says how fast a layer can be at best:
+#
+# > speed = min(peak, bandwidth × intensity)
+#
+# The two are equal at the *ridge*, peak over bandwidth. Left of it memory is the limit, and faster
+# arithmetic is no help. Right of it, it is the other way round.
+#
+# *Predict: a convolution, a linear layer with 1024 rows and with one, attention, batch
+# normalisation, ReLU, Adam's step: which limit binds each?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.machine.resources import usable_cores
+from hpml.measure.clock import with_threads
+from hpml.models.vision_transformer import Attention
+
+images, tokens = torch.randn(128, 128, 16, 16), torch.randn(64, 64, 192)
+layers = {
+    "3×3 convolution": (nn.Conv2d(128, 128, 3, padding=1), images),
+    "linear, 1024 rows": (nn.Linear(1024, 1024), torch.randn(1024, 1024)),
+    "linear, 1 row": (nn.Linear(4096, 4096), torch.randn(1, 4096)),
+    "attention": (Attention(192, heads=12), tokens),
+    "batch normalisation": (nn.BatchNorm2d(128), images),
+    "ReLU": (nn.ReLU(), images),
+}
+roofs = machine_roofline.machine_roofs()
+with with_threads(max(1, int(usable_cores()))):
+    works = [machine_roofline.layer_work(name, *layer) for name, layer in layers.items()]
+    works.append(machine_roofline.adam_work(10_000_000))
+figure = picture(roofs, works, title="Left of the ridge, faster arithmetic is no help")
+publish_figure(
+    "this machine's roofline",
+    figure,
+    "Lines: at best, by type and number of cores, measured with matrix products and with arrays "
+    "that no cache holds. Points: layers in float32 on all cores, forward and backward, with FLOPs "
+    "and bytes as counted.",
+)
+all_cores = [roof for roof in roofs if roof.name.startswith("float32, ") and "core" in roof.name][
+    -1
+]
+print(machine_roofline.binding_table(works, all_cores))
+conclude(*machine_roofline.finding(works, all_cores))
+
+# %% [markdown]
+# A point below its roof can be improved by better code (section 5), a point on its roof cannot. To
+# get further right a layer has to move fewer bytes: fuse it with its neighbour, use fewer bits, or
+# take more rows at a time, so that each weight that is read is used more often. (A point *above* the
+# memory roof had its data in a cache.) Fewer bits raise the peak, too, but the ridge moves right
+# with it. (`roofline` is your exercise.)
 
 # %% [markdown]
 # ## 3. The parts of ten years
@@ -325,9 +492,61 @@ conclude(*tried.runtime)
 
 # %% [markdown]
 # ## 12. Whose fault is it?
+#
+# Here is a step of the course's network, sound, and then slowed in five ways that happen to
+# everybody: by the **loader**, by the number of **threads**, by the **precision**, by the memory
+# **layout** of the images, and by a **neighbour**, another program on the same core.
+#
+# | column | how it is measured |
+# |---|---|
+# | load … step | seconds of a phase, by the clock |
+# | cores | processor seconds for each second: cores that were in use on average |
+# | waiting | time for which a thread could run and had no core (the kernel's schedstat) |
+# | bytes | of a number that reaches a convolution |
+# | stride | how far apart the channels of one pixel are in memory, in numbers |
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import slowed_step
+
+trial = slowed_step.measure()
+print(trial)
+
+# %% [markdown]
+# *Predict: which fault has A, B, C, D, E? Compare each row with the sound step.*
+
+# %% tags=["nbval-ignore-output"]
+from IPython.display import Markdown
+
+display(Markdown(trial.answers))
+conclude(*trial.finding)
+
+# %% [markdown]
+# Only the loader shows in the phases. The other four make *forward* and *backward* longer, and the
+# clock cannot tell them apart: one core in use, or two that are shared; numbers of eight bytes;
+# channels that lie far apart. So look in this order, from cheap to dear:
+#
+# 1. **Look**: dtype, memory format, threads, binding. It costs a print.
+# 2. **Count**: processor time against the clock, waiting, bytes. It costs a run.
+# 3. **Trace**: a profiler, when the first two do not say it (module 03).
 
 # %% [markdown]
 # ## What to take home
+#
+# 1. At any moment one of five sets the pace: compute, memory bandwidth, memory size, input or
+#    communication; to improve another one gains nothing, so measure before you buy or rewrite.
+# 2. FLOPs over bytes, beside the ridge of the machine, say whether a layer can use faster
+#    arithmetic at all, before you have timed anything.
+# 3. Hardware without the right library, layout, precision, thread count and place is a promise, and
+#    each of these can be checked in a minute.
 
 # %% [markdown]
 # ### Where to read on
+#
+# - Williams, Waterman, Patterson 2009, *Roofline: an insightful visual performance model for
+#   multicore architectures*, Communications of the ACM 52(4), sections 3 and 4.
+# - McCalpin 1995, *Memory bandwidth and machine balance in current high performance computers*;
+#   what is counted, and how: https://www.cs.virginia.edu/stream/ref.html
+# - Ivanov et al. 2021, *Data movement is all you need: a case study on optimizing transformers*,
+#   arXiv:2007.00072: normalisations and elementwise layers on a GPU's roofline.
+# - Mohan et al. 2021, *Analyzing and mitigating data stalls in DNN training*, arXiv:2007.06775: how
+#   to tell a step that waits for storage from one that waits for decoding.

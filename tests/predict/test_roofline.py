@@ -1,13 +1,24 @@
 """The roofline model (Williams et al. 2009), and its picture."""
 
+from dataclasses import replace
+
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from hpml.machine.topology import Cache
-from hpml.measure.layers import Layer, Pass
 from hpml.predict import machine_roofline
-from hpml.predict.machine_roofline import machine_roofs, table, works
+from hpml.predict.machine_roofline import (
+    adam_work,
+    binding_table,
+    cache_finding,
+    finding,
+    layer_work,
+    machine_roofs,
+    table,
+)
 from hpml.predict.roofline import COMPUTE, MEMORY, Roof, Work, picture, sweep_picture
 
 ROOF = Roof("float32, 1 core", peak=100e9, bandwidth=50e9)
@@ -37,8 +48,41 @@ def test_a_share_of_the_roof():
 
 
 def test_a_layer_is_one_point_forward_and_backward_together():
-    layer = Layer("0", "Conv2d", Pass(1.0, 10, 4), Pass(2.0, 20, 8))
-    assert works([layer], ["a convolution"]) == [Work("a convolution", 30, 12, 3.0)]
+    work = layer_work("a linear layer", nn.Linear(8, 4), torch.randn(16, 8), rounds=1)
+    assert work.name == "a linear layer"
+    assert work.flops == 3 * 2 * 16 * 8 * 4  # forward, and the gradients of weights and input
+    assert work.seconds > 0
+
+
+def test_adam_moves_seven_numbers_for_each_parameter():
+    work = adam_work(100)
+    assert (work.intensity, work.nbytes) == (pytest.approx(14 / 28), 2800)
+
+
+SLOW, FAST = Work("ReLU", 1e9, 8e9, 0.5), Work("linear", 8e9, 1e9, 0.1)  # 2 and 80 GFLOP/s
+
+
+def test_the_finding_names_the_limit_of_each():
+    held, sentence, _ = finding([SLOW, FAST], ROOF)
+    assert held
+    assert "*memory* binds: ReLU. Right of it, *compute* binds: linear." in sentence
+    assert not finding([SLOW, replace(FAST, seconds=8.0)], ROOF)[0]
+    assert not finding([FAST], ROOF)[0]
+
+
+def test_the_table_says_what_the_roof_allows():
+    _, relu, linear = binding_table([SLOW, FAST], ROOF).splitlines()
+    assert "memory bandwidth       6 GFLOP/s     2.0 GFLOP/s" in relu
+    assert "compute              100 GFLOP/s    80.0 GFLOP/s" in linear
+
+
+def test_caches_that_are_no_faster_than_memory_are_no_finding():
+    assert cache_finding({"copy": {1024: 90e9, 4096: 30e9}})[:2] == (
+        True,
+        "**Answer.** Here one core copies 90 GB/s where the arrays fit into a cache, 30 GB/s in "
+        "memory: 3.0 times.",
+    )
+    assert not cache_finding({"copy": {1024: 40e9, 4096: 30e9}})[0]
 
 
 def test_roofs_of_this_machine_for_every_number_of_cores_and_type(monkeypatch):

@@ -3,15 +3,17 @@
 python -m hpml.predict.machine_roofline     # as a table, for a job's log
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor, nn
 
 from hpml.machine.resources import usable_cores
 from hpml.measure.bandwidth import KERNELS, bandwidth
+from hpml.measure.clock import quickest
 from hpml.measure.compute import fast_types, peak
-from hpml.measure.layers import Layer
-from hpml.predict.roofline import Roof, Work
+from hpml.measure.layers import layers
+from hpml.predict.roofline import COMPUTE, MEMORY, Roof, Work
 
 
 def machine_roofs(cores: Sequence[int] | None = None, gpu: bool = True) -> list[Roof]:
@@ -35,20 +37,81 @@ def machine_roofs(cores: Sequence[int] | None = None, gpu: bool = True) -> list[
     return roofs
 
 
-def works(layers: Sequence[Layer], names: Sequence[str] | None = None) -> list[Work]:
-    """Each layer, forward and backward together, as a point for the picture.
+def layer_work(name: str, module: nn.Module, given: Tensor, rounds: int = 3) -> Work:
+    """One layer forward and backward, alone: counted by `hpml.measure.layers`, and timed.
 
-    `names`: what they are called there, in the same order.
+    `given` is its input, for which a gradient is made too.
     """
-    return [
-        Work(
-            name,
-            layer.forward.flops + layer.backward.flops,
-            layer.forward.nbytes + layer.backward.nbytes,
-            layer.forward.seconds + layer.backward.seconds,
-        )
-        for layer, name in zip(layers, names or [one.name for one in layers], strict=True)
+    leaf = given.detach().requires_grad_()
+    (layer,) = layers(module, leaf, rounds=rounds, whole=type(module))
+    return Work(
+        name,
+        layer.forward.flops + layer.backward.flops,
+        layer.forward.nbytes + layer.backward.nbytes,
+        layer.forward.seconds + layer.backward.seconds,
+    )
+
+
+def adam_work(parameters: int, device: torch.device | str = "cpu") -> Work:
+    """One step of Adam on so many float32 parameters, in one pass (`fused`).
+
+    Counted from Kingma and Ba 2015, algorithm 1: for each parameter three operations for the first
+    moment, four for the second, two to correct the bias, a root, an addition, a division, and two
+    for the update; reads parameter, gradient and both moments, writes all but the gradient.
+    """
+    parameter = nn.Parameter(torch.zeros(parameters, device=device))
+    parameter.grad = torch.full_like(parameter, 0.1)
+    optimizer = torch.optim.Adam([parameter], fused=True)
+    return Work("Adam's step", 14 * parameters, 7 * 4 * parameters, quickest(optimizer.step, 0.2))
+
+
+def binding_table(works: Sequence[Work], roof: Roof) -> str:
+    """For each piece of work the limit that binds, what it allows, and what was reached."""
+    lines = [f"{'':24}{'FLOP/byte':>10}  {'limit':18}{'allows':>14}{'reached':>16}"]
+    lines += [
+        f"{work.name:24}{work.intensity:10.1f}  {roof.binding(work.intensity):18}"
+        f"{roof.attainable(work.intensity) / 1e9:6.0f} GFLOP/s{work.rate / 1e9:8.1f} GFLOP/s"
+        for work in works
     ]
+    return "\n".join(lines)
+
+
+def finding(works: Sequence[Work], roof: Roof) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: what memory binds is slower than what compute binds."""
+    by_limit = {MEMORY: [], COMPUTE: []}
+    for work in works:
+        by_limit[roof.binding(work.intensity)].append(work)
+    slow = max(by_limit[MEMORY], key=lambda work: work.rate, default=None)
+    fast = min(by_limit[COMPUTE], key=lambda work: work.rate, default=None)
+    if slow is None or fast is None:
+        return False, "", "all layers are on one side of the ridge here."
+    names = {limit: ", ".join(work.name for work in some) for limit, some in by_limit.items()}
+    sentence = (
+        f"**Answer.** The ridge is at {roof.ridge:.1f} FLOP/byte ({roof.name}). Left of it, "
+        f"*memory* binds: {names[MEMORY]}. Right of it, *compute* binds: {names[COMPUTE]}. The "
+        f"fastest on the left ({slow.name}) reaches {slow.rate / 1e9:.0f} GFLOP/s, the slowest on "
+        f"the right ({fast.name}) {fast.rate / 1e9:.0f}."
+    )
+    otherwise = (
+        f"{slow.name} reached {slow.rate / 1e9:.0f} GFLOP/s, {fast.name} {fast.rate / 1e9:.0f}. "
+        "That can be: other programs use these cores too."
+    )
+    return fast.rate > slow.rate, sentence, otherwise
+
+
+def cache_finding(sweeps: Mapping[str, Mapping[int, float]]) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: how much faster the caches are than memory."""
+    copy = sweeps["copy"]
+    near, far = max(copy.values()), copy[max(copy)]
+    seen = (
+        f"one core copies {near / 1e9:.0f} GB/s where the arrays fit into a cache, "
+        f"{far / 1e9:.0f} GB/s in memory"
+    )
+    return (
+        near > 1.5 * far,
+        f"**Answer.** Here {seen}: {near / far:.1f} times.",
+        f"{seen}. That can be: other programs use the same caches and the same memory.",
+    )
 
 
 def table(roofs: Sequence[Roof]) -> str:

@@ -1,0 +1,45 @@
+"""Which part of a training step sets the pace, from the seconds of its phases."""
+
+from collections.abc import Mapping
+
+COMPUTE = ("forward", "backward")
+CLEAR = 1.2  # times the second: not to be mistaken
+
+
+def parts(phases: Mapping[str, float]) -> dict[str, float]:
+    """Seconds of input, computing, updating and communicating, from those of a step's phases
+    "load", "forward", "backward", "update" and "communicate"."""
+    return {
+        "loading": phases["load"],
+        "forward and backward": sum(phases[name] for name in COMPUTE),
+        "the update": phases["update"],
+        "communicating": phases["communicate"],
+    }
+
+
+def largest(phases: Mapping[str, float]) -> str:
+    """The part that takes the most time."""
+    seconds = parts(phases)
+    return max(seconds, key=seconds.get)
+
+
+def finding(fast: Mapping[str, float], slow: Mapping[str, float]) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: the largest part over a fast and over a slow link."""
+    one, two = largest(fast), largest(slow)
+    shares = [parts(step)[name] / sum(step.values()) for step, name in ((fast, one), (slow, two))]
+    sentence = (
+        f"**Answer.** At 1 Gbit/s *{one}* takes the most, {shares[0]:.0%} of the step; at 100 "
+        f"Mbit/s it is *{two}*, {shares[1]:.0%}. The same program on the same processor has "
+        "another bottleneck, because one part of the machine has changed."
+    )
+    otherwise = (
+        f"*{one}* took the most at 1 Gbit/s ({shares[0]:.0%}), *{two}* at 100 Mbit/s "
+        f"({shares[1]:.0%}). That can be: other programs use these cores too."
+    )
+    expected = (one, two) == ("forward and backward", "communicating")
+    return expected and _clear(fast) and _clear(slow), sentence, otherwise
+
+
+def _clear(phases: Mapping[str, float]) -> bool:
+    first, second = sorted(parts(phases).values(), reverse=True)[:2]
+    return first > CLEAR * second
