@@ -474,9 +474,277 @@ conclude(*tried.runtime)
 
 # %% [markdown]
 # ## 6. Ten thousand small files
+#
+# Most data sets come as a file for each image. Here are the same 10,000 images in six formats, each
+# image as 3,073 bytes: a label and its pixels, uncompressed, so that there is nothing to decode. The
+# kernel counts what a pass over all of them takes.
+#
+# *Predict: how many opens and how many reads do 10,000 files take? And which format reads the most
+# bytes, once the order is shuffled?*
+
+# %% tags=["nbval-ignore-output"]
+import shutil
+import tempfile
+from pathlib import Path
+
+from IPython.display import display
+
+from hpml.data import load
+from hpml.data.formats import FORMATS
+from hpml.measure import storage
+from hpml.predict.storage_picture import StorageTable, storage_picture
+from hpml.publish import conclude, publish_figure
+
+FOLDER = Path(tempfile.mkdtemp(prefix="hpml-02-"))
+train = load().train
+images, labels = train.images[::5], train.labels[::5]  # 10,000 from all over the training set
+passes = storage.passes(images, labels, storage.places(FOLDER))
+table = StorageTable(passes)
+display(table)
+
+# %% tags=["nbval-ignore-output"]
+files, hdf5 = table.cost("files", "shuffled"), table.cost("HDF5", "shuffled")
+mapped, most = table.cost("memory map", "shuffled"), table.most_opens(without="files")
+conclude(
+    (files.opens, files.reads, mapped.reads) == (10_000, 20_000, 0) and most <= 10,
+    f"Files take {files.opens:,} opens and {files.reads:,} reads: one read that returns the image, "
+    f"and one that finds the end of the file. No other format takes more than {most} opens. The "
+    f"memory map takes {mapped.reads} reads: its pages come by {mapped.faults:,} page faults.",
+    f"files took {files.opens:,} opens and {files.reads:,} reads, the memory map {mapped.reads} "
+    f"reads, the others up to {most} opens: the libraries here read in another way.",
+)
+conclude(
+    hdf5.asked > 5 * images.nbytes,
+    f"HDF5 reads the most when shuffled: {hdf5.asked / 1e6:,.0f} MB, {hdf5.asked / images.nbytes:.0f} "
+    "times the images. For each row it fills a buffer of 64 KiB, the *sieve buffer*, which helps "
+    "only if the next row is in it. Most of these bytes come from memory, not from the disk.",
+    f"HDF5 read {hdf5.asked / 1e6:,.0f} MB for {images.nbytes / 1e6:,.0f} MB of images.",
+)
+
+# %% [markdown]
+# *Predict: how much faster is a packed format than files? And does /dev/shm, which is memory, help
+# where the disk's cache is warm?*
+
+# %% tags=["nbval-ignore-output"]
+warm, cold = (table.rates(place, "shuffled") for place in table.warm_and_cold())
+gain = warm["memory map"] / warm["files"]
+publish_figure(
+    "six formats of the same images",
+    storage_picture(
+        passes, title=f"The same bytes, {gain:.1f} times as fast in one file (shuffled)"
+    ),
+    "10,000 images of 3,073 bytes read in order and shuffled; contents dropped from the kernel's "
+    "cache before a cold pass, names and inodes not.",
+)
+conclude(
+    gain > 2,
+    f"With a warm cache, a shuffled pass over the memory map is {gain:.1f} times as fast as over "
+    f"files; with a cold one, {cold['memory map'] / cold['files']:.1f} times.",
+    f"the memory map was {gain:.1f} times as fast as files: other work had the cores.",
+)
+
+# %% [markdown]
+# What is in the kernel's cache is in memory already: a copy in `/dev/shm` saves opens and reads
+# nothing. It helps where the cache does not keep your data, for instance on a network file system.
+# There every open is a message. (`pack_files` is the exercise on this.)
+
+# %% [markdown]
+# ### Many nodes, one metadata server *(more)*
+#
+# On a cluster the data are on a parallel file system. **Lustre** keeps names, sizes and permissions
+# on metadata servers (MDS), and contents on object storage targets (OST). A large file is cut into
+# *stripes* (by default one OST for a file, and pieces of 4 MiB; `lfs setstripe` changes both), so
+# that many OSTs send at the same time
+# ([Lustre wiki](https://wiki.lustre.org/Lustre_Striping_Best_Practices)). A file of 3 KB lies on one
+# OST, whatever you set, and costs a round trip to the MDS before its first byte. **GPFS** (IBM
+# Storage Scale) cuts all files into blocks over all disks and has no fixed metadata server: nodes
+# hand out lock *tokens*, and whichever node has a file's token keeps its metadata (Schmuck and Haskin,
+# [GPFS](https://www.usenix.org/conference/fast-02), FAST 2002, sections 2 and 3). In both, an open is
+# a message, or several, and a stripe is not.
+
+# %%
+from hpml.predict.storage_picture import stripes_picture
+
+publish_figure(
+    "stripes and metadata",
+    stripes_picture(
+        title="A large file has every server at work; small ones queue for their names"
+    ),
+    "A client asks the metadata server where a file is, and the data servers for its stripes.",
+)
+
+# %% [markdown]
+# How many opens per second are there? Dell measured a Lustre system of its own with mdtest: looking a
+# file up (`stat`) went at about 2,000 per second from one thread, and at over 400,000 from 240;
+# creating one at 500 and 15,000 (*Dell Storage for HPC with Intel Enterprise Edition for Lustre*,
+# figure 12). All users share what the servers have.
+#
+# This machine has no Lustre, so its metadata server is **played by waiting**: an answer takes 1 ms,
+# and there are at most 2,000 answers per second. Everything else is left out.
+#
+# *Predict: one client opens about 670 files per second. How many do 2, 4 and 16 clients open?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.measure.metadata_server import PlayedServer, opens_per_second
+from hpml.predict.storage_epoch import SharedStorage
+
+model = SharedStorage(opens_per_second=2_000, latency=1e-3, bandwidth=1e9)
+opened = {
+    clients: opens_per_second(PlayedServer(model.latency, model.opens_per_second), clients, 400)
+    for clients in (1, 2, 4, 16)
+}
+print("clients   opens/s   model")
+for clients, rate in opened.items():
+    print(f"{clients:7} {rate:9,.0f} {model.rate(clients):7,.0f}")
+conclude(
+    opened[2] > 1.5 * opened[1] and opened[16] < 1.1 * model.opens_per_second,
+    f"Two clients open {opened[2] / opened[1]:.1f} times as many files as one, 16 no more than "
+    f"{opened[16]:,.0f} per second: more workers hide the latency, not the server's limit.",
+    f"{opened[1]:,.0f}, {opened[2]:,.0f} and {opened[16]:,.0f} opens per second with 1, 2 and 16 "
+    "clients: other work delayed the threads.",
+)
+
+# %% [markdown]
+# With numbers of that kind, take ImageNet: 1.28 million files, 150 GB, from 16 nodes with four
+# workers each, and a system that gives 20,000 opens and 10 GB per second.
+#
+# *Predict: how long does an epoch's reading take, from files and from 1,000 packs?*
+
+# %%
+busy = SharedStorage(opens_per_second=20_000, latency=1e-3, bandwidth=10e9)
+for what, count in (("files", 1_280_000), ("packs", 1_000)):
+    print(f"{count:9,} {what}: {busy.epoch_seconds(count, 150e9, clients=64):3.0f} s")
+
+# %% [markdown]
+# 64 s, bound by opens, and 15 s, bound by bytes. The first binds every job on the system: the
+# metadata servers are everybody's.
+
+# %% [markdown]
+# ### Which loader, and how many workers? *(more)*
+#
+# Now with everything that training needs: read, shift, mirror, normalise, make batches of 500. The
+# course's loader gathers a batch from a memory map and augments it as a whole. PyTorch's
+# `DataLoader` takes one image after the other from files, in as many processes as you ask for.
+# tf.data reads the TFRecord file, in a process of its own.
+#
+# *Predict: how many workers are best on your cores? Can they catch up with the memory map?*
+
+# %% tags=["nbval-ignore-output"]
+import numpy as np
+
+from hpml.frameworks import tf_data_loading
+from hpml.measure.loaders import Vectorised, data_loader, one_thread
+from hpml.measure.loading import images_per_second
+
+index, BATCH = np.arange(0, len(train), 5), 500
+for name in ("files", "TFRecord"):
+    FORMATS[name].write(FOLDER / name, images, labels)
+order = np.random.default_rng(0).permutation(len(index))
+loaders = {
+    f"DataLoader, {workers} workers": data_loader(FOLDER / "files", order, BATCH, workers)
+    for workers in range(5)
+}
+loaders["the course's, no worker"] = Vectorised(train, index[order], BATCH)
+with one_thread():
+    rates = {name: images_per_second(batches) for name, batches in loaders.items()}
+rates["tf.data"] = tf_data_loading.rate(FOLDER / "TFRecord", len(index), BATCH)
+for name, rate in rates.items():
+    print(f"{name:24} {rate:10,.0f} images/s")
+
+# %% tags=["nbval-ignore-output"]
+one_by_one = {name: rate for name, rate in rates.items() if name.startswith("DataLoader")}
+best = max(one_by_one, key=one_by_one.get)
+ahead = rates["the course's, no worker"] / rates[best]
+conclude(
+    ahead > 2,
+    f"Best here: {best.removeprefix('DataLoader, ')}, {rates[best]:,.0f} images/s. The course's "
+    f"loader makes {ahead:.1f} times as many in one thread: one gather for 500 images, not 500 "
+    "opens and 500 times a dozen small operations.",
+    f"the course's loader was {ahead:.1f} times as fast as {best}: other work had the cores.",
+)
+del loaders  # their workers end
+
+# %% [markdown]
+# More workers than cores only share the cores. The same idea, columns in memory-mapped files, is
+# behind HuggingFace's [datasets](https://huggingface.co/docs/datasets/about_arrow) (Arrow);
+# [Petastorm](https://github.com/uber/petastorm) reads Parquet. `./hpml bench io` has the whole table
+# as ratios to a plain read of the same bytes.
 
 # %% [markdown]
 # ## 7. Prefetching: from the sum to the maximum
+#
+# A step reads a batch, then computes on it. The disk waits for the processor, and the processor for
+# the disk. **Prefetching** has another thread read the next batch meanwhile.
+#
+# First played by waiting, so that nothing else is in the picture: 30 ms to read, 50 ms to compute.
+#
+# *Predict: how long does a step take without prefetching, and how long with one batch read ahead?
+# And with four?*
+
+# %% tags=["nbval-ignore-output"]
+import time
+
+from hpml.measure.prefetching import COMPUTE, READ, part_seconds, step_seconds, steps
+from hpml.predict.prefetch_picture import prefetch_picture
+
+played = {
+    ahead: steps(lambda _: time.sleep(0.03), lambda _: time.sleep(0.05), batches=8, ahead=ahead)
+    for ahead in (0, 1, 4)
+}
+took = {ahead: 1e3 * step_seconds(spans) for ahead, spans in played.items()}
+publish_figure(
+    "prefetching, played",
+    prefetch_picture(
+        {f"{ahead} read ahead: {took[ahead]:.0f} ms a step": played[ahead] for ahead in played},
+        title="With a batch read ahead, a step takes the maximum, not the sum",
+    ),
+    "Eight steps played by waiting, 30 ms to read and 50 ms to compute.",
+)
+conclude(
+    took[0] > 75 and took[1] < 70 and took[4] < 70,
+    f"{took[0]:.0f} ms without: the sum. {took[1]:.0f} ms with one batch read ahead: the maximum. "
+    f"{took[4]:.0f} ms with four: no better, and three more batches in memory.",
+    f"{took[0]:.0f}, {took[1]:.0f} and {took[4]:.0f} ms a step: other work delayed the threads.",
+)
+
+# %% [markdown]
+# More than one helps only where reading is uneven, to ride out a slow batch. The queue must be
+# bounded: a reader that is faster than the network would fill the memory.
+#
+# Now for real: for each batch, 250 small files come from the disk, and a small network learns from
+# them. One thread reads, one computes.
+#
+# *Predict: is what prefetching saves again the smaller of the two parts?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.measure import prefetched_training
+
+FORMATS["files"].write(FOLDER / "prefetch", images[:5_000], labels[:5_000])
+real = prefetched_training.train(FOLDER / "prefetch", batch_size=250)
+alone, together = (1e3 * step_seconds(spans) for spans in real.values())
+parts = {what: 1e3 * part_seconds(real[0], what) for what in (READ, COMPUTE)}
+publish_figure(
+    "prefetching, for real",
+    prefetch_picture(
+        {f"{ahead} read ahead": spans for ahead, spans in real.items()},
+        title=f"For real: {alone:.0f} ms a step become {together:.0f} ms",
+    ),
+    "Ten steps, each with 250 files from the disk and a step of a small network; the quickest of "
+    "three runs each.",
+)
+conclude(
+    together < 0.9 * alone,
+    f"Reading takes {parts[READ]:.0f} ms, computing {parts[COMPUTE]:.0f} ms; a step {alone:.0f} ms "
+    f"without prefetching and {together:.0f} ms with it. It saves {alone - together:.0f} ms, of at "
+    f"most {min(parts.values()):.0f} ms: both now share the cores, the memory and Python's lock.",
+    f"{alone:.0f} ms a step without, {together:.0f} ms with: the two threads had no two cores free.",
+)
+shutil.rmtree(FOLDER)
+
+# %% [markdown]
+# If reading takes longer than computing, prefetching hides the computing, and the step is as long as
+# the reading: then read faster (section 6), or with more workers.
+# (`prefetch` is your exercise on this.)
 
 # %% [markdown]
 # ## 8. Few large messages *(more)*

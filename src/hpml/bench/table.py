@@ -64,11 +64,12 @@ class Table:
         for row in self.rows:
             ratios = self.ratios(row)
             spread = ratios or list(row.values)
-            digits = 2 if ratios else _digits(row.median)
+            # A ratio of 0.002 is not 0.00.
+            digits = (2 if max(ratios) >= 0.02 else 4) if ratios else _digits(row.median)
             table.add_row(
                 row.name,
                 f"{row.median:.{_digits(row.median)}f} {row.unit}",
-                f"{statistics.median(ratios):.2f} ×" if ratios else "",
+                f"{statistics.median(ratios):.{digits}f} ×" if ratios else "",
                 f"{min(spread):.{digits}f} to {max(spread):.{digits}f}" if len(spread) > 1 else "",
                 row.base or "",
                 row.target,

@@ -31,7 +31,7 @@ class Opens:
         if self._file < 0:
             raise _error("inotify_init1", folder)
         self.count = 0
-        self.reads = 0  # read calls of `drain`, which the kernel counts as this process's own
+        self.reads = 0  # read calls of `drain`, which the kernel counts as its caller's own
         self.bytes = 0  # what they returned
         for inside, _, _ in os.walk(folder):
             watch = libc.inotify_add_watch(self._file, os.fsencode(inside), IN_OPEN | IN_CLOSE)

@@ -69,17 +69,15 @@ def data_loader(
     folder: Path, order: Sequence[int], batch_size: int, workers: int, format: str = "files"
 ) -> DataLoader:
     """PyTorch's DataLoader over `OneByOne`, with `workers` processes that stay between passes."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "This DataLoader will create"
-        )  # more than cores: so asked
-        return DataLoader(
-            OneByOne(folder, format),
-            batch_size=batch_size,
-            sampler=list(order),
-            num_workers=workers,
-            persistent_workers=workers > 0,
-        )
+    # More workers than cores may be what is tried; it warns when made, and when iterated.
+    warnings.filterwarnings("ignore", "This DataLoader will create")
+    return DataLoader(
+        OneByOne(folder, format),
+        batch_size=batch_size,
+        sampler=list(order),
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
 
 
 @contextmanager

@@ -1,18 +1,20 @@
 """What a piece of reading costs: opens, reads, bytes and page faults as the kernel counts them.
 
 - `opens`: inotify on the folder. Every open of a file in it; not the listing of a folder.
-- `reads`, `asked`: syscr and rchar of /proc/self/io. Calls of read, pread and the like, and the
-  bytes that they returned, from the disk or from the cache; not the pages of a memory map.
-- `fetched`: read_bytes of /proc/self/io. Bytes that came from the disk, also for a map and also
-  those that the kernel read ahead; not what was in the cache, and nothing on a tmpfs.
+- `reads`, `asked`: syscr and rchar of /proc/thread-self/io. Calls of read, pread and the like, and
+  the bytes that they returned, from the disk or from the cache; not the pages of a memory map.
+- `fetched`: read_bytes of /proc/thread-self/io. Bytes that came from the disk, also for a map, and
+  also those that the kernel read ahead; not what was in the cache, and nothing on a tmpfs.
 - `faults`: getrusage, minor and major. First touches of pages: of a map (a fault brings in the 16
   pages around it where they are in the cache), but also of new memory.
 
-All are of this process with its threads, and not of its children (proc(5), getrusage(2)).
+All are of the calling thread, and not of its process's other threads or children (proc(5),
+getrusage(2)). Reading that a library does in threads of its own is not seen.
 """
 
 import os
 import resource
+import secrets
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +28,7 @@ from hpml.data.formats import FORMATS, Format
 from hpml.machine.opens import Opens
 from hpml.machine.page_cache import drop
 
+SHARED = Path("/dev/shm")  # a tmpfs
 EVERY = 1000  # items between two looks at inotify's queue: far fewer than fit into it
 
 
@@ -126,6 +129,14 @@ def passes(
     return done
 
 
+def places(folder: Path) -> dict[str, Path]:
+    """Where to compare: in `folder`, on a disk, and in /dev/shm where that can be written to."""
+    found = {"disk": folder / "disk"}
+    if SHARED.is_dir() and os.access(SHARED, os.W_OK):
+        found[str(SHARED)] = SHARED / f"hpml-{os.getpid()}-{secrets.token_hex(4)}"
+    return found
+
+
 def _read(kept: Format, folder: Path, order: Sequence[int] | None) -> Iterator[Any]:
     reader = kept.open(folder)
     try:
@@ -136,7 +147,7 @@ def _read(kept: Format, folder: Path, order: Sequence[int] | None) -> Iterator[A
 
 @dataclass(frozen=True)
 class _Io:
-    """/proc/self/io, and how many bytes long it was."""
+    """/proc/thread-self/io, and how many bytes long it was."""
 
     syscr: int
     rchar: int
@@ -145,7 +156,7 @@ class _Io:
 
     @staticmethod
     def now() -> "_Io":
-        file = os.open("/proc/self/io", os.O_RDONLY)
+        file = os.open("/proc/thread-self/io", os.O_RDONLY)
         try:
             content = os.read(file, 4096)
         finally:
@@ -158,5 +169,5 @@ class _Io:
 
 
 def _faults() -> int:
-    used = resource.getrusage(resource.RUSAGE_SELF)
+    used = resource.getrusage(resource.RUSAGE_THREAD)
     return used.ru_minflt + used.ru_majflt
