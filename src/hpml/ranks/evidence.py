@@ -56,8 +56,8 @@ class Mark:
 class Counts:
     """What the kernel counts of a rank at one moment, read from outside the rank.
 
-    `tasks` are its threads, and those of all processes below it. `read_bytes` is what its system
-    calls have read so far, those of children that it has waited for included; None where that
+    `tasks` are its threads, and those of all processes below it. `read_bytes` is what system calls
+    of these processes have read so far, and of children that have been waited for; None where that
     cannot be seen. What comes through a map of memory, or from a socket by recv, is not in it.
     `opened` is how often each file in the ranks' `cwd` was opened so far, by whichever rank, by the
     file's name; None where that cannot be seen, or the folder is not kept.

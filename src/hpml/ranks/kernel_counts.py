@@ -22,8 +22,8 @@ MAX_NAME = 100  # characters
 MAX_PROCESSES = 1000  # below a rank
 
 
-def tasks_of(pid: int) -> int:
-    """Threads of process `pid` and of all processes below it; 0 where it is gone."""
+def tasks_of(pid: int) -> tuple[list[int], int]:
+    """Process `pid` and all processes below it, and how many threads they have together."""
     threads, processes = 0, [pid]
     for process in processes:
         with contextlib.suppress(OSError):  # it is gone
@@ -32,7 +32,7 @@ def tasks_of(pid: int) -> int:
                 with contextlib.suppress(OSError):
                     children = Path(task.path, "children").read_text().split()
                     processes += map(int, children[: MAX_PROCESSES - len(processes)])
-    return threads
+    return processes, threads
 
 
 def read_by(pid: int) -> int | None:
@@ -88,8 +88,10 @@ class Opens:
 
 def counts_of(pid: int | None, opens: Opens | None) -> dict[str, Any]:
     """The fields of `hpml.ranks.evidence.Counts`, for the rank that is process `pid`."""
+    processes, threads = ([], 0) if pid is None else tasks_of(pid)
+    read = [count for count in map(read_by, processes) if count is not None]
     return {
-        "tasks": 0 if pid is None else tasks_of(pid),
-        "read_bytes": None if pid is None else read_by(pid),
+        "tasks": threads,
+        "read_bytes": sum(read) if read else None,
         "opened": None if opens is None else opens.look(),
     }
