@@ -189,8 +189,8 @@ def prefetch(batches: Iterable[Any], depth: int) -> Iterator[Any]:
                     return
                 ready.put(("batch", batch))
             ready.put(("end", None))
-        except BaseException as error:
-            ready.put(("error", error))
+        except BaseException as raised:
+            ready.put(("error", raised))
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
