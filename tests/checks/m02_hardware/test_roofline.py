@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from hpml.checks.m02_hardware import _layer_counts, _roofs
+from hpml.checks.m02_hardware import _layer_counts, _roofline_picture, _roofs
 from hpml.checks.m02_hardware import roofline as exercise
 from hpml.checks.m02_hardware.roofline import CHECK
 
@@ -193,3 +193,18 @@ def test_floats_that_are_whole_are_counts_too(right):
     assert CONVOLUTION(changed(right, "conv2d", lambda _, v: [v[0] + 1, v[1]])).hint == (
         "conv2d_flops"
     )
+
+
+def test_the_picture_has_the_answers_layers_under_the_roofs_of_a_part(solution):
+    picture = CHECK.picture(CHECK, solution("roofline"))
+    assert picture.png.startswith(b"\x89PNG")
+    assert picture.words.startswith(
+        "By your counts, 3 of 5 layers wait for the memory of an H100. product 4096 × 4096 × 4096: "
+        "1,365 FLOP per byte, matrix 4096 × 4096 times a vector: 1 FLOP per byte"
+    )
+
+
+@pytest.mark.parametrize("counted", [None, [], [[1, 2, 3]], [[0, 1, 1]] * 5, [[1, 1]] * 5])
+def test_what_cannot_be_drawn_is_no_picture(counted):
+    with pytest.raises(ValueError, match=r"drawn|shorter|longer"):
+        _roofline_picture.drawn(counted)

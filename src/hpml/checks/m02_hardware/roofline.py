@@ -23,6 +23,7 @@ from hpml.checks.m02_hardware._layer_counts import (
     FLOP_MISTAKES,
     Call,
 )
+from hpml.checks.m02_hardware._roofline_picture import roofline_picture
 from hpml.checks.m02_hardware._roofs import Bound
 
 NAMES = ("matmul", "conv2d", "elementwise", "roofline")
@@ -288,6 +289,7 @@ CHECK = Check(
     inputs=inputs,
     drive=drive,
     expect=expect,
+    picture=roofline_picture,
     claims=(
         Claim("a product's FLOP and bytes are counted", 3, counts("matmul", 0, 1)),
         Claim("a convolution's FLOP are those that PyTorch counts", 4, counts("conv2d", 0)),
