@@ -22,13 +22,13 @@ LAYERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     (
         "convolution 3×3, 128 channels",
         "conv2d",
-        {"shape": (128, 256, 16, 16), "out_channels": 256, "kernel": (3, 3), "stride": (1, 1),
+        {"shape": (128, 128, 16, 16), "out_channels": 128, "kernel": (3, 3), "stride": (1, 1),
          "padding": (1, 1), "groups": 1},
     ),
     (
         "the same, depthwise",
         "conv2d",
-        {"shape": (128, 256, 16, 16), "out_channels": 256, "kernel": (3, 3), "stride": (1, 1),
+        {"shape": (128, 128, 16, 16), "out_channels": 128, "kernel": (3, 3), "stride": (1, 1),
          "padding": (1, 1), "groups": 128},
     ),
     ("sum of two tensors", "elementwise", {"shape": (128, 128, 16, 16), "inputs": 2,
