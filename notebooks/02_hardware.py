@@ -24,6 +24,12 @@
 # %%
 # %load_ext hpml
 # %matplotlib inline
+import torch
+from torch import nn
+
+from hpml.models.residual import ResidualNetwork
+from hpml.publish import conclude, publish_figure
+from hpml.ranks import launch
 
 # %% [markdown]
 # ## 1. Which one is mine?
@@ -44,14 +50,6 @@
 
 
 # %%
-import torch
-from torch import nn
-
-from hpml.models.residual import ResidualNetwork
-from hpml.publish import conclude, publish_figure
-from hpml.ranks import launch
-
-
 def training_steps():
     """Five steps of the course's network, 64 images each on this rank."""
     import torch.distributed as dist
@@ -96,9 +94,10 @@ gradients = 4 * sum(p.numel() for p in ResidualNetwork().parameters() if p.requi
 least = {link: 8 * all_reduce_bytes(2, gradients) / parse_rate(link) for link in runs}
 in_order = ["load", "forward", "backward", "update", "communicate"]
 share = steps["100mbit"]["communicate"] / sum(steps["100mbit"].values())
+labels = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
 figure = phase_bars(
-    {link: {name: step[name] for name in in_order} for link, step in steps.items()},
-    least,
+    {labels[link]: {name: steps[link][name] for name in in_order} for link in runs},
+    {labels[link]: least[link] for link in runs},
     title=f"At 100 Mbit/s communicating is {share:.0%} of the step",
 )
 publish_figure(
@@ -142,8 +141,8 @@ figure = sweep_picture(sweeps, data_caches(), title="Each cache that overflows i
 publish_figure(
     "bandwidth over the working set",
     figure,
-    "One core, float32. Dotted lines: the sizes of the caches. Counted are the bytes that the "
-    "program asks to read and to write.",
+    "One core, float32. Dotted lines: the sizes of the caches (L1 is too small to be timed here). "
+    "Counted are the bytes that the program asks to read and to write.",
 )
 conclude(*machine_roofline.cache_finding(sweeps))
 
@@ -164,7 +163,7 @@ from hpml.machine.resources import usable_cores
 from hpml.measure.clock import with_threads
 from hpml.models.vision_transformer import Attention
 
-images, tokens = torch.randn(128, 128, 16, 16), torch.randn(64, 64, 192)
+images, tokens = torch.randn(256, 128, 16, 16), torch.randn(64, 64, 192)
 layers = {
     "3×3 convolution": (nn.Conv2d(128, 128, 3, padding=1), images),
     "linear, 1024 rows": (nn.Linear(1024, 1024), torch.randn(1024, 1024)),

@@ -21,7 +21,7 @@ from hpml.measure.clock import quickest, with_threads
 
 NUMBER = 4  # bytes of a float32
 NO_CACHE_KNOWN = Cache(3, "Unified", 64 * 2**20, (0,))  # more than most machines have
-SMALLEST = 48 * 2**10  # bytes: below, the time is that of the call, not of the memory
+SMALLEST = 96 * 2**10  # bytes: below, the time is that of the call, not of the memory
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def sweep(
 
 
 def working_sets(per_octave: int = 2) -> list[int]:
-    """Bytes from 48 KiB to three times one core's last cache or more: so many a doubling."""
+    """Bytes from 96 KiB to three times one core's last cache or more: so many a doubling."""
     last = data_caches()[-1].nbytes
     sizes = [SMALLEST]
     while sizes[-1] < 3 * last:

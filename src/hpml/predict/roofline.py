@@ -70,7 +70,10 @@ class Work:
 
 
 def picture(roofs: Sequence[Roof], works: Sequence[Work] = (), *, title: str = "") -> Figure:
-    """Roofs as lines, work as numbered points with a legend beside it; logarithmic axes."""
+    """Roofs as lines, work as lettered points with a legend beside it; logarithmic axes.
+
+    Of a roof's name, "float32, 2 cores", the first part has its colour, the second its line.
+    """
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.subplots()
     intensities = [work.intensity for work in works] + [roof.ridge for roof in roofs]
@@ -78,8 +81,12 @@ def picture(roofs: Sequence[Roof], works: Sequence[Work] = (), *, title: str = "
     fine = np.geomspace(low, high, 400)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    for number, roof in enumerate(roofs):
-        _roof(axes, number, roof, fine)
+    types, places = (
+        list(dict.fromkeys(roof.name.partition(", ")[k] for roof in roofs)) for k in (0, 2)
+    )
+    for roof in roofs:
+        kind, _, place = roof.name.partition(", ")
+        _roof(axes, roof, fine, COLOURS[types.index(kind)], LINES[places.index(place)])
     for number, work in enumerate(works):
         _work(axes, number, work)
     axes.set_xlim(low, high)
@@ -127,8 +134,7 @@ def _size(nbytes: int) -> str:
     return f"{nbytes >> 20} MiB" if nbytes >= 1 << 20 else f"{nbytes >> 10} KiB"
 
 
-def _roof(axes: Axes, number: int, roof: Roof, fine: np.ndarray) -> None:
-    colour, line = COLOURS[number % len(COLOURS)], LINES[number % len(LINES)]
+def _roof(axes: Axes, roof: Roof, fine: np.ndarray, colour: str, line: object) -> None:
     speeds = [roof.attainable(intensity) / 1e9 for intensity in fine]
     label = f"{roof.name}: {roof.peak / 1e9:,.0f} GFLOP/s, ridge {roof.ridge:.0f} FLOP/byte"
     axes.plot(fine, speeds, color=colour, linestyle=line, linewidth=1.8, label=label)
