@@ -7,7 +7,7 @@ from hpml.frameworks.openmp_settings import Trial, Tried, compare, reads, settin
 def tried(**steps):
     trials = tuple(Trial(name.replace("_is_", "="), step, 0.1) for name, step in steps.items())
     known = {"OMP_NUM_THREADS": True, "KMP_BLOCKTIME": False}
-    return Tried(trials, ("/lib/libgomp.so.1",), known)
+    return Tried(2, trials, ("/lib/libgomp.so.1",), known)
 
 
 def test_the_first_trials_are_one_thread_and_a_thread_for_each_core():
@@ -26,6 +26,12 @@ def test_a_winner_by_a_hair_is_said_to_be_none():
     assert "two runs of one setting differ as much" in sentence
 
 
+def test_more_than_the_cores_can_give_does_not_hold():
+    held, _, otherwise = tried(OMP_is_1=0.4, OMP_is_2=0.1, KMP_is_0=0.1).winner
+    assert not held
+    assert "other programs" in otherwise
+
+
 def test_no_gain_from_threads_does_not_hold():
     assert not tried(OMP_is_1=0.1, OMP_is_2=0.1, KMP_is_0=0.1).winner[0]
 
@@ -35,7 +41,7 @@ def test_the_library_and_what_it_does_not_read_are_named():
     assert held
     assert "`libgomp.so.1`" in sentence
     assert "not `KMP_BLOCKTIME`: setting these has no effect" in sentence
-    assert not Tried((), (), {"OMP_NUM_THREADS": False}).runtime[0]
+    assert not Tried(1, (), (), {"OMP_NUM_THREADS": False}).runtime[0]
 
 
 def test_a_variable_is_read_where_its_name_stands_in_the_library(tmp_path):

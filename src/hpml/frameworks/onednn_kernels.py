@@ -102,7 +102,7 @@ def finding(found: Mapping[str, Kernels]) -> tuple[bool, str, str]:
         one.convolution.get("forward", "none of oneDNN's") for one in found.values()
     )
     sentence = (
-        f"What follows the colon are the instructions that the kernel is made of. Forward it is "
+        f"**Answer.** What follows the colon are the instructions that the kernel is made of. Forward it is "
         f"`{wide}` in float32, `{brain}` in bfloat16, and `{old}` where a variable hides what came "
         "after AVX2."
     )

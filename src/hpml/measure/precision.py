@@ -172,12 +172,9 @@ def speed(measured: Sequence[Precision]) -> tuple[bool, str, str]:
         if max(gains) < 1:
             times = " and ".join(f"{1 / gain:.0f}" for gain in gains) + " times slower"
         why = f"has {' and '.join(there)}" if there else f"has no {next(iter(needed.values()))}"
-        parts.append(f"{name} is {times}: this processor {why}")
+        parts.append(f"{name} is {times} (this processor {why})")
     seen = f"Against float32 ({' and '.join(operations)}), {'; '.join(parts)}"
-    sentence = (
-        f"**Answer.** {seen}. What has an instruction, and a library that uses it, is fast. For "
-        "the rest PyTorch converts to float32 and back."
-    )
+    sentence = f"**Answer.** {seen}. What has no instruction is converted to float32 and back."
     return bool(held), sentence, f"{seen}. That can be: the machine is busy, or another kind."
 
 
@@ -188,9 +185,9 @@ def error(measured: Sequence[Precision]) -> tuple[bool, str, str]:
         found[name, "matrix product"] for name in ("float32", "TF32", "float16", "bfloat16", "int8")
     )
     sentence = (
-        f"The error follows the mantissa. float16 ({half:.1g}) has three bits more than bfloat16 "
-        f"({brain:.1g}): {brain / half:.0f} times smaller. TF32 reads as many as float16 has: "
-        f"{tf32:.1g}. int8 ({whole:.1g}) spends its 255 steps on the largest value."
+        f"The error follows the mantissa: {half:.1g} for float16, {tf32:.1g} for TF32, {brain:.1g} "
+        f"for bfloat16, which has three bits less. int8 has the largest, {whole:.1g}: its 255 steps "
+        "reach as far as the largest number."
     )
     held = wide < 1e-5 < half < brain < whole and 4 < brain / half < 16 and 0.5 < tf32 / half < 2
     return held, sentence, f"errors: {found}."

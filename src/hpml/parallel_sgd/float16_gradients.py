@@ -183,7 +183,7 @@ def finding(runs: Mapping[float | None, Run], shown: float) -> tuple[bool, str, 
     sentence = (
         f"**Answer.** {seen}. This network does not notice: with any scale from {span} the loss is "
         f"that of float32, {wide.loss:.2f}. Times {powers[0]} nearly all gradients are lost and "
-        f"the loss is {runs[low].loss:.2f}, hardly below the first step's {start:.2f}. Times "
+        f"the loss is {runs[low].loss:.2f}, and was {start:.2f} in the first step. Times "
         f"{powers[2]} they overflow: {runs[high].skipped} of {len(wide.losses)} steps are skipped."
     )
     held = (

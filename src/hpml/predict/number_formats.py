@@ -69,9 +69,9 @@ def sixteen_bits(large: float, near_one: float) -> tuple[bool, str, str]:
         [torch.tensor(value).to(dtype).item() for dtype in dtypes] for value in (large, near_one)
     )
     sentence = (
-        f"**Answer.** bfloat16 makes {brain:,.0f} of {large:,.0f}, and {brain_near:g} of "
-        f"{near_one:g}. float16 makes {half:,.0f} of {large:,.0f}, for its largest number is "
-        f"{FLOAT16.largest:,.0f}; {half_near:g} it can tell from 1."
+        f"**Answer.** In bfloat16 {large:,.0f} becomes {brain:,.0f}, and {near_one:g} becomes "
+        f"{brain_near:g}. In float16 {large:,.0f} becomes {half:,.0f} (the largest number is "
+        f"{FLOAT16.largest:,.0f}), and {near_one:g} stays {half_near:g}."
     )
     held = brain < half == float("inf") and brain_near == 1 < half_near
     return held, sentence, sentence
