@@ -102,9 +102,9 @@ def finding(found: Mapping[str, Kernels]) -> tuple[bool, str, str]:
         one.convolution.get("forward", "none of oneDNN's") for one in found.values()
     )
     sentence = (
-        f"**Answer.** What follows the colon are the instructions that the kernel is made of. Forward it is "
-        f"`{wide}` in float32, `{brain}` in bfloat16, and `{old}` where a variable hides what came "
-        "after AVX2."
+        f"**Answer.** Forward it is `{wide}` in float32, `{brain}` in bfloat16, and `{old}` where "
+        "a variable hides what came after AVX2. Behind the colon are the instructions that the "
+        "kernel is made of."
     )
     held = ":" in wide and len({wide, brain, old}) == 3
     return held, sentence, f"forward: `{wide}`, `{brain}`, `{old}`: this processor has no AVX-512."

@@ -186,8 +186,8 @@ def error(measured: Sequence[Precision]) -> tuple[bool, str, str]:
     )
     sentence = (
         f"The error follows the mantissa: {half:.1g} for float16, {tf32:.1g} for TF32, {brain:.1g} "
-        f"for bfloat16, which has three bits less. int8 has the largest, {whole:.1g}: its 255 steps "
-        "reach as far as the largest number."
+        f"for bfloat16, which has three bits less. int8 has the largest, {whole:.1g}: its 255 "
+        "steps reach as far as the largest number."
     )
     held = wide < 1e-5 < half < brain < whole and 4 < brain / half < 16 and 0.5 < tf32 / half < 2
     return held, sentence, f"errors: {found}."

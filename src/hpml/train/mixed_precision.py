@@ -69,8 +69,8 @@ def accuracy(runs: Mapping[str, History]) -> tuple[bool, str, str]:
     wide, brain = runs["fp32"].test_accuracy, runs["bf16"].test_accuracy
     seen = f"After {len(runs['fp32'].epochs)} epochs float32 has {wide:.1%}, bfloat16 {brain:.1%}"
     sentence = (
-        f"**Answer.** {seen} of the test images right. Of {TEST_IMAGES:,} images the standard error "
-        f"is {math.sqrt(wide * (1 - wide) / TEST_IMAGES):.1%}."
+        f"**Answer.** {seen} of the test images right. Of {TEST_IMAGES:,} images the standard "
+        f"error is {math.sqrt(wide * (1 - wide) / TEST_IMAGES):.1%}."
     )
     return abs(wide - brain) < APART and min(wide, brain) > 0.2, sentence, f"{seen}."
 
