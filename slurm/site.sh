@@ -39,6 +39,7 @@ container_image=         # for example hpml.sif
 # ── 3. Network and data ──────────────────────────────────────────────────────────────────────────
 network_interface=       # the fast one, for example ib0, where ranks choose a slow one or none
 data=                    # folder with CIFAR-10 that all nodes see; empty: what ./hpml data fetched
+node_disk=               # a folder of each node's own, for copies; empty: $TMPDIR, else /tmp
 
 # ── Nothing below needs an edit ──────────────────────────────────────────────────────────────────
 
@@ -116,5 +117,8 @@ if [[ -n ${SLURM_JOB_ID:-} ]]; then
     fi
     if [[ -n $data ]]; then
         export HPML_DATA=$data
+    fi
+    if [[ -n $node_disk ]]; then
+        export HPML_NODE_DISK=$node_disk
     fi
 fi

@@ -46,6 +46,9 @@ def test_each_script_without_gpus_is_run_here():
     assert {script.name for script in SCRIPTS} - set(GPU) == {
         "00_hello.slurm",
         "01_allreduce.slurm",
+        "02_binding.slurm",
+        "02_roofline.slurm",
+        "02_staging.slurm",
         "05_horovodrun.slurm",
         "05_mpirun.slurm",
         "05_srun.slurm",
