@@ -6,11 +6,13 @@ computation wait for each other, so that what overlaps is seen as an order of re
 seconds: nobody has to be fast.
 """
 
+import contextlib
 import gc
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -98,12 +100,11 @@ def leave(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 def tasks() -> int:
     """This process's threads and children, by its own word: to know when to go on."""
     found = 0
-    try:
+    with contextlib.suppress(OSError):  # this is not Linux
         for task in os.listdir("/proc/self/task"):
-            with open(f"/proc/self/task/{task}/children") as children:
-                found += 1 + len(children.read().split())
-    except OSError:  # it has ended meanwhile, or this is not Linux
-        return found
+            found += 1
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                found += len(Path(f"/proc/self/task/{task}/children").read_text().split())
     return found
 
 
