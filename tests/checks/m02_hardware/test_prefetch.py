@@ -7,6 +7,7 @@ import torch
 
 from hpml.checks.contract import CannotJudge
 from hpml.checks.m02_hardware import _served_batches as served
+from hpml.checks.m02_hardware._prefetch_picture import times
 from hpml.checks.m02_hardware.prefetch import CHECK, left_behind, misread, new_batches
 from hpml.checks.plays import play_once
 from hpml.ranks.evidence import Asked, Counts, Diagnosis, RankEvidence
@@ -133,6 +134,20 @@ def test_where_threads_are_not_counted_nobody_loses_points():
     assert isinstance(left_behind(rank), CannotJudge)
     unseen = tuple(replace(asked, counts=Counts(tasks=0)) for asked in rank.asked)
     assert isinstance(left_behind(replace(rank, asked=unseen)), CannotJudge)
+
+
+def test_the_picture_has_every_read_and_computation(solution):
+    source = solution("prefetch")
+    picture = CHECK.picture(CHECK, source)
+    assert picture.png.startswith(b"\x89PNG")
+    assert "30 ms here and computing 50 ms" in picture.words
+    with pytest.raises(ValueError, match="three computations"):
+        CHECK.picture(CHECK, "def prefetch(batches, depth):\n    return iter(())\n")
+
+
+def test_times_of_the_picture_are_those_of_the_requests():
+    rank = rank_that("next", "read", "reading", "compute", "computing", "computing", "next")
+    assert times(rank) == ([(1.0, 2.0)], [(3.0, 5.0)])
 
 
 def test_what_is_not_served_is_refused():

@@ -126,13 +126,15 @@ class Source:
     With `meets`, a read ends once it has overlapped a computation, and a computation once it has
     overlapped a read; but the first `depth` reads end at once, and so do computations when there is
     nothing left to read. Without, reads end at once, and a computation once the reader is `depth`
-    batches ahead and has had time for more. Patience ends either.
+    batches ahead and has had time for more. Patience ends either. With `lasts`, a read and a
+    computation take so many seconds, for a picture.
     """
 
     batches: Sequence[torch.Tensor]
     depth: int
     meets: bool = False
     raises: Sequence[str] = ()  # kind and message, in place of the end
+    lasts: Sequence[float] = ()
     begun: int = 0  # reads, the one that finds the end included
     reading: bool = False
     wanted: int = 0  # batches that were asked for by next()
@@ -141,9 +143,12 @@ class Source:
     compute_met: bool = False  # and the other way round
     naps: int = 0
     since: float = field(default_factory=time.monotonic)
+    began: dict[str, float] = field(default_factory=dict)  # when the last read or computation did
     patient: bool = True
 
     def reply(self, request: Any) -> Any:
+        if request in ("read", "compute"):
+            self.began[request] = time.monotonic()
         if request == "read":
             self.begun, self.reading, self.read_met = self.begun + 1, True, self.computing
             self.compute_met = self.compute_met or self.computing
@@ -164,6 +169,8 @@ class Source:
         return None
 
     def read(self) -> dict[str, Any] | None:
+        if self.lasts and time.monotonic() < self.began["read"] + self.lasts[0]:
+            return None
         held = self.meets and self.depth < self.begun <= len(self.batches)
         if held and not self.read_met and self.waits():
             return None
@@ -174,6 +181,8 @@ class Source:
 
     def computed(self) -> bool:
         over = self.begun > len(self.batches)
+        if self.lasts:
+            return time.monotonic() >= self.began["compute"] + self.lasts[1]
         if self.meets:
             return self.compute_met or over or not self.waits()
         if not over and self.begun - self.wanted < self.depth:

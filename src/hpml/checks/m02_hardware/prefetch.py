@@ -13,6 +13,7 @@ from hpml.answer.rules import ReadyMade
 from hpml.checks.compare import described
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.ready_made import ALL_ELSE
+from hpml.checks.m02_hardware._prefetch_picture import prefetch_picture
 from hpml.checks.m02_hardware._served_batches import (
     KINDS,
     ahead,
@@ -221,6 +222,7 @@ CHECK = Check(
     to_write="the iterator and its reader",
     allowed=f"{ALL_ELSE}, `threading`, `queue` and `concurrent.futures` first of all",
     not_allowed=(LOADER,),
+    picture=prefetch_picture,
     worlds=(1,),
     process_group=False,
     inputs=inputs,
