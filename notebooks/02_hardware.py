@@ -338,8 +338,8 @@ conclude(*precision.error(measured))
 # (Micikevicius et al. 2018, section 3.2). Too large a scale overflows to infinity: then the step is
 # skipped (PyTorch's `GradScaler` does so, and halves its scale).
 #
-# float16 is slow here, so it is played: everything is float32, but each layer's gradient is rounded
-# to float16 before the layer below gets it.
+# float16 is slow on most CPUs, so it is played: everything is float32, but each layer's gradient is
+# rounded to float16 before the layer below gets it.
 #
 # *Predict: which share of the gradients becomes 0 without scaling? Does the training notice?*
 

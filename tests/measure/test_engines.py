@@ -89,6 +89,12 @@ def test_without_a_clear_gain_it_does_not_hold(change):
     assert not engines.finding(made_up(**change))[0]
 
 
+def test_each_pass_has_its_quickest_round():
+    fast = [layer("x", "Conv2d", 1.0, 4.0)], [layer("x", "Conv2d", 3.0, 2.0)]
+    (row,) = engines._quicker(*fast)
+    assert (row.forward.seconds, row.backward.seconds) == (1.0, 2.0)
+
+
 def test_kinds():
     kinds = [
         engines.kind(layer("x", kind, 0, 0)) for kind in ("Conv2d", "BatchNorm2d", "amax", "add")

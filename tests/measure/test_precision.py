@@ -50,6 +50,15 @@ def test_ten_bits_keep_what_float16_keeps_where_both_have_the_exponent():
     assert torch.equal(precision.round_mantissa(numbers, 10), numbers.half().float())
 
 
+def test_int8_overflows_in_a_product_and_has_no_gradient():
+    """As the lecture says."""
+    large = torch.full((4, 4), 100, dtype=torch.int8)
+    assert (large @ large)[0, 0] == (4 * 100 * 100 + 128) % 256 - 128
+    assert torch._int_mm(torch.ones(32, 32, dtype=torch.int8) * 100, large.repeat(8, 8)).max() > 127
+    with pytest.raises(RuntimeError, match="floating point"):
+        large.requires_grad_()
+
+
 def rates(**times):
     rows = [Precision("float32", "matrix product", 1e9, 1e-7)]
     return rows + [

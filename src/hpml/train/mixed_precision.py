@@ -81,10 +81,7 @@ def seconds(runs: Mapping[str, History]) -> tuple[bool, str, str]:
     fast = has_bf16(torch.device("cpu"))
     seen = f"Training takes {wide:.1f} s in float32 and {brain:.1f} s in bfloat16"
     if fast:
-        sentence = (
-            f"{seen}: {wide / brain:.1f} times as fast. That is less than for a convolution alone, "
-            "since normalisation, pooling and loading gain little."
-        )
+        sentence = f"{seen}: {wide / brain:.1f} times as fast."
         return wide > 1.05 * brain, sentence, f"{seen}: the machine was busy."
     sentence = f"{seen}: without an instruction for bfloat16, each number is converted."
     return wide < brain, sentence, f"{seen}."
