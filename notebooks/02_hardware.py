@@ -747,15 +747,239 @@ shutil.rmtree(FOLDER)
 
 # %% [markdown]
 # ## 8. Few large messages *(more)*
+#
+# A message has a price besides its bytes. On the α–β model of module 01 it takes α + *n* / *rate*.
+# Below, two ranks behind a link of 1 Gbit/s average 300 gradients of 2 kB, one by one; then they copy
+# all of them into one buffer, and average that.
+#
+# *Predict: the 614 kB take 4.9 ms on this link. How long do the 300 messages take, how long the one?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 2 --link 1gbit --evidence fused
+import torch
+import torch.distributed as dist
+
+from hpml.ranks import mark
+
+gradients = [torch.ones(512) for _ in range(300)]
+for _ in range(5):
+    dist.barrier()
+    mark("one by one begins")
+    for gradient in gradients:
+        dist.all_reduce(gradient)
+    mark("one by one ends")
+    dist.barrier()
+    mark("one buffer begins")
+    buffer = torch.cat(gradients)
+    dist.all_reduce(buffer)
+    torch._foreach_copy_(gradients, list(buffer.split(512)))
+    mark("one buffer ends")
+
+# %% tags=["nbval-ignore-output"]
+from hpml.trace.repetition import messages_and_seconds
+
+way = {name: messages_and_seconds(fused, name) for name in ("one by one", "one buffer")}
+for name, (messages, nbytes, seconds) in way.items():
+    print(f"{name:12} {messages:4} all-reduces {nbytes / 1e3:7.1f} kB {seconds * 1e3:8.1f} ms")
+(many, sent, slow), (one, _, quick) = way.values()
+alpha = (slow - quick) / (many - one)
+conclude(
+    slow > 2 * quick,
+    f"The bytes are the same. {many} messages take {slow * 1e3:.0f} ms, one takes {quick * 1e3:.1f} "
+    f"ms: α is {alpha * 1e6:.0f} µs for each message here. In that time the link carries "
+    f"{alpha * 125e3:.0f} kB.",
+    f"{many} messages took {slow * 1e3:.0f} ms, and one took {quick * 1e3:.0f} ms.",
+)
+
+# %% [markdown]
+# That size is where it ends: where a buffer carries many times more than a link carries in α, a
+# larger one gains nothing, and only makes the first message wait for the last gradient. DDP's
+# buckets have 25 MB, Horovod's buffers up to 128 MB. `fusion_buffer` is your exercise on this;
+# module 05 has Horovod's buffers, cycle and timeline (section 4).
 
 # %% [markdown]
 # ## 9. The slowest sets the pace *(more)*
+#
+# Samples are not alike: images of several sizes, sentences of 16 or 500 tokens. Each rank gets as
+# many samples as the others, and not as much work.
+#
+# First with real compute, two ranks on two cores: 64 images shared 32 and 32, and 48 and 16.
+#
+# *Predict: the second step takes ... times as long as the first?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 2 --evidence uneven
+import torch
+import torch.distributed as dist
+from torch.nn import functional as F
+
+from hpml.models import ResidualNetwork
+from hpml.ranks import mark
+
+net = ResidualNetwork()
+for name, counts in 5 * [("even", (32, 32)), ("uneven", (48, 16))]:
+    batch = torch.randn(counts[rank], 3, 32, 32)
+    dist.barrier()
+    mark(f"{name} begins")
+    F.cross_entropy(net(batch), torch.zeros(len(batch), dtype=torch.long)).backward()
+    dist.barrier()
+    mark(f"{name} ends")
+
+# %% tags=["nbval-ignore-output"]
+even, odd = (messages_and_seconds(uneven, name)[-1] for name in ("even", "uneven"))
+conclude(
+    odd > 1.15 * even,
+    f"{odd / even:.2f} times: {odd * 1e3:.0f} ms in place of {even * 1e3:.0f} ms. The whole work is the "
+    "same, and 48 images are 1.5 times 32. One rank waits for the other.",
+    f"{odd * 1e3:.0f} ms against {even * 1e3:.0f} ms: with less than two free cores the ranks share "
+    "one, and then only the sum counts.",
+)
+
+# %% [markdown]
+# Now 32 sentences on four ranks. Four ranks on two cores would measure how cores are shared, so **the
+# ranks only wait** here, 0.1 ms for each token, as if they computed. Shared by their number, each
+# rank gets the next eight. Shared by cost, the longest sentence goes first, each to the rank that has
+# the least so far (Graham 1969).
+#
+# *Predict: how much of the time do ranks idle if each has eight sentences?*
+
+# %%
+import random
+
+from hpml.predict.balance import by_cost, by_count, imbalance
+
+draw = random.Random(19)
+tokens = [round(16 * 32 ** draw.random() ** 2) for _ in range(32)]  # 16 to 512, mostly short
+shares = {"by number": by_count(tokens, 4), "by cost": by_cost(tokens, 4)}
+for name, share in shares.items():
+    loads = ", ".join(f"{sum(one):4} in {len(one):2}" for one in share)
+    print(f"{name:10} tokens in sentences, by rank: {loads}")
+
+# %%
+# %%ranks 4 --evidence shared
+
+import torch.distributed as dist
+
+from hpml.ranks import mark
+from hpml.trace.computations import computing
+
+for name, share in 3 * list(shares.items()):
+    dist.barrier()
+    mark(f"{name} begins")
+    with computing("forward", len(share[rank])):
+        sleep(1e-4 * sum(share[rank]))
+    dist.barrier()
+    mark(f"{name} ends")
+
+# %% tags=["nbval-ignore-output"]
+from hpml.trace.computations import computations, idle_share
+from hpml.trace.pipeline_picture import pipeline_picture
+from hpml.trace.repetition import quickest
+
+done = {
+    name: computations(quickest(shared, since=f"{name} begins", until=f"{name} ends"))
+    for name in shares
+}
+pace = {name: messages_and_seconds(shared, name)[-1] for name in shares}
+first, second = idle_share(done["by number"]), idle_share(done["by cost"])
+display(
+    pipeline_picture(
+        {f"shared {name}": one for name, one in done.items()},
+        title=f"Work shared by cost: ranks idle {second:.0%} of the time, in place of {first:.0%}",
+    )
+)
+conclude(
+    pace["by cost"] < 0.9 * pace["by number"] and second < first,
+    f"{first:.0%}. The slowest rank has {imbalance(shares['by number']):.2f} times the mean, and the "
+    f"step takes {pace['by number'] * 1e3:.0f} ms. Shared by cost it has "
+    f"{imbalance(shares['by cost']):.2f} times the mean, and the step takes "
+    f"{pace['by cost'] * 1e3:.0f} ms.",
+    f"ranks idled {first:.0%} of the time by number, {second:.0%} by cost: where others use the cores, "
+    "pauses end late.",
+)
+
+# %% [markdown]
+# The numbers in the boxes are how many sentences a rank has. Two things to mind. Ranks now have
+# *different numbers* of samples: the mean of the ranks' means is not the mean (`sync_sgd` in module
+# 01; weigh each by its number). And within a rank, a batch is padded to its longest sentence: put
+# sentences of like length into a batch, and the padding goes, too. A rank that is slow every time,
+# whatever it gets, is a straggler: module 01, section 5.
 
 # %% [markdown]
 # ## 10. Where a rank runs *(more)*
 
 # %% [markdown]
 # ## 11. What training takes *(more)*
+#
+# *Out of memory* is the one bottleneck that ends the program. What is in the memory at the peak of a
+# training step?
+#
+# | | bytes, in float32 |
+# |---|---|
+# | parameters | 4 for each |
+# | gradients | 4 for each parameter that is trained |
+# | optimizer states | 0 with SGD, 4 with momentum, 8 with Adam, for each parameter that is trained |
+# | activations: what layers keep for `backward` | go by the batch |
+# | other tensors: images, gradients on their way, what an operator needs while it runs | some by the batch |
+# | workspace: what libraries and Python take besides tensors | a few MB here |
+#
+# We train three networks with Adam, with three batches each. Every tensor is counted as it is made
+# and freed, and the kernel counts the memory of the process.
+#
+# *Predict: of which network do activations take more than half of the memory at a batch of 96?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.measure import training_memory
+from hpml.predict.training_memory import bars, foretold, grows_with_the_batch, line
+
+taken = training_memory.measure()
+figure = bars(taken, title="What comes above 16 bytes for each parameter goes by the batch")
+publish_figure("what training takes", figure, "Peak memory of a step with Adam, by kind.")
+conclude(*grows_with_the_batch(taken))
+at_peak = taken["MLP"][-1].by_kind
+conclude(
+    at_peak["activations"] < 1e6 < at_peak["other"],
+    "When the MLP needs most, its activations are gone: that is in the optimizer's step, where Adam "
+    f"works with {at_peak['other'] / 1e6:.0f} MB of other tensors. The other two networks need most "
+    "between `forward` and `backward`.",
+    f"at the MLP's peak there were {at_peak['activations'] / 1e6:.1f} MB of activations.",
+)
+
+# %% [markdown]
+# The dashed line is 16 bytes for each parameter. What is above it is a line over the batch, nearly.
+#
+# So the largest batch can be foretold: the peaks of two small batches make a line, *fixed + each ×
+# batch*. Say there were 150 MB. With all 96 images:
+
+# %% tags=["nbval-ignore-output", "raises-exception"]
+# %%ranks 1 --memory 150mb --evidence too_many
+from hpml.measure.training_memory import train
+
+train("residual network", batch=96)
+
+# %% [markdown]
+# *Predict: from the measured line, what is the largest batch in 150 MB?*
+
+# %% tags=["nbval-ignore-output"]
+two = taken["residual network"][:2]
+fixed, each = line(two)
+most = foretold(two, 150e6)
+below, above = int(0.9 * most), int(1.1 * most) + 1
+held = [training_memory.fits("residual network", batch, 150_000_000) for batch in (below, above)]
+conclude(
+    held == [True, False],
+    f"{fixed / 1e6:.0f} MB + {each / 1e6:.2f} MB × batch, from the batches of {two[0].batch} and "
+    f"{two[1].batch}: {most} images. Tried with a real limit of 150 MB: {below} images fit, and "
+    f"{above} do not.",
+    f"foretold were {most} images; {below} "
+    f"{'fit' if held[0] else 'did not fit'} and {above} {'fit' if held[1] else 'did not fit'}.",
+)
+
+# %% [markdown]
+# On a GPU it is the same line, with other numbers: `torch.cuda.max_memory_allocated()` at two small
+# batches, and you know. What if not even one image fits? Gradient accumulation keeps the batch and
+# takes micro-batches; checkpointing, moving out and sharding are module 07. `memory_budget` is your
+# exercise on this section: the same figures before anything was trained.
 
 # %% [markdown]
 # ## 12. Whose fault is it?

@@ -1,9 +1,18 @@
 """Bytes of a training step: the formula and what ranks had, side by side."""
 
+import pytest
 import torch
 from torch import nn
 
-from hpml.predict.training_memory import ADAM, beside_formula
+from hpml.measure.training_memory import Taken
+from hpml.predict.training_memory import (
+    ADAM,
+    bars,
+    beside_formula,
+    foretold,
+    grows_with_the_batch,
+    line,
+)
 
 
 def test_the_formula_is_what_adam_holds_after_a_step():
@@ -25,3 +34,42 @@ def test_each_rank_has_a_column_beside_the_formula():
     assert lines[1].split() == ["parameters", "10.0", "10.0", "0.0"]
     assert lines[3].split() == ["optimizer", "states", "20.0", "20.0", "0.0"]
     assert lines[4].split() == ["activations", "–", "1.0", "0.0"]
+
+
+def taken(batch, peak, **kinds):
+    return Taken(batch, 1_000_000, {"activations": 0, "other": 0} | kinds, peak)
+
+
+def test_the_largest_batch_is_on_the_line_of_the_two_ends():
+    rows = [taken(30, 90), taken(10, 30 + 0), taken(20, 75)]
+    assert line(rows) == (0, 3)
+    assert foretold(rows, 100) == 33
+    rows = [taken(10, 150), taken(20, 200)]
+    assert line(rows) == (100, 5)
+    assert [foretold(rows, memory) for memory in (99, 104, 105, 250)] == [0, 0, 1, 30]
+    with pytest.raises(ValueError, match="two batches"):
+        line([taken(10, 150)])
+
+
+def test_the_picture_has_a_panel_for_each_network_and_a_bar_for_each_batch():
+    rows = [taken(10, 30_000_000, activations=20_000_000, other=10_000_000)]
+    figure = bars({"one": rows, "other": rows * 2})
+    assert [axes.get_title() for axes in figure.axes] == [
+        "one: 1.0 M parameters",
+        "other: 1.0 M parameters",
+    ]
+    assert [len(axes.patches) for axes in figure.axes] == [2, 4]
+    (dashed,) = figure.axes[0].lines
+    assert set(dashed.get_ydata()) == {16.0}  # MB: 16 bytes for each of a million
+
+
+def test_what_decides_is_said_with_its_shares():
+    rows = {
+        "net": [taken(1, 60, activations=10), taken(2, 100, activations=70)],
+        "MLP": [taken(1, 100), taken(2, 101)],
+    }
+    held, sentence, _ = grows_with_the_batch(rows)
+    assert held
+    assert "70% of the net's, 0% of the MLP's peak" in sentence
+    rows["net"][-1] = taken(2, 100, activations=40)
+    assert not grows_with_the_batch(rows)[0]

@@ -3,7 +3,7 @@
 import pytest
 
 from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence
-from hpml.trace.repetition import issued_between, phases, quickest
+from hpml.trace.repetition import issued_between, messages_and_seconds, phases, quickest
 
 
 def rank(number, spans, calls=()):
@@ -67,3 +67,18 @@ def test_calls_between_two_marks_are_those_issued_there():
     assert [call.issued for call in issued_between(one, "begin", "end")] == [1.5, 2.5]
     with pytest.raises(ValueError, match="rank 0 has no mark 'step'"):
         issued_between(one, "begin", "step")
+
+
+def test_messages_and_seconds_of_the_quickest():
+    def sending(number, operations):
+        marks = [Mark(f"all {what}", at) for at, what in ((0, "begins"), (4, "ends"))]
+        marks += [Mark(f"all {what}", at + number) for at, what in ((5, "begins"), (7, "ends"))]
+        calls = [
+            Call(k, operation, (0, 1), k, "", (), 40, "", None, at, at, at + 1)
+            for k, (operation, at) in enumerate(operations)
+        ]
+        return RankEvidence(number, "returned", marks=tuple(marks), calls=tuple(calls))
+
+    operations = [("all_reduce", 1), ("all_reduce", 5.5), ("barrier", 6), ("all_reduce", 6.5)]
+    first, second = sending(0, operations), sending(1, operations)
+    assert messages_and_seconds(both(first, second), "all") == (2, 80, 3)

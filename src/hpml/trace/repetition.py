@@ -70,3 +70,17 @@ def _within(rank: RankEvidence, begin: float, end: float) -> RankEvidence:
         calls=tuple(call for call in rank.calls if begin <= call.issued <= end),
         marks=tuple(mark for mark in rank.marks if begin <= mark.at <= end),
     )
+
+
+def messages_and_seconds(evidence: Evidence, name: str) -> tuple[int, int, float]:
+    """How many collectives or messages a rank issued in the quickest repetition, their bytes, and
+    its seconds, from the first rank's mark "NAME begins" to the last rank's "NAME ends".
+
+    Calls are those of rank 0; barriers do not count. Raises ValueError as `quickest` does.
+    """
+    since, until = f"{name} begins", f"{name} ends"
+    one = quickest(evidence, since, until)
+    calls = [call for call in one.ranks[0].calls if call.operation != "barrier"]
+    begin = min(_moments(rank, since)[0] for rank in one.ranks)
+    end = max(_moments(rank, until)[0] for rank in one.ranks)
+    return len(calls), sum(call.nbytes for call in calls), end - begin
