@@ -857,6 +857,7 @@ for name, share in shares.items():
 
 # %%
 # %%ranks 4 --evidence shared
+from time import sleep
 
 import torch.distributed as dist
 
