@@ -629,19 +629,131 @@ check("binding_plan")
 # prints what became of it.
 
 # %% [markdown]
-# ## `mixed_precision`: what it is about
+# ## `mixed_precision`: half the bits, the same accuracy
 #
-# What goes in, what comes out, and a question to think about first.
-
+# **To write:** the loss, the step and the loss scale. **Not allowed:** `torch.autocast` and
+# `GradScaler`. **Allowed:** everything else that an answer may import.
+#
+# A processor with units for bfloat16 multiplies matrices several times faster than in float32, and
+# half the bytes travel from memory (section 4). A training that is all in bfloat16 stops learning too
+# early. *Mixed precision* (Micikevicius et al., *Mixed Precision Training*, ICLR 2018, section 3)
+# keeps the accuracy: products in 16 bits, everything that is added up or changes little in float32.
+#
+# **Part 1: bfloat16.** The network, in float32:
+#
+# ```python
+# h = x @ weights["w1"]
+# h = functional.layer_norm(h, h.shape[1:], weight=weights["gain"]).relu()
+# logits = h @ weights["w2"] + weights["bias"]
+# loss = functional.cross_entropy(logits, y)
+# ```
+#
+# - `loss(weights, x, y)` is the same loss with both **products in bfloat16**, forward and backward.
+#   All else is in **float32**: the norm, ReLU, the bias, the softmax, the mean, and the gradients of
+#   the weights.
+# - `Trainer(weights, learning_rate)` takes steps of plain SGD. `step(x, y)` returns the loss before
+#   the step. `trainer.weights` are the **master weights**, float32, by name.
+#
+# **Part 2: float16.** It has fewer exponent bits: gradients below 3e-8 are zero, and what is above
+# 65504 is inf. So the loss is multiplied by a large *scale* before backward, and all gradients come
+# out that much larger. `LossScale(scale, growth_interval)` finds the scale by trying.
+#
+# - `step(weights, gradients, learning_rate, max_norm)` is given float32 weights and float16 gradients
+#   of `scale` times the loss. It undoes the scale in float32, clips the gradients to `max_norm` (one
+#   factor for all, by the norm over all of them) and takes a step of SGD in place. It returns `True`.
+# - If any gradient has inf or NaN in it, **no** weight changes, the scale is halved, and `step`
+#   returns `False`.
+# - After `growth_interval` good steps in a row the scale is doubled, and counting begins anew.
+#
+# Once you have written it: `torch.autocast` casts operator by operator, from a list like the one in
+# part 1, and `torch.amp.GradScaler` keeps the scale as in part 2.
+#
+# *Before you start: bfloat16 has 8 significant bits. A weight is 0.3, and each step subtracts 0.0005.
+# What is it after 100 steps in float32, and what in bfloat16?*
 
 # %%
 # %%answer mixed_precision
-def mixed_precision():
-    """What goes in, what comes out."""
+import torch
+from torch.nn import functional
+
+Weights = dict[str, torch.Tensor]
+
+
+def loss(weights: Weights, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The mean cross-entropy, a float32 scalar with its graph; products in bfloat16.
+
+    `weights`: float32, by name. `x`: float32 (N, features), `y`: int64 (N,).
+    """
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    hidden = product(x, weights["w1"])
+    hidden = functional.layer_norm(hidden, hidden.shape[1:], weight=weights["gain"]).relu()
+    return functional.cross_entropy(product(hidden, weights["w2"]) + weights["bias"], y)
+
+
+def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a.bfloat16() @ b.bfloat16()).float()
     ### END SOLUTION
+
+
+class Trainer:
+    """Plain SGD on float32 master weights, which are in `weights`."""
+
+    def __init__(self, weights: Weights, learning_rate: float) -> None:
+        ### BEGIN SOLUTION
+        self.weights = {name: weight.requires_grad_() for name, weight in weights.items()}
+        self.learning_rate = learning_rate
+        ### END SOLUTION
+
+    def step(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Take a step; returns the loss before it."""
+        ### BEGIN SOLUTION
+        value = loss(self.weights, x, y)
+        gradients = torch.autograd.grad(value, list(self.weights.values()))
+        with torch.no_grad():
+            for weight, gradient in zip(self.weights.values(), gradients, strict=True):
+                weight -= self.learning_rate * gradient
+        return value.detach()
+        ### END SOLUTION
+
+
+class LossScale:
+    """The factor of the loss in float16, in `scale`."""
+
+    def __init__(self, scale: float, growth_interval: int) -> None:
+        self.scale, self.growth_interval = scale, growth_interval
+        self.good_steps = 0
+
+    def step(
+        self, weights: Weights, gradients: Weights, learning_rate: float, max_norm: float
+    ) -> bool:
+        """Take a step with the float16 gradients of scale × loss, unless they overflowed.
+
+        Returns whether the step was taken.
+        """
+        ### BEGIN SOLUTION
+        if not all(torch.isfinite(gradient).all() for gradient in gradients.values()):
+            self.scale /= 2
+            self.good_steps = 0
+            return False
+
+        unscaled = {name: gradient.float() / self.scale for name, gradient in gradients.items()}
+        norm = torch.stack([gradient.norm() for gradient in unscaled.values()]).norm()
+        factor = min(1.0, max_norm / norm.item())
+        for name, gradient in unscaled.items():
+            weights[name] -= learning_rate * factor * gradient
+
+        self.good_steps += 1
+        if self.good_steps == self.growth_interval:
+            self.scale *= 2
+            self.good_steps = 0
+        return True
+        ### END SOLUTION
 
 
 # %%
 check("mixed_precision")
+
+# %% [markdown]
+# **Answer.** In float32 it is 0.25. In bfloat16 it stays where it was, near 0.3:
+# between 0.25 and 0.5 the numbers are 0.25 / 128 = 0.00195 apart, and a change of less than half of
+# that is rounded away.

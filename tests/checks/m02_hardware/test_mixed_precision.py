@@ -1,7 +1,236 @@
-"""The check of mixed_precision: what its judges make of right and wrong values."""
+"""Exercise mixed_precision: what separates right from wrong in its numbers, and its judges."""
 
-from hpml.checks.m02_hardware.mixed_precision import CHECK
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hpml.checks import judge
+from hpml.checks.m02_hardware import _scaled_gradients as scaling
+from hpml.checks.m02_hardware._two_precisions import (
+    LEARNING_RATE,
+    STEPS,
+    apart,
+    draw_batches,
+    draw_weights,
+    in_bfloat16,
+    off_grid,
+    trained,
+    with_gradients,
+)
+from hpml.checks.m02_hardware.mixed_precision import (
+    CHECK,
+    CLOSE,
+    PARITY,
+    STAGE,
+    serve,
+    wrong_dtypes,
+)
+
+COMPUTED, PARITY_HOLDS, STEPS_IN_BFLOAT16, GOOD, OVERFLOW, GROWTH = (
+    claim.judge for claim in CHECK.claims
+)
+
+
+def in_float16(a, b):
+    return (a.half() @ b.half()).float()
+
+
+def in_float32_rounded(a, b):
+    return (a.bfloat16().float() @ b.bfloat16().float()).bfloat16().float()
+
+
+def not_rounded(a, b):
+    return a.bfloat16().float() @ b.bfloat16().float()
+
+
+@pytest.fixture(scope="module")
+def good(played):
+    return played(CHECK, 1, 5)
+
+
+@pytest.fixture
+def with_record(with_value):
+    """`with_record(run, part, value)`: with another `part` of what the first stage returned."""
+
+    def changed(run, part, value):
+        return with_value(run, 0, lambda record: record | {part: value}, STAGE)
+
+    return changed
+
+
+@pytest.mark.parametrize("seed", [2, 3, 20_000])
+def test_the_solution_holds(solution, seed):
+    verdict = judge("mixed_precision", solution("mixed_precision"), seed=seed)
+    assert verdict.passed, verdict
+
+
+def test_a_good_run_has_no_problems(good):
+    assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
 
 
 def test_inputs_are_fresh_for_every_seed():
-    assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
+    one, other = (CHECK.inputs(seed, 1) for seed in (1, 2))
+    assert not torch.equal(one[STAGE][0]["weights"]["w1"], other[STAGE][0]["weights"]["w1"])
+    first, second = (each[scaling.STAGE][0]["steps"][0]["w"] for each in (one, other))
+    assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_right_answers_are_close_and_mistakes_are_not(seed):
+    draw = torch.Generator().manual_seed(seed)
+    weights, (batch,) = draw_weights(draw), draw_batches(draw, 1)
+    _, gradients = with_gradients(weights, batch, product=in_bfloat16)
+
+    def far(**how):
+        return apart(with_gradients(weights, batch, **how)[1], gradients)
+
+    assert far(product=in_float32_rounded) < CLOSE / 2
+    assert far() > 10 * CLOSE
+    assert far(product=in_float16) > 10 * CLOSE
+    assert far(product=not_rounded) > 2 * CLOSE
+    assert far(product=in_bfloat16, norm=torch.bfloat16) > 2 * CLOSE
+    assert far(product=in_bfloat16, logits=torch.bfloat16) > 2 * CLOSE
+    assert off_grid(gradients["w1"]) == off_grid(gradients["w2"]) == 0
+    assert off_grid(gradients["gain"]) > 0.15
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_in_bfloat16_lose_what_parity_asks_for(seed):
+    draw = torch.Generator().manual_seed(seed)
+    weights, batches = draw_weights(draw), draw_batches(draw, STEPS)
+    losses, _ = trained(weights, batches)
+
+    def last_loss(master):
+        mine = {name: each.to(master) for name, each in weights.items()}
+        for batch in batches:
+            leaves = {name: each.float() for name, each in mine.items()}
+            loss, gradients = with_gradients(leaves, batch, product=in_bfloat16)
+            for name, each in gradients.items():
+                mine[name] = mine[name] - (LEARNING_RATE * each).to(master)
+        return loss.item()
+
+    assert abs(last_loss(torch.float32) - losses[-1]) < PARITY / 2
+    assert last_loss(torch.bfloat16) - losses[-1] > 4 * PARITY
+
+
+def test_numbers_of_bfloat16_are_on_the_grid_and_others_are_not():
+    numbers = torch.randn(1000, generator=torch.Generator().manual_seed(1))
+    assert off_grid(numbers.bfloat16().float()) == 0
+    assert 0.2 < off_grid(numbers) < 0.3
+    assert off_grid(torch.zeros(3)) == 0
+
+
+def test_batches_are_served_once_and_in_order():
+    (rank,) = CHECK.inputs(1, 1)[STAGE]
+    given, reply = serve([rank])
+    assert "batches" not in given[0]
+    for batch in rank["batches"]:
+        assert reply(0, "batch")[0].value is batch
+    with pytest.raises(ValueError, match="there is no"):
+        reply(0, "batch")
+
+
+def test_a_loss_that_is_none_or_bfloat16_is_named(good, with_record):
+    sampled = good.stages[STAGE].values[0]["sampled"]
+    for loss, hint in ((None, "returns_loss"), (torch.tensor(9.0).bfloat16(), "reductions")):
+        changed = [[loss, sampled[0][1]], *sampled[1:]]
+        assert COMPUTED(with_record(good, "sampled", changed)).hint == hint
+
+
+def test_a_weight_without_a_gradient_is_named(good, with_record):
+    sampled = good.stages[STAGE].values[0]["sampled"]
+    changed = [[sampled[0][0], sampled[0][1] | {"w1": None}], *sampled[1:]]
+    assert COMPUTED(with_record(good, "sampled", changed)).hint == "no_gradient"
+
+
+def test_another_network_is_told_from_another_dtype(good, with_record):
+    sampled = good.stages[STAGE].values[0]["sampled"]
+    doubled = sampled[0][1] | {"gain": 2 * sampled[0][1]["gain"]}
+    changed = [[sampled[0][0], doubled], *sampled[1:]]
+    assert COMPUTED(with_record(good, "sampled", changed)).hint == "network"
+
+
+def test_the_ranks_own_record_alone_earns_nothing_and_can_cost(good, with_record):
+    assert COMPUTED(with_record(good, "operators", {})) is None
+    assert COMPUTED(with_record(good, "operators", {"mm": ["float32"]})).hint == "emulated"
+    record = {"operators": {"mm": ["bfloat16"], "_log_softmax": ["bfloat16"]}}
+    assert wrong_dtypes(record, ["mm"], "bfloat16") == ""
+    assert wrong_dtypes(record, ["_log_softmax"], "float32") == "_log_softmax took bfloat16"
+
+
+def test_a_loss_that_strays_is_a_problem(good, with_record):
+    losses = list(good.stages[STAGE].values[0]["losses"])
+    for step in (0, 29):
+        changed = [*losses]
+        changed[step] += 2 * PARITY
+        assert PARITY_HOLDS(with_record(good, "losses", changed)).hint == "training"
+    stale = good.expected["stale"]
+    assert PARITY_HOLDS(with_record(good, "losses", stale)).hint == "stale"
+
+
+def test_a_step_of_float32_products_is_found_at_the_start_and_at_the_end(good, with_record):
+    after = good.stages[STAGE].values[0]["after"]
+    for step in ("1", "30"):
+        weights = {name: each.clone() for name, each in after[step].items()}
+        weights["w1"] += 1e-2 * LEARNING_RATE * torch.randn(weights["w1"].shape)
+        run = with_record(good, "after", after | {step: weights})
+        assert STEPS_IN_BFLOAT16(run).hint == "float32_steps"
+        assert PARITY_HOLDS(run) is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_difficulty_of_a_loss_scale_is_among_the_steps(seed):
+    given = scaling.inputs(seed)
+    scale, good, seen = scaling.START, 0, []
+    for step in given["steps"]:
+        gradients = scaling.scaled(step, scale)
+        finite = all(bool(torch.isfinite(each).all()) for each in gradients.values())
+        seen.append((finite, good))
+        good = (good + 1) % given["growth_interval"] if finite else 0
+        scale *= 0.5 if not finite else 2 if good == 0 else 1
+    assert [n for n, (finite, _) in enumerate(seen) if not finite] == list(scaling.BAD)
+    assert any(good for finite, good in seen if not finite)
+    norms = [
+        torch.cat([*step.values()]).norm()
+        for number, step in enumerate(given["steps"])
+        if number not in scaling.BAD
+    ]
+    assert min(norms) < scaling.MAX_NORM < max(norms)
+    small = given["steps"][0]["w"]
+    assert not torch.allclose(small.half().float(), small, rtol=CLOSE, atol=0)
+
+
+def replayed(run, taken=None, scales=None):
+    """The run with other returned values of `step`, or other scales by step."""
+    evidence = run.stages[scaling.STAGE]
+    (rank,) = evidence.ranks
+    asked = list(rank.asked)
+    for step, scale in (scales or {}).items():
+        asked[step] = replace(asked[step], request={"scale": scale})
+    value = rank.value | {"taken": [*rank.value["taken"]]}
+    for step, took in (taken or {}).items():
+        value["taken"][step] = took
+    rank = replace(rank, asked=tuple(asked), value=value)
+    evidence = replace(evidence, ranks=(rank,))
+    return replace(run, evidence=evidence, stages={**run.stages, scaling.STAGE: evidence})
+
+
+def test_what_step_returns_counts(good):
+    assert GOOD(replayed(good, taken={0: False})).hint == "returns"
+    assert OVERFLOW(replayed(good, taken={scaling.BAD[0]: True})).hint == "returns"
+    assert GROWTH(replayed(good, taken={0: False})) is None
+
+
+def test_a_scale_that_is_not_halved_or_not_doubled_is_found(good):
+    scales = [asked.request["scale"] for asked in good.stages[scaling.STAGE].ranks[0].asked]
+    after = scaling.BAD[0] + 1
+    assert OVERFLOW(replayed(good, scales={after: scales[after] / 2})).hint == "halve"
+    assert GROWTH(replayed(good, scales={2: scales[2] * 2})).hint == "in_a_row"
+
+
+def test_points_of_the_first_part_do_not_need_the_second(solution):
+    source = solution("mixed_precision").replace("self.scale /= 2", "raise NotImplementedError()")
+    verdict = judge("mixed_precision", source, seed=4)
+    assert verdict.earned == 6
+    assert [claim.passed for claim in verdict.claims] == [True] * 3 + [False] * 3
