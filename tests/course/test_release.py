@@ -37,6 +37,7 @@ ON_PURPOSE = {
     "for group in self.param_groups",
     "for epoch in range(epochs):",
     "gradient = torch.empty_like(output)",
+    "for gradient in gradients:",
     "heads = F.scaled_dot_product_attention(query, key, value)",
     # The lecture on Horovod begins with what it changes in a script; where, is the exercise.
     "hvd.broadcast_optimizer_state(optimizer, root_rank=0)",

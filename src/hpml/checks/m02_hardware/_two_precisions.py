@@ -36,8 +36,8 @@ def forward(
     """The mean loss over a batch (x float32 (N, FEATURES), y int64 (N,)); dtypes are those that the
     layer norm and the softmax take their inputs in."""
     x, y = batch
-    hidden = product(x, weights["w1"]).to(norm)
-    normed = functional.layer_norm(hidden, [HIDDEN], weights["gain"].to(norm))
+    first = product(x, weights["w1"]).to(norm)
+    normed = functional.layer_norm(first, [HIDDEN], weights["gain"].to(norm))
     scores = product(torch.relu(normed.to(torch.float32)), weights["w2"]) + weights["bias"]
     return functional.cross_entropy(scores.to(logits), y)
 

@@ -144,7 +144,8 @@ def packed_otherwise(run: Run, rank: int, taken: Taken) -> Problem | None:
     if sent == wanted:
         return None
     of = f"{CASES[taken.case]}, rank {rank}: "
-    seen = f"{of}{in_words(sent)} for {len(given)} gradients, with buffers of {buffer_bytes} bytes"
+    counts = " and ".join(f"{len(each)} messages of {name}" for name, each in sorted(sent.items()))
+    seen = f"{of}{counts or 'no message'} for {len(given)} gradients"
     if not sent:
         return Problem(seen, "alone", in_words(wanted))
     if joined := [call.operation for call in taken.calls if "coalesced" in call.operation]:
@@ -161,7 +162,7 @@ def packed_otherwise(run: Run, rank: int, taken: Taken) -> Problem | None:
         return Problem(seen, "messages", in_words(wanted))
     largest = max([buffer_bytes, *(inside(*each).nbytes for each in given)])
     if max(call.nbytes for call in taken.calls) > largest:
-        return Problem(seen, "one_buffer", in_words(wanted))
+        return Problem(f"{seen}, the largest with more bytes than a buffer", "one_buffer")
     mistakes = {"exact": "full_leaves", "too_large": "large_closes", "groups": "dtype_closes"}
     for hint, rule in mistakes.items():
         if sent == sizes(messages(given, buffer_bytes, **{rule: True})):
@@ -182,12 +183,12 @@ def sizes(wanted: dict) -> dict[str, list[int]]:
 
 
 def in_words(sent: dict[str, list[int]]) -> str:
-    """'3 messages of float32 (16000, 15996, 800 bytes)', for each dtype."""
+    """'3 of float32 (16000, 15996 and 800 bytes)', for each dtype."""
     parts = [
-        f"{len(each)} messages of {name} ({', '.join(map(str, each))} bytes)"
+        f"{len(each)} of {name} ({', '.join(map(str, each))} bytes)"
         for name, each in sorted(sent.items())
     ]
-    return "; ".join(parts) or "no message"
+    return "; ".join(parts) or "none"
 
 
 def leaves_at_once(run: Run) -> Problem | None:
@@ -294,7 +295,8 @@ CHECK = Check(
         "with as many elements as it had. Follow one gradient to its place and back.",
         "strides": "A gradient may lie in memory with gaps, or with its rows as columns. flatten, "
         "reshape and contiguous make a copy then, and writing to a copy changes nothing. "
-        "gradient.copy_(mean.view_as(gradient)) writes through the strides.",
+        "Give the mean the gradient's shape, and let the gradient's own copy_ take it: that "
+        "writes through the strides.",
         "empty": "A gradient without elements has nothing to send. Look at what is in a buffer "
         "before you send it.",
         "dtypes": "A message has one dtype. bfloat16 that is cast to float32 is twice the bytes, "
