@@ -131,19 +131,21 @@ def test_other_messages_than_the_rules_are_a_problem(good, change, hint):
 
 
 def test_a_message_that_leaves_two_gradients_late_is_late(good):
-    asked = [each.at for each in good.evidence.ranks[0].asked]
     rule = messages(good.inputs[0]["gradients"][0], good.inputs[0]["buffer_bytes"])
-    first = rule["float32"][0].leaves_with
+    number = rule["float32"][0].leaves_with
 
-    def moved(at):
-        def change(calls):
-            return [replace(calls[0], issued=at, waited=None), *calls[1:]]
+    def moved(gradients, seconds):
+        """The first message leaves after so many gradients more were asked for."""
+        ranks = []
+        for rank in good.evidence.ranks:
+            at = rank.asked[number + gradients].at + seconds
+            first = replace(rank.calls[0], issued=at, waited=None)
+            ranks.append(replace(rank, calls=(first, *rank.calls[1:])))
+        return replace(good, evidence=replace(good.evidence, ranks=tuple(ranks)))
 
-        return with_calls(good, change)
-
-    assert LEAVES(moved(asked[first + 1] + 1e-6)) is None
-    assert LEAVES(moved(asked[first + 2] + 1e-3)).hint == "late"
-    assert MESSAGES(moved(asked[first + 2] + 1e-3)) is None
+    assert LEAVES(moved(1, 1e-6)) is None
+    assert LEAVES(moved(2, 1e-6)).hint == "late"
+    assert MESSAGES(moved(2, 1e-6)) is None
 
 
 def test_a_wait_before_the_last_message_is_needless(good):
