@@ -908,6 +908,100 @@ conclude(
 
 # %% [markdown]
 # ## 10. Where a rank runs *(more)*
+#
+# A large node is several machines in one box. A *socket* holds one processor; it has one or several
+# *NUMA nodes* (non-uniform memory access), each with cores and the memory next to them; a *core* has
+# one or two *hardware threads*, which share its arithmetic units. Linux numbers the hardware threads
+# and calls each a *CPU*. A rank may run on all CPUs until somebody *binds* it to some; its threads
+# may then use just these.
+#
+# Linux places memory on the NUMA node of the CPU that writes to it first (*first touch*; the kernel's
+# NUMA memory policy calls it local allocation). A rank that moves to the other socket afterwards
+# leaves its memory behind, and every access crosses the link between the sockets. Bind it, and it
+# stays beside its memory and its caches.
+#
+# *Predict: two ranks with one thread each. How long do they wait for a CPU if nobody binds them, and
+# how long if both are bound to the same CPU? Does anything warn you?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.measure import placement
+from hpml.publish import conclude, publish_figure, skip
+
+if placement.available():
+    waits = placement.measure(placement.placements())
+    publish_figure(
+        "ranks that share a CPU",
+        placement.picture(waits),
+        "Seconds in which each of two ranks runs, and in which it waits for a CPU, as Linux counts "
+        "them in /proc/PID/schedstat.",
+    )
+    conclude(*placement.finding(waits))
+else:
+    skip("two ranks on one CPU", "this process may use one CPU alone")
+
+# %% [markdown]
+# Two ranks come to share a CPU sooner than one thinks. Two `mpirun` on one node each bind their first
+# rank to core 0, for neither knows of the other. Four ranks with `OMP_NUM_THREADS` left alone start
+# as many threads each as there are CPUs. A thread inherits its rank's binding: bound to one core,
+# eight threads take turns on it.
+
+# %% [markdown]
+# ### The same request, with and without hyperthreads
+#
+# *Predict: a node has 2 × 64 cores with 2 hardware threads each. You ask for two ranks with
+# `--cpus-per-task=64`. How many cores does each get?*
+
+# %%
+from hpml.predict import srun_binding
+
+figure = srun_binding.picture(
+    srun_binding.CORES,
+    srun_binding.HARDWARE_THREADS,
+    title="Same ranks, same --cpus-per-task: one option decides whether half of the node is idle",
+)
+publish_figure(
+    "what srun binds",
+    figure,
+    "A node of 2 × 64 cores; each field is a core, with the numbers of its two CPUs. Recorded from "
+    "SLURM 22.05.",
+)
+conclude(*srun_binding.finding())
+
+# %% [markdown]
+# A second hardware thread fills the gaps while the first waits for memory. A matrix product hardly
+# waits: both would share the same multipliers. So give a rank that computes one CPU of each core.
+#
+# `--distribution` says how ranks are dealt out: `block:block` fills the first socket before the
+# second; the default, `block:cyclic`, takes the sockets in turn.
+
+# %% [markdown]
+# ### How to bind
+#
+# | with | for example | each rank may run on |
+# |---|---|---|
+# | `taskset` | `taskset -c 0-63 python …` | these CPUs; it says nothing of memory |
+# | `numactl` | `numactl --cpunodebind=0 --membind=0 python …` | the CPUs of NUMA node 0, and all its memory is there |
+# | `srun` | `--cpus-per-task=64 --hint=nomultithread` | 64 cores that SLURM chooses |
+# | `srun` | `--cpu-bind=mask_cpu:0xff,0xff00` | rank 0 on CPUs 0 to 7, rank 1 on 8 to 15; only if the step has the whole node |
+# | `mpirun` (Open MPI 4) | `--map-by socket:PE=64 --bind-to core` | 64 cores of a socket, sockets in turn |
+# | `torchrun` | `--numa-binding=node` | the NUMA node of its GPU; needs GPUs; also `socket`, `exclusive`, `core-complex` |
+#
+# Ask what became of it: `srun --cpu-bind=verbose`, `mpirun --report-bindings`, or from inside,
+# `os.sched_getaffinity(0)`. `torchrun` without the option binds nothing. What `mpirun` binds on this
+# machine is in module 05.
+#
+# `lstopo` draws the machine that you are on (package `hwloc` of Debian and Ubuntu; `module load hwloc`
+# on many clusters), `numactl --hardware` and `lscpu --extended` print it. The picture in section 2 is
+# the library's own, from the same files in `/sys`.
+#
+# **What to do on a cluster.** One rank for each GPU, on the GPU's NUMA node; without GPUs, one rank
+# for each NUMA node. As many threads as the rank has cores. A core left to the system and to data
+# loading, if the site does not keep one itself. `binding_plan` is your exercise; then
+# `sbatch slurm/02_binding.slurm` shows on the cluster who runs where.
+#
+# *Sources: srun(1) of SLURM 22.05, `--cpu-bind`, `--hint`, `--distribution`; taskset(1);
+# numactl(8); mpirun(1) of Open MPI 4.1, "Mapping, Ranking, and Binding"; `torch/numa/binding.py` of
+# PyTorch 2.13; NUMA memory policy, Linux kernel documentation, "Memory Policy".*
 
 # %% [markdown]
 # ## 11. What training takes *(more)*

@@ -55,7 +55,8 @@ def test_the_sentence_holds_where_one_cpu_was_the_cause():
 
 
 def test_the_picture_has_a_bar_for_each_rank():
-    (axes,) = picture(measured(), title="t").axes
+    (axes,) = picture(measured()).axes
+    assert axes.get_title("left") == "Together, ranks wait for it 49% of the time"
     assert [text.get_text() for text in axes.get_yticklabels()][-1] == "together: rank 1"
     assert axes.get_xlabel() == "seconds"
     assert len(axes.patches) == 12

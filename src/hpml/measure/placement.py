@@ -117,7 +117,12 @@ def finding(measured: Mapping[str, Sequence[RankTime]]) -> tuple[bool, str, str]
 
 
 def picture(measured: Mapping[str, Sequence[RankTime]], *, title: str = "") -> Figure:
-    """A bar for each rank of each placement: seconds of running, then of waiting."""
+    """A bar for each rank of each placement: seconds of running, then of waiting.
+
+    The title says what the ranks of the last placement waited, unless there is another.
+    """
+    name, last = list(measured.items())[-1]
+    title = title or f"{name[0].upper()}{name[1:]}, ranks wait for it {share(last):.0%} of the time"
     figure = Figure(
         figsize=(9, 0.42 * sum(map(len, measured.values())) + 1.4), layout="constrained"
     )

@@ -1,8 +1,8 @@
 """What SLURM bound two and four ranks to on a node of 2 × 64 cores, by the options of srun.
 
-Recorded from the log of a slurmd (SLURM 22.05.8, task/affinity, CR_Core_Memory) whose hwloc was given
-such a node: 2 hardware threads in each core, the second ones numbered from 128. srun(1) describes
-the options, and under --cpu-bind what happens without.
+Recorded from the log of a slurmd (SLURM 22.05.8, task/affinity, CR_Core_Memory) whose hwloc was
+given such a node: 2 hardware threads in each core, the second ones numbered from 128. srun(1)
+describes the options, and under --cpu-bind what happens without.
 """
 
 from dataclasses import dataclass
@@ -52,3 +52,15 @@ def picture(*recorded: Recorded, title: str = "") -> Figure:
 def idle(recorded: Recorded) -> int:
     """How many of the node's cores no rank may use."""
     return len(NODE.cores) - sum(recorded.cores)
+
+
+def finding() -> tuple[bool, str, str]:
+    """For `conclude`: what one option makes of the same numbers."""
+    asked, right = HARDWARE_THREADS.cores[0], CORES.cores[0]
+    return (
+        asked < right,
+        f"{asked}, with both hardware threads of each: SLURM counts CPUs, and here a CPU is a "
+        f"hardware thread. {idle(HARDWARE_THREADS)} of {len(NODE.cores)} cores stay idle. With "
+        f"`--hint=nomultithread` a rank gets one CPU of each core, and each has {right} cores.",
+        "the record has as many cores for both.",
+    )
