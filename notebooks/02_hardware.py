@@ -640,7 +640,7 @@ for name in ("files", "TFRecord"):
     FORMATS[name].write(FOLDER / name, images, labels)
 order = np.random.default_rng(0).permutation(len(index))
 loaders = {
-    f"DataLoader, {workers} workers": data_loader(FOLDER / "files", order, BATCH, workers)
+    f"DataLoader, workers: {workers}": data_loader(FOLDER / "files", order, BATCH, workers)
     for workers in range(5)
 }
 loaders["the course's, no worker"] = Vectorised(train, index[order], BATCH)
@@ -656,7 +656,7 @@ best = max(one_by_one, key=one_by_one.get)
 ahead = rates["the course's, no worker"] / rates[best]
 conclude(
     ahead > 2,
-    f"Best here: {best.removeprefix('DataLoader, ')}, {rates[best]:,.0f} images/s. The course's "
+    f"Best here: {best}, {rates[best]:,.0f} images/s. The course's "
     f"loader makes {ahead:.1f} times as many in one thread: one gather for 500 images, not 500 "
     "opens and 500 times a dozen small operations.",
     f"the course's loader was {ahead:.1f} times as fast as {best}: other work had the cores.",
