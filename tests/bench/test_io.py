@@ -15,6 +15,8 @@ REACHED = {
     "course's loader": [100.0, 300.0],
     io.COPY: [10.0, 10.0],
     io.GATHERED: [6.0, 4.0],
+    io.STREAMED: [10.0, 20.0],
+    io.PACKED: [30.0, 30.0],
     "tf.data": [50.0, 50.0],
 }
 
@@ -37,7 +39,22 @@ def test_the_best_number_of_workers_is_that_of_each_round():
 
 def test_targets_stand_beside_what_was_reached():
     targets = {row.name: row.target for row in io.rows(REACHED) if row.target}
-    assert targets == {io.COURSE: "at least 5", io.GATHERED: "at least 0.5"}
+    assert targets == {
+        io.COURSE: "at least 5",
+        io.GATHERED: "at least 0.5",
+        io.PACKED: "at least 1",
+    }
+
+
+def test_a_packed_file_is_compared_with_webdataset():
+    table = Table("", io.rows(REACHED), {})
+    (row,) = (row for row in table.rows if row.name == io.PACKED)
+    assert table.ratios(row) == [3.0, 1.5]
+
+
+def test_without_solutions_the_packed_file_is_left_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(io, "SOLUTIONS", tmp_path / "02_hardware.py")
+    assert io._pack_files() is None
 
 
 def test_a_plain_read_is_counted_in_records(tmp_path, monkeypatch):
@@ -67,6 +84,7 @@ def test_a_tiny_run(monkeypatch, tmp_path):
     assert told == ["round 1 of 1"]
     assert row["tf.data"].values == [7.0]
     assert {"files, in order", "files, shuffled"} <= {name.partition(": ")[2] for name in row}
+    assert row[io.PACKED].values[0] > 0
     course = row[io.COURSE]
     best = max(row[f"DataLoader, {n}"].values[0] for n in ("0 workers", "1 worker"))
     assert table.ratios(course) == [pytest.approx(course.values[0] / best)]

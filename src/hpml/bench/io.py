@@ -9,12 +9,16 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from hpml import answer as learners
+from hpml.answer.module import as_module
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.data import load
 from hpml.data.formats import FORMATS, memory_map
+from hpml.data.formats.record import sample
 from hpml.data.mapped import RECORD
 from hpml.errors import UserError
 from hpml.frameworks import tf_data_loading
@@ -22,13 +26,16 @@ from hpml.machine.page_cache import drop
 from hpml.measure import storage
 from hpml.measure.loaders import Vectorised, data_loader, one_thread
 from hpml.measure.loading import images_per_second
+from hpml.paths import CHECKOUT
 from hpml.train.hardware import keep_freed_memory
 
 IMAGES = 10_000
 BATCH = 500
 WORKERS = (0, 1, 2, 3, 4)
+SOLUTIONS = CHECKOUT / "solutions" / "02_hardware.py"
 PIECE = 2**20  # bytes of a plain read
 PLAIN, COPY = "plain read", "memory copied, batch by batch"
+STREAMED, PACKED = "WebDataset, in order", "answer to pack_files, in order"
 BEST, COURSE = "DataLoader, best number of workers", "course's loader"
 GATHERED = "course's loader, without augmentation"
 
@@ -58,7 +65,8 @@ def bench(
     reached: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="hpml-io-") as disk:
         files = Path(disk) / "loaders"
-        for name in ("files", "TFRecord", "memory map"):
+        answer = _pack_files()
+        for name in ("files", "tar", "TFRecord"):
             FORMATS[name].write(files / name, *chosen)
         loaders = {
             f"DataLoader, {_count(number, 'worker')}": data_loader(
@@ -69,6 +77,10 @@ def bench(
         loaders[COURSE] = Vectorised(split, index[order], BATCH)
         for number in range(rounds):
             measured = _storage(chosen, Path(disk), {name: FORMATS[name] for name in formats})
+            if answer is None:
+                conditions["packed file"] = f"not measured: {SOLUTIONS.name} is not there"
+            else:
+                measured |= _packing(answer, files)
             with one_thread():
                 measured |= _loading(loaders, Vectorised(split, everything, BATCH, False))
             try:
@@ -102,6 +114,8 @@ def rows(reached: Mapping[str, Sequence[float]]) -> list[Row]:
             best = [max(one) for one in zip(*(reached[n] for n in loaders), strict=True)]
             out.append(Row(BEST, best, "images/s"))
             out.append(Row(name, values, "images/s", base=BEST, target="at least 5"))
+        elif name == PACKED:
+            out.append(Row(name, values, "images/s", base=STREAMED, target="at least 1"))
         elif name == COPY:
             out.append(Row(name, values, "GB/s"))
         elif name == GATHERED:
@@ -136,6 +150,28 @@ def _storage(
     for done in storage.passes(*chosen, places, formats):
         out[f"{done.place}: {done.format}, {done.order}"] = done.cost.rate
     return out
+
+
+def _pack_files() -> Any:
+    """The module of the reference answer to exercise pack_files; None where there is none."""
+    if not SOLUTIONS.is_file():
+        return None
+    answers = {one.exercise: one for one in learners.read(SOLUTIONS)}
+    one = answers.get("pack_files")
+    return None if one is None else as_module(learners.as_python(one.source), PACKED)
+
+
+def _packing(answer: Any, files: Path) -> dict[str, float]:
+    """Images per second, in order and warm: WebDataset's tar, and the answer's pack of files."""
+    target = files / "pack"
+    if not target.exists():
+        answer.pack(str(files / "files"), str(target))
+    packed = answer.Packed(str(target))
+    contents = (sample(packed[index][1]) for index in range(len(packed)))
+    return {
+        STREAMED: storage.cost(files / "tar", FORMATS["tar"].open(files / "tar")).rate,
+        PACKED: storage.cost(files / "tar", contents).rate,
+    }
 
 
 def _loading(loaders: Mapping[str, object], gathering: Vectorised) -> dict[str, float]:
