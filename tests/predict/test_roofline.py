@@ -88,9 +88,11 @@ def test_caches_that_are_no_faster_than_memory_are_no_finding():
 def test_roofs_of_this_machine_for_every_number_of_cores_and_type(monkeypatch):
     types = {"float32": "f", "int8": "i"}
     monkeypatch.setattr(machine_roofline, "fast_types", lambda: types)
-    monkeypatch.setattr(machine_roofline, "peak", lambda dtype, n: n * {"f": 1e9, "i": 4e9}[dtype])
     monkeypatch.setattr(
-        machine_roofline, "bandwidth", lambda kernel, threads: threads * len(kernel) * 1e9
+        machine_roofline, "peak", lambda dtype, n, seconds: n * {"f": 1e9, "i": 4e9}[dtype]
+    )
+    monkeypatch.setattr(
+        machine_roofline, "bandwidth", lambda kernel, threads, seconds: threads * len(kernel) * 1e9
     )
     roofs = machine_roofs([1, 2], gpu=False)
     assert [roof.name for roof in roofs] == [

@@ -15,6 +15,8 @@ from hpml.measure.compute import fast_types, peak
 from hpml.measure.layers import layers
 from hpml.predict.roofline import COMPUTE, MEMORY, Roof, Work
 
+SECONDS = 0.3  # for each measurement: long enough that some of it is undisturbed
+
 
 def machine_roofs(cores: Sequence[int] | None = None, gpu: bool = True) -> list[Roof]:
     """A roof for each number of cores (default: 1 and all) and each type that is fast here.
@@ -25,10 +27,10 @@ def machine_roofs(cores: Sequence[int] | None = None, gpu: bool = True) -> list[
     every = max(1, int(usable_cores()))
     roofs = []
     for number in cores or sorted({1, every}):
-        memory = max(bandwidth(kernel, threads=number) for kernel in KERNELS)
+        memory = max(bandwidth(kernel, threads=number, seconds=SECONDS) for kernel in KERNELS)
         for name, dtype in fast_types().items():
             title = f"{name}, {number} core{'s' if number > 1 else ''}"
-            roofs.append(Roof(title, peak(dtype, number), memory))
+            roofs.append(Roof(title, peak(dtype, number, seconds=SECONDS), memory))
     if gpu and torch.cuda.is_available():
         memory = max(bandwidth(kernel, device="cuda") for kernel in KERNELS)
         for name, dtype in fast_types("cuda").items():
