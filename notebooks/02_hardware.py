@@ -290,7 +290,7 @@ print(hardware.sources())
 # *Predict: float16 and bfloat16 both have 16 bits. Which can hold 100,000? Which can tell
 # 1 + 1/512 from 1?*
 
-# %%
+# %% tags=["nbval-ignore-output"]
 from hpml.predict import number_formats, number_formats_picture
 from hpml.publish import conclude, publish_figure
 
