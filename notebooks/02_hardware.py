@@ -292,7 +292,6 @@ print(hardware.sources())
 
 # %% tags=["nbval-ignore-output"]
 from hpml.predict import number_formats, number_formats_picture
-from hpml.publish import conclude, publish_figure
 
 figure = number_formats_picture.bits(title="Exponent bits set the range, mantissa bits the step")
 publish_figure("number formats", figure, "Bits of float32, TF32, bfloat16, float16 and int8.")
@@ -400,10 +399,7 @@ conclude(*mixed_precision.seconds(runs))
 # channels_last?*
 
 # %% tags=["nbval-ignore-output"]
-import torch
-
 from hpml.measure import engines
-from hpml.models import ResidualNetwork
 from hpml.predict import engines_picture
 
 measured = engines.compare(ResidualNetwork(), torch.randn(32, 3, 32, 32))

@@ -182,9 +182,9 @@ def finding(runs: Mapping[float | None, Run], shown: float) -> tuple[bool, str, 
     span = " to ".join(f"2^{math.log2(scale):.0f}" for scale in (min(good), max(good)))
     sentence = (
         f"**Answer.** {seen}. This network does not notice: with any scale from {span} the loss is "
-        f"that of float32, {wide.loss:.2f}. Times {powers[0]} {wide.lost(low):.0%} of gradients "
-        f"would be 0, and the loss is {runs[low].loss:.2f} ({start:.2f} in the first step). Times "
-        f"{powers[2]} they overflow: {runs[high].skipped} of {len(wide.losses)} steps are skipped."
+        f"that of float32, {wide.loss:.2f}. Scaled by {powers[0]}, {wide.lost(low):.0%} are lost, "
+        f"and the loss is {runs[low].loss:.2f} ({start:.2f} in the first step). Scaled by "
+        f"{powers[2]}, they overflow: {runs[high].skipped} of {len(wide.losses)} steps are skipped."
     )
     held = (
         lost > 0.01 > 10 * scaled
