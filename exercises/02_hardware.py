@@ -103,7 +103,7 @@ check("roofline")
 # 2 · 4096 / (3 · 2) = 1365 FLOP per byte: now the unit binds, and twice the FLOP/s halve the time.
 
 # %% [markdown]
-# ## `prefetch`: the next batch, please, before I ask
+# ## `prefetch`: read the next batch while computing on this one
 #
 # **Core**, about 12 minutes.
 #

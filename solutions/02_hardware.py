@@ -128,7 +128,7 @@ check("roofline")
 # 2 · 4096 / (3 · 2) = 1365 FLOP per byte: now the unit binds, and twice the FLOP/s halve the time.
 
 # %% [markdown]
-# ## `prefetch`: the next batch, please, before I ask
+# ## `prefetch`: read the next batch while computing on this one
 #
 # **To write:** the iterator and its reader. **Not allowed:** `DataLoader`. **Allowed:** everything
 # else that an answer may import, `threading`, `queue` and `concurrent.futures` first of all.
