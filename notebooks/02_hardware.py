@@ -117,8 +117,8 @@ print(f"memory: rank 0 held at most {runs['1gbit'].ranks[0].peak_bytes / 1e6:,.0
 # %% [markdown]
 # ## 2. This machine's roofline
 #
-# A core computes on what is in its registers. What is not there comes from a cache, and what is in
-# no cache comes from memory. This is the node that you are on:
+# What a core computes on comes from a cache, and what is in no cache comes from memory. This is your
+# node:
 
 # %% tags=["nbval-ignore-output"]
 from hpml.machine.topology import read
@@ -191,11 +191,10 @@ print(machine_roofline.binding_table(works, all_cores))
 conclude(*machine_roofline.finding(works, all_cores))
 
 # %% [markdown]
-# A point below its roof can be improved by better code (section 5), a point on its roof cannot. To
-# get further right a layer has to move fewer bytes: fuse it with its neighbour, use fewer bits, or
-# take more rows at a time, so that each weight that is read is used more often. (A point *above* the
-# memory roof had its data in a cache.) Fewer bits raise the peak, too, but the ridge moves right
-# with it. (`roofline` is your exercise.)
+# Better code can lift a point that is below its roof (section 5). To get further right, a layer has
+# to move fewer bytes: fuse it with its neighbour, use fewer bits, or take more rows at a time, so
+# that each weight that is read is used more often. (A point *above* the memory roof had its data in
+# a cache.) Fewer bits also raise the peak, and the ridge moves right. (`roofline` is your exercise.)
 
 # %% [markdown]
 # ## 3. The parts of ten years
@@ -1075,9 +1074,9 @@ conclude(
 # %% [markdown]
 # ## 12. Whose fault is it?
 #
-# Here is a step of the course's network, sound, and then slowed in five ways that happen to
-# everybody: by the **loader**, by the number of **threads**, by the **precision**, by the memory
-# **layout** of the images, and by a **neighbour**, another program on the same core.
+# A step of the course's network, sound, and then slowed in five ways that happen to everybody: by
+# the **loader**, the number of **threads**, the **precision**, the memory **layout** of the images,
+# and a **neighbour**, another program on the same core.
 #
 # | column | how it is measured |
 # |---|---|
@@ -1103,9 +1102,9 @@ display(Markdown(trial.answers))
 conclude(*trial.finding)
 
 # %% [markdown]
-# Only the loader shows in the phases. The other four make *forward* and *backward* longer, and the
-# clock cannot tell them apart: one core in use, or two that are shared; numbers of eight bytes;
-# channels that lie far apart. So look in this order, from cheap to dear:
+# The clock shows a slow loader: it is a phase of its own. The other four are inside *forward* and
+# *backward*, where the clock cannot tell them apart: one core in use, or all of them shared; numbers
+# of eight bytes; channels that lie far apart. So look in this order, from cheap to dear:
 #
 # 1. **Look**: dtype, memory format, threads, binding. It costs a print.
 # 2. **Count**: processor time against the clock, waiting, bytes. It costs a run.
@@ -1125,10 +1124,10 @@ conclude(*trial.finding)
 # ### Where to read on
 #
 # - Williams, Waterman, Patterson 2009, *Roofline: an insightful visual performance model for
-#   multicore architectures*, Communications of the ACM 52(4), sections 3 and 4.
+#   multicore architectures*, Communications of the ACM 52(4), pages 65–76: the model and its ceilings.
 # - McCalpin 1995, *Memory bandwidth and machine balance in current high performance computers*;
 #   what is counted, and how: https://www.cs.virginia.edu/stream/ref.html
 # - Ivanov et al. 2021, *Data movement is all you need: a case study on optimizing transformers*,
 #   arXiv:2007.00072: normalisations and elementwise layers on a GPU's roofline.
-# - Mohan et al. 2021, *Analyzing and mitigating data stalls in DNN training*, arXiv:2007.06775: how
-#   to tell a step that waits for storage from one that waits for decoding.
+# - Mohan et al. 2021, *Analyzing and mitigating data stalls in DNN training*, PVLDB 14(5), pages
+#   771–784: a step that waits for storage, and one that waits for decoding, told apart.
