@@ -528,7 +528,8 @@ def loss(weights: Weights, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 class Trainer:
-    """Plain SGD on float32 master weights, which are in `weights`."""
+    """Plain SGD on float32 master weights, which are in `weights`. It may change those it is
+    given."""
 
     def __init__(self, weights: Weights, learning_rate: float) -> None:
         # YOUR CODE HERE

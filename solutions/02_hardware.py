@@ -696,7 +696,8 @@ def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 class Trainer:
-    """Plain SGD on float32 master weights, which are in `weights`."""
+    """Plain SGD on float32 master weights, which are in `weights`. It may change those it is
+    given."""
 
     def __init__(self, weights: Weights, learning_rate: float) -> None:
         ### BEGIN SOLUTION

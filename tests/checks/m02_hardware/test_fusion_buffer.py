@@ -196,3 +196,12 @@ def test_what_lies_between_a_strided_gradients_elements_is_compared(good, with_v
 def test_a_rank_that_left_out_cases_is_not_judged(good, with_value):
     with pytest.raises(ValueError, match="other cases"):
         MEAN(with_value(good, 1, lambda value: value[: len(CASES) - 1]))
+
+
+def test_the_picture_is_that_of_the_answer(solution):
+    source = solution("fusion_buffer")
+    assert CHECK.picture(CHECK, source).png.startswith(b"\x89PNG")
+    late = source.replace("in gradients:", "in list(gradients):")
+    assert CHECK.picture(CHECK, late).words.endswith(" 0 of them left while backward went on")
+    with pytest.raises(ValueError, match="did not return"):
+        CHECK.picture(CHECK, "%%answer fusion_buffer\naverage = None\n")

@@ -14,6 +14,7 @@ from hpml.checks.m02_hardware._two_precisions import (
     draw_batches,
     draw_weights,
     in_bfloat16,
+    losses_in_bfloat16,
     off_grid,
     trained,
     with_gradients,
@@ -100,18 +101,14 @@ def test_weights_in_bfloat16_lose_what_parity_asks_for(seed):
     draw = torch.Generator().manual_seed(seed)
     weights, batches = draw_weights(draw), draw_batches(draw, STEPS)
     losses, _ = trained(weights, batches)
-
-    def last_loss(master):
-        mine = {name: each.to(master) for name, each in weights.items()}
-        for batch in batches:
-            leaves = {name: each.float() for name, each in mine.items()}
-            loss, gradients = with_gradients(leaves, batch, product=in_bfloat16)
-            for name, each in gradients.items():
-                mine[name] = mine[name] - (LEARNING_RATE * each).to(master)
-        return loss.item()
-
-    assert abs(last_loss(torch.float32) - losses[-1]) < PARITY / 2
-    assert last_loss(torch.bfloat16) - losses[-1] > 4 * PARITY
+    rounded = losses_in_bfloat16(weights, batches)
+    mixed = []
+    for batch in batches:
+        value, gradients = with_gradients(weights, batch, product=in_bfloat16)
+        mixed.append(value.item())
+        weights = {name: weights[name] - LEARNING_RATE * gradients[name] for name in weights}
+    assert all(abs(a - b) < PARITY / 2 for a, b in zip(mixed, losses, strict=True))
+    assert rounded[-1] - losses[-1] > 4 * PARITY
 
 
 def test_numbers_of_bfloat16_are_on_the_grid_and_others_are_not():
@@ -234,3 +231,11 @@ def test_points_of_the_first_part_do_not_need_the_second(solution):
     verdict = judge("mixed_precision", source, seed=4)
     assert verdict.earned == 6
     assert [claim.passed for claim in verdict.claims] == [True] * 3 + [False] * 3
+
+
+def test_the_picture_is_that_of_the_answer(solution):
+    picture = CHECK.picture(CHECK, solution("mixed_precision"))
+    assert picture.png.startswith(b"\x89PNG")
+    assert picture.words.startswith("Your losses are within 0.0")
+    with pytest.raises(ValueError, match="did not return"):
+        CHECK.picture(CHECK, "%%answer mixed_precision\nloss = Trainer = LossScale = None\n")

@@ -84,6 +84,19 @@ def trained(weights: Weights, batches: Sequence[Batch]) -> tuple[list[float], We
     return losses, weights
 
 
+def losses_in_bfloat16(weights: Weights, batches: Sequence[Batch]) -> list[float]:
+    """The loss of each step where the weights are rounded to bfloat16 after each."""
+    losses = []
+    rounded = {name: each.to(torch.bfloat16) for name, each in weights.items()}
+    for batch in batches:
+        wide = {name: each.to(torch.float32) for name, each in rounded.items()}
+        value, gradients = with_gradients(wide, batch, product=in_bfloat16)
+        losses.append(value.item())
+        for name, gradient in gradients.items():
+            rounded[name] = rounded[name] - (LEARNING_RATE * gradient).to(torch.bfloat16)
+    return losses
+
+
 def apart(got: Weights, expected: Weights) -> float:
     """The largest distance of a gradient from the expected one, as a share of that one's norm."""
     return max(((got[name] - each).norm() / each.norm()).item() for name, each in expected.items())

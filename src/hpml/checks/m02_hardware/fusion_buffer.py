@@ -15,6 +15,7 @@ from hpml.checks.budget import over_bytes
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ALL_ELSE, COALESCED, DATA_PARALLEL
+from hpml.checks.m02_hardware._fused_picture import fused_picture
 from hpml.checks.m02_hardware._made_gradients import (
     CASES,
     drive,
@@ -249,6 +250,7 @@ CHECK = Check(
     id="fusion_buffer",
     title="Few large messages",
     names=("average",),
+    picture=fused_picture,
     to_write="the buffers, the messages and the way back",
     allowed=ALL_ELSE,
     not_allowed=(DATA_PARALLEL, COALESCED),

@@ -18,6 +18,7 @@ from hpml.checks.compare import described, is_number, named
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE
 from hpml.checks.m02_hardware import _scaled_gradients as scaling
+from hpml.checks.m02_hardware._parity_picture import parity_picture
 from hpml.checks.m02_hardware._two_precisions import (
     LEARNING_RATE,
     STEPS,
@@ -224,6 +225,7 @@ CHECK = Check(
     id="mixed_precision",
     title="Half the bits, the same accuracy",
     names=("loss", "Trainer", "LossScale"),
+    picture=parity_picture(STAGE, drive, serve),
     worlds=(1,),
     process_group=False,
     to_write="the loss, the step and the loss scale",
