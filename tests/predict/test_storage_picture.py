@@ -38,6 +38,10 @@ def test_rates_and_counts_can_be_asked_for():
     assert table.cost("files", "shuffled").opens == 1001
     assert table.most_opens(without="files") == 2
     assert table.warm_and_cold() == ("disk, warm", "disk, cold")
+    assert table.opens_and_reads("files", "shuffled") == {
+        "disk, cold": (1001, 2001),
+        "disk, warm": (1, 1),
+    }
 
 
 def test_a_machine_without_a_disk_has_one_place():

@@ -47,6 +47,14 @@ class StorageTable:
             if (one.place, one.order) == (place, order)
         }
 
+    def opens_and_reads(self, format: str, order: str) -> dict[str, tuple[int, int]]:
+        """Opens and reads of a pass, by place."""
+        return {
+            one.place: (one.cost.opens, one.cost.reads)
+            for one in self.passes
+            if (one.format, one.order) == (format, order)
+        }
+
     def warm_and_cold(self) -> tuple[str, str]:
         """Names of the places with a warm and a cold cache; a tmpfs alone is both."""
         there = [one.place for one in self.passes]
@@ -106,7 +114,7 @@ def storage_picture(passes: Sequence[Pass], *, title: str = "") -> Figure:
         panel.set_yticks(range(len(formats)), formats)
         panel.set_title(f"read {order}" if order == IN_ORDER else order, fontsize=10)
         panel.set_xlabel("images/s")
-        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_xlim(1e3, 3 * panels[0].get_xlim()[1])
     panels[0].invert_yaxis()
@@ -116,6 +124,10 @@ def storage_picture(passes: Sequence[Pass], *, title: str = "") -> Figure:
     if title:
         figure.suptitle(title, fontsize=11)
     return figure
+
+
+def _tick(rate: float) -> str:
+    return f"{rate / 1e6:g} M" if rate >= 1e6 else f"{rate / 1e3:g} k"
 
 
 def _short(rate: float) -> str:
