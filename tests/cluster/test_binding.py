@@ -58,6 +58,17 @@ def test_the_check_knows_when_slurm_declines_a_mask(cluster, answer, plan, more)
         assert (cpus, OUTSIDE in said) == ({}, True)
 
 
+def test_the_picture_of_an_answer_says_what_slurm_bound(cluster, answer):
+    script = (
+        "import sys; from hpml.checks.m02_hardware._binding_picture import bound_by_slurm as b; "
+        "print(b(sys.argv[1:]))"
+    )
+    lines = cluster.output("python", "-c", script, *answer.srun_options([[1], [0]]))
+    assert lines[-1] == (
+        "Asked for CPU 1 and CPU 0, the SLURM here bound rank 0 to CPU 1, rank 1 to CPU 0"
+    )
+
+
 def test_the_job_script_prints_who_is_bound_where(cluster):
     options = ["--cpu-bind=mask_cpu:0x2,0x1", "--export=ALL,OMP_NUM_THREADS=1"]
     folder = cluster.project()

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch, Rectangle
 from hpml.machine.topology import Cache, Core, Topology
 
 WIDTH = 10.5  # inches
-MANY = 16  # cores: of more, a picture shows numbers alone
+MANY = 8  # cores: of more, a picture shows numbers alone
 LINE, GAP = 0.55, 0.2  # heights, in units of a small core's width
 # Colours that differ for colour-blind readers (Okabe and Ito, 2008), lightened so that text on them
 # can be read; neighbours differ in grey as well.

@@ -6,6 +6,7 @@ import pytest
 
 from hpml.checks import judge
 from hpml.checks.kits import srun_step
+from hpml.checks.m02_hardware import _binding_picture
 from hpml.checks.m02_hardware import binding_plan as exercise
 from hpml.checks.m02_hardware.binding_plan import CHECK, SIDE_BY_SIDE, SPREAD, most_cores, node
 
@@ -187,3 +188,22 @@ def test_a_step_that_asks_for_cpus_has_just_these():
     assert not srun_step.read(["--cpus-per-task=16"]).has_whole_node(2, 48)
     assert not srun_step.read(["--cpus-per-task=9"]).has_whole_node(5, 48)
     assert not srun_step.read(["--exclusive"]).has_whole_node(2, 48)
+
+
+def test_the_picture_has_the_answers_plan(solution, monkeypatch, tmp_path):
+    monkeypatch.setenv("HPML_HOME", str(tmp_path))
+    monkeypatch.setattr(_binding_picture, "bound_by_slurm", lambda options: ", and bound")
+    picture = CHECK.picture(CHECK, solution("binding_plan"))
+    assert picture.png.startswith(b"\x89PNG")
+    assert picture.words == "Your plan: 4 ranks on 2 × 8 cores, 4 GPUs, and bound"
+
+
+@pytest.mark.parametrize("options", [["--chdir=/tmp x"], ["--cpu-bind=mask_cpu:1", "; ls"]])
+def test_no_slurm_is_asked_with_odd_options(options):
+    assert _binding_picture.bound_by_slurm(options) == ""
+
+
+def test_the_picture_takes_a_right_plan_on_its_node(solution, right):
+    assert [row["core"] for row in _binding_picture.node()] == [*range(16)] * 2
+    cores = [core.cpus for core in _binding_picture.machine().cores]
+    assert cores[3] == (3, 19)

@@ -13,6 +13,7 @@ from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits import srun_step
 from hpml.checks.kits.ready_made import ANYTHING
+from hpml.checks.m02_hardware._binding_picture import binding_picture
 
 Row = dict[str, int]  # "cpu", "core", "socket", "numa"
 Case = dict[str, Any]  # "cpus", "ranks", "gpus", "reserved"; "words" describe the node
@@ -375,6 +376,7 @@ CHECK = Check(
     inputs=inputs,
     drive=drive,
     expect=expect,
+    picture=binding_picture,
     claims=(
         Claim("each rank has cores of its own, and none of the system's", 3, cores_are_their_own),
         Claim(

@@ -1,0 +1,96 @@
+"""The picture of an answer to binding_plan: its plan on a node, and what a SLURM here binds."""
+
+import io
+import re
+import subprocess
+from types import ModuleType
+from typing import Any
+
+from hpml.answer import as_python
+from hpml.checks.contract import Check, Picture
+from hpml.errors import UserError
+from hpml.machine.topology import Core, Gpu, Topology, read
+from hpml.ranks import launch
+
+LIMIT = 10.0  # seconds
+SOCKETS, CORES, THREADS = 2, 8, 2
+GPUS, RESERVED = [1, 0, 1, 0], [0]
+
+
+def node() -> list[dict[str, int]]:
+    """Two sockets of eight cores, one NUMA node each; second hardware threads from 16 on."""
+    return [
+        {"cpu": cpu, "core": cpu % 16, "socket": cpu % 16 // CORES, "numa": cpu % 16 // CORES}
+        for cpu in range(SOCKETS * CORES * THREADS)
+    ]
+
+
+def machine() -> Topology:
+    cores = tuple(Core(core // CORES, core // CORES, (core, core + 16)) for core in range(16))
+    gpus = tuple(Gpu(str(number), numa) for number, numa in enumerate(GPUS))
+    return Topology(cores, tuple(range(32)), gpus=gpus)
+
+
+def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
+    """The plan for the node, and the options for two ranks that have changed their CPUs."""
+    plan = answer.binding_plan(given["cpus"], len(given["gpus"]), given["gpus"], given["reserved"])
+    return {
+        "plan": [[int(cpu) for cpu in mine] for mine in plan],
+        "options": [str(word) for word in answer.srun_options([[1], [0]])],
+    }
+
+
+def binding_picture(check: Check, source: str) -> Picture:
+    """For `Check.picture`: the answer's plan for a node of 16 cores, 4 GPUs and a reserved core.
+
+    Where our own SLURM is up, on nodes of two CPUs, it runs two ranks with the answer's options.
+    Raises ValueError where the answer returned no plan.
+    """
+    evidence = launch(
+        drive,
+        1,
+        answer=as_python(source),
+        answer_name=check.id,
+        rules=check.rules,
+        inputs=[{"cpus": node(), "gpus": GPUS, "reserved": RESERVED}],
+        process_group=False,
+        timeout=LIMIT,
+    )
+    found = evidence.values[0]
+    if not isinstance(found, dict):
+        raise ValueError("binding_plan: no plan to draw")
+    return drawn(found["plan"], bound_by_slurm(found["options"]))
+
+
+def drawn(plan: list[list[int]], bound: str = "") -> Picture:
+    """The plan on the node, above it what a SLURM bound."""
+    from hpml.machine import topology_picture  # with Matplotlib: for who draws alone
+
+    title = f"Your plan: {len(plan)} ranks on {SOCKETS} × {CORES} cores, {len(GPUS)} GPUs"
+    figure = topology_picture.draw(machine(), plan, reserved=[0, 16], title=title + bound)
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=110, facecolor="white")
+    return Picture(image.getvalue(), title + bound)
+
+
+def bound_by_slurm(options: list[str]) -> str:
+    """What two ranks were bound to that are meant to run on CPU 1 and CPU 0, in words.
+
+    "" where our own cluster is not up, or its nodes declare other CPUs than this machine's.
+    """
+    from hpml.cluster import queue  # imported only where a SLURM is looked for
+
+    if not all(re.fullmatch(r"--[a-z-]+=[\w:,=]+", word) for word in options):
+        return ""
+    try:
+        slurm = queue.find()
+        if slurm.shape is None or slurm.shape.cpus != len(read().cpus) or slurm.shape.cpus != 2:
+            return ""
+        job = ["salloc", "--quiet", "--immediate=5", "--exclusive", "--nodes=1", "--time=1"]
+        step = ["srun", *options, "--label", "grep", "Cpus_allowed_list", "/proc/self/status"]
+        ended = slurm.run(*job, *step)
+    except (OSError, subprocess.SubprocessError, UserError):
+        return ""
+    lines = sorted(re.findall(r"^(\d+): Cpus_allowed_list:\s+(\S+)", ended.stdout, re.M))
+    said = ", ".join(f"rank {rank} to CPU {cpus}" for rank, cpus in lines)
+    return f"\nAsked for CPU 1 and CPU 0, the SLURM here bound {said or 'nobody'}"
