@@ -25,7 +25,7 @@ from hpml.frameworks import tf_data_loading
 from hpml.machine.page_cache import drop
 from hpml.measure import storage
 from hpml.measure.loaders import Vectorised, data_loader, one_thread
-from hpml.measure.loading import images_per_second
+from hpml.measure.loading import best_by_turns, images_per_second
 from hpml.paths import CHECKOUT
 from hpml.train.hardware import keep_freed_memory
 
@@ -33,6 +33,7 @@ IMAGES = 10_000
 BATCH = 500
 WORKERS = (0, 1, 2, 3, 4)
 SOLUTIONS = CHECKOUT / "solutions" / "02_hardware.py"
+TURNS = 8  # of gathering and copying: short, so that other work hits one of them
 PIECE = 2**20  # bytes of a plain read
 PLAIN, COPY = "plain read", "memory copied, batch by batch"
 STREAMED, PACKED = "WebDataset, in order", "answer to pack_files, in order"
@@ -95,7 +96,9 @@ def bench(
         f"batches of {BATCH}, of loaders the quicker of two passes"
     )
     conditions["cold"] = "contents dropped with posix_fadvise, proven by mincore; names stay cached"
-    conditions["GB/s"] = f"of all {len(split)} images, batch by batch"
+    conditions["GB/s"] = (
+        f"of all {len(split)} images, batch by batch; the quickest of {TURNS} turns"
+    )
     return Table("bench io", rows(reached), conditions)
 
 
@@ -179,8 +182,8 @@ def _loading(loaders: Mapping[str, object], gathering: Vectorised) -> dict[str, 
     out = {name: images_per_second(batches) for name, batches in loaders.items()}
     size = RECORD - 1
     pixels = np.asarray(gathering.split.images).reshape(-1, size)
-    out[COPY] = size * images_per_second(Copied(pixels, BATCH)) / 1e9
-    out[GATHERED] = size * images_per_second(gathering) / 1e9
+    rates = best_by_turns({COPY: Copied(pixels, BATCH), GATHERED: gathering}, turns=TURNS)
+    out |= {name: size * rate / 1e9 for name, rate in rates.items()}
     return out
 
 
