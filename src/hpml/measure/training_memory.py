@@ -22,13 +22,15 @@ class Taken:
 
     `by_kind` has parameters, gradients, optimizer states, activations and other tensors, as
     `RankEvidence.live.at_peak`, and "workspace": what the kernel counted besides tensors, as
-    libraries and Python take it. `peak` is all of it.
+    libraries and Python take it. `peak` is all of it. `whole_forward`: at the peak there were
+    nearly as many activations as there ever were.
     """
 
     batch: int
     parameters: int
     by_kind: dict[str, int]
     peak: int
+    whole_forward: bool = True
 
 
 def build(name: str) -> nn.Module:
@@ -77,7 +79,8 @@ def _measured(name: str, batch: int) -> Taken:
     tensors = rank.live.peak
     peak = max(tensors, rank.peak_bytes or 0)
     by_kind = {**rank.live.at_peak, "workspace": peak - tensors}
-    return Taken(batch, rank.value, by_kind, peak)
+    there, ever = rank.live.at_peak["activations"], rank.live.highest["activations"]
+    return Taken(batch, rank.value, by_kind, peak, there > 0.9 * ever)
 
 
 def fits(name: str, batch: int, memory: int) -> bool:

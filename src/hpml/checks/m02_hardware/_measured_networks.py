@@ -188,17 +188,21 @@ def kept(model: nn.Sequential, data: Tensor) -> dict[str, int]:
                 passed.append(x)
         return saved
 
-    tensors = list(by_autograd(model).values())
+    saved = by_autograd(model)
+    tensors = list(saved.values())
     outputs = sum(one.nbytes for one in passed)
     in_place = [
-        out.nbytes
+        out
         for layer, out in zip(model, passed[1:], strict=True)
-        if getattr(layer, "inplace", False) and out.requires_grad
+        if getattr(layer, "inplace", False)
     ]
     figures = {
         "activations": sum(one.nbytes for one in tensors),
         "outputs": outputs,
-        "in place": sum(in_place),
+        "in place": sum(one.nbytes for one in in_place if one.requires_grad),
+        "in place and kept": sum(
+            one.nbytes for one in in_place if one.untyped_storage().data_ptr() in saved
+        ),
         "indices": sum(one.nbytes for one in tensors if one.dtype == torch.int64),
         "last": passed[-2].nbytes,
         "batch": data.nbytes,

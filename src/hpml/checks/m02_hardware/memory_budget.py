@@ -126,6 +126,7 @@ def activation_mistakes(network: Mapping[str, Any], of: Figures) -> Iterator[tup
         yield "outputs", of["outputs"] - of["batch"] + more
         yield "in_place", of["outputs"] - of["in place"] + more
         yield "in_place", right - of["in place"] - more
+        yield "in_place", right - of["in place and kept"] - more
         yield "in_place", right + of["in place"] - more
         yield "batch_itself", right - of["batch"] - more
     yield "indices", right - indices
