@@ -27,7 +27,7 @@ import torch
 from torch import nn
 
 from hpml.models.residual import ResidualNetwork
-from hpml.publish import conclude, publish_figure
+from hpml.publish import conclude, publish_figure, skip
 from hpml.ranks import launch
 
 # %% [markdown]
@@ -80,33 +80,25 @@ def training_steps():
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.network.link import parse_rate
 from hpml.predict import bottleneck
-from hpml.predict.collectives import all_reduce_bytes
-from hpml.trace.launch_timeline import phase_bars
 from hpml.trace.repetition import phases
 
 marks = ["load", "forward", "backward", "communicate", "update", "end"]
 runs = {link: launch(training_steps, 2, link=link) for link in ("1gbit", "100mbit")}
 steps = {link: phases(run, marks) for link, run in runs.items()}
-gradients = 4 * sum(p.numel() for p in ResidualNetwork().parameters() if p.requires_grad)
-least = {link: 8 * all_reduce_bytes(2, gradients) / parse_rate(link) for link in runs}
-in_order = ["load", "forward", "backward", "update", "communicate"]
-share = steps["100mbit"]["communicate"] / sum(steps["100mbit"].values())
-labels = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
-figure = phase_bars(
-    {labels[link]: {name: steps[link][name] for name in in_order} for link in runs},
-    {labels[link]: least[link] for link in runs},
-    title=f"At 100 Mbit/s communicating is {share:.0%} of the step",
-)
-publish_figure(
-    "where a training step spends its time",
-    figure,
-    "The quickest of five steps on two ranks of one thread each, over two links. The black line is "
-    "the lower bound for the gradients' bytes at the rate of the link.",
-)
-conclude(*bottleneck.finding(steps["1gbit"], steps["100mbit"]))
-print(f"memory: rank 0 held at most {runs['1gbit'].ranks[0].peak_bytes / 1e6:,.0f} MB")
+weights = sum(p.numel() for p in ResidualNetwork().parameters() if p.requires_grad)
+figure = bottleneck.picture(steps, gradients=4 * weights)
+if no_link := runs["1gbit"].no_link:
+    skip("links of a given rate", no_link)
+else:
+    publish_figure(
+        "where a training step spends its time",
+        figure,
+        "The quickest of five steps on two ranks of one thread each, over two links. The black line is "
+        "the lower bound for the gradients' bytes at the rate of the link.",
+    )
+    conclude(*bottleneck.finding(steps["1gbit"], steps["100mbit"]))
+print(bottleneck.memory(runs["1gbit"]))
 
 # %% [markdown]
 # Memory size has no seconds: nothing is slow until memory is full, and then the program ends
@@ -158,8 +150,6 @@ conclude(*machine_roofline.cache_finding(sweeps))
 # normalisation, ReLU, Adam's step: which limit binds each?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.machine.resources import usable_cores
-from hpml.measure.clock import with_threads
 from hpml.models.vision_transformer import Attention
 
 images, tokens = torch.randn(256, 128, 16, 16), torch.randn(64, 64, 192)
@@ -172,9 +162,7 @@ layers = {
     "ReLU": (nn.ReLU(), images),
 }
 roofs = machine_roofline.machine_roofs()
-with with_threads(max(1, int(usable_cores()))):
-    works = [machine_roofline.layer_work(name, *layer) for name, layer in layers.items()]
-    works.append(machine_roofline.adam_work(10_000_000))
+works = machine_roofline.works(layers, adam=10_000_000)
 figure = picture(roofs, works, title="Left of the ridge, faster arithmetic is no help")
 publish_figure(
     "this machine's roofline",
@@ -183,9 +171,7 @@ publish_figure(
     "that no cache holds. Points: layers in float32 on all cores, forward and backward, with FLOPs "
     "and bytes as counted.",
 )
-all_cores = [roof for roof in roofs if roof.name.startswith("float32, ") and "core" in roof.name][
-    -1
-]
+all_cores = machine_roofline.whole(roofs)
 print(machine_roofline.binding_table(works, all_cores))
 conclude(*machine_roofline.finding(works, all_cores))
 

@@ -1,6 +1,10 @@
 """The part of a step that sets the pace."""
 
-from hpml.predict.bottleneck import finding, largest
+from types import SimpleNamespace
+
+import pytest
+
+from hpml.predict.bottleneck import finding, largest, memory, picture
 
 FAST = {"load": 0.01, "forward": 0.05, "backward": 0.12, "update": 0.01, "communicate": 0.07}
 SLOW = FAST | {"communicate": 0.7}
@@ -21,3 +25,17 @@ def test_another_link_is_another_bottleneck():
 def test_two_parts_that_are_nearly_equal_are_no_finding():
     assert not finding(FAST | {"communicate": 0.16}, SLOW)[0]
     assert not finding(FAST, FAST)[0]
+
+
+def test_a_bar_for_each_link_and_the_least_its_rate_allows():
+    axes = picture({"1gbit": FAST, "100mbit": SLOW}, gradients=1_000_000).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["1 Gbit/s", "100 Mbit/s"]
+    assert "Over 100 Mbit/s, communicating is 79%" in axes.get_title(loc="left")
+    begin, end = axes.lines[-1].get_xdata()
+    assert end - begin == pytest.approx(80)  # ms: a megabyte at 100 Mbit/s
+
+
+def test_memory_is_that_of_the_rank_that_held_most():
+    ranks = [SimpleNamespace(peak_bytes=n) for n in (2_000_000, 3_000_000)]
+    assert memory(SimpleNamespace(ranks=ranks)) == "memory: a rank held at most 3 MB"
+    assert "does not count" in memory(SimpleNamespace(ranks=[SimpleNamespace(peak_bytes=None)]))

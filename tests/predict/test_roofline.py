@@ -18,6 +18,8 @@ from hpml.predict.machine_roofline import (
     layer_work,
     machine_roofs,
     table,
+    whole,
+    works,
 )
 from hpml.predict.roofline import COMPUTE, MEMORY, Roof, Work, picture, sweep_picture
 
@@ -101,6 +103,16 @@ def test_roofs_of_this_machine_for_every_number_of_cores_and_type(monkeypatch):
     assert roofs[-1].peak == 8e9
     assert roofs[-1].bandwidth == 10e9
     assert "0.8 FLOP/B" in table(roofs)
+
+
+def test_the_whole_processor_is_that_of_most_cores_and_no_gpu():
+    names = ("float32, 1 core", "float32, 8 cores", "int8, 8 cores", "float32, NVIDIA H200")
+    assert whole([replace(ROOF, name=name) for name in names]).name == "float32, 8 cores"
+
+
+def test_works_are_the_layers_and_adam():
+    found = works({"linear": (nn.Linear(8, 4), torch.randn(16, 8))}, adam=100)
+    assert [work.name for work in found] == ["linear", "Adam's step"]
 
 
 def test_the_picture_draws_every_roof_and_letters_the_points():

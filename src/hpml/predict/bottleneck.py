@@ -2,7 +2,16 @@
 
 from collections.abc import Mapping
 
+from matplotlib.figure import Figure
+
+from hpml.network.link import parse_rate
+from hpml.predict.collectives import all_reduce_bytes
+from hpml.ranks.evidence import Evidence
+from hpml.trace.launch_timeline import phase_bars
+
 COMPUTE = ("forward", "backward")
+PHASES = ("load", *COMPUTE, "update", "communicate")
+LABELS = {"1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
 CLEAR = 1.2  # times the second: not to be mistaken
 
 
@@ -38,6 +47,29 @@ def finding(fast: Mapping[str, float], slow: Mapping[str, float]) -> tuple[bool,
     )
     expected = (one, two) == ("forward and backward", "communicating")
     return expected and _clear(fast) and _clear(slow), sentence, otherwise
+
+
+def picture(steps: Mapping[str, Mapping[str, float]], gradients: int) -> Figure:
+    """A bar for each link of `steps`, which has the seconds of a step's phases on two ranks.
+
+    `gradients`: bytes that the two add up, for the least seconds that the link allows.
+    """
+    slowest = list(steps.values())[-1]
+    share = slowest["communicate"] / sum(slowest.values())
+    labels = {link: LABELS.get(link, link) for link in steps}
+    return phase_bars(
+        {labels[link]: {name: step[name] for name in PHASES} for link, step in steps.items()},
+        {labels[link]: 8 * all_reduce_bytes(2, gradients) / parse_rate(link) for link in steps},
+        title=f"Over {list(labels.values())[-1]}, communicating is {share:.0%} of the step",
+    )
+
+
+def memory(run: Evidence) -> str:
+    """The most memory that a rank held, in words."""
+    held = [rank.peak_bytes for rank in run.ranks if rank.peak_bytes is not None]
+    if not held:
+        return "memory: this system does not count it"
+    return f"memory: a rank held at most {max(held) / 1e6:,.0f} MB"
 
 
 def _clear(phases: Mapping[str, float]) -> bool:

@@ -3,6 +3,7 @@
 python -m hpml.predict.machine_roofline     # as a table, for a job's log
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from hpml.machine.resources import usable_cores
 from hpml.measure.bandwidth import KERNELS, bandwidth
-from hpml.measure.clock import quickest
+from hpml.measure.clock import quickest, with_threads
 from hpml.measure.compute import fast_types, peak
 from hpml.measure.layers import layers
 from hpml.predict.roofline import COMPUTE, MEMORY, Roof, Work
@@ -52,6 +53,20 @@ def layer_work(name: str, module: nn.Module, given: Tensor, rounds: int = 3) -> 
         layer.forward.nbytes + layer.backward.nbytes,
         layer.forward.seconds + layer.backward.seconds,
     )
+
+
+def works(layers: Mapping[str, tuple[nn.Module, Tensor]], adam: int) -> list[Work]:
+    """Each layer with its input, by name, and Adam's step on so many parameters; on all cores."""
+    with with_threads(max(1, int(usable_cores()))):
+        return [*(layer_work(name, *layer) for name, layer in layers.items()), adam_work(adam)]
+
+
+def whole(roofs: Sequence[Roof], kind: str = "float32") -> Roof:
+    """The roof of a number type on all cores of the processor.
+
+    Raises IndexError where there is none.
+    """
+    return [roof for roof in roofs if re.fullmatch(rf"{kind}, \d+ cores?", roof.name)][-1]
 
 
 def adam_work(parameters: int, device: torch.device | str = "cpu") -> Work:
