@@ -296,10 +296,8 @@ def largest_batch(
     budget = memory_budget(model, (1, *sample), optimizer)
     each = budget.pop("activations")
     return max(0, memory - sum(budget.values())) // each
-    ### END SOLUTION
 
 
-### BEGIN SOLUTION
 def nbytes(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
@@ -322,8 +320,7 @@ def activations(model: nn.Sequential, shape: tuple[int, ...]) -> int:
         x, place = y, after
     return sum(kept.values())
 
-
-### END SOLUTION
+    ### END SOLUTION
 
 
 # %%
