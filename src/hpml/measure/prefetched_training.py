@@ -29,11 +29,12 @@ def train(
     """
     read, learn = parts(folder, batch_size)
     done: dict[int, list[list[Span]]] = {number: [] for number in ahead}
+    drop(folder)
     with one_thread():
         learn(read(0))  # the first step has one-off costs
         for _ in range(turns):
             for number in ahead:
-                drop(folder)
+                drop(folder, written=False)
                 done[number].append(steps(read, learn, batches, number))
     return {number: min(taken, key=step_seconds) for number, taken in done.items()}
 

@@ -119,8 +119,9 @@ def passes(
             for name, kept in formats.items():
                 kept.write(folder / name, images, labels)
                 next(_read(kept, folder / name, order))  # imports are not reading
+                drop(folder / name)
                 for way, indices in ((IN_ORDER, None), (SHUFFLED, order)):
-                    on_disk = drop(folder / name) == 0.0
+                    on_disk = drop(folder / name, written=False) == 0.0
                     for state in (", cold", ", warm") if on_disk else ("",):
                         taken = cost(folder / name, _read(kept, folder / name, indices))
                         done.append(Pass(name, place + state, way, taken))
