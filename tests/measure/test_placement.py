@@ -49,7 +49,7 @@ def test_the_share_of_waiting():
 def test_the_sentence_holds_where_one_cpu_was_the_cause():
     held, sentence, _ = finding(measured())
     assert held
-    assert "waited for it 49% of the time, with a CPU each 4%" in sentence
+    assert "waited for it 49% of the time, with a CPU each 4%, and left to Linux 4%" in sentence
     assert not finding(measured(apart=TOGETHER))[0]
     assert not finding(measured(together=APART))[0]
 

@@ -100,17 +100,20 @@ def share(times: Sequence[RankTime]) -> float:
 def finding(measured: Mapping[str, Sequence[RankTime]]) -> tuple[bool, str, str]:
     """For `conclude`: what ranks on one CPU wait, beside ranks with a CPU each.
 
-    The last placement has one CPU for all, the one before it a CPU for each.
+    The placements are in the order of `placements`: free, a CPU for each, one CPU for all.
     """
-    (_, apart), (_, together) = list(measured.items())[-2:]
-    numbers = f"{share(together):.0%} of the time, with a CPU each {share(apart):.0%}"
+    free, apart, together = measured.values()
+    numbers = (
+        f"{share(together):.0%} of the time, with a CPU each {share(apart):.0%}, and left to Linux "
+        f"{share(free):.0%}"
+    )
     ran = sum(one.running for one in together) / len(together)
     waited = sum(one.waiting for one in together) / len(together)
     return (
         share(together) > 0.35 and share(apart) < 0.8 * share(together),
-        f"Two ranks on one CPU waited for it {numbers}: each ran for {ran:.2f} s and waited "
-        f"{waited:.2f} s. Half of a training would be lost, and nothing fails: no error, no "
-        "warning, and `top` shows the CPU at 100 %.",
+        f"Two ranks on one CPU waited for it {numbers}. On one CPU each ran for {ran:.2f} s "
+        f"and waited {waited:.2f} s. Half of a training would be lost, and nothing fails: no "
+        "error, no warning, and `top` shows the CPU at 100 %.",
         f"two ranks on one CPU waited {numbers}. Other programs on this machine wait for its CPUs "
         "as well.",
     )
