@@ -592,7 +592,7 @@ conclude(
 )
 
 # %% [markdown]
-# With numbers of that kind, take ImageNet: 1.28 million files, 150 GB, from 16 nodes with four
+# With numbers of that kind, take ImageNet: 1.28 million files, about 140 GB, from 16 nodes with four
 # workers each, and a system that gives 20,000 opens and 10 GB per second.
 #
 # *Predict: how long does an epoch's reading take, from files and from 1,000 packs?*
@@ -600,10 +600,10 @@ conclude(
 # %%
 busy = SharedStorage(opens_per_second=20_000, latency=1e-3, bandwidth=10e9)
 for what, count in (("files", 1_280_000), ("packs", 1_000)):
-    print(f"{count:9,} {what}: {busy.epoch_seconds(count, 150e9, clients=64):3.0f} s")
+    print(f"{count:9,} {what}: {busy.epoch_seconds(count, 140e9, clients=64):3.0f} s")
 
 # %% [markdown]
-# 64 s, bound by opens, and 15 s, bound by bytes. The first binds every job on the system: the
+# 64 s, bound by opens, and 14 s, bound by bytes. The first binds every job on the system: the
 # metadata servers are everybody's.
 
 # %% [markdown]

@@ -1,7 +1,7 @@
 """LMDB: a B+ tree of keys and values in one file, read through a memory map.
 
 Values of more than about half a page go to pages of their own, so that a record of 3,073 bytes
-takes one of 4,096 (https://lmdb.readthedocs.io; S. Hedenfalk and H. Chu's B+ tree, MDB, 2011).
+takes one of 4,096 (https://lmdb.readthedocs.io).
 """
 
 from collections.abc import Iterator
