@@ -764,20 +764,10 @@ for _ in range(5):
     mark("one buffer ends")
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.repetition import messages_and_seconds
+from hpml.predict import message_price
 
-way = {name: messages_and_seconds(fused, name) for name in ("one by one", "one buffer")}
-for name, (messages, nbytes, seconds) in way.items():
-    print(f"{name:12} {messages:4} all-reduces {nbytes / 1e3:7.1f} kB {seconds * 1e3:8.1f} ms")
-(many, sent, slow), (one, _, quick) = way.values()
-alpha = (slow - quick) / (many - one)
-conclude(
-    slow > 2 * quick,
-    f"The bytes are the same. {many} messages take {slow * 1e3:.0f} ms, one takes {quick * 1e3:.1f} "
-    f"ms: α is {alpha * 1e6:.0f} µs for each message here. In that time the link carries "
-    f"{alpha * 125e3:.0f} kB.",
-    f"{many} messages took {slow * 1e3:.0f} ms, and one took {quick * 1e3:.0f} ms.",
-)
+print(message_price.table(fused))
+conclude(*message_price.per_message(fused, rate=125e6))
 
 # %% [markdown]
 # That size is where it ends: where a buffer carries many times more than a link carries in α, a
@@ -814,14 +804,9 @@ for name, counts in 5 * [("even", (32, 32)), ("uneven", (48, 16))]:
     mark(f"{name} ends")
 
 # %% tags=["nbval-ignore-output"]
-even, odd = (messages_and_seconds(uneven, name)[-1] for name in ("even", "uneven"))
-conclude(
-    odd > 1.15 * even,
-    f"{odd / even:.2f} times: {odd * 1e3:.0f} ms in place of {even * 1e3:.0f} ms. The whole work is the "
-    "same, and 48 images are 1.5 times 32. One rank waits for the other.",
-    f"{odd * 1e3:.0f} ms against {even * 1e3:.0f} ms: with less than two free cores the ranks share "
-    "one, and then only the sum counts.",
-)
+from hpml.predict import balance
+
+conclude(*balance.uneven_takes_longer(uneven))
 
 # %% [markdown]
 # Now 32 sentences on four ranks. Four ranks on two cores would measure how cores are shared, so **the
@@ -834,14 +819,10 @@ conclude(
 # %%
 import random
 
-from hpml.predict.balance import by_cost, by_count, imbalance
-
 draw = random.Random(19)
 tokens = [round(16 * 32 ** draw.random() ** 2) for _ in range(32)]  # 16 to 512, mostly short
-shares = {"by number": by_count(tokens, 4), "by cost": by_cost(tokens, 4)}
-for name, share in shares.items():
-    loads = ", ".join(f"{sum(one):4} in {len(one):2}" for one in share)
-    print(f"{name:10} tokens in sentences, by rank: {loads}")
+shares = {"by number": balance.by_count(tokens, 4), "by cost": balance.by_cost(tokens, 4)}
+print(balance.table(shares))
 
 # %%
 # %%ranks 4 --evidence shared
@@ -861,31 +842,8 @@ for name, share in 3 * list(shares.items()):
     mark(f"{name} ends")
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.computations import computations, idle_share
-from hpml.trace.pipeline_picture import pipeline_picture
-from hpml.trace.repetition import quickest
-
-done = {
-    name: computations(quickest(shared, since=f"{name} begins", until=f"{name} ends"))
-    for name in shares
-}
-pace = {name: messages_and_seconds(shared, name)[-1] for name in shares}
-first, second = idle_share(done["by number"]), idle_share(done["by cost"])
-display(
-    pipeline_picture(
-        {f"shared {name}": one for name, one in done.items()},
-        title=f"Work shared by cost: ranks idle {second:.0%} of the time, in place of {first:.0%}",
-    )
-)
-conclude(
-    pace["by cost"] < 0.9 * pace["by number"] and second < first,
-    f"{first:.0%}. The slowest rank has {imbalance(shares['by number']):.2f} times the mean, and the "
-    f"step takes {pace['by number'] * 1e3:.0f} ms. Shared by cost it has "
-    f"{imbalance(shares['by cost']):.2f} times the mean, and the step takes "
-    f"{pace['by cost'] * 1e3:.0f} ms.",
-    f"ranks idled {first:.0%} of the time by number, {second:.0%} by cost: where others use the cores, "
-    "pauses end late.",
-)
+display(balance.picture(shared, list(shares)))
+conclude(*balance.waits_less(shared, shares))
 
 # %% [markdown]
 # The numbers in the boxes are how many sentences a rank has. Two things to mind. Ranks now have
@@ -1013,21 +971,19 @@ conclude(*srun_binding.finding())
 
 # %% tags=["nbval-ignore-output"]
 from hpml.measure import training_memory
-from hpml.predict.training_memory import bars, foretold, grows_with_the_batch, line
+from hpml.predict.training_memory import (
+    as_foretold,
+    bars,
+    foretold,
+    grows_with_the_batch,
+    where_it_peaks,
+)
 
 taken = training_memory.measure()
 figure = bars(taken, title="What comes above 16 bytes for each parameter goes by the batch")
 publish_figure("what training takes", figure, "Peak memory of a step with Adam, by kind.")
 conclude(*grows_with_the_batch(taken))
-at_peak = taken["MLP"][-1].by_kind
-conclude(
-    at_peak["activations"] < 1e6 < at_peak["other"]
-    and all(taken[name][-1].whole_forward for name in ("residual network", "vision transformer")),
-    "When the MLP needs most, its activations are gone: that is in the optimizer's step, where Adam "
-    f"works with {at_peak['other'] / 1e6:.0f} MB of other tensors. The other two need most while their "
-    "activations are there, between `forward` and `backward`.",
-    f"at the MLP's peak there were {at_peak['activations'] / 1e6:.1f} MB of activations.",
-)
+conclude(*where_it_peaks(taken))
 
 # %% [markdown]
 # The dashed line is 16 bytes for each parameter. What is above it is a line over the batch, nearly.
@@ -1046,18 +1002,10 @@ train("residual network", batch=96)
 
 # %% tags=["nbval-ignore-output"]
 two = taken["residual network"][:2]
-fixed, each = line(two)
 most = foretold(two, 150e6)
 below, above = int(0.9 * most), int(1.1 * most) + 1
-held = [training_memory.fits("residual network", batch, 150_000_000) for batch in (below, above)]
-conclude(
-    held == [True, False],
-    f"{fixed / 1e6:.0f} MB + {each / 1e6:.2f} MB × batch, from the batches of {two[0].batch} and "
-    f"{two[1].batch}: {most} images. Tried with a real limit of 150 MB: {below} images fit, and "
-    f"{above} do not.",
-    f"foretold were {most} images; {below} "
-    f"{'fit' if held[0] else 'did not fit'} and {above} {'fit' if held[1] else 'did not fit'}.",
-)
+fit = {n: training_memory.fits("residual network", n, 150_000_000) for n in (below, above)}
+conclude(*as_foretold(two, 150e6, fit))
 
 # %% [markdown]
 # On a GPU it is the same line, with other numbers: `torch.cuda.max_memory_allocated()` at two small

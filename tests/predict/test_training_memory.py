@@ -7,11 +7,13 @@ from torch import nn
 from hpml.measure.training_memory import Taken
 from hpml.predict.training_memory import (
     ADAM,
+    as_foretold,
     bars,
     beside_formula,
     foretold,
     grows_with_the_batch,
     line,
+    where_it_peaks,
 )
 
 
@@ -73,3 +75,19 @@ def test_what_decides_is_said_with_its_shares():
     assert "70% of the net's, 0% of the MLP's peak" in sentence
     rows["net"][-1] = taken(2, 100, activations=40)
     assert not grows_with_the_batch(rows)[0]
+
+
+def test_the_last_networks_peak_is_in_the_optimizers_step():
+    rows = {"net": [taken(1, 60, activations=10)], "MLP": [taken(1, 100, other=2_000_000)]}
+    assert where_it_peaks(rows)[0]
+    rows["MLP"] = [taken(1, 100, other=2_000_000, activations=2_000_000)]
+    assert not where_it_peaks(rows)[0]
+
+
+def test_what_was_tried_is_held_against_what_was_foretold():
+    rows = [taken(10, 150_000_000), taken(20, 200_000_000)]
+    held, sentence, _ = as_foretold(rows, 250e6, {27: True, 34: False})
+    assert held
+    assert "100 MB + 5.00 MB × batch, from the batches of 10 and 20: 30 images" in sentence
+    for fit in ({27: False, 34: False}, {27: True, 34: True}):
+        assert not as_foretold(rows, 250e6, fit)[0]

@@ -98,3 +98,35 @@ def grows_with_the_batch(measured: Mapping[str, Sequence[Taken]]) -> tuple[bool,
         "number for thousands of weights.",
         f"with a batch of {batch}, activations were {seen} peak.",
     )
+
+
+def where_it_peaks(measured: Mapping[str, Sequence[Taken]]) -> tuple[bool, str, str]:
+    """For `conclude`: the last network needs most in the optimizer's step, the others before it."""
+    *others, last = measured
+    at_peak = measured[last][-1].by_kind
+    return (
+        at_peak["activations"] < 1e6 < at_peak["other"]
+        and all(measured[name][-1].whole_forward for name in others),
+        f"When the {last} needs most, its activations are gone: that is in the optimizer's step, "
+        f"where Adam works with {at_peak['other'] / 1e6:.0f} MB of other tensors. The other two "
+        "need most while their activations are there, between `forward` and `backward`.",
+        f"at the {last}'s peak there were {at_peak['activations'] / 1e6:.1f} MB of activations.",
+    )
+
+
+def as_foretold(
+    taken: Sequence[Taken], memory: float, fit: Mapping[int, bool]
+) -> tuple[bool, str, str]:
+    """For `conclude`: whether of these two batches the smaller fitted into `memory` and the larger
+    did not, as the line through `taken` has it."""
+    fixed, each = line(taken)
+    below, above = sorted(fit)
+    sizes = " and ".join(str(one.batch) for one in taken)
+    tried = " and ".join(f"{n} {'fitted' if held else 'did not'}" for n, held in fit.items())
+    return (
+        fit[below] and not fit[above],
+        f"{fixed / 1e6:.0f} MB + {each / 1e6:.2f} MB × batch, from the batches of {sizes}: "
+        f"{foretold(taken, memory)} images. Tried with a real limit of {memory / 1e6:.0f} MB: "
+        f"{below} images fit, and {above} do not.",
+        f"foretold were {foretold(taken, memory)} images; {tried}.",
+    )
