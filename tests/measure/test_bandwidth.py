@@ -25,7 +25,9 @@ def one_nanosecond_each(monkeypatch):
     )
 
 
-@pytest.mark.parametrize(("kernel", "arrays"), [("read", 1), ("copy", 2), ("triad", 3)])
+@pytest.mark.parametrize(
+    ("kernel", "arrays"), [("read", 1), ("copy", 2), ("triad", 3), ("update", 3)]
+)
 def test_stream_counts_each_array_once_and_the_call_does_not_count(
     one_nanosecond_each, kernel, arrays
 ):
@@ -40,6 +42,8 @@ def test_the_working_set_is_what_all_arrays_take_together(monkeypatch):
     )
     sweep("triad", [12_000])
     assert max(lengths) == 1000
+    sweep("update", [24_000])  # of two arrays, one of which is read and written
+    assert max(lengths) == 3000
 
 
 def test_kernels_do_what_their_names_say():
@@ -51,6 +55,8 @@ def test_kernels_do_what_their_names_say():
     assert c.tolist() == [1, 2]
     KERNELS["triad"].run(a, b, c, total)
     assert c.tolist() == [31, 62]
+    KERNELS["update"].run(a, b, c, total)
+    assert b.tolist() == [13, 26]
 
 
 @pytest.fixture

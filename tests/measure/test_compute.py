@@ -33,3 +33,9 @@ def test_float32_comes_first_and_every_fast_type_has_a_product():
     types = compute.fast_types()
     assert next(iter(types)) == "float32"
     assert all(compute.peak(dtype, size=32, seconds=0.001) > 0 for dtype in types.values())
+
+
+def test_a_convolution_is_two_operations_for_each_tap_and_channel(monkeypatch):
+    monkeypatch.setattr(compute, "quickest", lambda work, *_: work() is None or 0.5)
+    expected = 2 * (8 * 256 * 16 * 16) * (256 * 9) / 0.5
+    assert compute.convolution_peak(torch.float32) == pytest.approx(expected)

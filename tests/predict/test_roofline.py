@@ -88,11 +88,12 @@ def test_caches_that_are_no_faster_than_memory_are_no_finding():
 
 
 def test_roofs_of_this_machine_for_every_number_of_cores_and_type(monkeypatch):
-    types = {"float32": "f", "int8": "i"}
+    types = {"float32": torch.float32, "int8": torch.int8}
     monkeypatch.setattr(machine_roofline, "fast_types", lambda: types)
     monkeypatch.setattr(
-        machine_roofline, "peak", lambda dtype, n, seconds: n * {"f": 1e9, "i": 4e9}[dtype]
+        machine_roofline, "peak", lambda dtype, n, seconds: n * 4e9 / dtype.itemsize
     )
+    monkeypatch.setattr(machine_roofline, "convolution_peak", lambda dtype, n, seconds: n * 3e9)
     monkeypatch.setattr(
         machine_roofline, "bandwidth", lambda kernel, threads, seconds: threads * len(kernel) * 1e9
     )
@@ -100,9 +101,9 @@ def test_roofs_of_this_machine_for_every_number_of_cores_and_type(monkeypatch):
     assert [roof.name for roof in roofs] == [
         "float32, 1 core", "int8, 1 core", "float32, 2 cores", "int8, 2 cores",
     ]  # fmt: skip
-    assert roofs[-1].peak == 8e9
-    assert roofs[-1].bandwidth == 10e9
-    assert "0.8 FLOP/B" in table(roofs)
+    assert [roof.peak for roof in roofs] == [3e9, 4e9, 6e9, 8e9]  # int8 has no convolution
+    assert roofs[-1].bandwidth == 12e9  # "update" was the best
+    assert "0.7 FLOP/B" in table(roofs)
 
 
 def test_the_whole_processor_is_that_of_most_cores_and_no_gpu():

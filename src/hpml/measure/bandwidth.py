@@ -26,16 +26,22 @@ SMALLEST = 96 * 2**10  # bytes: below, the time is that of the call, not of the 
 
 @dataclass(frozen=True)
 class Kernel:
-    """`arrays` of one size go through memory once each: `run(a, b, c, total)`."""
+    """`run(a, b, c, total)` on arrays of one size: so many `arrays` are read or written.
+
+    `distinct`: how many they are, where one is both.
+    """
 
     arrays: int
     run: Callable[[Tensor, Tensor, Tensor, Tensor], object]
+    distinct: int = 0
 
 
 KERNELS = {
     "read": Kernel(1, lambda a, b, c, total: torch.sum(a, dim=0, out=total)),
     "copy": Kernel(2, lambda a, b, c, total: c.copy_(a)),  # c = a
     "triad": Kernel(3, lambda a, b, c, total: torch.add(a, b, alpha=3.0, out=c)),  # c = a + 3 b
+    # b = b + 3 a, as an optimizer writes: what is overwritten was read anyway
+    "update": Kernel(3, lambda a, b, c, total: b.add_(a, alpha=3.0), distinct=2),
 }
 
 
@@ -46,7 +52,7 @@ def bandwidth(
     device: torch.device | str = "cpu",
     seconds: float = 0.1,
 ) -> float:
-    """Byte/s of "read", "copy" or "triad" on arrays that take `nbytes` between them.
+    """Byte/s of "read", "copy", "triad" or "update" on arrays that take `nbytes` between them.
 
     Without `nbytes`: each array as STREAM wants it (see `memory_bytes`). The time is that of the
     quickest run in so many `seconds`, less what the same call takes on arrays of 16 numbers.
@@ -54,7 +60,8 @@ def bandwidth(
     Raises KeyError for another kernel.
     """
     one = KERNELS[kernel]
-    length = max(16, (nbytes or one.arrays * memory_bytes(device)) // one.arrays // NUMBER)
+    each = nbytes // (one.distinct or one.arrays) if nbytes else memory_bytes(device)
+    length = max(16, each // NUMBER)
     with with_threads(threads):
         call = _seconds(one, 16, device, 0.01)
         whole = _seconds(one, length, device, seconds)

@@ -5,6 +5,7 @@ import time
 
 import torch
 from torch import Tensor
+from torch.nn.functional import conv2d
 
 from hpml.machine.resources import has_bfloat16
 from hpml.measure.clock import quickest, with_threads
@@ -44,6 +45,21 @@ def peak(
     product = torch._int_mm if dtype == torch.int8 else torch.mm  # mm has no int8 on a CPU
     with with_threads(threads):
         return 2 * size**3 / quickest(lambda: product(left, right, out=out), seconds, device)
+
+
+def convolution_peak(dtype: torch.dtype, threads: int = 1, seconds: float = 0.15) -> float:
+    """FLOP/s of a 3×3 convolution with 256 channels on the CPU, the quickest in so many `seconds`.
+
+    Another library than that of a matrix product (oneDNN, not MKL), and faster on some processors.
+    """
+    with with_threads(threads), torch.no_grad():
+        images, filters = torch.rand(8, 256, 16, 16), torch.rand(256, 256, 3, 3)
+        images, filters = (
+            tensor.to(dtype=dtype, memory_format=torch.channels_last)
+            for tensor in (images, filters)
+        )
+        flops = 2 * images.numel() * 256 * 3 * 3
+        return flops / quickest(lambda: conv2d(images, filters, padding=1), seconds)
 
 
 def fast_types(device: torch.device | str = "cpu") -> dict[str, torch.dtype]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from hpml.machine.resources import usable_cores
 from hpml.measure.bandwidth import KERNELS, bandwidth
 from hpml.measure.clock import quickest, with_threads
-from hpml.measure.compute import fast_types, peak
+from hpml.measure.compute import convolution_peak, fast_types, peak
 from hpml.measure.layers import layers
 from hpml.predict.roofline import COMPUTE, MEMORY, Roof, Work
 
@@ -22,8 +22,9 @@ SECONDS = 0.3  # for each measurement: long enough that some of it is undisturbe
 def machine_roofs(cores: Sequence[int] | None = None, gpu: bool = True) -> list[Roof]:
     """A roof for each number of cores (default: 1 and all) and each type that is fast here.
 
-    Peaks are those of matrix products, bandwidth is the best of read, copy and triad on arrays
-    that no cache holds. Where PyTorch sees a GPU, its roofs follow, unless `gpu` is false.
+    Peaks are those of a matrix product or a convolution, whichever is faster; bandwidth is the best
+    of `hpml.measure.bandwidth.KERNELS` on arrays that no cache holds. Where PyTorch sees a GPU, its
+    roofs follow, unless `gpu` is false.
     """
     every = max(1, int(usable_cores()))
     roofs = []
@@ -31,7 +32,10 @@ def machine_roofs(cores: Sequence[int] | None = None, gpu: bool = True) -> list[
         memory = max(bandwidth(kernel, threads=number, seconds=SECONDS) for kernel in KERNELS)
         for name, dtype in fast_types().items():
             title = f"{name}, {number} core{'s' if number > 1 else ''}"
-            roofs.append(Roof(title, peak(dtype, number, seconds=SECONDS), memory))
+            rates = [peak(dtype, number, seconds=SECONDS)]
+            if dtype.is_floating_point:
+                rates.append(convolution_peak(dtype, number, SECONDS))
+            roofs.append(Roof(title, max(rates), memory))
     if gpu and torch.cuda.is_available():
         memory = max(bandwidth(kernel, device="cuda") for kernel in KERNELS)
         for name, dtype in fast_types("cuda").items():
