@@ -108,3 +108,9 @@ def test_every_format_is_read_in_each_state_and_each_order(tmp_path, images):
     for one in done:
         assert (one.cost.fetched > 0) == (one.place == "disk, cold")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_to_keep_stays(tmp_path, images):
+    one = {"files": FORMATS["files"]}
+    storage.passes(images, np.zeros(COUNT, int), {"a": tmp_path / "a"}, one, keep=["a"])
+    assert len(FORMATS["files"].open(tmp_path / "a" / "files")) == COUNT

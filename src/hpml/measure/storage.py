@@ -17,7 +17,7 @@ import resource
 import secrets
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,12 +102,14 @@ def passes(
     places: Mapping[str, Path],
     formats: Mapping[str, Format] = FORMATS,
     seed: int = 0,
+    keep: Collection[str] = (),
 ) -> list[Pass]:
     """Write the images in each format to each place and read them, in order and shuffled.
 
-    `places` has folders by name, which are made, and removed at the end. What is on a disk is read
-    with a cold cache and then with a warm one ("disk, cold", "disk, warm"): contents are dropped
-    before each cold pass, and mincore proves it; names and inodes stay in the kernel's memory.
+    `places` has folders by name, which are made, and removed at the end but for those to `keep`.
+    What is on a disk is read with a cold cache and then with a warm one ("disk, cold", "disk,
+    warm"): contents are dropped before each cold pass, and mincore proves it; names and inodes stay
+    in the kernel's memory.
     A tmpfs has only the one state, and keeps its name. Opening the reader, and an index that it
     makes, belong to the pass.
     """
@@ -126,7 +128,8 @@ def passes(
                         taken = cost(folder / name, _read(kept, folder / name, indices))
                         done.append(Pass(name, place + state, way, taken))
         finally:
-            shutil.rmtree(folder)
+            if place not in keep:
+                shutil.rmtree(folder)
     return done
 
 
