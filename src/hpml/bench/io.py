@@ -35,7 +35,8 @@ WORKERS = (0, 1, 2, 3, 4)
 SOLUTIONS = CHECKOUT / "solutions" / "02_hardware.py"
 TURNS = 8  # of gathering and copying: short, so that other work hits one of them
 PIECE = 2**20  # bytes of a plain read
-PLAIN, COPY = "plain read", "memory copied, batch by batch"
+PLAIN = "plain read"
+COPY, CACHED = "memory copied", "memory copied, batch by batch into one cached batch"
 STREAMED, PACKED = "WebDataset, in order", "answer to pack_files, in order"
 BEST, COURSE = "DataLoader, best number of workers", "course's loader"
 GATHERED = "course's loader, without augmentation"
@@ -97,7 +98,8 @@ def bench(
     )
     conditions["cold"] = "contents dropped with posix_fadvise, proven by mincore; names stay cached"
     conditions["GB/s"] = (
-        f"of all {len(split)} images, batch by batch; the quickest of {TURNS} turns"
+        f"of all {len(split)} images, the quickest of {TURNS} turns; "
+        "memory is copied as STREAM does, between arrays that no cache holds"
     )
     return Table("bench io", rows(reached), conditions)
 
@@ -119,7 +121,7 @@ def rows(reached: Mapping[str, Sequence[float]]) -> list[Row]:
             out.append(Row(name, values, "images/s", base=BEST, target="at least 5"))
         elif name == PACKED:
             out.append(Row(name, values, "images/s", base=STREAMED, target="at least 1"))
-        elif name == COPY:
+        elif name in (COPY, CACHED):
             out.append(Row(name, values, "GB/s"))
         elif name == GATHERED:
             out.append(Row(name, values, "GB/s", base=COPY, target="at least 0.5"))
@@ -182,13 +184,20 @@ def _loading(loaders: Mapping[str, object], gathering: Vectorised) -> dict[str, 
     out = {name: images_per_second(batches) for name, batches in loaders.items()}
     size = RECORD - 1
     pixels = np.asarray(gathering.split.images).reshape(-1, size)
-    rates = best_by_turns({COPY: Copied(pixels, BATCH), GATHERED: gathering}, turns=TURNS)
+    rates = best_by_turns(
+        {COPY: Copied(pixels, len(pixels)), CACHED: Copied(pixels, BATCH), GATHERED: gathering},
+        turns=TURNS,
+    )
     out |= {name: size * rate / 1e9 for name, rate in rates.items()}
     return out
 
 
 class Copied:
-    """Batches copied, one after the other, into the same place: what memory lets through."""
+    """Batches copied, one after the other, into the same place: what memory lets through.
+
+    With one batch of all images, the copy goes from memory to memory, as STREAM's does (McCalpin,
+    1995); small batches stay in the cache.
+    """
 
     def __init__(self, images: np.ndarray, batch_size: int):
         self.images, self.batch_size = images, batch_size
