@@ -98,19 +98,19 @@ def binding_table(works: Sequence[Work], roof: Roof) -> str:
 
 
 def finding(works: Sequence[Work], roof: Roof) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: what memory binds is slower than what compute binds."""
+    """What `hpml.publish.conclude` takes: the limit of each, and the fastest on either side."""
     by_limit = {MEMORY: [], COMPUTE: []}
     for work in works:
         by_limit[roof.binding(work.intensity)].append(work)
     slow = max(by_limit[MEMORY], key=lambda work: work.rate, default=None)
-    fast = min(by_limit[COMPUTE], key=lambda work: work.rate, default=None)
+    fast = max(by_limit[COMPUTE], key=lambda work: work.rate, default=None)
     if slow is None or fast is None:
         return False, "", "all layers are on one side of the ridge here."
     names = {limit: ", ".join(work.name for work in some) for limit, some in by_limit.items()}
     sentence = (
         f"**Answer.** The ridge is at {roof.ridge:.1f} FLOP/byte ({roof.name}). Left of it, "
         f"*memory* binds: {names[MEMORY]}. Right of it, *compute* binds: {names[COMPUTE]}. The "
-        f"fastest on the left ({slow.name}) reaches {slow.rate / 1e9:.0f} GFLOP/s, the slowest on "
+        f"fastest on the left ({slow.name}) reaches {slow.rate / 1e9:.0f} GFLOP/s, the fastest on "
         f"the right ({fast.name}) {fast.rate / 1e9:.0f}."
     )
     otherwise = (
