@@ -52,6 +52,7 @@ RUN_BY = {
     "./hpml bench allreduce": "tests/bench/test_allreduce.py",
     "./hpml bench shard": "tests/bench/test_shard.py",
     "./hpml bench fusion": "tests/bench/test_fusion.py",
+    "./hpml bench io": "tests/bench/test_io.py",
     "./hpml train --model vit": "tests/train/test_run.py",
     "./hpml bench train": "tests/bench/test_train.py",
     "./hpml bench train --against": "tests/bench/test_train_against.py",
