@@ -161,15 +161,14 @@ layers = {
     "batch normalisation": (nn.BatchNorm2d(128), images),
     "ReLU": (nn.ReLU(), images),
 }
-roofs = machine_roofline.machine_roofs()
-works = machine_roofline.works(layers, adam=20_000_000)
+roofs, works = machine_roofline.roofs_and_works(layers, adam=20_000_000)
 figure = picture(roofs, works, title="Left of the ridge, faster arithmetic is no help")
 publish_figure(
     "this machine's roofline",
     figure,
     "Lines: at best, by type and number of cores, measured with matrix products, convolutions, and "
-    "arrays that no cache holds. Points: layers in float32 on all cores, forward and backward, with FLOPs "
-    "and bytes as counted.",
+    "arrays that no cache holds, before the layers and after them. Points: layers in float32 on all "
+    "cores, forward and backward, with FLOPs and bytes as counted.",
 )
 all_cores = machine_roofline.whole(roofs)
 print(machine_roofline.binding_table(works, all_cores))

@@ -17,6 +17,7 @@ from hpml.predict.machine_roofline import (
     finding,
     layer_work,
     machine_roofs,
+    roofs_and_works,
     table,
     whole,
     works,
@@ -106,6 +107,14 @@ def test_roofs_of_this_machine_for_every_number_of_cores_and_type(monkeypatch):
     assert [roof.peak for roof in roofs] == [3e9, 4e9, 6e9, 8e9]  # int8 has no convolution
     assert roofs[-1].bandwidth == 12e9  # "update" was the best
     assert "0.7 FLOP/B" in table(roofs)
+
+
+def test_a_roof_is_the_better_of_before_and_after_the_layers(monkeypatch):
+    before, after = Roof("float32, 1 core", 4e9, 2e9), Roof("float32, 1 core", 3e9, 5e9)
+    measured = iter([[before], "layers", [after]])
+    monkeypatch.setattr(machine_roofline, "machine_roofs", lambda *_: next(measured))
+    monkeypatch.setattr(machine_roofline, "works", lambda *_: next(measured))
+    assert roofs_and_works({}, 100) == ([Roof("float32, 1 core", 4e9, 5e9)], "layers")
 
 
 def test_the_whole_processor_is_that_of_most_cores_and_no_gpu():

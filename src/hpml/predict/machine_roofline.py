@@ -26,9 +26,8 @@ def machine_roofs(cores: Sequence[int] | None = None, gpu: bool = True) -> list[
     of `hpml.measure.bandwidth.KERNELS` on arrays that no cache holds. Where PyTorch sees a GPU, its
     roofs follow, unless `gpu` is false.
     """
-    every = max(1, int(usable_cores()))
     roofs = []
-    for number in cores or sorted({1, every}):
+    for number in cores or _numbers_of_cores():
         memory = max(bandwidth(kernel, threads=number, seconds=SECONDS) for kernel in KERNELS)
         for name, dtype in fast_types().items():
             title = f"{name}, {number} core{'s' if number > 1 else ''}"
@@ -63,6 +62,33 @@ def works(layers: Mapping[str, tuple[nn.Module, Tensor]], adam: int) -> list[Wor
     """Each layer with its input, by name, and Adam's step on so many parameters; on all cores."""
     with with_threads(max(1, int(usable_cores()))):
         return [*(layer_work(name, *layer) for name, layer in layers.items()), adam_work(adam)]
+
+
+def roofs_and_works(
+    layers: Mapping[str, tuple[nn.Module, Tensor]], adam: int
+) -> tuple[list[Roof], list[Work]]:
+    """`machine_roofs` and `works`, the roofs measured before and after, and the better one taken.
+
+    On a machine that is shared, memory may be half as fast for seconds on end. A roof measured at
+    such a moment would be below what a layer reaches at the next.
+    """
+    before = machine_roofs()
+    measured = works(layers, adam)
+    after = {roof.name: roof for roof in machine_roofs(sorted(_numbers_of_cores(), reverse=True))}
+    best = [
+        Roof(
+            roof.name,
+            max(roof.peak, after[roof.name].peak),
+            max(roof.bandwidth, after[roof.name].bandwidth),
+        )
+        for roof in before
+    ]
+    return best, measured
+
+
+def _numbers_of_cores() -> list[int]:
+    """One, and all that this process may use."""
+    return sorted({1, max(1, int(usable_cores()))})
 
 
 def whole(roofs: Sequence[Roof], kind: str = "float32") -> Roof:
