@@ -1,8 +1,10 @@
+import pickle
+
 import numpy as np
 import pytest
 
 from hpml.data import CLASSES, find, load, synthetic
-from hpml.data.cifar10 import BINARY
+from hpml.data.cifar10 import BINARY, TRAIN
 from hpml.errors import UserError
 
 from .conftest import OFFICIAL
@@ -25,6 +27,22 @@ def test_real_images_are_mapped_in_file_order(binary, records):
     assert np.array_equal(data.train.images[207], third[7, 1:].reshape(3, 32, 32))
     assert np.array_equal(data.train.labels[200:300], third[:, 0])
     assert np.array_equal(data.test.labels, records["test_batch.bin"][:, 0])
+
+
+def test_a_batch_from_all_files_is_gathered_in_its_order(binary, records):
+    images = load(binary).train.images
+    pixels = np.concatenate([records[name][:, 1:] for name in TRAIN]).reshape(-1, 3, 32, 32)
+    index = np.random.default_rng(1).integers(-500, 500, 2000)
+    index[:4] = 0, 499, -1, -500
+    assert np.array_equal(images[index], pixels[index])
+    assert np.array_equal(images[::-7], pixels[::-7])
+
+
+def test_images_go_to_another_process_by_the_names_of_their_files(binary):
+    images = load(binary).train.images
+    sent = pickle.dumps(images)
+    assert len(sent) < 10_000
+    assert np.array_equal(pickle.loads(sent)[[0, 499]], images[[0, 499]])
 
 
 def test_asked_for_comes_before_the_environment_and_that_before_home(

@@ -87,6 +87,7 @@ def _colour(kind: str, chunk: int) -> str:
 
 def _legend(panels: Mapping[str, Sequence[Computation]]) -> list[Patch]:
     chunks = sorted({one.chunk for done in panels.values() for one in done})
+    kinds = {one.kind for done in panels.values() for one in done}
     parts = [
         Patch(
             facecolor=_colour(kind, chunk),
@@ -97,5 +98,6 @@ def _legend(panels: Mapping[str, Sequence[Computation]]) -> list[Patch]:
         )
         for chunk in chunks
         for kind in NUMBER
+        if kind in kinds
     ]
     return [*parts, Patch(facecolor=IDLE, label="idle")]
