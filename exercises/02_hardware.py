@@ -97,7 +97,7 @@ def roofline(
 check("roofline")
 
 # %% [markdown]
-# *The answer.* Times one vector, each number of the matrix is read once and used for two FLOP: one
+# **Answer.** Times one vector, each number of the matrix is read once and used for two FLOP: one
 # FLOP per byte. Every machine of the lecture's table can do 29 or more in the time of one byte from
 # its DRAM: the memory binds, and more FLOP/s change nothing. Times 4096 vectors it is
 # 2 · 4096 / (3 · 2) = 1365 FLOP per byte: now the unit binds, and twice the FLOP/s halve the time.
@@ -240,7 +240,7 @@ def largest_batch(
 check("memory_budget")
 
 # %% [markdown]
-# *The answer.* 2 MB, either way: what the convolution put out, for batch normalisation, and what the
+# **Answer.** 2 MB, either way: what the convolution put out, for batch normalisation, and what the
 # ReLU put out, which the next layer needs, too. Nobody needs what batch normalisation put out. So an
 # in-place ReLU saves nothing that is *kept*; it saves 1 MB for a moment, while it runs. In place of a
 # convolution and a GELU both outputs are kept: a GELU needs its input, and the next layer its output.
@@ -457,7 +457,7 @@ def srun_options(plan):
 check("binding_plan")
 
 # %% [markdown]
-# *Before you start*: 31. NUMA node 0 has 63 free cores for two ranks; whoever has 32 of them, or of
+# **Answer.** 31. NUMA node 0 has 63 free cores for two ranks; whoever has 32 of them, or of
 # the other node's 64, waits in every step for the rank that has 31. The other node's two spare cores
 # stay idle, and so does one of NUMA node 0. `slurm/02_binding.slurm` runs a plan on a cluster and
 # prints what became of it.

@@ -261,7 +261,7 @@ class ParallelAttention(nn.Module):
 check("tensor_parallel")
 
 # %% [markdown]
-# *The answer.* A sum passes its gradient on to each part unchanged: every rank has it already, and
+# **Answer.** A sum passes its gradient on to each part unchanged: every rank has it already, and
 # nothing is sent. x is used by all ranks, and its gradient is the sum of what comes back from each of
 # them: an all-reduce. Forward and backward are mirror images, with one message each.
 
@@ -982,7 +982,7 @@ class Mesh:
 check("mesh_2d")
 
 # %% [markdown]
-# *The answer.* The column. Ranks of a row have the same samples and the whole output, so their
+# **Answer.** The column. Ranks of a row have the same samples and the whole output, so their
 # gradients of `down_bias` are equal already. An average over all ranks would give the same numbers
 # and send more. For `up` it would be wrong: ranks of a row have different slices of it.
 
@@ -1098,7 +1098,7 @@ def local_shape(
 check("mesh_layout")
 
 # %% [markdown]
-# *The answer.* Split by batch, the gradient of w needs it: that is data parallel training. Split by
+# **Answer.** Split by batch, the gradient of w needs it: that is data parallel training. Split by
 # io, the forward pass does: each rank has a part of every sum, Megatron's row split. Split by hidden,
 # the gradient of x does: Megatron's column split. Each way needs one, and a layout chooses which.
 
@@ -1204,7 +1204,7 @@ def moe(x: Tensor, choice: Tensor, gate: Tensor, experts: list[nn.Module], capac
 check("moe_all_to_all")
 
 # %% [markdown]
-# *The answer.* Each rank counts how many of its tokens chose each expert, and all ranks gather these
+# **Answer.** Each rank counts how many of its tokens chose each expert, and all ranks gather these
 # counts: one number for each expert. The counts of lower ranks are the places in front of its own
 # tokens, so a rank knows where its tokens stand in every queue. The same table has the lengths of all
 # pieces: what to send, and what will arrive.
