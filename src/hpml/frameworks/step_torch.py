@@ -1,4 +1,4 @@
-"""Training steps of the course's network on random images, in a process of its own.
+"""PyTorch: training steps of the course's network on random images, in a process of its own.
 
 Its settings are environment variables, which libraries read once, when they are loaded.
 """
