@@ -41,7 +41,7 @@ class Cluster:
         """./hpml with these words."""
         return self._run([sys.executable, "-m", "hpml", *words], self.environment(), timeout)
 
-    def run(self, *words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """A command in a shell in which `eval "$(./hpml cluster env)"` was typed."""
         return self._run(list(words), {**self.environment(), **self.env()}, timeout)
 
@@ -54,7 +54,7 @@ class Cluster:
         assert {word for word, _ in exports} == {"export"}
         return dict(setting.split("=", 1) for _, setting in exports)
 
-    def output(self, *words: str, timeout: float = 60) -> list[str]:
+    def output(self, *words: str, timeout: float = 120) -> list[str]:
         """The lines that a command prints; it must succeed."""
         ended = self.run(*words, timeout=timeout)
         assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -193,6 +193,17 @@ def test_ranks_have_addresses_of_their_own_and_meet_at_rank_0s():
     assert evidence.values == ([address(0), 3],) * 3
 
 
+def test_ranks_that_talk_in_ways_of_their_own_may_wait_for_seconds_before_they_try_again():
+    def drive():
+        threading.Event().wait(2.5)  # as a library does that was refused
+        return True
+
+    evidence = launch(drive, 2, process_group=False, link="1gbit")
+    assert evidence.diagnosis is None, evidence.diagnosis
+    without = launch(drive, 2, process_group=False)
+    assert without.diagnosis.kind == "hang"
+
+
 def test_the_callers_environment_comes_last():
     def drive():
         return os.environ["MASTER_ADDR"]

@@ -63,6 +63,9 @@ SchedulerParameters=batch_sched_delay=0,bf_interval=2,sched_interval=5
 # A node that does not answer is down after 20 s, and up again as soon as it answers.
 SlurmdTimeout=20
 SlurmctldTimeout=20
+# All nodes and their jobs share one machine: where it is busy, an answer may take longer than the
+# ten seconds after which a command would give up.
+MessageTimeout=60
 ReturnToService=2
 InactiveLimit=0
 KillWait=10

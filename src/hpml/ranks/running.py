@@ -26,7 +26,7 @@ from hpml.ranks.live import from_page
 from hpml.ranks.rank import Job
 from hpml.ranks.serving import Server, Serving
 from hpml.ranks.standstill import stand_still
-from hpml.ranks.watch import LOOK_EVERY, QUIET, Watch, Watched
+from hpml.ranks.watch import LOOK_EVERY, QUIET, QUIET_UNSEEN, Watch, Watched
 
 PASSING_ON = 0.3  # seconds to drain a dead rank's proxy
 END_LIMIT = 10.0  # seconds for the supervisor to end everything
@@ -95,6 +95,7 @@ class Running:
         self._logs = [RankLog(job.rank, self._started) for job in jobs]
         look = self._look if looks else None
         self._serving = None if serve is None else Serving(serve, self._logs, self._send, look)
+        unseen = self._header["alone"] and link is not None and not jobs[0].proxied
         self._watch = Watch(
             self._logs,
             watched,
@@ -104,6 +105,7 @@ class Running:
             linked=link is not None,
             flavour=jobs[0].flavour,
             leash=leash,
+            quiet=QUIET_UNSEEN if unseen else QUIET,
         )
 
     def __enter__(self) -> "Running":

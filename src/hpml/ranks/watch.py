@@ -21,6 +21,9 @@ LOOK_EVERY = 0.1  # seconds between two looks at what moves
 STOOD_STILL = 1.0  # seconds between two looks that are no time for the ranks either
 MOST_WITHOUT_CORE = 2  # times the limit, that a launch may take longer on a busy machine
 QUIET = 1.0  # seconds without movement after which a launch that cannot go on is ended
+# The same where ranks talk over links in ways that are not recorded: whoever is refused, because
+# the other is not there yet, tries again seconds later (gRPC, for TensorFlow, after 1, 1.6, 2.6...)
+QUIET_UNSEEN = 20.0
 ARRIVING = 500  # bytes over a rank's own link that count as movement, more than idle chatter
 WORKING = 0.03  # seconds of processor time within those that count as movement
 GRACE = 0.15  # seconds in which the others may still end, once one rank has ended badly
@@ -45,7 +48,7 @@ class Watch:
     `moved` is set by the reader of the ranks' events. `linked`: each rank
     has a link of its own, on which a message can be under way for long. `flavour` is what the ranks
     communicate with: Horovod has threads of its own, which never end. A `leash` may start the time
-    limit later.
+    limit later. `quiet`: seconds without movement after which the ranks are taken to be stuck.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Watch:
         linked: bool = False,
         flavour: Flavour = "torch",
         leash: Leash | None = None,
+        quiet: float = QUIET,
     ) -> None:
         self._find_pids: Callable[[], Sequence[int]] = tuple
         self._find_on_network = self._find_pids
@@ -75,7 +79,7 @@ class Watch:
         self._network: dict[int, int] = {}
         self._first_fault: float | None = None
         self._first_loop: float | None = None
-        self._leash = leash
+        self._leash, self._stuck_after = leash, quiet
 
     def look(self, now: float) -> Diagnosis | None:
         """Why the launch is to be ended now, or None."""
@@ -106,7 +110,7 @@ class Watch:
         self._quiet += min(passed, 2 * LOOK_EVERY)
         if self.moved or moving:
             self.moved, self._quiet = False, 0.0
-        if self._quiet < QUIET:
+        if self._quiet < self._stuck_after:
             return None
         for log in self._unfinished():
             log.wait_for_what_is_open()
