@@ -36,6 +36,15 @@ def test_a_batch_from_all_files_is_gathered_in_its_order(binary, records):
     index[:4] = 0, 499, -1, -500
     assert np.array_equal(images[index], pixels[index])
     assert np.array_equal(images[::-7], pixels[::-7])
+    mask = np.arange(500) % 3 == 0
+    assert np.array_equal(images[mask], pixels[mask])
+    assert images[[]].shape == (0, 3, 32, 32)
+
+
+@pytest.mark.parametrize("index", [500, -501, [0, 500], [0.5], [[0]], np.ones(499, bool)])
+def test_what_is_no_image_s_index_is_refused(binary, index):
+    with pytest.raises(IndexError):
+        load(binary).train.images[index]
 
 
 def test_images_go_to_another_process_by_the_names_of_their_files(binary):

@@ -27,9 +27,8 @@ class MappedImages:
         records = [np.memmap(path, LAYOUT, mode="r").view(np.ndarray) for path in files]
         self._labels = [part["label"] for part in records]
         self._parts = [part["pixels"] for part in records]
-        self._starts = np.cumsum([0, *map(len, self._parts)])
-        self.shape = (int(self._starts[-1]), *SHAPE)
-        self._anywhere, self._offsets = _from_all(self._parts)
+        self._anywhere, self._places = _from_all(self._parts)
+        self.shape = (len(self._places), *SHAPE)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -44,23 +43,18 @@ class MappedImages:
     def __getitem__(self, index: int | slice | np.ndarray | Sequence[int]) -> np.ndarray:
         """One image [3, 32, 32], or a batch [n, 3, 32, 32]: a copy, in the order of the indices.
 
-        Raises IndexError for an index outside [-N, N).
+        A mask of N is an array of indices, too. Raises IndexError for an index outside [-N, N), or
+        one that is no integer.
         """
-        if isinstance(index, slice):
-            return self._gather(np.arange(len(self))[index])
-        index = np.asarray(index)
-        if index.dtype == bool:
-            if index.shape != (len(self),):
-                raise IndexError(f"a mask for {len(self)} images has shape {index.shape}")
-            index = np.flatnonzero(index)
-        if index.size == 0:
-            index = index.astype(np.int64)
-        if not np.issubdtype(index.dtype, np.integer):
-            raise IndexError(f"images are indexed by integers, not by {index.dtype}")
-        if index.ndim > 1:
-            raise IndexError(f"images are indexed by a list of integers, not by {index.ndim} axes")
-        picked = self._gather(np.atleast_1d(index).astype(np.int64))
-        return picked if index.ndim else picked[0]
+        if not isinstance(index, slice):
+            index = np.asarray(index)
+            if index.ndim > 1:
+                what = f"images are indexed by a list of integers, not by {index.ndim} axes"
+                raise IndexError(what)
+            index = index if index.size else index.astype(np.int64)
+        places = self._places[index]
+        picked = _images(self._anywhere[np.atleast_1d(places)])
+        return picked if places.ndim else picked[0]
 
     def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
@@ -68,30 +62,22 @@ class MappedImages:
         everything = _images(np.concatenate(self._parts))
         return everything if dtype is None else everything.astype(dtype, copy=False)
 
-    def _gather(self, index: np.ndarray) -> np.ndarray:
-        if index.size and not (-len(self) <= index.min() and index.max() < len(self)):
-            raise IndexError(
-                f"image {index.max() if index.max() >= len(self) else index.min()} "
-                f"asked for, there are {len(self)}"
-            )
-        index = np.where(index < 0, index + len(self), index)
-        part = np.searchsorted(self._starts, index, side="right") - 1
-        within = (index - self._starts[part]) * RECORD
-        return _images(self._anywhere[self._offsets[part] + within])
-
 
 def _from_all(parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """One array for the images of all maps, and by map the index in it of its first image.
+    """One array for the images of all maps, and for each image its place in it, int64 [N].
 
     Its elements begin one byte after another, from the lowest map on: most of them are no image,
     or lie between two maps, where no memory is, and must not be touched. So a batch from several
     files is gathered as fast as from one: each image is copied once.
     """
-    addresses = np.array([part.ctypes.data for part in parts], dtype=np.int64)
-    ends = addresses + [RECORD * len(part) for part in parts]
-    lowest = parts[int(addresses.argmin())]
-    span = int(ends.max() - addresses.min())
-    return as_strided(lowest, (span,), (1,), writeable=False), addresses - addresses.min()
+    lowest = min(parts, key=lambda part: part.ctypes.data)
+    begins = [part.ctypes.data - lowest.ctypes.data for part in parts]
+    places = [
+        begin + RECORD * np.arange(len(part), dtype=np.int64)
+        for begin, part in zip(begins, parts, strict=True)
+    ]
+    places = np.concatenate(places)
+    return as_strided(lowest, (int(places.max()) + 1,), (1,), writeable=False), places
 
 
 def _images(pixels: np.ndarray) -> np.ndarray:
