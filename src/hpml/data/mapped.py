@@ -16,7 +16,7 @@ class MappedImages:
     """The images of CIFAR-10 record files, uint8 [N, 3, 32, 32], read from memory maps on demand.
 
     Behaves like a read-only array where it matters: `len`, `shape`, `dtype`, an index, a slice or
-    an array of indices (the batch is gathered in one go per file and copied out), and
+    an array of indices (the batch is copied out in one go, whatever files it is from), and
     `numpy.asarray` (copies everything). Ranks on one machine share the pages of the maps.
     """
 
