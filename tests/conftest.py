@@ -8,8 +8,11 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -82,6 +85,26 @@ def sandboxed() -> None:
 
     if why := sandbox.missing():
         pytest.skip(why)
+
+
+@pytest.fixture
+def disk(tmp_path) -> Iterator[Path]:
+    """A folder that is on no tmpfs, which keeps all pages: `tmp_path`, or one in the checkout."""
+    if not _keeps_pages(tmp_path):
+        yield tmp_path
+    elif not _keeps_pages(CHECKOUT):
+        (CHECKOUT / "build").mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CHECKOUT / "build") as folder:
+            yield Path(folder)
+    else:
+        pytest.skip(
+            "folder of the tests and checkout are both on a tmpfs: no disk in this hardware"
+        )
+
+
+def _keeps_pages(folder: Path) -> bool:
+    ended = subprocess.run(["stat", "-fc", "%T", folder], capture_output=True, text=True)
+    return ended.stdout.strip() in ("tmpfs", "ramfs")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,7 +1,6 @@
 """Pages in the kernel's cache: there after a read, gone after a drop."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,23 +8,15 @@ import pytest
 from hpml.machine.page_cache import PAGE, drop, resident
 
 
-def skip_on_tmpfs(folder):
-    """It keeps all pages: they are the files."""
-    kind = subprocess.run(["stat", "-fc", "%T", folder], capture_output=True, text=True).stdout
-    if kind.strip() in ("tmpfs", "ramfs"):
-        pytest.skip("the folder of the tests is on a tmpfs")
-
-
-def test_a_read_brings_the_pages_that_a_drop_took_away(tmp_path):
-    (tmp_path / "below").mkdir()
+def test_a_read_brings_the_pages_that_a_drop_took_away(disk):
+    (disk / "below").mkdir()
     for name in ("a", "below/b"):
-        (tmp_path / name).write_bytes(os.urandom(20 * PAGE + 1))
-    skip_on_tmpfs(tmp_path)
-    assert drop(tmp_path) == 0.0
-    assert resident(tmp_path) == 0.0
-    (tmp_path / "a").read_bytes()
-    assert resident(tmp_path) == 0.5
-    assert drop(tmp_path) == 0.0
+        (disk / name).write_bytes(os.urandom(20 * PAGE + 1))
+    assert drop(disk) == 0.0
+    assert resident(disk) == 0.0
+    (disk / "a").read_bytes()
+    assert resident(disk) == 0.5
+    assert drop(disk) == 0.0
 
 
 def test_dropping_changes_no_byte(tmp_path):

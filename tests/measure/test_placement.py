@@ -11,7 +11,7 @@ from hpml.measure.placement import RankTime, finding, measure, picture, share
 APART = [RankTime(0.5, 0.01), RankTime(0.5, 0.03)]
 TOGETHER = [RankTime(0.5, 0.5), RankTime(0.5, 0.48)]
 
-needs_two = pytest.mark.skipif(not placement.available(), reason="one CPU alone")
+needs_two = pytest.mark.skipif(not placement.available(), reason="a processor with one CPU alone")
 
 
 def measured(apart=APART, together=TOGETHER):

@@ -1,7 +1,6 @@
 """What reading costs, as the kernel counts it: exact, and nothing of the counting in it."""
 
 import mmap
-import subprocess
 
 import numpy as np
 import pytest
@@ -23,13 +22,6 @@ def items(name, folder, order=None):
     reader = FORMATS[name].open(folder)
     yield from (reader if order is None else shuffled(reader, order))
     reader.close()
-
-
-def skip_on_tmpfs(folder):
-    """It keeps all pages: they are the files."""
-    kind = subprocess.run(["stat", "-fc", "%T", folder], capture_output=True, text=True).stdout
-    if kind.strip() in ("tmpfs", "ramfs"):
-        pytest.skip("the folder of the tests is on a tmpfs")
 
 
 def test_reads_are_counted_to_the_byte(tmp_path):
@@ -57,24 +49,23 @@ def test_no_work_costs_nothing(tmp_path):
     assert (taken.items, taken.opens, taken.reads, taken.asked, taken.fetched) == (0, 0, 0, 0, 0)
 
 
-def test_pages_of_a_map_are_no_reads_but_are_fetched(tmp_path):
+def test_pages_of_a_map_are_no_reads_but_are_fetched(disk):
     size = 50 * mmap.PAGESIZE
-    (tmp_path / "a").write_bytes(b"x" * size)
-    skip_on_tmpfs(tmp_path)
-    assert drop(tmp_path) == 0.0
+    (disk / "a").write_bytes(b"x" * size)
+    assert drop(disk) == 0.0
 
     def work():
         with (
-            open(tmp_path / "a", "rb") as file,
+            open(disk / "a", "rb") as file,
             mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped,
         ):
             yield sum(mapped[::4096])
 
-    taken = cost(tmp_path, work())
+    taken = cost(disk, work())
     assert (taken.opens, taken.reads, taken.asked) == (1, 0, 0)
     assert taken.fetched >= size
     assert taken.faults > 0
-    assert cost(tmp_path, work()).fetched == 0  # now it is in the cache
+    assert cost(disk, work()).fetched == 0  # now it is in the cache
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -93,10 +84,9 @@ def test_a_shuffled_pass_is_in_the_order_given(tmp_path, images):
     assert [label for _, label in items("files", tmp_path / "images", order)] == order
 
 
-def test_every_format_is_read_in_each_state_and_each_order(tmp_path, images):
-    skip_on_tmpfs(tmp_path)
+def test_every_format_is_read_in_each_state_and_each_order(disk, images):
     two = {name: FORMATS[name] for name in ("files", "memory map")}
-    done = storage.passes(images, np.zeros(COUNT, int), {"disk": tmp_path / "in"}, two)
+    done = storage.passes(images, np.zeros(COUNT, int), {"disk": disk / "in"}, two)
     seen = [(one.format, one.place, one.order) for one in done]
     assert seen == [
         (name, place, order)
@@ -107,7 +97,7 @@ def test_every_format_is_read_in_each_state_and_each_order(tmp_path, images):
     assert all(one.cost.items == COUNT for one in done)
     for one in done:
         assert (one.cost.fetched > 0) == (one.place == "disk, cold")
-    assert list(tmp_path.iterdir()) == []
+    assert list(disk.iterdir()) == []
 
 
 def test_a_place_to_keep_stays(tmp_path, images):
