@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from hpml.data.formats import FORMATS, Format
-from hpml.machine.opens import Opens
 from hpml.machine.page_cache import drop
+from hpml.measure.opens import Opens
 
 SHARED = Path("/dev/shm")  # a tmpfs
 EVERY = 1000  # items between two looks at inotify's queue: far fewer than fit into it

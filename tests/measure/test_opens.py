@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from hpml.machine import opens
-from hpml.machine.opens import Opens
+from hpml.measure import opens
+from hpml.measure.opens import Opens
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_reads_of_the_queue_are_known(folder, monkeypatch):
 
 def test_lost_events_are_an_error(folder, monkeypatch):
     with Opens(folder) as counted:
-        monkeypatch.setattr(opens, "IN_Q_OVERFLOW", opens.IN_OPEN)
+        monkeypatch.setattr(opens.inotify, "OVERFLOW", opens.inotify.OPEN)
         (folder / "a").read_bytes()
         with pytest.raises(OSError, match="opens were lost"):
             counted.drain()
