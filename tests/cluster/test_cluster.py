@@ -276,20 +276,41 @@ def test_a_cluster_whose_folder_is_removed_ends_itself(spare):
     until(lambda: shutil.rmtree(spare.folder, ignore_errors=True) or traces(spare) == before, "it")
 
 
-@pytest.mark.parametrize("reached", ["cluster.json", "processes/head", "processes/n1"])
-def test_an_up_that_is_killed_half_way_leaves_nothing_behind_a_down(spare, reached):
+# An `up` that ends itself, as kill -9 would, in the function named first, once the file is there.
+KILLED = """
+import os, signal, sys, time
+from hpml.cli import main
+from hpml.cluster import lifecycle
+from hpml.cluster.folder import folder
+
+def killed(*_):
+    while not (folder().path / sys.argv[2]).exists():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(lifecycle, sys.argv[1], killed)
+main(["cluster", "up", "--nodes", "2"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "file"),
+    [
+        ("slurm_conf", "cluster.json"),
+        ("_wait_until_ready", "processes/head"),
+        ("_wait_until_ready", "processes/n1"),
+    ],
+)
+def test_an_up_that_is_killed_half_way_leaves_nothing_behind_a_down(spare, function, file):
     before = traces(spare)
-    up = subprocess.Popen(
-        [sys.executable, "-m", "hpml", "cluster", "up", "--nodes", "2"],
+    up = subprocess.run(
+        [sys.executable, "-c", KILLED, function, file],
         env=spare.environment(),
         cwd=spare.home,
         stdout=subprocess.DEVNULL,
+        timeout=60,
     )
-    try:
-        until((spare.folder / reached).exists, reached)
-    finally:
-        up.kill()
-        up.wait()
+    assert up.returncode == -signal.SIGKILL
     done = spare.hpml("cluster", "up", "--nodes", "2")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "./hpml cluster down" in done.stderr

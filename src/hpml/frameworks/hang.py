@@ -56,11 +56,11 @@ def stacks(bug: str) -> list[Place]:
         before: list[Place] = []
         while time.monotonic() < limit and torchrun.poll() is None:
             ranks = _ranks(torchrun.pid) if log.read_text().count("step 0 done") == RANKS else {}
-            idle = all(process.status() == psutil.STATUS_SLEEPING for process in ranks.values())
-            now = [_place(rank, ranks[rank].pid) for rank in sorted(ranks)] if idle else []
-            if now and now == before:
-                return now
-            before = now
+            now = [_place(rank, ranks[rank]) for rank in sorted(ranks)]
+            places = [place for place in now if place is not None]
+            if places and places == before:
+                return places
+            before = places if len(places) == len(now) else []
             time.sleep(1.0)
         raise UserError(f"{JOB.name} with the bug {bug!r} did not hang within {PATIENCE:g} s")
 
@@ -131,20 +131,37 @@ def _ranks(torchrun: int) -> dict[int, psutil.Process]:
     return ranks
 
 
-def _place(rank: int, pid: int) -> Place:
+def _place(rank: int, process: psutil.Process) -> Place | None:
+    """Where that rank waits; None where it computes, is not in the job's script, or has ended."""
+    if not _sleeps(process):
+        return None
     beside = Path(sys.executable).with_name("py-spy")
     program = str(beside) if beside.exists() else shutil.which("py-spy") or "py-spy"
     done = subprocess.run(
-        [program, "dump", "--json", "--pid", str(pid)], capture_output=True, text=True, timeout=30
+        [program, "dump", "--json", "--pid", str(process.pid)],
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
+    if done.returncode and not _sleeps(process):  # it has ended, or is ending, meanwhile
+        return None
     if done.returncode:
         why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise UserError(f"py-spy cannot look into another process here: {why}")
     threads = json.loads(done.stdout)
     frames = [frame for thread in threads for frame in thread["frames"]]  # innermost first
-    frame = next(frame for frame in frames if frame["filename"] == str(JOB))
+    frame = next((frame for frame in frames if frame["filename"] == str(JOB)), None)
+    if frame is None:
+        return None
     source = JOB.read_text(encoding="utf-8").splitlines()[frame["line"] - 1]
     return Place(rank, frame["name"], frame["line"], source.partition("  #")[0].strip())
+
+
+def _sleeps(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_SLEEPING
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _shorter(error: str) -> str:
