@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpml.checks.kits import srun_step
-from hpml.checks.m02_hardware.binding_plan import SPREAD, node
+from hpml.checks.m02_hardware._nodes_to_bind import SPREAD, node
 from hpml.course import schedule, wrong_answers
 
 pytestmark = pytest.mark.xdist_group("cluster")

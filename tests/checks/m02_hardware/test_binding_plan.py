@@ -8,7 +8,14 @@ from hpml.checks import judge
 from hpml.checks.kits import srun_step
 from hpml.checks.m02_hardware import _binding_picture
 from hpml.checks.m02_hardware import binding_plan as exercise
-from hpml.checks.m02_hardware.binding_plan import CHECK, SIDE_BY_SIDE, SPREAD, most_cores, node
+from hpml.checks.m02_hardware._nodes_to_bind import (
+    ALTERNATING,
+    SIDE_BY_SIDE,
+    SPREAD,
+    node,
+    siblings,
+)
+from hpml.checks.m02_hardware.binding_plan import CHECK, most_cores
 
 OWN, MOST, DOMAIN, GPU, OPTIONS, THREADS = (claim.judge for claim in CHECK.claims)
 
@@ -53,7 +60,7 @@ def test_nodes_are_numbered_as_linux_numbers_them():
     assert [row["cpu"] for row in spread] == [row["cpu"] for row in beside] == list(range(16))
     assert spread[13] == {"cpu": 13, "core": 5, "socket": 1, "numa": 1}
     assert beside[11] == {"cpu": 11, "core": 5, "socket": 1, "numa": 1}
-    alternating = node(2, 4, 1, 1, exercise.ALTERNATING)
+    alternating = node(2, 4, 1, 1, ALTERNATING)
     assert [row["socket"] for row in alternating] == [0, 1] * 4
     assert [row["numa"] for row in node(2, 4, 1, 2, SPREAD)] == [0, 0, 1, 1, 2, 2, 3, 3]
 
@@ -74,7 +81,7 @@ def test_the_scarcest_domain_decides_how_many_cores_there_are():
         lambda case, plan: [cpus[::-1] for cpus in plan],
         # Any of a core's hardware threads will do.
         lambda case, plan: [
-            [exercise.siblings(case["cpus"], one)[-1]
+            [siblings(case["cpus"], one)[-1]
              for one in case["cpus"] if one["cpu"] in cpus] for cpus in plan
         ],
     ],

@@ -7,13 +7,13 @@ and, with a buffer, what streams past (https://github.com/webdataset/webdataset)
 image, all headers are read first.
 """
 
-import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from hpml.data.formats.indexed import Indexed
 from hpml.data.formats.record import Sample, records, sample
 from hpml.files.atomic import whole_folder
 
@@ -30,22 +30,11 @@ def write(folder: Path, images: np.ndarray, labels: np.ndarray) -> None:
             archive.write({"__key__": f"{index:0{width}}", FIELD: record.tobytes()})
 
 
-class Tar:
+class Tar(Indexed):
     """Iterates by WebDataset; finds single images by an index made when the first is asked for."""
 
     def __init__(self, folder: Path):
-        self._path = Path(folder) / NAME
-        self._places: list[tuple[int, int]] | None = None
-        self._file: int | None = None
-
-    def __len__(self) -> int:
-        return len(self._index())
-
-    def __getitem__(self, index: int) -> Sample:
-        offset, size = self._index()[index]
-        if self._file is None:
-            self._file = os.open(self._path, os.O_RDONLY)
-        return sample(os.pread(self._file, size, offset))
+        super().__init__(Path(folder) / NAME)
 
     def __iter__(self) -> Iterator[Sample]:
         import webdataset
@@ -53,13 +42,6 @@ class Tar:
         stream = webdataset.WebDataset(str(self._path), shardshuffle=False)
         return (sample(member[FIELD]) for member in stream)
 
-    def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    def _index(self) -> list[tuple[int, int]]:
-        if self._places is None:
-            with tarfile.open(self._path) as archive:
-                self._places = [(member.offset_data, member.size) for member in archive]
-        return self._places
+    def _find_places(self) -> list[tuple[int, int]]:
+        with tarfile.open(self._path) as archive:
+            return [(member.offset_data, member.size) for member in archive]

@@ -6,13 +6,13 @@ little-endian. What the data are is up to the writer: here a record, in hpml.dat
 `tf.train.Example`. There is no index: for access to any record, all lengths are read first.
 """
 
-import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
+from hpml.data.formats.indexed import Indexed
 from hpml.data.formats.record import Sample, records, sample
 from hpml.files.atomic import whole_folder
 
@@ -50,25 +50,14 @@ def masked_crc(rows: np.ndarray) -> np.ndarray:
     return ((crc >> 15) | (crc << 17)) + np.uint32(0xA282EAD8)
 
 
-class Stream:
+class Stream(Indexed):
     """Iterates in large reads; finds single records by an index made when the first is asked for.
 
     Checksums are not checked.
     """
 
     def __init__(self, folder: Path):
-        self._path = Path(folder) / NAME
-        self._places: list[tuple[int, int]] | None = None
-        self._file: int | None = None
-
-    def __len__(self) -> int:
-        return len(self._index())
-
-    def __getitem__(self, index: int) -> Sample:
-        offset, size = self._index()[index]
-        if self._file is None:
-            self._file = os.open(self._path, os.O_RDONLY)
-        return sample(os.pread(self._file, size, offset))
+        super().__init__(Path(folder) / NAME)
 
     def __iter__(self) -> Iterator[Sample]:
         with open(self._path, "rb", buffering=BUFFER) as file:
@@ -77,17 +66,11 @@ class Stream:
                 yield sample(file.read(size))
                 file.read(TAIL)
 
-    def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    def _index(self) -> list[tuple[int, int]]:
-        if self._places is None:
-            self._places, offset = [], 0
-            with open(self._path, "rb", buffering=0) as file:
-                while head := file.read(HEAD):
-                    (size,) = struct.unpack_from("<Q", head)
-                    self._places.append((offset + HEAD, size))
-                    offset = file.seek(offset + HEAD + size + TAIL)
-        return self._places
+    def _find_places(self) -> list[tuple[int, int]]:
+        places, offset = [], 0
+        with open(self._path, "rb", buffering=0) as file:
+            while head := file.read(HEAD):
+                (size,) = struct.unpack_from("<Q", head)
+                places.append((offset + HEAD, size))
+                offset = file.seek(offset + HEAD + size + TAIL)
+        return places
