@@ -1,0 +1,1 @@
+"""What torch.profiler and TensorFlow's profiler recorded: read, broken down, drawn."""
