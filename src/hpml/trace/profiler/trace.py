@@ -19,7 +19,7 @@ class Trace:
     """The events that one rank's profiler recorded, sorted by start; n of them.
 
     Times are seconds on that rank's own clock. `name[i]` is an index into `names`, `category[i]`
-    into `categories` ("cpu_op", "user_annotation", "kernel", ...: the trace's own words), `thread[i]`
+    into `categories` ("cpu_op", "user_annotation", "kernel": the trace's own words), `thread[i]`
     into `threads` (the trace's own ids: (pid, tid)).
     """
 
