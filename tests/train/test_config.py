@@ -19,7 +19,7 @@ def test_every_field_can_be_given_on_the_command_line():
         "--warmup 0.1 --momentum 0.8 --weight-decay 0 --label-smoothing 0.3 "
         "--no-lookahead --widths 8,16 --seed 7 "
         "--threads 1 --device cpu --backend horovod --precision fp32 --checkpoint c --resume "
-        "--out o --tensorboard t --no-progress".split()
+        "--out o --tensorboard t --profile 0,3 --no-progress".split()
     )
     default = TrainConfig()
     for field in dataclasses.fields(TrainConfig):

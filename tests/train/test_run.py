@@ -199,7 +199,7 @@ def test_stopped_on_two_ranks_and_resumed_on_one_sees_every_image_once(tmp_path)
     run = Run(config, data, CPU)
     seen = []
     step = run.step
-    run.step = lambda index, totals: (seen.extend(index.tolist()), step(index, totals))[1]
+    run.step = lambda index, *others: (seen.extend(index.tolist()), step(index, *others))[1]
     history = run.train(requests.Requests())
     order = shards.epoch_order(48, seed=0, epoch=0)
     assert sorted(seen) == sorted(order[32:].tolist())
@@ -222,9 +222,9 @@ def test_a_signal_saves_and_carries_on_or_stops(tmp_path):
         step, saved = run.step, []
         save = run.save
 
-        def signalled(index, totals, step=step, number=number):
+        def signalled(*arguments, step=step, number=number):
             os.kill(os.getpid(), number)
-            return step(index, totals)
+            return step(*arguments)
 
         run.step = signalled
         run.save = lambda sums, save=save, saved=saved: (saved.append(sums[2].item()), save(sums))

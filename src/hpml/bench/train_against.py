@@ -14,9 +14,9 @@ from hpml.bench.table import Row, Table, machine_conditions
 from hpml.data import Data, load
 from hpml.train.config import TrainConfig
 from hpml.train.hardware import keep_freed_memory
+from hpml.train.observer import Observers
 from hpml.train.requests import Requests
 from hpml.train.run import Run
-from hpml.train.scalars import Scalars
 
 OURS, THEIRS = "hpml train", "airbench94"
 TESTED = 500  # images after each epoch; all of them at the end
@@ -67,18 +67,18 @@ def _pair(data: Data, seed: int, epochs: int | None, say: Callable[[str], None])
     ours = Run(config, data, torch.device("cpu"))
     theirs = Airbench(data, seed, **changed)
     used = [0.0, 0.0]
-    with Scalars(images=1, seen=0, bar=False, tensorboard=None) as scalars:
-        while min(ours.progress(), theirs.progress) < 1:
-            mine = ours.progress() <= theirs.progress
-            started = time.process_time()
-            if mine:
-                ours.train_epoch(Requests(), scalars)
-                name, done, seconds = OURS, ours.progress(), ours.history(False).seconds
-            else:
-                theirs.train_epoch()
-                name, done, seconds = THEIRS, theirs.progress, theirs.seconds
-            used[not mine] += time.process_time() - started
-            say(f"seed {seed}, {name}: {done:.0%} done, {seconds:.0f} s of training")
+    observers = Observers()
+    while min(ours.progress(), theirs.progress) < 1:
+        mine = ours.progress() <= theirs.progress
+        started = time.process_time()
+        if mine:
+            ours.train_epoch(Requests(), observers)
+            name, done, seconds = OURS, ours.progress(), ours.history(False).seconds
+        else:
+            theirs.train_epoch()
+            name, done, seconds = THEIRS, theirs.progress, theirs.seconds
+        used[not mine] += time.process_time() - started
+        say(f"seed {seed}, {name}: {done:.0%} done, {seconds:.0f} s of training")
     results = []
     for name, network, logits, seconds, processor in (
         (OURS, ours.network, ours.logits, ours.history(False).seconds, used[0]),

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.profiler import record_function
 
 from hpml.train import checkpoint
 
@@ -56,7 +57,8 @@ class Backend:
         """
         logits = forward(images)
         losses = loss(logits, labels)
-        losses.mean().backward()
+        with record_function("backward"):
+            losses.mean().backward()
         return logits.detach(), losses.detach()
 
     def logits(self, forward: Callable[[Tensor], Tensor], images: Tensor) -> Tensor | None:

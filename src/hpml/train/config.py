@@ -87,7 +87,14 @@ class TrainConfig:
     checkpoint: str | None = _option(None, "folder to keep checkpoint.pt in")
     resume: bool = _option(False, "carry on from the checkpoint, if there is one yet")
     out: str | None = _option(None, "file to write the history to, as JSON")
-    tensorboard: str | None = _option(None, "folder for TensorBoard's scalars")
+    tensorboard: str | None = _option(
+        None, "folder for TensorBoard: scalars, images, histograms, hyperparameters, profiles"
+    )
+    profile: tuple[int, ...] = _option(
+        None,
+        "ranks, as 0,3, of which a few steps are profiled into --tensorboard's folder",
+        least=0,
+    )
     progress: bool = _option(True, "progress bar on rank 0")
 
     def __post_init__(self) -> None:
@@ -109,6 +116,8 @@ class TrainConfig:
                     raise UserError(f"{option} is {number}, expected at least {limits['least']}")
                 if number is not None and not number <= limits.get("most", number):
                     raise UserError(f"{option} is {number}, expected at most {limits['most']}")
+        if self.profile and not self.tensorboard:
+            raise UserError("--profile needs --tensorboard DIR: where do the traces go?")
         if self.widths == ():
             raise UserError("--widths is empty, expected a form like 48,128,256")
         for option, number in (("--tensor", self.tensor), ("--pipeline", self.pipeline)):

@@ -3,10 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
+from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
 from hpml.train.history import Epoch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # Okabe and Ito, Color Universal Design (2008); with markers and line styles for prints.
 BLUE, SKY, ORANGE, RED, GREY = "#0072B2", "#56B4E9", "#E69F00", "#D55E00", "#999999"
@@ -144,4 +148,27 @@ def descents(
     axes.set(xlabel="samples seen", ylabel="training loss")
     axes.set_title(title, fontsize=10)
     figure.legend(loc="outside right center", fontsize=8, frameon=False)
+    return figure
+
+
+def predictions(
+    images: "Tensor", labels: "Tensor", logits: "Tensor", classes: Sequence[str]
+) -> Figure:
+    """Images uint8 [N, 3, H, W], each under the class that it is taken for; in red where wrong.
+
+    `labels` are int64 [N], `logits` float [N, C].
+    """
+    found = logits.argmax(dim=1)
+    columns = 8
+    rows = math.ceil(len(images) / columns)
+    figure = Figure(figsize=(9, 1.5 * rows + 0.3), layout="constrained")
+    for place, (image, label, guess) in enumerate(zip(images, labels, found, strict=True)):
+        axes = figure.add_subplot(rows, columns, place + 1)
+        axes.imshow(image.permute(1, 2, 0).numpy())
+        axes.set_axis_off()
+        right = bool(guess == label)
+        title = classes[guess] if right else f"{classes[guess]}\nis {classes[label]}"
+        axes.set_title(title, fontsize=8, color="black" if right else RED)
+    right = int((found == labels).sum())
+    figure.suptitle(f"{right} of {len(images)} are right", fontsize=10)
     return figure

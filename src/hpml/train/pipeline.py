@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch import distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
+from torch.profiler import record_function
 
 from hpml.models import VisionTransformer
 
@@ -104,7 +105,8 @@ class Pipeline:
             if hasattr(network, "set_requires_gradient_sync"):
                 # fully_shard: gradients are scattered once, after the last micro-batch.
                 network.set_requires_gradient_sync(number == count - 1)
-            y.backward(gradient)
+            with record_function("backward"):
+                y.backward(gradient)
             if not self.first:
                 if returned:
                     returned.wait()

@@ -1,6 +1,7 @@
 """A training run on one rank: network, optimizer, data, and position."""
 
 import dataclasses
+import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.profiler import record_function
 
 from hpml import distributed_environment
 from hpml.data import Data, Split, augment, load, normalize
@@ -18,11 +20,12 @@ from hpml.train.config import TrainConfig
 from hpml.train.history import Epoch, History
 from hpml.train.lookahead import Lookahead
 from hpml.train.networks import make_network, make_optimizer
-from hpml.train.scalars import Scalars
+from hpml.train.observer import Observer, Observers
 from hpml.train.totals import Totals, means
 
 WHITENING_IMAGES = 5_000
 TEST_BATCH = 500
+NOBODY = Observer()
 
 
 @dataclass
@@ -93,21 +96,54 @@ class Run:
 
     def train(self, asked: requests.Requests) -> History:
         config, stopped = self.config, False
-        writer = self.rank == 0
-        with Scalars(
-            images=config.epochs * self.images,
-            seen=self.position.epoch * self.images + self.position.consumed,
-            bar=config.progress and writer,
-            tensorboard=config.tensorboard if writer else None,
-        ) as scalars:
+        with self.observers() as observers:
             while self.position.epoch < config.epochs and not stopped:
-                stopped = self.train_epoch(asked, scalars)
+                stopped = self.train_epoch(asked, observers)
         history = self.history(stopped)
-        if config.out and writer:
+        if config.out and self.rank == 0:
             history.write(config.out)
         return history
 
-    def train_epoch(self, asked: requests.Requests, scalars: Scalars) -> bool:
+    def observers(self) -> Observers:
+        """Those that the options ask for on this rank: in most runs and on most ranks, none."""
+        config, found = self.config, []
+        seen = self.position.epoch * self.images + self.position.consumed
+        if config.progress and self.rank == 0:
+            from hpml.train.progress_bar import ProgressBar
+
+            found.append(ProgressBar(config.epochs * self.images, seen))
+        if config.tensorboard and self.rank == 0:
+            from hpml.train.events import Events
+
+            found.append(Events(config, self.network, self.data.classes, seen))
+        if config.profile:
+            from hpml.train import profiled_steps
+
+            self.can_be_profiled(profiled_steps.WAIT + profiled_steps.WARM_UP)
+            if self.rank in config.profile:
+                folder, cuda = config.tensorboard, self.device.type == "cuda"
+                found.append(profiled_steps.ProfiledSteps(folder, self.rank, self.world_size, cuda))
+        return Observers(*found)
+
+    def can_be_profiled(self, before: int) -> None:
+        """Raise UserError, on all ranks, where a rank to profile is not there, or no step is left
+        after the `before` that are not recorded.
+        """
+        config = self.config
+        if max(config.profile) >= self.world_size:
+            raise UserError(
+                f"--profile asks for rank {max(config.profile)}, and the last rank is "
+                f"{self.world_size - 1}: name ranks from 0 to {self.world_size - 1}"
+            )
+        in_epoch = math.ceil(self.images / (self.replicas * config.batch_size))
+        steps = (config.epochs - self.position.epoch) * in_epoch
+        if steps <= before:
+            raise UserError(
+                f"--profile records no step before the {before + 1}th, and this run has {steps}: "
+                "give it more --epochs, or a smaller --batch-size"
+            )
+
+    def train_epoch(self, asked: requests.Requests, observers: Observers) -> bool:
         """Train the rest of this epoch, test, save a checkpoint. True when asked to stop."""
         config, position, replicas = self.config, self.position, self.replicas
         order = shards.epoch_order(self.images, config.seed, position.epoch)
@@ -118,13 +154,14 @@ class Run:
         self.network.train()
         for index in shards.split(shard, config.batch_size):
             before = self.progress()
-            self.step(index, totals)
+            self.step(index, totals, observers)
             self.steps += 1
             seen = min(len(index) * replicas, self.images - position.consumed)
             position.consumed += seen
             if self.lookahead:
-                self.lookahead.step(before, self.progress())
-            scalars.step(seen)
+                with record_function("optimizer"):
+                    self.lookahead.step(before, self.progress())
+            observers.step(seen)
             if request := asked.agreed(self.steps, self.device):
                 position.seconds = time.perf_counter() - started
                 self.save(totals.over_ranks())
@@ -134,7 +171,7 @@ class Run:
         sums = totals.over_ranks()  # Waits for all ranks, and so for the end of the last step.
         seconds = time.perf_counter() - started
         train_loss, train_accuracy = means(sums)
-        test_loss, test_accuracy = self.test()
+        test_loss, test_accuracy = self.test(observers)
         epoch = Epoch(
             epoch=position.epoch + 1,
             train_loss=train_loss,
@@ -146,23 +183,30 @@ class Run:
             images_per_second=float(sums[2]) / seconds,
         )
         self.position = Position(position.epoch + 1, epochs=[*position.epochs, epoch])
-        scalars.epoch(epoch, self.position.epoch * self.images)
+        observers.epoch(epoch)
         self.save(torch.zeros(3, dtype=torch.float64))
         return False
 
-    def step(self, index: Tensor, totals: Totals) -> None:
-        """One step on the training images `index`, int64 [B]; they are added to `totals`."""
-        images, labels = self.batch(self.data.train, index)
+    def step(self, index: Tensor, totals: Totals, observers: Observer = NOBODY) -> None:
+        """One step on the training images `index`, int64 [B]; they are added to `totals`.
+
+        Its phases have names, by which a profiler's trace has them too.
+        """
+        with record_function("loading"):
+            images, labels = self.batch(self.data.train, index)
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * self.schedule()
         # Small images first: they teach the coarse features at half the cost (progressive
         # resizing; Howard et al. 2018, https://www.fast.ai/posts/2018-08-10-fastai-diu-imagenet.html).
         early = self.progress() < (self.config.early_share or 0)
         size = self.config.early_size if early else None
-        pixels = self.pixels(self.augment(images, index), size)
+        with record_function("transforms"):
+            pixels = self.pixels(self.augment(images, index), size)
+        observers.batch(pixels)
         self.optimizer.zero_grad()
         counted = self.backend.gradients(self.called, self.losses, pixels, labels)
-        self.optimizer.step()
+        with record_function("optimizer"):
+            self.optimizer.step()
         if counted:
             totals.add(counted[0], labels, counted[1])
 
@@ -213,14 +257,16 @@ class Run:
 
     def called(self, pixels: Tensor) -> Tensor:
         """What the network makes of normalised images while it is trained."""
-        return self.logits(pixels, self.parallel)
+        with record_function("forward"):
+            return self.logits(pixels, self.parallel)
 
     def losses(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Cross-entropy of each image, [B]."""
         smoothing = self.config.label_smoothing
-        return F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
+        with record_function("forward"):
+            return F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
 
-    def test(self) -> tuple[float, float]:
+    def test(self, observers: Observer = NOBODY) -> tuple[float, float]:
         """Mean loss and accuracy over all test images, exact whatever the shards. A collective."""
         self.average_statistics()
         self.network.eval()
@@ -232,6 +278,7 @@ class Run:
                 logits = self.backend.logits(self.logits, self.pixels(images))
                 if logits is not None:
                     totals.add(logits, labels)
+                    observers.tested(images, labels, logits)
             return means(totals.over_ranks())
 
     def average_statistics(self) -> None:
