@@ -1,0 +1,191 @@
+"""Read what torch.profiler wrote: `export_chrome_trace`, `tensorboard_trace_handler`.
+
+JSON, packed with gzip or not. What Kineto writes, and in which units, is in
+https://github.com/pytorch/kineto/blob/main/libkineto/src/output_json.cpp: times in microseconds,
+`ph` "X" for an event with a duration, "i" for an instant, "s" and "f" for the two ends of a link,
+"M" for names.
+"""
+
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hpml.trace.profiler.trace import NO_ALLOCATIONS, NO_LINKS, Allocations, Links, Step, Trace
+from hpml.trace.profiler.trace_file import Event, TraceFile
+
+STEP = "ProfilerStep#"
+MEMORY = "[memory]"
+DEVICES = {0: "cpu", 1: "cuda"}  # c10::DeviceType
+
+MICROSECOND = 1e-6
+MAX_MICROSECONDS = 1e15  # 30 years; a larger time is no time
+
+
+def read(path: str | os.PathLike[str]) -> Trace:
+    """The trace in a file, within 1 GiB of memory; 100 MB take about two seconds.
+
+    Raises UserError, one line with the file, what is wrong with it and what to do, where the file
+    is no trace, is cut off or damaged, or is larger than `hpml.trace.profiler.trace_file` allows.
+    """
+    file = TraceFile(path)
+    columns = _Columns(file)
+    for block in file.blocks():
+        columns.add(block)
+    return columns.trace()
+
+
+class _Index(dict):
+    """Distinct values, numbered in the order in which they came."""
+
+    def __missing__(self, value):
+        self[value] = number = len(self)
+        return number
+
+
+@dataclass
+class _Columns:
+    """The columns of a trace while its file is read, one array for each block."""
+
+    file: TraceFile
+    names: _Index = field(default_factory=_Index)
+    categories: _Index = field(default_factory=_Index)
+    threads: _Index = field(default_factory=_Index)
+    shapes: _Index = field(default_factory=lambda: _Index({b"": 0}))
+    thread_names: dict[int, str] = field(default_factory=dict)
+    events: list[np.ndarray] = field(default_factory=list)  # see EVENT
+    memory: list[np.ndarray] = field(default_factory=list)  # see MEMORY_RECORD
+    ends: dict[str, list[np.ndarray]] = field(default_factory=lambda: {"s": [], "f": []})
+    devices: _Index = field(default_factory=_Index)
+
+    def add(self, block: list[Event]) -> None:
+        events, memory, ends = [], [], {"s": [], "f": []}
+        for event in block:
+            if event.ph == "X":
+                if event.cat != "Trace":  # the profiler's own span around everything
+                    events.append(self._event(event))
+            elif event.ph == "i":
+                if event.name == MEMORY and event.args is not None:
+                    memory.append(self._memory(event))
+            elif event.ph in ends:
+                if event.cat == "fwdbwd":
+                    ends[event.ph].append((_number(event.id), self._at(event), self._thread(event)))
+            elif event.ph == "M" and event.name == "thread_name" and event.args is not None:
+                self.thread_names[self._thread(event)] = event.args.name
+        try:
+            self.events.append(np.array(events, EVENT))
+            self.memory.append(np.array(memory, MEMORY_RECORD))
+            for side, found in ends.items():
+                self.ends[side].append(np.array(found, LINK_END))
+        except (OverflowError, ValueError):
+            self._odd("a number that is too large")
+
+    def _thread(self, event: Event) -> int:
+        return self.threads[str(event.pid), str(event.tid)]
+
+    def _at(self, event: Event) -> float:
+        if event.ts is None:
+            self._odd(f"an event without a time ({event.name[:40]!r})")
+        return event.ts
+
+    def _event(self, event: Event) -> tuple:
+        if event.dur is None or event.dur < 0:
+            self._odd(f"an event with no or a negative duration ({event.name[:40]!r})")
+        shape = correlation = 0
+        if event.args is not None:
+            shape = self.shapes[bytes(event.args.shapes)]
+            correlation = event.args.correlation
+        names = self.names[event.name], self.categories[event.cat], self._thread(event)
+        return self._at(event), event.dur, *names, shape, correlation
+
+    def _memory(self, event: Event) -> tuple:
+        found = event.args
+        kind = DEVICES.get(found.device_kind, f"device type {found.device_kind}")
+        device = self.devices[kind if found.device < 0 else f"{kind}:{found.device}"]
+        return self._at(event), found.change, found.allocated, device
+
+    def _odd(self, what: str) -> None:
+        self.file.refuse(f"has {what}", "record it again; no profiler writes that")
+
+    def trace(self) -> Trace:
+        frame, events = self.file.frame, np.concatenate([np.zeros(0, EVENT), *self.events])
+        self.events.clear()
+        late = np.maximum(np.abs(events["start"]), events["duration"])
+        if not (late < MAX_MICROSECONDS).all():
+            self._odd("a time of more than 30 years")
+        events = events[np.lexsort((-events["duration"], events["start"]))]
+        threads = tuple(self.threads)
+        columns = {
+            name: np.ascontiguousarray(events[name])
+            for name in ("name", "category", "thread", "shape", "correlation")
+        }
+        bare = Trace(
+            rank=frame.distributed.rank if frame.distributed else None,
+            world_size=frame.distributed.world_size if frame.distributed else None,
+            start=events["start"] * MICROSECOND,
+            duration=events["duration"] * MICROSECOND,
+            names=tuple(self.names),
+            categories=tuple(self.categories),
+            threads=threads,
+            steps=(),
+            thread_names=tuple(self.thread_names.get(i, "") for i in range(len(threads))),
+            shapes=tuple(_on_one_line(shape) for shape in self.shapes),
+            links=self._links(),
+            allocations=self._allocations(),
+            epoch=frame.epoch,
+            **columns,
+        )
+        return Trace(**vars(bare) | {"steps": steps(bare)})
+
+    def _links(self) -> Links:
+        """The two ends of each link, matched by their id; an end alone is left out."""
+        sides = [np.concatenate([np.zeros(0, LINK_END), *self.ends[side]]) for side in "sf"]
+        if not (len(sides[0]) and len(sides[1])):
+            return NO_LINKS
+        _, *rows = np.intersect1d(sides[0]["id"], sides[1]["id"], return_indices=True)
+        forward, backward = (side[row] for side, row in zip(sides, rows, strict=True))
+        return Links(
+            forward["at"] * MICROSECOND,
+            forward["thread"],
+            backward["at"] * MICROSECOND,
+            backward["thread"],
+        )
+
+    def _allocations(self) -> Allocations:
+        memory = np.concatenate([np.zeros(0, MEMORY_RECORD), *self.memory])
+        if not len(memory):
+            return NO_ALLOCATIONS
+        memory = memory[np.argsort(memory["at"], kind="stable")]
+        columns = (memory[name] for name in ("change", "allocated", "device"))
+        return Allocations(memory["at"] * MICROSECOND, *columns, tuple(self.devices))
+
+
+EVENT = np.dtype(
+    {
+        "names": ["start", "duration", "name", "category", "thread", "shape", "correlation"],
+        "formats": ["f8", "f8", "i4", "i4", "i4", "i4", "i8"],
+    }
+)
+MEMORY_RECORD = np.dtype([("at", "f8"), ("change", "i8"), ("allocated", "i8"), ("device", "i4")])
+LINK_END = np.dtype([("id", "i8"), ("at", "f8"), ("thread", "i4")])
+
+
+def _on_one_line(shapes: bytes) -> str:
+    return b"".join(shapes.split()).replace(b",", b", ").decode(errors="replace")
+
+
+def _number(identity: int | str) -> int:
+    """A link's id; Kineto writes a number."""
+    return identity if isinstance(identity, int) else -1
+
+
+def steps(trace: Trace) -> tuple[Step, ...]:
+    """The steps that torch.profiler marked in `trace`, in the order of time."""
+    found = []
+    # A GPU's stream carries the same marks again, as "gpu_user_annotation".
+    for i in np.flatnonzero(trace.named(STEP) & trace.of("user_annotation")):
+        number = trace.names[trace.name[i]].removeprefix(STEP)
+        if number.isdecimal() and len(number) < 10:
+            start = float(trace.start[i])
+            found.append(Step(int(number), start, start + float(trace.duration[i])))
+    return tuple(found)

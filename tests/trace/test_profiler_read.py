@@ -1,0 +1,231 @@
+"""Traces: what was recorded is what is read, and what is no trace gets one line."""
+
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpml.errors import UserError
+from hpml.trace.profiler import trace_file
+from hpml.trace.profiler.read import read
+from hpml.trace.profiler.trace_file import _complete
+
+from .planted_trace import GLOO, MAIN, Planted
+
+
+def two_steps() -> Planted:
+    planted = Planted(rank=1)
+    planted.thread_name(GLOO, f"thread {GLOO} (pt_gloo_runloop)")
+    for number in (3, 4):
+        start = 1000.5 * number
+        planted.event("aten::empty", start + 20, start + 30, **{"Input Dims": [[2, 3], []]})
+        planted.event("aten::randn", start + 20, start + 100)
+        planted.all_reduce(start + 50, start + 400)
+        planted.memory(start + 25, -4096, 8192)
+        planted.step(number, start, start + 900)
+    planted.link(7, 3021.5, 3500)
+    planted.add(ph="s", tid=MAIN, ts=1, cat="fwdbwd", name="fwdbwd", id=8)  # an end alone
+    planted.add(ph="X", cat="Trace", name="PyTorch Profiler (0)", tid="x", ts=0, dur=9)
+    planted.add(ph="i", s="g", name="Record Window End", pid="", tid="", ts=5000)
+    return planted
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_what_was_recorded_is_read(tmp_path, name):
+    trace = read(two_steps().write(tmp_path / name))
+    assert (trace.rank, trace.world_size, trace.epoch) == (1, 2, 1790857026000000000)
+    names = [trace.names[i] for i in trace.name]
+    # What encloses comes before what it encloses, even where both start at the same time.
+    first = ["ProfilerStep#3", "aten::randn", "aten::empty", "gloo:all_reduce"]
+    assert names == [*first, "ProfilerStep#4", *first[1:]]
+    assert [trace.categories[i] for i in trace.category[:4]] == [
+        *("user_annotation", "cpu_op", "cpu_op", "user_annotation")
+    ]
+    assert trace.start[:4] == pytest.approx([3001.5e-6, 3021.5e-6, 3021.5e-6, 3051.5e-6])
+    assert trace.duration[:4] == pytest.approx([900e-6, 80e-6, 10e-6, 350e-6])
+    assert [trace.threads[i] for i in trace.thread[:4]] == [("100", "100")] * 3 + [("100", "101")]
+    assert trace.thread_names[trace.thread[3]] == "thread 101 (pt_gloo_runloop)"
+    assert trace.threads[trace.main_thread] == ("100", "100")
+    assert [trace.shapes[i] for i in trace.shape[:3]] == ["", "", "[[2, 3], []]"]
+    assert [step.number for step in trace.steps] == [3, 4]
+    assert [step.seconds for step in trace.steps] == pytest.approx([900e-6] * 2)
+    assert trace.links.forward == pytest.approx([3021.5e-6])
+    assert trace.links.backward == pytest.approx([3500e-6])
+    assert trace.allocations.change.tolist() == [-4096] * 2
+    assert trace.allocations.devices == ("cpu",)
+
+
+def test_a_program_that_is_not_distributed_has_no_rank(tmp_path):
+    planted = Planted()
+    planted.step(1, 0, 10)
+    trace = read(planted.write(tmp_path / "trace.json"))
+    assert (trace.rank, trace.world_size) == (None, None)
+
+
+def test_what_torch_writes_is_read(tmp_path):
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        schedule=torch.profiler.schedule(wait=1, warmup=1, active=2),
+        on_trace_ready=torch.profiler.tensorboard_trace_handler(str(tmp_path), use_gzip=True),
+        record_shapes=True,
+        profile_memory=True,
+    ) as profiler:
+        weights = torch.ones(30, 20, requires_grad=True)
+        for _ in range(5):
+            with torch.profiler.record_function("forward"):
+                loss = (torch.ones(10, 30) @ weights).sum()
+            loss.backward()
+            profiler.step()
+    trace = read(next(tmp_path.iterdir()))
+    assert [step.number for step in trace.steps] == [2, 3]
+    assert (trace.named("forward") & trace.of("user_annotation")).sum() == 2
+    matmul = np.flatnonzero(trace.named("aten::mm"))[0]
+    assert trace.shapes[trace.shape[matmul]] == "[[10, 30], [30, 20]]"
+    assert len(trace.links.forward) == 4  # a product and a sum in each of two steps
+    assert 10 * 30 * 4 in trace.allocations.change.tolist()
+
+
+texts = st.text('ab"\\\\{}[],', max_size=6)
+values = texts | st.lists(texts, max_size=2) | st.dictionaries(texts, texts, max_size=2)
+events_of_any_kind = st.lists(st.dictionaries(texts, values, max_size=3), max_size=4)
+
+
+@given(events_of_any_kind, st.data())
+def test_events_are_found_whole_wherever_a_piece_of_the_file_ends(events, data):
+    text = b",".join(json.dumps(event).encode() for event in events) + b'], "name": "]}"}'
+    rest, found, closed = b"", [], False
+    while not closed:
+        size = data.draw(st.integers(1, 200))
+        rest, text = (rest + text[:size]).lstrip(b","), text[size:]
+        end, closed = _complete(rest)
+        found += json.loads(b"[" + rest[:end] + b"]")
+        rest = rest[end:]
+    assert found == events
+
+
+def one(event: str) -> str:
+    return '{"traceEvents": [' + event + "]}"
+
+
+HOSTILE = {
+    "nothing": ("", "is no trace"),
+    "no JSON": ("steps: 3\n", "is no trace"),
+    "another JSON": ('{"a": [1]}', "is no trace"),
+    "a list alone": ('[{"traceEvents": []}]', "is no trace"),
+    "cut off in the list": (one('{"ph": "X", "name": "a"')[:-2], "is cut off"),
+    "cut off after the list": (one('{"ph": "M"}')[:-1], "no profiler writes"),
+    "cut off before the list": ('{"schemaVersion": 1,', "is cut off"),
+    "no object": (one("17"), "no profiler writes"),
+    "no kind": (one("{}"), "no profiler writes (Object missing required field `ph`"),
+    "a wrong type": (one('{"ph": "X", "name": 3}'), "no profiler writes"),
+    "NaN": (one('{"ph": "X", "name": "a", "ts": NaN, "dur": 1}'), "no profiler writes"),
+    "infinity": (one('{"ph": "X", "name": "a", "ts": 1e999, "dur": 1}'), "no profiler writes"),
+    "late": (one('{"ph": "X", "name": "a", "ts": 1e300, "dur": 1}'), "more than 30 years"),
+    "no time": (one('{"ph": "X", "name": "a", "dur": 1}'), "without a time ('a')"),
+    "no duration": (one('{"ph": "X", "name": "a", "ts": 1}'), "no or a negative duration ('a')"),
+    "negative": (one('{"ph": "X", "name": "a", "ts": 1, "dur": -1}'), "a negative duration"),
+    "a huge integer": (
+        one('{"ph": "X", "ts": 1, "dur": 1, "args": {"correlation": ' + "9" * 4000 + "}}"),
+        "no profiler writes",
+    ),
+    "a large integer": (
+        one('{"ph": "X", "ts": 1, "dur": 1, "args": {"correlation": ' + "9" * 20 + "}}"),
+        "no profiler writes",
+    ),
+    "deep": (one('{"ph": "X", "args": ' + "[" * 10**5 + "]" * 10**5 + "}"), "no profiler writes"),
+    "deep without end": (one('{"ph": "X", "args": ' + "[" * 10**5 + "}"), "is cut off"),
+    "a wrong rank": ('{"distributedInfo": {"rank": "a"}, "traceEvents": []}', "no profiler writes"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_what_is_no_trace_gets_one_line(tmp_path, case):
+    content, expected = HOSTILE[case]
+    path = tmp_path / "trace.json"
+    path.write_text(content)
+    with pytest.raises(UserError) as raised:
+        read(path)
+    line = str(raised.value)
+    assert line.startswith(f"trace: {path} ")
+    assert expected in line
+    assert "\n" not in line
+    assert len(line) < len(str(path)) + 250
+
+
+def test_a_packed_trace_that_was_cut_off_or_damaged_gets_one_line(tmp_path):
+    path = two_steps().write(tmp_path / "trace.json.gz")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(UserError, match="is cut off"):
+        read(path)
+    path.write_bytes(content[:30] + bytes(100) + content[130:])
+    with pytest.raises(UserError, match=r"trace\.json\.gz (is damaged|has a record|is no trace)"):
+        read(path)
+
+
+def test_a_folder_and_a_file_that_is_not_there_get_one_line(tmp_path):
+    for path in (tmp_path, tmp_path / "none.json"):
+        with pytest.raises(UserError, match="is no file"):
+            read(path)
+
+
+def test_more_than_the_limits_is_refused(tmp_path, monkeypatch):
+    path = two_steps().write(tmp_path / "trace.json")
+    monkeypatch.setattr(trace_file, "MAX_EVENTS", 5)
+    with pytest.raises(UserError, match="more than 5 events: profile fewer steps"):
+        read(path)
+    monkeypatch.setattr(trace_file, "MAX_BYTES", 2**20)
+    path.write_text(two_steps().text() + " " * 2**20)
+    with pytest.raises(UserError, match="is larger than 1 MiB unpacked"):
+        read(path)
+
+
+def test_an_event_that_is_larger_than_a_piece_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(trace_file, "PIECE", 1000)
+    planted = two_steps()
+    planted.event("aten::stack", 10, 20, text="x" * 3000)
+    with pytest.raises(UserError, match="an event of more than 1,000 bytes"):
+        read(planted.write(tmp_path / "trace.json"))
+
+
+def test_a_trace_is_read_in_pieces_of_any_size(tmp_path, monkeypatch):
+    path = two_steps().write(tmp_path / "trace.json")
+    whole = read(path)
+    for size in (700, 1234, 2000):
+        monkeypatch.setattr(trace_file, "PIECE", size)
+        pieces = read(path)
+        assert pieces.names == whole.names
+        assert (pieces.start == whole.start).all()
+
+
+def test_a_bomb_stays_within_the_stated_memory(tmp_path):
+    path = tmp_path / "bomb.json.gz"
+    event = b'{"ph":"X","name":"a","ts":1,"dur":1},'
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b'{"traceEvents": [' + event * 10**6)
+    # 1 GiB for 5 million events: a fifth of both.
+    program = (
+        "import sys; from hpml.errors import UserError; from hpml.trace.profiler import trace_file\n"
+        "from hpml.trace.profiler.read import read\n"
+        "trace_file.MAX_EVENTS //= 5\n"
+        "try: read(sys.argv[1])\n"
+        "except UserError as error: print(error)"
+    )
+    limit = 2**30 // 5
+    done = subprocess.run(
+        [sys.executable, "-c", program, path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert "is cut off" in done.stdout, done.stderr
