@@ -199,7 +199,7 @@ def test_an_event_that_is_larger_than_a_piece_is_refused(tmp_path, monkeypatch):
 def test_a_trace_is_read_in_pieces_of_any_size(tmp_path, monkeypatch):
     path = two_steps().write(tmp_path / "trace.json")
     whole = read(path)
-    for size in (700, 1234, 2000):
+    for size in range(700, 760):
         monkeypatch.setattr(trace_file, "PIECE", size)
         pieces = read(path)
         assert pieces.names == whole.names
@@ -213,7 +213,8 @@ def test_a_bomb_stays_within_the_stated_memory(tmp_path):
         file.write(b'{"traceEvents": [' + event * 10**6)
     # 1 GiB for 5 million events: a fifth of both.
     program = (
-        "import sys; from hpml.errors import UserError; from hpml.trace.profiler import trace_file\n"
+        "import sys; from hpml.errors import UserError\n"
+        "from hpml.trace.profiler import trace_file\n"
         "from hpml.trace.profiler.read import read\n"
         "trace_file.MAX_EVENTS //= 5\n"
         "try: read(sys.argv[1])\n"
