@@ -1,0 +1,44 @@
+"""The traces of a run's ranks, found in the folder into which each rank wrote its own."""
+
+import os
+from pathlib import Path
+
+from hpml.errors import UserError
+from hpml.trace.profiler.read import read
+from hpml.trace.profiler.trace import Trace
+
+ENDINGS = (".json", ".json.gz")
+
+
+def read_ranks(folder: str | os.PathLike[str]) -> list[Trace]:
+    """The traces in `folder`, by rank; of a rank that wrote several, the newest.
+
+    A trace names its rank and the number of ranks itself, where torch.distributed was initialized
+    when it was recorded. A file's age is the number in its name, as `tensorboard_trace_handler`
+    writes it, or else when it was last changed.
+
+    Raises UserError where a rank is missing, or a trace names none, or as `read` does.
+    """
+    files = [path for path in Path(folder).iterdir() if path.name.endswith(ENDINGS)]
+    by_rank: dict[int, Trace] = {}
+    for path in sorted(files, key=_age):
+        trace = read(path)
+        if trace.rank is None:
+            raise UserError(
+                f"{path.name}: names no rank: call init_process_group before the profiler starts"
+            )
+        by_rank[trace.rank] = trace
+    if not by_rank:
+        raise UserError(f"{Path(folder).name}: there is no trace in it: let each rank write one")
+    size = max(trace.world_size or 1 for trace in by_rank.values())
+    if missing := sorted(set(range(size)) - set(by_rank)):
+        raise UserError(
+            f"{Path(folder).name}: of {size} ranks, these have no trace: "
+            f"{', '.join(map(str, missing))}"
+        )
+    return [by_rank[rank] for rank in range(size)]
+
+
+def _age(path: Path) -> tuple[int, str]:
+    numbers = [int(word) for word in path.name.split(".") if word.isdecimal()]
+    return (numbers[0] if numbers else path.stat().st_mtime_ns), path.name
