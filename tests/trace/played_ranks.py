@@ -45,7 +45,7 @@ def play(
     *,
     forward: float = 0.01,
     backward: Sequence[float] = (0.01, 0.01),
-    transfer: Sequence[float] = (0.005, 0.005),
+    transfer: Sequence[float] = (0.005, 0.005),  # as many as there are in `backward`
     optimizer: float = 0.001,
     slower: Sequence[float] | None = None,
     offset: Sequence[float] | None = None,

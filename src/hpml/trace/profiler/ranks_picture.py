@@ -177,7 +177,9 @@ def buckets(
         axes.set_ylim(len(found) + 0.6, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.spines[["top", "left", "right"]].set_visible(False)
-        axes.set_title(f"{name}: {len(found)} all-reduce{'s' * (len(found) != 1)}", loc="left", fontsize=10)
+        axes.set_title(
+            f"{name}: {len(found)} all-reduce{'s' * (len(found) != 1)}", loc="left", fontsize=10
+        )
     panels[-1].set_xlabel("time in the step (ms)")
     panels[-1].set_xlim(left=0)
     figure.suptitle(title, x=0.01, ha="left")

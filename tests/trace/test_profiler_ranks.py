@@ -1,0 +1,47 @@
+import gzip
+import json
+
+import pytest
+
+from hpml.errors import UserError
+from hpml.trace.profiler.ranks import read_ranks
+
+
+def write(path, rank, world_size, name="step"):
+    event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 5.0, "dur": 1.0}
+    trace = {"schemaVersion": 1, "traceEvents": [event], "baseTimeNanoseconds": 0}
+    if rank is not None:
+        trace["distributedInfo"] = {"backend": "gloo", "rank": rank, "world_size": world_size}
+    data = json.dumps(trace).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+
+
+def test_traces_come_by_rank_whatever_their_files_are_called(tmp_path):
+    for rank, name in ((1, "a.1.pt.trace.json"), (0, "b.2.pt.trace.json.gz"), (2, "c.json")):
+        write(tmp_path / name, rank, 3)
+    (tmp_path / "notes.txt").write_text("not a trace")
+    assert [trace.rank for trace in read_ranks(tmp_path)] == [0, 1, 2]
+
+
+def test_of_a_rank_with_several_traces_the_newest_counts(tmp_path):
+    for time, name in ((9, "old"), (10, "new")):  # by number, not by letter
+        write(tmp_path / f"rank0.{time}.pt.trace.json", 0, 1, name)
+    (trace,) = read_ranks(tmp_path)
+    assert trace.names == ("new",)
+
+
+def test_a_rank_without_a_trace_is_named(tmp_path):
+    write(tmp_path / "rank1.1.pt.trace.json", 1, 4)
+    with pytest.raises(UserError, match="of 4 ranks, these have no trace: 0, 2, 3"):
+        read_ranks(tmp_path)
+
+
+def test_a_trace_of_no_rank_is_named_with_the_remedy(tmp_path):
+    write(tmp_path / "worker.1.pt.trace.json", None, None)
+    with pytest.raises(UserError, match=r"worker\S+: names no rank: call init_process_group"):
+        read_ranks(tmp_path)
+
+
+def test_an_empty_folder_has_no_traces(tmp_path):
+    with pytest.raises(UserError, match="no trace in it"):
+        read_ranks(tmp_path)
