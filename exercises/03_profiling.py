@@ -18,18 +18,51 @@
 # %load_ext hpml
 from hpml import check
 
-
 # %% [markdown]
-# ## `instrument`: what it is about
+# ## `instrument`: a profiler around the loop
 #
 # **Core**, about 8 minutes.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the loop with its profiler. **Allowed:** anything that an answer may import.
+#
+# Here is a training loop. It runs on every rank, and nobody knows where its time goes:
+#
+# ```python
+# for _ in range(steps):
+#     batch = training.load()
+#     loss = training.forward(batch)
+#     training.backward(loss)
+#     training.update()
+# ```
+#
+# Write it again in `train`, with `torch.profiler.profile` around it:
+#
+# - Steps count from 0. `wait` steps pass without the profiler, `warmup` steps only warm it up, the
+#   next `active` steps are recorded. Then it is over: **one** window, however many steps follow.
+# - In each step the four parts are marked with `record_function`, under these names: `"loading"`,
+#   `"forward"`, `"backward"`, `"optimizer"`. A mark is around its part and nothing else.
+# - Operators have the **shapes** of their inputs, and **memory** is recorded.
+# - Each rank writes one trace into `folder`, which is there and which all ranks share. It ends in
+#   `.json` or `.json.gz`, and its name has `rank0` in it on rank 0, `rank1` on rank 1, and so on.
+#
+# The process group is there: `torch.distributed.get_rank()`. The check reads your traces.
+#
+# *Before you start: 20 steps, `wait=2`, `warmup=1`, `active=3`. Which steps are in the trace with
+# `repeat=1`? And with `repeat=0`, how many windows are there, and how many files, if the file's
+# name is always the same?*
 
 # %%
 # %%answer instrument
-def instrument():
-    """What goes in, what comes out."""
+import torch.distributed as dist
+from torch.profiler import ProfilerActivity, profile, record_function, schedule
+
+
+def train(training, steps: int, wait: int, warmup: int, active: int, folder: str) -> None:
+    """`steps` steps of `training`, of which `active` are recorded, after `wait` and `warmup`.
+
+    Each rank leaves one trace of torch.profiler in `folder`, with "rank" and its number in the
+    name, with shapes, memory and the four parts "loading", "forward", "backward", "optimizer".
+    """
     # YOUR CODE HERE
     raise NotImplementedError()
 
@@ -37,6 +70,16 @@ def instrument():
 # %%
 check("instrument")
 
+
+# %% [markdown]
+# **Answer.** A window begins after 2 + 1 steps: 3, 4 and 5 are in the trace. With `repeat=0` the
+# schedule begins again every 6 steps, so windows are 3 to 5, 9 to 11 and 15 to 17: three of them,
+# and under one name only the last is left. `torch.profiler.tensorboard_trace_handler` puts the time
+# into the name and keeps all three; its `worker_name` is where the rank belongs.
+#
+# Why not record everything? Each operator leaves a record, with shapes and memory several: a trace
+# of three steps of a real network has tens of megabytes, and the recorded steps are slower than
+# the others. A few steps in the middle show what all of them do.
 
 # %% [markdown]
 # ## `fix_the_loader`: what it is about

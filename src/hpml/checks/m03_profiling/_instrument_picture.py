@@ -1,0 +1,57 @@
+"""The picture of an answer to instrument: what its traces have, of two ranks."""
+
+import io
+
+from hpml.answer import as_python
+from hpml.checks.contract import Check, Picture
+from hpml.checks.m03_profiling._profiled_training import MOST_BYTES, drive, inputs, serving
+from hpml.checks.m03_profiling._recorded import recorded
+from hpml.ranks import launch
+
+LASTS = (0.008, 0.005, 0.01, 0.002)  # seconds of each part, played by waiting
+PARTS = ("loading", "forward", "backward", "optimizer")
+LIMIT = 10.0  # seconds
+US = 1e-6
+
+
+def instrument_picture(check: Check, source: str) -> Picture:
+    """For `Check.picture`: let the answer train on two ranks, and draw what it has recorded."""
+    from hpml.trace.parts_picture import parts_picture  # with Matplotlib
+
+    given = inputs(0, 2)
+    sent, server = serving(LASTS)(given)
+    evidence = launch(
+        drive,
+        2,
+        answer=as_python(source),
+        answer_name=check.id,
+        rules=check.rules,
+        inputs=sent,
+        serve=server,
+        timeout=LIMIT,
+    )
+    if evidence.diagnosis is not None:
+        raise ValueError(evidence.diagnosis.sentence)
+    traces = [recorded(value["trace"], MOST_BYTES) for value in evidence.values]
+    rows = {
+        f"rank {rank}": [
+            (mark.name, US * mark.start, US * mark.end)
+            for mark in trace.marks
+            if mark.name in PARTS
+        ]
+        for rank, trace in enumerate(traces)
+    }
+    steps = {n: (US * span.start, US * span.end) for n, span in traces[0].steps.items()}
+    total = given[0]["steps"]
+    title = f"Your profiler recorded {len(steps)} of {total} steps: " + ", ".join(map(str, steps))
+    image = io.BytesIO()
+    figure = parts_picture(rows, steps, title=title)
+    figure.savefig(image, format="png", dpi=110, facecolor="white")
+    words = (
+        f"{title}. Time is that of the trace of each rank; the dashed lines are the borders of "
+        "rank 0's steps. Each part is played here by waiting "
+        + ", ".join(
+            f"{1e3 * lasts:.0f} ms ({part})" for part, lasts in zip(PARTS, LASTS, strict=True)
+        )
+    )
+    return Picture(image.getvalue(), words)
