@@ -109,7 +109,7 @@ def test_a_trace_of_another_training_is_none_of_this_one(good, solution):
 
 def test_too_many_operators_are_seen(good):
     many = with_trace(good, lambda events: events * 12)
-    assert STEPS(many).hint == "outside"
+    assert SHAPES(many).hint == MEMORY(many).hint == STEPS(many).hint == "outside"
 
 
 def test_recording_in_other_steps_is_seen(good):
@@ -118,6 +118,17 @@ def test_recording_in_other_steps_is_seen(good):
     assert NO_MORE(with_first(good, asked=(first, *asked[1:]))).hint == "first"
     fifth = replace(asked[4], request=asked[4].request | {"profiled": True})
     assert NO_MORE(with_first(good, asked=(*asked[:4], fifth, *asked[5:]))).hint == "outside"
+
+
+def test_a_training_that_was_not_recorded_is_seen(good):
+    ranks = [
+        replace(
+            rank,
+            asked=tuple(replace(a, request=a.request | {"profiled": False}) for a in rank.asked),
+        )
+        for rank in good.evidence.ranks
+    ]
+    assert NO_MORE(with_evidence(good, ranks=tuple(ranks))).hint == "no_file"
 
 
 def test_the_loop_is_the_same(good):

@@ -33,23 +33,28 @@ def instrument_picture(check: Check, source: str) -> Picture:
     if evidence.diagnosis is not None:
         raise ValueError(evidence.diagnosis.sentence)
     traces = [recorded(value["trace"], MOST_BYTES) for value in evidence.values]
+    begins = [min((span.start for span in trace.steps.values()), default=0.0) for trace in traces]
     rows = {
         f"rank {rank}": [
-            (mark.name, US * mark.start, US * mark.end)
+            (mark.name, US * (mark.start - begin), US * (mark.end - begin))
             for mark in trace.marks
             if mark.name in PARTS
         ]
-        for rank, trace in enumerate(traces)
+        for rank, (trace, begin) in enumerate(zip(traces, begins, strict=True))
     }
-    steps = {n: (US * span.start, US * span.end) for n, span in traces[0].steps.items()}
+    steps = {
+        number: (US * (span.start - begins[0]), US * (span.end - begins[0]))
+        for number, span in traces[0].steps.items()
+    }
     total = given[0]["steps"]
     title = f"Your profiler recorded {len(steps)} of {total} steps: " + ", ".join(map(str, steps))
     image = io.BytesIO()
     figure = parts_picture(rows, steps, title=title)
     figure.savefig(image, format="png", dpi=110, facecolor="white")
     words = (
-        f"{title}. Time is that of the trace of each rank; the dashed lines are the borders of "
-        "rank 0's steps. Each part is played here by waiting "
+        f"{title}. Time is counted on each rank from its first recorded step: these ranks do not "
+        "wait for each other. The dashed lines are the borders of rank 0's steps. Each part is "
+        "played here by waiting "
         + ", ".join(
             f"{1e3 * lasts:.0f} ms ({part})" for part, lasts in zip(PARTS, LASTS, strict=True)
         )
