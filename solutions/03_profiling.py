@@ -50,8 +50,9 @@ from hpml import check
 #
 # - Steps count from 0. `wait` steps pass without the profiler, `warmup` steps only warm it up, the
 #   next `active` steps are recorded. Then it is over: **one** window, however many steps follow.
-# - In each step the four parts are marked with `record_function`, under these names: `"loading"`,
-#   `"forward"`, `"backward"`, `"optimizer"`. A mark is around its part and nothing else.
+# - In each step each part is inside a mark of its own, and nothing else is:
+#   `with record_function("loading"):`, `with record_function("forward"):`,
+#   `with record_function("backward"):` and, around `update`, `with record_function("optimizer"):`.
 # - Operators have the **shapes** of their inputs, and **memory** is recorded.
 # - Each rank writes one trace into `folder`, which is there and which all ranks share. It ends in
 #   `.json` or `.json.gz`, and its name has `rank0` in it on rank 0, `rank1` on rank 1, and so on.
