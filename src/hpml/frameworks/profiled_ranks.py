@@ -6,19 +6,22 @@ than cores, and each has the seconds that it would have on a machine of its own.
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpml.errors import UserError
+from hpml.paths import home
 from hpml.ranks.launch import launch
 from hpml.trace.profiler.ranks import read_ranks
 from hpml.trace.profiler.trace import Trace
 
+OTHERS = 3  # processes on a crowded core, beside the rank
 FIRST, LAST = 2, 7  # the steps that are profiled: after one unrecorded, and one to warm up
 
 
@@ -47,6 +50,17 @@ def somebody(world_size: int) -> Slow:
     return Slow(chance.randrange(world_size), step, phase, 0.03)
 
 
+def fresh_folder(name: str) -> str:
+    """An empty folder for the traces of one run: `logs/NAME` in the course's own folder.
+
+    `./hpml tensorboard .hpml/logs` shows all of them. What an earlier run left in it is removed.
+    """
+    folder = home() / "logs" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return str(folder)
+
+
 @dataclass(frozen=True)
 class Training:
     """What each rank does in a step: images, `layers` of `width` x `width` float32 weights."""
@@ -60,7 +74,7 @@ class Training:
     sides: Sequence[int] = ()  # of the images that each rank shrinks to 16 pixels; none: it waits
     bucket_mb: float = 25.0
     slow: Slow = NOBODY
-    crowded: int = -1  # the rank whose core another process keeps busy
+    crowded: int = -1  # the rank whose core other processes keep busy
 
 
 def profile_ranks(
@@ -138,15 +152,16 @@ def _on_a_rank(work: tuple[Training, str, list[int]]) -> None:
 
 
 @contextmanager
-def _busy(core: int | None):
-    """Another process keeps this core busy meanwhile."""
+def _busy(core: int | None) -> Iterator[None]:
+    """Other processes keep this core busy meanwhile."""
     if core is None:
         yield
         return
     program = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile os.getppid() > 1: pass"
-    process = subprocess.Popen([sys.executable, "-c", program])
+    others = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(OTHERS)]
     try:
         yield
     finally:
-        process.kill()
-        process.wait()
+        for process in others:
+            process.kill()
+            process.wait()

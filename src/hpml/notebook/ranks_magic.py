@@ -175,7 +175,11 @@ def _run_cell(job: bytes) -> dict[str, Any]:
     """On a rank: run the cell, show its last expression, return the variables of `--out`."""
     import linecache
     import os
+    import warnings
 
+    # PyTorch reports for each profiler with a schedule that a cycle begins without the last one's
+    # events, which is what a schedule is for.
+    warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")
     work = cloudpickle.loads(job)
     source = work["source"]
     linecache.cache[_CELL] = (len(source), None, source.splitlines(keepends=True), _CELL)

@@ -179,6 +179,8 @@ def launch(
             environment={
                 # For files left behind, such as AutoGraph's: removed with the ranks
                 "TMPDIR": temporary,
+                # Above all of Kineto's levels: it would print when a profiler starts and stops
+                "KINETO_LOG_LEVEL": "6",
                 **flavours.environment(flavour, rank, world_size, per_node, port),
             },
             extra_environment=dict(environment(rank)) if environment is not None else {},

@@ -1,9 +1,9 @@
 """The critical path of a step over ranks: what would have to be faster for the step to end earlier.
 
 Walked back from the end of the rank that ends last (Böhme et al. 2012, Scalable critical-path based
-performance analysis, section 3). Where that rank does nothing but wait for a collective, the path
-goes through the collective to the moment when its last rank came, and on with that rank: the time
-that others waited is on no path.
+performance analysis). Where that rank does nothing but wait for a collective, the path goes through
+the collective to the moment when its last rank came, and on with that rank: the time that others
+waited is on no path.
 """
 
 from collections.abc import Sequence

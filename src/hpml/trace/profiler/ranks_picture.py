@@ -181,7 +181,7 @@ def buckets(
             f"{name}: {len(found)} all-reduce{'s' * (len(found) != 1)}", loc="left", fontsize=10
         )
     panels[-1].set_xlabel("time in the step (ms)")
-    panels[-1].set_xlim(left=0)
+    panels[-1].set_xlim(0, 1.12 * max(t[rank].steps[-1].seconds for t in runs.values()) * 1e3)
     figure.suptitle(title, x=0.01, ha="left")
     shown = ("loading", "forward", "backward", TRANSFER, WAITING, "hidden")
     words = {TRANSFER: "exposed: transfer", "hidden": "a bucket in flight"}
