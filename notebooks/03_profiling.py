@@ -120,7 +120,11 @@ conclude(
 # *Guess before you run the second cell: which rank, since which step, in which phase?*
 
 # %% tags=["nbval-ignore-output"]
-side_by_side(four, title="From some step on, three ranks wait for the fourth")
+publish_figure(
+    "four ranks side by side",
+    side_by_side(four, title="From some step on, three ranks wait for the fourth"),
+    "Phases of six training steps on four ranks; hatched is waiting for the last rank.",
+)
 
 # %% tags=["nbval-ignore-output"]
 verdict = straggler(four)
@@ -272,7 +276,9 @@ hidden = {name: communication(ranks) for name, ranks in runs.items()}
 count = len(runs["1 MB"][0].steps)
 display(hidden_bars(hidden, count, title="With small buckets most of the communication is hidden"))
 exposed = {n: 1e3 * sum(one.exposed for one in r) / 2 / count for n, r in hidden.items()}
-share = {n: sum(o.hidden for o in r) / sum(o.hidden + o.exposed for o in r) for n, r in hidden.items()}
+share = {
+    n: sum(o.hidden for o in r) / sum(o.hidden + o.exposed for o in r) for n, r in hidden.items()
+}
 conclude(
     exposed["1 MB"] < 0.6 * exposed["25 MB"],
     f"With 25 MB for {exposed['25 MB']:.0f} ms of each step: {share['25 MB']:.0%} of the time in "
