@@ -140,19 +140,75 @@ check("find_the_straggler")
 
 
 # %% [markdown]
-# ## `overlap`: what it is about
+# ## `overlap`: hidden, waiting, exposed
 #
 # **More**, about 25 minutes: after the core exercises, or at home.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the function that divides communication into three parts. **Allowed:** anything that
+# an answer may import.
+#
+# With DistributedDataParallel, the all-reduce of one bucket of gradients runs while backward
+# computes the next. How much of the communication is hidden in this way? What is left costs time,
+# for one of two reasons: the rank waits for another rank, or data are on their way. A faster
+# network helps against the second only.
+#
+# You are given the traces of all ranks of a job, as the profiler exports them: `traces[r]` is rank
+# r's list of events, in no order.
+#
+# ```python
+# {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#7", "tid": 8178, "ts": 51307.2, …}
+# {"ph": "X", "cat": "user_annotation", "name": "backward", "tid": 8178, "ts": 61307.2, …}
+# {"ph": "X", "cat": "cpu_op", "name": "aten::linear", "tid": 8178, "ts": 64812.2, "dur": 790.0, …}
+# {"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "tid": 8178, "ts": 64902.2, "dur": 640.0, …}
+# {"ph": "X", "cat": "cpu_op", "name": "c10d::allreduce_", "tid": 8178, "ts": 66396.2, …}
+# {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "tid": 8283, "ts": 66398.2, …}
+# {"ph": "M", "name": "process_name", "pid": 8178, "tid": 0, "ts": 0, "args": {"name": "python"}}
+# ```
+#
+# An event with `ph` `"X"` lasts from `ts` to `ts + dur`, in microseconds. Other events have no
+# length, and say nothing here.
+#
+# - **A step** is the time of the mark `ProfilerStep#N`.
+# - **The rank communicates** while an event goes on whose name begins with `gloo:`, on whichever
+#   thread; there may be several at a time. The event begins when the rank joins the collective.
+# - **The rank works** while an op goes on, on whichever thread: an event of category `cpu_op`,
+#   unless its name begins with `c10d::` (such an op only starts a collective).
+# - **Data move** in a collective from the moment at which the last rank has joined it. All ranks
+#   take part in every collective, in the same order: the k-th to begin on one rank is the k-th on
+#   all. It ends everywhere at the same moment, to within some microseconds; in the recorded job, to
+#   within milliseconds.
+# - **Clocks**: each trace has its own, and their zeros may be days apart.
+#
+# Write `overlap(traces)`. Of the time in which a rank communicates within a step, it returns three
+# parts, which add up to it:
+#
+# | part | the rank communicates, and |
+# |---|---|
+# | `hidden` | works meanwhile |
+# | `waiting` | does not work, and no collective of its own moves data: another rank is late |
+# | `exposed` | does not work, and data move in at least one of its collectives |
+#
+# The figures are to be right to 1 % of the step's communication; in the recorded job, to 5 %.
+#
+# *Before you start: in a trace, the mark `backward` takes 64 ms, and all-reduces go on for 62 ms of
+# it. May you conclude that the communication is hidden?*
 
 # %%
 # %%answer overlap
-def overlap():
-    """What goes in, what comes out."""
+def overlap(traces: list[list[dict]]) -> list[list[dict[str, float]]]:
+    """How each rank's communication is spent: for each rank a list, for each of its steps a dict.
+
+    `traces[r]` has rank r's events. A dict has "hidden", "waiting" and "exposed", in seconds. Steps
+    are in the order of their numbers.
+    """
     # YOUR CODE HERE
     raise NotImplementedError()
 
 
 # %%
 check("overlap")
+
+# %% [markdown]
+# **Answer.** No. The mark `backward` ends only when the last all-reduce has ended, so it covers the
+# communication whether anything hides it or not. What hides it is work: ops that go on at the same
+# time.

@@ -166,19 +166,130 @@ def find_the_straggler():
 check("find_the_straggler")
 
 # %% [markdown]
-# ## `overlap`: what it is about
+# ## `overlap`: hidden, waiting, exposed
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the function that divides communication into three parts. **Allowed:** anything that
+# an answer may import.
+#
+# With DistributedDataParallel, the all-reduce of one bucket of gradients runs while backward
+# computes the next. How much of the communication is hidden in this way? What is left costs time,
+# for one of two reasons: the rank waits for another rank, or data are on their way. A faster
+# network helps against the second only.
+#
+# You are given the traces of all ranks of a job, as the profiler exports them: `traces[r]` is rank
+# r's list of events, in no order.
+#
+# ```python
+# {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#7", "tid": 8178, "ts": 51307.2, …}
+# {"ph": "X", "cat": "user_annotation", "name": "backward", "tid": 8178, "ts": 61307.2, …}
+# {"ph": "X", "cat": "cpu_op", "name": "aten::linear", "tid": 8178, "ts": 64812.2, "dur": 790.0, …}
+# {"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "tid": 8178, "ts": 64902.2, "dur": 640.0, …}
+# {"ph": "X", "cat": "cpu_op", "name": "c10d::allreduce_", "tid": 8178, "ts": 66396.2, …}
+# {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "tid": 8283, "ts": 66398.2, …}
+# {"ph": "M", "name": "process_name", "pid": 8178, "tid": 0, "ts": 0, "args": {"name": "python"}}
+# ```
+#
+# An event with `ph` `"X"` lasts from `ts` to `ts + dur`, in microseconds. Other events have no
+# length, and say nothing here.
+#
+# - **A step** is the time of the mark `ProfilerStep#N`.
+# - **The rank communicates** while an event goes on whose name begins with `gloo:`, on whichever
+#   thread; there may be several at a time. The event begins when the rank joins the collective.
+# - **The rank works** while an op goes on, on whichever thread: an event of category `cpu_op`,
+#   unless its name begins with `c10d::` (such an op only starts a collective).
+# - **Data move** in a collective from the moment at which the last rank has joined it. All ranks
+#   take part in every collective, in the same order: the k-th to begin on one rank is the k-th on
+#   all. It ends everywhere at the same moment, to within some microseconds; in the recorded job, to
+#   within milliseconds.
+# - **Clocks**: each trace has its own, and their zeros may be days apart.
+#
+# Write `overlap(traces)`. Of the time in which a rank communicates within a step, it returns three
+# parts, which add up to it:
+#
+# | part | the rank communicates, and |
+# |---|---|
+# | `hidden` | works meanwhile |
+# | `waiting` | does not work, and no collective of its own moves data: another rank is late |
+# | `exposed` | does not work, and data move in at least one of its collectives |
+#
+# The figures are to be right to 1 % of the step's communication; in the recorded job, to 5 %.
+#
+# *Before you start: in a trace, the mark `backward` takes 64 ms, and all-reduces go on for 62 ms of
+# it. May you conclude that the communication is hidden?*
 
 
 # %%
 # %%answer overlap
-def overlap():
-    """What goes in, what comes out."""
+def overlap(traces: list[list[dict]]) -> list[list[dict[str, float]]]:
+    """How each rank's communication is spent: for each rank a list, for each of its steps a dict.
+
+    `traces[r]` has rank r's events. A dict has "hidden", "waiting" and "exposed", in seconds. Steps
+    are in the order of their numbers.
+    """
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    collectives = [sorted(spans(events, communicates)) for events in traces]
+    # The rank that joins a collective last does not wait: its event is the transfer alone.
+    transfers = [min(end - begin for begin, end in same) for same in zip(*collectives, strict=True)]
+    found = []
+    for events, own in zip(traces, collectives, strict=True):
+        busy, working = merged(own), merged(spans(events, works))
+        moving = merged(
+            (end - transfer, end) for (_, end), transfer in zip(own, transfers, strict=True)
+        )
+        found.append([])
+        for step in sorted(spans(events, is_step)):
+            communication = seconds(common(busy, [step]))
+            hidden = seconds(common(common(busy, working), [step]))
+            in_step = common(moving, [step])
+            exposed = seconds(in_step) - seconds(common(in_step, working))
+            waiting = communication - hidden - exposed
+            found[-1].append({"hidden": hidden, "waiting": waiting, "exposed": exposed})
+    return found
+
+
+def spans(events, wanted):
+    """Begin and end of the events that are wanted, in microseconds."""
+    return [(e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and wanted(e)]
+
+
+def communicates(event):
+    return event["name"].startswith("gloo:")
+
+
+def works(event):
+    return event["cat"] == "cpu_op" and not event["name"].startswith("c10d::")
+
+
+def is_step(event):
+    return event["name"].startswith("ProfilerStep#")
+
+
+def merged(intervals):
+    """The same moments, as intervals that do not overlap, in order."""
+    whole = []
+    for begin, end in sorted(intervals):
+        if whole and begin <= whole[-1][1]:
+            whole[-1] = (whole[-1][0], max(end, whole[-1][1]))
+        else:
+            whole.append((begin, end))
+    return whole
+
+
+def common(some, others):
+    """The moments of both, each given in intervals that do not overlap."""
+    pairs = ((max(a, c), min(b, d)) for a, b in some for c, d in others)
+    return [(begin, end) for begin, end in pairs if begin < end]
+
+
+def seconds(intervals):
+    return sum(end - begin for begin, end in intervals) / 1e6
     ### END SOLUTION
 
 
 # %%
 check("overlap")
+
+# %% [markdown]
+# **Answer.** No. The mark `backward` ends only when the last all-reduce has ended, so it covers the
+# communication whether anything hides it or not. What hides it is work: ops that go on at the same
+# time.
