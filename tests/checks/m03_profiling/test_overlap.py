@@ -57,18 +57,15 @@ def test_jobs_are_fresh_for_every_seed():
 
 def test_parts_add_up_to_the_communication_and_each_is_there():
     for seed in SEEDS:
+        total = dict.fromkeys(KEYS, 0.0)
         for case in cases(seed):
-            total = dict.fromkeys(KEYS, 0.0)
             for made in case.ranks:
                 length = max(end for _, end in made.steps.values())
                 busy = counts(((one.begin, one.end) for one in made.collectives), length) > 0
                 for (begin, end), parts in zip(made.steps.values(), truth(made), strict=True):
                     assert sum(parts.values()) == pytest.approx(busy[begin:end].sum() / 1e6)
                     total = {key: total[key] + parts[key] for key in KEYS}
-            if len(case.ranks) > 1:
-                assert total["waiting"] > 0.0005
-                assert total["exposed"] > 0.002
-            assert total["hidden"] > 0.002 or case.name == "buckets sent after backward"
+        assert min(total.values()) > 0.05
 
 
 def test_the_lagging_rank_of_the_recorded_job_waits_for_nobody():
