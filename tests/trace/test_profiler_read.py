@@ -70,6 +70,37 @@ def test_a_program_that_is_not_distributed_has_no_rank(tmp_path):
     assert (trace.rank, trace.world_size) == (None, None)
 
 
+def test_times_since_1970_keep_their_digits(tmp_path):
+    """As PyTorch wrote them until 2.3."""
+    planted, now = two_steps(), 1_689_285_164_250_000
+    del planted.frame["baseTimeNanoseconds"]
+    for event in planted.events:
+        event["ts"] = int(event["ts"]) + now
+    trace = read(planted.write(tmp_path / "trace.json"))
+    assert trace.epoch == 1_689_285_164 * 10**9
+    assert trace.start[0] == pytest.approx(0.253001, abs=1e-10)
+    assert trace.links.backward[0] - trace.links.forward[0] == pytest.approx(479e-6, abs=1e-10)
+    assert trace.allocations.at[0] - trace.start[0] == pytest.approx(25e-6, abs=1e-10)
+
+
+def test_some_versions_name_no_rank_or_no_world_size(tmp_path):
+    planted = Planted()
+    planted.frame["distributedInfo"] = {"rank": 3}
+    trace = read(planted.write(tmp_path / "trace.json"))
+    assert (trace.rank, trace.world_size, len(trace), trace.steps) == (3, None, 0, ())
+
+
+def test_what_tensorflow_writes_is_read(tmp_path):
+    """tensorflow/core/profiler/convert: no categories, threads named by pid and tid."""
+    thread = {"ph": "M", "pid": 1, "tid": 9, "name": "thread_name", "args": {"name": "python"}}
+    step = {"ph": "X", "pid": 1, "tid": 9, "ts": 5.5, "dur": 20, "name": "train"}
+    events = [thread, step | {"args": {"step_num": "0"}}, {}]
+    path = tmp_path / "vm.trace.json"
+    path.write_text(json.dumps({"displayTimeUnit": "ns", "metadata": {}, "traceEvents": events}))
+    trace = read(path)
+    assert (trace.names, trace.categories, trace.thread_names) == (("train",), ("",), ("python",))
+
+
 def test_what_torch_writes_is_read(tmp_path):
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU],
@@ -124,11 +155,11 @@ HOSTILE = {
     "cut off after the list": (one('{"ph": "M"}')[:-1], "no profiler writes"),
     "cut off before the list": ('{"schemaVersion": 1,', "is cut off"),
     "no object": (one("17"), "no profiler writes"),
-    "no kind": (one("{}"), "no profiler writes (Object missing required field `ph`"),
+    "no kind": (one('{"name": "a", "ts": 1, "dur": 1}'), "an event of no kind ('a')"),
     "a wrong type": (one('{"ph": "X", "name": 3}'), "no profiler writes"),
     "NaN": (one('{"ph": "X", "name": "a", "ts": NaN, "dur": 1}'), "no profiler writes"),
     "infinity": (one('{"ph": "X", "name": "a", "ts": 1e999, "dur": 1}'), "no profiler writes"),
-    "late": (one('{"ph": "X", "name": "a", "ts": 1e300, "dur": 1}'), "more than 30 years"),
+    "late": (one('{"ph": "X", "name": "a", "ts": 1e300, "dur": 1}'), "more than 100 years"),
     "no time": (one('{"ph": "X", "name": "a", "dur": 1}'), "without a time ('a')"),
     "no duration": (one('{"ph": "X", "name": "a", "ts": 1}'), "no or a negative duration ('a')"),
     "negative": (one('{"ph": "X", "name": "a", "ts": 1, "dur": -1}'), "a negative duration"),

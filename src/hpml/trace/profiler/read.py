@@ -19,7 +19,7 @@ MEMORY = "[memory]"
 DEVICES = {0: "cpu", 1: "cuda"}  # c10::DeviceType
 
 MICROSECOND = 1e-6
-MAX_MICROSECONDS = 1e15  # 30 years; a larger time is no time
+MAX_MICROSECONDS = 4e15  # since 1970, as PyTorch wrote until 2.3; a larger time is no time
 
 
 def read(path: str | os.PathLike[str]) -> Trace:
@@ -70,6 +70,8 @@ class _Columns:
             elif event.ph in ends:
                 if event.cat == "fwdbwd":
                     ends[event.ph].append((_number(event.id), self._at(event), self._thread(event)))
+            elif not event.ph and event.name:
+                self._odd(f"an event of no kind ({event.name[:40]!r})")
             elif event.ph == "M" and event.name == "thread_name" and event.args is not None:
                 self.thread_names[self._thread(event)] = event.args.name
         try:
@@ -112,8 +114,13 @@ class _Columns:
         self.events.clear()
         late = np.maximum(np.abs(events["start"]), events["duration"])
         if not (late < MAX_MICROSECONDS).all():
-            self._odd("a time of more than 30 years")
+            self._odd("a time of more than 100 years")
         events = events[np.lexsort((-events["duration"], events["start"]))]
+        # Seconds since 1970 leave no digits for nanoseconds, so such a clock starts here.
+        zero = 0.0
+        if len(events) and not frame.epoch:
+            zero = 1e6 * np.floor(events["start"][0] / 1e6)
+        events["start"] -= zero
         threads = tuple(self.threads)
         columns = {
             name: np.ascontiguousarray(events[name])
@@ -130,14 +137,14 @@ class _Columns:
             steps=(),
             thread_names=tuple(self.thread_names.get(i, "") for i in range(len(threads))),
             shapes=tuple(_on_one_line(shape) for shape in self.shapes),
-            links=self._links(),
-            allocations=self._allocations(),
-            epoch=frame.epoch,
+            links=self._links(zero),
+            allocations=self._allocations(zero),
+            epoch=frame.epoch + 1000 * int(zero),
             **columns,
         )
         return Trace(**vars(bare) | {"steps": steps(bare)})
 
-    def _links(self) -> Links:
+    def _links(self, zero: float) -> Links:
         """The two ends of each link, matched by their id; an end alone is left out."""
         sides = [np.concatenate([np.zeros(0, LINK_END), *self.ends[side]]) for side in "sf"]
         if not (len(sides[0]) and len(sides[1])):
@@ -145,19 +152,19 @@ class _Columns:
         _, *rows = np.intersect1d(sides[0]["id"], sides[1]["id"], return_indices=True)
         forward, backward = (side[row] for side, row in zip(sides, rows, strict=True))
         return Links(
-            forward["at"] * MICROSECOND,
+            (forward["at"] - zero) * MICROSECOND,
             forward["thread"],
-            backward["at"] * MICROSECOND,
+            (backward["at"] - zero) * MICROSECOND,
             backward["thread"],
         )
 
-    def _allocations(self) -> Allocations:
+    def _allocations(self, zero: float) -> Allocations:
         memory = np.concatenate([np.zeros(0, MEMORY_RECORD), *self.memory])
         if not len(memory):
             return NO_ALLOCATIONS
         memory = memory[np.argsort(memory["at"], kind="stable")]
         columns = (memory[name] for name in ("change", "allocated", "device"))
-        return Allocations(memory["at"] * MICROSECOND, *columns, tuple(self.devices))
+        return Allocations((memory["at"] - zero) * MICROSECOND, *columns, tuple(self.devices))
 
 
 EVENT = np.dtype(

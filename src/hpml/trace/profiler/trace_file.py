@@ -47,7 +47,7 @@ class Arguments(msgspec.Struct, gc=False):
 class Event(msgspec.Struct, gc=False):
     """One entry of `traceEvents`. Times are in microseconds."""
 
-    ph: str
+    ph: str = ""  # TensorFlow ends its list with {}
     name: str = ""
     cat: str = ""
     pid: int | str = ""
@@ -59,8 +59,8 @@ class Event(msgspec.Struct, gc=False):
 
 
 class Distributed(msgspec.Struct):
-    rank: int
-    world_size: int
+    rank: int | None = None
+    world_size: int | None = None
 
 
 class Frame(msgspec.Struct):
