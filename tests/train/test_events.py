@@ -9,9 +9,10 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 
 from hpml.data import load
 from hpml.data.batches import normalize
+from hpml.trace.event_files import leave_tensorflow_out
 from hpml.train import Run, requests
 from hpml.train.config import TrainConfig
-from hpml.train.events import Events, hyperparameters, leave_tensorflow_out, visible
+from hpml.train.events import Events, hyperparameters, visible
 
 CPU = torch.device("cpu")
 

@@ -1,4 +1,4 @@
-"""A notebook's magics after `%load_ext hpml`, `%%ranks` and `%%answer`, and `check`."""
+"""After `%load_ext hpml` a notebook has `%%ranks`, `%%answer`, `check` and `show_tensorboard`."""
 
 import base64
 from typing import TYPE_CHECKING
@@ -125,9 +125,10 @@ def _show_picture(verdict: "Verdict", source: str) -> None:
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Register the magics, and start importing torch for the ranks in the background."""
     from hpml.notebook.ranks_magic import ranks
+    from hpml.notebook.tensorboard_frame import show_tensorboard
     from hpml.ranks import warm
 
     shell.register_magic_function(ranks, "cell", "ranks")
     shell.register_magic_function(answer, "cell", "answer")
-    shell.push({"check": check})
+    shell.push({"check": check, "show_tensorboard": show_tensorboard})
     warm.server()

@@ -5,14 +5,13 @@ together have seen: curves of different numbers of ranks then overlap.
 """
 
 import dataclasses
-import sys
-import types
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from hpml.data.batches import MEAN, STD
+from hpml.trace.event_files import leave_tensorflow_out
 from hpml.train import draw
 from hpml.train.config import TrainConfig
 from hpml.train.history import Epoch
@@ -95,16 +94,6 @@ class Events(Observer):
     def close(self) -> None:
         self.writer.file_writer.add_summary(self.ended)
         self.writer.close()
-
-
-def leave_tensorflow_out() -> None:
-    """Have TensorBoard open files by itself in this process, not by TensorFlow where that is there.
-
-    It would import TensorFlow to make a folder: seconds, and a screen of TensorFlow's remarks.
-    `tensorboard.compat` looks for a module of this name, and takes its own stand-in if it is there.
-    """
-    name = "tensorboard.compat.notf"
-    sys.modules.setdefault(name, types.ModuleType(name))
 
 
 def hyperparameters(config: TrainConfig) -> dict[str, bool | int | float | str]:
