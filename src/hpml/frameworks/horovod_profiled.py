@@ -1,0 +1,45 @@
+"""The training script on two of Horovod's ranks, under both profilers: PyTorch's and Horovod's."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from hpml.errors import UserError
+from hpml.ranks import flavour
+from hpml.trace import horovod_timeline_file
+from hpml.trace.horovod_timeline import Timeline
+from hpml.trace.profiler import read
+from hpml.trace.profiler.trace import Trace
+
+LIMIT = 180.0  # seconds
+OPTIONS = (
+    "--epochs 1 --samples 1200 --test-samples 50 --batch-size 100 --widths 64,128,128 --threads 1 "
+    "--precision fp32 --backend horovod --profile 0 --no-progress"
+)
+
+
+def record(folder: Path) -> tuple[Trace, Timeline]:
+    """What torch.profiler recorded on rank 0, and Horovod on rank 0 of the same job.
+
+    Six steps of two ranks, one thread each; three of them are in the trace. The files are in
+    `folder`: rank0.pt.trace.json.gz and horovod.json. Raises UserError where Horovod is not there,
+    and where the job fails.
+    """
+    if lacking := flavour.missing("horovod"):
+        raise UserError(lacking)
+    folder.mkdir(parents=True, exist_ok=True)
+    timeline = folder / "horovod.json"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += ["-m", "hpml.train", *OPTIONS.split(), "--tensorboard", str(folder)]
+    environment = os.environ | {"HOROVOD_TIMELINE": str(timeline), "OMP_NUM_THREADS": "1"}
+    try:
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=LIMIT, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(f"horovod: no end after {LIMIT:.0f} s: is the machine busy?") from None
+    if ended.returncode:
+        last = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
+        raise UserError(f"horovod: {last[-1]}")
+    return read.read(folder / "rank0.pt.trace.json.gz"), horovod_timeline_file.read(timeline)
