@@ -79,6 +79,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 with profile(
     schedule=schedule(wait=1, warmup=1, active=6, repeat=1),
     on_trace_ready=tensorboard_trace_handler(folder, worker_name=f"rank{rank}"),
+    record_shapes=True,
 ) as profiler:
     for step in range(8):
         with record_function("loading"):

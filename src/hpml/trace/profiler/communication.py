@@ -14,7 +14,7 @@ import numpy as np
 
 from hpml.errors import UserError
 from hpml.trace.profiler import intervals
-from hpml.trace.profiler.collectives import Collective, collectives
+from hpml.trace.profiler.collectives import collectives
 from hpml.trace.profiler.phases import phases
 from hpml.trace.profiler.trace import Step, Trace
 
@@ -53,24 +53,46 @@ def communication(traces: Sequence[Trace], step: int | None = None) -> tuple[Com
 
     Raises UserError where the ranks recorded different collectives, or no such step.
     """
-    found = [one for one in collectives(traces) if step is None or one.step == step]
-    return tuple(_of_rank(rank, trace, found, step) for rank, trace in enumerate(traces))
+    return tuple(
+        _within(one, steps(trace, step))
+        for one, trace in zip(_everywhere(traces), traces, strict=True)
+    )
 
 
-def _of_rank(
-    rank: int, trace: Trace, found: Sequence[Collective], step: int | None
-) -> Communication:
-    window = _union([(one.start, one.end) for one in steps(trace, step)])
-    of_all = phases(trace)
-    # From its call on: Gloo may have no thread free for it yet
-    called = _union([(one.issued[rank], one.end[rank]) for one in found])
-    in_flight = intervals.intersect(intervals.join(of_all.communication, called), window)
-    computing = intervals.intersect(of_all.computing, window)
-    # When some collective is on its way that all ranks have called
-    moving = _union([(one.arrived, one.end[rank]) for one in found])
-    exposed = intervals.subtract(in_flight, computing)
-    waiting = intervals.subtract(exposed, moving)
-    return Communication(rank, in_flight, computing, waiting, intervals.intersect(exposed, moving))
+def communication_by_step(traces: Sequence[Trace]) -> dict[int, tuple[Communication, ...]]:
+    """Of each rank in each profiled step of rank 0, by the step's number; see `communication`."""
+    everywhere = _everywhere(traces)
+    return {
+        number: tuple(
+            _within(one, steps(trace, number))
+            for one, trace in zip(everywhere, traces, strict=True)
+        )
+        for number in (step.number for step in traces[0].steps)
+    }
+
+
+def _everywhere(traces: Sequence[Trace]) -> list[Communication]:
+    """Of each rank, in its steps and between them."""
+    found = collectives(traces)
+    ranks = []
+    for rank, trace in enumerate(traces):
+        of_all = phases(trace)
+        # From its call on: Gloo may have no thread free for it yet
+        called = _union([(one.issued[rank], one.end[rank]) for one in found])
+        in_flight = intervals.join(of_all.communication, called)
+        # When some collective is on its way that all ranks have called
+        moving = _union([(one.arrived, one.end[rank]) for one in found])
+        exposed = intervals.subtract(in_flight, of_all.computing)
+        waiting = intervals.subtract(exposed, moving)
+        transfer = intervals.intersect(exposed, moving)
+        ranks.append(Communication(rank, in_flight, of_all.computing, waiting, transfer))
+    return ranks
+
+
+def _within(one: Communication, chosen: Sequence[Step]) -> Communication:
+    window = _union([(step.start, step.end) for step in chosen])
+    parts = (one.in_flight, one.computing, one.waiting, one.transfer)
+    return Communication(one.rank, *(intervals.intersect(part, window) for part in parts))
 
 
 def steps(trace: Trace, step: int | None = None) -> tuple[Step, ...]:

@@ -48,13 +48,14 @@ def critical_path(traces: Sequence[Trace], step: int) -> tuple[Segment, ...]:
     exposed = [
         intervals.subtract(one.in_flight, one.computing) for one in communication(traces, step)
     ]
+    on_host = [phases(trace).on_host for trace in traces]
     rank = max(range(len(traces)), key=lambda r: window[r].end)
     now = window[rank].end
     pieces: list[Segment] = []
     while now > window[rank].start:
         one = _released_by(left, exposed[rank], rank, now)
         since = window[rank].start if one is None else one.end[rank]
-        pieces += reversed(_phases(traces[rank], rank, since, now))
+        pieces += reversed(_phases(on_host[rank], rank, since, now))
         now = since
         while one is not None:  # through collectives that queue for the network
             left = [other for other in left if other is not one]
@@ -95,9 +96,8 @@ def _through(
     return None, int(one.issued.argmax()), since, Segment(rank, one.operation, since, now)
 
 
-def _phases(trace: Trace, rank: int, since: float, until: float) -> list[Segment]:
+def _phases(on_host: dict[str, np.ndarray], rank: int, since: float, until: float) -> list[Segment]:
     """What this rank's program did from `since` to `until`, by phase."""
-    on_host = phases(trace).on_host
     found = [
         (float(start), float(end), name)
         for name in PHASES

@@ -53,8 +53,7 @@ def side_by_side(
     ranks = communication(traces)
     used = set()
     for rank, (trace, one) in enumerate(zip(traces, ranks, strict=True)):
-        rows = {name: phases(trace).on_host[name] for name in PHASES}
-        rows |= {TRANSFER: one.transfer, WAITING: one.waiting}
+        rows = phases(trace).on_host | {TRANSFER: one.transfer, WAITING: one.waiting}
         for name, found in rows.items():
             here = intervals.clip(found, *window[rank])
             if _bars(axes, rank, (here - origin) * 1e3, name):

@@ -7,7 +7,7 @@ import numpy as np
 
 from hpml.errors import UserError
 from hpml.trace.profiler.collectives import Collective, collectives
-from hpml.trace.profiler.communication import communication
+from hpml.trace.profiler.communication import communication_by_step
 from hpml.trace.profiler.phases import PHASES
 from hpml.trace.profiler.shares import shares_of_steps
 from hpml.trace.profiler.trace import Trace
@@ -56,11 +56,9 @@ def straggler(traces: Sequence[Trace], least: float = 0.1) -> Straggler:
         raise UserError("these ranks recorded different steps: profile the same ones on all")
     found = collectives(traces)
     lateness = _lateness(found, len(traces), numbers)
-    waited = np.empty(lateness.shape)
-    spent = np.empty(lateness.shape)
-    for k, number in enumerate(numbers):
-        for rank, one in enumerate(communication(traces, number)):
-            waited[rank, k], spent[rank, k] = one.waited, one.exposed
+    ranks = communication_by_step(traces).values()
+    waited = np.array([[one.waited for one in of_step] for of_step in ranks]).T
+    spent = np.array([[one.exposed for one in of_step] for of_step in ranks]).T
     of_steps = [shares_of_steps(trace) for trace in traces]
     phases = {
         name: np.array([[getattr(of_step[n], name) for n in numbers] for of_step in of_steps])
