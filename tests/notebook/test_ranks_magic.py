@@ -62,6 +62,18 @@ def test_collectives_are_there_and_evidence_is_kept(run, shell):
     assert calls == [("barrier", 3)]
 
 
+def test_a_profiler_prints_nothing_of_its_own_beside_the_cells_output(run):
+    cell = """%%ranks 1
+from torch.profiler import profile, schedule
+with profile(schedule=schedule(wait=0, warmup=1, active=1, repeat=1)) as profiler:
+    for _ in range(2):
+        profiler.step()
+print("done")"""
+    out, error = run(cell)
+    assert error is None
+    assert out == "[0] done\n"
+
+
 def test_a_hang_is_one_sentence_with_the_cells_lines(run):
     _, error = run("%%ranks 2\nimport torch.distributed as dist\nif rank:\n    dist.barrier()")
     assert str(error) == (
