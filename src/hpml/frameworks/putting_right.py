@@ -1,0 +1,236 @@
+"""A slow script put right, one mend at a time, in the order that its profile gives.
+
+Profile, take the largest part that still has a mend, mend it, profile again. Where a part has
+several, what can be counted goes first (threads), and the others are tried, the best one first.
+"""
+
+import os
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
+
+from hpml.frameworks.slow_training import BATCH, COMPUTE, MENDS, train
+from hpml.trace.profiler.read import read
+from hpml.trace.profiler.shares import PARTS, Shares, shares
+from hpml.trace.profiler.trace import Trace
+
+TIMED, WARM_UP, ACTIVE = 3, 1, 2  # steps, after a first one with one-off costs
+HARM = 0.97  # of the images/s before: slower than that, and a mend is taken back
+CLEAR = 1.1  # times as fast: more than two measurements of the same differ
+JOINED = {"forward": COMPUTE, "backward": COMPUTE}
+
+
+@dataclass(frozen=True)
+class Version:
+    """The script with some mends: where its step goes, and images/s while no profiler records."""
+
+    mends: tuple[str, ...]
+    shares: Shares
+    images_per_second: float
+    item: float  # seconds of a step in `.item()`
+    trace: Path
+
+    @property
+    def milliseconds(self) -> float:
+        """Of one image."""
+        return 1e3 / self.images_per_second
+
+    def share(self, part: str) -> float:
+        """How much of the step a part of MENDS takes, from 0 to 1."""
+        parts = [name for name in PARTS if JOINED.get(name, name) == part]
+        return sum(self.shares.fraction(name) for name in parts)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One mend: the version in which `part` was largest, and the one with its mend.
+
+    `tried` has the images/s of every mend of the part that was tried, where there were several.
+    """
+
+    mend: str
+    before: Version
+    after: Version
+    tried: dict[str, float]
+
+    @property
+    def part(self) -> str:
+        return MENDS[self.mend].part
+
+    @property
+    def gain(self) -> float:
+        """How many times as many images/s."""
+        return self.after.images_per_second / self.before.images_per_second
+
+    @property
+    def kept(self) -> bool:
+        return self.gain >= HARM
+
+
+@dataclass(frozen=True)
+class PutRight:
+    """The rounds in their order; `str()` is a table."""
+
+    rounds: tuple[Round, ...]
+
+    @property
+    def first(self) -> Version:
+        return self.rounds[0].before
+
+    @property
+    def last(self) -> Version:
+        """With every mend that was kept."""
+        final = self.rounds[-1]
+        return final.after if final.kept else final.before
+
+    @property
+    def gain(self) -> float:
+        return self.last.images_per_second / self.first.images_per_second
+
+    def round(self, mend: str) -> Round:
+        """The round in which this mend was made."""
+        return next(one for one in self.rounds if one.mend == mend)
+
+    def __str__(self) -> str:
+        columns = f"{'part':<22}{'its share':>19}{'images/s':>17}{'gain':>9}  mend"
+        return "\n".join([columns, *map(_row, self.rounds)])
+
+
+def profiled(photos: Path, mends: Collection[str], logs: Path) -> Version:
+    """Train with these mends: TIMED steps with a clock, then ACTIVE ones under the profiler.
+
+    The trace goes to `logs`, as TensorBoard reads it. What the script prints goes nowhere.
+    """
+    worker = "_".join(["slow", *mends][-1:] + [str(len(mends))])
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        profile(
+            activities=[ProfilerActivity.CPU],
+            schedule=schedule(wait=1 + TIMED, warmup=WARM_UP, active=ACTIVE, repeat=1),
+            on_trace_ready=tensorboard_trace_handler(str(logs), worker, use_gzip=True),
+        ) as profiler,
+    ):
+        steps = 1 + TIMED + WARM_UP + ACTIVE
+        done = train(photos, mends, steps, profiler.step, _printer(nowhere))
+    path = max(Path(logs).glob(f"{worker}.*.pt.trace.json.gz"))
+    trace = read(path)
+    rate = BATCH / min(done.seconds[1 : 1 + TIMED])
+    return Version(tuple(mends), shares(trace), rate, item_seconds(trace), path)
+
+
+def put_right(photos: Path, logs: Path, first: Version | None = None) -> PutRight:
+    """Mend the script until no mend is left; `first` is its profile, if it has been made."""
+    here = first or profiled(photos, (), logs)
+    left, rounds = list(MENDS), []
+    while left:
+        mend, tried = choose(here, left, lambda mends: _rate(photos, mends))
+        made = Round(mend, here, profiled(photos, (*here.mends, mend), logs), tried)
+        rounds.append(made)
+        left.remove(mend)
+        here = made.after if made.kept else here
+    return PutRight(tuple(rounds))
+
+
+def choose(
+    here: Version, left: Collection[str], rate: Callable[[Collection[str]], float]
+) -> tuple[str, dict[str, float]]:
+    """The mend that is next, of those `left`, and the images/s of those that were tried for it.
+
+    `rate` gives the images/s of a version with these mends.
+    """
+    part = max({MENDS[name].part: None for name in left}, key=here.share)
+    mends = [name for name in left if MENDS[name].part == part]
+    if "threads" in mends:  # too many is a count, and needs no try
+        return "threads", {}
+    if len(mends) == 1:
+        return mends[0], {}
+    tried = {name: rate((*here.mends, name)) for name in mends}
+    return max(tried, key=tried.get), tried
+
+
+def item_seconds(trace: Trace) -> float:
+    """Seconds of the mean step in `.item()`, which waits for the device and copies the number."""
+    if "aten::item" not in trace.names:
+        return 0.0
+    found = trace.name == trace.names.index("aten::item")
+    return float(trace.duration[found].sum()) / len(trace.steps)
+
+
+def order(done: PutRight) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: what was mended first, and why."""
+    first, second = done.rounds[:2]
+    share, left = (version.share(first.part) for version in (first.before, first.after))
+    sentence = (
+        f"**Answer.** {share:.0%} of the step is *{first.part}*, so that is first: with "
+        f"`{first.mend}` it is {left:.0%}, and the script is {first.gain:.1f} times as fast. Now "
+        f"*{second.part}* is the largest that has a mend ({second.before.share(second.part):.0%})."
+    )
+    otherwise = (
+        f"*{first.part}*, {share:.0%} of the step, was mended first, and the script was "
+        f"{first.gain:.1f} times as fast: other programs use these cores too."
+    )
+    return left < share and first.gain > CLEAR, sentence, otherwise
+
+
+def whole(done: PutRight) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: the gain of all mends together."""
+    best = max(done.rounds, key=lambda one: one.gain)
+    sentence = (
+        f"All mends together: {done.gain:.0f} times the images/s. The largest gain is that of "
+        f"`{best.mend}`, {best.gain:.1f} times. Gains multiply, and a mend that comes late has "
+        "little left to shorten, if the step is not what it shortens."
+    )
+    otherwise = (
+        f"all mends together gave {done.gain:.1f} times the images/s: other programs use these "
+        "cores too."
+    )
+    return done.gain > 3, sentence, otherwise
+
+
+def precision(done: PutRight) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: whether bfloat16 helps on this processor."""
+    one = done.round("bfloat16")
+    rates = f"{one.before.images_per_second:,.0f} and {one.after.images_per_second:,.0f} images/s"
+    if one.gain > CLEAR:
+        found = f"bfloat16 helps on this processor: {one.gain:.1f} times as fast"
+    elif one.kept:
+        found = f"bfloat16 makes no clear difference on this processor: {rates}"
+    else:
+        found = f"bfloat16 is slower on this processor ({rates}), and was taken back"
+    return True, f"{found}. A mend is a guess until it is measured.", ""
+
+
+def synchronising(done: PutRight) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: what `.item()` costs where no device has to be awaited.
+
+    Of the fastest version that still has it, where its share is largest.
+    """
+    version = done.round("no_item").before
+    share = version.item / version.shares.step
+    sentence = (
+        f"`.item()` in every step costs {share:.1%} of the step here: on a CPU the number is there "
+        "already. On a GPU the same line waits until all queued work is done, and the queue runs "
+        "empty. No trace of a CPU shows that."
+    )
+    return share < 0.02, sentence, f"`.item()` took {share:.1%} of the step: it lost its core."
+
+
+def _rate(photos: Path, mends: Collection[str]) -> float:
+    """Images/s of the quickest step."""
+    with Path(os.devnull).open("w") as nowhere:
+        return BATCH / min(train(photos, mends, 1 + TIMED, report=_printer(nowhere)).seconds[1:])
+
+
+def _printer(file: object) -> Callable[[str], None]:
+    return lambda line: print(line, file=file, flush=True)
+
+
+def _row(one: Round) -> str:
+    share = f"{one.before.share(one.part):.0%} to {one.after.share(one.part):.0%}"
+    rates = (version.images_per_second for version in (one.before, one.after))
+    rate = " to ".join(f"{value:,.0f}" for value in rates)
+    gain = f"{one.gain:.2f} ×"
+    remedy = MENDS[one.mend].remedy + ("" if one.kept else " (taken back)")
+    return f"{one.part:<22}{share:>19}{rate:>17}{gain:>9}  {one.mend}: {remedy}"
