@@ -1,6 +1,7 @@
 """After `%load_ext hpml` a notebook has `%%ranks`, `%%answer`, `check` and `show_tensorboard`."""
 
 import base64
+import os
 from typing import TYPE_CHECKING
 
 import cloudpickle
@@ -128,6 +129,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     from hpml.notebook.tensorboard_frame import show_tensorboard
     from hpml.ranks import warm
 
+    # Else torch.profiler prints two lines of its own about each profile. Ranks inherit it.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     shell.register_magic_function(ranks, "cell", "ranks")
     shell.register_magic_function(answer, "cell", "answer")
     shell.push({"check": check, "show_tensorboard": show_tensorboard})
