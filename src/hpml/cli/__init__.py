@@ -61,6 +61,12 @@ COMMANDS = {
         passes_on=True,
         own_help=True,
     ),
+    "tensorboard": Command(
+        "tensorboard_command",
+        "tensorboard",
+        "Show profiles and logs in a browser, offline.",
+        "Measuring",
+    ),
     "cluster": Command("cluster_command", "app", "A SLURM with virtual nodes, here.", "Cluster"),
     "submit": Command(
         "submit_command",

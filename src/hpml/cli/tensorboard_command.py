@@ -1,0 +1,45 @@
+"""./hpml tensorboard: TensorBoard with the profiler's views, with no internet."""
+
+from typing import Annotated
+
+import typer
+
+
+def tensorboard(
+    logdir: Annotated[
+        str, typer.Argument(metavar="[LOGDIR]", help="The folder that runs were logged to.")
+    ] = "logs",
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Its port, or 0 for any; default: the first free one from 6006."
+        ),
+    ] = None,
+    path_prefix: Annotated[
+        str, typer.Option(metavar="PATH", help="The path below which a proxy shows it.")
+    ] = "",
+) -> None:
+    """Show what is in a log folder: profiles of torch.profiler, scalars, images, histograms.
+
+    Prints the address to open in a browser; Ctrl-C ends it. From a cluster, or any other machine:
+    ssh -L 6006:localhost:6006 MACHINE, and the same address here.
+    """
+    import signal
+    import sys
+    from pathlib import Path
+
+    from hpml.tensorboard import server
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    folder = Path(logdir).expanduser()
+    address = server.start(folder, host, port, path_prefix)
+    there = ", ".join(f"{count} {what}" for what, count in server.found(folder).items() if count)
+    print(f"{folder}: {there}: {address} (Ctrl-C ends it)", flush=True)
+    try:
+        while True:
+            signal.pause()
+    finally:
+        server.stop()
