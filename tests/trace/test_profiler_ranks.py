@@ -7,9 +7,9 @@ from hpml.errors import UserError
 from hpml.trace.profiler.ranks import read_ranks
 
 
-def write(path, rank, world_size, name="step"):
-    event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 5.0, "dur": 1.0}
-    trace = {"schemaVersion": 1, "traceEvents": [event], "baseTimeNanoseconds": 0}
+def write(path, rank, world_size, name="step", base=0):
+    event = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 5e6, "dur": 1.0}
+    trace = {"schemaVersion": 1, "traceEvents": [event], "baseTimeNanoseconds": base}
     if rank is not None:
         trace["distributedInfo"] = {"backend": "gloo", "rank": rank, "world_size": world_size}
     data = json.dumps(trace).encode()
@@ -45,3 +45,18 @@ def test_a_trace_of_no_rank_is_named_with_the_remedy(tmp_path):
 def test_an_empty_folder_has_no_traces(tmp_path):
     with pytest.raises(UserError, match="no trace in it"):
         read_ranks(tmp_path)
+
+
+def test_traces_with_zeros_of_their_own_have_one_zero(tmp_path):
+    """Both events were 5 s after their file's zero, and the second zero is 2 s later."""
+    write(tmp_path / "a.json", 0, 2, base=10**18)
+    write(tmp_path / "b.json", 1, 2, base=10**18 + 2 * 10**9)
+    first, second = read_ranks(tmp_path)
+    assert second.start[0] - first.start[0] == pytest.approx(2.0)
+    assert second.epoch == first.epoch
+
+
+def test_without_a_number_of_ranks_there_are_those_that_wrote(tmp_path):
+    for rank in range(2):
+        write(tmp_path / f"rank{rank}.json", rank, None)
+    assert len(read_ranks(tmp_path)) == 2

@@ -1,9 +1,11 @@
 """The traces of a run's ranks, found in the folder into which each rank wrote its own."""
 
+import dataclasses
 import os
 from pathlib import Path
 
 from hpml.errors import UserError
+from hpml.trace.profiler.clocks import moved_by
 from hpml.trace.profiler.read import read
 from hpml.trace.profiler.trace import Trace
 
@@ -11,7 +13,7 @@ ENDINGS = (".json", ".json.gz")
 
 
 def read_ranks(folder: str | os.PathLike[str]) -> list[Trace]:
-    """The traces in `folder`, by rank; of a rank that wrote several, the newest.
+    """The traces in `folder`, by rank, with one zero of time; the newest of a rank that wrote more.
 
     A trace names its rank and the number of ranks itself, where torch.distributed was initialized
     when it was recorded. A file's age is the number in its name, as `tensorboard_trace_handler`
@@ -30,13 +32,19 @@ def read_ranks(folder: str | os.PathLike[str]) -> list[Trace]:
         by_rank[trace.rank] = trace
     if not by_rank:
         raise UserError(f"{Path(folder).name}: there is no trace in it: let each rank write one")
-    size = max(trace.world_size or 1 for trace in by_rank.values())
+    size = max(max(trace.world_size or 0, rank + 1) for rank, trace in by_rank.items())
     if missing := sorted(set(range(size)) - set(by_rank)):
         raise UserError(
             f"{Path(folder).name}: of {size} ranks, these have no trace: "
             f"{', '.join(map(str, missing))}"
         )
-    return [by_rank[rank] for rank in range(size)]
+    return [_since(by_rank[0].epoch, by_rank[rank]) for rank in range(size)]
+
+
+def _since(epoch: int, trace: Trace) -> Trace:
+    """The same trace with times since `epoch`: each file may have a zero of its own."""
+    moved = moved_by(trace, (trace.epoch - epoch) * 1e-9)
+    return dataclasses.replace(moved, epoch=epoch)
 
 
 def _age(path: Path) -> tuple[int, str]:

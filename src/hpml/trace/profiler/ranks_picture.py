@@ -14,19 +14,15 @@ from hpml.trace.profiler.collectives import collectives
 from hpml.trace.profiler.communication import Communication, communication, steps
 from hpml.trace.profiler.critical_path import Segment
 from hpml.trace.profiler.phases import PHASES, phases
+from hpml.trace.profiler.shares_picture import LOOKS as PARTS_LOOKS
 from hpml.trace.profiler.trace import Trace
 
-LOOKS = {
-    "loading": {"facecolor": PALETTE[1], "hatch": "///"},
-    "transforms": {"facecolor": PALETTE[4], "hatch": "+++"},
-    "forward": {"facecolor": PALETTE[0], "hatch": ""},
-    "backward": {"facecolor": PALETTE[5], "hatch": ""},
-    "optimizer": {"facecolor": PALETTE[2], "hatch": "\\\\\\"},
-    "transfer": {"facecolor": PALETTE[6], "hatch": "..."},
-    "waiting for the last rank": {"facecolor": "white", "hatch": "xxx"},
+TRANSFER, WAITING = "transfer", "waiting for the last rank"
+LOOKS = {name: look for name, look in PARTS_LOOKS.items() if name in PHASES} | {
+    TRANSFER: {"facecolor": PALETTE[6], "hatch": "..."},
+    WAITING: {"facecolor": "white", "hatch": "xxx"},
     "hidden": {"facecolor": PALETTE[3], "hatch": ""},
 }
-TRANSFER, WAITING = "transfer", "waiting for the last rank"
 EDGE = {"edgecolor": "black", "linewidth": 0.5}
 
 
