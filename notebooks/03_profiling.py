@@ -109,7 +109,7 @@ shortest = min(range(4), key=spent.__getitem__)
 conclude(
     shortest == slow.rank,
     f"The shortest: rank {shortest} has {spent[shortest]:.0f} ms in a step, the others up to "
-    f"{max(spent):.0f} ms. Each of the others would report that the network is slow.",
+    f"{max(spent):.0f} ms. On their own traces alone, each of the others would blame the network.",
     f"rank {shortest} has the shortest bar, and rank {slow.rank} is slow: the processes had to wait "
     "for a core.",
 )
@@ -164,7 +164,7 @@ from hpml.trace.profiler.straggler_picture import shapes_of_faults, slower_phase
 
 earnest = {"layers": 6, "width": 512, "batch": 256, "forward": 0.0, "backward": 0.0}
 faults = {
-    "sleeps in forward": Training(**earnest, sides=(64, 64), slow=Slow(1, 2, "forward", 0.03)),
+    "sleeps in forward": Training(**earnest, slow=Slow(1, 2, "forward", 0.03)),
     "larger images": Training(**earnest, sides=(64, 192)),
     "overfull core": Training(**earnest, sides=(64, 64), crowded=1),
 }

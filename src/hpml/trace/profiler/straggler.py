@@ -120,7 +120,7 @@ def _change(series: np.ndarray) -> int:
     """Where the series rises to a higher level, by least squares; 0 where it does not."""
     best, place = float(((series - series.mean()) ** 2).sum()), 0
     total = best
-    for k in range(1, len(series)):
+    for k in range(1, len(series) - 1):  # a single step is no level
         before, after = series[:k], series[k:]
         rest = float(((before - before.mean()) ** 2).sum() + ((after - after.mean()) ** 2).sum())
         # Half of the variation has to be the change: noise has none that explains it
