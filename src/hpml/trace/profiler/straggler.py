@@ -45,7 +45,7 @@ def straggler(traces: Sequence[Trace], least: float = 0.1) -> Straggler:
 
     In each collective the rank that calls it last makes the others wait, and how long it alone
     costs them is its distance to the last but one: so much would be gained if it were on time. To
-    be blamed a rank has to cost at least the share `least` of the steps' time.
+    be blamed a rank has to cost at least the share `least` of a step (medians since it is slow).
 
     Raises UserError for a single rank, and where ranks recorded different steps or collectives.
     """
@@ -70,7 +70,7 @@ def straggler(traces: Sequence[Trace], least: float = 0.1) -> Straggler:
     rank = int(cost.argmax())
     begin = _change(lateness[rank])
     nobody = Straggler(None, None, 0.0, None, 0.0, blamed, lateness, waited, phases, numbers)
-    if lateness[rank, begin:].sum() < least * length[rank, begin:].sum():
+    if np.median(lateness[rank, begin:]) < least * np.median(length[rank, begin:]):
         return nobody
     others = np.arange(len(traces)) != rank
     excess = {
