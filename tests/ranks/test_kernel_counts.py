@@ -1,5 +1,6 @@
 """What the kernel counts of a rank is seen from outside, at each request."""
 
+import itertools
 import os
 import threading
 import time
@@ -92,3 +93,58 @@ def test_nothing_is_counted_where_nobody_looks(tmp_path):
 def test_a_folder_that_is_not_there_cannot_be_watched(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         Opens(str(tmp_path / "nowhere"))
+
+
+def processor_times(folder):
+    def works(seconds):  # of the calling thread's own clock
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:
+            pass
+
+    def drive():
+        ask("before")
+        works(0.05)
+        ask("after work")
+        thread = threading.Thread(target=works, args=[0.05])
+        thread.start()
+        thread.join()
+        ask("after a thread's work, which has ended")
+        reads, writes = os.pipe()
+        if os.fork() == 0:
+            works(0.1)
+            os.write(writes, b".")
+            time.sleep(60)
+        os.read(reads, 1)
+        ask("while a child that has worked is there")
+        child = os.fork()
+        if child == 0:
+            works(0.1)
+            os._exit(0)
+        os.waitpid(child, 0)
+        ask("after another child")
+        time.sleep(0.1)
+        ask("after a sleep")
+
+    evidence = launch(drive, 1, process_group=False, cwd=folder, serve=serve, looks=True)
+    assert evidence.diagnosis is None, evidence.diagnosis
+    times = [asked.counts.processor_seconds for asked in evidence.ranks[0].asked]
+    return [later - one for one, later in itertools.pairwise(times)]
+
+
+def holds_times(used):
+    # At least what each has worked for; no clock says how much a busy machine adds
+    own, thread, there, gone, asleep = used
+    assert min(own, thread) >= 0.05
+    assert there >= 0.1
+    assert gone >= 0.09  # of children that are gone, in steps of 0.01
+    assert 0 <= asleep < 0.09
+
+
+def test_processor_time_is_that_of_threads_and_children_too(tmp_path):
+    holds_times(processor_times(tmp_path))
+
+
+@pytest.mark.usefixtures("sandboxed")
+def test_processor_time_is_seen_in_a_sandbox_too(tmp_path):
+    with sandbox() as box, warm.using(box.server):
+        holds_times(processor_times(tmp_path))

@@ -60,12 +60,15 @@ class Counts:
     of these processes have read so far, and of children that have been waited for; None where that
     cannot be seen. What comes through a map of memory, or from a socket by recv, is not in it.
     `opened` is how often each file in the ranks' `cwd` was opened so far, by whichever rank, by the
-    file's name; None where that cannot be seen, or the folder is not kept.
+    file's name; None where that cannot be seen, or the folder is not kept. `processor_seconds` is
+    the processor time of all threads of these processes so far, of those that have ended too, and
+    of children that have been waited for (to 0.01 s); None where that cannot be seen.
     """
 
     tasks: int
     read_bytes: int | None = None
     opened: Mapping[str, int] | None = None
+    processor_seconds: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """By the supervisor, out of the ranks' reach: what the kernel counts of a rank at one moment.
 
 Its tasks and what it has read: see "task" and "io" in proc(5). Opened files: hpml.ranks.inotify.
-Linux only.
+Processor time: the process's clock, as clock_getcpuclockid(3) names it, to the nanosecond, where
+"stat" in proc(5) counts in hundredths of a second. Linux only.
 """
 
 import contextlib
 import os
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from hpml.ranks import inotify
 
 # The kernel reports equal events in a row as one: what comes between two opens keeps them apart
 _WATCHED = inotify.OPEN | inotify.ACCESS | inotify.CLOSE
+_PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of the kernel's posix-timers.h: what its threads ran
 _ALL_EVENTS = 2**23  # bytes: more than the kernel keeps
 MAX_NAMES = 100  # of opened files: what is found is sent to the parent
 MAX_NAME = 100  # characters
@@ -40,6 +43,17 @@ def read_by(pid: int) -> int | None:
             name, _, value = line.partition(": ")
             if name == "rchar":
                 return int(value)
+    return None
+
+
+def used_by(pid: int) -> float | None:
+    """Seconds of processor time of all threads of process `pid`, and of the children that it has
+    waited for; None where that cannot be seen."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        own = time.clock_gettime((~pid << 3) | _PROCESS_CLOCK)
+        # Fields 16 and 17, counted behind the name, which may have blanks and brackets
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return own + (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
     return None
 
 
@@ -74,8 +88,10 @@ def counts_of(pid: int | None, opens: Opens | None) -> dict[str, Any]:
     """The fields of `hpml.ranks.evidence.Counts`, for the rank that is process `pid`."""
     processes, threads = ([], 0) if pid is None else tasks_of(pid)
     read = [count for count in map(read_by, processes) if count is not None]
+    used = [seconds for seconds in map(used_by, processes) if seconds is not None]
     return {
         "tasks": threads,
         "read_bytes": sum(read) if read else None,
         "opened": None if opens is None else opens.look(),
+        "processor_seconds": sum(used) if used else None,
     }
