@@ -217,6 +217,12 @@ def test_where_processor_time_is_not_counted_nobody_loses_points(good):
     assert EPOCHS(run) is None
 
 
+def test_a_play_with_injected_waits_has_no_given_loader_to_compare_with(good):
+    stages = {loaded.LOADED: good.stages[loaded.LOADED]}
+    run = replace(good, stages=stages, delayed=True)
+    assert [claim.judge(run) for claim in CHECK.claims] == [None] * len(CHECK.claims)
+
+
 def test_opens_are_counted_for_each_round(good):
     given, images = seconds(0.9e-3, 1.2e-3, loaded.SLOWLY), sum(good.expected)
     most = loaded.EPOCHS * len(good.expected)

@@ -124,7 +124,7 @@ def costs(run: Run) -> tuple[Cost, Cost] | CannotJudge:
     """The given loader's cost and the answer's. Both have the cheaper training: an answer that
     makes steps more expensive has no larger ones to hide in."""
     answers = cost(run.stages[LOADED], sum(run.expected))
-    given = cost(run.stages[GIVEN], SLOWLY) if GIVEN in run.stages else None
+    given = cost(run.stages[GIVEN], SLOWLY)
     if answers is None or given is None:
         return CannotJudge("this system does not count the processor time of a process")
     training = min(answers.training, given.training)
@@ -133,6 +133,8 @@ def costs(run: Run) -> tuple[Cost, Cost] | CannotJudge:
 
 def unmended(run: Run) -> Problem | None:
     """Of an answer that costs about what the given loader does, nothing counts."""
+    if GIVEN not in run.stages:  # a play with injected waits has no launch without the answer
+        return None
     both = costs(run)
     if isinstance(both, CannotJudge):
         return None
@@ -227,6 +229,8 @@ def judge_share(run: Run) -> Problem | CannotJudge | None:
     for judge in CONTENT:  # what is left out costs nothing
         if problem := mended(judge)(run):
             return problem
+    if GIVEN not in run.stages:
+        return None
     both = costs(run)
     if isinstance(both, CannotJudge):
         return both
