@@ -46,10 +46,9 @@
 # ## 7. Four ranks side by side
 #
 # Four ranks train with DDP, and one of them is slow. Which rank, since which step and in which
-# phase is drawn at random: nobody has seen it. (Four ranks share a few cores here. So what a layer
-# computes is played by waiting, and that needs no core.)
-#
-# Each rank has a profiler of its own, and writes a file with its rank in the name.
+# phase is drawn at random. (Four ranks share a few cores here. So a layer waits where it would
+# compute, and needs no core.) Each rank has a profiler of its own, and writes a file with its rank
+# in the name.
 
 # %%
 from hpml.frameworks.profiled_ranks import Training, fresh_folder, profile_ranks, somebody
@@ -141,12 +140,12 @@ conclude(
 
 # %% [markdown]
 # `straggler` looks when each rank *calls* each all-reduce: the last one makes the others wait, and
-# its longer phase is the reason. (Scalasca, a tool for MPI, names this *Wait at N × N*; Geimer et
-# al. 2010.)
+# its longer phase is the reason. (*Wait at N × N* in Scalasca; Geimer et al. 2010.)
 #
-# TensorBoard has it too: `./hpml tensorboard .hpml/logs/four_ranks`, view *Distributed*. There,
-# *Synchronizing Time* is waiting, and *Data Transfer Time* is the rest. The rank with the least
-# synchronizing time is the one to look at. (`find_the_straggler` is the exercise on this.)
+# TensorBoard has it too: `./hpml tensorboard .hpml/logs/four_ranks`, view *Distributed*. The rank
+# with the least *Synchronizing Time* is the one to look at. Beware of the *Overview* of a single
+# rank: of one that waits for long it recommends gradient compression, as if the network were slow.
+# (`find_the_straggler` is the exercise on this.)
 
 # %% [markdown]
 # ### Three faults, three shapes *(more)*
