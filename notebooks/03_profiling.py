@@ -298,12 +298,229 @@ conclude(
 
 # %% [markdown]
 # ## 9. Scalars, images, histograms and profiles in one folder *(more)*
+#
+# A profile says where a step's time goes. Whether the training learns is said by other records:
+# loss and accuracy over time, the images as the network sees them, how parameters and gradients are
+# distributed, and the hyperparameters. TensorBoard reads all of them from one *log folder*. The
+# training script writes them there:
+#
+#     ./hpml train --tensorboard logs/run1 --profile 0,3
+#
+# Rank 0 writes the events. The ranks of `--profile` write three steps each, with shapes and memory,
+# into `rank0.pt.trace.json.gz` and `rank3.pt.trace.json.gz`: first to the node's own disk, and into
+# the log folder when the run is over.
+#
+# *Predict: what takes most of the space: the scalars of four epochs, 128 images, 64 bars for each
+# of 132 histograms, or a profile of three steps?*
+
+# %% tags=["nbval-ignore-output"]
+from pathlib import Path
+
+from hpml.frameworks.profiled_ranks import fresh_folder
+from hpml.publish import conclude, publish_figure, skip
+from hpml.trace import event_files
+from hpml.trace.event_files_picture import event_files_picture
+from hpml.train import train
+from hpml.train.config import TrainConfig
+
+logs = Path(fresh_folder("one_run"))
+short = {"samples": 2000, "test_samples": 500, "epochs": 4, "batch_size": 100, "threads": 1}
+config = TrainConfig(
+    **short, widths=(16, 32, 32), tensorboard=str(logs), profile=(0,), progress=False
+)
+history = train(config)
+written = event_files.read(logs)
+display(written)
+
+# %% tags=["nbval-ignore-output"]
+kilobytes = {kind: size / 1e3 for kind, size in written.sizes.items()}
+largest = max(kilobytes, key=kilobytes.__getitem__)
+steps = config.epochs * config.samples // config.batch_size
+conclude(
+    largest == "images",
+    f"The images: {kilobytes['images']:.0f} kB, and the scalars {kilobytes['scalars']:.1f} kB. But "
+    f"a profile grows with every step. Of all {steps} steps it would take about "
+    f"{steps / 3 * kilobytes['profiles'] / 1e3:.0f} MB, for a network this small. That is why a "
+    "profile has a schedule.",
+    f"here the {largest} take most: {kilobytes[largest]:.0f} kB.",
+)
+
+# %% [markdown]
+# The same as pictures, for those who have no browser at hand. Among the images are the first 16 of
+# the test, under the class that the network takes them for. A gradient whose histogram grows wider
+# with every epoch often announces a training that diverges. One that shrinks to a line is that of a
+# layer which no longer learns.
+
+# %% tags=["nbval-ignore-output"]
+publish_figure(
+    "what is in a log folder",
+    event_files_picture(
+        written,
+        curves=["loss/train", "loss/test"],
+        histogram="gradients/head.weight",
+        image="predictions",
+        title=f"After four epochs {history.test_accuracy:.0%} of the test images are right",
+    ),
+    "Losses, the distribution of one layer's gradient after each epoch, and predictions.",
+)
+
+# %% [markdown]
+# In JupyterLab the next cell shows TensorBoard itself below it (scalars, images, histograms, hparams;
+# PyTorch Profiler in the menu at the top right). It needs no second port: JupyterLab hands the page
+# on. So the tunnel that you have to JupyterLab on a cluster is enough:
+#
+#     ssh -L 8888:localhost:8888 MACHINE
+#
+# `%tensorboard` would need one more tunnel for port 6006, and its profiler page the internet. Either
+# way TensorBoard asks for no password on the machine it runs on: other people on the same login
+# node can read what it shows.
+
+# %% tags=["nbval-ignore-output"]
+show_tensorboard(".hpml/logs/one_run")
 
 # %% [markdown]
 # ## 10. TensorFlow's profiler *(more)*
+#
+# TensorFlow has a profiler of its own: `tf.profiler.experimental.start(folder)` and `stop()`, and
+# around each step `tf.profiler.experimental.Trace("train", step_num=n, _r=1)`. It records what
+# PyTorch's does, and one thing more: each call of each stage of a `tf.data` pipeline.
+#
+# The program below reads 512 JPEG files. It decodes and augments them one at a time, as many
+# programs do, and trains a network of one convolution.
+#
+# *Predict: what share of a step does the network wait for its images? Which costs more, to decode
+# an image or to mirror and shift it?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import tf_data_profiled
+from hpml.trace.profiler.tf_data_picture import tf_data_picture
+
+written_as = tf_data_profiled.profile(Path(fresh_folder("tensorflow")))
+decode, augment = (
+    next(s for s in written_as.stages if s.name == name) for name in ("decode", "augment")
+)
+conclude(
+    written_as.share > 0.4,
+    f"It waits {written_as.share:.0%} of a step. To decode an image takes "
+    f"{1e6 * decode.seconds / decode.calls:.0f} µs, to mirror and shift it "
+    f"{1e6 * augment.seconds / augment.calls:.0f} µs.",
+    f"it waits {written_as.share:.0%} of a step; the network itself was held up by other programs.",
+)
+
+# %% [markdown]
+# Three changes, each from [TensorFlow's guide](https://www.tensorflow.org/guide/data_performance):
+# keep the decoded images (`cache`, before the augmentation, which must stay fresh in each epoch);
+# augment a whole batch with each operator (`batch` before `map`); make the next batch meanwhile
+# (`prefetch`).
+#
+# *Predict: how many times is the augmentation called in a step now?*
+
+# %% tags=["nbval-ignore-output"]
+mended = tf_data_profiled.profile(Path(fresh_folder("tensorflow_mended")), mended=True)
+before, after = (1e3 * one.seconds / one.steps for one in (written_as, mended))
+publish_figure(
+    "tf.data, stage by stage",
+    tf_data_picture(
+        {"as written": written_as, "mended": mended},
+        title=f"A batch at a time, and ahead: a step of {before:.1f} ms takes {after:.1f} ms",
+    ),
+    "Milliseconds per step in each stage of the input pipeline, and what the network waits of it.",
+)
+batched = next(stage for stage in mended.stages if stage.name == "augment")
+images = augment.calls  # as many in both
+conclude(
+    mended.share < written_as.share and batched.seconds < augment.seconds,
+    f"{batched.calls / mended.steps:.0f} time instead of {images / written_as.steps:.0f}. Mirroring "
+    f"and shifting takes {1e6 * batched.seconds / images:.0f} µs for each image instead of "
+    f"{1e6 * augment.seconds / images:.0f} µs: most of the time went into starting small operators. "
+    f"The network waits {mended.share:.0%} of a step instead of {written_as.share:.0%}.",
+    f"the network waits {mended.share:.0%} of a step, and {written_as.share:.0%} before: the machine "
+    "was busy while one of them ran.",
+)
+
+# %% [markdown]
+# In both programs `tf.data` was told to run the stages as written. By default it makes maps parallel
+# and joins stages by itself; the profile then has names of stages that no line of the program has.
+#
+# The file is a protocol buffer (`plugins/profile/…/*.xplane.pb`). The pictures above are read from
+# it directly. TensorFlow's own page for it is [XProf](https://openxla.org/xprof), optional here:
+# `pip install -e '.[xprof]'` in the course's folder, then `./hpml tensorboard .hpml/logs/tensorflow`,
+# and *Profile*. With no internet its trace viewer works, and so do its sentences and numbers (the
+# summary of *Input Pipeline Analysis*, the step times); its charts and tables stay empty, because it
+# loads their library from elsewhere.
 
 # %% [markdown]
 # ## 11. The same trace elsewhere *(more)*
+#
+# Chrome's trace format is JSON: a list of events with a name, a start, a duration, a process and a
+# thread. PyTorch's profiler and Horovod's timeline both write it. So the same programs open both:
+#
+# | to see it | do this | it needs |
+# |---|---|---|
+# | in TensorBoard | `./hpml tensorboard logs` | nothing else |
+# | in [Perfetto](https://ui.perfetto.dev) | open the page, drag the file onto it | the page once; the file stays in the browser |
+# | in Chrome or Chromium | `chrome://tracing`, then *Load* | nothing else; slow above some 100 MB |
+# | a file too large for a browser | `trace_processor --httpd FILE` on the cluster, `ssh -L 9001:localhost:9001 MACHINE`, then open Perfetto: it asks whether to use what runs on port 9001 | [trace_processor](https://perfetto.dev/docs/visualization/large-traces) |
+# | with SQL | `trace_processor FILE` | the same |
+#
+# To bring traces from a cluster: `rsync -av MACHINE:run/logs/ logs/`. They are packed already, and
+# Perfetto and TensorBoard take them so. Perfetto wants events of one thread to lie within each other
+# or apart ([its FAQ](https://perfetto.dev/docs/faq)); communication that overlaps on one thread is
+# drawn wrong there.
+#
+# Two records of one job can be laid side by side if both say when their clock was zero. Here the
+# training script runs on two ranks of Horovod, with PyTorch's profiler and Horovod's timeline.
+#
+# *Predict: torch.profiler has a long "optimizer" at the end of the step. SGD multiplies and adds
+# once for each parameter. What does the optimizer do in that time?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.errors import UserError
+from hpml.frameworks import horovod_profiled
+from hpml.trace.profiler.beside_horovod import one_step, one_step_picture
+
+try:
+    both = one_step(*horovod_profiled.record(Path(fresh_folder("horovod"))))
+except UserError as why:
+    both = None
+    skip("a step in torch.profiler and in Horovod's timeline", str(why))
+
+# %% tags=["nbval-ignore-output"]
+if both:
+    called = both.seconds_of("optimizer")
+    publish_figure(
+        "two profilers, one step",
+        one_step_picture(both, title="What one profiler calls optimizer, the other calls waiting"),
+        "Phases of a step by torch.profiler; below, each gradient in Horovod's timeline.",
+    )
+    conclude(
+        both.waited > 0.5 * called,
+        f"It waits: {both.waited / called:.0%} of the {1e3 * called:.0f} ms are over before the last "
+        "gradient is back. Horovod's optimizer waits for them inside `step()`. Grey is negotiation: "
+        "Horovod asks all ranks whether they have this gradient, too, so it is the time until the "
+        "slower rank has it and a core runs Horovod's thread.",
+        f"of {1e3 * called:.0f} ms in the optimizer, {1e3 * both.waited:.0f} ms are before the last "
+        "gradient was back.",
+    )
+
+# %% [markdown]
+# ### Below the framework *(more)*
+#
+# These need a GPU or rights on the machine, and are named here, not run. Each answers what the
+# profilers above cannot.
+#
+# | question | command |
+# |---|---|
+# | Does the GPU idle, and what does the host do meanwhile? | `nsys profile --trace=cuda,nvtx,osrt --capture-range=cudaProfilerApi --capture-range-end=stop --output=rank%q{SLURM_PROCID} python train.py`, with `torch.cuda.profiler.start()` and `stop()` around a few steps; then `nsys stats rank0.nsys-rep` |
+# | Is this kernel bound by memory or by compute? | `ncu --set full --kernel-name regex:gemm --launch-skip 20 --launch-count 3 --export kernels python train.py` |
+# | Which C++ function takes the processor's time? | `perf record -F 99 -g --pid PID -- sleep 10`, then `perf report`; with Python 3.12 `python -X perf train.py` gives Python's functions their names |
+# | Where does a program stand that hangs? | `py-spy dump --pid PID` |
+#
+# `ncu` runs each kernel many times over, once for each group of counters: profile three kernels,
+# not a training. (Nsight Systems
+# [User Guide](https://docs.nvidia.com/nsight-systems/UserGuide/), Nsight Compute
+# [CLI](https://docs.nvidia.com/nsight-compute/NsightComputeCli/), Python
+# [and perf](https://docs.python.org/3/howto/perf_profiling.html).)
 
 # %% [markdown]
 # ## 12. On the cluster *(more)*

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tensorboard.compat.proto import summary_pb2
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
@@ -36,7 +37,15 @@ def test_everything_that_was_written_is_read_by_its_kind_and_name(tmp_path):
     assert [step for step, _ in found.images["white"]] == [10, 20]
     assert found.images["white"][0][1].startswith(b"\x89PNG")
     assert found.hyperparameters == {"lr": 0.5, "model": "vit", "mixed": True}
+    assert list(found.hyperparameters) == ["lr", "mixed", "model"]
     assert found.profiles == ["rank0.pt.trace.json.gz"]
+
+
+def test_a_histograms_first_bar_begins_at_the_least_number():
+    found = summary_pb2.HistogramProto(min=-3, max=2, bucket_limit=[0, 2], bucket=[5, 1])
+    histogram = event_files._histogram(7, found)
+    assert (histogram.step, histogram.edges.tolist()) == (7, [-3, 0, 2])
+    assert histogram.counts.tolist() == [5, 1]
 
 
 def test_sizes_are_bytes_and_the_table_has_a_row_for_each_kind(tmp_path):

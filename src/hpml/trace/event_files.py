@@ -118,4 +118,5 @@ def _hyperparameters(content: bytes) -> dict[str, bool | float | str]:
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
     found = HParamsPluginData.FromString(content).session_start_info.hparams
-    return {name: getattr(value, value.WhichOneof("kind")) for name, value in found.items()}
+    values = {name: getattr(value, value.WhichOneof("kind")) for name, value in found.items()}
+    return dict(sorted(values.items()))  # in the file they have no order
