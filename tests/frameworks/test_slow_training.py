@@ -21,11 +21,11 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def unmended(folder):
-    return train(folder, (), STEPS, report=lambda line: None)
+    return train(folder, (), STEPS)
 
 
 def silent(folder, *mends):
-    return train(folder, mends, STEPS, report=lambda line: None)
+    return train(folder, mends, STEPS)
 
 
 def test_a_photo_is_the_image_enlarged(folder):
@@ -70,7 +70,7 @@ def test_twice_as_many_threads_as_cores_and_afterwards_as_many_as_before(folder,
     monkeypatch.setattr(slow_training, "usable_cores", lambda: 2.0)
     before, seen = torch.get_num_threads(), []
     for mends in (("pack",), ("pack", "threads")):
-        train(folder, mends, 1, lambda: seen.append(torch.get_num_threads()), lambda line: None)
+        train(folder, mends, 1, lambda: seen.append(torch.get_num_threads()))
     assert (seen, torch.get_num_threads()) == ([4, 2], before)
 
 

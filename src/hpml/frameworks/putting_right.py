@@ -12,6 +12,7 @@ from pathlib import Path
 from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
 
 from hpml.frameworks.slow_training import BATCH, COMPUTE, MENDS, train
+from hpml.trace.profiler.mended_picture import Stage
 from hpml.trace.profiler.read import read
 from hpml.trace.profiler.shares import PARTS, Shares, shares
 from hpml.trace.profiler.trace import Trace
@@ -89,6 +90,13 @@ class PutRight:
     def gain(self) -> float:
         return self.last.images_per_second / self.first.images_per_second
 
+    @property
+    def stages(self) -> list[Stage]:
+        """The versions for `mended_picture`: the slow one, and one for each mend that was kept."""
+        kept = [one.after for one in self.rounds if one.kept]
+        named = [("slow script", self.first), *((f"+ {one.mends[-1]}", one) for one in kept)]
+        return [Stage(name, one.shares, one.milliseconds) for name, one in named]
+
     def round(self, mend: str) -> Round:
         """The round in which this mend was made."""
         return next(one for one in self.rounds if one.mend == mend)
@@ -156,6 +164,16 @@ def item_seconds(trace: Trace) -> float:
         return 0.0
     found = trace.name == trace.names.index("aten::item")
     return float(trace.duration[found].sum()) / len(trace.steps)
+
+
+def largest(slow: Version) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: which part of the slow script's step is the largest."""
+    shares = slow.shares
+    seen = (
+        f"*{shares.largest}* takes most, {shares.fraction(shares.largest):.0%} of "
+        f"{1e3 * shares.step:.0f} ms; forward and backward together have {slow.share(COMPUTE):.0%}"
+    )
+    return shares.largest == "loading", f"**Answer.** {seen}.", f"{seen}: the cores are shared."
 
 
 def order(done: PutRight) -> tuple[bool, str, str]:

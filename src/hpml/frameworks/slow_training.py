@@ -71,17 +71,24 @@ class Training:
     losses: tuple[float, ...]
     seconds: tuple[float, ...]
 
+    def __str__(self) -> str:
+        return "\n".join(
+            f"step {step}: {1e3 * seconds:6.0f} ms, {BATCH / seconds:5.0f} images/s"
+            for step, seconds in enumerate(self.seconds)
+        )
+
 
 def train(
     folder: Path,
     mends: Collection[str] = (),
     steps: int = 6,
     after_step: Callable[[], None] = lambda: None,
-    report: Callable[[str], None] = print,
+    report: Callable[[str], None] = lambda line: None,
 ) -> Training:
     """Train for `steps` updates on the photos in `folder`, with the mends of these names.
 
-    `after_step` is called after each update: a profiler's `step`. `report` gets what is printed.
+    `after_step` is called after each update: a profiler's `step`. `report` gets each line that the
+    script prints.
     """
     threads = max(1, int(usable_cores())) * (1 if "threads" in mends else 2)
     with with_threads(threads):
@@ -200,8 +207,7 @@ def main() -> None:
     parser.add_argument("--mend", nargs="*", default=[], choices=MENDS, help="what is put right")
     parser.add_argument("--steps", type=int, default=6, help="updates")
     chosen = parser.parse_args()
-    done = train(chosen.photos, chosen.mend, chosen.steps)
-    print(f"{BATCH / min(done.seconds):.0f} images/s")
+    print(train(chosen.photos, chosen.mend, chosen.steps, report=print))
 
 
 if __name__ == "__main__":
