@@ -73,18 +73,18 @@ def straggler(traces: Sequence[Trace], least: float = 0.1) -> Straggler:
     if np.median(lateness[rank, begin:]) < least * np.median(length[rank, begin:]):
         return nobody
     others = np.arange(len(traces)) != rank
-    excess = {
-        name: float(np.median((own[rank] - np.median(own[others], axis=0))[begin:]))
-        for name, own in phases.items()
-    }
-    phase = max(excess, key=excess.__getitem__)
-    late = float(np.median(lateness[rank, begin:]))
+    excess = {name: own[rank] - np.median(own[others], axis=0) for name, own in phases.items()}
+    more = {name: float(np.median(series[begin:])) for name, series in excess.items()}
+    phase = max(more, key=more.__getitem__)
+    known = more[phase] > np.median(lateness[rank, begin:]) / 4
+    if known:  # The phase shows the step more clearly: lateness has the noise of all phases in it
+        begin = _change(excess[phase])
     return Straggler(
         rank,
         numbers[begin],
-        late,
-        phase if excess[phase] > late / 4 else None,
-        excess[phase],
+        float(np.median(lateness[rank, begin:])),
+        phase if known else None,
+        float(np.median(excess[phase][begin:])),
         blamed,
         lateness,
         waited,
@@ -124,6 +124,6 @@ def _change(series: np.ndarray) -> int:
         before, after = series[:k], series[k:]
         rest = float(((before - before.mean()) ** 2).sum() + ((after - after.mean()) ** 2).sum())
         # Half of the variation has to be the change: noise has none that explains it
-        if rest < best and rest < 0.5 * total and after.mean() > 2 * before.mean():
+        if rest < min(best, 0.5 * total) and after.mean() > 2 * before.mean():
             best, place = rest, k
     return place
