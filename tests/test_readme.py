@@ -53,6 +53,7 @@ RUN_BY = {
     "./hpml bench shard": "tests/bench/test_shard.py",
     "./hpml bench fusion": "tests/bench/test_fusion.py",
     "./hpml bench io": "tests/bench/test_io.py",
+    "./hpml bench trace": "tests/bench/test_trace.py",
     "./hpml train --model vit": "tests/train/test_run.py",
     "./hpml bench train": "tests/bench/test_train.py",
     "./hpml bench train --against": "tests/bench/test_train_against.py",

@@ -118,6 +118,18 @@ def bench_io(
     give(measure(data, rounds, images), json)
 
 
+@app.command("trace")
+def bench_trace(
+    json: JSON = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds, each over everything.")] = 3,
+    megabytes: Annotated[int, typer.Option(min=1, help="Size of the trace that is read.")] = 100,
+) -> None:
+    """A large profile read by four readers, seconds and memory; what recording costs a step."""
+    from hpml.bench.trace import bench as measure
+
+    give(measure(rounds, megabytes), json)
+
+
 @app.command("shard")
 def bench_shard(
     json: JSON = None,

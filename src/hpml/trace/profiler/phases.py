@@ -51,10 +51,11 @@ def phases(trace: Trace) -> Phases:
             "give profile() a schedule"
         )
     on_host = _on_host(trace)
-    device = trace.of(*DEVICE)
-    if device.any():
-        collective = trace.named(*NCCL_KERNELS) & device
-        communication, compute = collective, device & ~collective
+    kernels = trace.of("kernel")
+    if kernels.any():
+        # A copy computes nothing, so communication behind it is not hidden.
+        communication = trace.named(*NCCL_KERNELS) & kernels
+        compute = kernels & ~communication
         on_device = _on_device(trace, compute, on_host)
         computing = _time(trace, compute)
     else:
