@@ -51,7 +51,7 @@ def test_a_trace_is_repeated_with_steps_numbers_and_links_of_their_own(recorded,
 @pytest.mark.parametrize("name", bench.READERS)
 def test_each_reader_reads_it_in_a_process_of_its_own(large, name):
     if name == "holistic" and not find_spec("hta"):
-        with pytest.raises(UserError, match="HolisticTraceAnalysis.*No module named 'hta'"):
+        with pytest.raises(UserError, match=r"HolisticTraceAnalysis.*No module named 'hta'"):
             bench.read_apart(name, large)
         return
     seconds, peak = bench.read_apart(name, large)
