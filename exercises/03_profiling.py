@@ -232,7 +232,7 @@ check("fix_the_loader")
 # | loading | name is `loading`, or begins with `enumerate(DataLoader)#` |
 # | transforms, forward, backward | name is the part's |
 # | optimizer | name is `optimizer`, or begins with `Optimizer.` |
-# | a message | name begins with `gloo:` or `nccl:`, on whichever thread |
+# | a message | name begins with `gloo:`, `nccl:` or `c10d::`, on whichever thread |
 # | an operator | name begins with `aten::`, on whichever thread |
 #
 # Each moment of a step belongs to one part. The first rule that fits decides:

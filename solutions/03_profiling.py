@@ -274,7 +274,7 @@ check("fix_the_loader")
 # | loading | name is `loading`, or begins with `enumerate(DataLoader)#` |
 # | transforms, forward, backward | name is the part's |
 # | optimizer | name is `optimizer`, or begins with `Optimizer.` |
-# | a message | name begins with `gloo:` or `nccl:`, on whichever thread |
+# | a message | name begins with `gloo:`, `nccl:` or `c10d::`, on whichever thread |
 # | an operator | name begins with `aten::`, on whichever thread |
 #
 # Each moment of a step belongs to one part. The first rule that fits decides:
@@ -327,7 +327,7 @@ def one_step(step, timed):
         found[owner(open_marks, messages, operators)] += (when - before) / 1000
         before = when
         own = event["tid"] == step["tid"]
-        if event["name"].startswith(("gloo:", "nccl:")):
+        if event["name"].startswith(("gloo:", "nccl:", "c10d::")):
             messages += change
         elif event["name"].startswith("aten::"):
             operators += change

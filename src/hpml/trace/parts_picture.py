@@ -17,6 +17,7 @@ LOOKS = {
     "optimizer": {"facecolor": PALETTE[2]},
     "communication": {"facecolor": PALETTE[6], "hatch": "////"},
     "other": {"facecolor": "#E6E6E6"},
+    "operator": {"facecolor": "#707070"},
 }
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 PARTS = ("loading", "transforms", "forward", "backward", "optimizer", "communication", "other")
-BASE = 4_543_130_604_000_000.0  # microseconds: where a machine's clock may stand
+BASE = 4_543_130_604_000.0  # microseconds: where a machine's clock may stand
 OPERATORS = ("aten::addmm", "aten::convolution", "aten::relu", "aten::mul", "aten::copy_")
 LAYERS = ("AddmmBackward0", "ConvolutionBackward0", "ReluBackward0")
 # By part, what marks it: the program's own words, or PyTorch's
@@ -203,10 +203,11 @@ def _backward(clock: Clock, scale: float, distributed: bool) -> None:
             outer = f"autograd::engine::evaluate_function: {layer}"
             clock.operator("backward", scale * clock.between(0.5, 3), thread, outer)
             if distributed and node in (1, 3):
-                clock.record("c10d::allreduce_", "cpu_op", clock.at, clock.at + 40, thread)
-                clock.idle("backward", 40)
-                sent.append((clock.at, clock.main + 5 + len(sent)))
                 clock.messages += 1
+                call = clock.between(0.05, 0.4)  # the call that hands the bucket over
+                clock.record("c10d::allreduce_", "cpu_op", clock.at, clock.at + call, thread)
+                clock.idle("backward", call)
+                sent.append((clock.at, clock.main + 5 + len(sent)))
         for begin, gloo in sent:
             clock.idle("backward", scale * clock.between(1, 5))
             clock.record("gloo:all_reduce", "user_annotation", begin, clock.at, gloo)

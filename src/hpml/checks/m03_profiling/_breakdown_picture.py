@@ -66,7 +66,7 @@ def rows(events: list[Event], main: int) -> dict[str, list[tuple[str, float, flo
         if name in PARTS and event["tid"] == main:
             found[ROWS[0]].append((name, *span(event)))
         elif name.startswith("aten::"):
-            found[ROWS[1]].append(("other", *span(event)))
+            found[ROWS[1]].append(("operator", *span(event)))
         elif name.startswith("gloo:"):
             found[ROWS[2]].append(("communication", *span(event)))
     return found

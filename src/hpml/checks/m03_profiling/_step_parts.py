@@ -25,7 +25,7 @@ from hpml.checks.seeds import derived
 RECORDED = Path(__file__).with_name("_recorded_steps.json.gz")
 MARKED = PARTS[:5]
 BEGINNINGS = {"enumerate(DataLoader)#": "loading", "Optimizer.": "optimizer"}
-MESSAGES = ("gloo:", "nccl:")
+MESSAGES = ("gloo:", "nccl:", "c10d::")
 KINDS = ("nested", "messages", "recorded")
 
 
