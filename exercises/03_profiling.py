@@ -55,7 +55,7 @@ from hpml import check
 # %%
 # %%answer instrument
 import torch.distributed as dist
-from torch.profiler import ProfilerActivity, profile, record_function, schedule
+from torch.profiler import profile, record_function, schedule
 
 
 def train(training, steps: int, wait: int, warmup: int, active: int, folder: str) -> None:

@@ -67,7 +67,7 @@ from hpml import check
 # %%
 # %%answer instrument
 import torch.distributed as dist
-from torch.profiler import ProfilerActivity, profile, record_function, schedule
+from torch.profiler import profile, record_function, schedule
 
 
 def train(training, steps: int, wait: int, warmup: int, active: int, folder: str) -> None:
@@ -79,7 +79,6 @@ def train(training, steps: int, wait: int, warmup: int, active: int, folder: str
     ### BEGIN SOLUTION
     path = f"{folder}/rank{dist.get_rank()}.json"
     with profile(
-        activities=[ProfilerActivity.CPU],
         schedule=schedule(wait=wait, warmup=warmup, active=active, repeat=1),
         on_trace_ready=lambda profiler: profiler.export_chrome_trace(path),
         record_shapes=True,
