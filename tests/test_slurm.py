@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -279,6 +280,52 @@ def test_a_run_that_failed_does_not_go_back_into_the_queue(bash, job):
     code, told, _ = bash(f"bash slurm/{job.name}", srun_exits=1, **IN_A_JOB)
     assert code == 1
     assert "requeue" not in told
+
+
+NSYS = """#!/bin/bash
+if [[ $1 == --version ]]; then exit; fi
+echo "nsys $*" >>"$TOLD"
+for word; do [[ $word == --output=* ]] && echo a report >"${word#--output=}"; done
+exit "$SRUN_EXITS"
+"""
+
+
+def has_nsys(bash) -> None:
+    program = bash.site.parent.parent / "bin" / "nsys"
+    program.write_text(NSYS)
+    program.chmod(0o755)
+
+
+def test_a_gpu_is_profiled_by_nsight_systems_where_it_is_and_else_by_torch(bash):
+    _, without, _ = bash("bash slurm/03_profile_gpu.slurm", **IN_A_JOB)
+    assert "--profile 0,7 " in without
+    assert "nsight.py" not in without
+    has_nsys(bash)
+    _, told, _ = bash("bash slurm/03_profile_gpu.slurm", **IN_A_JOB)
+    assert "python slurm/nsight.py build/jobs/7 python -m hpml.train --device cuda " in told
+    assert "--profile" not in told
+
+
+@pytest.mark.parametrize(("rank", "traced"), [("0", True), ("3", False), ("7", True)])
+@pytest.mark.parametrize("fails", [0, 3])
+def test_nsight_systems_traces_two_ranks_and_leaves_their_reports(
+    bash, tmp_path, rank, traced, fails
+):
+    has_nsys(bash)
+    left, disk = tmp_path / "left", tmp_path / "disk"
+    left.mkdir()
+    disk.mkdir()
+    code, told, error = bash(
+        f"{sys.executable} slurm/nsight.py left bash -c 'exit {fails}'",
+        srun_exits=fails,
+        SLURM_PROCID=rank,
+        TMPDIR=str(disk),
+        **IN_A_JOB,
+    )
+    assert (code, error) == (fails, "")
+    assert [path.name for path in left.iterdir()] == [f"rank{rank}.nsys-rep"] * traced
+    assert told.startswith("nsys profile --trace=") == traced
+    assert list(disk.iterdir()) == []
 
 
 def test_a_job_without_python_says_what_to_do(bash):

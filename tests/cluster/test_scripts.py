@@ -11,6 +11,8 @@ import pytest
 from hpml.allreduce import ALGORITHMS
 from hpml.paths import CHECKOUT
 from hpml.ranks import flavour
+from hpml.trace.profiler.read import read
+from hpml.trace.profiler.shares import shares
 from hpml.train import checkpoint
 from hpml.train.history import read_history
 
@@ -49,6 +51,7 @@ def test_each_script_without_gpus_is_run_here():
         "02_binding.slurm",
         "02_roofline.slurm",
         "02_staging.slurm",
+        "03_profile.slurm",
         "05_horovodrun.slurm",
         "05_mpirun.slurm",
         "05_srun.slurm",
@@ -87,6 +90,24 @@ def test_training_leaves_its_history_and_a_checkpoint(wide, script, asked, ranks
     history = read_history(left / "history.json")
     assert (history.world_size, history.stopped, len(history.epochs)) == (ranks, False, 1)
     assert (left / "checkpoint.pt").exists()
+
+
+def test_a_profiled_run_leaves_traces_of_two_nodes_in_one_folder_and_nothing_on_the_nodes(wide):
+    job, log = ended(wide, "slurm/03_profile.slurm", *SHORT.split(), "--samples", "800")
+    assert "4 ranks × 1 thread, cpu" in log
+    left = wide.project() / "build/jobs" / job
+    assert read_history(left / "history.json").world_size == 4
+    assert sorted(path.name for path in (left / "traces").glob("*.pt.trace.json.gz")) == [
+        "rank0.pt.trace.json.gz",
+        "rank3.pt.trace.json.gz",
+    ]
+    for rank in (0, 3):
+        trace = read(left / "traces" / f"rank{rank}.pt.trace.json.gz")
+        assert (trace.rank, trace.world_size, len(trace.steps)) == (rank, 4, 3)
+        assert shares(trace).step > 0
+    for node in ("n1", "n2"):
+        there = wide.hpml("cluster", "exec", node, "--", "ls", "/tmp")
+        assert "hpml-profile-" not in there.stdout
 
 
 @pytest.mark.parametrize(
