@@ -15,6 +15,7 @@ def test_a_bucket_behind_backward_is_hidden_and_the_last_one_is_not():
     """Called after 10 ms of backward and after 20; each takes 5 ms."""
     for one in communication(play([[0.03] * 2] * 2, transfer=(0.005, 0.005)), 3):
         assert one.hidden == about(0.005)
+        assert one.hidden_share == pytest.approx(0.5, abs=1e-3)
         assert one.transferred == about(0.005)
         assert one.waited == about(0)
 
@@ -44,6 +45,7 @@ def test_all_steps_together_are_the_sum_of_the_steps():
     for rank, one in enumerate(communication(traces)):
         apart = [communication(traces, number)[rank] for number in (3, 4, 5)]
         assert one.exposed == about(sum(a.exposed for a in apart))
+        assert one.exposed_per_step == about(sum(a.exposed for a in apart) / 3)
         assert one.hidden == about(sum(a.hidden for a in apart))
 
 

@@ -49,10 +49,10 @@ def test_several_steps_are_named():
 def test_a_bar_is_as_long_as_the_communication_of_a_step():
     traces = late()
     found = communication(traces)
-    figure = communication_bars(found, 3)
+    figure = communication_bars(found)
     for one in found:
         assert f" {1e3 * (one.hidden + one.exposed) / 3:.0f} ms" in words(figure)
-    assert len(hidden_bars({"a": found, "b": found}, 3).axes[0].get_yticklabels()) == 2
+    assert len(hidden_bars({"a": found, "b": found}).axes[0].get_yticklabels()) == 2
 
 
 def test_each_bucket_is_a_row_below_its_program():

@@ -28,6 +28,7 @@ class Communication:
     computing: np.ndarray  # the rank runs operators or kernels, or loads
     waiting: np.ndarray  # exposed, and some rank has not come yet
     transfer: np.ndarray  # exposed, and all ranks have come
+    steps: int  # how many profiled steps these moments are of
 
     @property
     def hidden(self) -> float:
@@ -38,6 +39,15 @@ class Communication:
     def exposed(self) -> float:
         """Seconds in flight in which the rank did nothing else."""
         return self.waited + self.transferred
+
+    @property
+    def exposed_per_step(self) -> float:
+        return self.exposed / self.steps
+
+    @property
+    def hidden_share(self) -> float:
+        """How much of the time in flight is hidden, from 0 to 1; 0 where nothing was sent."""
+        return self.hidden / (self.hidden + self.exposed) if len(self.in_flight) else 0.0
 
     @property
     def waited(self) -> float:
@@ -85,14 +95,16 @@ def _everywhere(traces: Sequence[Trace]) -> list[Communication]:
         exposed = intervals.subtract(in_flight, of_all.computing)
         waiting = intervals.subtract(exposed, moving)
         transfer = intervals.intersect(exposed, moving)
-        ranks.append(Communication(rank, in_flight, of_all.computing, waiting, transfer))
+        parts = (in_flight, of_all.computing, waiting, transfer)
+        ranks.append(Communication(rank, *parts, len(trace.steps)))
     return ranks
 
 
 def _within(one: Communication, chosen: Sequence[Step]) -> Communication:
     window = _union([(step.start, step.end) for step in chosen])
     parts = (one.in_flight, one.computing, one.waiting, one.transfer)
-    return Communication(one.rank, *(intervals.intersect(part, window) for part in parts))
+    within = (intervals.intersect(part, window) for part in parts)
+    return Communication(one.rank, *within, len(chosen))
 
 
 def steps(trace: Trace, step: int | None = None) -> tuple[Step, ...]:

@@ -90,42 +90,36 @@ def _path(axes: Axes, path: Sequence[Segment], origin: float) -> None:
     axes.plot(times, rows, color="black", linewidth=3, solid_capstyle="butt")
 
 
-def communication_bars(ranks: Sequence[Communication], count: int, *, title: str = "") -> Figure:
-    """A bar per rank: communication hidden, transferred and waited for, in ms per step.
-
-    `count` is the number of steps that `ranks` are the sum of.
-    """
-    rows = {f"rank {one.rank}": [one] for one in ranks}
-    return _stacked(rows, count, title)
+def communication_bars(ranks: Sequence[Communication], *, title: str = "") -> Figure:
+    """A bar per rank: communication hidden, transferred and waited for, in ms per step."""
+    return hidden_bars({f"rank {one.rank}": [one] for one in ranks}, title=title)
 
 
-def hidden_bars(runs: dict[str, Sequence[Communication]], count: int, *, title: str = "") -> Figure:
+def hidden_bars(runs: dict[str, Sequence[Communication]], *, title: str = "") -> Figure:
     """As `communication_bars`, a bar for each of several runs: the mean of its ranks."""
-    return _stacked({name: list(ranks) for name, ranks in runs.items()}, count, title)
-
-
-def _stacked(rows: dict[str, list[Communication]], count: int, title: str) -> Figure:
-    figure = Figure(figsize=(9, 1.2 + 0.42 * len(rows)), layout="constrained")
+    figure = Figure(figsize=(9, 1.2 + 0.42 * len(runs)), layout="constrained")
     axes = figure.subplots()
     parts = {"hidden": "hidden", TRANSFER: "transferred", WAITING: "waited"}
-    longest = 0.0
-    for place, ranks in enumerate(rows.values()):
+    longest, used = 0.0, set()
+    for place, ranks in enumerate(runs.values()):
         left = 0.0
         for name, attribute in parts.items():
-            width = 1e3 * float(np.mean([getattr(one, attribute) for one in ranks])) / count
-            label = None if place else _LABELS[name]
-            axes.barh(place, width, 0.6, left=left, label=label, **LOOKS[name], **EDGE)
+            width = 1e3 * float(np.mean([getattr(one, attribute) / one.steps for one in ranks]))
+            axes.barh(place, width, 0.6, left=left, **LOOKS[name], **EDGE)
+            if width > 0.05:
+                used.add(name)
             left += width
         axes.text(left, place, f" {left:.0f} ms", va="center")
         longest = max(longest, left)
-    axes.set_yticks(range(len(rows)), list(rows))
-    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_yticks(range(len(runs)), list(runs))
+    axes.set_ylim(len(runs) - 0.5, -0.5)
     axes.set_xlim(0, 1.1 * longest)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "left", "right"]].set_visible(False)
     axes.set_xlabel("communication in flight (ms per step)")
     axes.set_title(title, loc="left")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    handles = [Patch(**LOOKS[n], **EDGE, label=_LABELS[n]) for n in parts if n in used]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
