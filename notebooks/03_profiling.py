@@ -41,6 +41,181 @@
 
 # %% [markdown]
 # ## 6. What is in a trace *(more)*
+#
+# A trace is a text file: JSON, in a format that Chrome defined, with a list of *events*. Below, a
+# small network trains for four steps, of which three are recorded.
+#
+# *Predict: 64 images are loaded, six layers run forward and backward, and SGD takes its step. How
+# many events does that leave: 20, 100 or 500?*
+
+# %% tags=["nbval-ignore-output"]
+import json
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.profiler import profile, record_function, schedule
+from torch.utils.data import DataLoader, TensorDataset
+
+from hpml.frameworks.profiled_ranks import fresh_folder
+from hpml.publish import conclude
+from hpml.trace.profiler.read import read
+
+torch.set_num_threads(1)  # with more, an operator's time is that of its slowest thread
+images, labels = torch.rand(256, 3, 32, 32), torch.randint(10, (256,))
+layers = [nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3)]
+network = nn.Sequential(*layers, nn.Flatten(), nn.Linear(26 * 26 * 16, 10))
+optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+file = Path(fresh_folder("one_trace"), "rank0.pt.trace.json")
+with profile(
+    schedule=schedule(wait=0, warmup=1, active=3, repeat=1),
+    on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(file)),
+    record_shapes=True,
+    profile_memory=True,
+) as profiler:
+    for batch, target in DataLoader(TensorDataset(images, labels), batch_size=64):
+        with record_function("transforms"):
+            batch = (batch - 0.5) / 0.25
+        with record_function("forward"):
+            loss = nn.functional.cross_entropy(network(batch), target)
+        with record_function("backward"):
+            loss.backward()
+        with record_function("optimizer"):
+            optimizer.step()
+            optimizer.zero_grad()
+        profiler.step()
+
+trace = read(file)
+step = trace.steps[-1]
+inside = (trace.start >= step.start) & (trace.start < step.end)
+events = int(inside.sum())
+conclude(
+    100 < events < 2000,
+    f"{events} in the last step, most of them for the 64 images that the `DataLoader` picks one by "
+    "one. Each costs about a microsecond to record, and some hundred bytes.",
+    f"{events} in the last step.",
+)
+
+# %% [markdown]
+# This is one of them. `ph` "X" is an event with a duration, `ts` its start and `dur` its length, in
+# microseconds; `tid` is its thread. `Input Dims` are the shapes, because of `record_shapes=True`.
+
+# %% tags=["nbval-ignore-output"]
+raw = json.loads(file.read_text())["traceEvents"]
+event = next(event for event in raw if event["name"] == "aten::conv2d")
+for key, value in event.items():
+    print(f"{key:6}", value if key != "args" else {"Input Dims": value["Input Dims"], "...": "..."})
+
+# %% [markdown]
+# Drawn, it is what every viewer shows: time to the right, and what calls above what is called.
+# `ProfilerStep` is one step. The blue and yellow boxes are the names that the program gave; PyTorch
+# marked the fetch of the batch, the optimizer and each node of backward by itself.
+
+# %% tags=["nbval-ignore-output"]
+from hpml.trace.profiler.timeline_picture import timeline_picture
+
+timeline_picture(trace, title="An event lies below the event that called it")
+
+# %% [markdown]
+# Without a GPU, backward runs on the thread that calls it. With one it has a thread of its own, and
+# each of the GPU's streams is a row as well: what it runs are *kernels*, which run some time after
+# the processor has launched them. Gloo's all-reduces are on threads of their own too (section 7).
+#
+# ### Self time and total time *(more)*
+#
+# *Predict: add up the durations of all events in the three steps. Is that the time of the three
+# steps? Or half of it, or several times as much?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.trace.profiler.operators import operators, table
+
+whole = sum(step.seconds for step in trace.steps)
+every = trace.duration.sum()
+conclude(
+    every > 2 * whole,
+    f"{every / whole:.1f} times as much: {1e3 * every:.0f} ms of events in {1e3 * whole:.0f} ms. A "
+    "microsecond in a convolution is counted in each of the events around it.",
+    f"the events have {1e3 * every:.0f} ms, the steps {1e3 * whole:.0f} ms.",
+)
+rows = operators(trace)
+print(table(rows))
+
+# %% [markdown]
+# So there are two times. The *total* time of an operator has what it calls in it. The *self* time
+# has not: it is the time in this operator and in no other, and self times can be added up.
+
+# %% tags=["nbval-ignore-output"]
+from hpml.trace.profiler.operators_picture import operators_picture
+
+by_total = sorted(rows, key=lambda row: -row.seconds)
+display(
+    operators_picture(
+        by_total, title="Several names for one convolution: only one of them computes"
+    )
+)
+names = ("aten::conv2d", "aten::convolution", "aten::_convolution")
+around = [row for row in rows if row.name in names]
+own = sum(row.self_seconds for row in rows)
+conclude(
+    all(row.self_seconds < 0.2 * row.seconds for row in around) and own <= 1.001 * whole,
+    f"`conv2d` calls `convolution`, which calls `_convolution`. Together they have "
+    f"{1e3 * sum(row.seconds for row in around):.0f} ms of total and "
+    f"{1e3 * sum(row.self_seconds for row in around):.1f} ms of self time. The self times of all "
+    f"operators are {own / whole:.0%} of the steps; the rest is Python, between operators.",
+    f"the self times of all operators are {own / whole:.0%} of the steps.",
+)
+
+# %% [markdown]
+# The same care makes the shares of a step, which sections 1 and 5 go by. Each instant belongs to one
+# part only: to the innermost event that has a phase's name. So the parts add up to the step. (This
+# is the exercise `step_breakdown`.)
+
+# %% tags=["nbval-ignore-output"]
+from hpml.trace.profiler.shares import shares_of_steps
+from hpml.trace.profiler.shares_picture import shares_picture
+
+each = shares_of_steps(trace)
+display(
+    shares_picture(
+        {f"step {number}": one for number, one in each.items()},
+        title="The parts of a step add up to the step",
+    )
+)
+assert all(abs(each[step.number].step - step.seconds) < 1e-6 for step in trace.steps)
+
+# %% [markdown]
+# ### Memory over time *(more)*
+#
+# With `profile_memory=True` each allocation is an event as well.
+#
+# *Predict: in which phase does a step hold most memory, and why there?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.trace.profiler.memory_curve import memory_curve, phase_at_peak
+from hpml.trace.profiler.memory_curve_picture import memory_curve_picture
+
+curve = memory_curve(trace)
+display(memory_curve_picture(trace, curve, title="Forward fills memory, backward frees it"))
+phase = phase_at_peak(trace, curve)
+conclude(
+    phase in ("forward", "backward"),
+    f"In {phase}, with {curve.peak / 2**20:.1f} MiB. Forward keeps each layer's output for backward. "
+    "Backward adds gradients and frees those outputs, last layer first.",
+    f"the peak is in {phase or 'no phase'}, with {curve.peak / 2**20:.1f} MiB.",
+)
+
+# %% [markdown]
+# ### Is there not a program for this? *(more)*
+#
+# For GPUs there is: HolisticTraceAnalysis gives idle, computing and communication time, and the
+# communication that is hidden. On six traces of GPUs from its own tests, `hpml.trace.profiler` finds
+# the same: five to the microsecond, and one, whose times are in nanoseconds, within 3 %. But of a
+# trace without kernels it knows only the steps. The table of operators is that of the TensorBoard
+# plugin (section 4), to the microsecond.
+#
+# `./hpml bench trace` has all of them read the same 100 MB, and measures seconds and memory.
+# (Format: *Trace Event Format*, Google. What PyTorch writes into it: `libkineto/src/output_json.cpp`
+# in github.com/pytorch/kineto. HolisticTraceAnalysis: hta.readthedocs.io.)
 
 # %% [markdown]
 # ## 7. Four ranks side by side

@@ -3,7 +3,7 @@
 import pytest
 
 from hpml.errors import UserError
-from hpml.trace.profiler.memory_curve import memory_curve
+from hpml.trace.profiler.memory_curve import memory_curve, phase_at_peak
 from hpml.trace.profiler.memory_curve_picture import memory_curve_picture
 from hpml.trace.profiler.read import read
 
@@ -28,6 +28,12 @@ def test_the_curve_and_its_peak(tmp_path):
     assert curve.device == "cpu"
     assert (curve.allocated / MIB).tolist() == [1, 3, 2]
     assert (curve.peak, curve.peak_at) == (3 * MIB, pytest.approx(200e-6))
+
+
+@pytest.mark.parametrize(("at", "phase"), [(200, "forward"), (99, None), (400, None)])
+def test_the_phase_at_the_peak(tmp_path, at, phase):
+    trace = recorded(tmp_path, (at, MIB, 2 * MIB), (at + 1, -MIB, MIB))
+    assert phase_at_peak(trace, memory_curve(trace)) == phase
 
 
 def test_devices_are_apart_and_totals_that_are_missing_are_summed(tmp_path):

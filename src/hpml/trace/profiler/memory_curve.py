@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpml.errors import UserError
+from hpml.trace.profiler.phases import phases
 from hpml.trace.profiler.trace import Trace
 
 
@@ -49,3 +50,11 @@ def memory_curve(trace: Trace, device: str | None = None) -> MemoryCurve:
     if not allocated.any():
         allocated = np.cumsum(found.change[here])
     return MemoryCurve(device, found.at[here], allocated)
+
+
+def phase_at_peak(trace: Trace, curve: MemoryCurve) -> str | None:
+    """The phase that the main thread was in when `curve` had its peak; None: in none."""
+    for phase, time in phases(trace).on_host.items():
+        if ((time[:, 0] <= curve.peak_at) & (curve.peak_at < time[:, 1])).any():
+            return phase
+    return None
