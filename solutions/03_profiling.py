@@ -369,22 +369,131 @@ check("step_breakdown")
 # shares, add it up.
 
 # %% [markdown]
-# ## `find_the_straggler`: what it is about
+# ## `find_the_straggler`: who is late, since when, in what?
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the function that finds the rank that is late through its own work. **Allowed:**
+# anything that an answer may import.
+#
+# In synchronous training all ranks are as slow as the slowest. It is not easy to see which one that
+# is: their steps take equally long, because the others wait. And it is the others that spend most
+# time in `all_reduce`.
+#
+# You are given the traces of all ranks of a job, 2 to 6: `traces[r]` is rank r's list of events, in
+# no order.
+#
+# ```python
+# {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#7", "tid": 8178, "ts": 51307.2, …}
+# {"ph": "X", "cat": "user_annotation", "name": "backward", "tid": 8178, "ts": 61307.2, …}
+# {"ph": "X", "cat": "cpu_op", "name": "aten::linear", "tid": 8178, "ts": 64812.2, "dur": 790.0, …}
+# {"ph": "X", "cat": "cpu_op", "name": "c10d::allreduce_", "tid": 8178, "ts": 66396.2, …}
+# {"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "tid": 8283, "ts": 66398.2, …}
+# {"ph": "M", "name": "process_name", "pid": 8178, "tid": 0, "ts": 0, "args": {"name": "python"}}
+# ```
+#
+# An event with `ph` `"X"` lasts from `ts` to `ts + dur`, in microseconds; others have no length.
+# Each trace has a clock of its own, and their zeros may be days apart.
+#
+# - **A step** is the time of the mark `ProfilerStep#N`; N is its number.
+# - **Phases** in it are marked `loading`, `transforms`, `forward`, `backward` and `optimizer`. A
+#   phase may have several marks in a step.
+# - **Own work** in a phase: its marks' time, without the time in which the rank only communicates.
+#   That is when an event goes on whose name begins with `gloo:`, and no op does. (An op is an
+#   event of category `cpu_op` whose name does not begin with `c10d::`.)
+# - **Late** in a step is a rank with over 10 % more own work, in all phases together, than each of
+#   the other ranks in that step.
+# - **The straggler** is the rank that is late in each of the last steps, three at the least. It is
+#   late *since* the first step of this unbroken row.
+# - **Its phases**: those in which it does over 1.2 times the own work of the other ranks' mean, all
+#   steps since then together.
+#
+# Write `find_the_straggler(traces)`. It returns the rank, the number of the step since which it is
+# late, and its phases; or None where there is no straggler.
+#
+# *Before you start: rank 2 loads its data 20 ms more slowly than the others. On which ranks does
+# backward take longer now, in their traces, and by how much?*
 
 
 # %%
 # %%answer find_the_straggler
-def find_the_straggler():
-    """What goes in, what comes out."""
+def find_the_straggler(traces: list[list[dict]]) -> tuple[int, int, list[str]] | None:
+    """The rank that is late through its own work, since which step, and in which phases.
+
+    `traces[r]` has rank r's events. None if there is no such rank.
+    """
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    work = [own_work(events) for events in traces]
+    steps = sorted(work[0])
+    late = [late_rank([sum(rank[step].values()) for rank in work]) for step in steps]
+    run = 0
+    while run < len(steps) and late[-1] is not None and late[-1 - run] == late[-1]:
+        run += 1
+    if run < 3:
+        return None
+    rank, lost = late[-1], []
+    for phase in PHASES:
+        taken = [sum(one[step][phase] for step in steps[-run:]) for one in work]
+        others = (sum(taken) - taken[rank]) / (len(taken) - 1)
+        if taken[rank] > 1.2 * others:
+            lost.append(phase)
+    return rank, steps[-run], lost
+
+
+PHASES = ("loading", "transforms", "forward", "backward", "optimizer")
+
+
+def late_rank(work):
+    """The rank with over 10 % more work than each other rank, or None."""
+    second, most = sorted(work)[-2:]
+    return work.index(most) if most > 1.1 * second else None
+
+
+def own_work(events):
+    """Microseconds of own work in each step and phase: {7: {"loading": 3000.0, …}, …}."""
+    whole = [e for e in events if e["ph"] == "X"]
+    talks = merged(e for e in whole if e["name"].startswith("gloo:"))
+    works = merged(e for e in whole if e["cat"] == "cpu_op" and "c10d::" not in e["name"])
+    found = {}
+    for step in whole:
+        if not step["name"].startswith("ProfilerStep#"):
+            continue
+        begin, end = step["ts"], step["ts"] + step["dur"]
+        marks = [e for e in whole if begin <= e["ts"] < end and e["name"] in PHASES]
+        own = dict.fromkeys(PHASES, 0.0)
+        for mark in marks:
+            span = [(mark["ts"], mark["ts"] + mark["dur"])]
+            idle = length(common(talks, span)) - length(common(common(talks, span), works))
+            own[mark["name"]] += mark["dur"] - idle
+        found[int(step["name"].partition("#")[2])] = own
+    return found
+
+
+def merged(events):
+    """The moments of these events, as intervals that do not overlap."""
+    intervals = []
+    for begin, end in sorted((e["ts"], e["ts"] + e["dur"]) for e in events):
+        if intervals and begin <= intervals[-1][1]:
+            begin, end = intervals[-1][0], max(end, intervals.pop()[1])
+        intervals.append((begin, end))
+    return intervals
+
+
+def common(some, others):
+    pairs = ((max(a, c), min(b, d)) for a, b in some for c, d in others)
+    return [(begin, end) for begin, end in pairs if begin < end]
+
+
+def length(intervals):
+    return sum(end - begin for begin, end in intervals)
     ### END SOLUTION
 
 
 # %%
 check("find_the_straggler")
+
+# %% [markdown]
+# **Answer.** On all but rank 2, by up to 20 ms: they have begun backward earlier, and it ends only
+# when the all-reduces have ended, which wait for rank 2. Rank 2 itself takes no longer for it. By
+# the marks alone everybody but the straggler is slow in backward.
 
 # %% [markdown]
 # ## `overlap`: hidden, waiting, exposed
