@@ -156,6 +156,9 @@ def judge_waiting(run: Run) -> Problem | None:
 
 
 def judge_recorded(run: Run) -> Problem | None:
+    """The recorded job is always the same: who knows it by heart has shown nothing here."""
+    if problem := judge_hidden(run):
+        return problem
     seen = judged(run, ("hidden",), HIDDEN_MISTAKES, recorded=True)
     return seen or judged(run, ("waiting", "exposed"), WAITING_MISTAKES, recorded=True)
 
