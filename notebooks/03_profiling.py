@@ -405,11 +405,12 @@ conclude(
 # *Predict: how much of the path belongs to the slow rank?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.profiler.critical_path import critical_path
+from hpml.trace.profiler.critical_path import critical_path, table
 
 step = four[0].steps[-1].number
 path = critical_path(four, step)
 display(side_by_side(four, [step], path=path, title="The path runs through the slow rank"))
+print(table(path))
 own = sum(piece.seconds for piece in path if piece.rank == slow.rank)
 computing = {p.what: 1e3 * p.seconds for p in path if p.rank == slow.rank and p.seconds > 1e-3}
 whole = sum(piece.seconds for piece in path)

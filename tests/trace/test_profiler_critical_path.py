@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpml.trace.profiler.critical_path import critical_path
+from hpml.trace.profiler.critical_path import critical_path, table
 
 from .played_ranks import play
 
@@ -79,3 +79,15 @@ def test_what_is_shortened_on_the_path_shortens_the_step(loading, backward, tran
     assert max(t.steps[0].end for t in traces) - max(t.steps[0].end for t in sooner) == (
         about(gained)
     )
+
+
+def test_a_path_reads_as_a_table_in_which_short_pieces_are_one_line():
+    lines = table(critical_path(play([[0.01], [0.04], [0.01]]), 3), least=0.05).splitlines()
+    assert [line.split() for line in lines] == [
+        ["rank", "what", "ms", "of", "the", "path"],
+        ["1", "loading", "40.0", "53%"],
+        ["1", "forward", "10.0", "13%"],
+        ["1", "backward", "20.0", "26%"],
+        ["0", "all_reduce", "5.0", "7%"],
+        ["shorter", "ones", "1.0", "1%"],
+    ]

@@ -158,7 +158,11 @@ def _busy(core: int | None) -> Iterator[None]:
         yield
         return
     program = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile os.getppid() > 1: pass"
-    others = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(OTHERS)]
+    # Linux shares a core fairly among sessions first (sched(7), autogroup): each has its own
+    others = [
+        subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+        for _ in range(OTHERS)
+    ]
     try:
         yield
     finally:

@@ -64,6 +64,23 @@ def critical_path(traces: Sequence[Trace], step: int) -> tuple[Segment, ...]:
     return tuple(piece for piece in reversed(pieces) if piece.seconds > 0)
 
 
+def table(path: Sequence[Segment], least: float = 0.01) -> str:
+    """The pieces of a path as lines of text; those below the share `least` of it are added up."""
+    whole = sum(piece.seconds for piece in path)
+    lines = [f"{'rank':<6}{'what':<16}{'ms':>8}{'of the path':>14}"]
+    rest = 0.0
+    for piece in path:
+        if piece.seconds < least * whole:
+            rest += piece.seconds
+            continue
+        share = f"{piece.seconds / whole:.0%}"
+        lines.append(f"{piece.rank:<6}{piece.what:<16}{1e3 * piece.seconds:>8.1f}{share:>14}")
+    lines.append(
+        f"{'':<6}{'shorter ones':<16}{1e3 * rest:>8.1f}{rest / whole if whole else 0:>14.0%}"
+    )
+    return "\n".join(lines)
+
+
 def _released_by(
     found: Sequence[Collective], exposed: np.ndarray, rank: int, now: float
 ) -> Collective | None:
