@@ -73,7 +73,7 @@ class Page:
         elif event.get("method") == "Runtime.exceptionThrown":
             detail = seen["exceptionDetails"]
             text = detail.get("exception", {}).get("description") or detail["text"]
-            self.errors.append(text.splitlines()[0])
+            self.errors.append(text)
 
     def open(self, address: str) -> None:
         """Go to an address."""

@@ -37,6 +37,7 @@ CHARTS = (
 )
 VIEWER = ("webcomponents.min.js",)
 # Page of the plugin: the line in it that goes elsewhere, and what stands there instead
+APP = '<div id="app"></div>'
 INSTEAD = {
     "index.html": (
         '<script src="https://www.gstatic.com/charts/loader.js"></script>',
@@ -61,7 +62,8 @@ def served_page(name: str) -> bytes:
     elsewhere, here = INSTEAD[name]
     if elsewhere not in text:
         raise UserError(f"torch_tb_profiler's {name} is not that of 0.4.3: pip install hpml again")
-    return text.replace(elsewhere, here, 1).encode()
+    note = (HERE / "note.html").read_text(encoding="utf-8")
+    return text.replace(elsewhere, here, 1).replace(APP, APP + note, 1).encode()
 
 
 class OfflineProfilerPlugin(plugin.TorchProfilerPlugin):

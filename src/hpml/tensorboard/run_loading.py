@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import warnings
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -91,7 +92,8 @@ def _begin() -> None:
     if not multiprocessing.parent_process().is_alive():  # it died before this process asked
         os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group
-    logging.disable(logging.WARNING)  # what the plugin remarks about single events
+    logging.disable(logging.CRITICAL)  # what the plugin remarks about single events
+    warnings.simplefilter("ignore")  # pandas 3, of how the plugin calls it
 
 
 def pool() -> ProcessPoolExecutor:

@@ -27,12 +27,12 @@ def start(folder: Path, host: str = "127.0.0.1", port: int | None = None, prefix
         _check_free(host, port)
     # TensorBoard would load all of TensorFlow, for seconds, where a stub is enough for it.
     sys.modules.setdefault("tensorboard.compat.notf", types.ModuleType("notf"))
-    for name in ("tensorboard", "pytorch_profiler"):  # remarks about single events
-        logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="tensorboard")
     from tensorboard import program
 
     server = program.TensorBoard(plugins=plugins())
+    for name in ("tensorboard", "pytorch_profiler"):  # remarks about single events
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     given = ["tensorboard", "--logdir", str(folder), "--host", host, "--load_fast", "false"]
     given += ["--port", str(port)] if port is not None else []
     given += ["--path_prefix", prefix] if prefix else []

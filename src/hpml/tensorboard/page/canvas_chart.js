@@ -6,6 +6,8 @@ Chart.defaults.color = "#333";
 Chart.defaults.font.family = "Roboto, Helvetica, Arial, sans-serif";
 Chart.defaults.plugins.legend.labels.boxWidth = 14;
 
+const drawnIn = new WeakMap(); // element of the page → the chart in it
+
 class CanvasChart {
   constructor(container) {
     this.container = container;
@@ -14,9 +16,9 @@ class CanvasChart {
 
   // `table` is a DataTable; `options` are those of the page: title, height, colors, axes, legend.
   draw(table, options = {}) {
-    // The page draws some charts into a box again and again, and clears only some of them.
-    this.container.querySelectorAll("canvas").forEach((old) => Chart.getChart(old)?.destroy());
-    this.clearChart();
+    // The page draws into a container again and again, and clears only some of the charts in it.
+    drawnIn.get(this.container)?.clearChart();
+    drawnIn.set(this.container, this);
     this.table = table;
     this.options = options;
     this.box = document.createElement("div");
@@ -66,6 +68,7 @@ class CanvasChart {
     return {
       responsive: true,
       maintainAspectRatio: false,
+      layout: { padding: { right: 12 } },
       onClick: (_, elements) => {
         this.selection = elements.slice(0, 1).map((each) => this.point(each));
         tell(this, "select");
@@ -101,7 +104,7 @@ class CanvasChart {
 function axis(title, further = {}) {
   return {
     title: { display: Boolean(title), text: title ?? "" },
-    ticks: { callback: withUnits },
+    ticks: { callback: withUnits, includeBounds: false },
     ...further,
   };
 }

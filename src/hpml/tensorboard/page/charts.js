@@ -14,6 +14,11 @@ function labels(table) {
   return table.rows.map((_, row) => String(table.value(row, 0)));
 }
 
+// On an axis, in Chart.js's words: `this` is the axis, and what it hands over a row's number.
+function shortLabel(row) {
+  return shortened(this.getLabelForValue(row), 24);
+}
+
 class ColumnChart extends CanvasChart {
   configuration(table, options) {
     const stacked = Boolean(options.isStacked);
@@ -53,7 +58,10 @@ function steps(chart, table, options) {
     backgroundColor: `${dataset.backgroundColor.replace("rgb", "rgba").replace(")", ", 0.3)")}`,
     ...{ stepped: "middle", fill: "origin", pointRadius: 2 },
   }));
-  const scales = { x: { grid: { display: false } }, y: axis(options.vAxis?.title) };
+  const scales = {
+    x: { grid: { display: false }, ticks: { callback: shortLabel } },
+    y: axis(options.vAxis?.title),
+  };
   return {
     type: "line",
     data: { labels: labels(table), datasets },
@@ -80,7 +88,7 @@ class ComboChart extends CanvasChart {
       options: {
         ...this.common(options),
         scales: {
-          x: { grid: { display: false } },
+          x: { grid: { display: false }, ticks: { callback: shortLabel } },
           y: axis(names("y").join(", "), { beginAtZero: true }),
           ...(right && {
             right: axis(names("right").join(", "), {
@@ -104,7 +112,8 @@ class LineChart extends CanvasChart {
       backgroundColor: colour(number, options.colors),
       ...{ borderWidth: 1.5, pointRadius: 0, pointHoverRadius: 5 },
     }));
-    this.zoom = new Zoom(this, { min: at.at(0), max: at.at(-1) });
+    const whole = { min: at.at(0), max: at.at(-1) };
+    this.zoom = new Zoom(this, whole, ", and only its events in the table below");
     return {
       type: "line",
       data: { datasets },
@@ -155,7 +164,7 @@ class PieChart extends CanvasChart {
     };
     common.plugins.legend = {
       display: options.legend !== "none",
-      position: "right",
+      position: this.container.clientWidth < 300 ? "bottom" : "right",
       labels: { boxWidth: 12, generateLabels: (chart) => this.legend(chart, table, share) },
     };
     return {
@@ -176,10 +185,12 @@ class PieChart extends CanvasChart {
 
   // Name and share of each part, as in print nobody can point at one.
   legend(chart, table, share) {
+    const beside = chart.options.plugins.legend.position === "right";
+    const length = beside ? Math.floor(chart.width / 2 / 7.5) - 9 : 20; // characters of 7.5 pixels
     const all = Chart.overrides.doughnut.plugins.legend.labels.generateLabels(chart);
     return all.slice(0, 10).map((entry, row) => ({
       ...entry,
-      text: `${shortened(labels(table)[row], 28)} ${share(table.value(row, 1))}`,
+      text: `${share(table.value(row, 1))} ${shortened(labels(table)[row], length)}`,
     }));
   }
 

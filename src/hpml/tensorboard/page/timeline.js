@@ -6,13 +6,14 @@ class Timeline extends CanvasChart {
     const [start, end] = [table.columns.length - 2, table.columns.length - 1];
     const layers = [...new Set(labels(table))];
     const names = [...new Set(table.rows.map((_, row) => table.value(row, 1)))];
+    // A clock that began when the machine did: only times since the first event say something.
+    const begin = table.rows.reduce((least, _, row) => Math.min(least, table.value(row, start)), Infinity);
     const data = table.rows.map((_, row) => ({
-      x: [table.value(row, start), table.value(row, end)],
+      x: [table.value(row, start) - begin, table.value(row, end) - begin],
       y: String(table.value(row, 0)),
     }));
-    const from = Math.min(...data.map(({ x }) => x[0]));
-    const to = Math.max(...data.map(({ x }) => x[1]));
-    this.zoom = new Zoom(this, { min: from, max: to });
+    const last = data.reduce((most, { x }) => Math.max(most, x[1]), 0);
+    this.zoom = new Zoom(this, { min: 0, max: last });
     const common = this.common({ ...options, legend: "none" });
     common.plugins.tooltip.callbacks = {
       title: () => "",
@@ -35,7 +36,7 @@ class Timeline extends CanvasChart {
         ...common,
         indexAxis: "y",
         scales: {
-          x: axis("ms", { type: "linear", ...this.zoom.whole }),
+          x: axis("Time since the first event (ms)", { type: "linear", ...this.zoom.whole }),
           y: { display: false },
         },
       },

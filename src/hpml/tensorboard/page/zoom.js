@@ -4,9 +4,11 @@
 const SMALLEST = 1e-6; // of the whole axis
 
 class Zoom {
-  constructor(owner, whole) {
+  // `whole` is {min, max} of the axis; `besides` is what else on the page follows what is shown.
+  constructor(owner, whole, besides = "") {
     this.owner = owner;
-    this.whole = whole; // {min, max}
+    this.whole = whole;
+    this.besides = besides;
   }
 
   listen() {
@@ -74,7 +76,7 @@ class Zoom {
     const part = min === this.whole.min && max === this.whole.max ? "all" : "a part";
     this.caption.textContent =
       part === "all"
-        ? "Drag over a part to see it alone, and only its events in the table below."
+        ? `Drag over a part to see it alone${this.besides}.`
         : `From ${inWords(min)} to ${inWords(max)}. Double click: all of it.`;
   }
 }
