@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -15,7 +16,10 @@ from hypothesis import strategies as st
 
 from hpml.errors import UserError
 from hpml.trace.profiler import trace_file
+from hpml.trace.profiler.memory_curve import memory_curve
+from hpml.trace.profiler.operators import operators
 from hpml.trace.profiler.read import read
+from hpml.trace.profiler.shares import shares
 from hpml.trace.profiler.trace_file import _complete
 
 from .planted_trace import GLOO, MAIN, Planted
@@ -189,6 +193,51 @@ def test_what_is_no_trace_gets_one_line(tmp_path, case):
     assert expected in line
     assert "\n" not in line
     assert len(line) < len(str(path)) + 250
+
+
+ODD = (
+    "0",
+    "-1",
+    "1e18",
+    "1e400",
+    "9" * 30,
+    "NaN",
+    "null",
+    "true",
+    '"a"',
+    '""',
+    "[]",
+    "{}",
+    "[[1]]",
+)
+
+
+@given(st.data())
+def test_any_damage_gives_a_trace_or_one_line(tmp_path_factory, data):
+    text = two_steps().text()
+    for _ in range(data.draw(st.integers(0, 3))):
+        found = data.draw(st.sampled_from([*re.finditer(r"(?<=: )[^ ,{\[\n]+", text)]))
+        text = text[: found.start()] + data.draw(st.sampled_from(ODD)) + text[found.end() :]
+    start = data.draw(st.integers(0, len(text)))
+    text = text[:start] + text[start + data.draw(st.sampled_from([0, 1, 30, len(text)])) :]
+    path = tmp_path_factory.getbasetemp() / "damaged.json"
+    path.write_text(text)
+    assert "\n" not in outcome(path)
+
+
+def outcome(path):
+    try:
+        trace = read(path)
+        operators(trace)
+        memory_curve(trace)
+        assert shares(trace).step == pytest.approx(mean_step(trace), rel=1e-6, abs=1e-6)
+    except UserError as error:
+        return str(error)
+    return "a trace"
+
+
+def mean_step(trace):
+    return sum(step.seconds for step in trace.steps) / len(trace.steps)
 
 
 def test_a_packed_trace_that_was_cut_off_or_damaged_gets_one_line(tmp_path):
