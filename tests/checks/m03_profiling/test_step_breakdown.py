@@ -16,7 +16,7 @@ from hpml.checks.m03_profiling._step_parts import (
     slower,
     step_parts,
 )
-from hpml.checks.m03_profiling.step_breakdown import CHECK
+from hpml.checks.m03_profiling.step_breakdown import CHECK, wrong_sums
 from hpml.ranks.evidence import Evidence, RankEvidence
 from hpml.trace.profiler.read import read
 from hpml.trace.profiler.shares import shares_of_steps
@@ -85,6 +85,13 @@ def test_what_has_another_form(returned, hint):
     run = a_run(lambda value: value["nested"].__setitem__(0, returned))
     assert ADDS_UP(run).hint == NESTED(run).hint == hint
     assert MESSAGES(run) is None
+
+
+def test_a_step_of_100_ms_is_no_percentage():
+    right = [({**dict.fromkeys(PARTS, 0.0), "forward": 90.0, "other": 10.0}, 0.0)] * 2
+    assert wrong_sums([parts for parts, _ in right], right) is None
+    shares = [{**parts, "forward": 0.9, "other": 0.1} for parts, _ in right]
+    assert wrong_sums(shares, right).hint == "units"
 
 
 def test_the_steps_have_an_order():

@@ -64,11 +64,11 @@ def wrong_sums(got: Sequence[Step], right: Sequence[Any]) -> Problem | None:
     for times, unit in UNITS.items():
         if 0.5 < whole / times < 2:
             return Problem(f"the parts of a step add up as if they were {unit}", "units")
-    if any(abs(sums[0] - shares) < 0.01 * shares for shares in (1.0, 100.0)):
-        return Problem(f"the parts of a step add up to {sums[0]:.4g}", "units", "its milliseconds")
     off = off_places(sums, lengths)
     if not off:
         return None
+    if any(all(abs(one - shares) < 0.01 * shares for one in sums) for shares in (1.0, 100.0)):
+        return Problem(f"the parts of a step add up to {sums[0]:.4g}", "units", "its milliseconds")
     if not off_places(sorted(sums), sorted(lengths)):
         return Problem("the steps are not in the order of their numbers", "order")
     step = off[0]
