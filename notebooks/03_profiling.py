@@ -555,7 +555,7 @@ publish_figure(
 # node can read what it shows.
 
 # %% tags=["nbval-ignore-output"]
-show_tensorboard(".hpml/logs/one_run")
+show_tensorboard(logs)
 
 # %% [markdown]
 # ## 10. TensorFlow's profiler *(more)*
@@ -564,7 +564,7 @@ show_tensorboard(".hpml/logs/one_run")
 # around each step `tf.profiler.experimental.Trace("train", step_num=n, _r=1)`. It records what
 # PyTorch's does, and one thing more: each call of each stage of a `tf.data` pipeline.
 #
-# The program below reads 512 JPEG files. It decodes and augments them one at a time, as many
+# The program below has 512 JPEG files in memory. It decodes and augments them one at a time, as many
 # programs do, and trains a network of one convolution.
 #
 # *Predict: what share of a step does the network wait for its images? Which costs more, to decode
@@ -632,11 +632,11 @@ conclude(
 # ## 11. The same trace elsewhere *(more)*
 #
 # Chrome's trace format is JSON: a list of events with a name, a start, a duration, a process and a
-# thread. PyTorch's profiler and Horovod's timeline both write it. So the same programs open both:
+# thread. PyTorch's profiler and Horovod's timeline both write it, and most programs open both:
 #
 # | to see it | do this | it needs |
 # |---|---|---|
-# | in TensorBoard | `./hpml tensorboard logs` | nothing else |
+# | in TensorBoard | `./hpml tensorboard logs` | nothing else; PyTorch's only |
 # | in [Perfetto](https://ui.perfetto.dev) | open the page, drag the file onto it | the page once; the file stays in the browser |
 # | in Chrome or Chromium | `chrome://tracing`, then *Load* | nothing else; slow above some 100 MB |
 # | a file too large for a browser | `trace_processor --httpd FILE` on the cluster, `ssh -L 9001:localhost:9001 MACHINE`, then open Perfetto: it asks whether to use what runs on port 9001 | [trace_processor](https://perfetto.dev/docs/visualization/large-traces) |

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpml.errors import UserError
+from hpml.paths import home
 from hpml.ranks.processes import die_with_parent
 
 LIMIT = 60.0  # seconds until it listens
@@ -38,23 +39,34 @@ def show_tensorboard(folder: str | os.PathLike[str] = "logs", height: int = 800)
 
     The server listens on this machine alone and ends with the kernel; a second call for the same
     folder shows the same one. Where no JupyterLab runs the notebook, a line says what to do
-    instead. Raises UserError for a folder without profiles and events.
+    instead. Raises UsageError, which a notebook shows as one line, for a folder without profiles
+    and events.
     """
+    from IPython.core.error import UsageError
     from IPython.display import IFrame, display
 
     base = lab_base_url()
     if base is None:
         print(
             "This notebook is not open in JupyterLab. In a terminal: "
-            f"./hpml tensorboard {os.fspath(folder)}"
+            f"./hpml tensorboard {_from_the_course(Path(folder))}"
         )
         return
-    port = _port(Path(folder).resolve())
+    try:
+        port = _port(Path(folder).resolve())
+    except UserError as error:
+        raise UsageError(f"show_tensorboard: {error}") from None
     display(IFrame(f"{base}proxy/{port}/", width="100%", height=height))
     print(
         f"In a tab of its own: JupyterLab's address with /proxy/{port}/ in the place of /lab. "
         f"JupyterLab's tunnel is enough: {TUNNEL}"
     )
+
+
+def _from_the_course(folder: Path) -> Path:
+    """A folder in the course's own one as it is named where `./hpml` is; notebooks are shared."""
+    where = home()
+    return folder.relative_to(where.parent) if folder.is_relative_to(where) else folder
 
 
 def lab_base_url() -> str | None:
