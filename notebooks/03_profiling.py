@@ -703,6 +703,102 @@ if both:
 
 # %% [markdown]
 # ## 12. On the cluster *(more)*
+#
+# A job on the cluster has nobody who looks on, and many more ranks. Which of them do you profile?
+#
+# A trace grows with the operators that are recorded, not with the size of their tensors. The course
+# comes with traces of four ranks that were recorded beforehand: six steps of four small layers.
+#
+# *Predict: how large would the traces of a whole job be, 256 ranks and 1,000 steps of this network?
+# And those of two ranks and three steps?*
+
+# %%
+from hpml.trace.profiler import reference
+
+everything = reference.size(ranks=256, steps=1000)
+enough = reference.size(ranks=2, steps=3)
+conclude(
+    everything > 10_000 * enough,
+    f"{everything / 1e9:.1f} GB, written by 256 processes at the same time, and {enough / 1e3:.0f} "
+    "kB. A network for real work has a hundred times as many operators in a step.",
+    f"{everything / 1e9:.1f} GB and {enough / 1e3:.0f} kB.",
+)
+
+# %% [markdown]
+# So `slurm/03_profile.slurm` profiles three steps on two ranks: rank 0 and the last one, which is
+# on another node. Each writes its trace to its node's own disk, and copies it into one folder when
+# the run is over: no step waits for the shared file system. The file has the rank in its name.
+
+# %%
+from hpml.paths import CHECKOUT
+
+script = (CHECKOUT / "slurm/03_profile.slurm").read_text()
+print(script[script.rindex("srun --") :])
+
+# %% [markdown]
+# ```
+# sbatch slurm/03_profile.slurm
+# ./hpml tensorboard build/jobs/4711/traces    # 4711: the job's number
+# ```
+#
+# Two ranks of the recorded four would have left these shares of a step.
+#
+# *Predict: which of the two holds up the other?*
+
+# %%
+from hpml.trace.profiler.ranks import read_ranks
+from hpml.trace.profiler.shares import shares
+from hpml.trace.profiler.shares_picture import shares_picture
+
+four = read_ranks(reference.FOLDER)
+two = {f"rank {rank}": shares(four[rank], 7) for rank in (0, 3)}
+display(shares_picture(two, title="Both ranks wait for communication"))
+waiting = {name: found.fraction("communication") for name, found in two.items()}
+conclude(
+    min(waiting.values()) > 0.2,
+    f"Neither: both spend a large part of the step in communication, {waiting['rank 0']:.0%} and "
+    f"{waiting['rank 3']:.0%}. The network may be slow, or a third rank may come late. Two traces "
+    "cannot tell these apart.",
+    f"they spend {waiting['rank 0']:.0%} and {waiting['rank 3']:.0%} of the step in communication.",
+)
+
+# %% [markdown]
+# If both waited for the network, it would be carrying bytes all the time. So next, profile all
+# ranks, once and for few steps: `--profile 0,1,2,3`, an option of the training script that comes
+# after the job script's name.
+
+# %%
+display(
+    side_by_side(four, [4, 5, 6], title="Rank 2 loads longer from step 5 on, and all others wait")
+)
+verdict = straggler(four)
+print(verdict)
+least = min(shares(trace, 7).fraction("communication") for trace in four)
+own = shares(four[verdict.rank], 7).fraction("communication")
+conclude(
+    (verdict.rank, verdict.since, verdict.phase) == reference.PLANTED and own == least,
+    f"That is what was planted. Rank {verdict.rank} is none of the two above, and it has the "
+    f"smallest share of communication, {own:.0%}: it waits for nobody.",
+    f"planted was {reference.PLANTED}.",
+)
+
+# %% [markdown]
+# In TensorBoard: `./hpml tensorboard src/hpml/trace/profiler/four_ranks`, view *Distributed*.
+#
+# On nodes with GPUs, `slurm/03_profile_gpu.slurm` does the same with one rank for each GPU. Where
+# Nsight Systems is installed, it is used in place of torch.profiler: it also sees what libraries and
+# the operating system do, and what the GPU does at the same time. (Both at once do not work: they
+# read the GPU's events through one interface, CUPTI, which has one subscriber.) Its reports open in
+# `nsys-ui` on your own computer, or as a table with `nsys stats rank0.nsys-rep`. All options are in
+# the [user guide](https://docs.nvidia.com/nsight-systems/UserGuide/index.html).
+#
+# No GPU was at hand for this page: there is no recorded trace of one here.
+
+# %% tags=["nbval-ignore-output"]
+import shutil
+
+if not shutil.which("sbatch"):
+    skip("a profiled job", "there is no SLURM here; slurm/03_*.slurm are what you submit")
 
 # %% [markdown]
 # ## What to take home
