@@ -13,6 +13,7 @@ from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.planted_ranks import PHASES
 from hpml.checks.kits.ready_made import ANYTHING
+from hpml.checks.m03_profiling._side_by_side import straggler_picture
 from hpml.checks.m03_profiling._straggler_cases import Case, cases, latest_clock, longest_wait
 
 Named = tuple[int, int, tuple[str, ...]] | None
@@ -181,6 +182,7 @@ CHECK = Check(
     expect=expect,
     worlds=(1,),
     process_group=False,
+    picture=straggler_picture,
     claims=(
         Claim("the rank that is late through its own work is named", 3, judge_rank),
         Claim("and the step since which it is late", 2, judge_step),

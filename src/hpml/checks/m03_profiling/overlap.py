@@ -21,6 +21,7 @@ from hpml.checks.m03_profiling._overlap_truth import (
     Mistake,
     truth,
 )
+from hpml.checks.m03_profiling._side_by_side import overlap_picture
 
 LEAST = 2e-5  # seconds; ranks record the end of one collective some microseconds apart
 
@@ -174,6 +175,7 @@ CHECK = Check(
     expect=expect,
     worlds=(1,),
     process_group=False,
+    picture=overlap_picture,
     claims=(
         Claim("hidden is the time in which the rank communicates and works", 6, judge_hidden),
         Claim("waiting and exposed part the rest: for a rank, or for data", 6, judge_waiting),
