@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpml.bench.repeated_trace import record
 from hpml.trace.profiler import intervals
 from hpml.trace.profiler.nesting import nesting
 from hpml.trace.profiler.operators import Operator, kernels, operators, table
@@ -117,3 +118,24 @@ def test_the_picture_has_two_bars_for_each_row(tmp_path):
     ]
     with pytest.raises(ValueError, match="no operator"):
         operators_picture([])
+
+
+def test_the_table_is_that_of_the_tensorboard_plugin(tmp_path):
+    path = tmp_path / "rank0.pt.trace.json"
+    record(path)
+    import torch_tb_profiler.plugin  # noqa: F401  before the loader, which it imports in a circle
+    from torch_tb_profiler.profiler.data import RunProfileData
+    from torch_tb_profiler.profiler.run_generator import RunGenerator
+
+    data = RunProfileData.parse("rank0", None, str(path), str(tmp_path))
+    data.process()
+    theirs = RunGenerator("rank0", None, data).generate_run_profile().operation_table_by_name
+    # It rounds to microseconds, and takes nodes of autograd with what they call.
+    ours = {row.name: row for row in operators(read(path))}
+    compared = [row for row in theirs["data"] if row["name"].startswith("aten::")]
+    assert len(compared) > 20
+    for row in compared:
+        own = ours[row["name"]]
+        assert row["calls"] == own.count
+        assert row["host_self_duration"] == pytest.approx(1e6 * own.self_seconds, abs=1.5)
+        assert row["host_total_duration"] == pytest.approx(1e6 * own.seconds, abs=1.5)
