@@ -23,21 +23,251 @@
 # %%
 # %load_ext hpml
 # %matplotlib inline
+from IPython.display import display
+
+from hpml.frameworks.profiled_ranks import fresh_folder
+from hpml.paths import home
+from hpml.publish import conclude, publish_figure
 
 # %% [markdown]
 # ## 1. Where do the milliseconds go?
+#
+# A script trains the course's network on photos: JPEG files of 1024 × 1024 pixels (the course's
+# images, enlarged), 64 for each update. Nobody has looked at its speed yet.
+#
+# *Predict: how many images/s? What takes the largest part of a step: loading (read and decode),
+# transforms (mirror, shift, normalise), forward, backward, or the optimizer?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import slow_training
+
+photos = home() / "photos"
+print(slow_training.train(photos, steps=3))
+
+# %% [markdown]
+# This is the wall clock around each step. It is right about the whole, and silent about the parts.
+# A clock around every line can mislead:
+#
+# - **One-off costs.** The first steps allocate memory and choose kernels.
+# - **Lazy work.** A memory map is read when its pixels are used, not where it is opened.
+# - **Asynchronous work.** A line that calls a GPU only puts work into a queue. Some later line waits
+#   for it. (Call `torch.cuda.synchronize()` before you read the clock.)
+#
+# A *profiler* records when each operator began and ended. Here are two steps of the same script with
+# `torch.profiler`:
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import putting_right
+from hpml.trace.profiler.shares_picture import shares_picture
+
+logs = fresh_folder("slow_script")
+slow = putting_right.profiled(photos, (), logs)
+publish_figure(
+    "a step of the slow script",
+    shares_picture({"slow script": slow.shares}, title=putting_right.title(slow)),
+    "Mean of two steps of 64 images, from the trace of torch.profiler.",
+)
+conclude(*putting_right.largest(slow))
+
+# %% [markdown]
+# Section 5 puts this script right. First, the tools.
 
 # %% [markdown]
 # ## 2. Which profiler when, and what does it cost?
+#
+# | question | tool | it cannot see |
+# |---|---|---|
+# | how long does it take? | wall clock | the parts |
+# | what is the program doing now? | py-spy | what is shorter than a sample; how often |
+# | which Python function? | `cProfile` | inside an operator; other threads |
+# | which operator, phase, tensor? | `torch.profiler` | what is not PyTorch, without a name |
+# | which instruction, which cache? | `perf` | Python's names |
+# | which kernel of the GPU? | Nsight Systems | Python's names, without NVTX marks |
+#
+# `cProfile`, `torch.profiler` and Nsight Systems *trace*: they record each event, so counts and
+# order are exact, and each event costs time. py-spy and `perf` *sample*: they look from time to
+# time, which costs the same whatever runs. What is short or rare is missed.
+#
+# *Predict: what costs more: py-spy, `cProfile`, or torch.profiler with all its options? And what does
+# torch.profiler cost in the steps that it does not record?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.measure import python_profilers
+
+overheads = python_profilers.both()
+print(python_profilers.table(overheads))
+conclude(*python_profilers.finding(overheads))
+
+# %% [markdown]
+# So record few steps, with the options that your question needs.
+#
+# ### Commands *(more)*
+#
+# Large operators are those of 64 images, small ones those of one. torch.profiler was timed by the
+# processor time of the training thread, py-spy and `cProfile` by the wall clock.
+#
+# - `py-spy top --pid PID` shows what a running job is doing, with no preparation, and `py-spy record
+#   --pid PID --output profile.svg` draws it as a flame graph. `--native` adds the frames of C++
+#   ([its README](https://github.com/benfred/py-spy)). py-spy stops the process for each sample;
+#   `--nonblocking` does not, and may see broken stacks.
+# - `python -m cProfile -s tottime script.py` prints the functions with the most time of their own.
+# - `python -m torch.utils.bottleneck script.py` is in many guides. It ran `cProfile` and autograd's
+#   profiler, nobody kept it up
+#   ([pytorch #68742](https://github.com/pytorch/pytorch/issues/68742)), and PyTorch 2.13 no longer
+#   has it. Its successor is `torch.profiler`, with `with_stack=True` for the lines of Python.
+# - `perf` and Nsight are in section 11.
+#
+# *Predict: the memory option of torch.profiler records each allocation. What does `with_stack` record
+# besides?* Every call of a Python function, as `cProfile` does: with small operators it is most of
+# the cost above.
 
 # %% [markdown]
 # ## 3. A schedule, and names for the phases
+#
+# A trace grows by a megabyte in a few steps, so a *schedule* chooses which steps are recorded. In
+# each cycle it waits, warms up, and is active. Warming up records and throws away: starting a
+# profiler has one-off costs, which must not be in the first step that you read.
+#
+# *Predict: `skip_first=1, wait=2, warmup=1, active=3, repeat=2`: which of 16 steps are recorded, in
+# how many files?*
+
+# %%
+from torch.profiler import profile, record_function, schedule, tensorboard_trace_handler
+
+from hpml.trace.profiler.schedule_picture import recorded, schedule_picture
+
+window = schedule(skip_first=1, wait=2, warmup=1, active=3, repeat=2)
+publish_figure(
+    "a profiler's schedule",
+    schedule_picture(window, 16, title="Two cycles: wait, warm up, record; then off"),
+    "What torch.profiler's schedule says of 16 training steps.",
+)
+numbers, files = recorded(window, 16)
+conclude(
+    (numbers, files) == ([4, 5, 6, 10, 11, 12], 2),
+    f"**Answer.** Steps {', '.join(map(str, numbers))}, in {files} files: `on_trace_ready` is called "
+    "at the end of each cycle. The profiler counts by `profiler.step()`. A loop that never calls it "
+    "stays in step 0.",
+    f"steps {numbers} in {files} files: this version of PyTorch has another schedule.",
+)
+
+# %% [markdown]
+# PyTorch marks its own work: operators, the optimizer, backward. `record_function` gives a name to
+# what *you* do.
+#
+# *Predict: a step reads 16 photos and trains on them. Without names, how much of it has no phase?*
+
+# %% tags=["nbval-ignore-output"]
+from contextlib import nullcontext
+from pathlib import Path
+
+from hpml.trace.profiler.read import read
+from hpml.trace.profiler.shares import shares
+
+
+def train(name, profiler, steps=5):
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    from hpml.data import augment, normalize
+    from hpml.models.residual import ResidualNetwork
+
+    model = ResidualNetwork()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    files = slow_training.Photos(photos)
+    for index in slow_training.shuffled(128, 16, steps):
+        with name("loading"):
+            images, labels = files.batch(index)
+        with name("transforms"):
+            pixels = normalize(augment(images))
+        with name("forward"):
+            loss = cross_entropy(model(pixels), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        profiler.step()
+
+
+found = {}
+for way, name in {"no names": nullcontext, "names": record_function}.items():
+    folder = fresh_folder(way)
+    with profile(
+        schedule=schedule(wait=1, warmup=1, active=2, repeat=1),
+        on_trace_ready=tensorboard_trace_handler(folder, worker_name="rank0"),
+    ) as profiler:
+        train(name, profiler)
+    [file] = Path(folder).iterdir()
+    found[way] = shares(read(file))
+
+# %% tags=["nbval-ignore-output"]
+publish_figure(
+    "names for the phases",
+    shares_picture(found, title="What has no name cannot be found"),
+    "The same training with and without record_function; mean of two recorded steps of 16 photos.",
+)
+without, named = (found[way].fraction("other") for way in found)
+conclude(
+    without > 0.2 and named < without / 2,
+    f"**Answer.** {without:.0%}; with names {named:.0%}. Python and the JPEG library are not "
+    "PyTorch, so the profiler sees nothing while they work.",
+    f"without names {without:.0%} had no phase, with names {named:.0%}: the cores are shared.",
+)
+
+# %% [markdown]
+# With several ranks each needs a file of its own: `worker_name=f"rank{rank}"`. (`instrument` is the
+# exercise on this section.)
 
 # %% [markdown]
 # ## 4. TensorBoard, with no internet
 
 # %% [markdown]
 # ## 5. One slow script put right
+#
+# The script of section 1 has seven faults, and you have met all of them:
+#
+# - each photo is opened, decoded and shrunk in every epoch, one at a time
+# - transforms go pixel by pixel, in Python's floats
+# - there are twice as many threads as cores
+# - batches are tiny: 8 images at a time, gradients added up to 64
+# - the layout is contiguous, not channels_last
+# - all is computed in float32
+# - `loss.item()` and a `print` follow each backward
+#
+# One rule decides what is mended next: **the largest part of the profile that has a mend**. Then the
+# profile is made anew, because all shares have changed. Forward and backward have four mends. Too
+# many threads can be counted, so they go first; of the others each is tried, and the best one
+# stays. All versions see the same pixels in the same order, and their losses agree.
+#
+# *Predict: which mend brings most? What do bfloat16 and `.item()` bring on this processor?*
+
+# %% tags=["nbval-ignore-output"]
+done = putting_right.put_right(photos, logs, slow)
+print(done)
+conclude(*putting_right.order(done))
+
+# %% tags=["nbval-ignore-output"]
+from hpml.trace.profiler.mended_picture import mended_picture
+
+publish_figure(
+    "one slow script put right",
+    mended_picture(done.stages, title=putting_right.gained(done)),
+    "Left: shares of a step, from the trace of each version. Right: time of one image, and what each "
+    "mend saved, timed in steps that the profiler did not record.",
+)
+conclude(*putting_right.whole(done))
+conclude(*putting_right.precision(done))
+conclude(*putting_right.synchronising(done))
+
+# %% [markdown]
+# The order is the profile's, not the code's, and on another machine it is another one. A part of
+# 10 % that becomes free makes the step at most 1.1 times as fast (Amdahl, module 01).
+#
+# To try a version by hand: `python -m hpml.frameworks.slow_training .hpml/photos --mend pack`. The
+# traces are in `.hpml/logs/slow_script`: compare two of them in TensorBoard's view *Diff*.
+#
+# Packing is possible because these images fit into memory. With more data, other processes decode
+# (`DataLoader(num_workers=…)`), and one epoch's work is hidden behind the training. Augmented images
+# must not be packed: each epoch needs new ones. (`fix_the_loader` is the exercise on this.)
 
 # %% [markdown]
 # ## 6. What is in a trace *(more)*
@@ -802,3 +1032,14 @@ if not shutil.which("sbatch"):
 
 # %% [markdown]
 # ## What to take home
+#
+# 1. Guess, then profile: mend the largest part first, profile again, and take back what gained
+#    nothing.
+# 2. Record few steps, after a warm-up, with names for your phases, and one file for each rank.
+# 3. The rank that waits longest is not the slow one: look for the rank that the others wait for.
+#
+# **Read on**: [torch.profiler](https://docs.pytorch.org/docs/stable/profiler.html), *schedule* and
+# *record_function*. Mohan et al. 2021, *Analyzing and Mitigating Data Stalls in DNN Training*
+# (arXiv:2007.06775), section 3: loading in nine networks. Graham et al. 1982, *gprof*, section 3:
+# counting and sampling in one profiler. Geimer et al. 2010, *The Scalasca performance toolset
+# architecture*: wait states.

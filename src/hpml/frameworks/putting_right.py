@@ -20,6 +20,7 @@ from hpml.trace.profiler.trace import Trace
 TIMED, WARM_UP, ACTIVE = 3, 1, 2  # steps, after a first one with one-off costs
 HARM = 0.97  # of the images/s before: slower than that, and a mend is taken back
 CLEAR = 1.1  # times as fast: more than two measurements of the same differ
+COUNTED = ("threads",)  # too many is a count: no clock is needed to know that it is wrong
 JOINED = {"forward": COMPUTE, "backward": COMPUTE}
 
 
@@ -40,8 +41,14 @@ class Version:
 
     def share(self, part: str) -> float:
         """How much of the step a part of MENDS takes, from 0 to 1."""
-        parts = [name for name in PARTS if JOINED.get(name, name) == part]
-        return sum(self.shares.fraction(name) for name in parts)
+        return sum(self._fractions(part))
+
+    def peak(self, part: str) -> float:
+        """The same of the larger one, where that part is forward and backward."""
+        return max(self._fractions(part))
+
+    def _fractions(self, part: str) -> list[float]:
+        return [self.shares.fraction(name) for name in PARTS if JOINED.get(name, name) == part]
 
 
 @dataclass(frozen=True)
@@ -67,7 +74,7 @@ class Round:
 
     @property
     def kept(self) -> bool:
-        return self.gain >= HARM
+        return self.mend in COUNTED or self.gain >= HARM
 
 
 @dataclass(frozen=True)
@@ -148,11 +155,9 @@ def choose(
 
     `rate` gives the images/s of a version with these mends.
     """
-    part = max({MENDS[name].part: None for name in left}, key=here.share)
+    part = max({MENDS[name].part: None for name in left}, key=here.peak)
     mends = [name for name in left if MENDS[name].part == part]
-    if "threads" in mends:  # too many is a count, and needs no try
-        return "threads", {}
-    if len(mends) == 1:
+    if len(mends) == 1 or mends[0] in COUNTED:
         return mends[0], {}
     tried = {name: rate((*here.mends, name)) for name in mends}
     return max(tried, key=tried.get), tried
@@ -164,6 +169,18 @@ def item_seconds(trace: Trace) -> float:
         return 0.0
     found = trace.name == trace.names.index("aten::item")
     return float(trace.duration[found].sum()) / len(trace.steps)
+
+
+def title(version: Version) -> str:
+    """The title of a picture of a version's shares."""
+    part = version.shares.largest
+    return f"{version.shares.fraction(part):.0%} of the step is {part}"
+
+
+def gained(done: PutRight) -> str:
+    """The title of a picture of all rounds."""
+    kept = sum(one.kept for one in done.rounds)
+    return f"{kept} mends: {done.gain:.0f} times as many images/s"
 
 
 def largest(slow: Version) -> tuple[bool, str, str]:
@@ -181,8 +198,8 @@ def order(done: PutRight) -> tuple[bool, str, str]:
     first, second = done.rounds[:2]
     share, left = (version.share(first.part) for version in (first.before, first.after))
     sentence = (
-        f"**Answer.** {share:.0%} of the step is *{first.part}*, so that is first: with "
-        f"`{first.mend}` it is {left:.0%}, and the script is {first.gain:.1f} times as fast. Now "
+        f"{share:.0%} of the step is *{first.part}*, so that is first: with `{first.mend}` it is "
+        f"{left:.0%}, and the script is {first.gain:.1f} times as fast. Now "
         f"*{second.part}* is the largest that has a mend ({second.before.share(second.part):.0%})."
     )
     otherwise = (
@@ -196,8 +213,8 @@ def whole(done: PutRight) -> tuple[bool, str, str]:
     """What `hpml.publish.conclude` takes: the gain of all mends together."""
     best = max(done.rounds, key=lambda one: one.gain)
     sentence = (
-        f"All mends together: {done.gain:.0f} times the images/s. The largest gain is that of "
-        f"`{best.mend}`, {best.gain:.1f} times."
+        f"**Answer.** `{best.mend}` brings most, {best.gain:.1f} times the images/s; all mends "
+        f"together bring {done.gain:.0f} times."
     )
     otherwise = (
         f"all mends together gave {done.gain:.1f} times the images/s: other programs use these "
