@@ -7,18 +7,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hpml.trace.layout import PALETTE
+from hpml.trace.profiler.shares_picture import LOOKS as PART_LOOKS
 
 Span = tuple[str, float, float]  # part, begin and end in seconds
-LOOKS = {
-    "loading": {"facecolor": PALETTE[1]},
-    "transforms": {"facecolor": PALETTE[4], "hatch": "...."},
-    "forward": {"facecolor": PALETTE[0]},
-    "backward": {"facecolor": PALETTE[5]},
-    "optimizer": {"facecolor": PALETTE[2]},
-    "communication": {"facecolor": PALETTE[6], "hatch": "////"},
-    "other": {"facecolor": "#E6E6E6"},
-    "operator": {"facecolor": "#707070"},
-}
+OPERATOR = "operator"  # a box that is of no part
+LOOKS = {**PART_LOOKS, OPERATOR: {"facecolor": PALETTE[7], "hatch": ""}}
+EDGE = {"edgecolor": "black", "linewidth": 0.5}
 
 
 def parts_picture(
@@ -30,8 +24,8 @@ def parts_picture(
 ) -> Figure:
     """A row for each of `rows`, with its parts as boxes; dashed lines are the borders of `steps`.
 
-    Parts have the names of LOOKS. `answer`: beside it a bar of these seconds by part. Raises
-    ValueError without a step.
+    Times are seconds; a part is one of `hpml.trace.profiler.shares.PARTS`, or OPERATOR. `answer`:
+    beside it a bar of these seconds by part. Raises ValueError without a step.
     """
     if not steps:
         raise ValueError("there is no step, so there is nothing to draw")
@@ -43,7 +37,7 @@ def parts_picture(
     if answer is not None:
         _draw_bar(axes[1], answer)
     there = {name for spans in rows.values() for name, _, _ in spans} | set(answer or ())
-    named = [Patch(edgecolor="white", label=name, **LOOKS[name]) for name in LOOKS if name in there]
+    named = [Patch(label=name, **EDGE, **LOOKS[name]) for name in LOOKS if name in there]
     figure.legend(
         handles=named, ncols=len(named), loc="outside lower center", fontsize=8, frameon=False
     )
@@ -60,8 +54,7 @@ def _draw_rows(
     for row, spans in enumerate(rows.values()):
         for name, begin, end in spans:
             box = (1e3 * (begin - start), 1e3 * (end - begin))
-            look = {"edgecolor": "white", "linewidth": 0.5} | LOOKS[name]
-            axes.broken_barh([box], (row - 0.4, 0.8), **look)
+            axes.broken_barh([box], (row - 0.4, 0.8), **EDGE, **LOOKS[name])
     for border in {border for step in steps.values() for border in step}:
         axes.axvline(1e3 * (border - start), color="black", linestyle="--", linewidth=0.8)
     for number, (begin, end) in steps.items():
@@ -79,7 +72,7 @@ def _draw_bar(axes: Axes, answer: Mapping[str, float]) -> None:
     for name in LOOKS:
         height = 1e3 * max(0.0, answer.get(name, 0.0))
         if height:
-            axes.bar([0], [height], bottom=bottom, edgecolor="white", **LOOKS[name])
+            axes.bar([0], [height], bottom=bottom, **EDGE, **LOOKS[name])
         bottom += height
     axes.set_xticks([0], ["your answer"], fontsize="small")
     axes.set_ylabel("ms in a step", fontsize="small")
