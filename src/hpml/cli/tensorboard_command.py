@@ -1,5 +1,6 @@
 """./hpml tensorboard: TensorBoard with the profiler's views, with no internet."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +22,10 @@ def tensorboard(
     path_prefix: Annotated[
         str, typer.Option(metavar="PATH", help="The path below which a proxy shows it.")
     ] = "",
+    pictures: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Write each view as a PNG by Chromium, and end."),
+    ] = None,
 ) -> None:
     """Show what is in a log folder: profiles of torch.profiler, scalars, images, histograms.
 
@@ -29,7 +34,6 @@ def tensorboard(
     """
     import signal
     import sys
-    from pathlib import Path
 
     from hpml.tensorboard import server
 
@@ -39,7 +43,22 @@ def tensorboard(
     there = ", ".join(f"{count} {what}" for what, count in server.found(folder).items() if count)
     print(f"{folder}: {there}: {address} (Ctrl-C ends it)", flush=True)
     try:
-        while True:
+        if pictures is not None:
+            _write_pictures(address, Path(pictures).expanduser())
+        while pictures is None:
             signal.pause()
     finally:
         server.stop()
+
+
+def _write_pictures(address: str, folder: Path) -> None:
+    import shutil
+
+    from hpml.errors import UserError
+    from hpml.tensorboard.views import take_pictures
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        raise UserError("--pictures: there is no chromium here: apt install chromium")
+    for path in take_pictures(address, chromium, folder):
+        print(path)

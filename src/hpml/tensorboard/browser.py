@@ -103,9 +103,11 @@ class Page:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **metrics)
 
-    def picture(self) -> bytes:
-        """What the window shows, as PNG."""
-        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+    def picture(self, left: float = 0) -> bytes:
+        """What the window shows from `left` pixels on, as PNG."""
+        width, height = self.value("[window.innerWidth, window.innerHeight]")
+        part = {"x": left, "y": 0, "width": width - left, "height": height, "scale": 1}
+        return base64.b64decode(self.call("Page.captureScreenshot", clip=part)["data"])
 
 
 @contextlib.contextmanager

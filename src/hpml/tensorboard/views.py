@@ -90,17 +90,19 @@ class Views:
 def take_pictures(address: str, chromium: str, folder: Path, width: int = 1280) -> list[Path]:
     """Write every view of every run as a PNG file, by Chromium, and the difference of two runs.
 
-    `address` is that of TensorBoard; files are RUN-VIEW.png, in `folder`.
+    `address` is that of TensorBoard; files are RUN-VIEW.png, in `folder`: without the menus at the
+    left, at most 1000 pixels high.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []
 
     def write(name: str) -> None:
-        height = page.value("Math.min(1600, document.querySelector('main').scrollHeight)")
+        height = page.value("Math.min(1000, document.querySelector('main').scrollHeight)")
         page.size(width, max(500, int(height)))
         time.sleep(0.5)
         path = folder / f"{name.replace('/', '-').lower()}.png"
-        path.write_bytes(page.picture())
+        menus = page.value("document.querySelector('main').getBoundingClientRect().left")
+        path.write_bytes(page.picture(left=menus))
         written.append(path)
         page.size(width, 900)
 
