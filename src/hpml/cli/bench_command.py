@@ -3,6 +3,7 @@
 Benchmarks of the grader are in bench_grading_command.py.
 """
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,6 +126,8 @@ def bench_trace(
     megabytes: Annotated[int, typer.Option(min=1, help="Size of the trace that is read.")] = 100,
 ) -> None:
     """A large profile read by four readers, seconds and memory; what recording costs a step."""
+    # Else torch.profiler prints two lines of its own about each profile: read as torch is loaded.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     from hpml.bench.trace import bench as measure
 
     give(measure(rounds, megabytes), json)

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, schedule
 
-STEPS = 8  # timed in each turn, after one that is not
+STEPS = 12  # timed in each turn, after one that is not
 IMAGES, PIXELS = 8, 32
 CPU = [ProfilerActivity.CPU]
 # Active longer than any turn, so that all timed steps are recorded.
