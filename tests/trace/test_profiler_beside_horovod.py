@@ -3,11 +3,11 @@
 import pytest
 
 from hpml.errors import UserError
-from hpml.frameworks import horovod_profiled
 from hpml.ranks import flavour
 from hpml.trace.horovod_timeline import Operation, Span, Timeline
 from hpml.trace.profiler import read
 from hpml.trace.profiler.beside_horovod import Bar, one_step, one_step_picture
+from hpml.train import horovod_profiled
 
 from .planted_trace import Planted
 

@@ -1,8 +1,6 @@
 """The training script on two of Horovod's ranks, under both profilers: PyTorch's and Horovod's."""
 
-import os
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 
 from hpml.errors import UserError
@@ -11,11 +9,11 @@ from hpml.trace import horovod_timeline_file
 from hpml.trace.horovod_timeline import Timeline
 from hpml.trace.profiler import read
 from hpml.trace.profiler.trace import Trace
+from hpml.train import script
 
-LIMIT = 180.0  # seconds
 OPTIONS = (
     "--epochs 1 --samples 1200 --test-samples 50 --batch-size 100 --widths 64,128,128 --threads 1 "
-    "--precision fp32 --backend horovod --profile 0 --no-progress"
+    "--precision fp32 --backend horovod --profile 0"
 )
 
 
@@ -30,16 +28,6 @@ def record(folder: Path) -> tuple[Trace, Timeline]:
         raise UserError(lacking)
     folder.mkdir(parents=True, exist_ok=True)
     timeline = folder / "horovod.json"
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += ["-m", "hpml.train", *OPTIONS.split(), "--tensorboard", str(folder)]
-    environment = os.environ | {"HOROVOD_TIMELINE": str(timeline), "OMP_NUM_THREADS": "1"}
-    try:
-        ended = subprocess.run(
-            command, capture_output=True, text=True, timeout=LIMIT, env=environment
-        )
-    except subprocess.TimeoutExpired:
-        raise UserError(f"horovod: no end after {LIMIT:.0f} s: is the machine busy?") from None
-    if ended.returncode:
-        last = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
-        raise UserError(f"horovod: {last[-1]}")
+    options = f"{OPTIONS} --tensorboard {shlex.quote(str(folder))}"
+    script.run(options, ranks=2, environment={"HOROVOD_TIMELINE": str(timeline)})
     return read.read(folder / "rank0.pt.trace.json.gz"), horovod_timeline_file.read(timeline)
