@@ -138,9 +138,9 @@ check("instrument")
 #
 # The check counts **processor time**, of all threads and processes: to hide the work in another
 # thread, as `prefetch` does, does not make it less. Beside your loader it trains a small network.
-# Loading may take a tenth of a step: the time for a batch of 32 divided by that and the training
-# step's. With the given loader it takes most of it. An answer that takes more than half of the given
-# loader's time gets no points.
+# A step is to load a batch of 32 and to train on it; loading may take a tenth of a step. With the
+# given loader it takes most of it. An answer that takes more than half of the given loader's time
+# gets no points.
 #
 # *Before you start: an image has 3072 pixels. How many times does the given loader run a line of
 # Python for one image? A line takes about 0.05 µs; how long does an image take, and a batch of 32?*
@@ -241,15 +241,15 @@ class Loader:
 check("fix_the_loader")
 
 # %% [markdown]
-# **Answer.** For each pixel there are three loops: one copies it into the padded image, one takes it
-# into the crop, one normalises it. With what stands in them that is some 20,000 lines for an image,
-# and 20,000 times 0.05 µs are 1 ms: 32 ms for a batch. The training step takes less, so that a GPU, which
-# is faster still, would wait nearly all the time.
+# **Answer.** For each pixel, 2 lines copy it into the padded image, and 4 take it into the crop and
+# normalise it: 6 times 3072 are 18,000 lines, and so about 1 ms for an image and 30 ms for a batch.
+# The training step beside it takes less than that, and a GPU would take less than 1 ms: it would wait
+# nearly all the time.
 #
-# The loops have not gone, they are elsewhere: one call of PyTorch for a batch of 32 runs them in
+# The loops are still there, but no longer in Python: one call of PyTorch runs them for 32 images in
 # compiled code, over uint8 as long as possible and over float32 at the end. What is random stays
-# random, and costs as good as nothing: 3 numbers for an image. What to keep between epochs is what
-# does not change in them, the file's bytes; a cache of augmented images would be fast and wrong.
+# random, and costs next to nothing: 3 numbers for an image. Keep between epochs what does not change
+# in them, the file's bytes. A cache of augmented images would be fast and wrong.
 
 # %% [markdown]
 # ## `step_breakdown`: where a step's milliseconds go
