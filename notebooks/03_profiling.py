@@ -115,11 +115,9 @@ conclude(*python_profilers.finding(overheads))
 #   profiler, nobody kept it up
 #   ([pytorch #68742](https://github.com/pytorch/pytorch/issues/68742)), and PyTorch 2.13 no longer
 #   has it. Its successor is `torch.profiler`, with `with_stack=True` for the lines of Python.
+# - `with_stack=True` records each call of a Python function, as `cProfile` does; `record_shapes=True`
+#   the sizes of each operator's inputs; `profile_memory=True` each allocation.
 # - `perf` and Nsight are in section 11.
-#
-# *Predict: the memory option of torch.profiler records each allocation. What does `with_stack` record
-# besides?* Every call of a Python function, as `cProfile` does: with small operators it is most of
-# the cost above.
 
 # %% [markdown]
 # ## 3. A schedule, and names for the phases

@@ -187,10 +187,11 @@ def largest(slow: Version) -> tuple[bool, str, str]:
     """What `hpml.publish.conclude` takes: which part of the slow script's step is the largest."""
     shares = slow.shares
     seen = (
-        f"*{shares.largest}* takes most, {shares.fraction(shares.largest):.0%} of "
-        f"{1e3 * shares.step:.0f} ms; forward and backward together have {slow.share(COMPUTE):.0%}"
+        f"{slow.images_per_second:.0f} images/s. *{shares.largest}* takes the largest part of a "
+        f"step, {shares.fraction(shares.largest):.0%}; forward and backward together take "
+        f"{slow.share(COMPUTE):.0%}."
     )
-    return shares.largest == "loading", f"**Answer.** {seen}.", f"{seen}: the cores are shared."
+    return shares.largest == "loading", f"**Answer.** {seen}", f"{seen} The cores are shared."
 
 
 def order(done: PutRight) -> tuple[bool, str, str]:
