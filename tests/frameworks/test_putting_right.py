@@ -17,7 +17,7 @@ NOTHING = Shares(**dict.fromkeys(Shares.__dataclass_fields__, 0.0))
 
 
 def version(rate=100.0, mends=(), item=0.0, **seconds):
-    return Version(tuple(mends), replace(NOTHING, **seconds), rate, item, Path("trace"))
+    return Version(tuple(mends), replace(NOTHING, **seconds), rate, item, 2.3, Path("trace"))
 
 
 SLOW = version(loading=0.6, transforms=0.1, forward=0.1, backward=0.15, other=0.05)
@@ -62,6 +62,7 @@ def test_a_mend_that_makes_it_slower_is_taken_back(monkeypatch):
     assert [one.mend for one in done.rounds if not one.kept] == ["channels_last"]
     assert set(done.last.mends) == set(MENDS) - {"channels_last"}
     assert "(taken back)" in str(done)
+    assert str(done).endswith("2.300 to 2.300")
 
 
 def test_seconds_in_item_are_those_of_a_mean_step():

@@ -32,6 +32,7 @@ class Version:
     shares: Shares
     images_per_second: float
     item: float  # seconds of a step in `.item()`
+    loss: float  # of the last batch
     trace: Path
 
     @property
@@ -110,7 +111,9 @@ class PutRight:
 
     def __str__(self) -> str:
         columns = f"{'part':<22}{'its share':>19}{'images/s':>17}{'gain':>9}  mend"
-        return "\n".join([columns, *map(_row, self.rounds)])
+        losses = [version.loss for version in (self.first, *(one.after for one in self.rounds))]
+        agree = f"loss of the last batch, over all versions: {min(losses):.3f} to {max(losses):.3f}"
+        return "\n".join([columns, *map(_row, self.rounds), agree])
 
 
 def profiled(photos: Path, mends: Sequence[str], logs: Path) -> Version:
@@ -132,7 +135,7 @@ def profiled(photos: Path, mends: Sequence[str], logs: Path) -> Version:
     path = max(Path(logs).glob(f"{worker}.*.pt.trace.json.gz"))
     trace = read(path)
     rate = BATCH / min(done.seconds[1 : 1 + TIMED])
-    return Version(tuple(mends), shares(trace), rate, item_seconds(trace), path)
+    return Version(tuple(mends), shares(trace), rate, item_seconds(trace), done.losses[-1], path)
 
 
 def put_right(photos: Path, logs: Path, first: Version | None = None) -> PutRight:
