@@ -68,6 +68,7 @@ def test_files_are_seen_from_outside(good):
     assert FILES(with_evidence(good, files=names | {"traces/rank1.2.json": 9})).hint == "repeat"
     assert FILES(with_evidence(good, files=names | {"traces/notes": 9})).hint == "repeat"
     assert FILES(with_evidence(good, files=None)).hint == "repeat"
+    assert FILES(with_evidence(good, files=names | {"notes": 9})) is None  # in another folder
 
 
 @pytest.mark.parametrize(("name", "rank", "is_its"), [

@@ -14,6 +14,7 @@ from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.m03_profiling._instrument_picture import instrument_picture
 from hpml.checks.m03_profiling._profiled_training import (
     ELEMENT,
+    FOLDER,
     MOST_BYTES,
     PARTS,
     drive,
@@ -83,7 +84,7 @@ def a_file_each(run: Run) -> Problem | None:
     files = run.stages[STAGE].files
     if files is None:
         return Problem("the ranks left very many files", "repeat", "one file from each rank")
-    names = [name.rpartition("/")[2] for name in files]
+    names = [name.rpartition("/")[2] for name in files if name.startswith(f"{FOLDER}/")]
     own = [[name for name in names if is_named_after(r, name)] for r in range(run.world_size)]
     if not names:
         return Problem("no file was written", "no_file")
