@@ -61,13 +61,13 @@ from hpml.frameworks import putting_right
 from hpml.trace.profiler.shares_picture import shares_picture
 
 logs = fresh_folder("slow_script")
-slow = putting_right.profiled(photos, (), logs)
+first = putting_right.profiled(photos, (), logs)
 publish_figure(
     "a step of the slow script",
-    shares_picture({"slow script": slow.shares}, title=putting_right.title(slow)),
+    shares_picture({"slow script": first.shares}, title=putting_right.title(first)),
     "Mean of two steps of 64 images, from the trace of torch.profiler.",
 )
-conclude(*putting_right.largest(slow))
+conclude(*putting_right.largest(first))
 
 # %% [markdown]
 # Section 5 puts this script right. First, the tools.
@@ -239,7 +239,7 @@ conclude(
 # *Predict: which mend brings most? What do bfloat16 and `.item()` bring on this processor?*
 
 # %% tags=["nbval-ignore-output"]
-done = putting_right.put_right(photos, logs, slow)
+done = putting_right.put_right(photos, logs, first)
 print(done)
 conclude(*putting_right.order(done))
 

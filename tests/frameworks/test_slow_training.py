@@ -29,10 +29,17 @@ def silent(folder, *mends):
 
 
 def test_a_photo_is_the_image_enlarged(folder):
-    small = photos.read(sorted(folder.glob("*.jpg"))[3])
+    small = photos.read(sorted(folder.rglob("*.jpg"))[3])
     assert (small.dtype, small.shape) == (np.uint8, (3, 32, 32))
     away = [np.abs(small.astype(float) - load().train.images[k]).mean() for k in range(20)]
     assert np.argmin(away) == 3
+
+
+def test_other_images_get_photos_of_their_own(folder, tmp_path):
+    test, train = load().test, load().train
+    files = [photos.write(split, tmp_path, 2, side=40) for split in (train, test, train)]
+    assert files[0] == files[2]
+    assert not set(files[0]) & set(files[1])
 
 
 def test_pixel_by_pixel_is_what_the_whole_batch_gives():

@@ -1,5 +1,6 @@
 """The course's images as photos: JPEG files as large as a camera's, to be decoded and shrunk."""
 
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,8 +16,10 @@ SMALL = 32
 def write(split: Split, folder: Path, count: int, side: int = SIDE) -> list[Path]:
     """The first `count` images of `split`, enlarged to `side`² pixels: 00000.jpg and so on.
 
-    Returns the files. Those that are there already are kept.
+    They lie in a folder inside `folder` that is named by the images' checksum: other images get
+    files of their own. Returns the files. Those that are there already are kept.
     """
+    folder = folder / f"{zlib.crc32(np.ascontiguousarray(split.images[:count])):08x}"
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{index:05}.jpg" for index in range(count)]
     for index, file in enumerate(files):

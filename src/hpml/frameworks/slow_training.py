@@ -150,7 +150,7 @@ class Photos:
         self._labels = torch.from_numpy(np.array(split.labels[:PHOTOS]))
         self._images = None
         if packed:
-            file = Path(folder) / "packed.npy"
+            file = self._files[0].with_name("packed.npy")
             found = np.load(file) if file.exists() else photos.pack(self._files, file)
             self._images = torch.from_numpy(found)
 
