@@ -273,7 +273,7 @@ conclude(*putting_right.synchronising(done))
 # A trace is a text file: JSON, in a format that Chrome defined, with a list of *events*. Below, a
 # small network trains for four steps, of which three are recorded.
 #
-# *Predict: 64 images are loaded, six layers run forward and backward, and SGD takes its step. How
+# *Predict: 64 images are loaded, seven layers run forward and backward, and SGD takes its step. How
 # many events does that leave: 20, 100 or 500?*
 
 # %% tags=["nbval-ignore-output"]
@@ -437,9 +437,9 @@ conclude(
 #
 # For GPUs there is: HolisticTraceAnalysis gives idle, computing and communication time, and the
 # communication that is hidden. On six traces of GPUs from its own tests, `hpml.trace.profiler` finds
-# the same: five to the microsecond, and one, whose times are in nanoseconds, within 3 %. But of a
-# trace without kernels it knows only the steps. The table of operators is that of the TensorBoard
-# plugin (section 4), to the microsecond.
+# the same: five to the microsecond, and one within 3 %, because HolisticTraceAnalysis rounds its
+# nanoseconds. But of a trace without kernels it knows only the steps. The table of operators is that
+# of the TensorBoard plugin (section 4), to the microsecond.
 #
 # `./hpml bench trace` has all of them read the same 100 MB, and measures seconds and memory.
 # (Format: *Trace Event Format*, Google. What PyTorch writes into it: `libkineto/src/output_json.cpp`
