@@ -217,6 +217,65 @@ conclude(
 
 # %% [markdown]
 # ## 4. TensorBoard, with no internet
+#
+# `tensorboard_trace_handler` wrote files that TensorBoard can show, with the plugin
+# `torch-tb-profiler`. Nobody maintains it any more, and its page loads a chart library from the
+# internet: on a compute node it stays blank. This command shows the same views without:
+#
+#     ./hpml tensorboard        # or: ./hpml tensorboard FOLDER
+#
+# | view | question |
+# |---|---|
+# | Overview | which part of a step? |
+# | Operator | which operator, how often, for which shapes? |
+# | Kernel | which kernel of the GPU? |
+# | Trace | when, and on which thread? |
+# | Memory | how much at each moment, and who allocated it? |
+# | Module | which layer? |
+# | Distributed | which rank waits? |
+# | Diff | what changed from one run to another? |
+#
+# *Predict: section 3 gave its phases names. Under which heading does the Overview count "loading":
+# DataLoader, CPU Exec, or Other?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.tensorboard.overview import overview
+
+parts = overview(home() / "logs" / "names")
+print({part: f"{share:.0%}" for part, share in parts.items()})
+loading = found["names"].fraction("loading")
+conclude(
+    parts["DataLoader"] == 0 and parts["Other"] > 0.7 * loading,
+    f"**Answer.** Other. In the trace loading is {loading:.0%} of the step; in the Overview "
+    f"DataLoader is {parts['DataLoader']:.0%} and Other {parts['Other']:.0%}. The view knows only "
+    "the names that PyTorch gives, here those of `torch.utils.data.DataLoader`. Your own names are "
+    "in the Trace view.",
+    f"the parts were {parts}, and loading in the trace {loading:.0%}.",
+)
+
+# %% [markdown]
+# So read "Other" as "unknown", and give names. This is what the Overview and the Trace look like for
+# a script that does use a DataLoader, in its main process:
+
+# %%
+from hpml.tensorboard.view_pictures import show_views
+
+show_views("overview", "trace")
+
+# %% [markdown]
+# ### The other views *(more)*
+#
+# Memory is recorded with `profile_memory=True`, shapes with `record_shapes=True`, modules and call
+# stacks with `with_stack=True`. In Memory and Module, drag over a part of the chart to see it alone.
+#
+# What the views cannot show: the Overview and Distributed count as communication what PyTorch names
+# `gloo:…` or `nccl:…` *broadcast*, *reduce*, *all_reduce*, *all_gather* and *reduce_scatter*, and no
+# send or all-to-all. Whether a kernel uses Tensor Cores is looked up in a list of names from 2023:
+# kernels of newer GPUs count as "not". A trace of more than 100 MB takes the page long; Perfetto
+# (section 11) is made for such.
+
+# %%
+show_views("operator", "memory", "module", "distributed", "difference", "kernel")
 
 # %% [markdown]
 # ## 5. One slow script put right

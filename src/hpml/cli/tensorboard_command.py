@@ -8,8 +8,9 @@ import typer
 
 def tensorboard(
     logdir: Annotated[
-        str, typer.Argument(metavar="[LOGDIR]", help="The folder that runs were logged to.")
-    ] = "logs",
+        str | None,
+        typer.Argument(metavar="[LOGDIR]", help="Where runs were logged to; default: .hpml/logs."),
+    ] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; 0.0.0.0 lets other machines in.")
     ] = "127.0.0.1",
@@ -35,10 +36,11 @@ def tensorboard(
     import signal
     import sys
 
+    from hpml.paths import home
     from hpml.tensorboard import server
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    folder = Path(logdir).expanduser()
+    folder = Path(logdir).expanduser() if logdir else home() / "logs"
     address = server.start(folder, host, port, path_prefix)
     there = ", ".join(f"{count} {what}" for what, count in server.found(folder).items() if count)
     print(f"{folder}: {there}: {address} (Ctrl-C ends it)", flush=True)

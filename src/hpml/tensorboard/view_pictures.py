@@ -1,0 +1,35 @@
+"""The profiler's views as pictures, for a page on paper and a reader without a browser.
+
+Taken by `./hpml tensorboard LOGDIR --pictures DIR`, of two runs that differ in how images are
+loaded, of two ranks, and of a trace of a GPU that was made up (tests/tensorboard/conftest.py).
+"""
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "screenshots"
+# View: what can be seen in its picture
+VIEWS = {
+    "overview": "Overview: three quarters of each of four steps are time in the DataLoader, and "
+    "the recommendation is to load with several processes.",
+    "operator": "Operator: the ten operators with the most time of their own as a ring, and a "
+    "table of all with calls and times.",
+    "trace": "Trace: the events of the training thread over 500 ms, four steps side by side.",
+    "memory": "Memory: allocated megabytes over time, up to 12.8 MB in each forward and backward, "
+    "and which operators allocated them.",
+    "module": "Module: time of each layer, and all events of the steps as bars in layers.",
+    "distributed": "Distributed: computation, overlap and communication of two ranks, and how "
+    "long each one waited for the other.",
+    "difference": "Diff: the steps of a slow and of a mended run side by side; the time saved "
+    "adds up, in the DataLoader above all.",
+    "kernel": "GPU Kernel: time of each kernel and share on Tensor Cores, of a made-up GPU.",
+}
+
+
+def show_views(*names: str) -> None:
+    """Show the pictures of these views, each under its name. Raises KeyError for an unknown one."""
+    from IPython.display import Image, Markdown, display
+
+    for name in names:
+        view, seen = VIEWS[name].split(": ", 1)
+        display(Markdown(f"**{view}**: {seen}"))
+        display(Image((FOLDER / f"{name}.png").read_bytes(), alt=VIEWS[name]))

@@ -1,0 +1,31 @@
+"""The Overview as numbers, and the views as pictures."""
+
+import json
+
+import pytest
+
+from hpml.errors import UserError
+from hpml.tensorboard.overview import overview
+from hpml.tensorboard.view_pictures import FOLDER, VIEWS, show_views
+
+
+def test_parts_of_a_step_are_shares_that_add_up(gpu_trace, tmp_path):
+    (tmp_path / "rank0.pt.trace.json").write_text(json.dumps(gpu_trace))
+    parts = overview(tmp_path)
+    assert parts["Kernel"] == pytest.approx(0.6818)  # 675 of 990 µs
+    assert parts["Memcpy"] == pytest.approx(0.0606)
+    assert sum(parts.values()) == pytest.approx(1, abs=0.001)
+
+
+def test_a_folder_without_a_trace_or_with_a_broken_one_is_one_line(tmp_path):
+    with pytest.raises(UserError, match="no profile"):
+        overview(tmp_path)
+    (tmp_path / "rank0.pt.trace.json").write_text("{")
+    with pytest.raises(UserError, match="cut off, or no JSON"):
+        overview(tmp_path)
+
+
+def test_each_view_has_its_picture_and_each_picture_says_what_is_seen(capsys):
+    assert {path.stem for path in FOLDER.glob("*.png")} == set(VIEWS)
+    show_views("overview")
+    assert capsys.readouterr().out
