@@ -56,9 +56,8 @@ def test_a_wait_ends_with_the_last_collective_and_is_nobodys_own_work():
 def test_events_are_on_the_ranks_own_clock_and_in_no_order():
     ranks = play(3, 3, program)
     assert len({made.offset for made in ranks}) == 3
+    assert len({tuple(event["name"] for event in made.events) for made in ranks}) == 3
     for made in ranks:
-        times = [event["ts"] for event in made.events]
-        assert times != sorted(times)
         (step,) = [event for event in made.events if event["name"] == "ProfilerStep#6"]
         assert step["ts"] - made.offset == pytest.approx(made.steps[6][0], abs=0.01)
         found = sorted(e["ts"] - made.offset for e in made.events if e["name"].startswith("gloo:"))
