@@ -89,7 +89,8 @@ def step_parts(events: list[Event]) -> list[Parts]:
 
 
 def _of_step(number: int, step: Event, events: list[Event]) -> Parts:
-    begin, end = step["ts"], step["ts"] + step["dur"]
+    begin = step["ts"]
+    end = begin + step["dur"]
     inside = [e for e in events if e["ts"] < end and e["ts"] + e["dur"] > begin and e is not step]
     inside.sort(key=lambda event: (event["ts"], -event["dur"]))
     spans = np.array([[e["ts"], e["ts"] + e["dur"]] for e in inside]).reshape(-1, 2)
