@@ -187,7 +187,7 @@ def train(name, profiler, steps=5):
 
 
 found = {}
-for way, name in {"no names": nullcontext, "names": record_function}.items():
+for way, name in {"unnamed": nullcontext, "names": record_function}.items():
     folder = fresh_folder(way)
     with profile(
         schedule=schedule(wait=1, warmup=1, active=2, repeat=1),
