@@ -269,7 +269,6 @@ def breakdown(events: list[dict]) -> list[dict[str, float]]:
 # %%
 check("step_breakdown")
 
-
 # %% [markdown]
 # **Answer.** Loading 30 - 20 = 10 ms, transforms 20, forward 20. The message is hidden for 15 ms,
 # and exposed for 25 - 15 = 10 ms, all of it inside backward's mark: communication 10, backward
@@ -328,6 +327,9 @@ check("step_breakdown")
 
 # %%
 # %%answer find_the_straggler
+PHASES = ("loading", "transforms", "forward", "backward", "optimizer")
+
+
 def find_the_straggler(traces: list[list[dict]]) -> tuple[int, int, list[str]] | None:
     """The rank that is late through its own work, since which step, and in which phases.
 

@@ -415,6 +415,9 @@ check("step_breakdown")
 
 # %%
 # %%answer find_the_straggler
+PHASES = ("loading", "transforms", "forward", "backward", "optimizer")
+
+
 def find_the_straggler(traces: list[list[dict]]) -> tuple[int, int, list[str]] | None:
     """The rank that is late through its own work, since which step, and in which phases.
 
@@ -438,9 +441,6 @@ def find_the_straggler(traces: list[list[dict]]) -> tuple[int, int, list[str]] |
     return rank, steps[-run], lost
 
 
-PHASES = ("loading", "transforms", "forward", "backward", "optimizer")
-
-
 def late_rank(work):
     """The rank with over 10 % more work than each other rank, or None."""
     second, most = sorted(work)[-2:]
@@ -456,8 +456,8 @@ def own_work(events):
     for step in whole:
         if not step["name"].startswith("ProfilerStep#"):
             continue
-        begin, end = step["ts"], step["ts"] + step["dur"]
-        marks = [e for e in whole if begin <= e["ts"] < end and e["name"] in PHASES]
+        after = step["ts"] + step["dur"]
+        marks = [e for e in whole if step["ts"] <= e["ts"] < after and e["name"] in PHASES]
         own = dict.fromkeys(PHASES, 0.0)
         for mark in marks:
             span = [(mark["ts"], mark["ts"] + mark["dur"])]

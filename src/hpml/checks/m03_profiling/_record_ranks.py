@@ -134,8 +134,8 @@ def works_evenly(events: list[dict[str, Any]]) -> bool:
     steps = [event for event in events if event["name"].startswith("ProfilerStep#")]
     took = []
     for step in steps:
-        begin, end = step["ts"], step["ts"] + step["dur"]
-        inside = [event for event in events if event["name"] in WORK and begin < event["ts"] < end]
+        since, until = step["ts"], step["ts"] + step["dur"]
+        inside = [one for one in events if one["name"] in WORK and since < one["ts"] < until]
         took.append(sum(event["dur"] for event in inside))
     shortest = [min(t for t in took if t > 0.85 * one) for one in took]
     return all(one <= 1.06 * least for one, least in zip(took, shortest, strict=True))
@@ -143,15 +143,12 @@ def works_evenly(events: list[dict[str, Any]]) -> bool:
 
 def ends_together(traces: Sequence[list[dict[str, Any]]]) -> bool:
     """Whether each collective ended on all ranks within 4 ms."""
-    ends = [
-        [end for _, end in sorted((e["ts"], e["ts"] + e["dur"]) for e in events if talks(e))]
+    spans = [
+        sorted((one["ts"], one["dur"]) for one in events if one["name"].startswith("gloo:"))
         for events in traces
     ]
+    ends = [[begin + lasts for begin, lasts in own] for own in spans]
     return all(max(same) - min(same) < 4000 for same in zip(*ends, strict=True))
-
-
-def talks(event: dict[str, Any]) -> bool:
-    return event["name"].startswith("gloo:")
 
 
 def main() -> None:
