@@ -30,6 +30,7 @@ RUN_HERE = {
     "./hpml test -k ranks": ("./hpml test -k ranks --collect-only -q", "test_launch.py"),
 }
 RUN_BY = {
+    "./hpml tensorboard FOLDER": "tests/tensorboard/test_command.py",
     "./hpml run": "tests/course/test_run.py",
     "./hpml test": "tests/cli/test_commands.py",
     "./hpml data": "tests/data/test_command.py",

@@ -32,7 +32,10 @@ _BY_NAME = (
 )
 _ENDINGS = {
     "slurm": (".sh", ".py"),  # and the modules' jobs
-    "src/hpml": (".py", ".json", ".j2", ".css", ".patch"),
+    "src/hpml": (
+        *(".py", ".json", ".j2", ".css", ".patch"),  # code, and what it reads
+        *(".csv", ".gz", ".js", ".html", ".png"),  # hardware, traces, TensorBoard's page
+    ),
     "packages": (".py", ".whl"),
 }
 # Of src/hpml/: code that grades, benchmarks graders, or makes exercises from solutions.

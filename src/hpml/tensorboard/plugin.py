@@ -129,7 +129,11 @@ class OfflineProfilerPlugin(plugin.TorchProfilerPlugin):
             run = run_loading.FolderLoader(name, str(folder), self._pool).load()
         except BrokenProcessPool:
             if not ENDING.is_set():
-                print(f"{folder}: not shown: too little memory?", file=sys.stderr, flush=True)
+                print(
+                    f"{folder}: not shown: its process ended (too little memory?)",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 self._pool = run_loading.pool()
             return
         with self._runs_lock:
