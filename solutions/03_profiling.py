@@ -379,7 +379,7 @@ check("step_breakdown")
 # time in `all_reduce`.
 #
 # You are given the traces of all ranks of a job, 2 to 6: `traces[r]` is rank r's list of events, in
-# no order.
+# no order. The check makes up new jobs each time, and has three that were recorded.
 #
 # ```python
 # {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#7", "tid": 8178, "ts": 51307.2, …}
@@ -507,7 +507,8 @@ check("find_the_straggler")
 # network helps against the second only.
 #
 # You are given the traces of all ranks of a job, as the profiler exports them: `traces[r]` is rank
-# r's list of events, in no order.
+# r's list of events, in no order. The check makes up new jobs each time, in which it knows what is
+# hidden, and has one that was recorded, on three ranks over links of 1 Gbit/s.
 #
 # ```python
 # {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#7", "tid": 8178, "ts": 51307.2, …}
