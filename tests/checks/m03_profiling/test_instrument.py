@@ -108,6 +108,14 @@ def test_a_trace_of_another_training_is_none_of_this_one(good, solution):
     assert NAMES(forged) is not None
 
 
+def test_a_trace_without_steps_shows_nothing(good):
+    def without_steps(events):
+        return [event for event in events if not event["name"].startswith("ProfilerStep#")]
+
+    bare = with_trace(good, without_steps)
+    assert [judge(bare).hint for judge in (SHAPES, MEMORY, STEPS, NAMES)] == ["no_steps"] * 4
+
+
 def test_too_many_operators_are_seen(good):
     many = with_trace(good, lambda events: events * 12)
     assert SHAPES(many).hint == MEMORY(many).hint == STEPS(many).hint == "outside"

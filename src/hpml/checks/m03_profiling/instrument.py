@@ -114,6 +114,8 @@ def traces(run: Run) -> Problem | list[Recorded]:
             return Problem(f"the file of rank {rank} is no trace: {why}", "no_trace")
         if not trace.operators:
             return Problem(f"the trace of rank {rank} has no operator in it", "no_steps")
+        if not trace.steps:
+            return Problem(f"the trace of rank {rank} has no step marked in it", "no_steps")
         most = MOST_EVENTS * run.inputs[STAGE][rank]["active"]
         if trace.operators + len(trace.allocated) > most:
             return Problem(f"the trace of rank {rank} has {trace.operators} operators", "outside")
@@ -163,8 +165,6 @@ def right_steps(run: Run) -> Problem | None:
     for trace, given in zip(found, run.inputs[STAGE], strict=True):
         asked = list(window(given))
         expected = shown(asked)
-        if not trace.steps:
-            return Problem("no step is marked in the trace", "no_steps", expected)
         there = sorted(trace.steps)
         if there != asked:
             return Problem(
@@ -198,8 +198,6 @@ def names_parts(run: Run) -> Problem | None:
     if isinstance(found := traces(run), Problem):
         return found
     for trace, given in zip(found, run.inputs[STAGE], strict=True):
-        if not trace.steps:
-            return Problem("no step is marked in the trace", "no_steps")
         at = {(step, part): when for step, part, when in moments(trace, given["tickets"])}
         if not at:
             return Problem("without shapes, nobody can tell the operators' parts", "shapes")
