@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from torch.utils.tensorboard import SummaryWriter
 
 from hpml.tensorboard import browser
 from hpml.tensorboard.views import Views
@@ -66,6 +68,11 @@ def views(needs, gpu_trace, tmp_path_factory) -> Iterator[Views]:
     profile(folder / "base")
     profile(folder / "double", rounds=2)
     profile(folder / "two", store=str(folder / "store"))
+    with SummaryWriter(str(folder / "base")) as writer:
+        writer.add_scalar("loss", 0.5, 1)
+        writer.add_image("an image", torch.rand(3, 8, 8))
+        writer.add_histogram("weights", torch.randn(99))
+        writer.add_hparams({"lr": 0.1}, {"accuracy": 0.7}, run_name="tried")
     (folder / "gpu").mkdir()
     made = gzip.compress(json.dumps(gpu_trace).encode())
     (folder / "gpu" / "made.pt.trace.json.gz").write_bytes(made)
@@ -241,3 +248,28 @@ def test_how_one_run_differs_from_another(views):
     assert drawn["Experiment"] == [each["right"]["total_duration"] for each in told]
     differences = [a - b for a, b in zip(drawn["Experiment"], drawn["Baseline"], strict=True)]
     assert dict(steps["series"])["Diff"] == pytest.approx(differences)
+
+
+@pytest.mark.parametrize(
+    ("tab", "seen"),
+    [
+        ("timeseries", "weights"),
+        ("scalars", "loss"),
+        ("images", "an image"),
+        ("histograms", "weights"),
+        ("hparams", "lr"),
+        ("pytorch_profiler", None),
+    ],
+)
+def test_tensorboards_own_page_needs_no_internet(views, tab, seen):
+    views.page.open("about:blank")
+    views.page.open(f"{views.address}#{tab}")
+    texts = """(function all(node) {
+        return (node.shadowRoot ? all(node.shadowRoot) : '') + (node.nodeType == 3
+            ? node.textContent : [...node.childNodes].map(all).join(' '));
+    })(document.body)"""
+    if seen is not None:
+        views.page.until(lambda: seen in (views.page.value(texts) or ""), f"{seen} in {tab}")
+    else:
+        inside = "document.querySelector('iframe')?.contentDocument?.querySelector('canvas')"
+        views.page.wait(f"!!{inside}")
