@@ -109,6 +109,15 @@ def test_a_link_in_the_advice_leads_somewhere(tmp_path):
     assert TraceFile(path, "rank0", None) == trace_files(tmp_path)[0]
 
 
+@pytest.mark.filterwarnings("ignore:The copy keyword")
+def test_the_name_of_a_gpu_is_no_html_of_the_page(tmp_path, gpu_trace):
+    named = {**gpu_trace["deviceProperties"][0], "name": "<img src=x onerror=alert(1)>"}
+    write(tmp_path, "rank0.pt.trace.json", {**gpu_trace, "deviceProperties": [named]})
+    summary = load(tmp_path).get_profile("rank0", "default").gpu_summary
+    (name,) = [line["value"] for line in summary if line["title"] == "Name"]
+    assert name == "&lt;img src=x onerror=alert(1)&gt;"
+
+
 def test_a_page_of_another_version_of_the_plugin_is_refused(monkeypatch, tmp_path):
     (tmp_path / "index.html").write_text("<html></html>")
     monkeypatch.setattr(plugin, "THEIRS", tmp_path)

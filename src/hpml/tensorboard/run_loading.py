@@ -5,6 +5,7 @@ take the others with it; processes end with the server, however that ends.
 """
 
 import gzip
+import html
 import json
 import logging
 import multiprocessing
@@ -74,6 +75,7 @@ def profiles(trace: TraceFile) -> tuple[Any, Any] | str:
         data.trace_file_path = str(trace.path)
         profile = RunGenerator(trace.worker, trace.span, data).generate_run_profile()
         mend_links(profile.overview)
+        escape(profile.gpu_summary or [])
         return profile, DistributedRunProfileData(data)
     except ValueError as error:
         return str(error)
@@ -85,6 +87,12 @@ def mend_links(overview: dict[str, Any]) -> None:
     """A comma too many in the plugin's source makes one link in its advice a tuple."""
     advice = overview["recommendations"]
     overview["recommendations"] = advice.replace("\"('", '"').replace("',)\"", '"')
+
+
+def escape(summary: list[dict[str, str]]) -> None:
+    """The page shows a GPU's name as HTML, and a trace may name it as it likes."""
+    for line in summary:
+        line["value"] = html.escape(str(line["value"]))
 
 
 def _begin() -> None:
