@@ -310,8 +310,8 @@ check("step_breakdown")
 # - **Phases** in it are marked `loading`, `transforms`, `forward`, `backward` and `optimizer`. A
 #   phase may have several marks in a step.
 # - **Own work** in a phase: its marks' time, without the time in which the rank only communicates.
-#   That is when an event goes on whose name begins with `gloo:`, and no op does. (An op is an
-#   event of category `cpu_op` whose name does not begin with `c10d::`.)
+#   That is when an event goes on whose name begins with `gloo:`, and no op does, no event of
+#   category `cpu_op`.
 # - **Late** in a step is a rank with over 10 % more own work, in all phases together, than each of
 #   the other ranks in that step.
 # - **The straggler** is the rank that is late in each of the last steps, three at the least. It is

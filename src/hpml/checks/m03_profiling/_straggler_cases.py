@@ -69,6 +69,9 @@ def cases(seed: int) -> tuple[Case, ...]:
                 for place in draw.sample(range(1, steps - 3), 3)
             ]
             late.append(_Late(draw.randrange(ranks), steps - 2, steps, ("loading",), 0.8))
+        if why == "pair":
+            pair = draw.sample(range(ranks), 2)
+            late = [_Late(rank, steps - 5, steps, ("backward",), 0.3) for rank in pair]
         made = _played(draw, ranks, steps, late, **options)
         return Case(name, made, why_nobody=why)
 
@@ -82,6 +85,7 @@ def cases(seed: int) -> tuple[Case, ...]:
         nobody("4 alike ranks", 4, "noise"),
         nobody("a slow link, 3 alike ranks", 3, "link", slow_link=True),
         nobody("now this rank, now that, of 5", 5, "hiccup"),
+        nobody("two of 6 ranks alike late", 6, "pair"),
         _recorded("loading", seed),
         _recorded("backward", seed),
         _recorded("nobody", seed),

@@ -231,6 +231,8 @@ CHECK = Check(
         "no rank is. Communication is nobody's own work.",
         "hiccup": "One step, or two, or now this rank and now that: such a rank is no straggler. "
         "It is the same one in each of the last steps, three at the least.",
+        "pair": "Two ranks are late here, and alike: if one were in time, the others would wait "
+        "all the same. Compare a rank's own work with that of each other rank, not with a mean.",
         "raised": "Which job was it? Ranks are 2 to 6, a phase can have several marks in a step, "
         "and not every event has a `dur` or a `cat`: look at `ph`.",
     },

@@ -153,7 +153,8 @@ def judge_hidden(run: Run) -> Problem | None:
 
 
 def judge_waiting(run: Run) -> Problem | None:
-    return judged(run, ("waiting", "exposed"), WAITING_MISTAKES)
+    problem = judged(run, ("waiting", "exposed"), WAITING_MISTAKES)
+    return problem and (judge_hidden(run) or problem)  # what is not hidden follows from what is
 
 
 def judge_recorded(run: Run) -> Problem | None:
