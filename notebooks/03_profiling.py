@@ -952,7 +952,10 @@ if both:
     called = both.seconds_of("optimizer")
     publish_figure(
         "two profilers, one step",
-        one_step_picture(both, title="What one profiler calls optimizer, the other calls waiting"),
+        one_step_picture(
+            both,
+            title=f"{both.waited / called:.0%} of what one profiler calls optimizer is waiting",
+        ),
         "Phases of a step by torch.profiler; below, each gradient in Horovod's timeline.",
     )
     conclude(

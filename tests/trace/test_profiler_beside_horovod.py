@@ -34,7 +34,7 @@ def reduced(tensor: str, asked: float, sent: float, back: float) -> Operation:
     return Operation(tensor, "ALLREDUCE", negotiated, (), Span("ALLREDUCE", sent, back), spans)
 
 
-def timeline(*operations: Operation) -> Timeline:
+def recorded(*operations: Operation) -> Timeline:
     return Timeline(operations, started=BEGAN + 0.5)
 
 
@@ -46,7 +46,7 @@ TWO = (
 
 
 def test_what_horovod_did_in_a_step_is_at_the_steps_own_time(trace):
-    step = one_step(trace, timeline(*TWO), 3)
+    step = one_step(trace, recorded(*TWO), 3)
     assert (step.number, step.seconds) == (3, pytest.approx(0.1))
     assert list(step.gradients) == ["head.weight", "stem.weight"]
     transfer = step.gradients["head.weight"][-1]
@@ -57,30 +57,32 @@ def test_what_horovod_did_in_a_step_is_at_the_steps_own_time(trace):
 
 
 def test_of_the_optimizers_time_what_is_before_the_last_gradient_is_waiting(trace):
-    step = one_step(trace, timeline(*TWO), 3)
+    step = one_step(trace, recorded(*TWO), 3)
     assert step.sent == pytest.approx(90 * MS, abs=1e-5)
     assert step.seconds_of("optimizer") == pytest.approx(30 * MS)
     assert step.waited == pytest.approx(20 * MS, abs=1e-5)
     # All gradients were back before backward was over
-    assert one_step(trace, timeline(*TWO), 4).waited == pytest.approx(0, abs=1e-9)
+    assert one_step(trace, recorded(*TWO), 4).waited == pytest.approx(0, abs=1e-9)
 
 
 def test_files_of_different_jobs_get_one_line(trace):
     with pytest.raises(UserError, match="are both files of the same job"):
         one_step(trace, Timeline(TWO, started=BEGAN + 60))
     with pytest.raises(UserError, match="no step 7 in it: 2 others are"):
-        one_step(trace, timeline(*TWO), 7)
+        one_step(trace, recorded(*TWO), 7)
 
 
 def test_the_picture_has_a_row_for_each_gradient(trace):
-    figure = one_step_picture(one_step(trace, timeline(*TWO), 3), title="it waits")
+    figure = one_step_picture(one_step(trace, recorded(*TWO), 3), title="it waits")
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == ["torch.profiler", "head", "stem"]
 
 
 @pytest.mark.skipif(flavour.missing("horovod") is not None, reason="needs Horovod for PyTorch")
 def test_of_a_real_job_both_files_agree_on_the_clock(tmp_path):
-    step = one_step(*horovod_profiled.record(tmp_path))
+    trace, timeline = horovod_profiled.record(tmp_path)
+    assert (trace.rank, trace.world_size) == (0, 2)
+    step = one_step(trace, timeline)
     assert "head.weight" in step.gradients
     # The optimizer cannot be done before the last gradient is back, nor that before backward began.
     began = min(bar.begin for bar in step.phases if bar.what == "backward")

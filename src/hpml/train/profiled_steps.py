@@ -38,16 +38,18 @@ class ProfiledSteps(Observer):
             record_shapes=True,
             profile_memory=True,
         )
+        self.ranks = {"backend": "horovod", "rank": rank, "world_size": world_size}
         self.profiler.start()
-        if world_size > 1 and not torch.distributed.is_initialized():
-            # Under Horovod nobody else does; the plugin and hpml.trace read it.
-            ranks = {"backend": "horovod", "rank": rank, "world_size": world_size}
-            self.profiler.add_metadata_json("distributedInfo", json.dumps(ranks))
 
     def step(self, images: int) -> None:
         self.steps += 1
         if self.steps <= STEPS:
             self.profiler.step()
+        begins = self.steps == WAIT + WARM_UP
+        if begins and self.ranks["world_size"] > 1 and not torch.distributed.is_initialized():
+            # Under Horovod nobody else does; the plugin and hpml.trace read it. It is forgotten
+            # where nothing is being recorded yet.
+            self.profiler.add_metadata_json("distributedInfo", json.dumps(self.ranks))
 
     def _write(self, profiler: profile) -> None:
         place = os.environ.get("SLURM_TMPDIR") or tempfile.gettempdir()
