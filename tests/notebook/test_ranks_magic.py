@@ -163,6 +163,13 @@ def test_what_cannot_be_sent_is_named(run, shell, capsys):
     assert "lock is a lock, which cannot be sent" in capsys.readouterr().err
 
 
+def test_what_cannot_be_sent_may_be_made_in_the_cell(run):
+    run("import threading\nlock = threading.Lock()")
+    printed, error = run("%%ranks 1\nwith open('/dev/null') as lock:\n    pass\nlock.closed")
+    assert error is None
+    assert "True" in printed
+
+
 def test_out_of_a_name_that_is_not_set_is_told(run):
     _, error = run("%%ranks 1 --out missing\n1")
     assert "--out names missing" in str(error)

@@ -153,8 +153,14 @@ def _is_broken(source: str) -> bool:
 
 
 def _names_from(namespace: dict[str, Any], source: str) -> dict[str, Any]:
-    """The notebook's names that the cell uses. Raises UsageError if one cannot be sent."""
-    used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    """The notebook's names that the cell uses.
+
+    One that cannot be sent is left out where the cell makes one of that name itself, and else
+    raises UsageError.
+    """
+    found = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)]
+    used = {node.id for node in found}
+    made = {node.id for node in found if isinstance(node.ctx, ast.Store)}
     hidden = {"In", "Out", "get_ipython", "exit", "quit", "rank", "world_size"} | set(dir(builtins))
     names = {}
     for name in sorted(used - hidden):
@@ -163,6 +169,8 @@ def _names_from(namespace: dict[str, Any], source: str) -> dict[str, Any]:
         try:
             cloudpickle.dumps(namespace[name])
         except Exception:
+            if name in made:
+                continue
             kind = type(namespace[name]).__name__
             raise UsageError(
                 f"%%ranks: {name} is a {kind}, which cannot be sent to ranks: make it in the cell"
