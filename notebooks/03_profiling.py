@@ -271,8 +271,8 @@ show_views("overview", "trace")
 # What the views cannot show: the Overview and Distributed count as communication what PyTorch names
 # `gloo:…` or `nccl:…` *broadcast*, *reduce*, *all_reduce*, *all_gather* and *reduce_scatter*, and no
 # send or all-to-all. Whether a kernel uses Tensor Cores is looked up in a list of names from 2023:
-# kernels of newer GPUs count as "not". A trace of more than 100 MB takes the page long; Perfetto
-# (section 11) is made for such.
+# kernels of newer GPUs count as "not". The Trace view gets its whole file at once; a large one is
+# better opened in Perfetto (section 11).
 
 # %%
 show_views("operator", "memory", "module", "distributed", "difference", "kernel")

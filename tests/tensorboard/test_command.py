@@ -110,3 +110,31 @@ def test_a_port_in_use_is_one_line(logs):
         )
         with served(str(logs)) as (_, line):
             assert "http://127.0.0.1:" in line
+
+
+def test_every_view_of_a_run_as_a_picture(logs, needs, tmp_path):
+    needs("chromium")
+    done = subprocess.run(
+        [sys.executable, "-m", "hpml", "tensorboard", str(logs), "--port", "0"]
+        + ["--pictures", str(tmp_path / "pictures")],
+        capture_output=True, text=True, timeout=LIMIT,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    written = [Path(line) for line in done.stdout.splitlines()[1:]]
+    assert [path.name for path in written] == [
+        "run-overview.png",
+        "run-operator.png",
+        "run-trace.png",
+    ]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
+
+
+def test_pictures_without_a_browser_are_one_line(logs, tmp_path):
+    nowhere = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "hpml", "tensorboard", str(logs), "--pictures", str(tmp_path)],
+        capture_output=True, text=True, timeout=LIMIT, env=nowhere,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    said = "hpml: --pictures: there is no chromium here: apt install chromium\n"
+    assert done.stderr == said

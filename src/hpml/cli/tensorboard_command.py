@@ -37,30 +37,30 @@ def tensorboard(
     import sys
 
     from hpml.paths import home
-    from hpml.tensorboard import server
+    from hpml.tensorboard import server, views
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(logdir).expanduser() if logdir else home() / "logs"
+    chromium = _chromium() if pictures is not None else None
     address = server.start(folder, host, port, path_prefix)
     there = ", ".join(f"{count} {what}" for what, count in server.found(folder).items() if count)
     print(f"{folder}: {there}: {address} (Ctrl-C ends it)", flush=True)
     try:
-        if pictures is not None:
-            _write_pictures(address, Path(pictures).expanduser())
-        while pictures is None:
+        if chromium is not None:
+            for path in views.take_pictures(address, chromium, Path(pictures).expanduser()):
+                print(path)
+        while chromium is None:
             signal.pause()
     finally:
         server.stop()
 
 
-def _write_pictures(address: str, folder: Path) -> None:
+def _chromium() -> str:
     import shutil
 
     from hpml.errors import UserError
-    from hpml.tensorboard.views import take_pictures
 
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
         raise UserError("--pictures: there is no chromium here: apt install chromium")
-    for path in take_pictures(address, chromium, folder):
-        print(path)
+    return found
