@@ -114,11 +114,9 @@ def test_a_port_in_use_is_one_line(logs):
 
 def test_every_view_of_a_run_as_a_picture(logs, needs, tmp_path):
     needs("chromium")
-    done = subprocess.run(
-        [sys.executable, "-m", "hpml", "tensorboard", str(logs), "--port", "0"]
-        + ["--pictures", str(tmp_path / "pictures")],
-        capture_output=True, text=True, timeout=LIMIT,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "hpml", "tensorboard", str(logs), "--port", "0"]
+    command += ["--pictures", str(tmp_path / "pictures")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert (done.returncode, done.stderr) == (0, "")
     written = [Path(line) for line in done.stdout.splitlines()[1:]]
     assert [path.name for path in written] == [
