@@ -791,7 +791,8 @@ from hpml.train import script
 logs = Path(fresh_folder("one_run"))
 history = script.run(
     "--epochs 4 --samples 2000 --test-samples 500 --batch-size 100 --widths 16,32,32 --threads 1 "
-    f"--tensorboard {logs} --profile 0"
+    "--profile 0",
+    logs=logs,
 )
 written = event_files.read(logs)
 display(written)

@@ -1,6 +1,5 @@
 """The training script on two of Horovod's ranks, under both profilers: PyTorch's and Horovod's."""
 
-import shlex
 from pathlib import Path
 
 from hpml.errors import UserError
@@ -28,6 +27,6 @@ def record(folder: Path) -> tuple[Trace, Timeline]:
         raise UserError(lacking)
     folder.mkdir(parents=True, exist_ok=True)
     timeline = folder / "horovod.json"
-    options = f"{OPTIONS} --tensorboard {shlex.quote(str(folder))}"
-    script.run(options, ranks=2, environment={"HOROVOD_TIMELINE": str(timeline)})
+    environment = {"HOROVOD_TIMELINE": str(timeline)}
+    script.run(OPTIONS, logs=folder, ranks=2, environment=environment)
     return read.read(folder / "rank0.pt.trace.json.gz"), horovod_timeline_file.read(timeline)

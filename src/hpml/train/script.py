@@ -14,11 +14,18 @@ from hpml.train.history import History, read_history
 LIMIT = 180.0  # seconds
 
 
-def run(options: str, *, ranks: int = 1, environment: Mapping[str, str] | None = None) -> History:
-    """`./hpml train OPTIONS` on one process, or under torchrun on `ranks`; what it prints is left.
+def run(
+    options: str,
+    *,
+    logs: Path | None = None,
+    ranks: int = 1,
+    environment: Mapping[str, str] | None = None,
+) -> History:
+    """`./hpml train OPTIONS` on one process, or under torchrun on `ranks`, and what came of it.
 
-    `environment` is added to that of the processes. Raises UserError with its last line where it
-    fails, and where it takes longer than LIMIT.
+    `logs` is the folder of `--tensorboard`; `environment` is added to that of the processes. What
+    they print is not shown. Raises UserError with its last line where the script fails, and where
+    it takes longer than LIMIT.
     """
     command = [sys.executable]
     if ranks > 1:
@@ -26,6 +33,7 @@ def run(options: str, *, ranks: int = 1, environment: Mapping[str, str] | None =
     with tempfile.TemporaryDirectory(prefix="hpml-train-") as folder:
         out = Path(folder) / "history.json"
         command += ["-m", "hpml.train", *shlex.split(options), "--no-progress", "--out", str(out)]
+        command += ["--tensorboard", str(logs)] if logs else []
         settings = os.environ | {"OMP_NUM_THREADS": "1"} | dict(environment or {})
         try:
             ended = subprocess.run(
