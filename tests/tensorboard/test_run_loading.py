@@ -8,6 +8,7 @@ import pytest
 
 from hpml.errors import UserError
 from hpml.tensorboard import plugin
+from hpml.tensorboard.difference import align
 from hpml.tensorboard.run_loading import FolderLoader, TraceFile, read, trace_files
 
 
@@ -123,3 +124,15 @@ def test_a_page_of_another_version_of_the_plugin_is_refused(monkeypatch, tmp_pat
     monkeypatch.setattr(plugin, "THEIRS", tmp_path)
     with pytest.raises(UserError, match=r"not that of 0\.4\.3"):
         plugin.served_page("index.html")
+
+
+def test_each_operator_of_two_runs_is_beside_itself():
+    def aggs(**calls: int) -> dict:
+        return {"aggs": [{"name": name, "calls": count} for name, count in calls.items()]}
+
+    node = align({"left": aggs(mm=1, relu=2), "right": aggs(cat=4, mm=3), "children": []})
+    sides = [
+        {agg["name"]: agg["calls"] for agg in node[side]["aggs"]} for side in ("left", "right")
+    ]
+    assert [list(side) for side in sides] == [["mm", "relu", "cat"]] * 2
+    assert sides == [{"mm": 1, "relu": 2, "cat": 0}, {"mm": 3, "relu": 0, "cat": 4}]

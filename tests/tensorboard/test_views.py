@@ -250,6 +250,21 @@ def test_how_one_run_differs_from_another(views):
     assert dict(steps["series"])["Diff"] == pytest.approx(differences)
 
 
+def test_a_click_on_a_part_of_the_difference_shows_its_parts(views):
+    views.page.open("about:blank")
+    views.open()
+    views.show_difference("base", "double")
+    bars = charts(views)[0]
+    at = bars["labels"].index("Sequential_0")
+    x, y = views.page.value(
+        "(canvas => { const box = canvas.getBoundingClientRect();"
+        f" const bar = Chart.getChart(canvas).getDatasetMeta(0).data[{at}];"
+        " return [box.x + bar.x, box.y + bar.y + 2]; })(document.querySelector('canvas'))"
+    )
+    views.page.click(x, y)
+    views.page.wait(f"{CHARTS}[0]?.labels.includes('Linear_0')")
+
+
 @pytest.mark.parametrize(
     ("tab", "seen"),
     [

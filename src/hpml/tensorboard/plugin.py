@@ -16,10 +16,11 @@ from pathlib import Path
 import werkzeug
 from tensorboard.plugins import base_plugin
 from torch_tb_profiler import io, plugin
-from werkzeug import wrappers
+from werkzeug import exceptions, wrappers
 
 from hpml.errors import UserError
 from hpml.tensorboard import run_loading
+from hpml.tensorboard.difference import align
 
 HERE = Path(__file__).parent / "page"
 THEIRS = Path(plugin.__file__).parent / "static"
@@ -105,6 +106,15 @@ class OfflineProfilerPlugin(plugin.TorchProfilerPlugin):
             content = (THEIRS / name).read_bytes()
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         return werkzeug.Response(content, content_type=kind, headers=self.headers)
+
+    @wrappers.Request.application
+    def diff_run_node_route(self, request: werkzeug.Request) -> werkzeug.Response:
+        """A part of two runs: the parent's answer with operators beside themselves."""
+        path = request.args.get("path", "0")
+        node = self.get_diff_stats_dict(*self.get_diff_runs(request)).get(path)
+        if node is None:
+            raise exceptions.NotFound(f"no part {path} of these runs")
+        return self.respond_as_json(align(node.get_diff_node_summary(path)), True)
 
     def _watch(self) -> None:
         """Read each folder that has traces, and read it anew when its traces change."""

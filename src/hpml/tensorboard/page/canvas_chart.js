@@ -71,7 +71,7 @@ class CanvasChart {
       layout: { padding: { right: 12 } },
       onClick: (_, elements) => {
         this.selection = elements.slice(0, 1).map((each) => this.point(each));
-        tell(this, "select");
+        setTimeout(() => tell(this, "select")); // the page may clear this chart
       },
       onHover: (event, elements) => {
         event.native.target.style.cursor = elements.length ? "pointer" : "default";
@@ -111,7 +111,7 @@ function axis(title, further = {}) {
 
 // 2500000 → "2.5M" on an axis, where the plugin's numbers are microseconds by the million
 function withUnits(value) {
-  return Number(value).toLocaleString("en-US", {
+  return Number(value || 0).toLocaleString("en-US", {
     notation: Math.abs(value) >= 1e5 ? "compact" : "standard",
     maximumFractionDigits: 3,
   });
