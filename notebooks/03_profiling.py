@@ -205,7 +205,7 @@ publish_figure(
 )
 without, named = (found[way].fraction("other") for way in found)
 conclude(
-    without > 0.2 and named < without / 2,
+    without > 0.05 and named < without / 2,
     f"**Answer.** {without:.0%}; with names {named:.0%}. Python and the JPEG library are not "
     "PyTorch, so the profiler sees nothing while they work.",
     f"without names {without:.0%} had no phase, with names {named:.0%}: the cores are shared.",
