@@ -122,9 +122,9 @@ conclude(*python_profilers.finding(overheads))
 # %% [markdown]
 # ## 3. A schedule, and names for the phases
 #
-# A trace grows by a megabyte in a few steps, so a *schedule* chooses which steps are recorded. In
-# each cycle it waits, warms up, and is active. Warming up records and throws away: starting a
-# profiler has one-off costs, which must not be in the first step that you read.
+# A trace grows with every step, so a *schedule* chooses which steps are recorded. In each cycle it
+# waits, warms up, and is active. Warming up records and throws away: starting a profiler has one-off
+# costs, which must not be in the first step that you read.
 #
 # *Predict: `skip_first=1, wait=2, warmup=1, active=3, repeat=2`: which of 16 steps are recorded, in
 # how many files?*
