@@ -137,14 +137,18 @@ class LineChart extends CanvasChart {
     return `${this.table.columns[0].label}: ${inWords(item.parsed.x)}`;
   }
 
-  // Where the page looks up which part of the axis is shown.
+  // Where the page looks up which part of the axis is shown. It goes on looking at a chart that it
+  // has cleared: that one shows what it showed last.
   getChartLayoutInterface() {
-    const { chartArea, scales } = this.chart;
-    const { left, top, width, height } = chartArea;
-    return {
-      getChartAreaBoundingBox: () => ({ left, top, width, height }),
-      getHAxisValue: (pixel) => scales.x.getValueForPixel(pixel),
-    };
+    if (this.chart) {
+      const { left, top, width, height } = this.chart.chartArea;
+      const { min, max } = this.chart.scales.x;
+      this.layout = {
+        getChartAreaBoundingBox: () => ({ left, top, width, height }),
+        getHAxisValue: (pixel) => min + ((pixel - left) / width) * (max - min),
+      };
+    }
+    return this.layout;
   }
 }
 
