@@ -131,6 +131,7 @@ def test_what_the_given_loader_loads_is_found_exactly(tmp_path):
     [
         ("", lambda gray: (gray / 255 - MEANS) / STDS),
         ("twice", lambda gray: ((gray / 255 - MEANS) / STDS - MEANS) / STDS),
+        ("by_256", lambda gray: (gray / 256 - MEANS) / STDS),
         ("unscaled", lambda gray: (gray - MEANS) / STDS),
         ("unnormalised", lambda gray: gray / 255),
         ("raw", lambda gray: gray),
@@ -226,7 +227,7 @@ def test_a_play_with_injected_waits_has_no_given_loader_to_compare_with(good):
 def test_opens_are_counted_for_each_round(good):
     given, images = seconds(0.9e-3, 1.2e-3, loaded.SLOWLY), sum(good.expected)
     most = loaded.EPOCHS * len(good.expected)
-    each = [seconds(0.9e-3, 0.01e-3, images, opened=opened) for opened in (most, most + 1, 0)]
+    each = [seconds(0.9e-3, 0.01e-3, images, opened=opened) for opened in (most + 1, most + 2, 0)]
     allowed, many, none = (OPENS(with_costs(good, given, one)) for one in each)
     assert allowed is None
     assert many.hint == none.hint == "opens"

@@ -138,12 +138,12 @@ def uneven(top: np.ndarray, left: np.ndarray, mirrored: np.ndarray) -> Problem |
         counts = np.bincount(values, minlength=PLACES)
         for place, count in enumerate(counts):
             if side := improbable(int(count), number, 1 / PLACES):
-                often = "never" if count == 0 else f"{count} times"
+                some = str(count) if count else "none"
                 at_edge = side < 0 and count == 0 and place in (0, PLACES - 1)
                 return Problem(
-                    f"of {number} crops, {what} {place} of the padded image is the first {often}",
+                    f"{some} of {number} crops begin at {what} {place} of the padded image",
                     "edge" if at_edge else "uniform",
-                    f"{number / PLACES:.0f} times on average",
+                    f"{number / PLACES:.0f} on average",
                 )
     if improbable(int(mirrored.sum()), number, 1 / 2):
         return Problem(f"{mirrored.sum()} of {number} images are mirrored", "coin", "half of them")

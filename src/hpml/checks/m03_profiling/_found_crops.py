@@ -31,8 +31,8 @@ class Crops:
     `image` is the number in the file, -1 where it was not found; `top` and `left` are the crop's
     first row and column in the padded image, 0 to 8; `mirrored` is 0 or 1. `exact` (bool): all
     pixels are right. `misread` names what was done with values of a loader whose images are found
-    when that is undone: "twice", "unscaled", "unnormalised", "raw", "wrapped"; "" where they are
-    right. `labels` are those that came with the images, `expected` those of the images found.
+    when that is undone: "twice", "by_256", "unscaled", "unnormalised", "raw", "wrapped"; "" where
+    they are right. `labels` came with the images, `expected` are those of the images found.
     """
 
     image: np.ndarray
@@ -90,6 +90,7 @@ def _undone(values: np.ndarray) -> dict[str, np.ndarray]:
     return {
         "": once * 255,
         "twice": (once * _STD + _MEAN) * 255,
+        "by_256": once * 256,
         "unscaled": once,
         "unnormalised": values * 255,
         "raw": values,
