@@ -95,10 +95,12 @@ def why_off(got: Step, parts: Step, hidden: float, more: float = 0.0) -> str:
         return "step_mark" if more > 0 else "other"
     if got["other"] < 0.5 * parts["other"] and not is_off(more, 0.0, step):
         return "other"
+    if more > 0 and is_off(more, 0.0, step) and off - {"communication"}:
+        return "twice"
     if "communication" in off:
         return "hidden" if got["communication"] > parts["communication"] else "exposed"
     if is_off(more, 0.0, step):
-        return "twice" if more > 0 else "other"
+        return "other"
     if "other" in off and got["other"] > parts["other"]:
         return "names"
     if {"loading", "transforms"} & off and got["forward"] < parts["forward"]:
@@ -171,11 +173,13 @@ CHECK = Check(
         "other": "A step lasts from its mark's beginning to its end, and time without a name "
         "belongs to it: it is idle, or nobody marked it. It is what is left when all is counted.",
         "step_mark": "The step's own mark is around everything. It is no part of the step.",
-        "hidden": "While an operator computes, a message under way costs the step nothing: only "
-        "pieces of time in which nobody computes are exposed.",
+        "hidden": "While this rank computes, a message under way costs the step nothing. It "
+        "computes while an operator runs, on whichever thread, and in loading and transforms. Of a "
+        "message that crosses the border of a step, each step has what lies inside it.",
         "exposed": "Inside the mark of backward the main thread may wait for a message, or for a "
         "thread that does. Exposed communication comes first, whatever mark is open. And a message "
-        "that began in the step before may still be under way when this one begins.",
+        "that began in the step before may still be under way when this one begins. Three "
+        "beginnings of a name make an event a message.",
         "twice": "An event inside another is part of it, and what is on two threads at the same "
         "time takes that time once. An event that crosses the border of a step counts inside it.",
         "threads": "A thread that loads ahead does so while the main thread computes. Which "
