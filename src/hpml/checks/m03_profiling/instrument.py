@@ -63,12 +63,21 @@ def profiles_no_more(run: Run) -> Problem | None:
         asked = set(window(given))
         if outside := sorted(on - asked):
             seen = f"the profiler was recording in step {outside[0]}"
-            hint = "first" if outside[0] == 0 else "outside"
-            return Problem(seen, hint, shown(window(given)))
+            return Problem(seen, wrong_recording(on, given), shown(window(given)))
         if lacking := sorted(asked - on):
             seen = f"the profiler of rank {rank.rank} recorded {len(asked - set(lacking))} steps"
             return Problem(seen, "no_file" if not on else "window", shown(window(given)))
     return None
+
+
+def wrong_recording(on: set[int], given: dict) -> str:
+    """The hint for a profiler that was recording in these steps, some outside the window."""
+    if 0 in on:
+        return "first"
+    if not on.issuperset(window(given)):
+        return "window"
+    later = min(on - set(window(given)), default=0)
+    return "repeat" if later > window(given).stop else "outside"
 
 
 def window(given: dict) -> range:
@@ -162,14 +171,14 @@ def moments(trace: Recorded, tickets: Sequence[int]) -> Iterator[tuple[int, str,
 def right_steps(run: Run) -> Problem | None:
     if isinstance(found := traces(run), Problem):
         return found
-    for trace, given in zip(found, run.inputs[STAGE], strict=True):
+    for rank, trace, given in zip(run.evidence.ranks, found, run.inputs[STAGE], strict=True):
         asked = list(window(given))
         expected = shown(asked)
         there = sorted(trace.steps)
         if there != asked:
-            return Problem(
-                f"the trace has {shown(there[:9])}", wrong_window(there, given), expected
-            )
+            on = {number // len(PARTS) for number, (_, on) in enumerate(parts_asked(rank)) if on}
+            hint = wrong_window(there, on, given)
+            return Problem(f"the trace has {shown(there[:9])}", hint, expected)
         seen = set()
         for step, part, at in moments(trace, given["tickets"]):
             if step not in trace.steps:
@@ -186,17 +195,19 @@ def right_steps(run: Run) -> Problem | None:
     return None
 
 
-def wrong_window(there: Sequence[int], given: dict) -> str:
-    """The hint for steps that are not those asked for."""
+def wrong_window(there: Sequence[int], on: set[int], given: dict) -> str:
+    """The hint for steps that are not those asked for; `on`: those in which it was recording."""
     if there[0] == 0:
         return "first"
-    cycle = given["wait"] + given["warmup"] + given["active"]
-    return "repeat" if there[0] >= cycle else "window"
+    later = there[0] >= window(given).stop
+    return "repeat" if later and on.issuperset(window(given)) else "window"
 
 
 def names_parts(run: Run) -> Problem | None:
     if isinstance(found := traces(run), Problem):
         return found
+    if (problem := right_steps(run)) and problem.hint == "step_place":
+        return problem
     for trace, given in zip(found, run.inputs[STAGE], strict=True):
         at = {(step, part): when for step, part, when in moments(trace, given["tickets"])}
         if not at:
@@ -214,7 +225,7 @@ def wrong_names(trace: Recorded, number: int, at: dict) -> Problem | None:
     for part, name in NAMES.items():
         own = [one for one in trace.marks if one.name == name and step.has(one.start)]
         if len(own) != 1:
-            seen = "no record" if not own else f"{len(own)} records"
+            seen = "no mark" if not own else f"{len(own)} marks"
             return Problem(f"step {number} has {seen} with the name {name!r}", "names", "one")
         marks[part] = own[0]
     for part, mark in marks.items():
@@ -277,11 +288,11 @@ CHECK = Check(
         "outside": "Recording costs time and memory in each operator. It is for the window alone: "
         "let the `schedule` switch it on and off.",
         "step_place": "`step()` says that a step is over: it comes after the last part of the step "
-        "and outside of all records.",
+        "and outside of all marks.",
         "names": "`with record_function(name):` around each part: loading, forward, backward, "
         "optimizer; in each step, once.",
-        "around": "A record has what runs between its beginning and its end, on that thread: one "
-        "part, the whole of it, and nothing else.",
+        "around": "A mark covers what runs inside its `with`: one part, the whole of it, and "
+        "nothing else.",
         "loop": "Profiling watches a loop and does not change it: the same calls, in the same "
         "order, in every step, also in those that are not recorded.",
     },
