@@ -145,6 +145,13 @@ def uneven(top: np.ndarray, left: np.ndarray, mirrored: np.ndarray) -> Problem |
                     "edge" if at_edge else "uniform",
                     f"{number / PLACES:.0f} on average",
                 )
+        middle = int((abs(values - PAD) <= 1).sum())  # a bell has many there, but few too many each
+        if improbable(middle, number, 3 / PLACES):
+            return Problem(
+                f"{middle} of {number} crops begin at a {what} from {PAD - 1} to {PAD + 1}",
+                "uniform",
+                f"{3 * number / PLACES:.0f} on average",
+            )
     if improbable(int(mirrored.sum()), number, 1 / 2):
         return Problem(f"{mirrored.sum()} of {number} images are mirrored", "coin", "half of them")
     for other in (left, 2 * PAD - left):
