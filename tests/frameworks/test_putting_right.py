@@ -49,15 +49,28 @@ def test_of_several_mends_the_best_one_is_found_by_trying():
     assert (mend, tried) == ("channels_last", rates)
 
 
+def put_right(monkeypatch, profiled, again):
+    """All rounds, where a version whose last mend is named has these images/s, and others 100."""
+
+    def rate(rates, mends):
+        return rates.get(mends[-1], 100.0) if mends else 100.0
+
+    def play(photos, mends, logs):
+        return version(rate=rate(profiled, mends), mends=mends)
+
+    monkeypatch.setattr(putting_right, "profiled", play)
+    monkeypatch.setattr(putting_right, "_rate", lambda photos, mends: rate(again, mends))
+    return putting_right.put_right(Path("photos"), Path("logs"))
+
+
+def test_a_mend_that_was_slow_only_once_is_kept(monkeypatch):
+    done = put_right(monkeypatch, {"channels_last": 10.0}, {})
+    assert all(one.kept for one in done.rounds)
+
+
 def test_a_mend_that_makes_it_slower_is_taken_back(monkeypatch):
     rates = {"channels_last": 10.0, "threads": 90.0}
-
-    def profiled(photos, mends, logs):
-        return version(rate=rates.get(mends[-1], 100.0) if mends else 100.0, mends=mends)
-
-    monkeypatch.setattr(putting_right, "profiled", profiled)
-    monkeypatch.setattr(putting_right, "_rate", lambda photos, mends: 100.0)
-    done = putting_right.put_right(Path("photos"), Path("logs"))
+    done = put_right(monkeypatch, rates, rates)
     assert {one.mend for one in done.rounds} == set(MENDS)
     assert [one.mend for one in done.rounds if not one.kept] == ["channels_last"]
     assert set(done.last.mends) == set(MENDS) - {"channels_last"}

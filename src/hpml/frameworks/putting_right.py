@@ -6,7 +6,7 @@ several, what can be counted goes first (threads), and the others are tried, the
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
@@ -145,9 +145,12 @@ def put_right(photos: Path, logs: Path, first: Version | None = None) -> PutRigh
     while left:
         mend, tried = choose(here, left, lambda mends: _rate(photos, mends))
         made = Round(mend, here, profiled(photos, (*here.mends, mend), logs), tried)
+        if made.gain < HARM:  # or was it another program? Both are timed once more
+            before, after = (_timed_again(photos, version) for version in (here, made.after))
+            made = replace(made, before=before, after=after)
         rounds.append(made)
         left.remove(mend)
-        here = made.after if made.kept else here
+        here = made.after if made.kept else made.before
     return PutRight(tuple(rounds))
 
 
@@ -259,6 +262,12 @@ def _rate(photos: Path, mends: Collection[str]) -> float:
     """Images/s of the quickest step."""
     with Path(os.devnull).open("w") as nowhere:
         return BATCH / min(train(photos, mends, 1 + TIMED, report=_printer(nowhere)).seconds[1:])
+
+
+def _timed_again(photos: Path, version: Version) -> Version:
+    """With the images/s of its quickest step, of those seen before and now."""
+    rate = _rate(photos, version.mends)
+    return replace(version, images_per_second=max(version.images_per_second, rate))
 
 
 def _printer(file: object) -> Callable[[str], None]:
