@@ -908,9 +908,10 @@ conclude(
 # The file is a protocol buffer (`plugins/profile/…/*.xplane.pb`). The pictures above are read from
 # it directly. TensorFlow's own page for it is [XProf](https://openxla.org/xprof), optional here:
 # `pip install -e '.[xprof]'` in the course's folder, then `./hpml tensorboard .hpml/logs/tensorflow`,
-# and *Profile*. With no internet its trace viewer works, and so do its sentences and numbers (the
-# summary of *Input Pipeline Analysis*, the step times); its charts and tables stay empty, because it
-# loads their library from elsewhere.
+# and *Profile*. Its page loads a chart library from elsewhere; `./hpml tensorboard` serves it with one
+# from this machine. With no internet the trace viewer and *Input Pipeline Analysis* are complete: the
+# step times, the breakdown and the table of stages. In the other tools the numbers are there, but most
+# charts and tables stay empty.
 
 # %% [markdown]
 # ## 11. The same trace elsewhere *(more)*

@@ -56,6 +56,7 @@ def plugins() -> list[Any]:
     """TensorBoard's own, those that are installed, and the profiler's with its page of here."""
     from tensorboard import default
 
+    from hpml.tensorboard import xprof_page
     from hpml.tensorboard.plugin import OfflineProfilerPlugin
 
     installed = []
@@ -63,10 +64,14 @@ def plugins() -> list[Any]:
         if entry.name == REPLACED or entry.value.startswith("torch_tb_profiler"):
             continue
         try:
-            installed.append(entry.load())
+            installed.append(xprof_page.loader() if _is_xprof(entry) else entry.load())
         except Exception as error:
             print(f"plugin {entry.name} not loaded: {error}", file=sys.stderr)
     return [*default.get_static_plugins(), *installed, OfflineProfilerPlugin]
+
+
+def _is_xprof(entry: metadata.EntryPoint) -> bool:
+    return entry.value.startswith("xprof.")
 
 
 def check(folder: Path) -> None:

@@ -78,7 +78,10 @@ class CanvasChart {
       },
       plugins: {
         title: { display: Boolean(options.title), text: options.title, font: { size: 14 } },
-        legend: { display: options.legend !== "none", position: "bottom" },
+        legend: {
+          display: (options.legend?.position ?? options.legend) !== "none",
+          position: "bottom",
+        },
         tooltip: { callbacks: this.tooltip() },
       },
     };

@@ -1,4 +1,4 @@
-// The five kinds of charts that the page draws, each as Chart.js draws it.
+// The kinds of charts that torch_tb_profiler's page draws, each as Chart.js draws it.
 "use strict";
 
 // The series of a table as bars over its rows.

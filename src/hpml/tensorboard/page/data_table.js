@@ -5,14 +5,17 @@
 "use strict";
 
 class DataTable {
-  constructor() {
-    this.columns = []; // {type, label, role, p}
+  // Without `content`, an empty one; with it, {cols: [column], rows: [{c: [cell]}]}.
+  constructor(content) {
+    this.columns = []; // {type, label, id, role, p}
     this.rows = []; // lists of cells
     this.properties = new Map(); // "row,column" → {name: value}
+    content?.cols?.forEach((column) => this.addColumn(column));
+    content?.rows?.forEach(({ c }) => this.addRow([...c]));
   }
 
   addColumn({ type, label, id, role, p }) {
-    this.columns.push({ type, label: label ?? id ?? "", role, p });
+    this.columns.push({ type, label: label ?? id ?? "", id, role: role ?? p?.role, p });
   }
 
   addRow(cells) {
