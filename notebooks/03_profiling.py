@@ -755,8 +755,8 @@ conclude(
 
 # %% [markdown]
 # The bytes are the same: each gradient is sent once. All eight layers fit into one bucket of 25 MB,
-# so it leaves when `backward` ends, and nothing can hide it. Of buckets of 1 MB only the last has to be waited for:
-# its gradients are the last ones.
+# so it leaves when `backward` ends, and nothing can hide it. Of buckets of 1 MB only the last has to
+# be waited for: its gradients are the last ones.
 #
 # Smaller is not better without end: each all-reduce has its latency, and many small ones do not
 # fill the link (module 06, section 6). And a rank that comes late cannot be hidden by any bucket:
@@ -995,7 +995,8 @@ if both:
 # A job on the cluster has nobody who looks on, and many more ranks. Which of them do you profile?
 #
 # A trace grows with the operators that are recorded, not with the size of their tensors. The course
-# comes with traces of four ranks that were recorded beforehand: six steps of four small layers.
+# comes with traces of four ranks that were recorded beforehand: six steps of four small layers. (Four
+# ranks had two cores, so a layer waited where it would compute.)
 #
 # *Predict: how large would the traces of a whole job be, 256 ranks and 1,000 steps of this network?
 # And those of two ranks and three steps?*
