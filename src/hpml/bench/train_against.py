@@ -12,8 +12,8 @@ import torch
 from hpml.bench.airbench import Airbench, accuracies
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.data import Data, load
+from hpml.machine.freed_memory import keep_freed_memory
 from hpml.train.config import TrainConfig
-from hpml.train.hardware import keep_freed_memory
 from hpml.train.observer import Observers
 from hpml.train.requests import Requests
 from hpml.train.run import Run

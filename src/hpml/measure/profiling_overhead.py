@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, schedule
 
+from hpml.machine.freed_memory import keep_freed_memory
+
 STEPS = 12  # timed in each turn, after one that is not
 IMAGES, PIXELS = 8, 32
 CPU = [ProfilerActivity.CPU]
@@ -52,7 +54,11 @@ def measure(rounds: int = 5, step: Callable[[], object] | None = None) -> list[O
     """The overhead of each of `WAYS`, in their order; one thread. A few seconds.
 
     `step` is what is profiled: by default the training step of a small convolutional network.
+
+    From here on the process keeps the memory that it frees. Else glibc may give it back at each
+    step, and a profiler's records may keep it from that: then the steps with a profiler are faster.
     """
+    keep_freed_memory()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -8,7 +8,7 @@ import sys
 import types
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,8 @@ class LogFolder:
     """
 
     scalars: dict[str, list[tuple[int, float]]]
-    images: dict[str, list[tuple[int, bytes]]]
-    histograms: dict[str, list[Histogram]]
+    images: dict[str, list[tuple[int, bytes]]] = field(repr=False)  # megabytes, in a notebook
+    histograms: dict[str, list[Histogram]] = field(repr=False)
     hyperparameters: dict[str, bool | float | str]
     profiles: list[str]
     sizes: dict[str, int]

@@ -15,6 +15,7 @@ from torch.profiler import record_function
 from hpml import distributed_environment
 from hpml.data import Data, Split, augment, load, normalize
 from hpml.errors import UserError
+from hpml.machine.freed_memory import keep_freed_memory
 from hpml.train import backends, checkpoint, hardware, learning_rate, requests, shards, state
 from hpml.train.config import TrainConfig
 from hpml.train.history import Epoch, History
@@ -49,7 +50,7 @@ def train(config: TrainConfig) -> History:
     """
     process = distributed_environment.read()
     device = hardware.pick_device(config.device, process.local_rank)
-    hardware.keep_freed_memory()
+    keep_freed_memory()
     threads_before = torch.get_num_threads()
     torch.set_num_threads(config.threads or threads_before)
     try:
