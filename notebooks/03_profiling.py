@@ -32,7 +32,7 @@ from hpml.publish import conclude, publish_figure
 # %% [markdown]
 # ## 1. Where do the milliseconds go?
 #
-# A script trains the course's network on photos: JPEG files of 1024 × 1024 pixels (the course's
+# A script trains the course's network on photos: JPEG files of 1536 × 1536 pixels (the course's
 # images, enlarged), 64 for each update. Nobody has looked at its speed yet.
 #
 # *Predict: how many images/s? What takes the largest part of a step: loading (read and decode),

@@ -9,7 +9,7 @@ from PIL import Image  # Pillow: matplotlib brings it
 
 from hpml.data.cifar10 import Split
 
-SIDE = 1024  # pixels
+SIDE = 1536  # pixels
 SMALL = 32
 
 

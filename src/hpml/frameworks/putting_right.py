@@ -42,14 +42,8 @@ class Version:
 
     def share(self, part: str) -> float:
         """How much of the step a part of MENDS takes, from 0 to 1."""
-        return sum(self._fractions(part))
-
-    def peak(self, part: str) -> float:
-        """The same of the larger one, where that part is forward and backward."""
-        return max(self._fractions(part))
-
-    def _fractions(self, part: str) -> list[float]:
-        return [self.shares.fraction(name) for name in PARTS if JOINED.get(name, name) == part]
+        names = [name for name in PARTS if JOINED.get(name, name) == part]
+        return sum(self.shares.fraction(name) for name in names)
 
 
 @dataclass(frozen=True)
@@ -161,7 +155,7 @@ def choose(
 
     `rate` gives the images/s of a version with these mends.
     """
-    part = max({MENDS[name].part: None for name in left}, key=here.peak)
+    part = max({MENDS[name].part: None for name in left}, key=here.share)
     mends = [name for name in left if MENDS[name].part == part]
     if len(mends) == 1 or mends[0] in COUNTED:
         return mends[0], {}
@@ -191,13 +185,12 @@ def gained(done: PutRight) -> str:
 
 def largest(slow: Version) -> tuple[bool, str, str]:
     """What `hpml.publish.conclude` takes: which part of the slow script's step is the largest."""
-    shares = slow.shares
+    loading, compute = slow.share("loading"), slow.share(COMPUTE)
     seen = (
-        f"{slow.images_per_second:.0f} images/s. *{shares.largest}* takes the largest part of a "
-        f"step, {shares.fraction(shares.largest):.0%}; forward and backward together take "
-        f"{slow.share(COMPUTE):.0%}."
+        f"{slow.images_per_second:.0f} images/s. *loading* takes {loading:.0%} of a step; forward "
+        f"and backward together take {compute:.0%}."
     )
-    return shares.largest == "loading", f"**Answer.** {seen}", f"{seen} The cores are shared."
+    return loading > compute, f"**Answer.** {seen}", f"{seen} The cores are shared."
 
 
 def order(done: PutRight) -> tuple[bool, str, str]:
