@@ -41,7 +41,8 @@ Serve = Callable[[Sequence[Any]], tuple[Sequence[Any], Server]]
 
 @dataclass(frozen=True)
 class Picture:
-    """What an answer did, as a PNG image and in words."""
+    """What an answer did, as a PNG image and in words: the same ones each time, so without what
+    was measured; that is in the image."""
 
     png: bytes
     words: str

@@ -236,7 +236,7 @@ def test_opens_are_counted_for_each_round(good):
 def test_the_picture_has_both_loaders(solution):
     picture = CHECK.picture(CHECK, solution("fix_the_loader"))
     assert picture.png.startswith(b"\x89PNG")
-    assert "Loading takes" in picture.words
+    assert "Processor time of an image" in picture.words
     with pytest.raises(ValueError, match="no images"):
         CHECK.picture(
             CHECK,

@@ -49,7 +49,8 @@ def prefetch_picture(check: Check, source: str) -> Picture:
     figure = loading_picture(read[:NUMBER], computed, title=title)
     figure.savefig(image, format="png", dpi=110, facecolor="white")
     words = (
-        f"{title}. Reading takes at least {1e3 * READ:.0f} ms here and computing "
+        "Reads and computations of your loop over time, each with its batch's number. Reading "
+        f"takes at least {1e3 * READ:.0f} ms here and computing "
         f"{1e3 * COMPUTE:.0f} ms, both played by waiting: in turns that is "
         f"{1e3 * (READ + COMPUTE):.0f} ms a step, at the same time {1e3 * max(READ, COMPUTE):.0f}"
     )
