@@ -22,12 +22,12 @@ from hpml.data.formats.record import sample
 from hpml.data.mapped import RECORD
 from hpml.errors import UserError
 from hpml.frameworks import tf_data_loading
+from hpml.machine.freed_memory import keep_freed_memory
 from hpml.machine.page_cache import drop
 from hpml.measure import storage
 from hpml.measure.loaders import Vectorised, data_loader, one_thread
 from hpml.measure.loading import best_by_turns, images_per_second
 from hpml.paths import CHECKOUT
-from hpml.train.hardware import keep_freed_memory
 
 IMAGES = 10_000
 BATCH = 500

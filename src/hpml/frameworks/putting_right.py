@@ -104,7 +104,7 @@ class PutRight:
         return next(one for one in self.rounds if one.mend == mend)
 
     def __str__(self) -> str:
-        columns = f"{'part':<22}{'its share':>19}{'images/s':>17}{'gain':>9}  mend"
+        columns = f"{'part':<21}{'its share':>12}{'images/s':>16}{'gain':>8}  mend"
         losses = [version.loss for version in (self.first, *(one.after for one in self.rounds))]
         agree = f"loss of the last batch, over all versions: {min(losses):.3f} to {max(losses):.3f}"
         return "\n".join([columns, *map(_row, self.rounds), agree])
@@ -273,4 +273,4 @@ def _row(one: Round) -> str:
     rate = " to ".join(f"{value:,.0f}" for value in rates)
     gain = f"{one.gain:.2f} ×"
     remedy = MENDS[one.mend].remedy + ("" if one.kept else " (taken back)")
-    return f"{one.part:<22}{share:>19}{rate:>17}{gain:>9}  {one.mend}: {remedy}"
+    return f"{one.part:<21}{share:>12}{rate:>16}{gain:>8}  {one.mend}: {remedy}"

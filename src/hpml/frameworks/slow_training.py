@@ -45,12 +45,12 @@ MENDS = {
     "pack": Mend(
         "loading",
         "each photo is opened, decoded and shrunk in every epoch, one at a time",
-        "decoded once, kept as one array of small images",
+        "decoded once, into one array",
     ),
     "whole_batch": Mend(
         "transforms",
         "mirrored, shifted and normalised pixel by pixel, in Python's floats",
-        "the whole batch in a few tensor operations",
+        "all images in one operation",
     ),
     "threads": Mend(COMPUTE, "twice as many threads as cores", "a thread for each core"),
     "one_batch": Mend(
