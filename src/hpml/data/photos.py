@@ -16,10 +16,10 @@ SMALL = 32
 def write(split: Split, folder: Path, count: int, side: int = SIDE) -> list[Path]:
     """The first `count` images of `split`, enlarged to `side`² pixels: 00000.jpg and so on.
 
-    They lie in a folder inside `folder` that is named by the images' checksum: other images get
-    files of their own. Returns the files. Those that are there already are kept.
+    They lie in a folder inside `folder` that is named by the images' checksum and their size: other
+    photos get files of their own. Returns the files. Those that are there already are kept.
     """
-    folder = folder / f"{zlib.crc32(np.ascontiguousarray(split.images[:count])):08x}"
+    folder = folder / f"{zlib.crc32(np.ascontiguousarray(split.images[:count])):08x}_{side}"
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{index:05}.jpg" for index in range(count)]
     for index, file in enumerate(files):
