@@ -53,6 +53,14 @@ def test_nobody_is_blamed_for_a_single_step():
     assert straggler(play(loading)).rank is None
 
 
+def test_a_single_long_hiccup_of_another_rank_hides_nobody():
+    loading = even(4, 8)
+    loading[2][1] = 0.5
+    loading[1][4:] = [0.04] * 4
+    verdict = straggler(play(loading, first=3))
+    assert (verdict.rank, verdict.since, verdict.phase) == (1, 7, "loading")
+
+
 def test_a_rank_that_is_late_for_several_buckets_is_late_once():
     many = play([[0.01] * 3, [0.04] * 3], backward=[0.005] * 4, transfer=[0.001] * 4)
     assert straggler(many).late == about(0.03)

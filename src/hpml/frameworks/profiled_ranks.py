@@ -18,6 +18,7 @@ from pathlib import Path
 from hpml.errors import UserError
 from hpml.paths import home
 from hpml.ranks.launch import launch
+from hpml.ranks.processes import die_with_parent
 from hpml.trace.profiler.ranks import read_ranks
 from hpml.trace.profiler.trace import Trace
 
@@ -157,10 +158,12 @@ def _busy(core: int | None) -> Iterator[None]:
     if core is None:
         yield
         return
-    program = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile os.getppid() > 1: pass"
+    program = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
     # Linux shares a core fairly among sessions first (sched(7), autogroup): each has its own
     others = [
-        subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+        subprocess.Popen(
+            [sys.executable, "-c", program], start_new_session=True, preexec_fn=die_with_parent
+        )
         for _ in range(OTHERS)
     ]
     try:

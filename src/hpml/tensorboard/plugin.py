@@ -26,15 +26,17 @@ HERE = Path(__file__).parent / "page"
 THEIRS = Path(plugin.__file__).parent / "static"
 # In the order in which the page runs them
 CHARTS = (
-    *(
-        "chart.umd.min.js",
-        "data_table.js",
-        "events.js",
-        "words.js",
-        "colours.js",
-        "canvas_chart.js",
-    ),
-    *("zoom.js", "charts.js", "table.js", "timeline.js", "namespace.js"),
+    "chart.umd.min.js",
+    "data_table.js",
+    "events.js",
+    "words.js",
+    "colours.js",
+    "canvas_chart.js",
+    "zoom.js",
+    "charts.js",
+    "table.js",
+    "timeline.js",
+    "namespace.js",
 )
 VIEWER = ("webcomponents.min.js",)
 # Page of the plugin: the line in it that goes elsewhere, and what stands there instead

@@ -4,13 +4,13 @@ import logging
 import multiprocessing
 import socket
 import sys
-import types
 import warnings
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from hpml.errors import UserError
+from hpml.trace.event_files import leave_tensorflow_out
 
 PORT = 6006  # TensorBoard's own
 REPLACED = "torch_profiler"  # the entry point that would load the plugin's own page
@@ -25,8 +25,7 @@ def start(folder: Path, host: str = "127.0.0.1", port: int | None = None, prefix
     check(folder)
     if port:
         _check_free(host, port)
-    # TensorBoard would load all of TensorFlow, for seconds, where a stub is enough for it.
-    sys.modules.setdefault("tensorboard.compat.notf", types.ModuleType("notf"))
+    leave_tensorflow_out()
     warnings.filterwarnings("ignore", module="tensorboard")
     from tensorboard import program
 

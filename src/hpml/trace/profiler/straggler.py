@@ -66,9 +66,11 @@ def straggler(traces: Sequence[Trace], least: float = 0.1) -> Straggler:
     }
     blamed = int(spent.sum(axis=1).argmax())
     length = np.array([[s.end - s.start for s in trace.steps] for trace in traces])
-    cost = lateness.sum(axis=1)
-    rank = int(cost.argmax())
-    begin = _change(lateness[rank])
+    begins = [_change(late) for late in lateness]
+    # What a rank costs in most steps since it is slow: one long hiccup of another counts for little
+    cost = [np.median(late[k:]) * (len(late) - k) for late, k in zip(lateness, begins, strict=True)]
+    rank = int(np.argmax(cost))
+    begin = begins[rank]
     nobody = Straggler(None, None, 0.0, None, 0.0, blamed, lateness, waited, phases, numbers)
     if np.median(lateness[rank, begin:]) < least * np.median(length[rank, begin:]):
         return nobody
