@@ -219,6 +219,122 @@ conclude(*counted.finding(costs, sum(g.numel() for g in reference.gradients.valu
 
 # %% [markdown]
 # ## 10. From one framework to another: ONNX *(more)*
+#
+# ONNX is a file format for a graph: operators from one agreed list, weights, and the types of inputs
+# and outputs ([specification](https://github.com/onnx/onnx/blob/main/docs/IR.md)). A framework
+# writes the file. A *runtime*, which knows nothing of the framework, runs it.
+#
+# We train a narrow version of the course's network for six steps and export it. The size of the
+# batch stays open, so it gets a name.
+#
+# *Predict: the network has 7 convolutions and 6 batch normalisations. How many are in the file?*
+
+# %%
+import torch
+
+from hpml.errors import UserError
+from hpml.frameworks import onnx_export, onnx_speed
+from hpml.publish import skip
+
+trained, trainer = onnx_export.briefly_trained()
+example, open_batch = torch.zeros(2, 3, 32, 32), {0: torch.export.Dim("batch")}
+names = {"input_names": ["images"], "output_names": ["logits"]}
+in_onnx = None
+try:
+    with onnx_export.quiet():  # else the exporter prints how far it has come
+        program = torch.onnx.export(
+            trained, (example,), dynamo=True, dynamic_shapes=(open_batch,), **names
+        )
+    in_onnx = program.model_proto
+except UserError as why:
+    skip("a network handed over", str(why))
+
+# %%
+if in_onnx:
+    print(onnx_export.operators(in_onnx))
+    conclude(*onnx_export.folded(trained, in_onnx))
+    publish_figure(
+        "the beginning of the network in ONNX",
+        onnx_export.first_picture(in_onnx, "Add", "No layers any more: operators and weights"),
+        "From the images to the end of the first stage. W, B, scale: an operator's weights, with "
+        "their shapes. The network's convolutions have no bias (B) in PyTorch.",
+    )
+
+# %% [markdown]
+# ### The same answers? *(more)*
+#
+# *Predict: ONNX Runtime gets the file and 500 images, in batches of other sizes. Are its answers
+# equal to PyTorch's in every bit?*
+
+# %% tags=["nbval-ignore-output"]
+if in_onnx:
+    running = onnx_export.session(in_onnx)
+    unseen = onnx_export.unseen_images(500)
+    conclude(*onnx_export.answers(trained, running, unseen, [1, 99, 400]).finding)
+
+# %% [markdown]
+# *Predict: which is faster with one image, and with 64? By how much?* Each gets one thread, and they
+# take turns.
+
+# %% tags=["nbval-ignore-output"]
+if in_onnx:
+    forward_speeds = onnx_speed.compare(trained, running)
+    print(forward_speeds)
+    publish_figure(
+        "PyTorch and ONNX Runtime, forward",
+        onnx_speed.speeds_picture(forward_speeds, "The same network, the same answers"),
+        "Images per second of processor time, forward only, one thread, median of the rounds.",
+    )
+    conclude(*forward_speeds.finding)
+
+# %% [markdown]
+# ONNX Runtime rewrites the graph when it loads it: it fuses operators and chooses
+# [layouts](https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html).
+#
+# ### What does not travel *(more)*
+#
+# *Predict: an `if` on a value of the input, and an `if` on a Python number. What does the exporter
+# make of each?*
+
+
+# %%
+class Gate(torch.nn.Module):
+    def forward(self, x, number):
+        if number > 0:
+            x = x.relu()
+        if x.mean() > 1:
+            return x / x.mean()
+        return x
+
+
+gate, some = Gate().eval(), torch.ones(2, 3)
+if in_onnx:
+    try:
+        with onnx_export.quiet():
+            torch.onnx.export(gate, (some, 1), dynamo=True)
+    except torch.onnx.OnnxExporterError as error:
+        why, line = onnx_export.refusal(error)
+        print(f"{line}\n    {why}")
+
+# %% [markdown]
+# An export has no values, so it cannot know which branch to take, and it refuses. The other `if` it
+# did know: the number was 1. `torch.cond` puts both branches into the graph.
+
+
+# %%
+class Both(Gate):
+    def forward(self, x, number):
+        if number > 0:
+            x = x.relu()
+        high = x.mean() > 1
+        return torch.cond(high, lambda x: x / x.mean(), lambda x: x.clone(), (x,))
+
+
+if in_onnx:
+    with onnx_export.quiet():
+        both = torch.onnx.export(Both().eval(), (some, 1), dynamo=True).model_proto
+    conclude(*onnx_export.branches(Both(), both, number=1, other=-1))
+    conclude(*onnx_export.left_out(trained, trainer, in_onnx))
 
 # %% [markdown]
 # ## 11. On the cluster *(more)*
