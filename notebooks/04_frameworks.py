@@ -201,6 +201,122 @@ conclude(*counted.finding(costs, sum(g.numel() for g in reference.gradients.valu
 
 # %% [markdown]
 # ## 4. What an optimizer does, and what it remembers
+#
+# Backward has left a gradient in each parameter. The optimizer makes a step of it. Six rules go down
+# the same valley, from the same point, each with the best of nine learning rates:
+#
+# *f*(w₁, w₂) = ½ (w₁ − 6)² + 45 (w₂ − 2)²
+#
+# *Predict: which takes the fewest steps to the bottom, which the most? Which go past it?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import valley
+from hpml.frameworks.valley_picture import step_through_paths
+
+ways_down = valley.paths()
+step_through_paths(ways_down, title="What remembers is at the bottom sooner, and goes past it")
+conclude(*valley.fewest(ways_down))
+conclude(*valley.overshooting(ways_down))
+
+# %% [markdown]
+# Remembering costs memory: a *state* of the optimizer, which lives from step to step.
+#
+# *Predict: how many bytes for each parameter does momentum keep, in float32? And Adam?*
+
+# %%
+from hpml.frameworks import optimizer_state
+
+states = optimizer_state.counted()
+publish_figure(
+    "what optimizers remember",
+    optimizer_state.state_picture(states, title="Momentum keeps one number more, Adam two"),
+    "Counted in the optimizers' states on the course's network, after one step; with parameters "
+    "and gradients beside them.",
+)
+conclude(*optimizer_state.finding(states))
+
+# %% [markdown]
+# Every rank of data parallel training holds all of this. ZeRO shares it out: module 07, section 7.
+# (`optimizers` is your exercise.)
+#
+# ### The six rules *(more)*
+#
+# *g* is the gradient, *t* counts the steps of this parameter from 1, *λ* is the weight decay. Every
+# rule but AdamW begins with *g* ← *g* + *λw*.
+#
+# | rule | it remembers | step |
+# |---|---|---|
+# | SGD | nothing | *w* ← *w* − lr *g* |
+# | momentum (Polyak 1964) | *b* ← *μb* + *g* | *w* ← *w* − lr *b* |
+# | Nesterov (Sutskever et al. 2013) | *b* ← *μb* + *g* | *w* ← *w* − lr (*g* + *μb*) |
+# | Adam (Kingma and Ba 2015) | *m* ← *β₁m* + (1 − *β₁*) *g*; *v* ← *β₂v* + (1 − *β₂*) *g*² | *w* ← *w* − lr *m̂* / (√*v̂* + *ε*) |
+# | AdamW (Loshchilov and Hutter 2019) | the same | *w* ← (1 − lr *λ*) *w*, then Adam's |
+# | LARS (You et al. 2017) | *b* ← *μb* + lr *ηg* ‖*w*‖ / (‖*∇*‖ + *λ*‖*w*‖) | *w* ← *w* − *b* |
+#
+# *m* and *v* begin at 0, so the first ones are too small. The hats divide that out: *m̂* = *m* / (1 −
+# *β₁ᵗ*), *v̂* = *v* / (1 − *β₂ᵗ*). In LARS ‖*∇*‖ is the norm of the gradient without the decay.
+#
+# ### Nesterov's momentum, as PyTorch has it *(more)*
+#
+# Sutskever et al. (2013, section 2) take the gradient where the momentum will lead: *v* ← *μv* −
+# lr *∇f*(*θ* + *μv*), then *θ* ← *θ* + *v*. PyTorch's form, in the table above, needs the gradient
+# only where the parameter is. Its parameter stands for *θ* + *μv*.
+#
+# *Predict: do both go the same way? Still so when the rate is cut to a fifth at step 10?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import nesterov_forms
+
+constant = nesterov_forms.apart([0.01] * 60)
+cut = nesterov_forms.apart([0.01] * 10 + [0.002] * 50)
+conclude(*nesterov_forms.finding(constant, cut))
+
+# %% [markdown]
+# ### Weight decay, in the gradient or beside it *(more)*
+#
+# For SGD it is the same whether *λw* is added to the gradient (L2 regularisation) or the weights are
+# made smaller by the factor 1 − lr *λ* (weight decay). For Adam it is not (Loshchilov and Hutter
+# 2019, *Decoupled weight decay regularization*).
+#
+# *Predict: three weights of 1. Their gradients change sign in each step, and are 0.1, 1 and 10 large.
+# Only the decay moves them for long. Which weight is decayed most by Adam, and by AdamW?*
+
+# %%
+from hpml.frameworks import decoupled_decay
+
+decayed = decoupled_decay.decays()
+publish_figure(
+    "decay in the gradient and beside it",
+    decoupled_decay.decay_picture(
+        decayed, title="Adam's decay depends on the size of the gradient, AdamW's does not"
+    ),
+    "Three weights under gradients that change sign in each step; learning rate 0.01, decay 0.5.",
+)
+conclude(*decoupled_decay.finding(decayed))
+
+# %% [markdown]
+# ### A rate for each layer *(more)*
+#
+# Many ranks make a large batch, and the linear rule asks for a large rate (module 01, section 4).
+# Then training diverges where one layer's step is too large for its weights. LARS measures this in
+# each layer, by ‖*w*‖/‖*g*‖ (You, Gitman and Ginsburg 2017, *Large batch training of convolutional
+# networks*). LAMB does the same with Adam's step (You et al. 2020, *Large batch optimization for
+# deep learning*).
+#
+# *Predict: by which factor does ‖w‖/‖g‖ differ between the layers of the course's network?*
+
+# %% tags=["nbval-ignore-output"]
+import torch
+
+from hpml.data import batches, load, normalize
+from hpml.frameworks import lars
+from hpml.models.residual import ResidualNetwork
+
+torch.manual_seed(0)
+pixels, labels = next(batches(load().train, range(64), batch_size=64))
+ratios = lars.layer_ratios(ResidualNetwork(), normalize(pixels), labels)
+print("\n".join(f"{layer:30}{each:6.1f}" for layer, each in ratios.items()))
+conclude(*lars.finding(ratios))
 
 # %% [markdown]
 # ## 5. Where the time goes below Python

@@ -1,7 +1,8 @@
-"""An all-reduce to step through: who holds what, one step at a time."""
+"""Something to step through, one picture for each step; an all-reduce: who holds what."""
 
 import base64
 import io
+from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
@@ -25,20 +26,46 @@ def step_through(evidence: Evidence) -> None:
         display(bundle, raw=True)
 
 
+def show_steps(
+    every: Figure,
+    summary: str,
+    *,
+    last: int,
+    frame: Callable[[int], Figure],
+    sentence: Callable[[int], str],
+) -> None:
+    """Show `every`, the picture of all steps, in a notebook, and below it the widget that shows one
+    step at a time: its `frame(step)` and its `sentence(step)`, for steps from 1 to `last`.
+    """
+    from IPython.display import display
+
+    shown = widget(last, lambda step: _png(frame(step)), sentence)
+    for bundle in _both(every, summary, shown):
+        display(bundle, raw=True)
+
+
 def bundles(seen: Holdings) -> list[dict[str, object]]:
     """The two outputs: all steps as a picture, and the widget in no other form."""
     every = draw(seen, range(len(seen.states)), title=summary(seen))
+    return _both(every, summary(seen), stepper(seen))
+
+
+def _both(every: Figure, summary: str, widget: object) -> list[dict[str, object]]:
     picture = base64.b64encode(_png(every)).decode("ascii")
-    forms = stepper(seen)._repr_mimebundle_()
-    return [{"text/plain": summary(seen), "image/png": picture}, {WIDGET: forms[WIDGET]}]
+    forms = widget._repr_mimebundle_()
+    return [{"text/plain": summary, "image/png": picture}, {WIDGET: forms[WIDGET]}]
 
 
 def stepper(seen: Holdings) -> object:
-    """The widget: previous, next and a slider over the steps; below them a step's sentence, and its
-    picture."""
+    """The widget for an all-reduce."""
+    last = max(len(seen.steps), 1)
+    return widget(last, lambda step: frame(seen, step), lambda step: sentence(seen, step))
+
+
+def widget(last: int, frame: Callable[[int], bytes], sentence: Callable[[int], str]) -> object:
+    """Previous, next and a slider over the steps; below them a step's sentence, and its picture."""
     import ipywidgets  # loads slowly, and only notebooks show it
 
-    last = max(len(seen.steps), 1)
     back = ipywidgets.Button(description="previous")
     onward = ipywidgets.Button(description="next")
     slider = ipywidgets.IntSlider(value=1, min=1, max=last, description="step")
@@ -49,8 +76,8 @@ def stepper(seen: Holdings) -> object:
 
     def show(step: int) -> None:
         if step not in drawn:
-            drawn[step] = frame(seen, step)
-        text.value, image.value = sentence(seen, step), drawn[step]
+            drawn[step] = frame(step)
+        text.value, image.value = sentence(step), drawn[step]
         back.disabled, onward.disabled = step == 1, step == last
 
     def move(by: int) -> None:

@@ -1,0 +1,69 @@
+"""Weight decay in the gradient, and beside it: what Adam makes of each.
+
+Loshchilov and Hutter 2019, Decoupled weight decay regularization (ICLR; arXiv:1711.05101): for SGD
+the two are the same up to the learning rate's factor, for Adam they are not.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from matplotlib.figure import Figure
+from torch import nn
+
+from hpml.predict.draw import COLOURS, LINES
+
+SLOPES = (0.1, 1.0, 10.0)
+LR, DECAY, STEPS = 0.01, 0.5, 200
+CLASSES = {"Adam (decay in the gradient)": torch.optim.Adam, "AdamW (beside it)": torch.optim.AdamW}
+
+# By rule: for each of SLOPES the weight at the start and after each step
+Decays = Mapping[str, Sequence[Sequence[float]]]
+
+
+def decays() -> dict[str, list[list[float]]]:
+    """Weights of 1 whose gradients are +s, −s, +s, ... with s from SLOPES, so that nothing but the
+    decay moves them for long; after each of STEPS steps, by rule."""
+    return {name: [_decay(rule, slope) for slope in SLOPES] for name, rule in CLASSES.items()}
+
+
+def _decay(rule: type[torch.optim.Optimizer], slope: float) -> list[float]:
+    weight = nn.Parameter(torch.ones((), dtype=torch.float64))
+    optimizer = rule([weight], lr=LR, weight_decay=DECAY)
+    values = [1.0]
+    for step in range(STEPS):
+        weight.grad = torch.full_like(weight, slope if step % 2 == 0 else -slope)
+        optimizer.step()
+        values.append(weight.item())
+    return values
+
+
+def finding(found: Decays) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: only Adam's decay depends on the gradient."""
+    inside, beside = ([values[-1] for values in found[name]] for name in CLASSES)
+    right = (1 - LR * DECAY) ** STEPS
+    shown = [", ".join(f"{value:.2f}" for value in values) for values in (inside, beside)]
+    return (
+        all(abs(value - right) < 0.05 for value in beside) and inside[-1] > inside[0] + 0.5,
+        f"**Answer.** Of weights of 1 with gradients of ±{', ±'.join(f'{s:g}' for s in SLOPES)} "
+        f"AdamW leaves {shown[1]}: all near (1 − lr · decay)^{STEPS} = {right:.2f}. Adam leaves "
+        f"{shown[0]}. It divides the decay by the size of the gradient too, so the weight that "
+        "moves most is decayed least.",
+        f"AdamW leaves {shown[1]}, Adam {shown[0]}: this version of PyTorch decays otherwise.",
+    )
+
+
+def decay_picture(found: Decays, *, title: str = "") -> Figure:
+    """A panel for each rule: the weights over the steps, a line for each size of the gradient."""
+    figure = Figure(figsize=(9, 2.9), layout="constrained")
+    panels = figure.subplots(1, len(found), sharey=True)
+    for axes, (name, lines) in zip(panels, found.items(), strict=True):
+        for number, (slope, values) in enumerate(zip(SLOPES, lines, strict=True)):
+            look = {"color": COLOURS[number], "linestyle": LINES[number], "linewidth": 1.8}
+            axes.plot(values, label=f"gradient ±{slope:g}", **look)
+        axes.set(xlabel="step", ylim=(-0.05, 1.05))
+        axes.set_title(name, fontsize=10)
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("weight")
+    panels[0].legend(fontsize=9, loc="lower left", framealpha=1)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
