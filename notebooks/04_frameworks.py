@@ -329,6 +329,63 @@ conclude(*lars.finding(ratios))
 
 # %% [markdown]
 # ## 8. The frameworks on one map
+#
+# The frameworks of the original slides beside today's. *Developed* means here: a release in the two
+# years before November 2026, when the table was made. Each row was looked up.
+#
+# *Predict: what share of them is still developed? Which ones that have operators and derivatives of
+# their own?*
+
+# %%
+from hpml.predict.frameworks import frameworks, still_developed
+from hpml.predict.frameworks_picture import timeline_picture
+
+every = frameworks()
+left = sum(one.developed for one in every)
+publish_figure(
+    "frameworks over time",
+    timeline_picture(every, title=f"{left} of {len(every)} frameworks are still developed"),
+    "From the first release to the end or to today; beside each bar what it splits, over what. An "
+    "arrow names the framework that took up its code or its makers.",
+)
+conclude(*still_developed(every))
+
+# %% [markdown]
+# Operators of one's own need fast kernels for each new processor (lecture 02, section 5). What is
+# added to a framework needs only a place to step in: a hook, an optimizer, a layer.
+#
+# ### Each one, and where communication gets in *(more)*
+#
+# *Predict: data parallel training splits the data. Which frameworks split more, the older or
+# today's?*
+
+# %%
+from IPython.display import Markdown
+
+from hpml.predict import frameworks as framework_table
+
+display(Markdown(framework_table.table()))
+conclude(*framework_table.more_than_data(every))
+
+# %% [markdown]
+# ### Where the ideas of the gone ones run *(more)*
+#
+# *Predict: which framework that ended left nothing behind?*
+
+# %%
+from hpml.predict import framework_ideas
+
+ideas = framework_ideas.ideas()
+display(Markdown(framework_ideas.table(ideas, here="04_frameworks")))
+conclude(*framework_ideas.nothing_lost(ideas, every))
+
+# %% [markdown]
+# ### Where the rows are from *(more)*
+#
+# The table is `src/hpml/predict/frameworks.csv`. A row that you can correct is a small change.
+
+# %%
+display(Markdown(framework_table.sources()))
 
 # %% [markdown]
 # ## 9. `tf.data` done right *(more)*
