@@ -514,3 +514,22 @@ if in_onnx:
 
 # %% [markdown]
 # ## What to take home
+#
+# 1. Eager code runs line by line. Whoever wants to rewrite a computation needs the whole of it: a
+#    graph (section 1).
+# 2. Backward walks over the graph from the loss to the inputs, once for all parameters (2).
+# 3. An optimizer is a rule and a memory: Adam remembers two numbers for each parameter (4).
+# 4. Each operator has a price before it computes. Larger batches share it, fusion avoids it (5).
+# 5. Gradients are ready one after the other, the last layer's first. A hook at that moment is where
+#    communication gets in (6).
+# 6. Frameworks end; their ideas move on (8).
+#
+# **Now:** `exercises/04_frameworks.ipynb`, first `autodiff` and `gradient_hooks`.
+#
+# ### Where to read on *(more)*
+#
+# - Baydin et al. 2018, *Automatic differentiation in machine learning: a survey*, JMLR, section 3:
+#   https://arxiv.org/abs/1502.05767
+# - Ansel et al. 2024, *PyTorch 2*, ASPLOS: how Dynamo and Inductor capture and compile
+# - Li et al. 2020, *PyTorch Distributed*, VLDB, section 3: https://arxiv.org/abs/2006.15704
+# - Seide et al. 2014, *1-bit stochastic gradient descent*, Interspeech

@@ -16,7 +16,7 @@ LOOKS = {"layers": 4, "graph": 1, "run": 0, "added": 5}  # places in the palette
 def timeline_picture(shown: Sequence[Framework], *, title: str = "") -> Figure:
     """A bar for each framework, in groups by kind; beside it what it splits, over what.
 
-    A full bar is still developed, a pale one with a hatch has ended; "→" names the framework that
+    A full bar is still developed, a pale one with a hatch is not; "→" names the framework that
     took up its code or its makers. Draws the frameworks in the order given.
     """
     figure = Figure(figsize=(10, 0.27 * len(shown) + 1.2), layout="constrained")
@@ -42,7 +42,7 @@ def timeline_picture(shown: Sequence[Framework], *, title: str = "") -> Figure:
         Patch(facecolor=PALETTE[LOOKS[kind]], edgecolor="black", label=KINDS[kind])
         for kind in kinds
     ]
-    ended = Patch(facecolor="white", edgecolor="#555555", hatch="////", label="ended")
+    ended = Patch(facecolor="white", edgecolor="#555555", hatch="////", label="ended, or no release for 2 years")
     figure.legend(handles=[*keys, ended], loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(title, x=0.01, ha="left")
     return figure
