@@ -42,7 +42,12 @@ def timeline_picture(shown: Sequence[Framework], *, title: str = "") -> Figure:
         Patch(facecolor=PALETTE[LOOKS[kind]], edgecolor="black", label=KINDS[kind])
         for kind in kinds
     ]
-    ended = Patch(facecolor="white", edgecolor="#555555", hatch="////", label="ended, or no release for 2 years")
+    ended = Patch(
+        facecolor="white",
+        edgecolor="#555555",
+        hatch="////",
+        label="ended, or no release for 2 years",
+    )
     figure.legend(handles=[*keys, ended], loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(title, x=0.01, ha="left")
     return figure
