@@ -64,7 +64,7 @@ def test_the_markdown_table_has_a_row_each():
     lines = frameworks.table().splitlines()
     assert len(lines) == 2 + len(TABLE)
     assert len({line.count("|") for line in lines}) == 1
-    theano = next(line for line in lines if "**Theano**" in line)
+    theano = next(line for line in lines if "**Theano** (Python)" in line)
     assert "| 2009–2017 | – |" in theano
 
 
