@@ -120,7 +120,13 @@ def table(shown: Sequence[Framework] | None = None) -> str:
     ]
     for one in frameworks() if shown is None else shown:
         cut = f"{', '.join(one.splits)} over {one.over}" if one.splits else "–"
-        cells = (f"**{one.name}** ({one.language}), {one.by}", one.years, cut, one.enters or "–", one.fate)
+        cells = (
+            f"**{one.name}** ({one.language}), {one.by}",
+            one.years,
+            cut,
+            one.enters or "–",
+            one.fate,
+        )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
