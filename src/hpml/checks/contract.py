@@ -27,11 +27,12 @@ from hpml.ranks.flavour import Flavour, order
 from hpml.ranks.killing import Kill
 from hpml.ranks.serving import Server
 
-# What answers may import besides Python's standard library, by what their ranks communicate with.
+# What answers may import besides Python's standard library, by what their ranks work with.
 # The exercise notebooks say so. Nothing of this package: it has reference code of the exercises.
 LIBRARIES: Mapping[Flavour, tuple[str, ...]] = {
     "torch": ("numpy", "torch", "tqdm"),
     "horovod": ("numpy", "torch", "tqdm", "horovod"),
+    "tensorflow": ("numpy", "torch", "tqdm", "tensorflow", "keras"),
     "horovod-tensorflow": ("numpy", "torch", "tqdm", "horovod", "tensorflow", "keras", "tf_keras"),
 }
 

@@ -22,6 +22,7 @@ import torch
 from hpml.checks import chatter, seeds
 from hpml.checks.contract import Check, Run, Stage
 from hpml.ranks import Evidence, launch, warm
+from hpml.ranks.flavour import by_horovod
 from hpml.ranks.launch import Pickled
 from hpml.ranks.leash import Leash
 from hpml.ranks.warm import ServerDied
@@ -259,7 +260,7 @@ def _launches(
             given = inputs[stage.name] if check.stages else inputs
             sent, server = stage.serve(given) if stage.serve else (given, None)
             on_links = proxied and _on_links(check, ranks)
-            long_cycles = on_links and flavour != "torch"
+            long_cycles = on_links and by_horovod(flavour)
             try:
                 evidence = launch(
                     _pickled(stage.drive, check.names if stage.with_answer else None),

@@ -54,8 +54,8 @@ def answer(line: str, cell: str) -> None:
     if why := flavour.missing(check.needs):
         print(f"The answer is taken, and not run here: {why}")
         return
-    if check.needs == "horovod-tensorflow":
-        flavour.preload(check.needs)  # as on the ranks: Keras 2, no start-up messages of TensorFlow
+    if flavour.with_tensorflow(check.needs):
+        flavour.preload(check.needs)  # as on the ranks: no start-up messages; Keras 2 with Horovod
     filename = f"<{exercise}>"
     module = as_module(source, filename, enforce.importing(check.rules, filename))
     cloudpickle.register_pickle_by_value(module)  # so that %%ranks can send what it defines

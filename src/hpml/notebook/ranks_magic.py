@@ -44,6 +44,7 @@ def _parser() -> _Parser:
     parser.add_argument(
         "--horovod", nargs="?", const="torch", choices=tuple(HOROVOD), help="under which framework"
     )
+    parser.add_argument("--tensorflow", action="store_true", help="ranks have TensorFlow")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--threads", type=int, default=1, help="per rank")
     parser.add_argument("--memory", metavar="SIZE", help="that each rank may use: 600mb, 1.5gb")
@@ -61,9 +62,9 @@ def _parser() -> _Parser:
 
 
 def ranks(line: str, cell: str) -> None:
-    """Run the cell on N ranks: `%%ranks N [--horovod [tensorflow]] [--link RATE] [--memory SIZE]
-    [--out NAMES] [--evidence NAME] [--live-tensors] [--env NAME=VALUE ...] [--timeout S]
-    [--threads T] [--live] [--stacks] [--no-group]`.
+    """Run the cell on N ranks: `%%ranks N [--horovod [tensorflow]] [--tensorflow] [--link RATE]
+    [--memory SIZE] [--out NAMES] [--evidence NAME] [--live-tensors] [--env NAME=VALUE ...]
+    [--timeout S] [--threads T] [--live] [--stacks] [--no-group]`.
 
     Each rank has the names that the cell uses from the notebook, `rank` and `world_size`, and,
     unless `--no-group`, torch.distributed with the default group. What a rank prints, and the value
@@ -73,6 +74,7 @@ def ranks(line: str, cell: str) -> None:
     `--horovod` has them talk through Horovod instead, under PyTorch, or under TensorFlow with
     `--horovod tensorflow`: `hvd.init()` was called before the cell. `--env NAME=VALUE` sets a
     variable of the ranks' environment (HOROVOD_FUSION_THRESHOLD=0, say); it may come several times.
+    `--tensorflow` has TensorFlow imported in the ranks, in silence, and not in the notebook.
 
     `--link 1gbit` puts each rank behind a link of that rate, `--link
     nodes=2x2,intra=10gbit,inter=1gbit` on two nodes with a slow link between them.
@@ -98,7 +100,7 @@ def ranks(line: str, cell: str) -> None:
             _run_cell,
             options.world_size,
             inputs=[job] * options.world_size,
-            flavour=HOROVOD[options.horovod] if options.horovod else "torch",
+            flavour=_flavour(options.horovod, options.tensorflow),
             environment=lambda rank: settings,
             process_group=not options.no_group,
             timeout=options.timeout,
@@ -126,6 +128,12 @@ def ranks(line: str, cell: str) -> None:
         raise RanksFailed(evidence.diagnosis.sentence)
     for name in out:
         shell.user_ns[name] = [value[name] for value in evidence.values]
+
+
+def _flavour(horovod: str | None, tensorflow: bool) -> Flavour:
+    if horovod:
+        return HOROVOD["tensorflow" if tensorflow else horovod]
+    return "tensorflow" if tensorflow else "torch"
 
 
 def _limited(memory: int, evidence: Evidence) -> str:

@@ -1,7 +1,8 @@
-"""What ranks communicate with: torch.distributed, or Horovod under PyTorch or TensorFlow.
+"""What ranks compute and communicate with: PyTorch and torch.distributed; Horovod under PyTorch;
+TensorFlow, alone or with Horovod.
 
-Each flavour's warm server has imported what those before it have, and more, so that a server of a
-later flavour can serve an earlier one too, at the price of a slower fork.
+The later a flavour, the more its warm server has imported and the slower it forks. A server of one
+flavour can serve all others: a rank imports what its server has not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,16 @@ from typing import Literal
 
 from hpml.errors import UserError
 
-Flavour = Literal["torch", "horovod", "horovod-tensorflow"]
-FLAVOURS: tuple[Flavour, ...] = ("torch", "horovod", "horovod-tensorflow")
+Flavour = Literal["torch", "horovod", "tensorflow", "horovod-tensorflow"]
+FLAVOURS: tuple[Flavour, ...] = ("torch", "horovod", "tensorflow", "horovod-tensorflow")
 
 # Extension modules of Horovod, by the flavour that needs them
 _EXTENSIONS = {"horovod": "torch/mpi_lib_v2*.so", "horovod-tensorflow": "tensorflow/mpi_lib*.so"}
-_PACKAGES = {"horovod": (), "horovod-tensorflow": ("tensorflow", "tf_keras")}
+_PACKAGES = {
+    "tensorflow": ("tensorflow",),
+    "horovod": ("horovod",),
+    "horovod-tensorflow": ("horovod", "tensorflow", "tf_keras"),
+}
 
 
 def check(flavour: str) -> None:
@@ -29,13 +34,13 @@ def check(flavour: str) -> None:
 
 def missing(flavour: Flavour) -> str | None:
     """What this Python lacks for `flavour`, with the remedy; None where all is there."""
-    if flavour == "torch":
-        return None
-    if find_spec("horovod") is None:
-        return "Horovod is not installed: ./hpml horovod"
-    for package in _PACKAGES[flavour]:
+    for package in _PACKAGES.get(flavour, ()):
+        if find_spec(package) is None and package == "horovod":
+            return "Horovod is not installed: ./hpml horovod"
         if find_spec(package) is None:
             return f"{package} is not installed: ./hpml doctor says what to do"
+    if not by_horovod(flavour):
+        return None
     (folder,) = find_spec("horovod").submodule_search_locations
     if not any(Path(folder).glob(_EXTENSIONS[flavour])):
         framework = _EXTENSIONS[flavour].partition("/")[0]
@@ -44,20 +49,30 @@ def missing(flavour: Flavour) -> str | None:
 
 
 def order(flavour: Flavour) -> int:
-    """Its place among FLAVOURS: a server of one flavour can serve those of smaller order."""
+    """Its place among FLAVOURS: a server of a later one serves those before it quickly enough."""
     return FLAVOURS.index(flavour)
+
+
+def by_horovod(flavour: Flavour) -> bool:
+    """Whether its ranks communicate through Horovod; the others do by torch.distributed."""
+    return flavour in _EXTENSIONS
+
+
+def with_tensorflow(flavour: Flavour) -> bool:
+    """Whether its ranks have TensorFlow."""
+    return flavour in ("tensorflow", "horovod-tensorflow")
 
 
 def preload(flavour: Flavour) -> None:
     """Import what ranks of `flavour` use; run no op: a process with thread pools must not fork."""
-    if order(flavour) >= order("horovod"):
+    if by_horovod(flavour):
         import horovod.torch
 
         assert horovod
-    if order(flavour) >= order("horovod-tensorflow"):
+    if with_tensorflow(flavour):
         from hpml.ranks import warm_tensorflow
 
-        warm_tensorflow.load()
+        warm_tensorflow.load(with_horovod=by_horovod(flavour))
 
 
 def environment(
@@ -70,7 +85,7 @@ def environment(
     """
     node, local_rank = divmod(rank, per_node)
     local_size = min(per_node, world_size - node * per_node)
-    if flavour == "torch":
+    if not by_horovod(flavour):
         return {
             "RANK": str(rank),
             "WORLD_SIZE": str(world_size),

@@ -84,7 +84,8 @@ def launch(
     MASTER_ADDR; settings as HOROVOD_FUSION_THRESHOLD, HOROVOD_CYCLE_TIME or HOROVOD_TIMELINE are
     given by `environment`. In TensorFlow's flavour tf.keras is Keras 2 (TF_USE_LEGACY_KERAS=1), for
     which Horovod's Keras interface was made. Calls in the evidence have Horovod's names of
-    operations, and the name of the `tensor` by which ranks find each other's.
+    operations, and the name of the `tensor` by which ranks find each other's. With "tensorflow"
+    ranks have TensorFlow, and all else as with "torch".
 
     Ranks run in `cwd` (default: an empty folder, removed at the end, as is their TMPDIR), each
     with `threads` threads. In a sandbox `cwd` is the one folder that ranks have in common and that
@@ -193,7 +194,7 @@ def launch(
             proxied=proxied,
             count_memory=count_memory or memory is not None,
             limited=memory is not None,
-            live=(live or memory is not None) and flavour != "horovod-tensorflow",
+            live=(live or memory is not None) and not flavours.with_tensorflow(flavour),
         )
         for rank in range(world_size)
     ]

@@ -150,15 +150,16 @@ def _prepare(
         joining.install(told)
     else:
         remote_group.install(send, *proxy, job.filename, job.rank)
-    if job.flavour != "torch":
+    if flavour.by_horovod(job.flavour):
         # For waits in hvd.init; the parent ends the launch earlier
         os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(job.timeout) + 30))
         interface = os.environ.get("GLOO_SOCKET_IFNAME", "")
         os.environ.setdefault("HOROVOD_GLOO_IFACE", interface)
         os.environ.setdefault("NCCL_SOCKET_IFNAME", interface)
-        flavour.preload(job.flavour)  # done already, except in servers of other flavours
-        if job.flavour == "horovod-tensorflow":
-            warm_tensorflow.set_threads(job.threads)
+    flavour.preload(job.flavour)  # done already, except in servers of other flavours
+    if flavour.with_tensorflow(job.flavour):
+        warm_tensorflow.set_threads(job.threads)
+    if flavour.by_horovod(job.flavour):
         horovod_recorder.install(told, job.flavour)
     send(["begin", time.monotonic()])
 
@@ -227,7 +228,7 @@ def _inputs(job: Job) -> list[Any]:
 
 
 def _make_group(job: Job) -> None:
-    if job.process_group and job.flavour != "torch":
+    if job.process_group and flavour.by_horovod(job.flavour):
         horovod_recorder.framework(job.flavour).init()
     elif job.process_group:
         # Proxies meet elsewhere, where no rank comes.

@@ -19,6 +19,7 @@ from hpml.network.link import Link
 from hpml.ranks import diagnose, warm
 from hpml.ranks.channel import EventReader, frame
 from hpml.ranks.evidence import Counts, Diagnosis, Evidence, Traffic
+from hpml.ranks.flavour import by_horovod
 from hpml.ranks.killing import Kill
 from hpml.ranks.leash import Cancelled, Leash
 from hpml.ranks.ledger import RankLog
@@ -60,8 +61,8 @@ class Running:
             "kept": kept,
             "kill": kill and asdict(kill),
             "link": link and link.text,
-            "rendezvous": jobs[0].flavour != "torch",
-            "alone": jobs[0].flavour == "torch" and not jobs[0].process_group,
+            "rendezvous": by_horovod(jobs[0].flavour),
+            "alone": not by_horovod(jobs[0].flavour) and not jobs[0].process_group,
             "proxied": jobs[0].proxied,
             "looks": looks,
             "count_memory": jobs[0].count_memory,

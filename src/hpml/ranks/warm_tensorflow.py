@@ -1,4 +1,4 @@
-"""TensorFlow in ranks: Keras 2, no start-up messages, no work repeated in each rank.
+"""TensorFlow in ranks: no start-up messages, no work repeated in each rank; Keras 2 with Horovod.
 
 A process that has imported TensorFlow has no threads of it and can be forked; after its first
 operation it has, and cannot.
@@ -11,20 +11,26 @@ from collections.abc import Iterator
 from functools import partial
 
 
-def load() -> None:
-    """Import TensorFlow, tf_keras and Horovod for them. Runs no op."""
-    # Horovod 0.28's Keras interface was made for Keras 2; TensorFlow reads it when imported.
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+def load(*, with_horovod: bool) -> None:
+    """Import TensorFlow, or tf_keras and Horovod for both. Runs no op."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if with_horovod:
+        # Horovod 0.28's Keras interface was made for Keras 2; TensorFlow reads it when imported.
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
     with _silence():
-        import horovod.tensorflow.keras
         import tensorflow
-        import tf_keras
 
-        assert horovod
-        assert tensorflow.keras  # imported on first access
-        assert tf_keras
-    _leave_to_python("horovod", "hpml")
+        assert tensorflow.data
+        if with_horovod:
+            import horovod.tensorflow.keras
+            import tf_keras
+
+            assert horovod
+            assert tensorflow.keras  # imported on first access
+            assert tf_keras
+    _leave_to_python("hpml", *["horovod"] * with_horovod)
+    if with_horovod:
+        _trace_horovod_as_it_is()
     _keep_sources_of_cells()
 
 
@@ -57,12 +63,16 @@ def _leave_to_python(*packages: str) -> None:
 
     They call tf.cond themselves where they need it, and rewriting them takes every rank a second.
     """
-    import horovod.tensorflow
-    import tensorflow as tf
     from tensorflow.python.autograph.core import config
 
     rules = tuple(config.DoNotConvert(package) for package in packages)
     config.CONVERSION_RULES = (*rules, *config.CONVERSION_RULES)
+
+
+def _trace_horovod_as_it_is() -> None:
+    import horovod.tensorflow
+    import tensorflow as tf
+
     # A function that is itself made a graph is rewritten whatever the rules.
     for module in (horovod.tensorflow, horovod.tensorflow.functions):
         module._make_subgraph = partial(tf.function, autograph=False)

@@ -11,7 +11,7 @@ from functools import cache
 from hpml.network.emulation import INTERFACE
 from hpml.ranks import diagnose, movement, stationary
 from hpml.ranks.evidence import Diagnosis
-from hpml.ranks.flavour import Flavour
+from hpml.ranks.flavour import Flavour, by_horovod
 from hpml.ranks.horovod_recorder import THREADS
 from hpml.ranks.leash import Leash
 from hpml.ranks.ledger import RankLog
@@ -73,7 +73,7 @@ class Watch:
         self._lost = 0.0  # seconds in which this process stood still, as the ranks may have
         self._processor: dict[int, float] = {}
         # Horovod's threads poll each other all the time.
-        self._bystanders = THREADS if flavour != "torch" else ""
+        self._bystanders = THREADS if by_horovod(flavour) else ""
         self._linked = linked and not self._bystanders
         self._in_graphs = flavour == "horovod-tensorflow"
         self._network: dict[int, int] = {}
