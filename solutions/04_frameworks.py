@@ -183,19 +183,101 @@ def static_graph():
 check("static_graph")
 
 # %% [markdown]
-# ## `tf_input_pipeline`: what it is about
+# ## `tf_input_pipeline`: from files to batches
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** `input_pipeline`, which returns a `tf.data.Dataset`. **Allowed:** anything that an
+# answer may import.
+#
+# A data set is in several TFRecord files. Training wants batches: shuffled, augmented, and ready
+# when a step begins. Write that as a pipeline of `tf.data`, from the files to the batches.
+#
+# `input_pipeline(files, augment, samples, batch_size, seed)` is given
+#
+# - `files`: the paths of the TFRecord files, a list of str;
+# - `augment`: takes **one** image, uint8 (8, 8, 3), and returns its augmented form, float32
+#   (8, 8, 3). Each call draws anew. It works in a `map`, where it is slow;
+# - `samples`: how many records the files have together;
+# - `batch_size`; and `seed`, an int or None.
+#
+# A record is a `tf.train.Example` with two features: `"image"`, one bytes string of 192 bytes, the
+# pixels as uint8 in the order height, width, channel; and `"label"`, one int64.
+# `tf.io.parse_single_example(record, features)` takes it apart, where `features` names for each
+# feature a `tf.io.FixedLenFeature((), dtype)` with the dtype `tf.string` or `tf.int64`.
+# `tf.io.decode_raw(bytes, tf.uint8)` makes pixels of bytes.
+#
+# An element of the dataset is a batch: a pair of images, float32 (batch, 8, 8, 3), as `augment`
+# returned them, and labels, int64 (batch,). Each loop over the dataset is one epoch:
+#
+# - **The same samples.** It has each sample once. A batch has `batch_size` samples, the last one what
+#   is left.
+# - **Fresh augmentations.** Each sample goes through `augment` once in every epoch.
+# - **Shuffled anew.** In every epoch each order of the samples, not of batches or files, is as likely
+#   as any other.
+# - **Read once.** From the second epoch on, no file is opened: the samples fit in memory.
+# - **Side by side.** Two or more calls of `augment` run at the same time.
+# - **Ahead.** While the caller computes on a batch, the next whole batch is made. An epoch's first
+#   step does not wait until all of its samples are augmented.
+# - **Repeatable.** Two pipelines with one `seed` hand over the samples in the same order, in each of
+#   their epochs, however long each augmentation takes. With None the order is another each time.
+#
+# For example, with `samples=5` and `batch_size=2` the labels of two epochs may be
+# `[3 0] [1 4] [2]` and `[1 2] [0 3] [4]`, and no image comes out twice.
+#
+# The check switches off what `tf.data` adds unasked: a prefetch at the end, and some maps made
+# parallel. It counts from outside who opens a file, and serves `augment`'s draws itself. It lets
+# augmentations and steps wait for each other: no seconds are compared.
+#
+# *Before you start: of the stages read, decode, shuffle, augment, batch, which are the same in each
+# epoch, and which are new? What follows for the place of `cache`?*
 
 
 # %%
 # %%answer tf_input_pipeline
-def tf_input_pipeline():
-    """What goes in, what comes out."""
+import tensorflow as tf
+
+
+def input_pipeline(files, augment, samples, batch_size, seed=None):
+    """Batches of the records in `files`, as a tf.data.Dataset; a loop over it is one epoch.
+
+    Elements are images, float32 [batch, 8, 8, 3], and labels, int64 [batch].
+    """
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    features = {
+        "image": tf.io.FixedLenFeature((), tf.string),
+        "label": tf.io.FixedLenFeature((), tf.int64),
+    }
+
+    def decode(record):
+        example = tf.io.parse_single_example(record, features)
+        pixels = tf.io.decode_raw(example["image"], tf.uint8)
+        return tf.reshape(pixels, (8, 8, 3)), example["label"]
+
+    def augment_pair(image, label):
+        return augment(image), label
+
+    parallel = tf.data.AUTOTUNE
+    dataset = tf.data.Dataset.from_tensor_slices(files)
+    dataset = dataset.interleave(tf.data.TFRecordDataset, num_parallel_calls=parallel)
+    dataset = dataset.map(decode, num_parallel_calls=parallel)
+    dataset = dataset.cache()
+    dataset = dataset.shuffle(samples, seed=seed)
+    dataset = dataset.map(augment_pair, num_parallel_calls=parallel)
+    dataset = dataset.batch(batch_size)
+    return dataset.prefetch(tf.data.AUTOTUNE)
     ### END SOLUTION
 
 
 # %%
 check("tf_input_pipeline")
+
+# %% [markdown]
+# **Answer.** Reading and decoding give the same in each epoch; shuffling and augmenting are new, and
+# with them what is in a batch. `cache` keeps what reaches it in the first epoch, so it stands between
+# the two: after decode, before shuffle. After the augmentation it would hand out the same "random"
+# images for ever, and nothing would fail: the training only overfits sooner.
+#
+# `shuffle` comes before the slow stage: its buffer has to fill up before the first sample comes out,
+# and so holds small images that nobody has worked on yet. `batch` comes after both, `prefetch` last,
+# where an element is a whole batch. Parallel calls keep the order of their elements unless
+# `deterministic=False`; the order then depends on which call is ready first, and a seed no longer
+# repeats it.

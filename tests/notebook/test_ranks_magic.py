@@ -268,6 +268,17 @@ def test_ranks_talk_through_horovod_where_that_is_asked_for(run):
     assert out == "[0] [0, 2, 1.0, '2', 'a=b']\n[1] [1, 2, 1.0, '2', 'a=b']\n"
 
 
+@pytest.mark.xdist_group("tensorflow")
+@pytest.mark.skipif(flavour.missing("tensorflow") is not None, reason="no TensorFlow")
+def test_ranks_have_tensorflow_where_that_is_asked_for(run):
+    out, _ = run(
+        "%%ranks 1 --no-group --tensorflow\n"
+        "import sys, tensorflow as tf\n"
+        "print([int(n) for n in tf.data.Dataset.range(rank, 3)], 'horovod' in sys.modules)"
+    )
+    assert out == "[0] [0, 1, 2] False\n"
+
+
 @pytest.mark.parametrize("line", ["2 --horovod jax", "2 --env NAME", "2 --env =1"])
 def test_what_cannot_be_meant_is_a_usage_error(run, line):
     _, error = run(f"%%ranks {line}\nrank")

@@ -1,38 +1,364 @@
-"""tf_input_pipeline: what the learner writes, in a line.
+"""Exercise tf_input_pipeline: from TFRecord files to shuffled, augmented batches, made ahead.
 
-`tf_input_pipeline()`, called on each rank.
+`input_pipeline(files, augment, samples, batch_size, seed=None)` returns a tf.data.Dataset. How it
+is seen what it does and when: `_served_augmentations.py`. What is compared: `_epoch_orders.py`.
 """
 
-from types import ModuleType
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
-from hpml.checks.contract import Check
+import numpy as np
+
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
+from hpml.checks.kits.ready_made import ANYTHING
+from hpml.checks.m04_frameworks._epoch_orders import (
+    batches_alike,
+    file_distance,
+    order_of,
+    resemblance,
+)
+from hpml.checks.m04_frameworks._served_augmentations import (
+    EPOCHS,
+    SHAPE,
+    Epoch,
+    augmented,
+    epochs_of,
+    inputs,
+    iterate,
+    iterate_alone,
+    opened_by_epoch,
+    scaled,
+    serve,
+)
+
+# Of orders drawn from all orders, none of a million is beyond (tests/checks/m04_frameworks)
+RESEMBLE = 0.35  # mean correlation of two epochs' orders
+STAY = 0.6  # mean distance of neighbours in a file, of what it is among all orders
+TOGETHER = 0.5  # of the pairs in a batch, those that share one in another epoch too
+SIMILAR = 0.85  # the correlation of two orders that differ by which of two images was ready first
+
+# A sample, the number of the call that augmented it (None: it was not asked for), its label
+Out = tuple[int, int | None, int]
 
 
-def inputs(seed: int, world_size: int) -> list[Any]:
-    """What each rank is given, fresh for every seed."""
-    return [None] * world_size
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[bytes, int]:
+    """The samples' numbers, by the bytes of their images."""
+    images = inputs["served"][0]["images"]
+    return {image.tobytes(): number for number, image in enumerate(images)}
 
 
-def drive(answer: ModuleType, given: Any) -> Any:
-    return answer.tf_input_pipeline()
+def made_of(run: Run, stage: str) -> dict[bytes, tuple[int, int | None]]:
+    """What `augment` has returned, by its bytes: of which sample, and in which call."""
+    given = run.inputs[stage][0]
+    if stage == "read":
+        images = enumerate(given["images"])
+        return {scaled(image, 1.0).tobytes(): (number, None) for number, image in images}
+    _, calls = epochs_of(run.stages[stage].ranks[0])
+    found = {}
+    for call, data in enumerate(calls):
+        image = np.frombuffer(data, np.uint8).reshape(SHAPE)
+        if data in run.expected:
+            key = augmented(image, given["gains"], call).tobytes()
+            found[key] = (run.expected[data], call)
+    return found
 
 
-def expect(given: list[Any], world_size: int) -> Any:
-    """What should come out, by single-process mathematics."""
+def came_out(run: Run, stage: str) -> list[list[list[list[Out]]]] | Problem:
+    """By pipeline, epoch and batch, what came out; or why that cannot be read."""
+    given = run.inputs[stage][0]
+    known = made_of(run, stage)
+    found = []
+    for value in run.stages[stage].values[0]:
+        if isinstance(value, str):
+            return Problem(f"input_pipeline returned {value}", "dataset", "a tf.data.Dataset")
+        found.append([])
+        for number, epoch in enumerate(value, 1):
+            found[-1].append([])
+            for images, labels in epoch:
+                if isinstance(images, str):
+                    expected = "float32 [batch, 8, 8, 3] and labels [batch] of integers"
+                    return Problem(f"the loop got {images}", "pair", f"images {expected}")
+                keys = [image.tobytes() for image in images]
+                if strange := [place for place, key in enumerate(keys, 1) if key not in known]:
+                    return Problem(
+                        f"image {strange[0]} of a batch in epoch {number} is none that augment "
+                        "returned for one of the samples",
+                        why_strange(images[strange[0] - 1], given["images"]),
+                    )
+                found[-1][-1].append(
+                    [(*known[key], int(label)) for key, label in zip(keys, labels, strict=True)]
+                )
+            if sum(map(len, found[-1][-1])) > 2 * given["samples"]:
+                return Problem("an epoch does not end", "repeat", "each sample once")
+    return found
+
+
+def why_strange(image: np.ndarray, samples: np.ndarray) -> str:
+    """The hint: is it an image that was not augmented?"""
+    raw = samples.astype(np.float32)
+    return "not_augmented" if any((image == one).all() for one in (*raw, *raw / 255)) else "changed"
+
+
+def every_epoch(run: Run) -> Iterator[tuple[int, list[list[Out]]]]:
+    """The number of each epoch and its batches, of all pipelines. What came out can be read."""
+    for stage in ("served", "read"):
+        for pipeline in came_out(run, stage):
+            yield from enumerate(pipeline, 1)
+
+
+def unreadable(run: Run) -> Problem | None:
+    found = (came_out(run, stage) for stage in ("served", "read"))
+    return next((one for one in found if isinstance(one, Problem)), None)
+
+
+def each_sample_once(run: Run) -> Problem | None:
+    if problem := unreadable(run):
+        return problem
+    given = run.inputs["served"][0]
+    size, samples = given["batch_size"], given["samples"]
+    for epoch, batches in every_epoch(run):
+        got = [sample for batch in batches for sample, _, _ in batch]
+        for sample, _, label in (one for batch in batches for one in batch):
+            if label != given["labels"][sample]:
+                return Problem(
+                    f"an image of epoch {epoch} has the label {label}",
+                    "labels",
+                    f"{given['labels'][sample]}",
+                )
+        sizes = [len(batch) for batch in batches]
+        if any(one != size for one in sizes[:-1]) or sizes[-1:] > [size]:
+            wrong = next(one for one in sizes if one != size)
+            whole, left = divmod(samples, size)
+            moved = sorted(sizes) == [left, *[size] * whole]  # the sizes are right, not their order
+            return Problem(
+                f"batch {sizes.index(wrong) + 1} of epoch {epoch} has {wrong} samples",
+                "batches" if moved else "batch",
+                f"{size}",
+            )
+        if len(got) > len(set(got)):
+            return Problem(f"a sample comes twice in epoch {epoch}", "twice")
+        if len(got) < samples:
+            hint = "remainder" if len(got) == samples // size * size else "lost"
+            return Problem(f"epoch {epoch} has {len(got)} samples", hint, f"{samples}")
+    return None
+
+
+def fresh(run: Run) -> Problem | None:
+    if problem := unreadable(run):
+        return problem
+    for pipeline in came_out(run, "served"):
+        first_seen: dict[int | None, int] = {}
+        for epoch, batches in enumerate(pipeline, 1):
+            for _, call, _ in (one for batch in batches for one in batch):
+                before = first_seen.setdefault(call, epoch)
+                if before < epoch:
+                    return Problem(
+                        f"in epoch {epoch} comes an augmented image that came in epoch {before}",
+                        "frozen",
+                    )
+        if len(pipeline) < EPOCHS:
+            return Problem(f"there were {len(pipeline)} epochs", "repeat", f"{EPOCHS}")
+    return None
+
+
+def orders(run: Run, stage: str, pipeline: int) -> list[list[int]]:
+    return [order_of(batches) for batches in came_out(run, stage)[pipeline]]
+
+
+def shuffled_anew(run: Run) -> Problem | None:
+    if problem := each_sample_once(run):
+        return problem
+    pipelines = came_out(run, "served")
+    all_orders = [orders(run, "served", number) for number in range(len(pipelines))]
+    for own in all_orders:
+        if own[0] == own[1] or own[1] == own[2]:
+            return Problem("two epochs of one pipeline have the same order", "same_order")
+    every = [order for own in all_orders for order in own]
+    if (found := resemblance(every)) > RESEMBLE:
+        return Problem(
+            f"the epochs' orders resemble each other: their correlation is {found:.2f}",
+            "small_buffer",
+            "about 0, as of orders drawn from all orders",
+        )
+    if (found := batches_alike([epoch for own in pipelines for epoch in own])) > TOGETHER:
+        return Problem(
+            f"{found:.0%} of the pairs of samples in a batch share a batch in other epochs too",
+            "batches",
+        )
+    stay = file_distance(every)
+    if stay < STAY:
+        return Problem(
+            f"neighbours in a file come out near each other: {stay:.2f} times as far apart as "
+            "where each order is as likely as any other",
+            "neighbours",
+        )
+    return None
+
+
+def reads_once(run: Run) -> Problem | CannotJudge | None:
+    if problem := unreadable(run):
+        return problem
+    opened = opened_by_epoch(run.stages["read"].ranks[0], run.inputs["read"][0]["files"])
+    if opened is None:
+        return CannotJudge("this machine does not report who opens a file")
+    for epoch, (before, after) in enumerate(itertools.pairwise(opened[1:]), 2):
+        if after > before:
+            return Problem(
+                f"in epoch {epoch} files were opened {after - before} times", "not_cached", "0"
+            )
+    return None
+
+
+def at_work(run: Run) -> list[Epoch]:
+    """The epochs in which something was augmented."""
+    epochs, _ = epochs_of(run.stages["served"].ranks[0])
+    return [epoch for epoch in epochs if epoch.spans]
+
+
+def side_by_side(run: Run) -> Problem | None:
+    if problem := unreadable(run):
+        return problem
+    epochs = at_work(run)
+    for epoch in epochs:
+        met = epoch.overlapping()
+        if met < len(epoch.calls) / 2:
+            return Problem(
+                f"in epoch {epoch.epoch + 1}, {met} of {len(epoch.calls)} augmentations ran at the "
+                "same time as another",
+                "in_turn",
+            )
+    return None if epochs else Problem("augment was never called", "not_augmented")
+
+
+def made_ahead(run: Run) -> Problem | None:
+    if problem := unreadable(run):
+        return problem
+    given = run.inputs["served"][0]
+    size, samples = given["batch_size"], given["samples"]
+    epochs = at_work(run)
+    for epoch in epochs:
+        if not epoch.steps or epoch.begun_by(epoch.steps[0][0]) >= samples:
+            return Problem(
+                f"in epoch {epoch.epoch + 1}, all images were augmented before the first step",
+                "all_first",
+            )
+        # A step in which something is left to do, and how many samples were then ready in time
+        ready = [
+            epoch.ended_by(last + 1) - number * size
+            for number, (first, last) in enumerate(epoch.steps, 1)
+            if epoch.ended_by(first) < samples
+        ]
+        in_time = [one >= min(size, samples - number * size) for number, one in enumerate(ready, 1)]
+        if sum(in_time) < len(in_time) / 2:
+            return Problem(
+                f"while step 1 of epoch {epoch.epoch + 1} went on, {max(ready[0], 0)} images of "
+                "the next batch were augmented",
+                "turns",
+                f"{size}, the whole batch",
+            )
+    return None if epochs else Problem("augment was never called", "not_augmented")
+
+
+def repeats_with_a_seed(run: Run) -> Problem | None:
+    problem = shuffled_anew(run)
+    if problem and problem.hint not in ("small_buffer", "batches", "neighbours"):
+        return problem
+    one, other = orders(run, "served", 0), orders(run, "read", 0)
+    if one != other:
+        alike = min(resemblance([*pair]) for pair in zip(one, other, strict=True))
+        return Problem(
+            "two pipelines of one seed hand over the samples in different orders",
+            "completion" if alike > SIMILAR else "unseeded",
+        )
+    if one == orders(run, "served", 1):
+        return Problem(
+            "without a seed, the order is the same as in a pipeline with a seed", "always_seeded"
+        )
     return None
 
 
 CHECK = Check(
     id="tf_input_pipeline",
-    title="tf_input_pipeline",
-    names=("tf_input_pipeline",),
-    to_write="",  # "the sum of all ranks' numbers": with the next, a line of the exercise's text
-    allowed="",  # "any call of `torch.distributed`"
-    not_allowed=(),  # what is ready-made of it: see hpml/checks/kits/ready_made.py
+    title="From files to batches with tf.data",
+    names=("input_pipeline",),
+    to_write="`input_pipeline`, which returns a `tf.data.Dataset`",
+    allowed=ANYTHING,
+    flavour="tensorflow",
+    worlds=(1,),
+    process_group=False,
+    shared_folder=True,
     inputs=inputs,
-    drive=drive,
     expect=expect,
-    claims=(),  # Claim("what holds, as a sentence", 2, judge): see hpml/checks/contract.py
-    hints={"start": ""},
+    stages=(
+        Stage("served", iterate, serve=serve),
+        Stage("read", iterate_alone, serve=serve, looks=True),
+    ),
+    claims=(
+        Claim("each epoch has each sample once, with its label", 2, each_sample_once),
+        Claim("each epoch's augmentations are fresh", 3, fresh),
+        Claim("each epoch is shuffled anew, sample by sample", 2, shuffled_anew),
+        Claim("from the second epoch on no file is opened", 1, reads_once),
+        Claim("augmentations run side by side", 1, side_by_side),
+        Claim("the next batch is made during a step", 2, made_ahead),
+        Claim("with a seed the order is the same each time", 1, repeats_with_a_seed),
+    ),
+    hints={
+        "start": "Read, decode, keep, shuffle, augment, batch, make ahead. Ask of each stage: is "
+        "it the same in each epoch, or new? What is the same comes before cache, what is new "
+        "after.",
+        "dataset": "Return the dataset itself: the check makes the loop over it.",
+        "pair": "An element is a pair of a batch's images and its labels. What augment returns is "
+        "float32 already; the label is decoded as int64. Does batch come after the map?",
+        "not_augmented": "Every image goes through augment, on its way from the files to a batch.",
+        "changed": "The images that come out are those that augment returned, as they are, made "
+        "from the images in the records. Is a record decoded as uint8 and put into its shape, "
+        "(height, width, channel)?",
+        "repeat": "A loop over the dataset is one epoch: the check makes the loop several times. "
+        "With repeat() an epoch has no end.",
+        "labels": "Image and label stay a pair through all stages: one dataset of pairs, not two "
+        "datasets that are shuffled each by itself.",
+        "batch": "batch_size samples make a batch, and the last one has what is left. Is anything "
+        "else in between that joins or splits batches?",
+        "twice": "Each file is read once in an epoch, and each sample handed over once. Where does "
+        "your pipeline take a sample a second time?",
+        "remainder": "The last batch may be smaller: its samples belong to the epoch too.",
+        "lost": "Which files, or which samples of a file, does your pipeline not come to? take, "
+        "skip, shard and cycle_length are places to look.",
+        "frozen": "A cache keeps what reaches it in the first epoch, with whatever was drawn by "
+        "then, and hands out the same in every other epoch. Which stage draws, and on which side "
+        "of the cache is it?",
+        "same_order": "Which stage shuffles, and does it draw anew in each epoch? What comes "
+        "before a cache is drawn once. shuffle has a switch for it too, which is on unless "
+        "somebody turns it off.",
+        "small_buffer": "shuffle(n) takes the next sample at random from a buffer of n: no sample "
+        "can come out more than n places before its turn. To make every order possible the buffer "
+        "has to hold all samples; and it has to draw anew in each epoch.",
+        "batches": "What is shuffled are batches: the same samples share one again and again, and "
+        "the smaller one comes anywhere. On which side of batch does shuffle belong?",
+        "neighbours": "To shuffle the files, or a few samples at a time, leaves what is near in a "
+        "file near in the epoch. One buffer for all samples makes every order possible.",
+        "not_cached": "After the first epoch the samples are known. Which stage keeps them in "
+        "memory, and does it come after the reading?",
+        "in_turn": "One augmentation began when the one before it had ended. map has an argument "
+        "for how many calls may be under way, on the map that calls augment.",
+        "turns": "Step and pipeline took turns. One stage makes its elements before anybody asks "
+        "for them; what it makes should be whole batches, so where does it belong?",
+        "all_first": "The first step waited until every image was augmented. A stage that has to "
+        "fill up before its first element comes out waits for all that comes before it: which one "
+        "is it here, and what should come after it?",
+        "unseeded": "With a seed the order is to be the same in each run: who draws the order, and "
+        "is the seed handed on to it?",
+        "completion": "The two orders differ by a few places: whichever image was ready first came "
+        "out first. tf.data can keep the order of elements although several are made at the same "
+        "time, and does so unless it is told otherwise.",
+        "always_seeded": "seed=None means another order in each run: hand on what input_pipeline "
+        "was given, and not a number of your own.",
+        "raised": "The exception is TensorFlow's, and its last lines say most: does a feature's "
+        "name or dtype differ from the text's, or does augment get something else than one image, "
+        "uint8 (8, 8, 3)?",
+        "hang": "Nothing moves any more. Does a function in a map wait for something that another "
+        "stage is to bring?",
+        "limit": "Does a loop of your own run over a dataset that repeats without end?",
+    },
 )

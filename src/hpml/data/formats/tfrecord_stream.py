@@ -24,15 +24,20 @@ CASTAGNOLI = 0x82F63B78  # the polynomial of CRC-32C, bits reversed (RFC 3720, a
 
 def write(folder: Path, images: np.ndarray, labels: np.ndarray) -> None:
     """One file, readable by `tf.data.TFRecordDataset`."""
-    content = records(images, labels)
+    whole = framed(records(images, labels))
+    with whole_folder(folder) as made:
+        whole.tofile(made / NAME)
+
+
+def framed(content: np.ndarray) -> np.ndarray:
+    """Each row as a record of a file: uint8 [N, L] to uint8 [N, L + 16]."""
     length = np.array([content.shape[1]], "<u8").view(np.uint8)
     head = np.concatenate([length, masked_crc(length[None]).view(np.uint8)])
     whole = np.empty((len(content), HEAD + content.shape[1] + TAIL), np.uint8)
     whole[:, :HEAD] = head
     whole[:, HEAD:-TAIL] = content
     whole[:, -TAIL:] = masked_crc(content).view(np.uint8).reshape(-1, TAIL)
-    with whole_folder(folder) as made:
-        whole.tofile(made / NAME)
+    return whole
 
 
 def masked_crc(rows: np.ndarray) -> np.ndarray:

@@ -1,0 +1,344 @@
+"""An `augment` that a rank has to ask for, and steps that last: what a pipeline does, and when.
+
+In the rank, `augment` asks this process for each image's augmented form, and the drive asks while
+it computes on a batch. The server lets two augmentations, or an augmentation and a step, wait for
+each other, so that what overlaps is seen as an order of requests and not as seconds: nobody has to
+be fast. Each reply is an image of its own, and what came out is compared with the replies.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from hpml.checks.seeds import derived
+from hpml.data.formats import tfrecord_stream
+from hpml.data.formats.example_record import example
+from hpml.ranks import Reply, Server, ask
+from hpml.ranks.evidence import RankEvidence
+
+SHAPE = (8, 8, 3)
+CLASSES = 10
+SHARDS = 4
+EPOCHS = 3  # of each pipeline
+NAP = 0.001  # seconds between two questions whether an augmentation or a step may end
+PATIENCE = 2.0  # seconds for which each kind of wait may last, once in a launch
+
+
+# Made in the parent
+
+
+def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
+    """By stage, for each rank: TFRecord files by name, how many samples, the batch size, a seed for
+    each pipeline to be made. The pipeline of "read" is the first one of "served", in another
+    process."""
+    pick = random.Random(derived(seed, "samples"))
+    draw = np.random.default_rng(derived(seed, "images"))
+    batch = pick.choice((4, 5))
+    number = batch * pick.choice((5, 6)) + pick.randint(1, batch - 1)
+    images = draw.integers(0, 256, (number, *SHAPE), np.uint8)
+    labels = draw.integers(0, CLASSES, number)
+    files = {}
+    for shard in range(SHARDS):
+        records = [
+            np.frombuffer(example(images[index], int(labels[index])), np.uint8)
+            for index in range(shard, number, SHARDS)
+        ]
+        name = f"{shard:02d}-of-{SHARDS:02d}.tfrecord"
+        files[name] = tfrecord_stream.framed(np.stack(records)).tobytes()
+    order = pick.randrange(2**31)
+    given = {
+        "files": files,
+        "samples": number,
+        "batch_size": batch,
+        "seeds": [order, None],
+        "images": images,
+        "labels": labels,
+        "gains": derived(seed, "gains"),
+    }
+    return {"served": [given], "read": [given | {"seeds": [order]}]}
+
+
+def augmented(image: np.ndarray, gains: int, call: int) -> np.ndarray:
+    """What `augment` returns in a call: uint8 to float32, darker by a gain of its own."""
+    return scaled(image, random.Random(f"{gains} {call}").uniform(0.25, 1.0))
+
+
+def scaled(image: np.ndarray, gain: float) -> np.ndarray:
+    """uint8 to float32 in [0, gain]."""
+    return (image.astype(np.float64) * (gain / 255)).astype(np.float32)
+
+
+# In a rank
+
+
+def iterate(answer: ModuleType, inputs: dict[str, Any]) -> list[Any]:
+    """What comes out of each pipeline, by epoch and batch; or a text: what is there instead."""
+    return run(answer, inputs, with_steps=True)
+
+
+def iterate_alone(answer: ModuleType, inputs: dict[str, Any]) -> list[Any]:
+    """The same with an `augment` that asks nobody and leaves images as they are, and no steps."""
+    return run(answer, inputs, with_steps=False)
+
+
+def run(answer: ModuleType, inputs: dict[str, Any], with_steps: bool) -> list[Any]:
+    import os
+    from pathlib import Path
+
+    import tensorflow as tf
+
+    for name, content in inputs["files"].items():
+        Path(name).write_bytes(content)
+    names = [os.path.abspath(name) for name in inputs["files"]]
+
+    def of_image(image: np.ndarray) -> np.ndarray:
+        if not with_steps:
+            return scaled(image, 1.0)
+        reply = ask({"augment": image.tobytes()})
+        while isinstance(reply, int):
+            time.sleep(NAP)
+            reply = ask({"goes on": reply})
+        return reply
+
+    @tf.autograph.experimental.do_not_convert
+    def augment(image: Any) -> Any:
+        if image.dtype != tf.uint8 or not image.shape.is_compatible_with(SHAPE):
+            raise TypeError(
+                f"augment takes one image, uint8 {list(SHAPE)}: this is {image.dtype.name} "
+                f"{image.shape}"
+            )
+        return tf.ensure_shape(tf.numpy_function(of_image, [image], tf.float32), SHAPE)
+
+    options = tf.data.Options()
+    # As written: tf.data would add a prefetch by itself, and make some maps parallel.
+    options.experimental_optimization.apply_default_optimizations = False
+    options.experimental_optimization.inject_prefetch = False
+    found: list[Any] = []
+    for seed in inputs["seeds"]:
+        pipeline = answer.input_pipeline(
+            names, augment, inputs["samples"], inputs["batch_size"], seed
+        )
+        if not isinstance(pipeline, tf.data.Dataset):
+            found.append(f"a {type(pipeline).__name__}")
+            continue
+        pipeline, epochs = pipeline.with_options(options), []
+        found.append(epochs)
+        for epoch in range(EPOCHS):
+            ask({"epoch": epoch})
+            epochs.append(one_epoch(pipeline, 2 * inputs["samples"], with_steps))
+            if sum(len(labels) for _, labels in epochs[-1]) > 2 * inputs["samples"]:
+                return found  # it repeats without end
+    ask("end")
+    return found
+
+
+def one_epoch(pipeline: Any, most: int, with_steps: bool) -> list[Any]:
+    """The batches, each [images, labels]; in place of what is no such pair [text, []]."""
+    batches: list[Any] = []
+    for element in pipeline:
+        batches.append(pair_of(element))
+        over = not with_steps or ask("step")
+        while not over:
+            time.sleep(NAP)
+            over = ask("stepping")
+        if sum(len(labels) for _, labels in batches) > most:
+            break
+    return batches
+
+
+def pair_of(element: Any) -> list[Any]:
+    if not isinstance(element, tuple | list) or len(element) != 2:
+        return [f"a {type(element).__name__}, not a pair", []]
+    images, labels = (part.numpy() for part in element)
+    if images.ndim != 1 + len(SHAPE) or labels.ndim != 1 or len(images) != len(labels):
+        return [f"images {list(images.shape)} and labels {list(labels.shape)}", []]
+    if images.dtype != np.float32 or labels.dtype.kind not in "iu":
+        return [f"images of {images.dtype.name} and labels of {labels.dtype.name}", []]
+    return [images, labels.astype(np.int64)]
+
+
+# In the parent: what is served
+
+
+@dataclass
+class Served:
+    """One rank's augmentations and steps so far.
+
+    An augmentation ends once another that began later has ended, or if it is the later one of
+    those under way; so of two under way the later one ends first. Those of an
+    epoch beyond its first batches wait for its first step, and a step lasts until as many samples
+    as a batch has are augmented beyond those that were handed over. What can no longer come is not
+    waited for, and patience ends each kind of wait.
+    """
+
+    given: dict[str, Any]
+    calls: list[np.ndarray] = field(default_factory=list)  # of the whole launch
+    first: int = 0  # the first call of this epoch
+    under_way: list[int] = field(default_factory=list)
+    overtaken: set[int] = field(default_factory=set)
+    steps: int = 0  # of this epoch
+    since: float = 0.0
+    impatient: set[str] = field(default_factory=set)
+
+    def reply(self, request: Any) -> Any:
+        if isinstance(request, dict) and "augment" in request:
+            return self.augment(request["augment"])
+        if isinstance(request, dict) and request.get("goes on") in self.under_way:
+            return self.goes_on(request["goes on"])
+        if isinstance(request, dict) and isinstance(request.get("epoch"), int):
+            self.first, self.steps = len(self.calls), 0
+            self.under_way, self.overtaken = [], set()
+            return None
+        if request == "step":
+            self.steps += 1
+            self.since = time.monotonic()
+            return self.step()
+        if request == "stepping":
+            return self.step()
+        if request == "end":
+            return None
+        raise ValueError("that is not served")
+
+    @property
+    def begun(self) -> int:
+        """Augmentations of this epoch."""
+        return len(self.calls) - self.first
+
+    @property
+    def ended(self) -> int:
+        return self.begun - len(self.under_way)
+
+    def augment(self, data: Any) -> Any:
+        if not isinstance(data, bytes) or len(data) != int(np.prod(SHAPE)):
+            raise ValueError(f"augment takes an image of shape {SHAPE}")
+        self.calls.append(np.frombuffer(data, np.uint8).reshape(SHAPE))
+        self.under_way.append(len(self.calls) - 1)
+        self.since = time.monotonic()
+        return self.goes_on(len(self.calls) - 1)
+
+    def goes_on(self, call: int) -> Any:
+        """The augmented image, or the call's number: ask again."""
+        if self.waits_for_a_step(call) or self.waits_for_another(call):
+            return call
+        self.overtaken |= {other for other in self.under_way if other < call}
+        self.under_way.remove(call)
+        self.since = time.monotonic()
+        return augmented(self.calls[call], self.given["gains"], call)
+
+    def waits_for_a_step(self, call: int) -> bool:
+        early = call - self.first < 2 * self.given["batch_size"]
+        return not early and self.steps == 0 and self.patient("step to begin")
+
+    def waits_for_another(self, call: int) -> bool:
+        later = call != min(self.under_way)
+        over = self.begun >= self.given["samples"]
+        return not (later or over or call in self.overtaken) and self.patient("other augmentation")
+
+    def step(self) -> bool:
+        """Whether the step is over."""
+        batch, samples = self.given["batch_size"], self.given["samples"]
+        enough = self.ended >= min(samples, (self.steps + 1) * batch)
+        nothing_comes = self.begun == 0
+        return enough or nothing_comes or not self.patient("batch")
+
+    def patient(self, kind: str) -> bool:
+        """Whether there is patience left for this kind of wait; once it has run out, there is none.
+
+        Counted from the last time that anything began or ended."""
+        if time.monotonic() - self.since > PATIENCE:
+            self.impatient.add(kind)
+        return kind not in self.impatient
+
+
+def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
+    """A stage's `serve`: what an augmentation draws stays here."""
+    served = [Served(given) for given in ranks]
+    kept = ("images", "labels", "gains")
+    sent = [{name: v for name, v in given.items() if name not in kept} for given in ranks]
+
+    def reply(rank: int, request: Any) -> list[Reply]:
+        return [Reply(rank, served[rank].reply(request))]
+
+    return sent, reply
+
+
+# What the requests show. They come one at a time, so their order is the order of what happened.
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What a rank asked for in one epoch of one pipeline.
+
+    `calls` are the numbers of its augmentations, `spans` the places of the first and the last
+    request of each; `steps` those of each step.
+    """
+
+    pipeline: int
+    epoch: int
+    spans: dict[int, tuple[int, int]]
+    steps: list[tuple[int, int]]
+
+    @property
+    def calls(self) -> list[int]:
+        return sorted(self.spans)
+
+    def overlapping(self) -> int:
+        """How many augmentations were under way at the same time as another one."""
+        return sum(
+            any(
+                one[0] < other[1] and other[0] < one[1]
+                for number, other in self.spans.items()
+                if number != call
+            )
+            for call, one in self.spans.items()
+        )
+
+    def ended_by(self, place: int) -> int:
+        return sum(last < place for _, last in self.spans.values())
+
+    def begun_by(self, place: int) -> int:
+        return sum(first < place for first, _ in self.spans.values())
+
+
+def epochs_of(rank: RankEvidence) -> tuple[list[Epoch], list[bytes]]:
+    """All epochs in order, and the image of each augmentation, by its number."""
+    epochs: list[Epoch] = []
+    images: list[bytes] = []
+    pipeline = -1
+    asked = [one for one in rank.asked if not one.refused]
+    for place, one in enumerate(asked):
+        request = one.request
+        if isinstance(request, dict) and "epoch" in request:
+            pipeline += request["epoch"] == 0
+            epochs.append(Epoch(pipeline, request["epoch"], {}, []))
+        elif isinstance(request, dict) and "augment" in request:
+            if epochs:
+                epochs[-1].spans[len(images)] = (place, place)
+            images.append(request["augment"])
+        elif isinstance(request, dict) and "goes on" in request and epochs:
+            number = request["goes on"]
+            if number in epochs[-1].spans:
+                epochs[-1].spans[number] = (epochs[-1].spans[number][0], place)
+        elif request == "step" and epochs:
+            epochs[-1].steps.append((place, place))
+        elif request == "stepping" and epochs and epochs[-1].steps:
+            epochs[-1].steps[-1] = (epochs[-1].steps[-1][0], place)
+    return epochs, images
+
+
+def opened_by_epoch(rank: RankEvidence, files: Sequence[str]) -> list[int] | None:
+    """How often the files had been opened when each epoch began, and at the end, as the kernel
+    counts; None where that cannot be seen. Who wrote them has opened them too."""
+    opened = []
+    for one in rank.asked:
+        if one.refused or "augment" in one.request:
+            continue
+        if one.counts is None or one.counts.opened is None:
+            return None
+        opened.append(sum(one.counts.opened.get(name, 0) for name in files))
+    return opened
