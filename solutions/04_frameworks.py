@@ -165,22 +165,128 @@ def optimizers():
 check("optimizers")
 
 # %% [markdown]
-# ## `static_graph`: what it is about
+# ## `static_graph`: little memory for a recorded graph
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** a plan that frees each tensor in time, and an order that needs less. **Allowed:**
+# anything that an answer may import.
+#
+# A framework that has the whole graph before it runs can plan its memory: it knows which node reads
+# a tensor last. You are given graphs as plain data, and write two functions. The check executes
+# what they return, and counts the bytes that are alive while each node runs.
+#
+# ```python
+# graph = {
+#     "nodes": [
+#         {"name": "linear", "inputs": ["batch", "weight"], "bytes": 800, "view": False},
+#         {"name": "relu",   "inputs": ["linear"],          "bytes": 800, "view": False},
+#         {"name": "flat",   "inputs": ["linear"],          "bytes": 0,   "view": True},
+#         {"name": "debug",  "inputs": ["relu"],            "bytes": 800, "view": False},
+#         {"name": "loss",   "inputs": ["relu", "flat"],    "bytes": 4,   "view": False},
+#     ],
+#     "given": ["batch", "weight"],
+#     "outputs": ["loss"],
+# }
+# ```
+#
+# - **A node** reads its inputs, and makes one tensor of `bytes`, which has the node's name. Inputs
+#   are nodes or given tensors; one may be there twice (`x * x`). `nodes` is in the recorded order,
+#   in which each node comes after its inputs. While a node runs, its inputs and its output are
+#   alive.
+# - **Given** tensors (the batch, the weights) belong to the caller: they are always there, are not
+#   counted, and are neither run nor freed.
+# - **Outputs** are handed to the caller at the end, so they are never freed. Other nodes may read
+#   them as well.
+# - **A view** (`view` is true) has no memory of its own: it lies in the memory of its first input,
+#   which may itself be a view. So a view runs, but is never freed. The tensor whose memory it is in,
+#   its *base*, must not be freed before the last node has read the base or a view of it.
+#
+# **1.** `plan(graph)` returns a list of steps `("run", name)` and `("free", name)`:
+#
+# - Nodes run in the recorded order, each once. Those on which no output depends do not run.
+# - Whatever is no output (and no output's base) has been freed at the end, once.
+# - The peak, the most bytes alive while some node runs, is the least possible for this order.
+#
+# One right plan for the graph above: run `linear`, run `relu`, run `flat`, run `loss`, free `relu`,
+# free `linear`. `debug` does not run. Its peak is 800 + 800 + 4 bytes.
+#
+# **2.** `order(graph)` returns the names of all nodes in an order of your choice, each node after its
+# inputs. The check plans this order as well as possible. These graphs are *trees*: each tensor is
+# read by one node, there is one output, and no views. The recorded order is a bad one: all branches
+# grow at a time. Yours is to need less than it; and for the last claim, no more than the best of all
+# orders that finish a branch (a node and all that it depends on) before they begin the next branch.
+#
+# There are eight graphs to plan, the last of them recorded from the course's network: forward, loss
+# and backward. Trees have up to 100 nodes.
+#
+# *Before you start: two branches are to be added up. While it runs, A needs 100 MB at most, and
+# leaves 90 MB; B needs 80 MB and leaves 10 MB. Which one runs first?*
 
 
 # %%
 # %%answer static_graph
-def static_graph():
-    """What goes in, what comes out."""
+def plan(graph: dict) -> list[tuple[str, str]]:
+    """Steps ("run", name) and ("free", name) with the least peak, in the recorded order."""
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    base = {name: name for name in graph["given"]}
+    for node in graph["nodes"]:
+        base[node["name"]] = base[node["inputs"][0]] if node["view"] else node["name"]
+    needed = set(graph["outputs"])
+    for node in reversed(graph["nodes"]):
+        if node["name"] in needed:
+            needed.update(node["inputs"])
+    kept = {base[name] for name in [*graph["given"], *graph["outputs"]]}
+
+    steps, freed = [], set(kept)
+    for node in reversed(graph["nodes"]):  # from the end: the first use that is met is the last
+        if node["name"] not in needed:
+            continue
+        last_read = {base[name] for name in node["inputs"]} - freed
+        freed |= last_read
+        steps += [("free", name) for name in sorted(last_read)]
+        steps.append(("run", node["name"]))
+    return steps[::-1]
+    ### END SOLUTION
+
+
+def order(graph: dict) -> list[str]:
+    """The names of all nodes of a tree, each after its inputs, in an order with a small peak."""
+    ### BEGIN SOLUTION
+    nodes = {node["name"]: node for node in graph["nodes"]}
+
+    def branch(name):
+        """The peak of a branch, what it leaves, and its order."""
+        own = nodes[name]["bytes"]
+        inputs = [branch(one) for one in nodes[name]["inputs"] if one in nodes]
+        inputs.sort(key=lambda found: found[0] - found[1], reverse=True)
+        peak = before = 0
+        names = []
+        for highest, left, inner in inputs:
+            peak = max(peak, before + highest)
+            before += left
+            names += inner
+        return max(peak, before + own), own, [*names, name]
+
+    (output,) = graph["outputs"]
+    return branch(output)[2]
     ### END SOLUTION
 
 
 # %%
 check("static_graph")
+
+# %% [markdown]
+# **Answer.** B. A first: 100 MB, then 90 + 80 = 170 MB. B first: 80 MB, then 10 + 100 = 110 MB. What
+# decides is how much of its peak a branch gives back: the one with the largest *peak − what is left*
+# goes first. Sethi and Ullman chose the order of an expression's operands in this way, to need few
+# registers ([1970](http://projects.csail.mit.edu/jacm/References/sethiu1970:715.html)). An order that
+# leaves a branch unfinished, and comes back to it, can need less still: for trees the best one is
+# found in polynomial time too
+# ([Jacquelin and others](http://perso.ens-lyon.fr/bora.ucar/abstracts/jmru.html)).
+#
+# The plan is what MXNet made before the first step: a count of the reads that are still to come
+# for each tensor, and memory that is used again when the count is 0
+# ([its notes](https://mxnet.apache.org/api/architecture/note_memory)). Python does the same while
+# the program runs. A plan made in advance can search longer, since it is made once.
 
 # %% [markdown]
 # ## `tf_input_pipeline`: from files to batches
