@@ -30,6 +30,236 @@ from hpml.publish import conclude, publish, publish_figure
 
 # %% [markdown]
 # ## 1. The same function, three ways
+#
+# *Who knows the whole computation, and when?* Below is an update of SGD that shortens a gradient
+# whose norm is above 1 (clipping). It has an `if` on a value that only the data decide.
+#
+# *Predict: does a short gradient (norm 0.2) run as many operators as a long one (norm 10)?*
+
+# %%
+import torch
+
+from hpml.trace.operators_run import by_line, operators_run
+
+
+def update(w, g):
+    norm = (g * g).sum() ** 0.5
+    if norm > 1.0:
+        g = g / norm
+    return w - 0.1 * g
+
+
+w, short, long = torch.zeros(4), torch.full((4,), 0.1), torch.full((4,), 5.0)
+ran_short, ran_long = (operators_run(update, w, g) for g in (short, long))
+print(by_line(ran_long))
+conclude(
+    len(ran_short) < len(ran_long),
+    f"**Answer.** No: {len(ran_short)} and {len(ran_long)}. Eager mode runs an operator when Python "
+    "reaches its line (*define-by-run*). Python decides at the `if`: `_local_scalar_dense` hands it "
+    "the value. Nobody knows the next operator.",
+    f"{len(ran_short)} and {len(ran_long)} operators: this version runs the lines otherwise.",
+)
+
+# %% [markdown]
+# `torch.compile` looks ahead. *Dynamo* reads the function's bytecode, with tensors that have a shape
+# and no values, and collects operators in a graph for a compiler
+# ([Ansel et al. 2024](https://pytorch.org/blog/pytorch-2-paper-tutorial/)).
+#
+# *Predict: what can it do at the `if`? How many graphs are there after both gradients?*
+
+# %%
+from hpml.frameworks.captured_graphs import captured
+from hpml.trace.graph_picture import graphs_picture
+
+graphs = captured(update, (w, short), (w, long))
+names = ("always", "then, if norm ≤ 1", "then, if norm > 1")
+publish_figure(
+    "a graph break",
+    graphs_picture(
+        dict(zip(names, graphs, strict=True)), title="Between the graphs, Python looks at the value"
+    ),
+    "The graphs that Dynamo captured of a function with an if, for two gradients.",
+)
+found_break = torch._dynamo.explain(update)(w, short).break_reasons[0].user_stack[-1].line
+conclude(
+    len(graphs) == 3,
+    f"**Answer.** {len(graphs)}. It ends the graph at `{found_break}`, lets Python decide, and goes "
+    "on with another graph: a *graph break*. No compiler sees past it. "
+    "`torch._dynamo.explain` finds the line.",
+    f"{len(graphs)} graphs: this version of Dynamo captures the branch.",
+)
+
+# %% [markdown]
+# `fullgraph=True` makes a break an error. The remedy is an operator that chooses: `torch.where`
+# computes both sides, `torch.cond` one.
+
+
+# %%
+def update_where(w, g):
+    norm = (g * g).sum() ** 0.5
+    return w - 0.1 * torch.where(norm > 1.0, g / norm, g)
+
+
+try:
+    torch.compile(update, fullgraph=True, backend="eager")(w, short)
+except torch._dynamo.exc.Unsupported as refused:
+    print(str(refused).splitlines()[0])
+whole = captured(update_where, (w, short), (w, long))
+assert len(whole) == 1
+assert torch.equal(update_where(w, long), update(w, long))
+
+# %% [markdown]
+# `tf.function` runs the function once with symbols, to record a graph. AutoGraph first rewrites its
+# source ([Moldovan et al. 2019](https://arxiv.org/abs/1810.08061)).
+#
+# *Predict: does this `if` break the graph too?*
+
+# %%
+from hpml.frameworks.tensorflow_graph import nodes_of, tensorflow
+
+tf = tensorflow()
+
+
+@tf.function
+def update_tf(w, g):
+    norm = tf.sqrt(tf.reduce_sum(g * g))
+    if norm > 1.0:
+        g = g / norm
+    return w - 0.1 * g
+
+
+traced = nodes_of(update_tf.get_concrete_function(tf.zeros(4), tf.zeros(4)))
+publish_figure(
+    "one graph in two ways",
+    graphs_picture(
+        {"torch.where": whole[0], "tf.function": traced}, title="The choice is in the graph"
+    ),
+    "The graph that Dynamo captured of update_where, and the one that tf.function traced.",
+)
+choices = [node for node in traced if node.kind == "control"]
+conclude(
+    len(choices) == 1,
+    f"**Answer.** No: the `if` became an operator, `{choices[0].label.splitlines()[0]}`, with both "
+    "branches inside. The whole computation is known before a number is.",
+    "the graph has no If: this version of AutoGraph writes it otherwise.",
+)
+
+# %% [markdown]
+# | | define-by-run | define-and-run |
+# |---|---|---|
+# | known | one operator, when it runs | the graph, before it runs |
+# | easy | debugger, `print`, another network for each input | fuse, plan memory, order communication, export |
+# | hard | anything that needs the next operator | errors far from their line; choices that depend on values |
+# | first | [Chainer 2015](https://docs.chainer.org/en/stable/guides/define_by_run.html) gave it the name; [PyTorch 2019](https://arxiv.org/abs/1912.01703) | [Theano 2010](https://doi.org/10.25080/Majora-92bf1922-003), [TensorFlow 2016](https://research.google/pubs/tensorflow-a-system-for-large-scale-machine-learning) |
+#
+# AutoGraph, `torch.compile` and [JAX (2018)](https://research.google/pubs/pub47008/) want both: write
+# the one, run the other.
+
+# %% [markdown]
+# ### Who runs Python, and how often? *(more)*
+#
+# *Predict: the list below gets an entry whenever Python runs the line. Each version is called three
+# times. How many entries?*
+
+
+# %%
+def noted(x):
+    entries.append("here")
+    return x * 2
+
+
+entries, after_three = [], {}
+versions = {
+    "eager": (noted, torch.ones(2)),
+    "torch.compile": (torch.compile(noted, backend="eager"), torch.ones(2)),
+    "tf.function": (tf.function(noted), tf.ones(2)),
+}
+for name, (version, x) in versions.items():
+    entries.clear()
+    for _ in range(3):
+        version(x)
+    after_three[name] = len(entries)
+print(after_three)
+conclude(
+    list(after_three.values()) == [3, 3, 1],
+    "**Answer.** Eager 3, `torch.compile` 3, `tf.function` 1. Dynamo captures the operators and does "
+    "again what Python did beside them. `tf.function` records operators only: a `print`, a counter "
+    "or NumPy's random numbers happen once, while it traces.",
+    f"the entries were {after_three}: this version treats side effects otherwise.",
+)
+
+# %% [markdown]
+# ### When is it captured anew? *(more)*
+#
+# A graph is right for what it was captured with. Dynamo keeps *guards* with it: types, shapes, values
+# of Python. Where a guard fails, the function is captured again. `tf.function` *retraces*.
+#
+# *Predict: five calls, with tensors of 4, 4, 5, 6 and 7 elements: how many graphs? And `tf.function`
+# with the Python numbers 1 to 5, or with tensors of these numbers?*
+
+# %%
+from hpml.frameworks.captured_graphs import captures_after_each
+from hpml.frameworks.tensorflow_graph import traces_after_each
+
+shapes = (4, 4, 5, 6, 7)
+calls = [(torch.zeros(n), torch.ones(n)) for n in shapes]
+counts = {
+    "torch.compile": captures_after_each(update_where, calls),
+    "torch.compile, dynamic=False": captures_after_each(update_where, calls, dynamic=False),
+    "tf.function": traces_after_each(tf.reduce_sum, [tf.ones(n) for n in shapes]),
+    "tf.function, Python numbers": traces_after_each(tf.square, [1.0, 2.0, 3.0, 4.0, 5.0]),
+    "tf.function, tensors of them": traces_after_each(tf.square, list(tf.range(1.0, 6.0))),
+}
+for name, count in counts.items():
+    print(f"{name:30} graphs after each call: {count}")
+conclude(
+    [count[-1] for count in counts.values()] == [2, 4, 4, 5, 1],
+    "**Answer.** `torch.compile` makes 2: when a size changes, its second graph is for any size. "
+    "`tf.function` makes one for each shape (`reduce_retracing=True` makes it generalise too), and "
+    "one for each *Python* number, which is a constant of the graph; a tensor is an input.",
+    f"the graphs were {counts}: this version generalises otherwise.",
+)
+
+# %% [markdown]
+# So pad the last, smaller batch or drop it, and hand over a learning rate as a tensor.
+#
+# ### What AutoGraph writes *(more)*
+#
+# *Predict: what can a rewritten `if` look like, so that both branches are recorded?*
+
+# %%
+written = tf.autograph.to_code(update_tf.python_function).splitlines()
+first = next(k for k, line in enumerate(written) if "def if_body" in line)
+last = next(k for k, line in enumerate(written) if "ag__.if_stmt" in line)
+print("\n".join(written[first : last + 1]))
+
+# %% [markdown]
+# **Answer.** Each branch is a function, and the `if` is a call. `if_stmt` looks at the condition: for
+# a tensor it records both functions in the graph, for a Python value it calls one of them.
+#
+# ### JAX refuses *(more)*
+#
+# JAX traces like `tf.function`, and rewrites nothing. Its arrays have the methods that `update` of
+# the first cell calls.
+#
+# *Predict: what happens at the `if` of `update`?* Below is the graph of a version with `jax.lax.cond`.
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import jax_tracing
+from hpml.publish import skip
+
+if lacking := jax_tracing.missing():
+    skip("JAX", lacking)
+else:
+    import jax
+
+    def update_cond(w, g):
+        norm = (g * g).sum() ** 0.5
+        return w - 0.1 * jax.lax.cond(norm > 1.0, lambda: g / norm, lambda: g)
+
+    zeros, ones = jax.numpy.zeros(4), jax.numpy.ones(4)
+    print(jax.make_jaxpr(update_cond)(zeros, ones).pretty_print(use_color=False))
+    conclude(*jax_tracing.finding(update, zeros, ones))
 
 # %% [markdown]
 # ## 2. A derivative is a walk back over the graph
@@ -320,6 +550,84 @@ conclude(*lars.finding(ratios))
 
 # %% [markdown]
 # ## 5. Where the time goes below Python
+#
+# For `x + y`, Python's arguments are checked, the *dispatcher* finds the function for this device and
+# type, autograd records, memory is allocated, and at last a *kernel* computes.
+#
+# *Predict: how long does it take for 1 element, and how much longer for 4 million?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.measure import dispatch
+from hpml.measure.dispatch_picture import dispatch_picture
+
+curve = dispatch.add_curve()
+publish_figure(
+    "the price of a call",
+    dispatch_picture(curve, title="Left of the knee you pay for the call, not for the work"),
+    "Time of torch.add into an existing tensor over its number of elements, one thread.",
+)
+conclude(*dispatch.curve_finding(curve))
+
+# %% [markdown]
+# *Predict: how many operators does a training step of the course's network run? What share of it is
+# their price, at batch 1 and at batch 256?* To see the price alone, a *thin* network runs the same
+# operators on 4 channels.
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import step_price
+
+step = step_price.measure()
+print(step)
+conclude(*step_price.finding(step))
+
+# %% [markdown]
+# A GPU makes the computing faster, not the call. It helps that its kernels are put into a queue: while
+# Python runs ahead of the GPU, the price is hidden
+# ([Paszke et al. 2019](https://arxiv.org/abs/1912.01703), section 5.2). Small batches, thin layers
+# and each `.item()` lose that lead.
+#
+# A compiler with a graph can do more than save calls. Written as its formula, the activation GELU is
+# a chain of operators. Each reads its input from memory and writes its output back.
+#
+# *Predict: how many kernels does `torch.compile` make of it? What part of the bytes do they move, and
+# after how many calls has compiling paid?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import fused_chain
+from hpml.publish import skip
+
+if lacking := fused_chain.missing():
+    skip("torch.compile", lacking)
+else:
+    chain = fused_chain.compare()
+    print(chain)
+    publish(
+        "compiled GELU, times as fast",
+        chain.eager / chain.compiled,
+        caption="The same formula on one thread; eager mode against one fused kernel.",
+    )
+    conclude(*fused_chain.finding(chain))
+
+# %% [markdown]
+# This is *fusion*. Bytes count here, as in module 02: the chain has few operations for each byte. For
+# a convolution or a matrix product compiled code calls a library, as eager mode does:
+#
+# | library | gives | for |
+# |---|---|---|
+# | [oneDNN](https://uxlfoundation.github.io/oneDNN/) | convolutions, products, normalisation | CPUs (kernels by name: [lecture 02](02_hardware.ipynb)) |
+# | [cuBLAS](https://docs.nvidia.com/cuda/cublas/) | matrix products | NVIDIA's GPUs |
+# | [cuDNN](https://docs.nvidia.com/deeplearning/cudnn) | convolutions, attention, normalisation | NVIDIA's GPUs |
+# | [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/overview.html) | all-reduce and other collectives | between NVIDIA's GPUs |
+
+# %% [markdown]
+# ### What a call of one element is made of *(more)*
+#
+# *Predict: which is the larger part of a microsecond: Python's call, or what PyTorch does in C++?*
+
+# %% tags=["nbval-ignore-output"]
+parts = dispatch.prices()
+print(dispatch.price_table(parts))
+conclude(*dispatch.price_finding(parts))
 
 # %% [markdown]
 # ## 6. Where communication gets in

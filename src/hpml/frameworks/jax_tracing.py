@@ -1,0 +1,34 @@
+"""What JAX does where Python looks at a value while it traces. JAX is optional here."""
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+
+def missing() -> str:
+    """What to do for JAX where it is not installed; empty where it is."""
+    if importlib.util.find_spec("jax") is None:
+        return "jax is not installed: it is optional, pip install -e '.[jax]'"
+    return ""
+
+
+def refusal(function: Callable[..., Any], *arguments: Any) -> str:
+    """The name of the error with which jax.jit refuses to trace `function`; empty if it traces."""
+    import jax
+
+    try:
+        jax.jit(function)(*arguments)
+    except jax.errors.ConcretizationTypeError as error:  # a value was wanted, and there is none
+        return type(error).__name__
+    return ""
+
+
+def finding(function: Callable[..., Any], *arguments: Any) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: a tracer has no value to look at."""
+    error = refusal(function, *arguments)
+    sentence = (
+        f"**Answer.** `jax.jit` raises `{error}`: while it traces, an array is a *tracer*, which "
+        "has a shape and no value. `jax.lax.cond` records both branches, and the text above is the "
+        "whole graph."
+    )
+    return bool(error), sentence, "`jax.jit` traced the function: this version of JAX rewrites it."

@@ -1,0 +1,150 @@
+"""What calling an operator costs, whatever it computes: Python, dispatcher, autograd, kernel.
+
+`torch.add` into a tensor that is there, float32, on one thread. Each time is the least of many
+rounds, in which all sizes or ways take turns, so that another program's burst hits one round only.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+
+SIZES = tuple(4**k for k in range(12))  # elements: 1 to 4 million
+ROUNDS = 15
+ROUND = 2e-3  # seconds of one size in one round
+PRICE_CALLS = 400  # of each way in one round
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Seconds of one call, by the number of elements, which increases."""
+
+    seconds: dict[int, float]
+
+    @property
+    def price(self) -> float:
+        """Seconds of a call that has next to nothing to compute."""
+        return min(self.seconds.values())
+
+    @property
+    def knee(self) -> float:
+        """The number of elements at which a call takes twice its price; infinite if none does.
+
+        Between two sizes the time is taken as a straight line.
+        """
+        points = list(self.seconds.items())
+        for (less, before), (more, after) in pairwise(points):
+            if before <= 2 * self.price < after:
+                return less + (more - less) * (2 * self.price - before) / (after - before)
+        return float("inf")
+
+
+def add_curve(sizes: Sequence[int] = SIZES, *, rounds: int = ROUNDS) -> Curve:
+    """Times of `torch.add(x, y, out=z)` for tensors of each of `sizes` elements."""
+    with _one_thread(), torch.no_grad():
+        tensors = {size: [torch.ones(size) for _ in range(3)] for size in sizes}
+        calls = {size: 1 for size in sizes}
+        best = {size: float("inf") for size in sizes}
+        for _ in range(rounds + 1):  # the first one only finds out how often to call
+            for size, (x, y, z) in tensors.items():
+                started = time.perf_counter()
+                for _ in range(calls[size]):
+                    torch.add(x, y, out=z)
+                seconds = (time.perf_counter() - started) / calls[size]
+                best[size] = min(best[size], seconds)
+                calls[size] = max(1, min(1000, int(ROUND / best[size])))
+    return Curve(best)
+
+
+def prices(*, rounds: int = ROUNDS) -> dict[str, float]:
+    """Seconds of one call on one element, by what the call goes through; later rows go further."""
+    x, y = torch.ones(1), torch.ones(1)
+    weight = torch.ones(1, requires_grad=True)
+    with torch.inference_mode():
+        a, b = torch.ones(1), torch.ones(1)
+
+    def bare() -> None:
+        with torch.inference_mode():
+            _repeat(lambda: a + b)
+
+    ways: dict[str, Callable[[], None]] = {
+        "a Python function that does nothing": lambda: _repeat(_nothing),
+        "x.dim(): into C++ and back": lambda: _repeat(x.dim),
+        "x + y in inference mode: dispatcher and kernel": bare,
+        "x + y: looks whether autograd needs it": lambda: _repeat(lambda: x + y),
+        "weight + y: recorded for backward": lambda: _repeat(lambda: weight + y),
+    }
+    best = dict.fromkeys(ways, float("inf"))
+    with _one_thread():
+        for _ in range(rounds):
+            for name, way in ways.items():
+                started = time.perf_counter()
+                way()
+                best[name] = min(best[name], (time.perf_counter() - started) / PRICE_CALLS)
+    return best
+
+
+def price_table(found: Mapping[str, float]) -> str:
+    """A row for each way, in microseconds."""
+    width = max(map(len, found))
+    return "\n".join(f"{name:{width}}  {1e6 * price:5.2f} µs" for name, price in found.items())
+
+
+def curve_finding(curve: Curve) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: small tensors cost what a call costs."""
+    sizes = list(curve.seconds)
+    smallest, largest = sizes[0], sizes[-1]
+    sixteen = min(sizes, key=lambda size: abs(size - 16))
+    held = (
+        curve.seconds[sixteen] < 1.5 * curve.seconds[smallest]
+        and curve.seconds[largest] > 20 * curve.price
+        and curve.knee < largest
+    )
+    sentence = (
+        f"**Answer.** {1e6 * curve.seconds[smallest]:.1f} µs for 1 element, "
+        f"{1e6 * curve.seconds[largest]:,.0f} µs for {largest:,}: "
+        f"{curve.seconds[largest] / curve.seconds[smallest]:,.0f} times as long for {largest:,} "
+        f"times the work. A call has a fixed price; at about {curve.knee:,.0f} elements the work "
+        "costs as much again."
+    )
+    otherwise = (
+        f"1 element took {1e6 * curve.seconds[smallest]:.1f} µs, {largest:,} elements "
+        f"{1e6 * curve.seconds[largest]:,.0f} µs, with no flat part: the cores are shared."
+    )
+    return held, sentence, otherwise
+
+
+def price_finding(found: Mapping[str, float]) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: which part of the price is Python's."""
+    nothing, into, bare, _, recorded = found.values()
+    held = nothing < bare and into < bare < recorded
+    sentence = (
+        f"**Answer.** Python's own call is the small part: {1e6 * into:.2f} of "
+        f"{1e6 * recorded:.1f} µs. Checking the arguments, choosing the kernel and allocating the "
+        f"result take {1e6 * (bare - into):.1f} µs, recording for backward "
+        f"{1e6 * (recorded - bare):.1f} µs."
+    )
+    shown = ", ".join(f"{1e6 * price:.2f}" for price in found.values())
+    return held, sentence, f"the rows took {shown} µs: the cores are shared."
+
+
+def _nothing() -> None:
+    pass
+
+
+def _repeat(call: Callable[[], object]) -> None:
+    for _ in range(PRICE_CALLS):
+        call()
+
+
+@contextmanager
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
