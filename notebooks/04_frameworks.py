@@ -558,7 +558,7 @@ conclude(*lars.finding(ratios))
 
 # %% tags=["nbval-ignore-output"]
 from hpml.measure import dispatch
-from hpml.measure.dispatch_picture import dispatch_picture
+from hpml.predict.dispatch_picture import dispatch_picture
 
 curve = dispatch.add_curve()
 publish_figure(

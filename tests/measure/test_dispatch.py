@@ -10,7 +10,6 @@ from hpml.measure.dispatch import (
     price_table,
     prices,
 )
-from hpml.measure.dispatch_picture import dispatch_picture
 
 SIZES = (1, 16, 256, 4096, 65536)
 
@@ -55,11 +54,3 @@ def test_each_size_and_each_way_is_timed_and_the_number_of_threads_is_as_before(
     assert list(found.seconds) == [1, 64]
     assert len(price_table(prices(rounds=1)).splitlines()) == 5
     assert torch.get_num_threads() == before
-
-
-def test_the_picture_marks_price_and_knee():
-    figure = dispatch_picture(curve(1e-6, 1e-9), title="t")
-    [axes] = figure.axes
-    assert len(axes.lines) == 3
-    assert "µs" in axes.get_ylabel()
-    assert len(dispatch_picture(curve(1e-6, 0.0), title="t").axes[0].lines) == 2

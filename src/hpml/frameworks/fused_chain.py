@@ -124,7 +124,7 @@ def finding(found: Chain) -> tuple[bool, str, str]:
     ratio = found.moved / found.compiled_moved
     sentence = (
         f"**Answer.** {len(found.kernels)}, `{found.kernels[0]}`, named after what is in it. It "
-        f"moves {1 / ratio:.0%} of the bytes, as values between operators stay in registers, and is "
+        f"moves {1 / ratio:.0%} of the bytes, as what lies between stays in registers, and is "
         f"{found.eager / found.compiled:.1f} times as fast as the {found.operators} of eager mode. "
         f"Compiling took {found.first_call:.0f} s, paid back after {found.break_even:,.0f} calls."
     )
