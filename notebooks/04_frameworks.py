@@ -631,6 +631,107 @@ conclude(*dispatch.price_finding(parts))
 
 # %% [markdown]
 # ## 6. Where communication gets in
+#
+# Backward makes gradients one after the other, and the last layer's first. The plain way to average
+# them over the ranks begins when backward has ended. Here are six equal layers on two ranks, behind
+# links of 400 Mbit/s; `mark` names moments in the ledger.
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 2 --link 400mbit --evidence after_backward
+import torch.distributed as dist
+
+from hpml.frameworks.gradients_leaving import AVERAGED, BEGIN, END, equal_layers
+from hpml.ranks import mark
+
+model, batch = equal_layers(rank)
+for _ in range(3):
+    loss = model(batch).square().mean()
+    dist.barrier()
+    mark(BEGIN)
+    loss.backward()
+    mark(END)
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+        parameter.grad /= world_size
+    mark(AVERAGED)
+    model.zero_grad()
+
+# %% [markdown]
+# A framework lets you step in earlier. `register_post_accumulate_grad_hook` has backward call a
+# function of yours as soon as a parameter's `grad` is complete. With `async_op=True` an `all_reduce`
+# returns at once, and the gradient travels while backward computes the next one. You wait for all
+# of them at the end.
+#
+# *Predict: of the six messages, how many leave while backward is at work? How many have arrived when
+# it ends?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 2 --link 400mbit --evidence in_hooks
+import torch.distributed as dist
+
+from hpml.frameworks.gradients_leaving import AVERAGED, BEGIN, END, equal_layers
+from hpml.ranks import mark
+
+model, batch = equal_layers(rank)
+in_flight = []
+
+
+def leave(parameter):
+    work = dist.all_reduce(parameter.grad, async_op=True)
+    work.get_future()  # for the ledger: it then notes when the sum is there
+    in_flight.append((parameter, work))
+
+
+for parameter in model.parameters():
+    parameter.register_post_accumulate_grad_hook(leave)
+for _ in range(3):
+    loss = model(batch).square().mean()
+    dist.barrier()
+    mark(BEGIN)
+    loss.backward()
+    mark(END)
+    for parameter, work in in_flight:
+        work.wait()
+        parameter.grad /= world_size
+    mark(AVERAGED)
+    in_flight.clear()
+    model.zero_grad()
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks.gradients_leaving import finding, quickest_step
+from hpml.frameworks.gradients_leaving_picture import leaving_picture
+
+ways = {"after\nbackward": quickest_step(after_backward), "in hooks": quickest_step(in_hooks)}
+plain_way, hooked_way = ways.values()
+early = f"{len(hooked_way.arrived)} of {len(hooked_way.calls)}"
+publish_figure(
+    "where communication gets in",
+    leaving_picture(ways, title=f"With hooks {early} gradients arrive while backward computes"),
+    "The quickest of three steps on two ranks, each behind a link of 400 Mbit/s: rank 0's ledger.",
+)
+conclude(*finding(plain_way, hooked_way))
+
+# %% [markdown]
+# Three rules make this right:
+#
+# - **No hook waits.** A blocking `all_reduce` in a hook holds up the next gradient: all is as slow as
+#   before.
+# - **One order.** Collectives match by order, so all ranks must start them in the same one, even where
+#   gradients become ready in another.
+# - **Complete gradients only.** A weight that is used twice has its gradient after the second use.
+#   That is why the hook comes *post accumulate*.
+#
+# With many small gradients each message costs its latency. *Buckets* put several into one message:
+# module 06 builds them, and `DistributedDataParallel` is this in C++
+# ([Li et al. 2020](https://arxiv.org/abs/2006.15704)). (`gradient_hooks` is the exercise on this
+# section.)
+#
+# **On a GPU** backward itself only queues kernels. A *stream* is such a queue: kernels of one stream
+# run in order, those of two streams may run at the same time. PyTorch's NCCL backend has a stream of
+# its own, which waits on the GPU until the gradient is computed. `work.wait()` does not block Python
+# there: it makes the current stream wait
+# ([torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations)).
+# The rules stay the same.
 
 # %% [markdown]
 # ## 7. One bit for each gradient *(more)*

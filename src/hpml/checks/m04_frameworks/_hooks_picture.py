@@ -6,7 +6,7 @@ from typing import Any
 
 from hpml.answer import as_python
 from hpml.checks.contract import Check, Picture
-from hpml.ranks import launch
+from hpml.ranks import Evidence, launch
 
 LIMIT = 10.0  # seconds
 STEPS = 4  # the quickest is drawn
@@ -34,7 +34,9 @@ def hooks_picture(check: Check, source: str) -> Picture:
     shown = quickest(evidence, since=BEGIN, until=DONE)
     calls = shown.ranks[0].calls
     early = issued_between(shown.ranks[0], BEGIN, END)
-    title = f"{len(early)} of {len(calls)} messages leave while backward is at work"
+    waited = [call for call in early if call.waited is not None and call.waited <= end(shown)]
+    title = f"{len(early)} of {len(calls)} messages leave while backward is at work, "
+    title += f"and it waits for {len(waited) or 'none'} of them"
     image = io.BytesIO()
     timeline(shown, title=title).savefig(image, format="png", dpi=110, facecolor="white")
     words = (
@@ -42,6 +44,11 @@ def hooks_picture(check: Check, source: str) -> Picture:
         "with a message for each weight and each bias"
     )
     return Picture(image.getvalue(), words)
+
+
+def end(evidence: Evidence) -> float:
+    """When rank 0's backward ended."""
+    return next(mark.at for mark in evidence.ranks[0].marks if mark.name == END)
 
 
 def train(answer: ModuleType, given: Any) -> None:

@@ -1,0 +1,85 @@
+"""When gradients leave: a chain of equal layers, and what the lecture concludes from its ledger."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from hpml.ranks.evidence import Call, Evidence
+from hpml.trace.repetition import quickest
+
+LAYERS, WIDTH, ROWS = 6, 512, 1024
+BEGIN, END, AVERAGED = "backward begins", "backward ends", "averaged"
+
+
+def equal_layers(rank: int) -> tuple[nn.Module, torch.Tensor]:
+    """Six layers of 512 x 512 without a bias, the same on all ranks, and a batch of the rank's own,
+    float32 (1024, 512): six gradients of 1 MiB, and six equal pieces of work."""
+    torch.manual_seed(0)
+    layers = [nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)]
+    torch.manual_seed(1 + rank)
+    return nn.Sequential(*layers), torch.randn(ROWS, WIDTH)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Rank 0 in one step. Times are seconds since its backward began."""
+
+    ended: float  # backward
+    averaged: float  # all gradients
+    calls: tuple[Call, ...]
+
+    @property
+    def left(self) -> list[Call]:
+        """The messages that left while backward was at work."""
+        return [call for call in self.calls if call.issued <= self.ended]
+
+    @property
+    def arrived(self) -> list[Call]:
+        """The messages that had arrived when backward ended."""
+        return [call for call in self.calls if (call.finished or self.averaged) <= self.ended]
+
+
+def quickest_step(evidence: Evidence) -> Step:
+    """The quickest step of a launch whose drive sets the marks BEGIN, END and AVERAGED.
+
+    Raises ValueError where a rank lacks one of the marks.
+    """
+    rank = quickest(evidence, since=BEGIN, until=AVERAGED).ranks[0]
+    at = {mark.name: mark.at for mark in rank.marks}
+    begin = at[BEGIN]
+    calls = [call for call in rank.calls if call.operation == "all_reduce"]
+    since = [
+        replace(
+            call,
+            issued=call.issued - begin,
+            finished=None if call.finished is None else call.finished - begin,
+        )
+        for call in calls
+    ]
+    return Step(at[END] - begin, at[AVERAGED] - begin, tuple(since))
+
+
+def finding(plain: Step, hooked: Step) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: what leaves, and what arrives, while backward computes."""
+    count, total = len(hooked.calls), sum(call.nbytes for call in hooked.calls) / 1e6
+    there = sum(call.nbytes for call in hooked.arrived) / 1e6
+    rest, all_of_it = (1e3 * (step.averaged - step.ended) for step in (hooked, plain))
+    seen = (
+        f"{len(hooked.left)} of {count} messages leave while backward is at work, and "
+        f"{len(hooked.arrived)} have arrived when it ends, {there:.1f} of {total:.1f} MB"
+    )
+    held = (
+        not plain.left
+        and len(hooked.left) == count
+        and len(hooked.arrived) > 0
+        and rest < all_of_it
+    )
+    return (
+        held,
+        f"**Answer.** {seen}. The rank then waits {rest:.0f} ms for the rest. The plain way sends "
+        f"the same bytes, and waits {all_of_it:.0f} ms for all of them.",
+        f"{seen}; of the plain way, {len(plain.left)} leave before backward ends. After backward "
+        f"the ranks wait {rest:.0f} ms and {all_of_it:.0f} ms. The cores may have been busy with "
+        "other programs.",
+    )
