@@ -61,7 +61,7 @@ def quickest_step(evidence: Evidence) -> Step:
 
 
 def finding(plain: Step, hooked: Step) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: what leaves, and what arrives, while backward computes."""
+    """What `hpml.publish.conclude` takes: what leaves and arrives while backward computes."""
     count, total = len(hooked.calls), sum(call.nbytes for call in hooked.calls) / 1e6
     there = sum(call.nbytes for call in hooked.arrived) / 1e6
     rest, all_of_it = (1e3 * (step.averaged - step.ended) for step in (hooked, plain))
