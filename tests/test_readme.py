@@ -53,6 +53,7 @@ RUN_BY = {
     "./hpml bench allreduce": "tests/bench/test_allreduce.py",
     "./hpml bench shard": "tests/bench/test_shard.py",
     "./hpml bench fusion": "tests/bench/test_fusion.py",
+    "./hpml bench frameworks": "tests/bench/test_frameworks.py",
     "./hpml bench io": "tests/bench/test_io.py",
     "./hpml bench trace": "tests/bench/test_trace.py",
     "./hpml train --model vit": "tests/train/test_run.py",

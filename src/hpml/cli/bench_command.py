@@ -151,6 +151,19 @@ def bench_shard(
     give(measure(rounds, world_sizes), json)
 
 
+@app.command("frameworks")
+def bench_frameworks(
+    json: JSON = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds, each over all ways.")] = 5,
+    batch: Annotated[int, typer.Option(min=1, help="Images in a step.")] = 64,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each way.")] = 1,
+) -> None:
+    """One training step in PyTorch and TensorFlow, eager and compiled; forward in ONNX Runtime."""
+    from hpml.bench.frameworks import bench as measure
+
+    give(measure(rounds, batch, threads), json)
+
+
 def give(table: "Table", json: Path | None) -> None:
     table.show()
     if json:

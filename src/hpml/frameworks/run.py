@@ -132,11 +132,11 @@ def told(
     results = [line.partition(task.RESULT)[2] for line in said.splitlines() if task.RESULT in line]
     if codes.count(0) < len(codes) or not results:
         late = "failed" if any(codes) or None not in codes else f"was not done after {limit:.0f} s"
-        raise UserError(f"{script} on {ranks} ranks {late}: {_why(said)}")
+        raise UserError(f"{script} on {ranks} ranks {late}: {first_error(said)}")
     return json.loads(results[-1])
 
 
-def _why(said: str) -> str:
+def first_error(said: str) -> str:
     """The first error that a rank printed; launchers print much more after it."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [
