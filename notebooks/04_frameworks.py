@@ -314,8 +314,8 @@ def backward(loss):
 
 
 # %% [markdown]
-# *Predict: `a` is 2, `b` is 3, `p = a * b`, `q = p + a`, and the loss is `p * q`. What is the adjoint
-# of `p`, which is used twice?*
+# *Predict: `a` is 2, `b` is 3, `p` is their product, `q` is `p + a`, and the loss is the product of
+# `p` and `q`. What is the adjoint of `p`, which is used twice?*
 
 # %%
 from hpml.trace.tape_picture import tape_picture
