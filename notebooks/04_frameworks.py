@@ -52,6 +52,8 @@ def update(w, g):
 w, short, long = torch.zeros(4), torch.full((4,), 0.1), torch.full((4,), 5.0)
 ran_short, ran_long = (operators_run(update, w, g) for g in (short, long))
 print(by_line(ran_long))
+
+# %%
 conclude(
     len(ran_short) < len(ran_long),
     f"**Answer.** No: {len(ran_short)} and {len(ran_long)}. Eager mode runs an operator when Python "
@@ -76,15 +78,20 @@ names = ("always", "then, if norm ≤ 1", "then, if norm > 1")
 publish_figure(
     "a graph break",
     graphs_picture(
-        dict(zip(names, graphs, strict=True)), title="Between the graphs, Python looks at the value"
+        dict(zip(names, graphs, strict=False)),
+        title="Between the graphs, Python looks at a value",
+        marks={"gt": "Python looks at its value"},
     ),
     "The graphs that Dynamo captured of a function with an if, for two gradients.",
 )
-found_break = torch._dynamo.explain(update)(w, short).break_reasons[0].user_stack[-1].line
+
+# %%
+reasons = torch._dynamo.explain(update)(w, short).break_reasons
+broken = [reason.user_stack[-1].line for reason in reasons]
 conclude(
-    len(graphs) == 3,
-    f"**Answer.** {len(graphs)}. It ends the graph at `{found_break}`, lets Python decide, and goes "
-    "on with another graph: a *graph break*. No compiler sees past it. "
+    len(graphs) == 3 and len(broken) == 1,
+    f"**Answer.** {len(graphs)}. Dynamo ends the graph at `{''.join(broken)}`, lets Python decide, and "
+    "goes on with another graph: a *graph break*. No compiler sees past it. "
     "`torch._dynamo.explain` finds the line.",
     f"{len(graphs)} graphs: this version of Dynamo captures the branch.",
 )
@@ -136,6 +143,8 @@ publish_figure(
     ),
     "The graph that Dynamo captured of update_where, and the one that tf.function traced.",
 )
+
+# %%
 choices = [node for node in traced if node.kind == "control"]
 conclude(
     len(choices) == 1,
@@ -180,6 +189,8 @@ for name, (version, x) in versions.items():
         version(x)
     after_three[name] = len(entries)
 print(after_three)
+
+# %%
 conclude(
     list(after_three.values()) == [3, 3, 1],
     "**Answer.** Eager 3, `torch.compile` 3, `tf.function` 1. Dynamo captures the operators and does "
@@ -210,6 +221,8 @@ counts = {
     "tf.function, Python numbers": traces_after_each(tf.square, [1.0, 2.0, 3.0, 4.0, 5.0]),
     "tf.function, tensors of them": traces_after_each(tf.square, list(tf.range(1.0, 6.0))),
 }
+
+# %%
 for name, count in counts.items():
     print(f"{name:30} graphs after each call: {count}")
 conclude(
@@ -232,11 +245,15 @@ written = tf.autograph.to_code(update_tf.python_function).splitlines()
 first = next(k for k, line in enumerate(written) if "def if_body" in line)
 last = next(k for k, line in enumerate(written) if "ag__.if_stmt" in line)
 print("\n".join(written[first : last + 1]))
+conclude(
+    any("def else_body" in line for line in written[first:last]),
+    "**Answer.** Each branch became a function, and the `if` a call, `if_stmt`. It looks at the "
+    "condition: for a tensor it records both functions in the graph, for a value of Python it calls "
+    "one of them.",
+    "the branches are no functions: this version of AutoGraph writes them otherwise.",
+)
 
 # %% [markdown]
-# **Answer.** Each branch is a function, and the `if` is a call. `if_stmt` looks at the condition: for
-# a tensor it records both functions in the graph, for a Python value it calls one of them.
-#
 # ### JAX refuses *(more)*
 #
 # JAX traces like `tf.function`, and rewrites nothing. Its arrays have the methods that `update` of

@@ -99,3 +99,11 @@ def test_a_fifth_mark_is_refused():
     marks = {node.name: node.name for node in LAYER}
     with pytest.raises(ValueError, match="at most 4"):
         graph_picture(LAYER, title="", marks=marks)
+
+
+def test_a_chain_hangs_straight_below_the_node_it_comes_from():
+    nodes = [Node("w", "w"), Node("g", "g"), Node("mul", "mul", ("g",))]
+    nodes += [Node("sub", "sub", ("w", "mul")), Node("output", "output", ("sub",))]
+    places = layout(nodes, {"w": 1.0, "g": 1.0, "mul": 2.0}, gap=0.5).places
+    assert abs(places["output"][0] - places["sub"][0]) < 0.01
+    assert all(abs(x) < 10 for x, _ in places.values())  # nothing drifts away

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 SWEEPS = 12  # to order the layers
-MOVES = 100  # to place the nodes within them
+MOVES = 300  # at most, to place the nodes within them
+STILL = 1e-4  # of the widths' unit: a sweep that moves no node further is the last
 
 
 @dataclass(frozen=True)
@@ -139,21 +140,30 @@ def _placed(
     widths: Mapping[str, float],
     gap: float,
 ) -> dict[str, float]:
-    """Each node as near to the mean of its neighbours as the others in its layer let it."""
+    """The places with short edges: layer by layer the least sum of squares of their widths."""
+    near = {name: (*above[name], *below[name]) for name in above}
     x = {name: 0.0 for name in above}
     for row in rows:
-        x.update(_apart(row, [0.0] * len(row), widths, gap))
+        x.update(_apart(row, dict.fromkeys(row, 0.0), dict.fromkeys(row, 1), widths, gap))
+    weights = {name: max(1, len(near[name])) for name in near}
     for sweep in range(MOVES):
+        before = dict(x)
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            wanted = [_mean([x[n] for n in (*above[name], *below[name])], x[name]) for name in row]
-            x.update(_apart(row, wanted, widths, gap))
+            wanted = {name: _mean([x[n] for n in near[name]], x[name]) for name in row}
+            x.update(_apart(row, wanted, weights, widths, gap))
+        if all(abs(x[name] - before[name]) < STILL for name in x):
+            break
     return x
 
 
 def _apart(
-    row: Sequence[str], wanted: Sequence[float], widths: Mapping[str, float], gap: float
+    row: Sequence[str],
+    wanted: Mapping[str, float],
+    weights: Mapping[str, int],
+    widths: Mapping[str, float],
+    gap: float,
 ) -> dict[str, float]:
-    """The centres nearest to `wanted` (least squares) that keep order and distance.
+    """The centres nearest to `wanted` (weighted least squares) that keep order and distance.
 
     Centres minus the least distances must not decrease: that is isotonic regression, and pooling
     adjacent violators solves it.
@@ -161,14 +171,15 @@ def _apart(
     shift = [0.0]
     for left, right in pairwise(row):
         shift.append(shift[-1] + (widths[left] + widths[right]) / 2 + gap)
-    blocks: list[tuple[float, int]] = []  # mean, size
-    for want, offset in zip(wanted, shift, strict=False):
-        mean, size = want - offset, 1
+    blocks: list[tuple[float, int, int]] = []  # mean, weight, nodes
+    for name, offset in zip(row, shift, strict=False):
+        mean, weight, size = wanted[name] - offset, weights[name], 1
         while blocks and blocks[-1][0] > mean:
-            before, count = blocks.pop()
-            mean, size = (before * count + mean * size) / (count + size), count + size
-        blocks.append((mean, size))
-    level = [mean for mean, size in blocks for _ in range(size)]
+            other, heavy, count = blocks.pop()
+            mean = (other * heavy + mean * weight) / (heavy + weight)
+            weight, size = heavy + weight, count + size
+        blocks.append((mean, weight, size))
+    level = [mean for mean, _, size in blocks for _ in range(size)]
     return {name: level[k] + shift[k] for k, name in enumerate(row)}
 
 

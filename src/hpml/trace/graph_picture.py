@@ -69,8 +69,8 @@ def graphs_picture(
     extents = [_extent(found[name], nodes) for name, nodes in panels.items()]
     scale = min(1.0, (WIDTH - 0.1) / sum(right - left for left, right in extents))
     scale = max(scale, SMALLEST_FONT / FONT)
-    tops = {name: _tops(found[name], nodes) for name, nodes in panels.items()}
-    height = max(one[-1] for one in tops.values()) * scale
+    rows = {name: _rows(found[name], nodes) for name, nodes in panels.items()}
+    height = (max(one[-1][1] for one in rows.values()) + 0.05) * scale
     texts = list(dict.fromkeys(marks.values()))
     colours = dict(zip(texts, MARKS, strict=False))
     named = any(panels)
@@ -85,11 +85,11 @@ def graphs_picture(
         whole = (left - margin, 0), right - left + 2 * margin, height / scale
         axes.add_patch(Rectangle(*whole, facecolor="none", edgecolor="none"))  # keeps the width
         axes.set_title(name, loc="center", fontsize=9)
-        _edges(axes, nodes, found[name], tops[name], edges, FONT * scale)
+        _edges(axes, nodes, found[name], rows[name], edges, FONT * scale)
         for node in nodes:
             centre = found[name].places[node.name]
             mark = colours.get(marks.get(node.name, ""))
-            _box(axes, node, (centre[0], _middle(tops[name], centre[1])), mark, FONT * scale)
+            _box(axes, node, (centre[0], _middle(rows[name], centre[1])), mark, FONT * scale)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     present = {node.kind for nodes in panels.values() for node in nodes}
     handles = [
@@ -119,29 +119,31 @@ def _extent(found: Layout, nodes: Sequence[Node]) -> tuple[float, float]:
     return min(lefts + bends) - GAP, max(rights + bends) + GAP
 
 
-def _tops(found: Layout, nodes: Sequence[Node]) -> list[float]:
-    """The upper edge of each layer, and at the end the lower edge of the whole; in inches."""
+Row = tuple[float, float]  # upper and lower edge of a layer, inches from the top
+
+
+def _rows(found: Layout, nodes: Sequence[Node]) -> list[Row]:
     tallest = [0.0] * found.layers
     for node in nodes:
         layer = found.places[node.name][1]
         tallest[layer] = max(tallest[layer], _size(node.label)[1])
-    tops = [0.05]
+    rows = []
+    top = 0.05
     for height in tallest:
-        tops.append(tops[-1] + height + RISE)
-    tops[-1] -= RISE - 0.05
-    return tops
+        rows.append((top, top + height))
+        top += height + RISE
+    return rows
 
 
-def _middle(tops: Sequence[float], layer: int) -> float:
-    bottom = tops[layer + 1] - (RISE if layer + 2 < len(tops) else 0.05)
-    return (tops[layer] + bottom) / 2
+def _middle(rows: Sequence[Row], layer: int) -> float:
+    return sum(rows[layer]) / 2
 
 
 def _edges(
     axes: Axes,
     nodes: Sequence[Node],
     found: Layout,
-    tops: Sequence[float],
+    rows: Sequence[Row],
     texts: Mapping[Edge, str],
     font: float,
 ) -> None:
@@ -152,42 +154,41 @@ def _edges(
         sources.sort(key=lambda name: (found.bends[name, node.name] or [found.places[name]])[-1][0])
         for number, source in enumerate(sources, 1):
             x, layer = found.places[node.name]
-            offset = (number / (len(sources) + 1) - 0.5) * min(sizes[node.name][0], 1.2)
-            end = (x + offset, _middle(tops, layer) - sizes[node.name][1] / 2)
+            x += (number / (len(sources) + 1) - 0.5) * min(sizes[node.name][0], 1.2)
             begin_x, begin_layer = found.places[source]
-            begin = (begin_x, _middle(tops, begin_layer) + sizes[source][1] / 2)
-            way = found.bends[source, node.name]
-            points = [begin, *((bx, _middle(tops, by)) for bx, by in way), end]
-            vertices, codes = [points[0]], [Path.MOVETO]
-            for (ax, ay), (bx, by) in pairwise(points):
-                vertices += [(ax, (ay + by) / 2), (bx, (ay + by) / 2), (bx, by)]
-                codes += [Path.CURVE4] * 3
-            axes.add_patch(
-                FancyArrowPatch(
-                    path=Path(vertices, codes),
-                    arrowstyle="-|>",
-                    mutation_scale=7,
-                    color="#555555",
-                    linewidth=0.9,
-                    zorder=1,
-                    shrinkA=0,
-                    shrinkB=0,
-                )
-            )
-            text = texts.get((source, node.name))
-            if text:
-                (ax, ay), (bx, by) = points[-2:]
-                axes.text(
-                    (ax + bx) / 2,
-                    (ay + by) / 2,
-                    text,
-                    fontsize=font * 0.95,
-                    ha="center",
-                    va="center",
-                    zorder=4,
-                    color=PALETTE[5],
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
-                )
+            begin = (begin_x, _middle(rows, begin_layer) + sizes[source][1] / 2)
+            end = (x, _middle(rows, layer) - sizes[node.name][1] / 2)
+            # straight down past the boxes of a layer, and curved between two layers
+            stops = [(begin_x, begin_layer), *found.bends[source, node.name], (x, layer)]
+            gaps = [
+                ((ax, rows[above][1]), (bx, rows[below][0]))
+                for (ax, above), (bx, below) in pairwise(stops)
+            ]
+            axes.add_patch(_arrow(begin, gaps, end))
+            if text := texts.get((source, node.name)):
+                (ax, ay), (bx, by) = gaps[-1]
+                label = axes.text((ax + bx) / 2, (ay + by) / 2, text, ha="center", va="center")
+                label.set(fontsize=font * 0.95, color=PALETTE[5], zorder=4)
+                label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.8})
+
+
+Point = tuple[float, float]
+
+
+def _arrow(begin: Point, gaps: Sequence[tuple[Point, Point]], end: Point) -> FancyArrowPatch:
+    vertices, codes = [begin], [Path.MOVETO]
+    for upper, lower in gaps:
+        if upper != vertices[-1]:
+            vertices.append(upper)
+            codes.append(Path.LINETO)
+        half = (upper[1] + lower[1]) / 2
+        vertices += [(upper[0], half), (lower[0], half), lower]
+        codes += [Path.CURVE4] * 3
+    if abs(end[1] - vertices[-1][1]) > 1e-6:
+        vertices.append(end)
+        codes.append(Path.LINETO)
+    look = {"arrowstyle": "-|>", "mutation_scale": 7, "color": "#555555", "linewidth": 0.9}
+    return FancyArrowPatch(path=Path(vertices, codes), shrinkA=0, shrinkB=0, zorder=1, **look)
 
 
 def _box(
