@@ -445,6 +445,106 @@ conclude(*counted.finding(costs, sum(g.numel() for g in reference.gradients.valu
 
 # %% [markdown]
 # ## 3. What is alive when *(more)*
+#
+# Backward needs values of forward: the derivative of x · x is 2x, so x must still be there. Autograd
+# keeps what each operator will ask for, and nothing else. A *hook* sees each tensor that it keeps:
+
+# %%
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+
+def kept_by(function):
+    x, names = torch.rand(1000, requires_grad=True), set()
+
+    def pack(tensor):
+        names.add("input" if tensor.data_ptr() == x.data_ptr() else "output")
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        function(x)
+    return names
+
+
+# %% [markdown]
+# *Predict: which of these five keep their input, which their output, which neither? The derivative
+# of exp(x) is exp(x); that of relu(x) is 0 or 1.*
+
+# %%
+functions = {"x + 1": lambda x: x + 1, "x * x": lambda x: x * x, "exp": torch.exp}
+functions |= {"relu": torch.relu, "gelu": torch.nn.functional.gelu}
+kept = {name: " ".join(kept_by(function)) for name, function in functions.items()}
+conclude(
+    list(kept.values()) == ["", "input", "output", "output", "input"],
+    "**Answer.** "
+    + ", ".join(f"`{name}`: {what or 'neither'}" for name, what in kept.items())
+    + ". A derivative that can be had from the output needs no input.",
+    f"this version of PyTorch keeps {kept}.",
+)
+
+# %% [markdown]
+# Now the course's network, with 256 images. A recorder notes which operator makes each tensor, and
+# when it is freed. It runs on the device `meta`, where tensors have shapes and no numbers. Is the
+# same counted as with numbers?
+
+# %%
+from hpml.frameworks import kept_for_backward
+from hpml.trace.live_tensors_picture import live_tensors_picture
+
+conclude(
+    kept_for_backward.recorded("GELU", 8) == kept_for_backward.recorded("GELU", 8, "cpu"),
+    "Yes: with 8 images, each tensor of the processor's run was recorded, with the same life.",
+    "this version of PyTorch runs other operators on `meta` than on the processor.",
+)
+
+# %% [markdown]
+# *Predict: when is most memory in use: in the middle of forward, at the turn to backward, or in the
+# middle of backward? How much more would it be if nothing were freed?*
+
+# %%
+alive = {way: kept_for_backward.recorded(way) for way in kept_for_backward.WAYS}
+publish_figure(
+    "what is alive when",
+    live_tensors_picture(alive["GELU"], title="What forward keeps makes the peak, at the turn"),
+    "Every tensor of a forward and a backward pass of the course's network: its life from left to "
+    "right, its bytes from bottom to top. Names are those of the operators that made them.",
+)
+conclude(*kept_for_backward.where_it_peaks(alive["GELU"]))
+
+# %% [markdown]
+# Python frees a tensor with its last reference. Where a graph is known before it runs, a plan can do
+# so, and even choose each tensor's address. MXNet counts for each tensor the reads that are still to
+# come ([its notes](https://mxnet.apache.org/api/architecture/note_memory)); TensorFlow Lite places
+# all tensors in one block
+# ([Lee and Pisarchyk 2020](https://blog.tensorflow.org/2020/10/optimizing-tensorflow-lite-runtime.html)).
+# The lower picture is such a plan. The plan is your exercise `static_graph`.
+#
+# How can there be less to keep?
+#
+# *Predict: ReLU in place of GELU; and ReLU that overwrites its input (`inplace=True`): what does each
+# save?*
+
+# %%
+print(kept_for_backward.table(alive))
+conclude(*kept_for_backward.in_place(alive))
+
+# %% [markdown]
+# The last row keeps only the inputs of the network's three stages, as *checkpoints*. Backward
+# computes the rest again, one stage at a time. With a checkpoint after every √n of n layers, memory
+# grows with √n, for one forward pass more
+# ([Chen and others 2016](https://arxiv.org/abs/1604.06174)).
+#
+# *Predict: where is the peak now?*
+
+# %%
+publish_figure(
+    "checkpoints",
+    live_tensors_picture(
+        alive["GELU, checkpointed"], title="With checkpoints: little is kept, much computed again"
+    ),
+    "The same for a step in which each stage keeps its input alone.",
+)
+conclude(*kept_for_backward.checkpointing(alive))
 
 # %% [markdown]
 # ## 4. What an optimizer does, and what it remembers
