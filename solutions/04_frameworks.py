@@ -147,22 +147,152 @@ check("gradient_hooks")
 # 100 latencies: that is what *buckets* are for (module 06).
 
 # %% [markdown]
-# ## `optimizers`: what it is about
+# ## `optimizers`: three rules, step for step
 #
-# What goes in, what comes out, and a question to think about first.
-
+# **To write:** the three classes. **Not allowed:** `torch.optim`, fused steps (`torch._fused_adam_`).
+# **Allowed:** everything else that an answer may import.
+#
+# Write SGD with Nesterov's momentum, Adam and AdamW, so that 20 steps of each end where those of
+# `torch.optim` do. Each class gets a list of parameters: leaf tensors of any shape (also of none), in
+# float32 or float64, with `requires_grad`. `step()` reads the gradients from `p.grad`.
+#
+#     optimizer = Adam(params, lr=0.1, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.0)
+#     ...                     # gradients come into p.grad
+#     optimizer.step()        # all parameters are changed in place
+#     optimizer.lr = 0.01     # holds from the next step on
+#
+# *g* is the gradient of a parameter *p*, *λ* is `weight_decay`, and *t* counts the steps of this
+# parameter from 1. Buffers begin at 0.
+#
+# | rule | state, for each parameter | step |
+# |---|---|---|
+# | `NesterovSGD` | *d* = *g* + *λp*; *b* ← *μb* + *d* | *p* ← *p* − lr (*d* + *μb*), *μ* is `momentum` |
+# | `Adam` | *d* = *g* + *λp*; *m* ← *β₁m* + (1 − *β₁*) *d*; *v* ← *β₂v* + (1 − *β₂*) *d*² | *p* ← *p* − lr *m̂* / (√*v̂* + *ε*), with *m̂* = *m* / (1 − *β₁ᵗ*), *v̂* = *v* / (1 − *β₂ᵗ*) |
+# | `AdamW` | the same with *d* = *g* | first *p* ← (1 − lr *λ*) *p*, then the step of Adam |
+#
+# For example, one parameter 1.0, `lr=0.1`, no decay, and the gradients 1 and then 3.
+# `NesterovSGD` with `momentum=0.5`: *b* = 1, *p* = 1 − 0.1 · 1.5 = 0.85; then *b* = 3.5, *p* = 0.85 −
+# 0.1 · 4.75 = 0.375. `Adam` with `betas=(0.5, 0.5)` and `eps=0`: *m̂* = *v̂* = 1, *p* = 0.9; then *m* =
+# 1.75, *v* = 4.75, divided by 0.75, *p* = 0.9 − 0.1 · 2.333 / 2.517 = 0.807.
+#
+# Further:
+#
+# - A parameter whose `p.grad` is None is left alone in this step: its value, its buffers, its count.
+#   It may get its first gradient later than the others, or never.
+# - Parameters change in their own memory, where views of them see it. No autograd graph is recorded.
+# - `p.grad` is not changed, and not kept: the next gradient may be written into the same tensor.
+# - Numbers are compared with those of `torch.optim`: in float32 to 1e-4, in float64 to 1e-9 of the
+#   largest number of the parameter, or of 1. So state has the dtype of its parameter.
+#
+# *Before you start: `lr` is 0.1, and `eps` is tiny. How far does Adam move a weight in its very first
+# step if its gradient is 0.001? And if it is 1000?*
 
 # %%
 # %%answer optimizers
-def optimizers():
-    """What goes in, what comes out."""
-    ### BEGIN SOLUTION
-    raise NotImplementedError()
-    ### END SOLUTION
+import torch
+from torch import Tensor
+
+
+class NesterovSGD:
+    """SGD with Nesterov's momentum. `lr` may be changed between steps."""
+
+    def __init__(self, params: list[Tensor], lr: float, momentum: float, weight_decay: float):
+        ### BEGIN SOLUTION
+        self.params, self.lr = params, lr
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.buffers = [torch.zeros_like(p) for p in params]
+        ### END SOLUTION
+
+    def step(self) -> None:
+        """Change each parameter in place by its `p.grad`."""
+        ### BEGIN SOLUTION
+        with torch.no_grad():
+            for p, buffer in zip(self.params, self.buffers, strict=True):
+                if p.grad is None:
+                    continue
+                d = p.grad + self.weight_decay * p
+                buffer.mul_(self.momentum).add_(d)
+                p.sub_(self.lr * (d + self.momentum * buffer))
+        ### END SOLUTION
+
+
+class Adam:
+    """Adam, with weight decay in the gradient. `lr` may be changed between steps."""
+
+    def __init__(
+        self,
+        params: list[Tensor],
+        lr: float,
+        betas: tuple[float, float],
+        eps: float,
+        weight_decay: float,
+    ):
+        ### BEGIN SOLUTION
+        self.params, self.lr = params, lr
+        self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
+        self.means = [torch.zeros_like(p) for p in params]
+        self.squares = [torch.zeros_like(p) for p in params]
+        self.steps = [0] * len(params)
+        ### END SOLUTION
+
+    def step(self) -> None:
+        """Change each parameter in place by its `p.grad`."""
+        ### BEGIN SOLUTION
+        with torch.no_grad():
+            for number, p in enumerate(self.params):
+                if p.grad is not None:
+                    d = p.grad + self.weight_decay * p
+                    p.sub_(self.moved(number, d))
+
+    def moved(self, number, d):
+        """What is taken from parameter `number`; its state is updated with d."""
+        first, second = self.betas
+        mean, square = self.means[number], self.squares[number]
+        self.steps[number] += 1
+        t = self.steps[number]
+        mean.mul_(first).add_(d, alpha=1 - first)
+        square.mul_(second).add_(d * d, alpha=1 - second)
+        root = (square / (1 - second**t)).sqrt()
+        return self.lr * (mean / (1 - first**t)) / (root + self.eps)
+        ### END SOLUTION
+
+
+class AdamW:
+    """Adam, with weight decay beside the gradient. `lr` may be changed between steps."""
+
+    def __init__(
+        self,
+        params: list[Tensor],
+        lr: float,
+        betas: tuple[float, float],
+        eps: float,
+        weight_decay: float,
+    ):
+        ### BEGIN SOLUTION
+        self.adam = Adam(params, lr, betas, eps, 0.0)
+        self.params, self.lr, self.weight_decay = params, lr, weight_decay
+        ### END SOLUTION
+
+    def step(self) -> None:
+        """Change each parameter in place by its `p.grad`."""
+        ### BEGIN SOLUTION
+        self.adam.lr = self.lr
+        with torch.no_grad():
+            for number, p in enumerate(self.params):
+                if p.grad is not None:
+                    p.mul_(1 - self.lr * self.weight_decay)
+                    p.sub_(self.adam.moved(number, p.grad))
+        ### END SOLUTION
 
 
 # %%
 check("optimizers")
+
+# %% [markdown]
+# **Answer.** By 0.1 in both cases. In the first step *m̂* is the gradient and √*v̂* its size, so their
+# ratio is its sign. Multiply the loss by 1000, and Adam takes the same steps (as long as *ε* is small
+# beside √*v̂*). Without bias correction the first *m* / √*v* would be (1 − *β₁*) / √(1 − *β₂*) = 3.2
+# with the usual 0.9 and 0.999: *m* is too small, but √*v* even more, so the step would be too long.
 
 # %% [markdown]
 # ## `static_graph`: little memory for a recorded graph

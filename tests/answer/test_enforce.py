@@ -255,3 +255,43 @@ def try_none(): return hvd.Compression.none.compress(torch.ones(1))[0].item()
         "line 4 of your answer uses FP16Compressor; not allowed here: hvd.Compression.fp16; "
         "allowed: half",
     ]
+
+
+OPERATORS = """\
+import torch
+
+PARAMETERS = [torch.ones(3) for _ in range(2)]
+
+def step(operator):
+    operator(*[[each] for each in PARAMETERS], [], weight_decay=0.0, momentum=0.0, lr=0.1,
+             dampening=0.0, nesterov=False, maximize=False, is_first_step=True)
+    return PARAMETERS[0].sum().item()
+
+def try_function(): return step(torch._fused_sgd_)
+def try_operator(): return step(torch.ops.aten._fused_sgd_)
+def try_overload(): return step(torch.ops.aten._fused_sgd_.default)
+def try_functions_of_variables(): return step(torch._C._VariableFunctions._fused_sgd_)
+def try_optimizer():
+    return torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, fused=True)
+def try_script(): return step(torch.jit.script(scripted))
+
+def scripted(p: list[torch.Tensor], g: list[torch.Tensor], b: list[torch.Tensor],
+             weight_decay: float, momentum: float, lr: float, dampening: float, nesterov: bool,
+             maximize: bool, is_first_step: bool):
+    torch._fused_sgd_(p, g, b, weight_decay=weight_decay, momentum=momentum, lr=lr,
+                      dampening=dampening, nesterov=nesterov, maximize=maximize,
+                      is_first_step=is_first_step)
+"""
+
+
+def test_an_operator_is_refused_by_whatever_name_it_is_called():
+    fused = ReadyMade("fused steps", ("torch.ops.aten._fused_sgd_",))
+    raised = found(OPERATORS, Rules(("torch",), "the rest", (fused,)))
+    made, script = raised.pop("try_optimizer"), raised.pop("try_script")
+    assert made[0] == ""  # only what it calls in a step is refused
+    assert "NotAllowed" in " ".join(script)
+    assert {name: kind for name, (kind, _) in raised.items()} == dict.fromkeys(raised, "NotAllowed")
+    assert raised["try_function"][1] == (
+        "line 6 of your answer uses _fused_sgd_; not allowed here: fused steps; allowed: the rest"
+    )
+    assert found(OPERATORS, rules=None)["try_overload"][0] == ""

@@ -6,10 +6,12 @@ and an audit hook, which cannot be taken away again (PEP 578), keeps it from bei
 """
 
 import builtins
+import ctypes
 import importlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from importlib.util import cache_from_source
@@ -18,6 +20,7 @@ from typing import Any, NoReturn
 
 from hpml.answer.rules import MACHINERY, ReadyMade, Rules, importable
 
+OPERATORS = "torch.ops."  # names of PyTorch's own operators begin so: torch.ops.aten._fused_adam_
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -64,6 +67,9 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
     for ready in rules.not_allowed:
         for name in ready.names:
             refusal = partial(_not_allowed, name, ready, rules, source, filename)
+            if name.startswith(OPERATORS):
+                _refuse_operator(name.removeprefix(OPERATORS), refusal)
+                continue
             module = name.rpartition(".")[0]
             if module in sys.modules:
                 _replace(name, refusal)
@@ -167,6 +173,26 @@ def _replace(name: str, refusal: Callable[[], NotAllowed]) -> None:
         return
     for place in {module, found.__module__}:  # os.system is posix.system too
         setattr(sys.modules[place], last, built_in)
+
+
+def _refuse_operator(name: str, refusal: Callable[[], NotAllowed]) -> None:
+    """Let the dispatcher raise `refusal()` for an operator on the CPU, "aten._fused_adam_": what
+    `torch`, `torch.ops` and TorchScript call ends there."""
+    own = sys.modules["torch"]._C
+    space, _, operator = name.partition(".")
+
+    def refused(*_: Any, **__: Any) -> NoReturn:
+        raise refusal()
+
+    library = own._dispatch_library("IMPL", space, "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a kernel that takes another's place
+        for schema in own._jit_get_schemas_for_operator(f"{space}::{operator}"):
+            library.impl(
+                ".".join(filter(None, [schema.name, schema.overload_name])), "CPU", refused
+            )
+    # It is undone where the library is deleted: never, and no answer can find it
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
 
 
 def _functions(found: Any) -> Iterator[FunctionType]:

@@ -19,8 +19,9 @@ class ReadyMade:
     `shown` names it to a person, as Markdown. `names` are the classes and functions that are
     refused, by the module that defines them: "torch.utils.data.distributed.DistributedSampler". A
     class is refused together with everything that inherits from it. Their package, torch or os, is
-    one that ranks have imported. Without `names` nothing is
-    refused while an answer runs, and a judge finds it in the evidence.
+    one that ranks have imported. "torch.ops.aten._fused_adam_" is an operator, refused on the CPU
+    by whatever name it is called. Without `names` nothing is refused while an answer runs, and a
+    judge finds it in the evidence.
     """
 
     shown: str

@@ -1,7 +1,155 @@
-"""The check of optimizers: what its judges make of right and wrong values."""
+"""The check of optimizers: its steps are torch.optim's, and its judges find each mistake."""
 
-from hpml.checks.m04_frameworks.optimizers import CHECK
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from hpml.answer import as_python
+from hpml.checks.contract import Run
+from hpml.checks.m04_frameworks import _optimizer_steps as steps
+from hpml.checks.m04_frameworks._optimizer_cases import CASES, RULES, STEPS, cases, drive, in_a_row
+from hpml.checks.m04_frameworks._optimizer_picture import optimizers_picture
+from hpml.checks.m04_frameworks.optimizers import CHECK, expect, inputs
+from hpml.course import schedule, wrong_answers
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+WRONG = wrong_answers.read(schedule.load(), "optimizers")
+SEEDS = range(4)
+HONEST = sorted(Path(__file__).parents[2].glob("honest/optimizers_*.py"))
+MADE = {"NesterovSGD": torch.optim.SGD, "Adam": torch.optim.Adam, "AdamW": torch.optim.AdamW}
 
 
-def test_inputs_are_fresh_for_every_seed():
-    assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
+def run_of(value: Any, seed: int) -> Run:
+    evidence = Evidence(1, (RankEvidence(0, "returned", value=value),), 0.1)
+    given = inputs(seed, 1)
+    return Run(1, seed, given, expect(given, 1), evidence, {"play": evidence})
+
+
+def hints(value: Any, seed: int = 0) -> list[str]:
+    found = [claim.judge(run_of(value, seed)) for claim in CHECK.claims]
+    return [problem.hint if problem else "" for problem in found]
+
+
+def played(source: str, seed: int) -> Any:
+    """What an answer's drive returns, in this process."""
+    answer = ModuleType("answer")
+    answer.__file__ = "<answer>"
+    exec(compile(source, "<answer>", "exec"), vars(answer))
+    return drive(answer, inputs(seed, 1)[0])
+
+
+def torch_optim(rule: str, case: dict[str, Any]) -> torch.Tensor:
+    """What torch.optim makes of a case: parameters after each step, float64 [STEPS, n]."""
+    parameters = [each.double().requires_grad_() for each in case["parameters"]]
+    options = case["options"] | ({"nesterov": True} if rule == "NesterovSGD" else {})
+    optimizer = MADE[rule](parameters, lr=case["rates"][0], foreach=False, **options)
+    after = []
+    for gradients, rate in zip(case["gradients"], case["rates"], strict=True):
+        optimizer.param_groups[0]["lr"] = rate
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = None if gradient is None else gradient.double()
+        optimizer.step()
+        after.append(in_a_row(parameters))
+    return torch.stack(after)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_expected_steps_are_those_of_torch_optim(rule):
+    for seed in SEEDS:
+        for case in cases(seed)[rule].values():
+            assert torch.allclose(steps.played(rule, case), torch_optim(rule, case), 1e-12, 1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_mistake_can_be_seen_where_it_is_looked_for(rule):
+    of = [(steps.OF_THE_STEP[rule], ("plain", "decay")), (steps.OF_MEMORY, ("reused",))]
+    of += [(steps.OF_GAPS, ("gaps",)), (steps.OF_RATES, ("rates",))]
+    of_sgd, of_adam = {"rate_in_buffer", "keeps_gradient"}, {"one_count"}
+    for mistakes, names in of:
+        for mistake in mistakes:
+            if mistake in (of_sgd if rule != "NesterovSGD" else of_adam):
+                continue
+            for seed in SEEDS:
+                some = [cases(seed)[rule][name] for name in names]
+                far = [
+                    (steps.played(rule, case, mistake) - steps.played(rule, case)).abs().max()
+                    for case in some
+                ]
+                assert max(far) > 1e-3, (mistake, seed)
+
+
+def test_right_answers_are_right_whatever_the_inputs(solution):
+    answers = [solution("optimizers"), *(path.read_text().removeprefix("# ") for path in HONEST)]
+    assert len(answers) > 3
+    for source in map(as_python, answers):
+        for seed in SEEDS:
+            assert hints(played(source, seed), seed) == [""] * len(CHECK.claims)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
+def test_a_wrong_answer_gets_its_hint_whatever_the_inputs(wrong, solution):
+    source = as_python(wrong.answer(solution("optimizers")))
+    for seed in SEEDS:
+        assert next(filter(None, hints(played(source, seed), seed)), "") == wrong.hint, seed
+
+
+def test_inputs_are_fresh_for_every_seed_and_have_what_the_text_names():
+    for rule in RULES:
+        rows = [in_a_row(cases(seed)[rule]["plain"]["parameters"]).tolist() for seed in SEEDS]
+        assert len({tuple(row) for row in rows}) == len(SEEDS)
+        for seed in SEEDS:
+            some = cases(seed)[rule]
+            assert tuple(some) == CASES
+            gaps = list(zip(*some["gaps"]["gradients"], strict=True))
+            absent = sorted(sum(each is None for each in one) for one in gaps)
+            assert absent[:2] == [0, 0]
+            assert absent[-1] == STEPS
+            assert 4 <= absent[2] < STEPS
+            assert len(set(some["rates"]["rates"])) == 3
+            assert {p.dtype for p in some["plain"]["parameters"]} == {torch.float32, torch.float64}
+            assert () in [tuple(p.shape) for p in some["plain"]["parameters"]]
+
+
+def test_what_is_not_written_is_named_and_the_rest_is_judged(solution):
+    source = as_python(solution("optimizers"))
+    head = source.index("class Adam:")
+    stubs = "".join(
+        f"class {name}:\n    def __init__(self, *_, **__):\n        raise NotImplementedError()\n"
+        for name in ("Adam", "AdamW")
+    )
+    assert hints(played(source[:head] + stubs, 0)) == ["", *["start"] * 5]
+    with pytest.raises(NotImplementedError):
+        played(stubs + stubs.replace("AdamW", "NesterovSGD"), 0)
+
+
+def test_an_exception_is_quoted_with_its_line(solution):
+    source = as_python(solution("optimizers")).replace("if p.grad is None:", "if p.grad.isnan():")
+    problem = CHECK.claims[0].judge(run_of(played(source, 0), 0))
+    assert problem.hint == "raised"
+    assert "in line" in problem.message
+
+
+@pytest.mark.parametrize("odd", [None, 3, torch.zeros(2), torch.zeros(STEPS, 1)])
+def test_what_has_another_shape_is_reported(odd):
+    value = {
+        rule: {name: {"after": odd, "views": odd, "changed": 0} for name in CASES} for rule in RULES
+    }
+    assert set(hints(value)) == {"in_place"}
+
+
+def test_no_message_has_what_should_have_been_found(solution):
+    source = as_python(solution("optimizers")).replace("p.sub_(self.lr *", "p.sub_(1.01 * self.lr *")
+    problem = CHECK.claims[0].judge(run_of(played(source, 1), 1))
+    assert problem.expected
+    assert problem.expected not in problem.message
+
+
+def test_the_picture_of_a_right_answer_and_of_one_that_runs_away(solution):
+    source = solution("optimizers")
+    right = optimizers_picture(CHECK, source)
+    away = optimizers_picture(CHECK, source.replace("p.sub_(self.lr *", "p.add_(100 * self.lr *"))
+    assert right.png != away.png
+    assert right.words == away.words

@@ -26,6 +26,28 @@ COALESCED = ReadyMade(
         "torch.distributed.distributed_c10d._coalescing_manager",
     ),
 )
+OPTIMIZERS = ReadyMade(
+    "`torch.optim`, fused steps (`torch._fused_adam_`)",
+    (
+        "torch.optim.optimizer.Optimizer",
+        *(
+            f"torch.optim.{rule}.{name}"
+            for rule, kind in (("sgd", "SGD"), ("adam", "Adam"))
+            for name in (
+                kind,
+                rule,
+                f"_single_tensor_{rule}",
+                f"_multi_tensor_{rule}",
+                f"_fused_{rule}",
+            )
+        ),
+        "torch.optim.adamw.AdamW",
+        "torch.optim.adamw.adamw",
+        "torch.ops.aten._fused_sgd_",
+        "torch.ops.aten._fused_adam_",
+        "torch.ops.aten._fused_adamw_",
+    ),
+)
 ZERO_OPTIMIZER = ReadyMade(
     "`ZeroRedundancyOptimizer`",
     ("torch.distributed.optim.zero_redundancy_optimizer.ZeroRedundancyOptimizer",),
