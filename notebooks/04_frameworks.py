@@ -561,7 +561,7 @@ from hpml.frameworks import valley
 from hpml.frameworks.valley_picture import step_through_paths
 
 ways_down = valley.paths()
-step_through_paths(ways_down, title="What remembers is at the bottom sooner, and goes past it")
+step_through_paths(ways_down, title="Rules with a memory are at the bottom sooner, and go past it")
 conclude(*valley.fewest(ways_down))
 conclude(*valley.overshooting(ways_down))
 
