@@ -751,27 +751,19 @@ conclude(*dispatch.price_finding(parts))
 #
 # Backward makes gradients one after the other, and the last layer's first. The plain way to average
 # them over the ranks begins when backward has ended. Here are six equal layers on two ranks, behind
-# links of 400 Mbit/s; `mark` names moments in the ledger.
+# links of 400 Mbit/s. `each_backward` computes a loss and its gradients, three times.
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 2 --link 400mbit --evidence after_backward
 import torch.distributed as dist
 
-from hpml.frameworks.gradients_leaving import AVERAGED, BEGIN, END, equal_layers
-from hpml.ranks import mark
+from hpml.frameworks.gradients_leaving import each_backward, equal_layers
 
 model, batch = equal_layers(rank)
-for _ in range(3):
-    loss = model(batch).square().mean()
-    dist.barrier()
-    mark(BEGIN)
-    loss.backward()
-    mark(END)
+for _ in each_backward(model, batch):
     for parameter in model.parameters():
         dist.all_reduce(parameter.grad)
         parameter.grad /= world_size
-    mark(AVERAGED)
-    model.zero_grad()
 
 # %% [markdown]
 # A framework lets you step in earlier. `register_post_accumulate_grad_hook` has backward call a
@@ -786,8 +778,7 @@ for _ in range(3):
 # %%ranks 2 --link 400mbit --evidence in_hooks
 import torch.distributed as dist
 
-from hpml.frameworks.gradients_leaving import AVERAGED, BEGIN, END, equal_layers
-from hpml.ranks import mark
+from hpml.frameworks.gradients_leaving import each_backward, equal_layers
 
 model, batch = equal_layers(rank)
 in_flight = []
@@ -801,18 +792,11 @@ def leave(parameter):
 
 for parameter in model.parameters():
     parameter.register_post_accumulate_grad_hook(leave)
-for _ in range(3):
-    loss = model(batch).square().mean()
-    dist.barrier()
-    mark(BEGIN)
-    loss.backward()
-    mark(END)
+for _ in each_backward(model, batch):
     for parameter, work in in_flight:
         work.wait()
         parameter.grad /= world_size
-    mark(AVERAGED)
     in_flight.clear()
-    model.zero_grad()
 
 # %% tags=["nbval-ignore-output"]
 from hpml.frameworks.gradients_leaving import finding, quickest_step
@@ -849,6 +833,198 @@ conclude(*finding(plain_way, hooked_way))
 # there: it makes the current stream wait
 # ([torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations)).
 # The rules stay the same.
+
+# %% [markdown]
+# ### An optimizer that communicates: ChainerMN *(more)*
+#
+# Older frameworks stepped in at other places (section 8 has them all). Here are four ideas, each in
+# a cell that runs. `train(model, …)` is an ordinary training loop of one process, with momentum. Each
+# rank calls it with batches of its own.
+#
+# ChainerMN steps in between backward and the update. It gives you a new optimizer around your own
+# ([Akiba et al. 2017](https://arxiv.org/abs/1710.11351);
+# [tutorial](https://github.com/chainer/chainermn/blob/v1.3.1/docs/source/tutorial/step1_communicators_optimizers.rst)),
+# which averages the gradients before it lets yours step. In PyTorch an optimizer has a hook for that.
+#
+# *Predict: after 20 steps, how far are the weights from those of one process that has both batches?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 2 --out multi_node_weights
+import torch.distributed as dist
+
+from hpml.frameworks.small_training import network, sgd, train, weights
+
+
+def multi_node(optimizer):
+    def average(optimizer, args, kwargs):
+        for parameter in optimizer.param_groups[0]["params"]:
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= world_size
+
+    optimizer.register_step_pre_hook(average)
+    return optimizer
+
+
+model = network()
+train(model, rank, steps=20, optimizer=multi_node(sgd(model)))
+multi_node_weights = weights(model)
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import stepping_in
+
+conclude(*stepping_in.as_one_process(multi_node_weights, steps=20))
+
+# %% [markdown]
+# It works with every optimizer and every model. Nothing overlaps: all gradients are there before the
+# first one leaves. (Horovod's optimizer for PyTorch looks the same from outside, and registers hooks:
+# lecture 05.)
+#
+# ### A graph that is rewritten: MaTEx *(more)*
+#
+# With MaTEx the script stays as it is. What changes is TensorFlow's runtime
+# ([Vishnu et al. 2017](https://arxiv.org/abs/1704.04560)): who runs a graph can run more than was
+# written. `torch.compile` is such a place. It hands the graph of backward to a *back end*, and this
+# one puts a node behind each gradient.
+#
+# *Predict: where in the graph does the first all-reduce stand: in the middle, or at the end?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 2 --out rewritten_weights,rewritten_nodes
+import torch
+import torch.distributed as dist
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+
+from hpml.frameworks.small_training import network, train, weights
+
+rewritten_nodes = []
+
+
+def mean_of_ranks(gradient):
+    dist.all_reduce(gradient)
+    return gradient / world_size
+
+
+def forward_pass(module, inputs):
+    return make_boxed_func(module.forward)  # as it is
+
+
+def backward_pass(module, inputs):
+    graph = module.graph
+    (output,) = graph.find_nodes(op="output")
+    for gradient in filter(None, output.args[0]):
+        with graph.inserting_after(gradient):
+            mean = graph.call_function(mean_of_ranks, (gradient,))
+        output.replace_input_with(gradient, mean)
+    module.recompile()
+    rewritten_nodes.extend(node.name for node in graph.nodes)
+    return make_boxed_func(module.forward)
+
+
+model = network()
+backend = aot_autograd(fw_compiler=forward_pass, bw_compiler=backward_pass)
+train(torch.compile(model, backend=backend), rank, steps=20)
+rewritten_weights = weights(model)
+
+# %% tags=["nbval-ignore-output"]
+print(" → ".join(rewritten_nodes[0]))
+conclude(*stepping_in.in_the_middle(rewritten_nodes[0], rewritten_weights, steps=20))
+
+# %% [markdown]
+# ### Push and pull: MXNet *(more)*
+#
+# MXNet has a key-value store
+# ([kvstore](https://mxnet.apache.org/versions/1.6/api/python/docs/api/kvstore/index.html)). A worker
+# *pushes* its gradients, the store adds up what all have pushed, and an updater that was registered
+# with it changes the weights. Then the worker *pulls* them. With the store on a rank of its own, a
+# worker's optimizer has two lines.
+#
+# *Predict: which ranks hold the momentum?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 3 --out store_weights,momentum_bytes
+import torch.distributed as dist
+
+from hpml.frameworks.small_training import network, sgd, train, weights
+
+STORE, STEPS = 2, 20
+model = network()
+parameters = list(model.parameters())
+
+
+class PushAndPull:
+    zero_grad = model.zero_grad
+
+    def step(self):
+        for parameter in parameters:
+            dist.reduce(parameter.grad, dst=STORE)  # push
+        for parameter in parameters:
+            dist.broadcast(parameter.detach(), src=STORE)  # pull
+
+
+def serve(updater):
+    for _ in range(STEPS):
+        for parameter in parameters:
+            parameter.grad = 0 * parameter.detach()
+            dist.reduce(parameter.grad, dst=STORE)
+            parameter.grad /= world_size - 1
+        updater.step()
+        for parameter in parameters:
+            dist.broadcast(parameter.detach(), src=STORE)
+
+
+updater = sgd(model)
+if rank == STORE:
+    serve(updater)
+else:
+    train(model, rank, STEPS, optimizer=PushAndPull())
+store_weights = weights(model)
+momentum_bytes = sum(state["momentum_buffer"].nbytes for state in updater.state.values())
+
+# %% tags=["nbval-ignore-output"]
+conclude(*stepping_in.held_by_the_store(momentum_bytes, store_weights[:-1], steps=20))
+
+# %% [markdown]
+# The store is a parameter server: its link carries everybody's gradients (lecture 01). BigDL has no
+# server and no MPI: two Spark jobs in each step, of which the second one has every task add up and
+# update one part of the weights
+# ([Dai et al. 2019](https://arxiv.org/abs/1804.05839)).
+#
+# ### Blocks of steps: CNTK *(more)*
+#
+# CNTK can do without gradients on the wire. Each rank makes a *block* of steps alone; then the ranks
+# average their weights. *Block momentum* does not jump to the average W: with the change of the
+# agreed weights in the block before, Δ, it takes the step η Δ + (W − agreed)
+# ([Chen and Huo 2016](https://ieeexplore.ieee.org/document/7472805)). Each block begins with a new
+# optimizer, without momentum.
+#
+# *Predict: 20 blocks of 8 steps. How many messages of all weights are that instead of 160? And which
+# η ends with the lower loss, 0 (plain averages) or 0.5?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 2 --out block_weights --evidence block_calls
+import torch.distributed as dist
+from torch.nn.utils import vector_to_parameters
+
+from hpml.frameworks.small_training import network, train, weights
+
+block_weights = {}
+for momentum in ("0", "0.5"):
+    model = network()
+    agreed, change = weights(model), 0
+    for block in range(20):
+        train(model, rank, steps=8, first=8 * block)
+        average = weights(model)
+        dist.all_reduce(average)
+        change = float(momentum) * change + (average / world_size - agreed)
+        agreed = agreed + change
+        vector_to_parameters(agreed.clone(), model.parameters())
+    block_weights[momentum] = agreed
+
+# %% tags=["nbval-ignore-output"]
+by_momentum = {float(eta): [one[eta] for one in block_weights] for eta in block_weights[0]}
+sent_each = len(block_calls.ranks[0].calls) // len(by_momentum)
+conclude(*stepping_in.blocks(by_momentum, messages=sent_each, steps=160))
 
 # %% [markdown]
 # ## 7. One bit for each gradient *(more)*

@@ -1,10 +1,13 @@
 """When gradients leave: a chain of equal layers, and what the lecture concludes from its ledger."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
+from hpml.ranks import mark
 from hpml.ranks.evidence import Call, Evidence
 from hpml.trace.repetition import quickest
 
@@ -19,6 +22,20 @@ def equal_layers(rank: int) -> tuple[nn.Module, torch.Tensor]:
     layers = [nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS)]
     torch.manual_seed(1 + rank)
     return nn.Sequential(*layers), torch.randn(ROWS, WIDTH)
+
+
+def each_backward(model: nn.Module, batch: torch.Tensor, steps: int = 3) -> Iterator[None]:
+    """On a rank: yields whenever backward has ended, for the caller to average the gradients; sets
+    the marks BEGIN, END and AVERAGED."""
+    for _ in range(steps):
+        loss = model(batch).square().mean()
+        dist.barrier()
+        mark(BEGIN)
+        loss.backward()
+        mark(END)
+        yield
+        mark(AVERAGED)
+        model.zero_grad()
 
 
 @dataclass(frozen=True)
@@ -46,7 +63,7 @@ def quickest_step(evidence: Evidence) -> Step:
     Raises ValueError where a rank lacks one of the marks.
     """
     rank = quickest(evidence, since=BEGIN, until=AVERAGED).ranks[0]
-    at = {mark.name: mark.at for mark in rank.marks}
+    at = {one.name: one.at for one in rank.marks}
     begin = at[BEGIN]
     calls = [call for call in rank.calls if call.operation == "all_reduce"]
     since = [

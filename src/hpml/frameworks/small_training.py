@@ -4,6 +4,8 @@ A network learns what another one with fixed weights makes of random inputs. All
 and drawn from seeds, so that ways to communicate can be compared to the last digits.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
@@ -32,24 +34,35 @@ def batch(rank: int, step: int) -> tuple[Tensor, Tensor]:
         return inputs, 3 * network(seed=1)(inputs)
 
 
-def train(model: nn.Module, rank: int, steps: int) -> list[float]:
-    """An ordinary training loop, of one process, on the batches of one rank; the loss by step."""
-    optimizer = torch.optim.SGD(model.parameters(), RATE, MOMENTUM)
-    losses = []
-    for step in range(steps):
+def train(
+    model: nn.Module,
+    rank: int,
+    steps: int,
+    *,
+    first: int = 0,
+    optimizer: Any = None,
+) -> None:
+    """An ordinary training loop, of one process, on the batches of one rank from step `first` on.
+
+    `optimizer` has `zero_grad` and `step`; None: SGD with momentum.
+    """
+    optimizer = optimizer or sgd(model)
+    for step in range(first, first + steps):
         optimizer.zero_grad()
         inputs, targets = batch(rank, step)
-        loss = mse_loss(model(inputs), targets)
-        loss.backward()
+        mse_loss(model(inputs), targets).backward()
         optimizer.step()
-        losses.append(loss.item())
-    return losses
+
+
+def sgd(model: nn.Module) -> torch.optim.SGD:
+    """SGD with momentum."""
+    return torch.optim.SGD(model.parameters(), RATE, MOMENTUM)
 
 
 def in_one_process(ranks: int, steps: int) -> Tensor:
     """The weights, float64 (2632,), of one process that takes all ranks' batches at once."""
     model = network()
-    optimizer = torch.optim.SGD(model.parameters(), RATE, MOMENTUM)
+    optimizer = sgd(model)
     for step in range(steps):
         optimizer.zero_grad()
         parts = [batch(rank, step) for rank in range(ranks)]
@@ -71,9 +84,3 @@ def loss_of(vector: Tensor, step: int = 10**6) -> float:
     with torch.no_grad():
         pairs = [batch(rank, step) for rank in range(64)]
         return sum(mse_loss(model(x), y).item() for x, y in pairs) / len(pairs)
-
-
-def gap(on_ranks: list[Tensor], ranks: int, steps: int) -> float:
-    """The largest difference of any rank's weights from those of one process."""
-    expected = in_one_process(ranks, steps)
-    return max((one - expected).abs().max().item() for one in on_ranks)
