@@ -1277,6 +1277,50 @@ if in_onnx:
 
 # %% [markdown]
 # ## 11. On the cluster *(more)*
+#
+# Does `torch.compile` pay on *your* node, with your batch? `slurm/04_eager_compiled.slurm` measures
+# it: for each batch size the same training step, eager and compiled, in turn. Both must come to the
+# same loss. Nothing is taken from an earlier compilation.
+#
+# ```
+# sbatch slurm/04_eager_compiled.slurm
+# sbatch slurm/04_eager_compiled.slurm --batches 1,64,1024
+# ```
+#
+# The log has a line for each: images/s, how many times as fast as eager, the seconds of the first
+# step, and after how many steps compiling has paid. A table and a picture are in `build/jobs/NUMBER`.
+#
+# *Predict: a compiled step takes 60 s to compile and then 80 ms, an eager one 100 ms. How many steps
+# until it pays?*
+
+# %%
+from hpml.bench.eager_compiled import Timing, break_even
+
+steps = break_even(Timing([0.100], first=0.1), Timing([0.080], first=60.1))
+conclude(
+    round(steps) == 3000,
+    f"{steps:,.0f} steps: 60 s, divided by the 20 ms that each step gains. A search over many short "
+    "runs may never get there; one long run does in its first minutes.",
+    f"{steps:,.0f} steps.",
+)
+
+# %% [markdown]
+# On a GPU (`slurm/04_eager_compiled_gpu.slurm`) there is a third way, `mode="reduce-overhead"`.
+# Python puts kernels into a queue, one by one. With small batches the GPU is done before the next
+# one arrives. This mode records all kernels of a graph once, as a CUDA graph, and then starts them
+# with one call. It needs more memory, and is not always possible
+# ([torch.compile](https://docs.pytorch.org/docs/stable/generated/torch.compile.html)). The clock is
+# read after `torch.cuda.synchronize()`: before it, kernels are only in the queue.
+#
+# No GPU was at hand for this page.
+
+# %% tags=["nbval-ignore-output"]
+import shutil
+
+from hpml.publish import skip
+
+if not shutil.which("sbatch"):
+    skip("eager against compiled", "there is no SLURM here; slurm/04_*.slurm are what you submit")
 
 # %% [markdown]
 # ## What to take home

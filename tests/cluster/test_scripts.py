@@ -52,6 +52,7 @@ def test_each_script_without_gpus_is_run_here():
         "02_roofline.slurm",
         "02_staging.slurm",
         "03_profile.slurm",
+        "04_eager_compiled.slurm",
         "05_horovodrun.slurm",
         "05_mpirun.slurm",
         "05_srun.slurm",
@@ -175,6 +176,22 @@ def test_the_study_of_all_reduce_leaves_a_table_and_a_figure(wide, asked, shape)
     assert (left / "all_reduce.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_eager_against_compiled_leaves_a_table_and_a_figure(wide):
+    # aot_eager captures the graph and compiles nothing, which takes a minute on two busy cores.
+    short = "--batches 2,4 --widths 8 --rounds 1 --backend aot_eager --threads 1"
+    job, log = ended(wide, "slurm/04_eager_compiled.slurm", *short.split())
+    assert re.findall(r"^batch +(\d+), (\S+) .* times eager; first step", log, re.M) == [
+        (batch, way) for batch in ("2", "4") for way in ("eager", "torch.compile")
+    ]
+    left = wide.project() / "build/jobs" / job
+    with (left / "eager_compiled.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["batch"], row["way"]) for row in rows] == [
+        (batch, way) for batch in ("2", "4") for way in ("eager", "torch.compile")
+    ]
+    assert (left / "eager_compiled.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("script", GPU)
 def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(wide, script, tmp_path):
     shutil.copytree(CHECKOUT / "slurm", tmp_path / "slurm")
@@ -189,6 +206,8 @@ def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(wide
     site.write_text(text)
     assert count == 1
     (line,) = wide.output(*words)
-    many = 1 if script == "05_horovodrun_gpu.slurm" else 2
+    one_process = script == "04_eager_compiled_gpu.slurm"
+    many = 1 if one_process or script == "05_horovodrun_gpu.slurm" else 2
     nodes = "n1" if many == 1 else r"n\[1-2\]"
-    assert re.search(rf"to start at .* using {32 * many} processors on nodes {nodes}", line)
+    processors = 8 if one_process else 32 * many
+    assert re.search(rf"to start at .* using {processors} processors on nodes {nodes}", line)
