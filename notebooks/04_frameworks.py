@@ -510,6 +510,7 @@ publish_figure(
     "right, its bytes from bottom to top. Names are those of the operators that made them.",
 )
 conclude(*kept_for_backward.where_it_peaks(alive["GELU"]))
+conclude(*kept_for_backward.in_the_picture(alive["GELU"]))
 
 # %% [markdown]
 # Python frees a tensor with its last reference. Where a graph is known before it runs, a plan can do

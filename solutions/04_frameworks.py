@@ -340,10 +340,11 @@ check("optimizers")
 # free `linear`. `debug` does not run. Its peak is 800 + 800 + 4 bytes.
 #
 # **2.** `order(graph)` returns the names of all nodes in an order of your choice, each node after its
-# inputs. The check plans this order as well as possible. These graphs are *trees*: each tensor is
-# read by one node, there is one output, and no views. The recorded order is a bad one: all branches
-# grow at a time. Yours is to need less than it; and for the last claim, no more than the best of all
-# orders that finish a branch (a node and all that it depends on) before they begin the next branch.
+# inputs. The check plans this order as well as possible. These graphs are *trees*: what a node makes
+# is read by one other node, there is one output, and no views. The recorded order is a bad one: all
+# branches grow at a time. Yours must need less than it. For the last claim, it must need no more
+# than the best of all orders that finish a branch (a node and all nodes that it depends on) before
+# they begin the next.
 #
 # There are eight graphs to plan, the last of them recorded from the course's network: forward, loss
 # and backward. Trees have up to 100 nodes.
@@ -411,12 +412,17 @@ check("static_graph")
 # registers ([1970](http://projects.csail.mit.edu/jacm/References/sethiu1970:715.html)). An order that
 # leaves a branch unfinished, and comes back to it, can need less still: for trees the best one is
 # found in polynomial time too
-# ([Jacquelin and others](http://perso.ens-lyon.fr/bora.ucar/abstracts/jmru.html)).
+# ([Jacquelin and others](http://perso.ens-lyon.fr/bora.ucar/abstracts/jmru.html)). Where a value is
+# read by several nodes, the best order is hard to find
+# ([JACM 27(1), 1980](https://experts.arizona.edu/en/publications/efficient-computation-of-expressions-with-common-subexpressions)).
 #
 # The plan is what MXNet made before the first step: a count of the reads that are still to come
 # for each tensor, and memory that is used again when the count is 0
 # ([its notes](https://mxnet.apache.org/api/architecture/note_memory)). Python does the same while
-# the program runs. A plan made in advance can search longer, since it is made once.
+# the program runs. A plan made in advance can search longer, since it is made once. Order matters in
+# training, too: an optimizer that updates each weight as soon as its gradient is there, in backward,
+# never holds all gradients
+# ([PyTorch's tutorial](https://docs.pytorch.org/tutorials/intermediate/optimizer_step_in_backward_tutorial.html)).
 
 # %% [markdown]
 # ## `tf_input_pipeline`: from files to batches

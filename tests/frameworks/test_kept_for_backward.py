@@ -22,6 +22,7 @@ def test_without_numbers_the_same_is_recorded(way):
 def test_the_conclusions_hold(ways):
     for held, sentence, _ in (
         kept_for_backward.where_it_peaks(ways["GELU"]),
+        kept_for_backward.in_the_picture(ways["GELU"]),
         kept_for_backward.in_place(ways),
         kept_for_backward.checkpointing(ways),
     ):
@@ -33,6 +34,16 @@ def test_one_image_peaks_elsewhere():
     held, _, otherwise = kept_for_backward.where_it_peaks(recorded("GELU", 1))
     assert not held
     assert "gradients" in otherwise
+
+
+def test_a_first_convolution_that_is_kept_is_reported(ways):
+    tensors = tuple(
+        replace(one, kind="kept for backward") if one.operator == "convolution" else one
+        for one in ways["GELU"].tensors
+    )
+    held, _, otherwise = kept_for_backward.in_the_picture(replace(ways["GELU"], tensors=tensors))
+    assert not held
+    assert "kept for backward" in otherwise
 
 
 def test_ways_that_keep_the_same_are_not_called_better(ways):

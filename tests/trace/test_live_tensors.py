@@ -75,6 +75,13 @@ def test_the_sum_of_all_kinds_is_what_is_alive():
     assert all(a <= b for a, b in zip(recording.live(), recording.never_freed(), strict=True))
 
 
+def test_views_are_no_steps():
+    """A linear layer transposes its weight, which moves nothing."""
+    operators = recorded().operators
+    assert not {"t", "detach", "expand", "view"} & set(operators)
+    assert operators[:3] == ("addmm", "relu", "addmm")
+
+
 def test_an_in_place_operator_makes_nothing():
     def all_of(relu):
         x = torch.randn(100, requires_grad=True)

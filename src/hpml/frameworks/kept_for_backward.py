@@ -84,6 +84,22 @@ def where_it_peaks(recording: Recording) -> tuple[bool, str, str]:
     )
 
 
+def in_the_picture(recording: Recording) -> tuple[bool, str, str]:
+    """For `conclude`: two of the bars. What is not trained keeps nothing; max pooling keeps places."""
+    first = next(one for one in recording.tensors if one.operator == "convolution")
+    pooled = [one for one in recording.tensors if one.operator == "max_pool2d_with_indices"]
+    values, places = (one.nbytes for one in pooled[:2])
+    return (
+        first.kind == "temporary" and places == 2 * values,
+        f"Two bars to look at. The output of the first convolution ({first.nbytes / MB:.0f} MB, at "
+        "the left) is temporary: its filters are not trained, so backward does not come there. And "
+        f"max pooling makes two tensors: the largest values, {values / MB:.0f} MB of float32, and "
+        f"where they were, {places / MB:.0f} MB of int64.",
+        f"the first convolution's output is {first.kind}; max pooling makes "
+        f"{values / MB:.0f} and {places / MB:.0f} MB.",
+    )
+
+
 def table(recordings: Mapping[str, Recording]) -> str:
     """By way: what is kept for backward, the peak, and the sum of everything, in MB."""
     lines = [f"{'MB':20}{'kept for backward':>18}{'peak':>8}{'nothing freed':>15}"]

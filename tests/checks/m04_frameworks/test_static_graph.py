@@ -19,7 +19,7 @@ from hpml.checks.m04_frameworks._executed_plan import (
     memory_of,
     needed,
 )
-from hpml.checks.m04_frameworks._plan_cases import cases, network
+from hpml.checks.m04_frameworks._plan_cases import cases, network, recorded_by
 from hpml.checks.m04_frameworks._tree_orders import (
     RIVALS,
     branches,
@@ -231,11 +231,12 @@ def _any_graph(draw: random.Random):
     return {"nodes": nodes, "given": ["batch"], "outputs": [nodes[-1]["name"]]}
 
 
+@pytest.mark.skipif(
+    torch.__version__.partition("+")[0] != recorded_by(),
+    reason=f"the network was traced by PyTorch {recorded_by()}",
+)
 def test_the_recorded_network_is_that_of_today():
-    """Another version of PyTorch may trace it differently: then record it anew."""
-    torch.manual_seed(0)
-    traced = _record_network.tensors(_record_network.traced(6))
-    assert {**traced, "nodes": [dict(node) for node in traced["nodes"]]} == network(6)
+    assert _record_network.tensors(_record_network.traced(6)) == network(6)
 
 
 # ---- the trees

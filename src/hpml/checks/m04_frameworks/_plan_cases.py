@@ -133,10 +133,16 @@ def with_dead_nodes(draw: random.Random) -> Graph:
 def network(batch: int) -> Graph:
     """One training step of the course's network on `batch` images (see `_record_network.py`)."""
     graph = json.loads(_recorded())
+    del graph["torch"]
     for node in graph["nodes"]:
         fixed, each = node["bytes"]
         node["bytes"] = fixed + each * batch
     return graph
+
+
+def recorded_by() -> str:
+    """The version of PyTorch that traced the network."""
+    return json.loads(_recorded())["torch"]
 
 
 @cache

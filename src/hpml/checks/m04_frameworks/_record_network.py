@@ -97,6 +97,7 @@ def main() -> None:
     for node, other in zip(fewer["nodes"], more["nodes"], strict=True):
         each = other["bytes"] - node["bytes"]
         node["bytes"] = [node["bytes"] - BATCHES[0] * each, each]
+    fewer["torch"] = torch.__version__.partition("+")[0]
     TARGET.write_bytes(gzip.compress(json.dumps(fewer).encode(), mtime=0))
     print(f"{len(fewer['nodes'])} nodes, {TARGET.stat().st_size} bytes: {TARGET.name}")
 
