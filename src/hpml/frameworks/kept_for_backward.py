@@ -85,7 +85,7 @@ def where_it_peaks(recording: Recording) -> tuple[bool, str, str]:
 
 
 def in_the_picture(recording: Recording) -> tuple[bool, str, str]:
-    """For `conclude`: two of the bars. What is not trained keeps nothing; max pooling keeps places."""
+    """For `conclude`: two bars: of a layer that is not trained, and of max pooling."""
     first = next(one for one in recording.tensors if one.operator == "convolution")
     pooled = [one for one in recording.tensors if one.operator == "max_pool2d_with_indices"]
     values, places = (one.nbytes for one in pooled[:2])
