@@ -276,6 +276,8 @@ else:
 
     zeros, ones = jax.numpy.zeros(4), jax.numpy.ones(4)
     print(jax.make_jaxpr(update_cond)(zeros, ones).pretty_print(use_color=False))
+    sums = jax_tracing.traces_after_each(jax.numpy.sum, [jax.numpy.ones(n) for n in shapes])
+    print("graphs after each call, as above:", sums)
     conclude(*jax_tracing.finding(update, zeros, ones))
 
 # %% [markdown]
@@ -736,6 +738,17 @@ else:
 # | [cuBLAS](https://docs.nvidia.com/cuda/cublas/) | matrix products | NVIDIA's GPUs |
 # | [cuDNN](https://docs.nvidia.com/deeplearning/cudnn) | convolutions, attention, normalisation | NVIDIA's GPUs |
 # | [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/overview.html) | all-reduce and other collectives | between NVIDIA's GPUs |
+
+# %% [markdown]
+# ### The loop that the compiler wrote *(more)*
+#
+# *Predict: how many loops are in the compiled code, and how often does it read `x`, which stands four
+# times in the formula?*
+
+# %% tags=["nbval-ignore-output"]
+if not lacking:
+    print(chain.loop)
+    conclude(*fused_chain.loop_finding(chain))
 
 # %% [markdown]
 # ### What a call of one element is made of *(more)*

@@ -11,8 +11,38 @@ from hpml.frameworks import fused_chain
 from hpml.frameworks.fused_chain import Chain, finding
 from hpml.trace.operators_run import bytes_moved, operators_run
 
+CODE = """header
+{
+    for(int64_t x0=0; x0<8; x0+=4)
+    {
+        {
+            auto tmp0 = loadu(in_ptr0 + x0);
+            tmp0.store(out_ptr0 + x0);
+        }
+    }
+    done();
+}
+for(later)
+"""
+LOOP = """for(int64_t x0=0; x0<8; x0+=4)
+{
+    {
+        auto tmp0 = loadu(in_ptr0 + x0);
+        tmp0.store(out_ptr0 + x0);
+    }
+}"""
 SEEN = Chain(
-    2**20, 9, 22 * 2**22, ("cpp_fused_add_mul_tanh_0",), 2 * 2**22, 0.02, 0.004, 8.0, 2.0, 1e-7
+    elements=2**20,
+    operators=9,
+    moved=22 * 2**22,
+    kernels=("cpp_fused_add_mul_tanh_0",),
+    compiled_moved=2 * 2**22,
+    eager=0.02,
+    compiled=0.004,
+    first_call=8.0,
+    first_call_cached=2.0,
+    difference=1e-7,
+    loop=LOOP,
 )
 
 
@@ -70,3 +100,13 @@ def test_a_process_that_fails_or_hangs_is_reported_and_its_cache_removed(monkeyp
     with pytest.raises(UserError, match="no result after"):
         fused_chain._measured(0, str(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_loop_is_found_in_the_code_and_read():
+    assert fused_chain.loop_of(CODE) == LOOP
+    assert fused_chain.loop_of("no kernel") == ""
+    held, sentence, _ = fused_chain.loop_finding(SEEN)
+    assert held
+    assert "1 loop." in sentence
+    assert not fused_chain.loop_finding(dataclasses.replace(SEEN, loop=LOOP + LOOP))[0]
+    assert not fused_chain.loop_finding(dataclasses.replace(SEEN, loop=""))[0]

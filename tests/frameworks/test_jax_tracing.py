@@ -21,6 +21,12 @@ if jax_tracing.missing() == "":
         assert held
         assert "TracerBoolConversionError" in sentence
 
+    def test_a_new_shape_is_traced_anew():
+        import jax.numpy as jnp
+
+        values = [jnp.ones(n) for n in (4, 4, 5)]
+        assert jax_tracing.traces_after_each(jnp.sum, values) == [1, 1, 2]
+
     def test_a_function_without_an_if_is_traced():
         assert jax_tracing.refusal(lambda x: x * x, 1.0) == ""
         assert not jax_tracing.finding(lambda x: x * x, 1.0)[0]

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -41,7 +42,7 @@ class Chain:
     """`operators` and `moved` (bytes read and written) are eager mode's; `kernels` are the names
     of the compiled ones, `compiled_moved` their bytes. Seconds: of one call, one thread each; of
     the first call with an empty and with a full cache. `difference` is the largest between the
-    results."""
+    results, `loop` the loop that the compiler wrote, in C++."""
 
     elements: int
     operators: int
@@ -53,6 +54,7 @@ class Chain:
     first_call: float
     first_call_cached: float
     difference: float
+    loop: str
 
     @property
     def break_even(self) -> float:
@@ -143,6 +145,31 @@ def finding(found: Chain) -> tuple[bool, str, str]:
     return held, sentence, otherwise
 
 
+def loop_of(code: str) -> str:
+    """The first loop in the code that the compiler wrote, up to its brace; "" if there is none."""
+    lines = code.splitlines()
+    first = next((k for k, line in enumerate(lines) if line.lstrip().startswith("for(")), None)
+    if first is None:
+        return ""
+    depth = len(lines[first]) - len(lines[first].lstrip())
+    last = next(k for k in range(first, len(lines)) if lines[k].rstrip() == " " * depth + "}")
+    return textwrap.dedent("\n".join(lines[first : last + 1]))
+
+
+def loop_finding(found: Chain) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: one read and one write, with the whole chain between."""
+    reads, writes = (found.loop.count(name) for name in ("in_ptr0", "out_ptr0"))
+    loops = found.loop.count("for(")
+    sentence = (
+        f"**Answer.** {loops} loop. It reads each number once (`in_ptr0`) and writes each result "
+        f"once (`out_ptr0`). The {found.operators} operators are the lines between, on as many "
+        "numbers at a time as a register holds."
+    )
+    held = (loops, reads, writes) == (1, 1, 1)
+    otherwise = f"{loops} loops, {reads} reads, {writes} writes: this compiler writes others."
+    return held, sentence, otherwise
+
+
 def _measure(elements: int) -> Chain:
     import torch
     from torch._inductor.utils import run_and_get_code
@@ -175,6 +202,7 @@ def _measure(elements: int) -> Chain:
         first_call=first_call,
         first_call_cached=0.0,
         difference=(result - gelu(x)).abs().max().item(),
+        loop=loop_of(code),
     )
 
 

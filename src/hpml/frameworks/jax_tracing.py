@@ -1,7 +1,7 @@
 """What JAX does where Python looks at a value while it traces. JAX is optional here."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -21,6 +21,25 @@ def refusal(function: Callable[..., Any], *arguments: Any) -> str:
     except jax.errors.ConcretizationTypeError as error:  # a value was wanted, and there is none
         return type(error).__name__
     return ""
+
+
+def traces_after_each(function: Callable[[Any], Any], values: Sequence[Any]) -> list[int]:
+    """How often Python has run `function` after each call of jax.jit(function) with a value."""
+    import jax
+
+    runs = 0
+
+    def counted(value: Any) -> Any:
+        nonlocal runs
+        runs += 1  # a side effect of Python: not in the graph
+        return function(value)
+
+    compiled = jax.jit(counted)
+    after = []
+    for value in values:
+        compiled(value)
+        after.append(runs)
+    return after
 
 
 def finding(function: Callable[..., Any], *arguments: Any) -> tuple[bool, str, str]:

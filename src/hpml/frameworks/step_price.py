@@ -97,7 +97,7 @@ def finding(found: StepPrice) -> tuple[bool, str, str]:
     sentence = (
         f"**Answer.** {found.operators} operators. At the price of an addition they cost "
         f"{1e3 * found.operators * found.price:.2f} ms, in the thin network {1e3 * found.thin:.1f} "
-        "ms: most are dearer than an addition. That is "
+        "ms: on average they are dearer. That is "
         f"{found.share(one):.0%} of a step at batch {one}, {found.share(many):.2%} at batch {many}."
     )
     otherwise = (
