@@ -1,3 +1,5 @@
+import importlib.util
+
 import pytest
 
 from hpml.trace.graph_picture import graph_picture
@@ -32,6 +34,27 @@ def test_constants_stand_in_the_label_of_who_takes_them_and_copies_are_left_out(
     assert not any(label.startswith(("Const", "Identity")) for label in labels)
     assert nodes[-1].inputs == (next(n.name for n in nodes if n.label == "Sub"),)
     graph_picture(nodes, title="it can be drawn")
+
+
+def test_the_choice_is_concluded_and_its_absence_too():
+    held, sentence, _ = graphs.choice_finding(traced())
+    assert held
+    assert "`StatelessIf`" in sentence
+    assert not graphs.choice_finding(traced()[:3])[0]
+
+
+def test_autograph_makes_functions_of_the_branches():
+    written = graphs.rewritten_if(tf.function(clipped))
+    assert written.startswith("def if_body")
+    assert "if_stmt" in written.splitlines()[-1]
+    assert graphs.rewritten_finding(written)[0]
+    assert graphs.rewritten_if(tf.function(lambda x: x)) == ""
+    assert not graphs.rewritten_finding("")[0]
+
+
+def test_where_it_is_missing_the_remedy_is_one_line(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert "./hpml doctor" in graphs.missing()
 
 
 def test_a_number_of_python_is_traced_anew_and_a_tensor_is_not():

@@ -4,6 +4,8 @@ AutoGraph rewrites the source of a function, so that Python's `if` and loops on 
 operators of the graph (Moldovan et al. 2019, arXiv:1810.08061).
 """
 
+import importlib.util
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,13 @@ if TYPE_CHECKING:
 
 # The drawing leaves them out: a copy, and the marker that an unused argument gets
 COPIES = ("Identity", "StopGradient")
+
+
+def missing() -> str:
+    """What to do for TensorFlow where it is not installed; empty where it is."""
+    if importlib.util.find_spec("tensorflow") is None:
+        return "tensorflow is not installed: ./hpml doctor says how to get it"
+    return ""
 
 
 def tensorflow() -> Any:
@@ -62,6 +71,37 @@ def traces_after_each(function: Callable[[Any], Any], values: Sequence[Any]) -> 
         compiled(value)
         after.append(runs)
     return after
+
+
+def choice_finding(nodes: Sequence[Node]) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: Python's if became an operator."""
+    choices = [node.label.splitlines()[0] for node in nodes if node.kind == "control"]
+    sentence = (
+        f"**Answer.** No: the `if` became an operator, `{''.join(choices)}`, with both branches "
+        "inside. The whole computation is known before a number is."
+    )
+    return len(choices) == 1, sentence, f"the graph has {len(choices)} operators that choose."
+
+
+def rewritten_if(function: Any) -> str:
+    """The lines that AutoGraph writes for the `if` of a tf.function; "" if there is none."""
+    import tensorflow as tf
+
+    lines = tf.autograph.to_code(function.python_function).splitlines()
+    first = next((k for k, line in enumerate(lines) if "def if_body" in line), len(lines))
+    last = next((k for k, line in enumerate(lines) if "ag__.if_stmt" in line), -1)
+    return textwrap.dedent("\n".join(lines[first : last + 1]))
+
+
+def rewritten_finding(written: str) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: the branches became functions."""
+    sentence = (
+        "**Answer.** Each branch became a function, and the `if` a call, `if_stmt`. It looks at "
+        "the condition: for a tensor it records both functions in the graph, for a value of Python it "
+        "calls one of them."
+    )
+    held = "def if_body" in written and "def else_body" in written and "if_stmt" in written
+    return held, sentence, "the branches are no functions: this version of AutoGraph differs."
 
 
 def _node(operation: Any, graph: Any, inputs: tuple[str, ...], numbers: Sequence[str]) -> Node:
