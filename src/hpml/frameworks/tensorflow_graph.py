@@ -97,7 +97,7 @@ def rewritten_finding(written: str) -> tuple[bool, str, str]:
     """What `hpml.publish.conclude` takes: the branches became functions."""
     sentence = (
         "**Answer.** Each branch became a function, and the `if` a call, `if_stmt`. It looks at "
-        "the condition: for a tensor it records both functions in the graph, for a value of Python it "
+        "the condition: for a tensor it records both functions in the graph, for a Python value it "
         "calls one of them."
     )
     held = "def if_body" in written and "def else_body" in written and "if_stmt" in written
