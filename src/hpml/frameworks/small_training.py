@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
+from hpml.measure.loaders import one_thread
+
 INPUTS, HIDDEN, OUTPUTS = 32, 64, 8
 BATCH = 16  # samples of one rank in one step
 RATE, MOMENTUM = 0.1, 0.9
@@ -59,6 +61,7 @@ def sgd(model: nn.Module) -> torch.optim.SGD:
     return torch.optim.SGD(model.parameters(), RATE, MOMENTUM)
 
 
+@one_thread()
 def in_one_process(ranks: int, steps: int) -> Tensor:
     """The weights, float64 (2632,), of one process that takes all ranks' batches at once."""
     model = network()
@@ -77,6 +80,7 @@ def weights(model: nn.Module) -> Tensor:
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()]).clone()
 
 
+@one_thread()
 def loss_of(vector: Tensor, step: int = 10**6) -> float:
     """The loss of these weights on samples that no rank trains on."""
     model = network()
