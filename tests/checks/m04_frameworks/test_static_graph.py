@@ -161,6 +161,20 @@ def test_no_message_has_what_should_have_been_found(right):
             assert not problem.expected or problem.expected.split()[0] not in problem.message
 
 
+# ---- the picture
+
+
+def test_the_picture_shows_the_plan_of_the_network(solution):
+    whole = solution("static_graph")
+    picture = CHECK.picture(CHECK, whole)
+    assert picture.png.startswith(b"\x89PNG")
+    late = next(wrong for wrong in WRONG if wrong.name == "frees_nothing")
+    assert CHECK.picture(CHECK, late.answer(whole)).words == picture.words
+    early = next(wrong for wrong in WRONG if wrong.name == "frees_before_the_node")
+    with pytest.raises(ValueError, match="was freed in step"):
+        CHECK.picture(CHECK, early.answer(whole))
+
+
 # ---- the machine
 
 
