@@ -24,9 +24,12 @@ from hpml.ranks.evidence import RankEvidence
 SHAPE = (8, 8, 3)
 CLASSES = 10
 SHARDS = 4
+THREADS = 4  # fewer than a batch has samples: to call augment in parallel makes no batch ahead
 EPOCHS = 3  # of each pipeline
 NAP = 0.001  # seconds between two questions whether an augmentation or a step may end
-PATIENCE = 2.0  # seconds for which each kind of wait may last, once in a launch
+# How long one may wait for what does not come: naps of one wait, and of all of a kind in a launch
+ALONE, IDLE, FIRST = 25, 60, 600
+ALL = 600
 
 
 # Made in the parent
@@ -38,8 +41,8 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     process."""
     pick = random.Random(derived(seed, "samples"))
     draw = np.random.default_rng(derived(seed, "images"))
-    batch = pick.choice((4, 5))
-    number = batch * pick.choice((5, 6)) + pick.randint(1, batch - 1)
+    batch = pick.choice((6, 7))
+    number = batch * pick.choice((4, 5)) + pick.randint(1, batch - 1)
     images = draw.integers(0, 256, (number, *SHAPE), np.uint8)
     labels = draw.integers(0, CLASSES, number)
     files = {}
@@ -118,6 +121,7 @@ def run(answer: ModuleType, inputs: dict[str, Any], with_steps: bool) -> list[An
     # As written: tf.data would add a prefetch by itself, and make some maps parallel.
     options.experimental_optimization.apply_default_optimizations = False
     options.experimental_optimization.inject_prefetch = False
+    options.threading.private_threadpool_size = THREADS  # for the functions of all stages
     found: list[Any] = []
     for seed in inputs["seeds"]:
         pipeline = answer.input_pipeline(
@@ -170,10 +174,11 @@ class Served:
     """One rank's augmentations and steps so far.
 
     An augmentation ends once another that began later has ended, or if it is the later one of
-    those under way; so of two under way the later one ends first. Those of an
-    epoch beyond its first batches wait for its first step, and a step lasts until as many samples
+    those under way; so of two under way the later one ends first. As many as the last batch has
+    wait for the epoch's first step, and a step lasts until as many samples
     as a batch has are augmented beyond those that were handed over. What can no longer come is not
-    waited for, and patience ends each kind of wait.
+    waited for, and patience ends each wait: it is counted in questions and not in seconds, so that
+    a slow machine has as much of it.
     """
 
     given: dict[str, Any]
@@ -182,8 +187,8 @@ class Served:
     under_way: list[int] = field(default_factory=list)
     overtaken: set[int] = field(default_factory=set)
     steps: int = 0  # of this epoch
-    since: float = 0.0
-    impatient: set[str] = field(default_factory=set)
+    naps: dict[Any, int] = field(default_factory=dict)  # of each wait that goes on
+    waited: dict[str, int] = field(default_factory=dict)  # naps of each kind of wait
 
     def reply(self, request: Any) -> Any:
         if isinstance(request, dict) and "augment" in request:
@@ -196,7 +201,6 @@ class Served:
             return None
         if request == "step":
             self.steps += 1
-            self.since = time.monotonic()
             return self.step()
         if request == "stepping":
             return self.step()
@@ -218,7 +222,7 @@ class Served:
             raise ValueError(f"augment takes an image of shape {SHAPE}")
         self.calls.append(np.frombuffer(data, np.uint8).reshape(SHAPE))
         self.under_way.append(len(self.calls) - 1)
-        self.since = time.monotonic()
+        self.naps.pop("batch", None)
         return self.goes_on(len(self.calls) - 1)
 
     def goes_on(self, call: int) -> Any:
@@ -227,32 +231,32 @@ class Served:
             return call
         self.overtaken |= {other for other in self.under_way if other < call}
         self.under_way.remove(call)
-        self.since = time.monotonic()
+        self.naps.pop("batch", None)
         return augmented(self.calls[call], self.given["gains"], call)
 
     def waits_for_a_step(self, call: int) -> bool:
-        early = call - self.first < 2 * self.given["batch_size"]
-        return not early and self.steps == 0 and self.patient("step to begin")
+        early = call - self.first < self.given["samples"] - self.given["batch_size"]
+        return not early and self.steps == 0 and self.patient("step", call, FIRST)
 
     def waits_for_another(self, call: int) -> bool:
         later = call != min(self.under_way)
         over = self.begun >= self.given["samples"]
-        return not (later or over or call in self.overtaken) and self.patient("other augmentation")
+        overtaken = call in self.overtaken
+        return not (later or over or overtaken) and self.patient("another", call, ALONE)
 
     def step(self) -> bool:
         """Whether the step is over."""
         batch, samples = self.given["batch_size"], self.given["samples"]
         enough = self.ended >= min(samples, (self.steps + 1) * batch)
         nothing_comes = self.begun == 0
-        return enough or nothing_comes or not self.patient("batch")
+        return enough or nothing_comes or not self.patient("batch", "batch", IDLE)
 
-    def patient(self, kind: str) -> bool:
-        """Whether there is patience left for this kind of wait; once it has run out, there is none.
-
-        Counted from the last time that anything began or ended."""
-        if time.monotonic() - self.since > PATIENCE:
-            self.impatient.add(kind)
-        return kind not in self.impatient
+    def patient(self, kind: str, who: Any, most: int) -> bool:
+        """Whether to wait for another nap. A wait for a batch counts from the last time that an
+        augmentation began or ended."""
+        self.naps[who] = self.naps.get(who, 0) + 1
+        self.waited[kind] = self.waited.get(kind, 0) + 1
+        return self.naps[who] <= most and self.waited[kind] <= ALL
 
 
 def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:

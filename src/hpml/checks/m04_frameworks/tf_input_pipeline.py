@@ -36,6 +36,7 @@ from hpml.checks.m04_frameworks._served_augmentations import (
 RESEMBLE = 0.35  # mean correlation of two epochs' orders
 STAY = 0.6  # mean distance of neighbours in a file, of what it is among all orders
 TOGETHER = 0.5  # of the pairs in a batch, those that share one in another epoch too
+MEET = 1 / 8  # of the augmentations, those that must be seen to run beside another: else it is none
 SIMILAR = 0.85  # the correlation of two orders that differ by which of two images was ready first
 
 # A sample, the number of the call that augmented it (None: it was not asked for), its label
@@ -220,15 +221,10 @@ def side_by_side(run: Run) -> Problem | None:
     if problem := unreadable(run):
         return problem
     epochs = at_work(run)
-    for epoch in epochs:
-        met = epoch.overlapping()
-        if met < len(epoch.calls) / 2:
-            return Problem(
-                f"in epoch {epoch.epoch + 1}, {met} of {len(epoch.calls)} augmentations ran at the "
-                "same time as another",
-                "in_turn",
-            )
-    return None if epochs else Problem("augment was never called", "not_augmented")
+    met, calls = (sum(column) for column in zip(*[(e.overlapping(), len(e.spans)) for e in epochs]))
+    if met < MEET * calls:
+        return Problem(f"{met} of {calls} augmentations ran at the same time as another", "in_turn")
+    return None
 
 
 def made_ahead(run: Run) -> Problem | None:
@@ -237,27 +233,23 @@ def made_ahead(run: Run) -> Problem | None:
     given = run.inputs["served"][0]
     size, samples = given["batch_size"], given["samples"]
     epochs = at_work(run)
-    for epoch in epochs:
-        if not epoch.steps or epoch.begun_by(epoch.steps[0][0]) >= samples:
-            return Problem(
-                f"in epoch {epoch.epoch + 1}, all images were augmented before the first step",
-                "all_first",
-            )
-        # A step in which something is left to do, and how many samples were then ready in time
-        ready = [
-            epoch.ended_by(last + 1) - number * size
-            for number, (first, last) in enumerate(epoch.steps, 1)
-            if epoch.ended_by(first) < samples
-        ]
-        in_time = [one >= min(size, samples - number * size) for number, one in enumerate(ready, 1)]
-        if sum(in_time) < len(in_time) / 2:
-            return Problem(
-                f"while step 1 of epoch {epoch.epoch + 1} went on, {max(ready[0], 0)} images of "
-                "the next batch were augmented",
-                "turns",
-                f"{size}, the whole batch",
-            )
-    return None if epochs else Problem("augment was never called", "not_augmented")
+    if all(not one.steps or one.begun_by(one.steps[0][0]) >= samples for one in epochs):
+        return Problem("all images were augmented before an epoch's first step", "all_first")
+    # Of each step in which something is left to do: what the next batch lacks at its end
+    lacks = [
+        min(samples, (number + 1) * size) - epoch.ended_by(last + 1)
+        for epoch in epochs
+        for number, (first, last) in enumerate(epoch.steps, 1)
+        if epoch.ended_by(first) < min(samples, (number + 1) * size)
+    ]
+    late = sum(lack > 0 for lack in lacks)
+    if late > len(lacks) / 2:
+        return Problem(
+            f"at the end of {late} of {len(lacks)} steps, images of the next batch were not "
+            "augmented yet, however long the step took",
+            "turns",
+        )
+    return None
 
 
 def repeats_with_a_seed(run: Run) -> Problem | None:
