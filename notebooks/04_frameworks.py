@@ -1163,6 +1163,158 @@ display(Markdown(framework_table.sources()))
 
 # %% [markdown]
 # ## 9. `tf.data` done right *(more)*
+#
+# A pipeline of `tf.data` is a graph too: each stage makes its elements from those of the stage
+# before it, when the next one asks. The same stages in another order also run, and train. What
+# differs is **when** something is drawn, kept and waited for. Five orders that are often wrong, each
+# seen in its samples. The cells run in a process with TensorFlow, not in this notebook.
+#
+# ### What a cache keeps *(more)*
+#
+# *Predict: 400 images, 5 epochs, each image mirrored and shifted at random. How many different
+# images does training see with `cache` before the augmentation, and how many with it after?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 1 --no-group --tensorflow --threads 2 --out distinct
+from hpml.frameworks.tf_augment import augment
+from hpml.frameworks.tf_data_stages import course_images, distinct_images
+
+images = course_images(400)  # TFRecord files: interleave, then a parallel map of tfrecord.parse
+before = images.cache().map(augment).shuffle(400).batch(50)
+after = images.map(augment).cache().shuffle(400).batch(50)
+distinct = {"before": distinct_images(before, 5), "after": distinct_images(after, 5)}
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import tf_data_findings
+
+conclude(*tf_data_findings.frozen(distinct[0], images=400, epochs=5))
+
+# %% [markdown]
+# ### How far a sample moves *(more)*
+#
+# `shuffle(n)` has a buffer of n elements. It hands out one of them at random and puts the next
+# element in its place. Files are often sorted, by class or by date.
+#
+# *Predict: 2,000 samples, sorted by their 10 classes, in batches of 50. How many classes has a batch
+# after `shuffle(100)`? After `batch(50)`, then `shuffle(40)`, which holds all 40 batches?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 1 --no-group --tensorflow --out orders,twice
+import tensorflow as tf
+
+from hpml.frameworks.tf_data_stages import order
+
+samples = tf.data.Dataset.range(2_000)
+orders = {
+    "shuffle(2000).batch(50)": order(samples.shuffle(2_000).batch(50)),
+    "shuffle(100).batch(50)": order(samples.shuffle(100).batch(50)),
+    "batch(50).shuffle(40)": order(samples.batch(50).shuffle(40)),
+}
+twice = {
+    "shuffle, repeat": order(samples.shuffle(2_000).repeat(2).batch(50)),
+    "repeat, shuffle": order(samples.repeat(2).shuffle(2_000).batch(50)),
+}
+
+# %% tags=["nbval-ignore-output"]
+from hpml.trace.shuffle_picture import shuffle_picture
+
+forward = tf_data_findings.most_forward(orders[0]["shuffle(100).batch(50)"])
+publish_figure(
+    "how far a sample moves",
+    shuffle_picture(orders[0], f"With a buffer of 100, no sample comes {forward + 1} places early"),
+    "Each point is a sample. On the line it has not moved; above it, it comes before its turn. Only "
+    "a buffer for all samples lets every sample come anywhere.",
+)
+conclude(*tf_data_findings.shuffled(orders[0], buffer=100, batch=50))
+
+# %% [markdown]
+# A data set too large for such a buffer is shuffled twice: its files in another order in each epoch,
+# and a large buffer for what several files give in turn.
+#
+# *Predict: two epochs in one run. With `repeat(2)` before `shuffle(2000)`, are the first 2,000
+# samples all different?*
+
+# %% tags=["nbval-ignore-output"]
+conclude(*tf_data_findings.mixed_epochs(twice[0], samples=2_000))
+
+# %% [markdown]
+# ### What is made ahead, and what a call costs *(more)*
+#
+# *Predict: the first batch of 50 is being computed on. How many more images has the pipeline made
+# meanwhile, with `prefetch` last, first, and without one? And does it matter for the processor
+# whether a function that scales pixels is mapped before `batch` or after it?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 1 --no-group --tensorflow --out made,costs
+import tensorflow as tf
+
+from hpml.frameworks.tf_data_stages import course_images, made_ahead, processor_seconds
+
+number = tf.data.Dataset.range(1_000)
+made = {
+    "last": made_ahead(lambda make: number.map(make).batch(50).prefetch(2), 50),
+    "first": made_ahead(lambda make: number.prefetch(2).map(make).batch(50), 50),
+    "none": made_ahead(lambda make: number.map(make).batch(50), 50),
+}
+
+
+def scale(pixels, label):
+    return tf.cast(pixels, tf.float32) / 255 - 0.5, label
+
+
+images = course_images(1_000).cache()
+costs = {
+    "map, batch": processor_seconds(images.map(scale).batch(50)),
+    "batch, map": processor_seconds(images.batch(50).map(scale)),
+}
+
+# %% tags=["nbval-ignore-output"]
+conclude(*tf_data_findings.ahead(made[0], batch=50))
+conclude(*tf_data_findings.at_once(costs[0], images=1_000))
+
+# %% [markdown]
+# ### In order, or as ready *(more)*
+#
+# Two calls of a parallel map run at a time, and one call in eight takes long.
+#
+# *Predict: are the results in order? What does that cost?*
+
+# %% tags=["nbval-ignore-output"]
+# %%ranks 1 --no-group --tensorflow --threads 2 --out ready
+import tensorflow as tf
+
+from hpml.frameworks.tf_data_stages import order, sometimes_slow
+
+numbers = tf.data.Dataset.range(80)
+ready = {
+    str(kept): order(numbers.map(sometimes_slow, 2, deterministic=kept).batch(10))
+    for kept in (True, False)
+}
+
+# %% tags=["nbval-ignore-output"]
+conclude(*tf_data_findings.in_order(ready[0]))
+
+# %% [markdown]
+# ### Whose threads? *(more)*
+#
+# Module 02 tried OpenMP's settings. TensorFlow has two pools of its own: **intra-op**, for parts of
+# one operator, and **inter-op**, for operators side by side. A pipeline may have one too:
+# `tf.data.Options().threading.private_threadpool_size`. The first ones are read once, when TensorFlow
+# starts, so each setting below is tried in processes of its own.
+#
+# *Predict: `map` is allowed 8 parallel calls. Which settings decide how many really run at once?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import tf_data_threads
+
+threads_tried = tf_data_threads.compare()
+print(tf_data_threads.table(threads_tried))
+conclude(*tf_data_threads.finding(threads_tried))
+conclude(*tf_data_threads.gain(threads_tried))
+
+# %% [markdown]
+# The exercise `tf_input_pipeline` puts all of it together: what is the same in each epoch stands
+# before `cache`, what is new after it, and what is made ahead at the end.
 
 # %% [markdown]
 # ## 10. From one framework to another: ONNX *(more)*

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from hpml.errors import UserError
+from hpml.frameworks.tf_augment import augment, augment_batch
 from hpml.trace.profiler import tf_data
 
 IMAGES, BATCH, STEPS = 512, 64, 16
@@ -47,20 +48,6 @@ def _train(folder: Path, mended: bool) -> None:
 
     def decode(file, label):
         return tf.io.decode_jpeg(file, channels=3), label
-
-    def augment(image, label):
-        image = tf.image.random_flip_left_right(image)
-        image = tf.pad(image, [[2, 2], [2, 2], [0, 0]], "REFLECT")
-        image = tf.image.random_crop(image, (32, 32, 3))
-        return tf.cast(image, tf.float32) / 255, label
-
-    def augment_batch(images, label):
-        images = tf.image.random_flip_left_right(images)  # each by a draw of its own
-        shifted = tf.random.uniform((2, BATCH, 1), -2, 3, tf.int32) + tf.range(32)
-        places = 31 - tf.abs(31 - tf.abs(shifted))  # folded back at the edges
-        images = tf.gather(images, places[0], axis=1, batch_dims=1)
-        images = tf.gather(images, places[1], axis=2, batch_dims=1)
-        return tf.cast(images, tf.float32) / 255, label
 
     pipeline = tf.data.Dataset.from_tensor_slices((files, labels))
     if mended:

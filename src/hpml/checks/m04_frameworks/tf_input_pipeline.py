@@ -221,7 +221,7 @@ def side_by_side(run: Run) -> Problem | None:
     if problem := unreadable(run):
         return problem
     epochs = at_work(run)
-    met, calls = (sum(column) for column in zip(*[(e.overlapping(), len(e.spans)) for e in epochs]))
+    met, calls = sum(one.overlapping() for one in epochs), sum(len(one.spans) for one in epochs)
     if met < MEET * calls:
         return Problem(f"{met} of {calls} augmentations ran at the same time as another", "in_turn")
     return None
