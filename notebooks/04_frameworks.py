@@ -1176,12 +1176,17 @@ display(Markdown(framework_table.sources()))
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 1 --no-group --tensorflow --threads 2 --out distinct
-from hpml.frameworks.tf_augment import augment
-from hpml.frameworks.tf_data_stages import course_images, distinct_images
+import tensorflow as tf
 
-images = course_images(400)  # TFRecord files: interleave, then a parallel map of tfrecord.parse
-before = images.cache().map(augment).shuffle(400).batch(50)
-after = images.map(augment).cache().shuffle(400).batch(50)
+from hpml.data import tfrecord
+from hpml.frameworks.tf_augment import augment
+from hpml.frameworks.tf_data_stages import distinct_images, image_files
+
+AUTO = tf.data.AUTOTUNE  # as many at a time as pays
+records = image_files(400).interleave(tf.data.TFRecordDataset, num_parallel_calls=AUTO)
+images = records.map(tfrecord.parse, num_parallel_calls=AUTO)
+before = images.cache().shuffle(400).map(augment, AUTO).batch(50).prefetch(AUTO)
+after = images.map(augment, AUTO).cache().shuffle(400).batch(50).prefetch(AUTO)
 distinct = {"before": distinct_images(before, 5), "after": distinct_images(after, 5)}
 
 # %% tags=["nbval-ignore-output"]
@@ -1277,7 +1282,7 @@ conclude(*tf_data_findings.at_once(costs[0], images=1_000))
 #
 # Two calls of a parallel map run at a time, and one call in eight takes long.
 #
-# *Predict: are the results in order? What does that cost?*
+# *Predict: are the results in order? And with `deterministic=False`?*
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 1 --no-group --tensorflow --threads 2 --out ready

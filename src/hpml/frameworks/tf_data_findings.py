@@ -13,8 +13,8 @@ def frozen(distinct: Mapping[str, int], images: int, epochs: int) -> Finding:
     seen = f"{before:,} different ones with the cache before, {after:,} with the cache after"
     return (
         after == images and before > images * (epochs - 1),
-        f"{epochs} epochs of {images:,} images: {before:,} different ones with the cache before the "
-        f"augmentation, {after:,} with the cache after it. There each epoch is the first one "
+        f"{epochs} epochs of {images:,} images: {before:,} different ones with the cache before "
+        f"the augmentation, {after:,} with the cache after it. There each epoch is the first one "
         "again, and no error is raised.",
         f"{epochs} epochs of {images:,} images: {seen}. Draws may repeat, or an epoch was cut "
         "short.",

@@ -19,17 +19,23 @@ if TYPE_CHECKING:
 SHARDS = 4
 
 
-def course_images(count: int) -> "tf.data.Dataset":
-    """The first `count` training images, uint8 [32, 32, 3], and labels, read from TFRecord files.
+def image_files(count: int) -> "tf.data.Dataset":
+    """The names of TFRecord files with the first `count` training images.
 
-    The files are written to the working folder, if they are not there.
+    They are written to the working folder, if they are not there.
     """
     import tensorflow as tf
 
     files = tfrecord.write(load().train, Path(f"images-{count}"), shards=SHARDS, count=count)
-    names = tf.data.Dataset.from_tensor_slices([str(file) for file in files])
-    records = names.interleave(tf.data.TFRecordDataset, num_parallel_calls=tf.data.AUTOTUNE)
-    return records.map(tfrecord.parse, num_parallel_calls=tf.data.AUTOTUNE)
+    return tf.data.Dataset.from_tensor_slices([str(file) for file in files])
+
+
+def course_images(count: int) -> "tf.data.Dataset":
+    """The first `count` training images, uint8 [32, 32, 3], and labels, from TFRecord files."""
+    import tensorflow as tf
+
+    records = image_files(count).interleave(tf.data.TFRecordDataset)
+    return records.map(tfrecord.parse)
 
 
 def distinct_images(pipeline: "tf.data.Dataset", epochs: int) -> int:
