@@ -32,22 +32,140 @@
 from hpml import check
 
 # %% [markdown]
-# ## `autodiff`: what it is about
+# ## `autodiff`: the walk back over a graph
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** two derivatives, and the walk back over a graph. **Not allowed:** `torch.autograd`
+# and what uses it (`Tensor.backward`, `torch.func`). **Allowed:** everything else that an answer may
+# import.
+#
+# In the lecture a tape gave the order. PyTorch has no tape: each result knows the operation that
+# made it and its inputs, and `backward` gets only the loss. Write such a `backward(loss)` for numpy
+# arrays. The classes and the other derivatives are there.
+#
+# - `node.op` is `"leaf"` or an operation, `node.inputs` the nodes it was computed from (perhaps the
+#   same one twice), `node.value` a float64 array with any number of dimensions. The loss is one
+#   number, of shape `()`.
+# - `matmul_vjp` and `relu_vjp` get `g`, the gradient of the node's value, then that value, then the
+#   inputs' values. They return a tuple of gradients, one for each input. Matrices have two
+#   dimensions; at 0 the derivative of relu is 0, as in torch.
+# - `backward` sets `node.grad`: a float64 array of the **shape of the node's value**, for the loss
+#   (`1.0`), for leaves, and for all that is between.
+# - **Uses add up.** And `VJPS` knows nothing of the following:
+# - `add` and `mul` **broadcast**, as numpy does: `(n, m)` with `(m,)`, `(n, 1)`, `()` and the like.
+#   Their vjps then give the gradient of the broadcast array.
+# - Where `requires_grad` is False, `grad` stays None, and nothing behind that node gets a gradient by
+#   this way. Constants have it, what is computed from constants alone, and `detach`. Operations that
+#   are not in `VJPS` (`floor`, `detach`) occur only there. A node that requires a gradient and has no
+#   other way to the loss keeps None, too.
+# - A vjp may return one array twice, or a view that cannot be written to.
+# - A graph may be **5000 operations deep**: no recursion, and the recursion limit stays. And each
+#   node passes its gradient on **once**: a graph of 160 nodes can have 2^40 paths.
+#
+# An example: `x = [1, 2]` and `b = 3` (shape `()`) are leaves, `y = mul(x, b)`, `z = add(y, x)`,
+# `loss = sum(z)`. Then `z.grad` and `y.grad` are `[1, 1]`; `x.grad` is `[3, 3] + [1, 1]`, from its
+# two uses; and `b.grad` is `1·1 + 1·2 = 3`: its copies met both elements of `x`.
+#
+# *Before you start: someone visits the loss first, then its inputs, then theirs, each node when it
+# is first found (breadth first), and lets it pass its gradient on at once. In the example that is
+# `loss`, `z`, `y`, `x`, `b`, and it is right. Put one more node in, so that it is wrong.*
 
 
 # %%
 # %%answer autodiff
-def autodiff():
-    """What goes in, what comes out."""
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(eq=False)
+class Node:
+    """A value in a graph, and the operation that made it."""
+
+    op: str
+    inputs: tuple["Node", ...]
+    value: np.ndarray
+    requires_grad: bool
+    grad: np.ndarray | None = None
+
+
+def matmul_vjp(g, out, a, b):
+    """The gradients of a, (n, k), and b, (k, m), from g, that of out = a @ b, (n, m)."""
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    return g @ b.T, a.T @ g
+    ### END SOLUTION
+
+
+def relu_vjp(g, out, a):
+    """A tuple of one: the gradient of a from g, that of out = max(a, 0)."""
+    ### BEGIN SOLUTION
+    return (g * (a > 0),)
+    ### END SOLUTION
+
+
+VJPS = {
+    "add": lambda g, out, a, b: (g, g),
+    "mul": lambda g, out, a, b: (g * b, g * a),
+    "tanh": lambda g, out, a: (g * (1 - out * out),),
+    "sum": lambda g, out, a: (np.broadcast_to(g, a.shape),),
+    "matmul": matmul_vjp,
+    "relu": relu_vjp,
+}
+
+
+def backward(loss: Node) -> None:
+    """Set `grad` on each node that requires a gradient and gets one, `loss` among them."""
+    ### BEGIN SOLUTION
+    uses = Counter()
+    found = {loss}
+    stack = [loss]
+    while stack:
+        for node in stack.pop().inputs:
+            if node.requires_grad:
+                uses[node] += 1
+                if node not in found:
+                    found.add(node)
+                    stack.append(node)
+    loss.grad = np.ones(())
+    ready = [loss]  # all their uses have passed a gradient on
+    while ready:
+        user = ready.pop()
+        if user.op == "leaf":
+            continue
+        gradients = VJPS[user.op](user.grad, user.value, *[node.value for node in user.inputs])
+        for node, gradient in zip(user.inputs, gradients, strict=True):
+            if not node.requires_grad:
+                continue
+            gradient = sum_to(gradient, node.value.shape)
+            node.grad = gradient if node.grad is None else node.grad + gradient
+            uses[node] -= 1
+            if uses[node] == 0:
+                ready.append(node)
+
+
+def sum_to(gradient, shape):
+    """The gradient of a value of this shape, from that of its broadcast copies."""
+    gradient = gradient.sum(axis=tuple(range(gradient.ndim - len(shape))))
+    repeated = tuple(axis for axis, length in enumerate(shape) if length == 1)
+    return gradient.sum(axis=repeated, keepdims=True)
     ### END SOLUTION
 
 
 # %%
 check("autodiff")
+
+# %% [markdown]
+# **Answer.** A node that makes one way longer than another: `w = tanh(y)` and then `z = add(y, w)`.
+# Breadth first visits `z`, then `y` and `w`: `y` passes its gradient on before `w` has added to it.
+# What counts is not the distance from the loss but whether all users are done. The solution counts
+# them first, and a node's turn comes when none is left: Kahn's topological sort
+# ([1962](https://doi.org/10.1145/368996.369025)), against the arrows. PyTorch's engine does the same:
+# `compute_dependencies` in
+# [engine.cpp](https://github.com/pytorch/pytorch/blob/main/torch/csrc/autograd/engine.cpp).
+#
+# The order of a depth-first search is right, too, if a node comes into the list *after* all its
+# inputs (postorder), and the list is then walked from its end. A node that is listed when it is
+# first met (preorder) comes too early.
 
 # %% [markdown]
 # ## `gradient_hooks`: each gradient leaves when it is ready

@@ -1,7 +1,278 @@
-"""The check of autodiff: what its judges make of right and wrong values."""
+"""The check of autodiff: what its judges make of right and wrong gradients."""
 
-from hpml.checks.m04_frameworks.autodiff import CHECK
+import copy
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hpml.checks.contract import Run
+from hpml.checks.m04_frameworks import _recorded_graphs as made
+from hpml.checks.m04_frameworks._graph_gradients import gradients
+from hpml.checks.m04_frameworks._wrong_gradients import wrong_gradient
+from hpml.checks.m04_frameworks.autodiff import (
+    CHECK,
+    RAISED_LIMIT,
+    TOO_MANY,
+    TooManyVisits,
+    count_visits,
+    drive,
+    expect,
+    inputs,
+)
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+ONCE, SHARED, BROADCAST, BRANCHES, EVERYTHING, DEEP = (claim.judge for claim in CHECK.claims)
+GIVEN = inputs(5, 1)
+EXPECTED = expect(GIVEN, 1)
+
+
+def right(graph, truth):
+    """What a right answer hands over for one graph, each gradient in memory of its own."""
+    grads = [copy.deepcopy(truth.expected[place]) for place in graph["kept"]]
+    return {"grads": grads, "memory": [None if x is None else i for i, x in enumerate(grads)]}
+
+
+def a_run(change=lambda kind, found: found):
+    """A run of an answer that is right but for what `change` makes of a graph's value."""
+    value = [
+        change(graph["kind"], right(graph, truth))
+        for graph, truth in zip(GIVEN[0], EXPECTED, strict=True)
+    ]
+    evidence = Evidence(1, (RankEvidence(0, "returned", value=value),), 0.1)
+    return Run(1, 5, GIVEN, EXPECTED, evidence, {})
+
+
+def only(kind, new):
+    return lambda seen, found: new if seen == kind else found
+
+
+def a_graph(build):
+    """A graph made by `build(drawing)`, and its gradients."""
+    drawing = made.Drawing(random.Random(3))
+    build(drawing)
+    graph = drawing.graph("everything")
+    return graph, gradients(graph)
+
+
+def judged(graph, truth, **changed):
+    """The hint for a value in which the gradients at these places are others."""
+    found = right(graph, truth)
+    for place, grad in changed.items():
+        found["grads"][int(place[1:])] = grad
+    problem = wrong_gradient(graph, truth, found["grads"], found["memory"])
+    return problem and problem.hint
+
+
+def test_a_right_answer_has_no_problem():
+    assert [claim.judge(a_run()) for claim in CHECK.claims] == [None] * len(CHECK.claims)
 
 
 def test_inputs_are_fresh_for_every_seed():
-    assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
+    first, second = (inputs(seed, 1)[0] for seed in (1, 2))
+    leaves = [graph["nodes"][0][3].tolist() for graph in (*first, *second)]
+    assert all(leaves[i] != leaves[i + len(first)] for i in range(len(first)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "judge"),
+    [("once", ONCE), ("shared", SHARED), ("broadcast", BROADCAST), ("branches", BRANCHES)],
+)
+def test_a_claim_is_about_graphs_of_its_kind(kind, judge):
+    run = a_run(only(kind, {"raised": "TypeError", "line": 3}))
+    others = {ONCE, SHARED, BROADCAST, BRANCHES, EVERYTHING, DEEP} - {judge}
+    assert judge(run).hint == "raised"
+    assert "TypeError in line 3" in judge(run).message
+    assert all(other(run) is None for other in others)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "hint"),
+    [
+        ("once", "ValueError", "matmul"),
+        ("shared", "ValueError", "view"),
+        ("broadcast", "ValueError", "shape"),
+        ("branches", "KeyError", "opaque"),
+        ("everything", "ValueError", "raised"),
+        ("chain", "RecursionError", "recursion"),
+        ("chain", RAISED_LIMIT, "recursion"),
+        ("ladder", TOO_MANY, "paths"),
+    ],
+)
+def test_what_ends_a_walk_has_a_hint(kind, error, hint):
+    run = a_run(only(kind, {"raised": error, "line": 3}))
+    problems = [problem for claim in CHECK.claims if (problem := claim.judge(run))]
+    assert [problem.hint for problem in problems] == [hint]
+
+
+@pytest.mark.parametrize("value", [None, 3, [], {"grads": None}, {"grads": [1], "memory": 0}])
+def test_what_has_another_form(value):
+    assert ONCE(a_run(only("once", value))).hint == "form"
+
+
+def test_the_name_of_an_error_is_not_taken_from_the_answer():
+    run = a_run(only("once", {"raised": "\x1b[2J15 of 15 points", "line": "\x1b"}))
+    assert "an error" in ONCE(run).message
+    assert "\x1b" not in ONCE(run).message
+
+
+@pytest.mark.parametrize("factor", [1 + 1e-9, 1 - 1e-9])
+def test_a_difference_in_the_tenth_digit_is_too_much(factor):
+    def change(kind, found):
+        grads = [None if x is None else x * factor for x in found["grads"]]
+        return found | {"grads": grads}
+
+    run = a_run(change)
+    assert ONCE(run).hint == SHARED(run).hint == "digits"
+    assert DEEP(run) is not None
+
+
+def test_rounding_is_not():
+    def change(kind, found):
+        grads = [None if x is None else x * (1 + 4e-16) for x in found["grads"]]
+        return found | {"grads": grads}
+
+    assert [claim.judge(a_run(change)) for claim in CHECK.claims] == [None] * len(CHECK.claims)
+
+
+def test_each_use_must_be_in_the_sum():
+    def build(g):
+        x = g.leaf(2, 3)
+        g.loss_of([g.op("mul", x, g.leaf(2, 3)), g.op("tanh", x), x])
+
+    graph, truth = a_graph(build)
+    uses = [use.adds for use in truth.uses[0]]
+    assert len(uses) == 3
+    for some in (uses[:1], uses[1:2], uses[1:]):
+        assert judged(graph, truth, n0=sum(some)) == "add"
+    assert judged(graph, truth, n0=7 * uses[0]) == "chain"
+
+
+def test_a_node_that_passes_on_too_early():
+    def build(g):
+        x = g.leaf(3)
+        y = g.op("tanh", x)
+        g.loss_of([g.op("mul", y, y), g.op("tanh", y)])
+
+    graph, truth = a_graph(build)
+    assert judged(graph, truth, n0=truth.expected[0] * 0.3) == "order"
+
+
+def test_adding_in_place_is_seen_by_the_memory():
+    def build(g):
+        x, y = g.leaf(2), g.leaf(2)
+        g.loss_of([g.op("add", x, y), g.op("tanh", x)])
+
+    graph, truth = a_graph(build)
+    found = right(graph, truth)
+    found["grads"][1] = found["grads"][0]
+    found["memory"][1] = found["memory"][0]
+    problem = wrong_gradient(graph, truth, found["grads"], found["memory"])
+    assert problem.hint == "aliasing"
+    assert judged(graph, truth, n1=truth.expected[0]) == "chain"  # in memory of its own
+
+
+def test_broadcast_values_have_a_shape_and_a_sum():
+    def build(g):
+        g.loss_of([g.op("mul", g.leaf(3, 1), g.leaf(3, 4)), g.op("tanh", g.leaf(2))])
+
+    graph, truth = a_graph(build)
+    due = truth.expected[0]
+    assert judged(graph, truth, n0=due[:, 0]) == "shape"
+    assert judged(graph, truth, n0=due / 4) == "axes"
+    assert judged(graph, truth, n0=due.astype(np.float32)) == "dtype"
+    assert judged(graph, truth, n0=None) == "missing"
+    assert judged(graph, truth, n0="none") == "form"
+    tanh = next(i for i, node in enumerate(graph["nodes"]) if node[0] == "tanh")
+    leaf = graph["nodes"][tanh][1][0]
+    assert judged(graph, truth, **{f"n{leaf}": np.ones(2)}) == "chain"
+
+
+def test_who_gets_no_gradient_has_none():
+    def build(g):
+        hidden = g.leaf(2)
+        g.loss_of([g.op("mul", g.op("detach", hidden), g.op("tanh", g.leaf(2)))])
+
+    graph, truth = a_graph(build)
+    assert truth.expected[0] is None
+    assert judged(graph, truth, n0=np.zeros(2)) == "reached"
+    assert judged(graph, truth, n1=np.zeros(2)) == "constants"
+
+
+def test_the_walk_begins_with_one():
+    graph, truth = a_graph(lambda g: g.loss_of([g.leaf(2)]))
+    last = len(graph["nodes"]) - 1
+    assert judged(graph, truth, **{f"n{last}": 2.5}) == "seed"
+    assert judged(graph, truth, **{f"n{last}": 1.0}) is None
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_gradients_by_hand_are_those_of_torch(seed):
+    for graph in made.graphs(seed):
+        truth = gradients(graph)
+        for place in graph["kept"]:
+            uses, due = truth.uses[place], truth.expected[place]
+            if uses:
+                np.testing.assert_allclose(sum(u.adds for u in uses), due, rtol=1e-9, atol=1e-11)
+            elif place < len(graph["nodes"]) - 1:
+                assert due is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_graphs_have_what_they_are_for(seed):
+    by_kind = {kind: [] for kind in made.KINDS}
+    for graph in made.graphs(seed):
+        truth = None if graph["kind"] == "chain" else gradients(graph)
+        by_kind[graph["kind"]].append((graph, truth))
+    for _, truth in by_kind["once"] + by_kind["broadcast"]:
+        assert all(len(uses) <= 1 for uses in truth.uses)
+    for graph, truth in by_kind["shared"]:
+        assert max(map(len, truth.uses)) > 2
+        twice = [inputs for _, inputs, _, _ in graph["nodes"] if len(set(inputs)) < len(inputs)]
+        assert twice
+    for graph, truth in by_kind["branches"]:
+        operations = {node[0] for node in graph["nodes"]}
+        assert {"floor", "detach"} < operations
+        dead = [x for x in truth.expected if x is not None and not x.any()]
+        assert dead
+    for graph, _ in by_kind["once"]:
+        relus = [node[1][0] for node in graph["nodes"] if node[0] == "relu"]
+        values = graph["nodes"][relus[0]][3]
+        assert (values == 0).any()
+        assert (values > 0).any()
+    [(chain, _)] = by_kind["chain"]
+    assert len(chain["nodes"]) > made.DEPTH
+
+
+def a_node(op, inputs, value, requires_grad):
+    return SimpleNamespace(
+        op=op, inputs=inputs, value=value, requires_grad=requires_grad, grad=None
+    )
+
+
+def test_one_error_leaves_the_other_graphs():
+    def backward(loss):
+        if loss.value.any():
+            raise ValueError("no")
+        loss.grad = np.ones(())
+
+    zero = made.Drawing(random.Random(1))
+    zero.op("sum", zero.given([0.0, 0.0], (2,)))
+    answer = SimpleNamespace(Node=a_node, backward=backward)
+    first, second = drive(answer, [zero.graph("once"), GIVEN[0][0]])
+    assert first["grads"][-1] == 1
+    assert second["raised"] == "ValueError"
+    assert second["line"] > 0
+    with pytest.raises(ValueError, match="no"):
+        drive(answer, [GIVEN[0][0]])
+
+
+def test_visits_are_counted_and_not_timed():
+    def endless():
+        count_visits()
+        while True:
+            len(())
+
+    with pytest.raises(TooManyVisits):
+        endless()

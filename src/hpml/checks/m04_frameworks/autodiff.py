@@ -1,38 +1,260 @@
-"""autodiff: what the learner writes, in a line.
+"""Exercise autodiff: the walk back over a graph of numpy arrays.
 
-`autodiff()`, called on each rank.
+`backward(loss)` sets `grad` of the answer's own `Node` objects, which the drive makes. The graphs
+are new for each seed (`_recorded_graphs.py`); what is right is torch's (`_graph_gradients.py`).
 """
 
+import sys
 from types import ModuleType
 from typing import Any
 
-from hpml.checks.contract import Check
+from hpml.answer.rules import ReadyMade
+from hpml.checks.compare import described
+from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.ready_made import ALL_ELSE
+from hpml.checks.m04_frameworks._autodiff_picture import autodiff_picture
+from hpml.checks.m04_frameworks._graph_gradients import Gradients, gradients
+from hpml.checks.m04_frameworks._recorded_graphs import Graph, graphs, values_of
+from hpml.checks.m04_frameworks._wrong_gradients import wrong_gradient
+
+AUTOGRAD = ReadyMade(
+    "`torch.autograd` and what uses it (`Tensor.backward`, `torch.func`)",
+    (
+        "torch.autograd.backward",
+        "torch.autograd.grad",
+        "torch.autograd.graph._engine_run_backward",
+        "torch.autograd.forward_ad.make_dual",
+    ),
+)
+EVENTS = 200_000  # calls and returns that a walk over the ladder may take; the solution: some 3000
+# What a walk may raise without keeping the other graphs from being judged
+RAISED = ("RecursionError", "ValueError", "KeyError", "TypeError", "IndexError", "AttributeError")
+TOO_MANY, RAISED_LIMIT = "too many visits", "recursion limit raised"
 
 
-def inputs(seed: int, world_size: int) -> list[Any]:
-    """What each rank is given, fresh for every seed."""
-    return [None] * world_size
+class TooManyVisits(Exception):
+    """A walk over the ladder has not ended after EVENTS."""
 
 
-def drive(answer: ModuleType, given: Any) -> Any:
-    return answer.autodiff()
+def inputs(seed: int, world_size: int) -> list[list[Graph]]:
+    """For the only rank: all graphs."""
+    return [graphs(seed)]
 
 
-def expect(given: list[Any], world_size: int) -> Any:
-    """What should come out, by single-process mathematics."""
+def expect(given: list[list[Graph]], world_size: int) -> list[Gradients]:
+    """By graph."""
+    return [gradients(graph) for graph in given[0]]
+
+
+def drive(answer: ModuleType, given: list[Graph]) -> list[dict[str, Any]]:
+    """By graph, the nodes' "grads" and where they are; or "raised", and "line" of the answer."""
+    sys.setrecursionlimit(1000)  # whatever the answer did when it was imported
+    found, errors = [], []
+    for graph in given:
+        try:
+            grads = walked(answer, graph)
+            found.append({"grads": grads, "memory": [*map(address, grads)]})
+        except TooManyVisits:
+            found.append({"raised": TOO_MANY})
+        except (RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
+            errors.append(error)
+            line = answer_line(error, answer)
+            found.append({"raised": type(error).__name__, "line": line})
+        if sys.getrecursionlimit() > 1000:
+            sys.setrecursionlimit(1000)
+            if graph["kind"] == "chain":
+                found[-1] = {"raised": RAISED_LIMIT}
+    if len(errors) == len(given):
+        raise errors[0]  # with its traceback
+    return found
+
+
+def walked(answer: ModuleType, graph: Graph) -> list[Any]:
+    """The gradients that the answer finds for the nodes that are kept."""
+    nodes: list[Any] = []
+    for (operation, inputs, grad, _), value in zip(
+        graph["nodes"], values_of(graph["nodes"]), strict=True
+    ):
+        nodes.append(answer.Node(operation, tuple(nodes[i] for i in inputs), value, grad))
+    if graph["kind"] == "ladder":
+        count_visits()
+    try:
+        answer.backward(nodes[-1])
+    finally:
+        sys.setprofile(None)
+    return [nodes[place].grad for place in graph["kept"]]
+
+
+def address(grad: Any) -> int | None:
+    """Where an array's elements are."""
+    place = getattr(grad, "__array_interface__", {}).get("data", (None,))[0]
+    return place if isinstance(place, int) else None
+
+
+def count_visits() -> None:
+    """Let this thread raise TooManyVisits after EVENTS calls and returns."""
+    left = EVENTS
+
+    def event(frame: Any, what: str, value: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            sys.setprofile(None)
+            raise TooManyVisits
+
+    sys.setprofile(event)
+
+
+def answer_line(error: Exception, answer: ModuleType) -> int:
+    """The line of the answer that was at work, or 0."""
+    file = getattr(getattr(answer.backward, "__code__", None), "co_filename", None)
+    trace, line = error.__traceback__, 0
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def judged(run: Run, *kinds: str) -> Problem | None:
+    """The first problem among the graphs of these kinds."""
+    given, value = run.inputs[0], run.values[0]
+    if not isinstance(value, list) or len(value) != len(given):
+        return Problem(f"what came back is {described(value)}", "form")
+    for graph, truth, found in zip(given, run.expected, value, strict=True):
+        if graph["kind"] not in kinds:
+            continue
+        if not isinstance(found, dict):
+            return Problem(f"what came back is {described(found)}", "form")
+        problem = (
+            raised(graph, found)
+            if "raised" in found
+            else wrong_gradient(graph, truth, found.get("grads"), found.get("memory"))
+        )
+        if problem:
+            return problem
     return None
+
+
+def raised(graph: Graph, found: dict[str, Any]) -> Problem:
+    """What ended a walk too early."""
+    what, kind = found["raised"], graph["kind"]
+    if what == TOO_MANY:
+        return Problem(
+            f"graph {kind!r} of {len(graph['nodes'])} nodes: not done after {EVENTS:,} calls and "
+            "returns of functions",
+            "paths",
+        )
+    if what == RAISED_LIMIT:
+        return Problem(f"graph {kind!r}: the recursion limit was raised", "recursion")
+    what = what if what in RAISED else "an error"
+    line = found.get("line")
+    at = f" in line {line} of your answer" if isinstance(line, int) and 0 < line < 10_000 else ""
+    hint = "recursion" if what == "RecursionError" else HINT_OF_ERROR.get((kind, what), "raised")
+    return Problem(f"graph {kind!r}: backward raised {what}{at}", hint)
+
+
+HINT_OF_ERROR = {
+    ("once", "ValueError"): "matmul",
+    ("shared", "ValueError"): "view",
+    ("broadcast", "ValueError"): "shape",
+    ("branches", "KeyError"): "opaque",
+}
+
+
+def judge_once(run: Run) -> Problem | None:
+    return judged(run, "once")
+
+
+def judge_shared(run: Run) -> Problem | None:
+    return judged(run, "shared")
+
+
+def judge_broadcast(run: Run) -> Problem | None:
+    return judged(run, "broadcast")
+
+
+def judge_branches(run: Run) -> Problem | None:
+    return judged(run, "branches")
+
+
+def judge_everything(run: Run) -> Problem | None:
+    return judged(run, "everything")
+
+
+def judge_deep(run: Run) -> Problem | None:
+    return judged(run, "chain", "ladder")
 
 
 CHECK = Check(
     id="autodiff",
-    title="autodiff",
-    names=("autodiff",),
-    to_write="",  # "the sum of all ranks' numbers": with the next, a line of the exercise's text
-    allowed="",  # "any call of `torch.distributed`"
-    not_allowed=(),  # what is ready-made of it: see hpml/checks/kits/ready_made.py
+    title="The walk back over a graph",
+    names=("Node", "backward"),
+    to_write="two derivatives, and the walk back over a graph",
+    allowed=ALL_ELSE,
+    not_allowed=(AUTOGRAD,),
     inputs=inputs,
-    drive=drive,
     expect=expect,
-    claims=(),  # Claim("what holds, as a sentence", 2, judge): see hpml/checks/contract.py
-    hints={"start": ""},
+    drive=drive,
+    worlds=(1,),
+    process_group=False,
+    picture=autodiff_picture,
+    claims=(
+        Claim("each operation passes its gradient on to its inputs", 3, judge_once),
+        Claim("a value used several times gets the sum over its uses", 3, judge_shared),
+        Claim("a broadcast value gets the sum over its copies", 3, judge_broadcast),
+        Claim("who needs no gradient, or gets none, has None", 2, judge_branches),
+        Claim("so it is in random graphs of all these", 2, judge_everything),
+        Claim("5000 operations in a chain, and 2^40 paths, are no trouble", 2, judge_deep),
+    ),
+    hints={
+        "start": "Divide the work: first find an order in which every node comes after all that "
+        "use it. Then go through it once, and let each node pass its gradient on to its inputs.",
+        "form": "backward returns nothing. It sets node.grad, an array, on the nodes that it "
+        "walks over, the loss among them.",
+        "dtype": "Values are float64, and so are gradients. Which of your calls makes another "
+        "dtype?",
+        "digits": "This is right but for its last digits. Does something go through float32, or "
+        "is a derivative taken by differences? The formulas need neither.",
+        "seed": "The walk begins at the loss, whose derivative by itself is 1.",
+        "matmul": "Each element of out = a @ b is a sum of products. Which elements of out does "
+        "a[i, k] go into, and with which factor? The shapes leave one product of g with a "
+        "transposed matrix for each input.",
+        "relu": "relu passes on what is above 0. The derivative is 1 where its input is above 0, "
+        "and 0 elsewhere: at 0 itself, too.",
+        "chain": "A vjp takes the gradient of the node's value, that value, and the values of its "
+        "inputs, in this order. What it returns has the order of the inputs.",
+        "raised": "Build the example of the text from Node objects in a cell of your own, and call "
+        "backward on it: there you see the whole traceback.",
+        "add": "This node is used more than once (perhaps twice by one operation), and its "
+        "gradient has only some of the uses. Each use adds to what is there.",
+        "aliasing": "Two nodes have the same array as their gradient: the vjp of add returns one "
+        "array twice. What is added to it in place is added for both. Make a new array.",
+        "view": "A vjp may return the array that it was given, or a view that cannot be written "
+        "to, as that of sum does. Adding in place fails there. Make a new array.",
+        "order": "Some node that uses this one passed its gradient on before it was complete, or "
+        "more than once. A node's turn comes when all nodes that use it have had theirs: neither "
+        "depth first as found, nor breadth first by distance, is such an order.",
+        "shape": "The gradient of a node has the shape of its value. Where broadcasting made a "
+        "larger array of it, the vjp's result has the larger shape: both new dimensions in front "
+        "and dimensions of length 1 have been repeated. The latter must still be there.",
+        "axes": "A broadcast value has many copies, and each gets a gradient: their sum is the "
+        "value's. Sum over the dimensions that broadcasting added or repeated, and no others. The "
+        "right shape alone does not prove it: look at square arrays.",
+        "together": "In this node several uses meet, and not all have its shape. Bring what "
+        "each use adds to the node's shape first, and add it then.",
+        "constants": "requires_grad is False there: neither a gradient nor a walk through it is "
+        "wanted.",
+        "reached": "This node requires a gradient, but no way leads to it: every way from the loss "
+        "passes a node that requires none. Its grad stays None; zeros would be a gradient.",
+        "missing": "This node's gradient must be an array, even if all of it is 0. Every node that "
+        "the walk comes to keeps its gradient, leaf or not. Or does your walk wait for a use that "
+        "never passes a gradient on? Uses count only in nodes that require one themselves.",
+        "opaque": "Operations such as floor and detach have no vjp. They stand only where no "
+        "gradient is required. Is requires_grad looked at before a node passes anything on?",
+        "recursion": "Python's stack ends after some 1000 nested calls, and a graph can be deeper. "
+        "Keep the nodes that are still to be visited in a list of your own, and use a loop.",
+        "paths": "In this graph each stage has two ways, so 40 stages have 2^40 paths. Nodes are "
+        "few: keep a set of those that were found, and let each pass its gradient on once.",
+    },
 )
