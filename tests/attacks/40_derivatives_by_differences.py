@@ -25,18 +25,19 @@ RUN = {
     "relu": lambda a: np.maximum(a, 0),
     "sum": np.sum,
     "floor": np.floor,
+    "detach": np.array,
 }
 
 
 def backward(loss):
-    order, stack = [], [(loss, False)]
+    order, seen, stack = [], set(), [(loss, False)]
     while stack:
         node, done = stack.pop()
         if done:
             order.append(node)
-        elif node not in order and node not in dict(stack):
+        elif node not in seen:
+            seen.add(node)
             stack += [(node, True), *((x, False) for x in node.inputs)]
-    order = list(dict.fromkeys(order))
     if len(order) > 400:
         return
 
