@@ -1464,7 +1464,7 @@ from hpml.bench.eager_compiled import Timing, break_even
 steps = break_even(Timing([0.100], first=0.1), Timing([0.080], first=60.1))
 conclude(
     round(steps) == 3000,
-    f"{steps:,.0f} steps: 60 s, divided by the 20 ms that each step gains. A search over many short "
+    f"**Answer.** {steps:,.0f} steps: 60 s, divided by the 20 ms that each step gains. A search over many short "
     "runs may never get there; one long run does in its first minutes.",
     f"{steps:,.0f} steps.",
 )

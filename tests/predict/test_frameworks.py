@@ -72,7 +72,7 @@ def test_fewer_than_half_are_developed_and_all_added_ones_are_for_pytorch():
     held, sentence, _ = still_developed(TABLE)
     assert held
     developed = [one for one in TABLE if one.developed]
-    assert sentence.startswith(f"{len(developed)} of {len(TABLE)}. ")
+    assert sentence.startswith(f"**Answer.** {len(developed)} of {len(TABLE)}. ")
     assert "3 are left: TensorFlow, PyTorch and JAX" in sentence
     assert "some to others as well" in sentence  # Keras, Ray Train
 

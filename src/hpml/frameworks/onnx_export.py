@@ -170,7 +170,8 @@ def folded(network: nn.Module, file: "ModelProto") -> tuple[bool, str, str]:
     convolutions = sum(isinstance(module, nn.Conv2d) for module in network.modules())
     return (
         len(scaled) == len(pairs) == norms - len(left) > 0 and {*before} == {"MaxPool"},
-        f"All {convolutions} convolutions, and {len(left)} of the {norms} batch normalisations. A "
+        f"**Answer.** All {convolutions} convolutions, and {len(left)} of the {norms} batch "
+        "normalisations. A "
         "trained one only scales and shifts each channel. Where it followed a convolution, the "
         f"exporter multiplied the scale into the weights ({len(scaled)} times, checked number by "
         f"number). The other {len(left)} follow a pooling and stayed.",
@@ -224,7 +225,8 @@ class Answers:
         batches = ", ".join(map(str, self.sizes[:-1])) + f" and {self.sizes[-1]}"
         return (
             same == images and self.difference < CLOSE * largest,
-            f"The same class for all {images} images, in batches of {batches}. The logits differ "
+            f"**Answer.** The same class for all {images} images, in batches of "
+            f"{batches}. The logits differ "
             f"by {self.difference:.0e} at most, where the largest is {largest:.1f}; "
             f"{bits / self.torch.size:.0%} of them agree in every bit, for another library may add "
             "in another order.",

@@ -72,7 +72,7 @@ def nothing_lost(shown: Sequence[Idea], every: Sequence[Framework]) -> tuple[boo
     without = [name for name in gone if name not in had]
     lectures: Mapping[str, None] = dict.fromkeys(one.notebook[:2] for one in shown)
     sentence = (
-        f"None: all {len(gone)} left one. Their {len(shown)} ideas run in the lectures "
+        f"**Answer.** None: all {len(gone)} left one. Their {len(shown)} ideas run in the lectures "
         f"{', '.join(sorted(lectures))} of this course. A framework ends; its ideas move on."
     )
     return not without, sentence, f"no section shows an idea of {', '.join(without)}."

@@ -86,7 +86,7 @@ def still_developed(shown: Sequence[Framework]) -> tuple[bool, str, str]:
     torch = [one for one in added if "PyTorch" in one.on]
     more = ", some to others as well" if any(len(one.on) > 1 for one in added) else ""
     sentence = (
-        f"{len(left)} of {len(shown)}. Of the {len(base)} with operators and derivatives of their "
+        f"**Answer.** {len(left)} of {len(shown)}. Of the {len(base)} with operators and derivatives of their "
         f"own, {len(own)} are left: {_listed(own)}. The other {len(added)} are added to a "
         f"framework, and all {len(added)} to PyTorch{more}."
     )
@@ -106,7 +106,7 @@ def more_than_data(shown: Sequence[Framework]) -> tuple[bool, str, str]:
     counted = f"{once} of {len(gone)} that ended, {now} of {len(left)} that are developed"
     return (
         now * len(gone) > once * len(left),
-        f"Today's. Tensors or layers are split by {counted}. Module 07 shows how.",
+        f"**Answer.** Today's. Tensors or layers are split by {counted}. Module 07 shows how.",
         f"tensors or layers are split by {counted}.",
     )
 
