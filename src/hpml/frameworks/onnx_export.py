@@ -225,9 +225,8 @@ class Answers:
         batches = ", ".join(map(str, self.sizes[:-1])) + f" and {self.sizes[-1]}"
         return (
             same == images and self.difference < CLOSE * largest,
-            f"**Answer.** The same class for all {images} images, in batches of "
-            f"{batches}. The logits differ "
-            f"by {self.difference:.0e} at most, where the largest is {largest:.1f}; "
+            f"**Answer.** The same class for all {images} images, in batches of {batches}. The "
+            f"logits differ by {self.difference:.0e} at most, where the largest is {largest:.1f}; "
             f"{bits / self.torch.size:.0%} of them agree in every bit, for another library may add "
             "in another order.",
             f"{images - same} of {images} images got another class, the logits differ by "

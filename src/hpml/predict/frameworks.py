@@ -86,8 +86,8 @@ def still_developed(shown: Sequence[Framework]) -> tuple[bool, str, str]:
     torch = [one for one in added if "PyTorch" in one.on]
     more = ", some to others as well" if any(len(one.on) > 1 for one in added) else ""
     sentence = (
-        f"**Answer.** {len(left)} of {len(shown)}. Of the {len(base)} with operators and derivatives of their "
-        f"own, {len(own)} are left: {_listed(own)}. The other {len(added)} are added to a "
+        f"**Answer.** {len(left)} of {len(shown)}. Of the {len(base)} with operators and "
+        f"derivatives of their own, {len(own)} are left: {_listed(own)}. The other {len(added)} are added to a "
         f"framework, and all {len(added)} to PyTorch{more}."
     )
     seen = f"{len(left)} of {len(shown)}; of {len(added)} added ones {len(torch)} are for PyTorch."
