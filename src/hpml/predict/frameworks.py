@@ -87,8 +87,8 @@ def still_developed(shown: Sequence[Framework]) -> tuple[bool, str, str]:
     more = ", some to others as well" if any(len(one.on) > 1 for one in added) else ""
     sentence = (
         f"**Answer.** {len(left)} of {len(shown)}. Of the {len(base)} with operators and "
-        f"derivatives of their own, {len(own)} are left: {_listed(own)}. The other {len(added)} are added to a "
-        f"framework, and all {len(added)} to PyTorch{more}."
+        f"derivatives of their own, {len(own)} are left: {_listed(own)}. The other "
+        f"{len(added)} are added to a framework, and all {len(added)} to PyTorch{more}."
     )
     seen = f"{len(left)} of {len(shown)}; of {len(added)} added ones {len(torch)} are for PyTorch."
     return 2 * len(left) < len(shown) and len(torch) == len(added) > 0, sentence, seen
