@@ -20,6 +20,7 @@ from hpml.checks.m04_frameworks._optimizer_cases import (
     cases,
     columns,
     drive,
+    in_a_row,
 )
 from hpml.checks.m04_frameworks._optimizer_picture import optimizers_picture
 from hpml.checks.m04_frameworks._optimizer_steps import (
@@ -61,7 +62,7 @@ def unusable(run: Run, rule: str, name: str) -> Problem | None:
     right, got = run.expected[rule][name], value["after"]
     if not isinstance(got, torch.Tensor) or (got.shape, got.dtype) != (right.shape, right.dtype):
         return Problem(f"{where}: the parameters are {described(got)} now", "in_place")
-    if torch.equal(got, got[:1].expand_as(got)):
+    if torch.equal(got, in_a_row(run.inputs[0][rule][name]["parameters"]).expand_as(got)):
         return Problem(f"{where}: no parameter has changed in {STEPS} steps", "unchanged")
     if not torch.isfinite(got).all():
         step = int((~torch.isfinite(got)).any(dim=1).nonzero()[0]) + 1
@@ -210,8 +211,8 @@ CHECK = Check(
         "in_place": "Others look at the same memory: views, buckets, a flat buffer. Write the new "
         "values into it (sub_, copy_, -= under torch.no_grad()), and do not give the parameter "
         "another tensor by p.data = ... .",
-        "not_finite": "In Adam t counts from 1: in the first step 1 − β¹ is not 0. Or is a root "
-        "taken of something below 0?",
+        "not_finite": "Do the buffers begin at 0? torch.empty_like has whatever was in the memory. "
+        "In Adam t counts from 1: with t = 0 there is 1 − β⁰ = 0 to divide by.",
         "precision": "A parameter in float64 needs state in float64, and a count that is a plain "
         "number: torch.zeros(shape) is float32. torch.zeros_like has the parameter's dtype.",
         "plain_momentum": "This step does not look ahead: it is lr · b (which is also g + μ b with "
@@ -266,8 +267,8 @@ CHECK = Check(
         "buffer has gradients alone, and the rate of today multiplies all of it.",
         "rates": "With one learning rate the steps are right. Read self.lr in each step, wherever "
         "it occurs: also in the decay.",
-        "changes_gradient": "p.grad belongs to who called backward: it may be added to, clipped or "
-        "sent. Compute in a tensor of your own.",
+        "changes_gradient": "p.grad belongs to who called backward: step() reads it, and neither "
+        "adds to it nor clears it. Compute in a tensor of your own.",
         "keeps_gradient": "The next backward may write into the same p.grad. A buffer that is that "
         "tensor changes with it: clone it, or add it to zeros.",
     },
