@@ -97,10 +97,10 @@ def fewest(found: Mapping[str, Path]) -> tuple[bool, str, str]:
     listed = ", ".join(f"{rule} {known[rule]}" for rule in order)
     return (
         len(known) == len(found) and (order[0], order[-1]) == ("Nesterov", "SGD"),
-        f"**Answer.** Steps to the bottom: {listed}. The steep direction limits SGD's rate: beyond "
-        f"2/{STEEP:.0f} it diverges. Along the flat one it then creeps. Momentum adds up gradients "
-        "that agree, to ten times one step (1/(1 − 0.9)). Adam and LARS divide each weight's step "
-        "by the size of its gradient: steep and flat are alike to them.",
+        f"**Answer.** Steps to the bottom: {listed}. The steep direction limits SGD's rate (beyond "
+        f"2/{STEEP:.0f} it diverges), so it creeps along the flat one. Momentum adds up gradients "
+        "that agree, to ten times one step. Adam and LARS divide each weight's step by the size of "
+        "its gradient.",
         f"steps to the bottom: {listed or 'nobody got there'}. This version of PyTorch steps "
         "otherwise.",
     )
@@ -116,7 +116,7 @@ def overshooting(found: Mapping[str, Path]) -> tuple[bool, str, str]:
         past == [rule for rule in found if rule != "SGD"],
         f"All but SGD go past the bottom, {most} furthest: {beyond[most]:.1f} on a way of "
         f"{length:.0f}. What remembers earlier gradients goes on when the gradient has turned. SGD "
-        f"remembers nothing. It jumps across the floor, in {found['SGD'].crossings} of {STEPS} "
-        "steps.",
+        "remembers nothing: it only jumps from side to side of the floor, in "
+        f"{found['SGD'].crossings} of {STEPS} steps.",
         f"{', '.join(past) or 'nobody'} went past the bottom.",
     )

@@ -38,10 +38,13 @@ def valley_picture(
         went = np.array(path.points[: None if until is None else until + 1])
         look = {"color": "#0072B2", "linewidth": 0.8, "marker": "o", "markersize": 2.2}
         axes.plot(*went.T, **look)
-        axes.plot(*went[-1], "X", color="#D55E00", markeredgecolor="black", markersize=8)
-        axes.plot(*LOWEST, "+", color="black", markersize=11, zorder=4)
+        end = {"color": "#D55E00", "markeredgecolor": "black", "markersize": 8}
+        axes.plot(*went[-1], "X", linestyle="none", label="last step drawn", **end)
+        look = {"color": "black", "markersize": 11, "zorder": 4}
+        axes.plot(*LOWEST, "+", linestyle="none", label="lowest point", **look)
         axes.set(xlim=WIDE, ylim=HIGH)
         axes.set_title(_headline(name, path), fontsize=9)
+    panels[0, 0].legend(loc="lower right", fontsize=8, framealpha=1)
     for axes in panels.flat[len(found) :]:
         axes.set_visible(False)
     for axes in panels[-1]:
