@@ -551,6 +551,8 @@ conclude(*kept_for_backward.checkpointing(alive))
 #
 # *f*(w₁, w₂) = ½ (w₁ − 6)² + 45 (w₂ − 2)²
 #
+# The bottom is where both weights stay within 0.1 of the lowest point.
+#
 # *Predict: which takes the fewest steps to the bottom, which the most? Which go past it?*
 
 # %% tags=["nbval-ignore-output"]
@@ -600,6 +602,28 @@ conclude(*optimizer_state.finding(states))
 # *m* and *v* begin at 0, so the first ones are too small. The hats divide that out: *m̂* = *m* / (1 −
 # *β₁ᵗ*), *v̂* = *v* / (1 − *β₂ᵗ*). In LARS ‖*∇*‖ is the norm of the gradient without the decay.
 #
+# ### The valley turned *(more)*
+#
+# One valley without noise is no network. How much of the result hangs on this one? Its steep direction
+# is exactly the second weight. Now the valley, and the start with it, is turned by 45° around the
+# lowest point. Rates stay as they were.
+#
+# *Predict: which rules take as many steps as before, which take more?*
+
+# %%
+from hpml.frameworks.valley_picture import valley_picture
+
+turned = {
+    rule: valley.descend(rule, degrees=45) for rule in ("SGD", "momentum", "Nesterov", "Adam")
+}
+publish_figure(
+    "the valley turned",
+    valley_picture(turned, title="Turned by 45°: only Adam goes another way"),
+    "Paths in a valley turned by 45°; drawn along the valley and across it, as above.",
+)
+conclude(*valley.turning(ways_down, turned))
+
+# %% [markdown]
 # ### Nesterov's momentum, as PyTorch has it *(more)*
 #
 # Sutskever et al. (2013, section 2) take the gradient where the momentum will lead: *v* ← *μv* −
@@ -642,7 +666,7 @@ conclude(*decoupled_decay.finding(decayed))
 # ### A rate for each layer *(more)*
 #
 # Many ranks make a large batch, and the linear rule asks for a large rate (module 01, section 4).
-# Then training diverges where one layer's step is too large for its weights. LARS measures this in
+# Then training may diverge, if one layer's step is too large for its weights. LARS measures this in
 # each layer, by ‖*w*‖/‖*g*‖ (You, Gitman and Ginsburg 2017, *Large batch training of convolutional
 # networks*). LAMB does the same with Adam's step (You et al. 2020, *Large batch optimization for
 # deep learning*).

@@ -15,6 +15,7 @@ from hpml.frameworks.valley import (
     fewest,
     overshooting,
     paths,
+    turning,
     valley,
 )
 from hpml.frameworks.valley_picture import valley_picture
@@ -65,6 +66,21 @@ def test_what_is_concluded_holds_and_is_refused_where_it_does_not(found):
         assert not finding(swapped)[0]
     nobody = {rule: Path(rule, 1.0, (START, START)) for rule in found}
     assert not fewest(nobody)[0]
+
+
+def test_only_adam_notices_that_the_valley_is_turned(found):
+    some = ("SGD", "momentum", "Nesterov", "Adam")
+    turned = {rule: descend(rule, degrees=45) for rule in some}
+    for rule in some[:3]:
+        pairs = zip(turned[rule].points, found[rule].points, strict=True)
+        assert all(one == pytest.approx(other) for one, other in pairs)
+    assert turning(found, turned)[0]
+    assert not turning(found, found)[0]
+    assert not turning(turned, turned)[0]
+    never = {**turned, "Adam": Path("Adam", 1.0, (START, START))}
+    held, sentence, _ = turning(found, never)
+    assert held
+    assert "more than 1 instead of" in sentence
 
 
 def test_a_panel_for_each_path_until_a_step(found):

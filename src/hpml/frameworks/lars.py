@@ -72,7 +72,7 @@ def finding(ratios: Mapping[str, float]) -> tuple[bool, str, str]:
         spread > 2,
         f"**Answer.** ‖w‖/‖g‖ is {ratios[least]:.2g} in `{least}` and {ratios[most]:.2g} in "
         f"`{most}`. So with one rate for all, a step changes a {spread:.0f} times larger share of "
-        "the first's weights. The layer with the smallest ratio limits the rate of SGD. LARS gives "
-        "each layer its own.",
+        "the first's weights. A rate that suits the second may be too large for the first. LARS "
+        "gives each layer its own.",
         f"‖w‖/‖g‖ is between {ratios[least]:.2g} and {ratios[most]:.2g}: the layers are alike.",
     )

@@ -3,6 +3,7 @@
 All begin at the same point, and get the gradient itself, without noise: what differs is the rule.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -69,20 +70,38 @@ def _near(point: tuple[float, float]) -> bool:
     return all(abs(at - low) <= NEAR for at, low in zip(point, LOWEST, strict=True))
 
 
-def descend(rule: str, rate: float | None = None, steps: int = STEPS) -> Path:
+def descend(
+    rule: str, rate: float | None = None, steps: int = STEPS, *, degrees: float = 0.0
+) -> Path:
     """The path of one of RULES, by default with its own rate. Each weight is a parameter (for
-    LARS: a layer) of its own, in float64."""
+    LARS: a layer) of its own, in float64.
+
+    The valley and the start may be turned around the lowest point, by `degrees`. The points of the
+    path are always along and across the valley, as if it had not been turned.
+    """
     rate = RATES[rule] if rate is None else rate
-    weights = [nn.Parameter(torch.tensor(at, dtype=torch.float64)) for at in START]
+    weights = [
+        nn.Parameter(torch.tensor(at, dtype=torch.float64)) for at in _turned(*START, degrees)
+    ]
     optimizer = RULES[rule](weights, rate)
     points = [START]
     for _ in range(steps):
         optimizer.zero_grad()
-        valley(*weights).backward()
+        valley(*_turned(*weights, -degrees)).backward()
         optimizer.step()
-        first, second = (weight.item() for weight in weights)
+        first, second = _turned(*(weight.item() for weight in weights), -degrees)
         points.append((first, second))
     return Path(rule, rate, tuple(points))
+
+
+def _turned(first: Any, second: Any, degrees: float) -> tuple[Any, Any]:
+    """A point turned around LOWEST."""
+    cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    along, across = first - LOWEST[0], second - LOWEST[1]
+    return (
+        LOWEST[0] + cosine * along - sine * across,
+        LOWEST[1] + sine * along + cosine * across,
+    )
 
 
 def paths() -> dict[str, Path]:
@@ -119,4 +138,24 @@ def overshooting(found: Mapping[str, Path]) -> tuple[bool, str, str]:
         "remembers nothing: it only jumps from side to side of the floor, in "
         f"{found['SGD'].crossings} of {STEPS} steps.",
         f"{', '.join(past) or 'nobody'} went past the bottom.",
+    )
+
+
+def turning(straight: Mapping[str, Path], turned: Mapping[str, Path]) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes, of the same rules in a valley that is turned: only Adam
+    needs more steps."""
+    steps = {rule: (straight[rule].steps, turned[rule].steps) for rule in turned}
+    alike = [rule for rule, (before, after) in steps.items() if before == after is not None]
+    before, after = steps["Adam"]
+    found = after or f"more than {len(turned['Adam'].points) - 1}"
+    return (
+        alike == [rule for rule in turned if rule != "Adam"]
+        and before is not None
+        and (after is None or after > 2 * before),
+        f"**Answer.** {', '.join(alike)} take as many steps as before: they know the gradient as a "
+        f"whole, not the axes. Adam takes {found} instead of {before}. It scales each weight by "
+        "itself, which helps where steep and flat directions are weights. Here both weights have "
+        "their share of the steep one.",
+        "steps before and after turning: "
+        + ", ".join(f"{rule} {a} and {b}" for rule, (a, b) in steps.items()),
     )
