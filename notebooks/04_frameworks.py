@@ -618,8 +618,13 @@ turned = {
 }
 publish_figure(
     "the valley turned",
-    valley_picture(turned, title="Turned by 45°: only Adam goes another way"),
-    "Paths in a valley turned by 45°; drawn along the valley and across it, as above.",
+    valley_picture(
+        turned,
+        title="Turned by 45° (blue), only Adam goes another way than before (grey)",
+        against=ways_down,
+        directions=("along the valley", "across the valley"),
+    ),
+    "Paths in a valley turned by 45°, drawn along it and across it; grey: before it was turned.",
 )
 conclude(*valley.turning(ways_down, turned))
 

@@ -19,17 +19,19 @@ def valley_picture(
     until: int | None = None,
     title: str = "",
     against: Mapping[str, Path] | None = None,
+    directions: tuple[str, str] = ("first weight", "second weight"),
 ) -> Figure:
     """A panel for each path, by name: a dot for each step, up to step `until`.
 
-    `against` has for some names a second path, as a wide grey line under the first.
+    `against` has for some names a second path, as a wide grey line under the first. `directions`
+    names the axes.
     """
     first, second = np.meshgrid(np.linspace(*WIDE, 120), np.linspace(*HIGH, 80))
     heights = valley(first, second)
     levels = [share * valley(*START) for share in SHARES]
-    columns = min(COLUMNS, len(found))
+    columns = 2 if len(found) == 4 else min(COLUMNS, len(found))
     rows = -(-len(found) // columns)
-    figure = Figure(figsize=(9, 0.5 + 2.2 * rows), layout="constrained")
+    figure = Figure(figsize=(9, 0.5 + 2.3 * rows), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axes, (name, path) in zip(panels.flat, found.items(), strict=False):
         axes.contour(first, second, heights, levels=levels, colors="#c8c8c8", linewidths=0.8)
@@ -48,9 +50,9 @@ def valley_picture(
     for axes in panels.flat[len(found) :]:
         axes.set_visible(False)
     for axes in panels[-1]:
-        axes.set_xlabel("first weight")
+        axes.set_xlabel(directions[0])
     for row in panels:
-        row[0].set_ylabel("second weight")
+        row[0].set_ylabel(directions[1])
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return figure
 
