@@ -1423,6 +1423,8 @@ if in_onnx:
 # %% [markdown]
 # ONNX Runtime rewrites the graph when it loads it: it fuses operators and chooses
 # [layouts](https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html).
+# `./hpml bench frameworks` compares whole training steps too: PyTorch and TensorFlow, eager and
+# compiled, from the same weights to the same weights.
 #
 # ### What does not travel *(more)*
 #
@@ -1488,13 +1490,14 @@ if in_onnx:
 # until it pays?*
 
 # %%
-from hpml.bench.eager_compiled import Timing, break_even
+from hpml.bench.eager_compiled_timings import Timing, break_even
 
 steps = break_even(Timing([0.100], first=0.1), Timing([0.080], first=60.1))
 conclude(
     round(steps) == 3000,
-    f"**Answer.** {steps:,.0f} steps: 60 s, divided by the 20 ms that each step gains. A search over many short "
-    "runs may never get there; one long run does in its first minutes.",
+    f"**Answer.** {steps:,.0f} steps: 60 s, divided by the 20 ms that each step gains. A long "
+    f"run is there after {(60 + steps * 0.080) / 60:.0f} minutes; each run of a search over many "
+    "short ones, never.",
     f"{steps:,.0f} steps.",
 )
 

@@ -6,8 +6,17 @@ import pytest
 import torch
 
 from hpml.bench import eager_compiled
-from hpml.bench.eager_compiled import COMPILED, EAGER, GRAPHS, Timing, break_even, line, main
+from hpml.bench.eager_compiled import main
 from hpml.bench.eager_compiled_picture import drawn, title
+from hpml.bench.eager_compiled_timings import (
+    COMPILED,
+    EAGER,
+    GRAPHS,
+    Timing,
+    break_even,
+    line,
+    write,
+)
 from hpml.errors import USAGE, UserError
 
 CPU = torch.device("cpu")
@@ -36,7 +45,7 @@ def test_a_line_has_speed_gain_first_step_and_break_even():
 
 
 def test_the_table_has_a_row_for_each_way_and_batch(tmp_path):
-    eager_compiled.write(tmp_path / "a.csv", TIMINGS)
+    write(tmp_path / "a.csv", TIMINGS)
     with (tmp_path / "a.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["way"], row["batch"]) for row in rows] == [

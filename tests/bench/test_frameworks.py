@@ -25,7 +25,7 @@ def given():
 
 @pytest.fixture
 def started(given):
-    moved = {name: given.weights[name] + 0.1 for name in given.learned}
+    moved = {name: given.weights[name] + 0.1 for name in given.changed}
     logits = np.array([[1.0, -2.0]])
     return {
         EAGER: Started(1.3, [2.3, 2.2, 2.1], moved),
@@ -131,6 +131,7 @@ def test_tensorflow_comes_to_pytorchs_losses_and_weights(given, name):
     eager = started_by("one_step_torch.eager", given, True)
     same_results({EAGER: eager, name: started_by(way.function, given, True)}, given)
     assert eager.losses[0] != eager.losses[-1]
+    assert "stages.0.down.norm.running_var" in eager.weights
 
 
 def test_runtimes_predict_as_pytorch_does(given):

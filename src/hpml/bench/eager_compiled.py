@@ -8,26 +8,25 @@ records all kernels of a step as CUDA graphs and starts each graph with one call
 
 import argparse
 import contextlib
-import csv
 import os
-import statistics
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch._dynamo  # every optimizer imports it later, which takes seconds of the first step
 from torch.nn.functional import cross_entropy
 
+from hpml.bench.eager_compiled_picture import drawn
+from hpml.bench.eager_compiled_timings import COMPILED, EAGER, GRAPHS, Timing, Timings, line, write
 from hpml.errors import USAGE, UserError
 from hpml.models import ResidualNetwork
 from hpml.train.hardware import pick_device
 
-EAGER, COMPILED, GRAPHS = "eager", "torch.compile", 'torch.compile, "reduce-overhead"'
 MODES: Mapping[str, str | None] = {COMPILED: None, GRAPHS: "reduce-overhead"}
 BATCHES = (1, 4, 16, 64, 256)
 WIDTHS = (64, 256, 256)
@@ -35,40 +34,6 @@ BACKENDS = ("inductor", "aot_eager")
 ROUNDS = 7
 SHORTEST = 0.2  # seconds of one timing, at least
 SAME = 1e-3  # how far losses may be apart, relative
-COLUMNS = (
-    "way",
-    "batch",
-    "images_per_second",
-    "step_seconds",  # median of the rounds
-    "least_seconds",
-    "most_seconds",
-    "first_step_seconds",
-    "steps_to_break_even",  # empty: never
-)
-
-
-@dataclass(frozen=True)
-class Timing:
-    """A way with one batch size: seconds of a step in each round, and of the very first step,
-    which compiles."""
-
-    seconds: Sequence[float]
-    first: float
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.seconds)
-
-
-Timings = Mapping[int, Mapping[str, Timing]]  # by batch size and way
-
-
-def break_even(eager: Timing, other: Timing) -> float | None:
-    """After how many steps `other` has made up for its longer first step; None: never."""
-    gained = eager.median - other.median
-    if gained <= 0:
-        return None
-    return max(0.0, (other.first - eager.first) / gained)
 
 
 def measure(
@@ -110,39 +75,6 @@ def ways(device: torch.device) -> list[str]:
     return [EAGER, COMPILED, GRAPHS] if device.type == "cuda" else [EAGER, COMPILED]
 
 
-def line(batch: int, way: str, timing: Timing, eager: Timing) -> str:
-    """One way at one batch size, in a line of the log."""
-    text = (
-        f"batch {batch:4}, {way:32} {batch / timing.median:9.1f} images/s, "
-        f"{eager.median / timing.median:5.2f} times eager; first step {timing.first:6.1f} s"
-    )
-    if way == EAGER:
-        return text
-    steps = break_even(eager, timing)
-    return text + ("; never pays" if steps is None else f"; pays after {steps:,.0f} steps")
-
-
-def write(path: Path, timings: Timings) -> None:
-    """A row for each batch size and way."""
-    with path.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(COLUMNS)
-        for batch, by_way in timings.items():
-            for way, one in by_way.items():
-                steps = None if way == EAGER else break_even(by_way[EAGER], one)
-                row = (
-                    way,
-                    batch,
-                    f"{batch / one.median:.5g}",
-                    f"{one.median:.4e}",
-                    f"{min(one.seconds):.4e}",
-                    f"{max(one.seconds):.4e}",
-                    f"{one.first:.4g}",
-                    "" if steps is None else f"{steps:.0f}",
-                )
-                table.writerow(row)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     try:
@@ -152,15 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"a training step of the course's network, float32, {where}", flush=True)
         with no_cache(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="dynamo_pgo")  # of the cache that is off
-            timings = measure(asked.batches, device, asked.widths, asked.rounds, asked.backend)
+            shown = partial(print, flush=True)  # a job's log is a file, which gets lines in blocks
+            timings = measure(
+                asked.batches, device, asked.widths, asked.rounds, asked.backend, shown
+            )
     except UserError as error:
         print(f"eager_compiled: {error}", file=sys.stderr)
         return USAGE
-    import matplotlib
-
-    matplotlib.use("Agg")  # a node has no screen
-    from hpml.bench.eager_compiled_picture import drawn
-
     asked.out.mkdir(parents=True, exist_ok=True)
     write(asked.out / "eager_compiled.csv", timings)
     drawn(timings, where).savefig(asked.out / "eager_compiled.png", dpi=150)

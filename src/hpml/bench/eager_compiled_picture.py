@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hpml.bench.eager_compiled import COMPILED, EAGER, GRAPHS, Timings
+from hpml.bench.eager_compiled_timings import COMPILED, EAGER, GRAPHS, Timings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 def drawn(timings: Timings, where: str) -> "Figure":
     """Images/s over batch size, from the slowest round to the quickest; below, the times eager."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     figure, (above, below) = plt.subplots(
         2, 1, figsize=(7, 5.5), sharex=True, height_ratios=(2, 1), layout="constrained"
@@ -29,6 +30,9 @@ def drawn(timings: Timings, where: str) -> "Figure":
         below.plot(batches, gains, style, color=colour)
     above.set_xscale("log", base=2)
     above.set_yscale("log")
+    above.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    above.yaxis.set_major_formatter("{x:,.0f}")
+    above.yaxis.set_minor_formatter(NullFormatter())
     above.set_ylabel("images/s")
     above.legend()
     above.set_title(title(timings))

@@ -35,6 +35,12 @@ class Given:
         """Stages of the network."""
         return sum(name.endswith("down.convolution.weight") for name in self.weights)
 
+    @property
+    def changed(self) -> list[str]:
+        """What a step changes: what is learned, and the statistics of batch normalisations."""
+        ends = ("running_mean", "running_var")
+        return [*self.learned, *(name for name in self.weights if name.endswith(ends))]
+
     def write(self, path: Path) -> None:
         arrays = {f"weight {name}": value for name, value in self.weights.items()}
         learned = np.array(self.learned)
@@ -46,8 +52,8 @@ class Running:
     """A network in some framework, ready to run on its batch.
 
     `step` takes one training step and returns the loss before it, `forward` returns the logits
-    [B, classes] as for prediction, `weights` those that are learned. A way that cannot train has no
-    `step`.
+    [B, classes] as for prediction, `weights` all that a step changes. A way that cannot train has
+    no `step`.
     """
 
     forward: Callable[[], np.ndarray]

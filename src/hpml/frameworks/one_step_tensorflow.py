@@ -45,7 +45,7 @@ def eager(given: Given, wrapped: Callable = lambda function: function) -> Runnin
     return Running(
         lambda: forward(images).numpy(),
         lambda: float(step(images, labels)),
-        lambda: {name: _to_torch(value.numpy()) for name, value in learned.items()},
+        lambda: {name: _to_torch(values[name].numpy()) for name in given.changed},
     )
 
 

@@ -17,8 +17,8 @@ def eager(given: Given, compiled: bool = False) -> Running:
     network = torch_network(given).to(memory_format=torch.channels_last)
     images = torch.from_numpy(given.images).contiguous(memory_format=torch.channels_last)
     labels = torch.from_numpy(given.labels)
-    learned = {n: p for n, p in network.named_parameters() if p.requires_grad}
-    optimizer = torch.optim.SGD(learned.values(), LEARNING_RATE, MOMENTUM)
+    learned = [p for p in network.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(learned, LEARNING_RATE, MOMENTUM)
 
     def loss_of(images: Tensor, labels: Tensor) -> Tensor:
         return cross_entropy(network(images), labels)
@@ -45,7 +45,8 @@ def eager(given: Given, compiled: bool = False) -> Running:
             return logits_of(images).numpy()
 
     def weights() -> dict[str, np.ndarray]:
-        return {name: value.detach().numpy().copy() for name, value in learned.items()}
+        values = network.state_dict()
+        return {name: values[name].numpy().copy() for name in given.changed}
 
     return Running(forward, step, weights)
 
