@@ -151,7 +151,6 @@ CHECK = Check(
         # With two ranks, since it says the same with more: one waits, or goes on.
         Stage(LATE, drive, world=lambda ranks: ranks if ranks == 2 else 0, dies=True, serve=serve),
     ),
-    timeout=12.0,
     picture=hooks_picture,
     claims=(
         Claim("when finish returns, each gradient is the mean of all ranks'", 3, judge_mean),
@@ -191,8 +190,8 @@ CHECK = Check(
         "no more. Everyone's gradients on every rank, or all of them through one rank, are more.",
         "after_backward": "What backward had computed by then should have left. Who starts the "
         "message: something that backward calls for each gradient, or something that comes later? "
-        "And if a gradient waits for its turn: in your order, is it behind one that backward "
-        "reaches only at its end?",
+        "And if a gradient waits for its turn: who starts it then, and is it perhaps behind one "
+        "that backward reaches only at its end?",
         "waiting": "Whoever waits in a hook keeps backward from computing the next gradient. A "
         "hook starts a message and returns. Which function has time to wait?",
         "order": "Collectives have no names: a rank's third call meets the third call of the "
@@ -203,6 +202,7 @@ CHECK = Check(
         "start one for each trained parameter in every step. Is there a gradient that waits for "
         "its turn, and nobody looks at it again? Is what you noted in the last step cleared?",
         "mismatch": "Collectives have no names: a rank's third call meets the third call of the "
-        "others. Which order do all ranks know beforehand?",
+        "others. Which order do all ranks know beforehand, and does each rank start every message "
+        "of a step in that step?",
     },
 )
