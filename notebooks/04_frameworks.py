@@ -594,10 +594,10 @@ conclude(*optimizer_state.finding(states))
 # |---|---|---|
 # | SGD | nothing | *w* ← *w* − lr *g* |
 # | momentum (Polyak 1964) | *b* ← *μb* + *g* | *w* ← *w* − lr *b* |
-# | Nesterov (Sutskever et al. 2013) | *b* ← *μb* + *g* | *w* ← *w* − lr (*g* + *μb*) |
-# | Adam (Kingma and Ba 2015) | *m* ← *β₁m* + (1 − *β₁*) *g*; *v* ← *β₂v* + (1 − *β₂*) *g*² | *w* ← *w* − lr *m̂* / (√*v̂* + *ε*) |
-# | AdamW (Loshchilov and Hutter 2019) | the same | *w* ← (1 − lr *λ*) *w*, then Adam's |
-# | LARS (You et al. 2017) | *b* ← *μb* + lr *ηg* ‖*w*‖ / (‖*∇*‖ + *λ*‖*w*‖) | *w* ← *w* − *b* |
+# | Nesterov ([Sutskever et al. 2013](https://proceedings.mlr.press/v28/sutskever13.html)) | *b* ← *μb* + *g* | *w* ← *w* − lr (*g* + *μb*) |
+# | Adam ([Kingma and Ba 2015](https://arxiv.org/abs/1412.6980)) | *m* ← *β₁m* + (1 − *β₁*) *g*; *v* ← *β₂v* + (1 − *β₂*) *g*² | *w* ← *w* − lr *m̂* / (√*v̂* + *ε*) |
+# | AdamW ([Loshchilov and Hutter 2019](https://arxiv.org/abs/1711.05101)) | the same | *w* ← (1 − lr *λ*) *w*, then Adam's |
+# | LARS ([You et al. 2017](https://arxiv.org/abs/1708.03888)), for a layer | *b* ← *μb* + lr *ηg* ‖*w*‖ / (‖*∇*‖ + *λ*‖*w*‖) | *w* ← *w* − *b* |
 #
 # *m* and *v* begin at 0, so the first ones are too small. The hats divide that out: *m̂* = *m* / (1 −
 # *β₁ᵗ*), *v̂* = *v* / (1 − *β₂ᵗ*). In LARS ‖*∇*‖ is the norm of the gradient without the decay.
@@ -673,8 +673,8 @@ conclude(*decoupled_decay.finding(decayed))
 # Many ranks make a large batch, and the linear rule asks for a large rate (module 01, section 4).
 # Then training may diverge, if one layer's step is too large for its weights. LARS measures this in
 # each layer, by ‖*w*‖/‖*g*‖ (You, Gitman and Ginsburg 2017, *Large batch training of convolutional
-# networks*). LAMB does the same with Adam's step (You et al. 2020, *Large batch optimization for
-# deep learning*).
+# networks*). LAMB does the same with Adam's step ([You et al. 2020, *Large batch optimization for
+# deep learning*](https://arxiv.org/abs/1904.00962)).
 #
 # *Predict: by which factor does ‖w‖/‖g‖ differ between the layers of the course's network?*
 

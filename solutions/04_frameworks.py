@@ -271,8 +271,8 @@ check("gradient_hooks")
 # **Allowed:** everything else that an answer may import.
 #
 # Write SGD with Nesterov's momentum, Adam and AdamW, so that 20 steps of each end where those of
-# `torch.optim` do. Each class gets a list of parameters: leaf tensors of any shape (also of none), in
-# float32 or float64, with `requires_grad`. `step()` reads the gradients from `p.grad`.
+# `torch.optim` do. Each class gets a list of parameters: leaf tensors of any shape (some have no
+# dimension), in float32 or float64, with `requires_grad`. `step()` reads the gradients from `p.grad`.
 #
 #     optimizer = Adam(params, lr=0.1, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.0)
 #     ...                     # gradients come into p.grad
