@@ -1,7 +1,5 @@
 # %%answer tf_input_pipeline
-# unusual: undecoded records are cached in a file and shuffled; a batch is augmented by map_fn
-import tempfile
-
+# unusual: records are cached and shuffled undecoded; a whole batch is augmented by map_fn
 import tensorflow as tf
 
 
@@ -23,11 +21,10 @@ def input_pipeline(files, augment, samples, batch_size, seed=None):
     def augment_batch(images, labels):
         return tf.map_fn(augment, images, fn_output_signature=tf.float32), labels
 
-    kept = tempfile.mkdtemp() + "/records"
     order = tf.data.Dataset.list_files(files, shuffle=False)
     records = order.interleave(
         lambda name: tf.data.TFRecordDataset(name), cycle_length=2, block_length=3
     )
-    records = records.cache(kept).shuffle(samples + 1, seed)
+    records = records.cache().shuffle(samples + 1, seed)
     batches = records.batch(batch_size).map(decode, tf.data.AUTOTUNE)
     return batches.map(augment_batch, num_parallel_calls=2).prefetch(2)

@@ -19,7 +19,7 @@ from hpml.checks.seeds import derived
 from hpml.data.formats import tfrecord_stream
 from hpml.data.formats.example_record import example
 from hpml.ranks import Reply, Server, ask
-from hpml.ranks.evidence import RankEvidence
+from hpml.ranks.evidence import Counts, RankEvidence
 
 SHAPE = (8, 8, 3)
 CLASSES = 10
@@ -335,14 +335,23 @@ def epochs_of(rank: RankEvidence) -> tuple[list[Epoch], list[bytes]]:
     return epochs, images
 
 
+def counts_by_epoch(rank: RankEvidence) -> list[Counts | None]:
+    """What the kernel had counted when each epoch began, and at the end."""
+    return [one.counts for one in rank.asked if not one.refused and "augment" not in one.request]
+
+
 def opened_by_epoch(rank: RankEvidence, files: Sequence[str]) -> list[int] | None:
-    """How often the files had been opened when each epoch began, and at the end, as the kernel
-    counts; None where that cannot be seen. Who wrote them has opened them too."""
-    opened = []
-    for one in rank.asked:
-        if one.refused or "augment" in one.request:
-            continue
-        if one.counts is None or one.counts.opened is None:
-            return None
-        opened.append(sum(one.counts.opened.get(name, 0) for name in files))
-    return opened
+    """How often the files had been opened then; None where that cannot be seen. Who wrote them has
+    opened them too."""
+    counts = counts_by_epoch(rank)
+    if any(one is None or one.opened is None for one in counts):
+        return None
+    return [sum(one.opened.get(name, 0) for name in files) for one in counts]
+
+
+def read_by_epoch(rank: RankEvidence) -> list[int] | None:
+    """How many bytes had been read then; None where that cannot be seen."""
+    counts = counts_by_epoch(rank)
+    if any(one is None or one.read_bytes is None for one in counts):
+        return None
+    return [one.read_bytes for one in counts]

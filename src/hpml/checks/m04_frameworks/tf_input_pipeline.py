@@ -6,6 +6,7 @@ is seen what it does and when: `_served_augmentations.py`. What is compared: `_e
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,16 @@ from hpml.checks.m04_frameworks._served_augmentations import (
     iterate,
     iterate_alone,
     opened_by_epoch,
+    read_by_epoch,
     scaled,
     serve,
 )
+from hpml.ranks.evidence import RankEvidence
 
 # Of orders drawn from all orders, none of a million is beyond (tests/checks/m04_frameworks)
 RESEMBLE = 0.35  # mean correlation of two epochs' orders
 STAY = 0.6  # mean distance of neighbours in a file, of what it is among all orders
-TOGETHER = 0.5  # of the pairs in a batch, those that share one in another epoch too
+TOGETHER = 0.8  # of the pairs in a batch, those that share one in another epoch too
 MEET = 1 / 8  # of the augmentations, those that must be seen to run beside another: else it is none
 SIMILAR = 0.85  # the correlation of two orders that differ by which of two images was ready first
 
@@ -55,7 +58,7 @@ def made_of(run: Run, stage: str) -> dict[bytes, tuple[int, int | None]]:
     if stage == "read":
         images = enumerate(given["images"])
         return {scaled(image, 1.0).tobytes(): (number, None) for number, image in images}
-    _, calls = epochs_of(run.stages[stage].ranks[0])
+    _, calls = epochs_of(served_rank(run))
     found = {}
     for call, data in enumerate(calls):
         image = np.frombuffer(data, np.uint8).reshape(SHAPE)
@@ -148,7 +151,8 @@ def each_sample_once(run: Run) -> Problem | None:
 def fresh(run: Run) -> Problem | None:
     if problem := unreadable(run):
         return problem
-    for pipeline in came_out(run, "served"):
+    asked = {(one.pipeline, one.epoch): one.spans for one in epochs_of(served_rank(run))[0]}
+    for number, pipeline in enumerate(came_out(run, "served")):
         first_seen: dict[int | None, int] = {}
         for epoch, batches in enumerate(pipeline, 1):
             for _, call, _ in (one for batch in batches for one in batch):
@@ -158,9 +162,18 @@ def fresh(run: Run) -> Problem | None:
                         f"in epoch {epoch} comes an augmented image that came in epoch {before}",
                         "frozen",
                     )
+                if call not in asked.get((number, epoch - 1), {}):
+                    return Problem(
+                        f"in epoch {epoch} comes an image that was augmented before it began",
+                        "beforehand",
+                    )
         if len(pipeline) < EPOCHS:
             return Problem(f"there were {len(pipeline)} epochs", "repeat", f"{EPOCHS}")
     return None
+
+
+def served_rank(run: Run) -> RankEvidence:
+    return run.stages["served"].ranks[0]
 
 
 def orders(run: Run, stage: str, pipeline: int) -> list[list[int]]:
@@ -200,7 +213,8 @@ def shuffled_anew(run: Run) -> Problem | None:
 def reads_once(run: Run) -> Problem | CannotJudge | None:
     if problem := unreadable(run):
         return problem
-    opened = opened_by_epoch(run.stages["read"].ranks[0], run.inputs["read"][0]["files"])
+    rank, files = run.stages["read"].ranks[0], run.inputs["read"][0]["files"]
+    opened, read = opened_by_epoch(rank, files), read_by_epoch(rank)
     if opened is None:
         return CannotJudge("this machine does not report who opens a file")
     for epoch, (before, after) in enumerate(itertools.pairwise(opened[1:]), 2):
@@ -208,19 +222,38 @@ def reads_once(run: Run) -> Problem | CannotJudge | None:
             return Problem(
                 f"in epoch {epoch} files were opened {after - before} times", "not_cached", "0"
             )
+    # By another name, or from a copy. Each time: an import in one epoch is no reading
+    size = sum(map(len, files.values()))
+    if read is not None and min(b - a for a, b in itertools.pairwise(read[1:])) >= size:
+        return Problem(
+            "in each epoch after the first, as many bytes were read as the files have", "not_cached"
+        )
     return None
 
 
-def at_work(run: Run) -> list[Epoch]:
-    """The epochs in which something was augmented."""
-    epochs, _ = epochs_of(run.stages["served"].ranks[0])
-    return [epoch for epoch in epochs if epoch.spans]
+def at_work(run: Run) -> list[Epoch] | Problem:
+    """The epochs in which something was augmented, each with the calls whose images came out."""
+    used = {
+        call
+        for pipeline in came_out(run, "served")
+        for epoch in pipeline
+        for batch in epoch
+        for _, call, _ in batch
+    }
+    epochs = [
+        replace(one, spans={call: span for call, span in one.spans.items() if call in used})
+        for one in epochs_of(served_rank(run))[0]
+    ]
+    found = [one for one in epochs if one.spans]
+    return found or Problem("augment was not called in any epoch", "beforehand")
 
 
 def side_by_side(run: Run) -> Problem | None:
     if problem := unreadable(run):
         return problem
     epochs = at_work(run)
+    if isinstance(epochs, Problem):
+        return epochs
     met, calls = sum(one.overlapping() for one in epochs), sum(len(one.spans) for one in epochs)
     if met < MEET * calls:
         return Problem(f"{met} of {calls} augmentations ran at the same time as another", "in_turn")
@@ -233,6 +266,8 @@ def made_ahead(run: Run) -> Problem | None:
     given = run.inputs["served"][0]
     size, samples = given["batch_size"], given["samples"]
     epochs = at_work(run)
+    if isinstance(epochs, Problem):
+        return epochs
     if all(not one.steps or one.begun_by(one.steps[0][0]) >= samples for one in epochs):
         return Problem("all images were augmented before an epoch's first step", "all_first")
     # Of each step in which something is left to do: what the next batch lacks at its end
@@ -320,6 +355,8 @@ CHECK = Check(
         "frozen": "A cache keeps what reaches it in the first epoch, with whatever was drawn by "
         "then, and hands out the same in every other epoch. Which stage draws, and on which side "
         "of the cache is it?",
+        "beforehand": "What is augmented when the pipeline is made, or in an epoch before, is no "
+        "new draw. Let the pipeline call augment while an epoch goes on.",
         "same_order": "Which stage shuffles, and does it draw anew in each epoch? What comes "
         "before a cache is drawn once. shuffle has a switch for it too, which is on unless "
         "somebody turns it off.",
