@@ -103,14 +103,16 @@ def no_cache() -> Iterator[None]:
 
     Usually torch.compile keeps what it compiled on disk, and the next process starts sooner.
     """
-    before = torch.compiler.config.force_disable_caches
+    config, temporary = torch.compiler.config, tempfile.tempdir
+    before = config.force_disable_caches
     with tempfile.TemporaryDirectory(prefix="hpml-inductor-") as folder:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-        torch.compiler.config.force_disable_caches = True
+        tempfile.tempdir = folder  # where precompiled headers go
+        config.force_disable_caches = True
         try:
             yield
         finally:
-            torch.compiler.config.force_disable_caches = before
+            config.force_disable_caches, tempfile.tempdir = before, temporary
             del os.environ["TORCHINDUCTOR_CACHE_DIR"]
 
 

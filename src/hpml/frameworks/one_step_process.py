@@ -103,6 +103,7 @@ def _environment(threads: int, folder: Path) -> dict[str, str]:
         # Nothing from an earlier compilation, and nothing left of this one
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        "TMPDIR": str(folder),  # precompiled headers
     }
 
 

@@ -171,10 +171,9 @@ def folded(network: nn.Module, file: "ModelProto") -> tuple[bool, str, str]:
     return (
         len(scaled) == len(pairs) == norms - len(left) > 0 and {*before} == {"MaxPool"},
         f"**Answer.** All {convolutions} convolutions, and {len(left)} of the {norms} batch "
-        "normalisations. A "
-        "trained one only scales and shifts each channel. Where it followed a convolution, the "
-        f"exporter multiplied the scale into the weights ({len(scaled)} times, checked number by "
-        f"number). The other {len(left)} follow a pooling and stayed.",
+        "normalisations. A trained one only scales and shifts each channel. Where it followed a "
+        f"convolution, the exporter multiplied the scale into the weights ({len(scaled)} times, "
+        f"checked number by number). The other {len(left)} follow a pooling and stayed.",
         f"{len(left)} of {norms} batch normalisations are left, {len(scaled)} are in weights: "
         "another version of the exporter folds others.",
     )
@@ -224,13 +223,14 @@ class Answers:
         images, bits = len(self.torch), int((self.torch == self.runtime).sum())
         batches = ", ".join(map(str, self.sizes[:-1])) + f" and {self.sizes[-1]}"
         return (
-            same == images and self.difference < CLOSE * largest,
+            same == images and 0 < self.difference < CLOSE * largest,
             f"**Answer.** The same class for all {images} images, in batches of {batches}. The "
             f"logits differ by {self.difference:.0e} at most, where the largest is {largest:.1f}; "
             f"{bits / self.torch.size:.0%} of them agree in every bit, for another library may add "
             "in another order.",
             f"{images - same} of {images} images got another class, the logits differ by "
-            f"{self.difference:.0e}: look at which operator was translated wrongly.",
+            f"{self.difference:.0e}. With 0 and 0 this machine's libraries add in the same order; "
+            "else look for an operator that was translated wrongly.",
         )
 
 
@@ -309,9 +309,10 @@ def branches(
     ifs = operators(file).get("If", 0)
     return (
         ifs == 1 and same(number) and not same(other),
-        f"Now there is {ifs} operator `If`, and both of its branches answer as in PyTorch. The "
-        f"branch on the number is gone, with no warning: the file does what {number} asked for, "
-        f"also where you meant {other}. Any Python that runs during the export is frozen.",
+        f"**Answer.** With `torch.cond` there is {ifs} operator `If`, and both of its branches "
+        "answer as in PyTorch. The branch on the number is gone, with no warning: the file does "
+        f"what {number} asked for, also where you meant {other}. Any Python that runs during the "
+        "export is frozen.",
         f"{ifs} operators `If`; equal to PyTorch with {number}: {same(number)}, with {other}: "
         f"{same(other)}.",
     )

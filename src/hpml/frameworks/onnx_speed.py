@@ -66,7 +66,7 @@ class Speeds:
         return (
             alone > CLEAR and layout > CLEAR and fair_few > fair_many,
             f"**Answer.** {seen} A runtime that knows the whole graph makes no Python call for "
-            "each operator: that gain shrinks as the batch grows. It chooses the layout too, as "
+            "each operator: that gain shrinks as the batch grows. And it chooses the layout, as "
             "you may. Ask of every such figure beside what it was measured.",
             f"{seen} Which one wins depends on the processor, and on which of its instructions "
             "each library uses.",
