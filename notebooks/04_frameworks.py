@@ -856,8 +856,8 @@ conclude(*finding(plain_way, hooked_way))
 #   before.
 # - **One order.** Collectives match by order, so all ranks must start them in the same one, even where
 #   gradients become ready in another.
-# - **Complete gradients only.** A weight that is used twice has its gradient after the second use.
-#   That is why the hook comes *post accumulate*.
+# - **Complete gradients only.** The gradient of a weight that is used twice has two parts. The hook
+#   comes *post accumulate*: when both have been added up.
 #
 # With many small gradients each message costs its latency. *Buckets* put several into one message:
 # module 06 builds them, and `DistributedDataParallel` is this in C++
@@ -973,8 +973,8 @@ conclude(*stepping_in.in_the_middle(rewritten_nodes[0], rewritten_weights, steps
 # MXNet has a key-value store
 # ([kvstore](https://mxnet.apache.org/versions/1.6/api/python/docs/api/kvstore/index.html)). A worker
 # *pushes* its gradients, the store adds up what all have pushed, and an updater that was registered
-# with it changes the weights. Then the worker *pulls* them. With the store on a rank of its own, a
-# worker's optimizer has two lines.
+# with it changes the weights. Then the worker *pulls* them. Here the store is rank 2, and all that is
+# left of a worker's optimizer is a push and a pull.
 #
 # *Predict: which ranks hold the momentum?*
 
@@ -1067,9 +1067,9 @@ conclude(*stepping_in.blocks(by_momentum, messages=sent_each, steps=160))
 # ## 7. One bit for each gradient *(more)*
 #
 # CNTK's *1-bit SGD* ([Seide et al. 2014](https://www.microsoft.com/en-us/research/publication/1-bit-stochastic-gradient-descent-and-application-to-data-parallel-distributed-training-of-speech-dnns/))
-# sends of each gradient only whether it is positive, and one number for the whole tensor: their mean
-# size here. That is a coarse picture of a gradient. So each rank keeps what it left out, and adds it
-# to the gradient of the next step: *error feedback*.
+# sends one bit for each element of a gradient: its sign. Here one number for the whole tensor goes
+# with them, the mean size of its elements. That is a coarse picture. So each rank keeps what it left
+# out, and adds it to the gradient of the next step: *error feedback*.
 #
 # *Predict: how many times fewer bytes is that? With the same learning rate and as many steps, where
 # does the loss end: with feedback, and without?*
