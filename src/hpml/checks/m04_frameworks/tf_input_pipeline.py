@@ -35,7 +35,7 @@ from hpml.checks.m04_frameworks._served_augmentations import (
 )
 from hpml.ranks.evidence import RankEvidence
 
-# Of orders drawn from all orders, none of a million is beyond (tests/checks/m04_frameworks)
+# Of 30,000 runs whose orders were drawn from all orders, the worst had 0.24 and 0.80.
 RESEMBLE = 0.35  # mean correlation of two epochs' orders
 STAY = 0.6  # mean distance of neighbours in a file, of what it is among all orders
 TOGETHER = 0.8  # of the pairs in a batch, those that share one in another epoch too
