@@ -13,6 +13,7 @@ def frozen(distinct: Mapping[str, int], images: int, epochs: int) -> Finding:
     seen = f"{before:,} different ones with the cache before, {after:,} with the cache after"
     return (
         after == images and before > images * (epochs - 1),
+        "**Answer.** "
         f"{epochs} epochs of {images:,} images: {before:,} different ones with the cache before "
         f"the augmentation, {after:,} with the cache after it. There each epoch is the first one "
         "again, and no error is raised.",
@@ -45,6 +46,7 @@ def shuffled(orders: Mapping[str, Sequence[int]], buffer: int, batch: int) -> Fi
     forward, late = most_forward(small), most_late(small)
     return (
         forward < buffer < late and near < mixed / 2 and sorted_ < mixed / 2,
+        "**Answer.** "
         f"With a buffer of {buffer} no sample comes more than {forward} places before its turn, "
         f"though one comes {late} places after it. In files that are sorted by class a batch of "
         f"{batch} then has {near:.1f} of the 10 classes in the mean, {sorted_:.1f} where batches "
@@ -60,6 +62,7 @@ def mixed_epochs(orders: Mapping[str, Sequence[int]], samples: int) -> Finding:
     right, wrong = (len(set(np.asarray(one)[:samples].tolist())) for one in orders.values())
     return (
         right == samples > wrong,
+        "**Answer.** "
         f"Repeated first, the first {samples:,} samples are {wrong:,} different ones: "
         f"{samples - wrong:,} have not come yet, and as many have come twice. Shuffled first, all "
         f"{right:,} are different.",
@@ -72,6 +75,7 @@ def ahead(made: Mapping[str, int], batch: int) -> Finding:
     last, first, none = made.values()
     return (
         last >= batch > max(first, none),
+        "**Answer.** "
         f"While the first batch of {batch} is computed on, {last} more images are made with "
         f"`prefetch` at the end, {first} with `prefetch` at the beginning, and {none} without one: "
         "it keeps elements of the stage before it, and only at the end these are batches.",
@@ -99,6 +103,7 @@ def in_order(orders: Mapping[str, Sequence[int]]) -> Finding:
     moved = int((free != np.arange(len(free))).sum())
     return (
         (kept == np.arange(len(kept))).all() and moved > 0,
+        "**Answer.** "
         f"Deterministic, all {len(kept)} results come in order, and wait for the slow ones. With "
         f"`deterministic=False` {moved} of {len(free)} come at another place, as they are ready; "
         "after a shuffle that does no harm, but a seed no longer repeats the order.",

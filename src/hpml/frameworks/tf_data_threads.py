@@ -83,6 +83,7 @@ def finding(tried: Mapping[Setting, Tried]) -> tuple[bool, str, str]:
     sizes = ", ".join(str(setting.private) for setting in PRIVATE)
     return (
         len(shared) == 1 and own == [setting.private for setting in PRIVATE],
+        "**Answer.** "
         f"Whatever `inter_op`, `intra_op` and `OMP_NUM_THREADS` are, {tried[ONE].at_once} calls "
         f"ran at once: a pool with a thread for each core (here {int(usable_cores())}). Only "
         f"`private_threadpool_size` changes it: with {sizes} threads, {', '.join(map(str, own))} "
