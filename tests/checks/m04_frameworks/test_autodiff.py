@@ -90,8 +90,8 @@ def test_a_claim_is_about_graphs_of_its_kind(kind, judge):
 @pytest.mark.parametrize(
     ("kind", "error", "hint"),
     [
-        ("once", "ValueError", "matmul"),
-        ("shared", "ValueError", "view"),
+        ("once", "ValueError", "fit"),
+        ("shared", "ValueError", "again"),
         ("broadcast", "ValueError", "shape"),
         ("branches", "KeyError", "opaque"),
         ("everything", "ValueError", "raised"),
@@ -109,6 +109,23 @@ def test_what_ends_a_walk_has_a_hint(kind, error, hint):
 @pytest.mark.parametrize("value", [None, 3, [], {"grads": None}, {"grads": [1], "memory": 0}])
 def test_what_has_another_form(value):
     assert ONCE(a_run(only("once", value))).hint == "form"
+
+
+def test_an_error_in_the_product_is_about_the_product():
+    found = {"raised": "ValueError", "line": 3, "function": "matmul_vjp"}
+    assert ONCE(a_run(only("once", found))).hint == "matmul"
+    assert ONCE(a_run(only("once", found | {"function": "relu_vjp"}))).hint == "fit"
+    assert ONCE(a_run(only("once", found | {"function": "backward"}))).hint == "raised"
+
+
+def test_what_the_memory_is_cannot_stop_the_judge():
+    def change(kind, found):
+        odd = [np.ones(3), [1], "a", float("nan")] * len(found["grads"])
+        grads = [None if x is None else x + 1 for x in found["grads"]]
+        return {"grads": grads, "memory": odd[: len(grads)]}
+
+    run = a_run(change)
+    assert all(claim.judge(run) is not None for claim in CHECK.claims)
 
 
 def test_the_name_of_an_error_is_not_taken_from_the_answer():
@@ -264,6 +281,7 @@ def test_one_error_leaves_the_other_graphs():
     assert first["grads"][-1] == 1
     assert second["raised"] == "ValueError"
     assert second["line"] > 0
+    assert second["function"] == "backward"
     with pytest.raises(ValueError, match="no"):
         drive(answer, [GIVEN[0][0]])
 

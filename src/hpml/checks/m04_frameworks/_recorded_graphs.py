@@ -188,8 +188,9 @@ def everything(draw: random.Random) -> Graph:
     n, m = draw.sample(range(2, 5), 2)
     shapes = [(n, m), (m, n), (m,), (n, 1), (), (n, n)]
     pool = [made.leaf(*shape, grad=draw.random() < 0.75) for shape in shapes]
-    pool.append(made.leaf(n, m))
-    while len(pool) < 22:
+    sure = made.leaf(n, m)
+    pool += [sure, made.tamed("matmul", sure, made.leaf(m, n))]
+    while len(pool) < 23:
         operation = draw.choice(("add", "mul", "mul", "matmul", "tanh", "relu", "sum", "detach"))
         inputs = [draw.choice(pool[-6:] + pool) for _ in range(1 + (operation in BINARY))]
         if operation == "detach" and draw.random() < 0.5:

@@ -36,7 +36,8 @@ def wrong_gradient(graph: Graph, truth: Gradients, found: Any, memory: Any) -> P
     grads = {place: as_array(grad) for place, grad in zip(kept, found, strict=True)}
     if kept and all(grad is None for grad in grads.values()):
         return Problem(f"{name(graph, kept[-1])}: grad is None, and so it is on every node", "form")
-    walk = Walk(graph, truth, grads, dict(zip(kept, memory, strict=True)))
+    places = [address if type(address) is int else None for address in memory]
+    walk = Walk(graph, truth, grads, dict(zip(kept, places, strict=True)))
     for place in sorted(kept, reverse=True):
         if problem := _wrong(walk, place):
             return problem
@@ -50,9 +51,8 @@ class Walk:
     graph: Graph
     truth: Gradients
     grads: Mapping[int, Any]
-    memory: Mapping[
-        int, Any
-    ]  # where each gradient's elements are: for a hint, and for nothing else
+    # Where each gradient's elements are: for a hint, and for nothing else
+    memory: Mapping[int, int | None]
 
 
 def _wrong(walk: Walk, place: int) -> Problem | None:
@@ -70,7 +70,9 @@ def _wrong(walk: Walk, place: int) -> Problem | None:
     if grad.shape != due.shape:
         rule = _rule(walk, place)
         plain = rule == "chain" and 1 not in due.shape
-        hint = rule if plain or rule in ("matmul", "relu") else "shape"
+        hint = rule if plain or rule == "matmul" else "shape"
+        if rule == "relu":
+            hint = "tuple" if grad.shape == due.shape[1:] else "relu"
         return Problem(f"{where}: grad has shape {grad.shape}", hint, f"{due.shape}")
     if grad.dtype != np.float64:
         return Problem(f"{where}: grad is {grad.dtype}", "dtype", "float64")

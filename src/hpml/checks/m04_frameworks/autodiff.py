@@ -58,8 +58,8 @@ def drive(answer: ModuleType, given: list[Graph]) -> list[dict[str, Any]]:
             found.append({"raised": TOO_MANY})
         except (RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
             errors.append(error)
-            line = answer_line(error, answer)
-            found.append({"raised": type(error).__name__, "line": line})
+            line, function = answer_line(error, answer)
+            found.append({"raised": type(error).__name__, "line": line, "function": function})
         if sys.getrecursionlimit() > 1000:
             sys.setrecursionlimit(1000)
             if graph["kind"] == "chain":
@@ -105,15 +105,16 @@ def count_visits() -> None:
     sys.setprofile(event)
 
 
-def answer_line(error: Exception, answer: ModuleType) -> int:
-    """The line of the answer that was at work, or 0."""
+def answer_line(error: Exception, answer: ModuleType) -> tuple[int, str]:
+    """The answer's line that was at work, or 0, and its function."""
     file = getattr(getattr(answer.backward, "__code__", None), "co_filename", None)
-    trace, line = error.__traceback__, 0
+    trace, line, function = error.__traceback__, 0, ""
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == file:
-            line = trace.tb_lineno
+        code = trace.tb_frame.f_code
+        if code.co_filename == file:
+            line, function = trace.tb_lineno, code.co_name
         trace = trace.tb_next
-    return line
+    return line, function
 
 
 def judged(run: Run, *kinds: str) -> Problem | None:
@@ -150,13 +151,19 @@ def raised(graph: Graph, found: dict[str, Any]) -> Problem:
     what = what if what in RAISED else "an error"
     line = found.get("line")
     at = f" in line {line} of your answer" if isinstance(line, int) and 0 < line < 10_000 else ""
-    hint = "recursion" if what == "RecursionError" else HINT_OF_ERROR.get((kind, what), "raised")
+    if what == "RecursionError":
+        hint = "recursion"
+    elif found.get("function") == "matmul_vjp":
+        hint = "matmul"
+    elif (kind, what) == ("once", "ValueError") and found.get("function") != "backward":
+        hint = "fit"
+    else:
+        hint = HINT_OF_ERROR.get((kind, what), "raised")
     return Problem(f"graph {kind!r}: backward raised {what}{at}", hint)
 
 
 HINT_OF_ERROR = {
-    ("once", "ValueError"): "matmul",
-    ("shared", "ValueError"): "view",
+    ("shared", "ValueError"): "again",
     ("broadcast", "ValueError"): "shape",
     ("branches", "KeyError"): "opaque",
 }
@@ -224,14 +231,20 @@ CHECK = Check(
         "and 0 elsewhere: at 0 itself, too.",
         "chain": "A vjp takes the gradient of the node's value, that value, and the values of its "
         "inputs, in this order. What it returns has the order of the inputs.",
-        "raised": "Build the example of the text from Node objects in a cell of your own, and call "
-        "backward on it: there you see the whole traceback.",
+        "tuple": "A vjp returns a tuple with a gradient for each input. A tuple of one has a "
+        "comma: (x,). Without it the rows of the array are taken for gradients.",
+        "raised": "Build such a graph from Node objects in a cell of your own, and call backward "
+        "on it: there you see the whole traceback.",
         "add": "This node is used more than once (perhaps twice by one operation), and its "
         "gradient has only some of the uses. Each use adds to what is there.",
         "aliasing": "Two nodes have the same array as their gradient: the vjp of add returns one "
         "array twice. What is added to it in place is added for both. Make a new array.",
-        "view": "A vjp may return the array that it was given, or a view that cannot be written "
-        "to, as that of sum does. Adding in place fails there. Make a new array.",
+        "fit": "What comes to this operation does not have the shape of its value; or a whole "
+        "array is asked for one truth value. In this graph only matmul changes shapes: does each "
+        "gradient that it returns have the shape of its input?",
+        "again": "It fails where a node has a gradient already. `if node.grad` asks a whole array "
+        "for one truth value: compare with None. And what a vjp returned may be a view that cannot "
+        "be written to: do not add to it in place, make a new array.",
         "order": "Some node that uses this one passed its gradient on before it was complete, or "
         "more than once. A node's turn comes when all nodes that use it have had theirs: neither "
         "depth first as found, nor breadth first by distance, is such an order.",
