@@ -224,10 +224,10 @@ class Answers:
         batches = ", ".join(map(str, self.sizes[:-1])) + f" and {self.sizes[-1]}"
         return (
             same == images and 0 < self.difference < CLOSE * largest,
-            f"**Answer.** The same class for all {images} images, in batches of {batches}. The "
-            f"logits differ by {self.difference:.0e} at most, where the largest is {largest:.1f}; "
-            f"{bits / self.torch.size:.0%} of them agree in every bit, for another library may add "
-            "in another order.",
+            f"**Answer.** No, but nearly: the same class for all {images} images, in batches of "
+            f"{batches}. The logits differ by {self.difference:.0e} at most, where the largest is "
+            f"{largest:.1f}; {bits / self.torch.size:.0%} of them agree in every bit, for another "
+            "library may add in another order.",
             f"{images - same} of {images} images got another class, the logits differ by "
             f"{self.difference:.0e}. With 0 and 0 this machine's libraries add in the same order; "
             "else look for an operator that was translated wrongly.",
