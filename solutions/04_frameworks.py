@@ -20,12 +20,12 @@
 # Each exercise has an answer cell, which starts with `%%answer`, and a check below it. **An answer
 # cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells below
 # it can use what it defines; where two answers define the same name, the one that was run last
-# counts. The check runs the answer on several numbers of ranks, with new inputs each time, and
-# reports which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you
+# counts. The check runs the answer with new inputs each time, in `gradient_hooks` on several
+# numbers of ranks, and reports which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you
 # start* is a question to think about first; its answer is below the check.
 #
-# An answer may import Python's standard library, `numpy`, `torch` and `tqdm`. Nothing else, and
-# nothing of `hpml`.
+# An answer may import Python's standard library, `numpy`, `torch` and `tqdm`; in `tf_input_pipeline`
+# also `tensorflow` and `keras`. Nothing else, and nothing of `hpml`.
 
 # %%
 # %load_ext hpml
