@@ -20,9 +20,9 @@
 # Each exercise has an answer cell, which starts with `%%answer`, and a check below it. **An answer
 # cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells below
 # it can use what it defines; where two answers define the same name, the one that was run last
-# counts. The check runs the answer with new inputs each time, in `gradient_hooks` on several
-# numbers of ranks, and reports which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you
-# start* is a question to think about first; its answer is below the check.
+# counts. The check runs the answer with new inputs each time, in `gradient_hooks` on several numbers
+# of ranks, and reports which claims hold. Check as often as you like; a wrong answer costs nothing.
+# *Before you start* is a question to think about first; its answer is below the check.
 #
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`; in `tf_input_pipeline`
 # also `tensorflow` and `keras`. Nothing else, and nothing of `hpml`.
