@@ -6,16 +6,19 @@ None is a parameter without one. `plain` and `decay` have all gradients and one 
 
 import random
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from hpml.checks.seeds import derived
 
 STEPS = 20
+WATCHED = 2  # steps of each case in which results of torch's functions are looked at
 MOST_TEXT = 300  # characters of an exception
 RULES = ("NesterovSGD", "Adam", "AdamW")
 CASES = ("plain", "decay", "gaps", "rates", "reused")
@@ -135,9 +138,21 @@ def drive(answer: ModuleType, inputs: Mapping[str, Mapping[str, Case]]) -> dict[
     return found
 
 
+class GraphsRecorded(TorchFunctionMode):
+    """Counts the results of torch's functions that autograd has recorded."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.count += isinstance(result, torch.Tensor) and result.grad_fn is not None
+        return result
+
+
 def take_steps(made: Any, case: Case) -> dict[str, Any]:
-    """Parameters after each step [STEPS, n]; at the end the views of their memory [n]; and how many
-    gradients were changed by a step."""
+    """Parameters after each step [STEPS, n]; at the end the views of their memory [n]; how many
+    gradients were changed by a step; and how many results of the first steps have a graph."""
     parameters = [each.clone().requires_grad_() for each in case["parameters"]]
     views = [each.detach() for each in parameters]
     kept = [torch.empty_like(each) for each in views]
@@ -145,7 +160,7 @@ def take_steps(made: Any, case: Case) -> dict[str, Any]:
     if "betas" in options:
         options["betas"] = tuple(options["betas"])
     optimizer = made(list(parameters), lr=case["rates"][0], **options)
-    rate, after, changed = case["rates"][0], [], 0
+    rate, after, changed, graphs = case["rates"][0], [], 0, GraphsRecorded()
     for gradients, now in zip(case["gradients"], case["rates"], strict=True):
         if now != rate:
             optimizer.lr = rate = now
@@ -156,10 +171,16 @@ def take_steps(made: Any, case: Case) -> dict[str, Any]:
                 parameter.grad = memory.copy_(gradient)
             else:
                 parameter.grad = gradient.clone()
-        optimizer.step()
+        with graphs if len(after) < WATCHED else nullcontext():
+            optimizer.step()
         for parameter, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:
                 same = parameter.grad is not None and torch.equal(parameter.grad, gradient)
                 changed += not same
         after.append(in_a_row(parameters))
-    return {"after": torch.stack(after), "views": in_a_row(views), "changed": changed}
+    return {
+        "after": torch.stack(after),
+        "views": in_a_row(views),
+        "changed": changed,
+        "graphs": graphs.count,
+    }

@@ -152,7 +152,7 @@ def rates(run: Run) -> Problem | None:
 
 
 def memory(run: Run) -> Problem | None:
-    """Parameters in their own memory, gradients neither changed nor kept."""
+    """Parameters in their own memory, gradients neither changed nor kept, no graph recorded."""
     for rule in RULES:
         if problem := STEPS_OF[rule](run):
             return problem
@@ -175,6 +175,12 @@ def memory(run: Run) -> Problem | None:
                 )
         if problem := judged(run, rule, ("reused",), [OF_MEMORY], "keeps_gradient"):
             return problem
+        if run.values[0][rule]["decay"]["graphs"]:
+            return Problem(
+                f"{rule}, {DESCRIBED['decay']}: by the rank's own record, autograd recorded what "
+                "step() computed",
+                "graph",
+            )
     return None
 
 
@@ -269,6 +275,9 @@ CHECK = Check(
         "it occurs: also in the decay.",
         "changes_gradient": "p.grad belongs to who called backward: step() reads it, and neither "
         "adds to it nor clears it. Compute in a tensor of your own.",
+        "graph": "A parameter requires a gradient, so autograd records what is computed of it, and "
+        "a buffer then keeps the graphs of all steps alive. To write into p.data does not change "
+        "that: let nothing in step() be recorded.",
         "keeps_gradient": "The next backward may write into the same p.grad. A buffer that is that "
         "tensor changes with it: clone it, or add it to zeros.",
     },
