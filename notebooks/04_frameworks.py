@@ -1195,8 +1195,9 @@ display(Markdown(framework_table.sources()))
 #
 # A pipeline of `tf.data` is a graph too: each stage makes its elements from those of the stage
 # before it, when the next one asks. The same stages in another order also run, and train. What
-# differs is **when** something is drawn, kept and waited for. Five orders that are often wrong, each
-# seen in its samples. The cells run in a process with TensorFlow, not in this notebook.
+# differs is **when** something is drawn, kept and waited for. Below are orders that are often wrong,
+# each seen in its samples. Module 05 has the images per second. These cells run in processes with
+# TensorFlow, not in the notebook's own.
 #
 # ### What a cache keeps *(more)*
 #

@@ -634,7 +634,7 @@ check("tf_input_pipeline")
 # **Answer.** Reading and decoding give the same in each epoch; shuffling and augmenting are new, and
 # with them what is in a batch. `cache` keeps what reaches it in the first epoch, so it stands between
 # the two: after decode, before shuffle. After the augmentation it would hand out the same "random"
-# images for ever, and nothing would fail: the training only overfits sooner.
+# images for ever, and nothing would fail: only the variety is gone.
 #
 # `shuffle` comes before the slow stage: its buffer has to fill up before the first sample comes out,
 # and so holds small images that nobody has worked on yet. `batch` comes after both, `prefetch` last,
