@@ -2,6 +2,7 @@
 
 import copy
 import random
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,9 +14,11 @@ from hpml.checks.m04_frameworks._graph_gradients import gradients
 from hpml.checks.m04_frameworks._wrong_gradients import wrong_gradient
 from hpml.checks.m04_frameworks.autodiff import (
     CHECK,
+    OF_ZIP,
     RAISED_LIMIT,
     TOO_MANY,
     TooManyVisits,
+    address,
     count_visits,
     drive,
     expect,
@@ -95,6 +98,7 @@ def test_a_claim_is_about_graphs_of_its_kind(kind, judge):
         ("broadcast", "ValueError", "shape"),
         ("branches", "KeyError", "opaque"),
         ("everything", "ValueError", "raised"),
+        ("once", OF_ZIP, "tuple"),
         ("chain", "RecursionError", "recursion"),
         ("chain", RAISED_LIMIT, "recursion"),
         ("ladder", TOO_MANY, "paths"),
@@ -247,7 +251,7 @@ def test_graphs_have_what_they_are_for(seed):
     for graph, truth in by_kind["shared"]:
         assert max(map(len, truth.uses)) > 2
         twice = [inputs for _, inputs, _, _ in graph["nodes"] if len(set(inputs)) < len(inputs)]
-        assert twice
+        assert twice.count(twice[0]) > 1  # near the loss, and far from it
     for graph, truth in by_kind["branches"]:
         operations = {node[0] for node in graph["nodes"]}
         assert {"floor", "detach"} < operations
@@ -294,3 +298,44 @@ def test_visits_are_counted_and_not_timed():
 
     with pytest.raises(TooManyVisits):
         endless()
+
+
+def test_the_recursion_limit_stays_also_for_a_while():
+    def backward(loss):
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(10 * limit)
+        loss.grad = np.ones(())
+        sys.setrecursionlimit(limit)
+
+    chain = next(graph for graph in GIVEN[0] if graph["kind"] == "chain")
+    assert drive(SimpleNamespace(Node=a_node, backward=backward), [chain]) == [
+        {"raised": RAISED_LIMIT}
+    ]
+
+
+def test_numbers_that_are_no_arrays_do_not_share_memory():
+    assert address(np.ones(2)) is not None
+    assert address(np.float64(1)) is None
+
+
+def test_a_vjp_that_writes_into_what_it_was_given():
+    def build(g):
+        g.loss_of([g.op("tanh", g.leaf(3))])
+
+    graph, truth = a_graph(build)
+    grad = truth.expected[1].copy()
+    grad[1] = 0
+    assert judged(graph, truth, n1=grad) == "overwritten"
+
+
+def test_graphs_of_all_kinds_are_left_to_the_parts_that_are_wrong():
+    def change(kind, found):
+        wrong = kind in ("once", "everything")
+        return (
+            found | {"grads": [None if x is None else 3 * x for x in found["grads"]]}
+            if (wrong)
+            else found
+        )
+
+    assert EVERYTHING(a_run(change)).hint == "parts"
+    assert EVERYTHING(a_run(only("everything", {"raised": "KeyError"}))).hint == "raised"

@@ -138,7 +138,9 @@ def shared(draw: random.Random) -> Graph:
         draw.shuffle(inputs)
         pool.append(made.tamed(operation, *inputs))
     late = made.op("add", early, pool[-1])
-    made.loss_of([made.op("mul", late, pool[1]), *(x for x in made.unused() if x != late)])
+    ends = [made.op("mul", late, pool[1])]
+    made.op("mul", early, early)  # the last end: by it the value comes twice before all others
+    made.loss_of([*ends, *(x for x in made.unused() if x != late)])
     return made.graph("shared")
 
 

@@ -69,7 +69,7 @@ def _wrong(walk: Walk, place: int) -> Problem | None:
         return Problem(f"{where}: grad is {described(grad)}", "form", "an array")
     if grad.shape != due.shape:
         rule = _rule(walk, place)
-        plain = rule == "chain" and 1 not in due.shape
+        plain = rule == "chain" and due.shape and 1 not in due.shape
         hint = rule if plain or rule == "matmul" else "shape"
         if rule == "relu":
             hint = "tuple" if grad.shape == due.shape[1:] else "relu"
@@ -112,7 +112,16 @@ def _why(walk: Walk, place: int) -> str:
         return "aliasing"
     if any(len(walk.truth.uses[use.user]) > 1 for use in uses):
         return "order"
-    return _rule(walk, place)
+    rule = _rule(walk, place)
+    return "overwritten" if rule == "chain" and _zeroed(walk, place) else rule
+
+
+def _zeroed(walk: Walk, place: int) -> bool:
+    """Whether a gradient is right but for some elements that are 0."""
+    grad, due = walk.grads[place], walk.truth.expected[place]
+    zero = (grad == 0) & (due != 0)
+    some = bool(zero.any()) and bool(grad.any())
+    return some and _same(walk, place, np.where(zero, due, grad), due)
 
 
 def _rule(walk: Walk, place: int) -> str:

@@ -5,8 +5,14 @@ are new for each seed (`_recorded_graphs.py`); what is right is torch's (`_graph
 """
 
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from hpml.answer.rules import ReadyMade
 from hpml.checks.compare import described
@@ -27,13 +33,27 @@ AUTOGRAD = ReadyMade(
     ),
 )
 EVENTS = 200_000  # calls and returns that a walk over the ladder may take; the solution: some 3000
+OF_ZIP = "ValueError in zip"
 # What a walk may raise without keeping the other graphs from being judged
-RAISED = ("RecursionError", "ValueError", "KeyError", "TypeError", "IndexError", "AttributeError")
+RAISED = (
+    OF_ZIP,
+    "RecursionError",
+    "ValueError",
+    "KeyError",
+    "TypeError",
+    "IndexError",
+    "AttributeError",
+)
 TOO_MANY, RAISED_LIMIT = "too many visits", "recursion limit raised"
+LIMIT = 1000  # of recursion, as Python sets it
 
 
 class TooManyVisits(Exception):
     """A walk over the ladder has not ended after EVENTS."""
+
+
+class RecursionLimitRaised(Exception):
+    """A walk over the chain raised Python's limit."""
 
 
 def inputs(seed: int, world_size: int) -> list[list[Graph]]:
@@ -48,7 +68,7 @@ def expect(given: list[list[Graph]], world_size: int) -> list[Gradients]:
 
 def drive(answer: ModuleType, given: list[Graph]) -> list[dict[str, Any]]:
     """By graph, the nodes' "grads" and where they are; or "raised", and "line" of the answer."""
-    sys.setrecursionlimit(1000)  # whatever the answer did when it was imported
+    sys.setrecursionlimit(LIMIT)  # whatever the answer did when it was imported
     found, errors = [], []
     for graph in given:
         try:
@@ -56,14 +76,14 @@ def drive(answer: ModuleType, given: list[Graph]) -> list[dict[str, Any]]:
             found.append({"grads": grads, "memory": [*map(address, grads)]})
         except TooManyVisits:
             found.append({"raised": TOO_MANY})
+        except RecursionLimitRaised:
+            found.append({"raised": RAISED_LIMIT})
         except (RecursionError, ValueError, LookupError, TypeError, AttributeError) as error:
             errors.append(error)
             line, function = answer_line(error, answer)
-            found.append({"raised": type(error).__name__, "line": line, "function": function})
-        if sys.getrecursionlimit() > 1000:
-            sys.setrecursionlimit(1000)
-            if graph["kind"] == "chain":
-                found[-1] = {"raised": RAISED_LIMIT}
+            what = OF_ZIP if "zip()" in str(error) else type(error).__name__
+            found.append({"raised": what, "line": line, "function": function})
+        sys.setrecursionlimit(LIMIT)
     if len(errors) == len(given):
         raise errors[0]  # with its traceback
     return found
@@ -76,19 +96,43 @@ def walked(answer: ModuleType, graph: Graph) -> list[Any]:
         graph["nodes"], values_of(graph["nodes"]), strict=True
     ):
         nodes.append(answer.Node(operation, tuple(nodes[i] for i in inputs), value, grad))
-    if graph["kind"] == "ladder":
-        count_visits()
-    try:
-        answer.backward(nodes[-1])
-    finally:
-        sys.setprofile(None)
+    if graph["kind"] == "chain":
+        with limit_watched():
+            answer.backward(nodes[-1])
+    else:
+        if graph["kind"] == "ladder":
+            count_visits()
+        try:
+            answer.backward(nodes[-1])
+        finally:
+            sys.setprofile(None)
     return [nodes[place].grad for place in graph["kept"]]
 
 
 def address(grad: Any) -> int | None:
-    """Where an array's elements are."""
-    place = getattr(grad, "__array_interface__", {}).get("data", (None,))[0]
-    return place if isinstance(place, int) else None
+    """Where an array's elements are. A number of numpy's, as a sum may be, has no place."""
+    return grad.__array_interface__["data"][0] if isinstance(grad, np.ndarray) else None
+
+
+@contextmanager
+def limit_watched() -> Iterator[None]:
+    """Raises RecursionLimitRaised at the end if the limit was raised meanwhile, even if it was put
+    back, and in whichever thread."""
+    highest = LIMIT
+
+    def event(frame: Any, what: str, value: Any) -> None:
+        nonlocal highest
+        highest = max(highest, sys.getrecursionlimit())
+
+    threading.setprofile(event)
+    sys.setprofile(event)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+        if max(highest, sys.getrecursionlimit()) > LIMIT:
+            raise RecursionLimitRaised
 
 
 def count_visits() -> None:
@@ -163,6 +207,7 @@ def raised(graph: Graph, found: dict[str, Any]) -> Problem:
 
 
 HINT_OF_ERROR = {
+    ("once", OF_ZIP): "tuple",
     ("shared", "ValueError"): "again",
     ("broadcast", "ValueError"): "shape",
     ("branches", "KeyError"): "opaque",
@@ -186,11 +231,22 @@ def judge_branches(run: Run) -> Problem | None:
 
 
 def judge_everything(run: Run) -> Problem | None:
-    return judged(run, "everything")
+    return after_the_parts(run, judged(run, "everything"))
 
 
 def judge_deep(run: Run) -> Problem | None:
-    return judged(run, "chain", "ladder")
+    return after_the_parts(run, judged(run, "chain", "ladder"))
+
+
+PARTS = (judge_once, judge_shared, judge_broadcast, judge_branches)
+OF_DEPTH = ("recursion", "paths")
+
+
+def after_the_parts(run: Run, problem: Problem | None) -> Problem | None:
+    """The same problem; where graphs with less in them are wrong too, their hint says more."""
+    if problem and problem.hint not in OF_DEPTH and any(part(run) for part in PARTS):
+        return replace(problem, hint="parts")
+    return problem
 
 
 CHECK = Check(
@@ -237,6 +293,9 @@ CHECK = Check(
         "on it: there you see the whole traceback.",
         "add": "This node is used more than once (perhaps twice by one operation), and its "
         "gradient has only some of the uses. Each use adds to what is there.",
+        "overwritten": "This gradient is right but for elements that were set to 0. The g that a "
+        "vjp gets may be a node's own grad, and that of others: compute in a new array.",
+        "parts": "A claim above fails on graphs that have less in them: begin with its hint.",
         "aliasing": "Two nodes have the same array as their gradient: the vjp of add returns one "
         "array twice. What is added to it in place is added for both. Make a new array.",
         "fit": "What comes to this operation does not have the shape of its value; or a whole "
