@@ -235,7 +235,7 @@ def hook_gradients(model: nn.Module) -> Callable[[], None]:
     ready: set[nn.Parameter] = set()
     in_flight: list[tuple[torch.Tensor, dist.Work]] = []
 
-    def gradient_is_ready(parameter: nn.Parameter) -> None:
+    def send_in_turn(parameter: nn.Parameter) -> None:
         ready.add(parameter)
         # The one whose turn it is, and those behind it that have waited for their turn
         while len(in_flight) < len(order) and order[len(in_flight)] in ready:
@@ -250,7 +250,7 @@ def hook_gradients(model: nn.Module) -> Callable[[], None]:
         in_flight.clear()
 
     for parameter in order:
-        parameter.register_post_accumulate_grad_hook(gradient_is_ready)
+        parameter.register_post_accumulate_grad_hook(send_in_turn)
     return finish
     ### END SOLUTION
 

@@ -30,6 +30,13 @@ SHORT = 25  # characters; of a shorter line nobody learns a solution
 # Lines of solutions that lectures, job scripts or the library show as well, each seen to be no part
 # of what its exercise is about.
 ON_PURPOSE = {
+    # How a graph and a record of images are read, as the exercises' texts have it
+    '"image": tf.io.FixedLenFeature((), tf.string),',
+    '"label": tf.io.FixedLenFeature((), tf.int64),',
+    "example = tf.io.parse_single_example(record, features)",
+    'for node in graph["nodes"]:',
+    'nodes = {node["name"]: node for node in graph["nodes"]}',
+    'pixels = tf.io.decode_raw(example["image"], tf.uint8)',
     "#SBATCH --cpus-per-task={cpus_per_task}",
     '"model": model.state_dict(),',
     "dist.destroy_process_group()",

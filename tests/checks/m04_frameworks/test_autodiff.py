@@ -10,8 +10,8 @@ import pytest
 
 from hpml.checks.contract import Run
 from hpml.checks.m04_frameworks import _recorded_graphs as made
+from hpml.checks.m04_frameworks._gradient_faults import wrong_gradient
 from hpml.checks.m04_frameworks._graph_gradients import gradients
-from hpml.checks.m04_frameworks._wrong_gradients import wrong_gradient
 from hpml.checks.m04_frameworks.autodiff import (
     CHECK,
     OF_ZIP,

@@ -19,9 +19,9 @@ from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ALL_ELSE
 from hpml.checks.m04_frameworks._autodiff_picture import autodiff_picture
+from hpml.checks.m04_frameworks._gradient_faults import wrong_gradient
 from hpml.checks.m04_frameworks._graph_gradients import Gradients, gradients
 from hpml.checks.m04_frameworks._recorded_graphs import Graph, graphs, values_of
-from hpml.checks.m04_frameworks._wrong_gradients import wrong_gradient
 
 AUTOGRAD = ReadyMade(
     "`torch.autograd` and what uses it (`Tensor.backward`, `torch.func`)",

@@ -13,9 +13,8 @@ from hpml.checks.contract import Problem
 from hpml.checks.m04_frameworks._graph_gradients import Array, Gradients, Use
 from hpml.checks.m04_frameworks._recorded_graphs import Graph
 
-TOLERANCE = (
-    1e-12  # of what was added up: sums in another order differ by 1e-15; differences by more
-)
+# Of what was added up. Sums in another order differ by 1e-15, derivatives by differences by more.
+TOLERANCE = 1e-12
 DEEP_TOLERANCE = 1e-10  # after thousands of operations
 NEARLY = 1e-5
 MOST_USES = 10  # of one value, whose sums are compared: 2^10 of them
