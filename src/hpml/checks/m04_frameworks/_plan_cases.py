@@ -86,8 +86,10 @@ class _Recorder:
         self.layer()
 
     def views(self) -> None:
-        """A view of a view is read when its base itself is no longer."""
-        view = self.node([self.goes_on()], view=True, stem="reshape")
+        """A view of a view is read when its base itself is no longer. The first of them reads a
+        second tensor too, for its shape."""
+        shaped = self.goes_on()
+        view = self.node([self.goes_on(), shaped], view=True, stem="view_as")
         view = self.node([view], view=True, stem="transpose")
         self.layer()
         self.layer()

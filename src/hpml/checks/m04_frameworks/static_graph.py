@@ -242,9 +242,9 @@ CHECK = Check(
         "tensor once.",
         "view": "A view has no memory of its own, so there is nothing to free of it. Its base is "
         "freed when neither it nor any of its views is read any more.",
-        "views": "A view reads its base's memory. The base is in use until the last node has read "
-        "it, or a view of it, or a view of that. What is a view of a given tensor frees nothing; "
-        "and where an output is a view, its base stays.",
+        "views": "A view lies in the memory of its first input. The base is in use until the last "
+        "node has read it, or a view of it, or a view of that. What is a view of a given tensor "
+        "frees nothing; and where an output is a view, its base stays.",
         "output": "An output is handed to the caller when all is over: it is never freed, whoever "
         "reads it before.",
         "dead": "No output depends on this node, or it is read by such nodes only: begin at the "
