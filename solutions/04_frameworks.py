@@ -35,8 +35,8 @@ from hpml import check
 # ## `autodiff`: the walk back over a graph
 #
 # **To write:** two derivatives, and the walk back over a graph. **Not allowed:** `torch.autograd`
-# and what uses it (`Tensor.backward`, `torch.func`). **Allowed:** everything else that an answer may
-# import.
+# and what uses it (`Tensor.backward`, `torch.func`), other programs. **Allowed:** everything else
+# that an answer may import.
 #
 # In the lecture a tape gave the order. PyTorch has no tape: each result knows the operation that
 # made it and its inputs, and `backward` gets only the loss. Write such a `backward(loss)` for numpy
@@ -267,8 +267,8 @@ check("gradient_hooks")
 # %% [markdown]
 # ## `optimizers`: three rules, step for step
 #
-# **To write:** the three classes. **Not allowed:** `torch.optim`, fused steps (`torch._fused_adam_`).
-# **Allowed:** everything else that an answer may import.
+# **To write:** the three classes. **Not allowed:** `torch.optim`, fused steps (`torch._fused_adam_`),
+# other programs. **Allowed:** everything else that an answer may import.
 #
 # Write SGD with Nesterov's momentum, Adam and AdamW, so that 20 steps of each end where those of
 # `torch.optim` do. Each class gets a list of parameters: leaf tensors of any shape (some have no

@@ -295,3 +295,29 @@ def test_an_operator_is_refused_by_whatever_name_it_is_called():
         "line 6 of your answer uses _fused_sgd_; not allowed here: fused steps; allowed: the rest"
     )
     assert found(OPERATORS, rules=None)["try_overload"][0] == ""
+
+
+ENGINE = """\
+import torch
+
+def walk(engine):
+    x = torch.ones(3, requires_grad=True)
+    engine.run_backward((x.sum(),), (torch.ones(()),), False, False, (), allow_unreachable=True,
+                        accumulate_grad=True)
+    return x.grad.sum().item()
+
+def try_engine(): return walk(torch.autograd.Variable._execution_engine)
+def try_a_new_one(): return walk(type(torch.autograd.Variable._execution_engine)())
+def try_tensor(): return torch.ones((), requires_grad=True).backward()
+"""
+
+
+def test_methods_of_an_immutable_class_are_refused_of_every_instance():
+    engine = ReadyMade("the engine", ("torch._C._ImperativeEngine",))
+    raised = found(ENGINE, Rules(("torch",), "the rest", (engine,)))
+    assert {name: kind for name, (kind, _) in raised.items()} == dict.fromkeys(raised, "NotAllowed")
+    assert raised["try_engine"][1] == (
+        "line 5 of your answer uses _ImperativeEngine; not allowed here: the engine; "
+        "allowed: the rest"
+    )
+    assert found(ENGINE, rules=None)["try_engine"][0] == ""

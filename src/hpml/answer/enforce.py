@@ -7,6 +7,7 @@ and an audit hook, which cannot be taken away again (PEP 578), keeps it from bei
 
 import builtins
 import ctypes
+import gc
 import importlib
 import os
 import re
@@ -15,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from importlib.util import cache_from_source
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodDescriptorType, ModuleType
 from typing import Any, NoReturn
 
 from hpml.answer.rules import MACHINERY, ReadyMade, Rules, importable
@@ -169,10 +170,22 @@ def _replace(name: str, refusal: Callable[[], NotAllowed]) -> None:
         return
     built_in = FunctionType(_raising((), number), globals(), last)
     if isinstance(found, type):  # of an extension module
-        found.__init__ = built_in
+        try:
+            found.__init__ = built_in
+        except TypeError:  # it is immutable, and an instance of it may be there already
+            _replace_methods(found, number)
         return
     for place in {module, found.__module__}:  # os.system is posix.system too
         setattr(sys.modules[place], last, built_in)
+
+
+def _replace_methods(found: type, number: int) -> None:
+    """The same for the methods of a class that lets nobody set its attributes."""
+    (members,) = gc.get_referents(vars(found))  # the dict behind the read-only view
+    for name, member in [*members.items()]:
+        if isinstance(member, MethodDescriptorType):
+            members[name] = FunctionType(_raising((), number), globals(), name)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(found))
 
 
 def _refuse_operator(name: str, refusal: Callable[[], NotAllowed]) -> None:

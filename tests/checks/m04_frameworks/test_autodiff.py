@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
+from hpml.answer.enforce import NotAllowed
 from hpml.checks.contract import Run
 from hpml.checks.m04_frameworks import _recorded_graphs as made
 from hpml.checks.m04_frameworks._gradient_faults import wrong_gradient
@@ -339,3 +341,18 @@ def test_graphs_of_all_kinds_are_left_to_the_parts_that_are_wrong():
 
     assert EVERYTHING(a_run(change)).hint == "parts"
     assert EVERYTHING(a_run(only("everything", {"raised": "KeyError"}))).hint == "raised"
+
+
+@pytest.mark.parametrize("recording", [True, False])
+def test_what_torch_records_for_its_own_walk_is_refused(recording):
+    def backward(loss):
+        x = torch.tensor(loss.value, requires_grad=recording)
+        loss.grad = (x * x).detach().numpy()
+
+    answer = SimpleNamespace(Node=a_node, backward=backward)
+    graphs = [graph | {"kept": [len(graph["nodes"]) - 1]} for graph in GIVEN[0][:2]]
+    if not recording:
+        assert [list(each) for each in drive(answer, graphs)] == [["grads", "memory"]] * 2
+        return
+    with pytest.raises(NotAllowed, match="autograd record"):
+        drive(answer, graphs)

@@ -237,6 +237,20 @@ def test_what_leaves_after_its_place_is_late(good, place):
     assert f"`{place}`" in problem.message
 
 
+def test_what_leaves_between_two_steps_is_the_steps_before(good):
+    """A rank could send zeros during backward, and gradients when the step is over."""
+
+    def again(rank):
+        over = next(each.at for each in rank.asked if each.request == "finished")
+        first = [c for c in rank.calls if c.issued < over]
+        return replace(rank, calls=(*rank.calls, *(replace(c, issued=over + 1e-9) for c in first)))
+
+    run = with_ranks(good, again)
+    for problem in (ONCE(run), EARLY(run)):
+        assert problem.hint == "bytes"
+        assert "in step 1" in problem.message
+
+
 def test_messages_to_nobody_are_none(good):
     def alone(rank):
         return replace(rank, calls=tuple(replace(c, group=(rank.rank,)) for c in rank.calls))

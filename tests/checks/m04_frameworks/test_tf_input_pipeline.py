@@ -78,6 +78,15 @@ def test_an_epoch_that_is_not_each_sample_once(good, change, hint):
     assert ONCE(with_batches(good, change)).hint == hint
 
 
+@pytest.mark.parametrize("judge", [FRESH, READ, BESIDE, AHEAD])
+@pytest.mark.parametrize("stage", ["served", "read"])
+def test_epochs_of_nothing_show_nothing(good, judge, stage):
+    run = with_batches(good, lambda value: value[0][1].clear(), stage)
+    assert (judge(run).hint, judge(run).message) == ("lost", "epoch 2 has 0 samples")
+    one_file_missing = with_batches(good, lambda value: value[0][1].pop(0), stage)
+    assert judge(one_file_missing) == judge(good)
+
+
 def test_a_wrong_label_is_named_without_the_right_one_in_the_message(good):
     def change(value):
         images, labels = value[0][0][0]

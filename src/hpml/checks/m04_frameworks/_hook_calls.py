@@ -24,8 +24,9 @@ TIED = "embed.weight"
 
 @dataclass(frozen=True)
 class Step:
-    """When backward came to each of PLACES, and the calls of the step that carried gradients to
-    other ranks. Times as in `Call`."""
+    """When backward came to each of PLACES, and the calls that carried gradients to other ranks,
+    from the step's beginning to the next one's: what leaves after `finish` is the step's too. Times
+    as in `Call`."""
 
     reached: dict[str, float]
     calls: list[Call]
@@ -41,12 +42,14 @@ def steps_of(rank: RankEvidence) -> list[Step]:
     if not asked or [each.request for each in asked] != [*MOMENTS] * (len(asked) // len(MOMENTS)):
         raise ValueError(f"rank {rank.rank} asked {len(asked)} times")
     found = []
-    for start in range(0, len(asked), len(MOMENTS)):
+    begun = [each.at for each in asked[:: len(MOMENTS)]]
+    for number, start in enumerate(range(0, len(asked), len(MOMENTS))):
         times = {each.request: each.at for each in asked[start : start + len(MOMENTS)]}
+        end = begun[number + 1] if number + 1 < len(begun) else float("inf")
         calls = [
             call
             for call in rank.calls
-            if times["batch"] <= call.issued <= times["finished"]
+            if times["batch"] <= call.issued < end
             and len(call.group) > 1
             and call.operation != "barrier"
         ]

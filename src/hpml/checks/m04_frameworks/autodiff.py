@@ -13,11 +13,13 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import torch
 
+from hpml.answer.enforce import NotAllowed
 from hpml.answer.rules import ReadyMade
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
-from hpml.checks.kits.ready_made import ALL_ELSE
+from hpml.checks.kits.ready_made import ALL_ELSE, OTHER_PROGRAMS
 from hpml.checks.m04_frameworks._autodiff_picture import autodiff_picture
 from hpml.checks.m04_frameworks._gradient_faults import wrong_gradient
 from hpml.checks.m04_frameworks._graph_gradients import Gradients, gradients
@@ -30,6 +32,10 @@ AUTOGRAD = ReadyMade(
         "torch.autograd.grad",
         "torch.autograd.graph._engine_run_backward",
         "torch.autograd.forward_ad.make_dual",
+        "torch._C._ImperativeEngine",
+        "torch.ops.aten._backward",
+        "torch._C.CompilationUnit",
+        "torch._C._jit_script_compile",
     ),
 )
 EVENTS = 200_000  # calls and returns that a walk over the ladder may take; the solution: some 3000
@@ -70,6 +76,7 @@ def drive(answer: ModuleType, given: list[Graph]) -> list[dict[str, Any]]:
     """By graph, the nodes' "grads" and where they are; or "raised", and "line" of the answer."""
     sys.setrecursionlimit(LIMIT)  # whatever the answer did when it was imported
     found, errors = [], []
+    nodes = recorded()
     for graph in given:
         try:
             grads = walked(answer, graph)
@@ -84,9 +91,23 @@ def drive(answer: ModuleType, given: list[Graph]) -> list[dict[str, Any]]:
             what = OF_ZIP if "zip()" in str(error) else type(error).__name__
             found.append({"raised": what, "line": line, "function": function})
         sys.setrecursionlimit(LIMIT)
+    if recorded() != nodes:
+        raise NotAllowed(
+            "your answer has torch.autograd record what it computes; not allowed here: "
+            f"{AUTOGRAD.shown.replace('`', '')}"
+        )
     if len(errors) == len(given):
         raise errors[0]  # with its traceback
     return found
+
+
+def recorded() -> int:
+    """How many operations torch.autograd has recorded in this thread.
+
+    Its walk is refused by name, and has many: this counts what there is to walk over, however the
+    walk is begun, or a derivative asked of each operation by itself.
+    """
+    return torch._C._autograd._get_sequence_nr()
 
 
 def walked(answer: ModuleType, graph: Graph) -> list[Any]:
@@ -255,7 +276,7 @@ CHECK = Check(
     names=("Node", "backward"),
     to_write="two derivatives, and the walk back over a graph",
     allowed=ALL_ELSE,
-    not_allowed=(AUTOGRAD,),
+    not_allowed=(AUTOGRAD, OTHER_PROGRAMS),
     inputs=inputs,
     expect=expect,
     drive=drive,

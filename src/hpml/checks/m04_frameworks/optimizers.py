@@ -12,7 +12,7 @@ import torch
 
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
-from hpml.checks.kits.ready_made import ALL_ELSE, OPTIMIZERS
+from hpml.checks.kits.ready_made import ALL_ELSE, OPTIMIZERS, OTHER_PROGRAMS
 from hpml.checks.m04_frameworks._optimizer_cases import (
     DESCRIBED,
     RULES,
@@ -190,7 +190,7 @@ CHECK = Check(
     names=RULES,
     to_write="the three classes",
     allowed=ALL_ELSE,
-    not_allowed=(OPTIMIZERS,),
+    not_allowed=(OPTIMIZERS, OTHER_PROGRAMS),
     worlds=(1,),
     process_group=False,
     inputs=inputs,

@@ -39,6 +39,7 @@ from hpml.ranks.evidence import RankEvidence
 RESEMBLE = 0.35  # mean correlation of two epochs' orders
 STAY = 0.6  # mean distance of neighbours in a file, of what it is among all orders
 TOGETHER = 0.8  # of the pairs in a batch, those that share one in another epoch too
+ENOUGH = 0.5  # of the samples, in an epoch: else it shows nothing
 MEET = 1 / 8  # of the augmentations, those that must be seen to run beside another: else it is none
 SIMILAR = 0.85  # the correlation of two orders that differ by which of two images was ready first
 
@@ -116,6 +117,17 @@ def unreadable(run: Run) -> Problem | None:
     return next((one for one in found if isinstance(one, Problem)), None)
 
 
+def too_little(run: Run) -> Problem | None:
+    """What keeps claims about how samples are made from being judged: an epoch has hardly any."""
+    if problem := unreadable(run):
+        return problem
+    samples = run.inputs["served"][0]["samples"]
+    for epoch, batches in every_epoch(run):
+        if (got := sum(map(len, batches))) < ENOUGH * samples:
+            return Problem(f"epoch {epoch} has {got} samples", "lost", f"{samples}")
+    return None
+
+
 def each_sample_once(run: Run) -> Problem | None:
     if problem := unreadable(run):
         return problem
@@ -149,7 +161,7 @@ def each_sample_once(run: Run) -> Problem | None:
 
 
 def fresh(run: Run) -> Problem | None:
-    if problem := unreadable(run):
+    if problem := too_little(run):
         return problem
     asked = {(one.pipeline, one.epoch): one.spans for one in epochs_of(served_rank(run))[0]}
     for number, pipeline in enumerate(came_out(run, "served")):
@@ -211,7 +223,7 @@ def shuffled_anew(run: Run) -> Problem | None:
 
 
 def reads_once(run: Run) -> Problem | CannotJudge | None:
-    if problem := unreadable(run):
+    if problem := too_little(run):
         return problem
     rank, files = run.stages["read"].ranks[0], run.inputs["read"][0]["files"]
     opened, read = opened_by_epoch(rank, files), read_by_epoch(rank)
@@ -249,7 +261,7 @@ def at_work(run: Run) -> list[Epoch] | Problem:
 
 
 def side_by_side(run: Run) -> Problem | None:
-    if problem := unreadable(run):
+    if problem := too_little(run):
         return problem
     epochs = at_work(run)
     if isinstance(epochs, Problem):
@@ -261,7 +273,7 @@ def side_by_side(run: Run) -> Problem | None:
 
 
 def made_ahead(run: Run) -> Problem | None:
-    if problem := unreadable(run):
+    if problem := too_little(run):
         return problem
     given = run.inputs["served"][0]
     size, samples = given["batch_size"], given["samples"]
