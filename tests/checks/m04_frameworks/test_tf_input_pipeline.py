@@ -56,10 +56,11 @@ def test_inputs_are_fresh_and_draws_are_kept_back():
         assert not {"images", "labels", "gains"} & sent.keys()
 
 
-def test_two_stages_make_the_same_pipeline_first():
+def test_two_stages_make_the_same_pipelines():
     given = CHECK.inputs(4, 1)
     assert given["served"][0]["files"] == given["read"][0]["files"]
-    assert given["served"][0]["seeds"] == [given["read"][0]["seeds"][0], None]
+    assert given["served"][0]["seeds"] == given["read"][0]["seeds"][::-1]
+    assert given["served"][0]["seeds"][1] is None
 
 
 @pytest.mark.parametrize(
@@ -224,6 +225,8 @@ def test_a_seed_repeats_the_order_and_none_does_not(good):
     assert REPEATS(reordered(good, other, pipelines=(0,))).hint == "unseeded"
     first = exercise.orders(good, "served", 0)
     assert REPEATS(reordered(good, [first, first], pipelines=(1,))).hint == "always_seeded"
+    unseeded = exercise.orders(good, "read", 0)
+    assert REPEATS(reordered(good, [first, unseeded], pipelines=(1,))).hint == "always_seeded"
     swapped = [
         [order[place ^ 1 if place ^ 1 < samples else place] for place in range(samples)]
         for order in first

@@ -37,8 +37,8 @@ ALL = 600
 
 def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     """By stage, for each rank: TFRecord files by name, how many samples, the batch size, a seed for
-    each pipeline to be made. The pipeline of "read" is the first one of "served", in another
-    process."""
+    each pipeline to be made. The pipelines of "read" are those of "served", in another process and
+    the other way round: one without a seed is made before any seed was set."""
     pick = random.Random(derived(seed, "samples"))
     draw = np.random.default_rng(derived(seed, "images"))
     batch = pick.choice((6, 7))
@@ -63,7 +63,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
         "labels": labels,
         "gains": derived(seed, "gains"),
     }
-    return {"served": [given], "read": [given | {"seeds": [order]}]}
+    return {"served": [given], "read": [given | {"seeds": [None, order]}]}
 
 
 def augmented(image: np.ndarray, gains: int, call: int) -> np.ndarray:
@@ -137,7 +137,7 @@ def run(answer: ModuleType, inputs: dict[str, Any], with_steps: bool) -> list[An
             epochs.append(one_epoch(pipeline, 2 * inputs["samples"], with_steps))
             if sum(len(labels) for _, labels in epochs[-1]) > 2 * inputs["samples"]:
                 return found  # it repeats without end
-    ask("end")
+        ask("end")
     return found
 
 
@@ -336,8 +336,9 @@ def epochs_of(rank: RankEvidence) -> tuple[list[Epoch], list[bytes]]:
 
 
 def counts_by_epoch(rank: RankEvidence) -> list[Counts | None]:
-    """What the kernel had counted when each epoch began, and at the end."""
-    return [one.counts for one in rank.asked if not one.refused and "augment" not in one.request]
+    """What the kernel had counted when each epoch of the first pipeline began, and at its end."""
+    counts = [one.counts for one in rank.asked if not one.refused and "augment" not in one.request]
+    return counts[: EPOCHS + 1]
 
 
 def opened_by_epoch(rank: RankEvidence, files: Sequence[str]) -> list[int] | None:

@@ -303,7 +303,7 @@ def repeats_with_a_seed(run: Run) -> Problem | None:
     problem = shuffled_anew(run)
     if problem and problem.hint not in ("small_buffer", "batches", "neighbours"):
         return problem
-    one, other = orders(run, "served", 0), orders(run, "read", 0)
+    one, other = orders(run, "served", 0), orders(run, "read", 1)
     if one != other:
         alike = min(resemblance([*pair]) for pair in zip(one, other, strict=True))
         return Problem(
@@ -314,6 +314,8 @@ def repeats_with_a_seed(run: Run) -> Problem | None:
         return Problem(
             "without a seed, the order is the same as in a pipeline with a seed", "always_seeded"
         )
+    if orders(run, "read", 0) == orders(run, "served", 1):
+        return Problem("two pipelines without a seed have the same orders", "always_seeded")
     return None
 
 
