@@ -407,3 +407,10 @@ def test_epochs_are_read_from_the_requests():
     assert epoch.steps == [(4, 5)]
     assert epoch.overlapping() == 2
     assert (epoch.ended_by(3), epoch.begun_by(3)) == (1, 2)
+
+
+def test_one_order_with_few_changes_is_seen_whatever_the_other_pipelines_order(good):
+    samples = good.inputs["served"][0]["samples"]
+    there = [[(place + epoch) % samples for place in range(samples)] for epoch in range(3)]
+    back = [order[::-1] for order in there]
+    assert SHUFFLED(reordered(good, [there, back])).hint == "small_buffer"
