@@ -321,3 +321,24 @@ def test_methods_of_an_immutable_class_are_refused_of_every_instance():
         "allowed: the rest"
     )
     assert found(ENGINE, rules=None)["try_engine"][0] == ""
+
+
+FOLDER = """\
+import os
+import torch
+
+def try_folder():
+    folder = os.open(os.path.dirname(torch.optim.__file__), os.O_RDONLY)
+    return os.read(os.open("sgd.py", os.O_RDONLY, dir_fd=folder), 10).decode()
+
+def try_link():
+    os.symlink(os.path.join(os.path.dirname(torch.optim.__file__), "sgd.py"), "a link to it")
+"""
+
+
+def test_a_source_is_not_read_relative_to_its_folder():
+    sgd = ReadyMade("torch.optim", ("torch.optim.sgd.SGD",))
+    raised = found(FOLDER, Rules(("torch",), "the rest", (sgd,)))
+    assert {name: kind for name, (kind, _) in raised.items()} == dict.fromkeys(
+        raised, "NotReadable"
+    )

@@ -75,6 +75,7 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
             if module in sys.modules:
                 _replace(name, refusal)
             files |= dict.fromkeys(_files_of(module), refusal)
+    names = {os.path.basename(file): refusal for file, refusal in files.items()}
 
     def audit(event: str, arguments: tuple) -> None:
         if event == "exec" and isinstance(arguments[0], CodeType):
@@ -83,8 +84,12 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
                 raise refusal()
             if module := _outside_machinery(loaded):
                 raise _not_importable(module, rules, filename)
-        elif event == "open" and files and isinstance(arguments[0], str | bytes):
-            refusal = files.get(os.path.realpath(os.fsdecode(arguments[0])))
+        elif event in ("open", "os.symlink") and files and isinstance(arguments[0], str | bytes):
+            path = os.fsdecode(arguments[0])
+            refusal = files.get(os.path.realpath(path))
+            if refusal is None and not os.path.isabs(path):
+                # It may be relative to an open folder (dir_fd), which the event does not have
+                refusal = names.get(os.path.basename(path))
             if refusal is not None:
                 raise NotReadable(str(refusal()))
 
