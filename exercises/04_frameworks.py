@@ -7,9 +7,9 @@
 # Each exercise has an answer cell, which starts with `%%answer`, and a check below it. **An answer
 # cell stands alone**: it brings its own imports and sees nothing of the other cells. The cells below
 # it can use what it defines; where two answers define the same name, the one that was run last
-# counts. The check runs the answer with new inputs each time, in `gradient_hooks` on several
-# numbers of ranks, and reports which claims hold. Check as often as you like; a wrong answer costs nothing. *Before you
-# start* is a question to think about first; its answer is below the check.
+# counts. The check runs the answer with new inputs each time, in `gradient_hooks` on several numbers
+# of ranks, and reports which claims hold. Check as often as you like; a wrong answer costs nothing.
+# *Before you start* is a question to think about first; its answer is below the check.
 #
 # An answer may import Python's standard library, `numpy`, `torch` and `tqdm`; in `tf_input_pipeline`
 # also `tensorflow` and `keras`. Nothing else, and nothing of `hpml`.
@@ -24,8 +24,8 @@ from hpml import check
 # **Core**, about 15 minutes.
 #
 # **To write:** two derivatives, and the walk back over a graph. **Not allowed:** `torch.autograd`
-# and what uses it (`Tensor.backward`, `torch.func`). **Allowed:** everything else that an answer may
-# import.
+# and what uses it (`Tensor.backward`, `torch.func`), other programs. **Allowed:** everything else
+# that an answer may import.
 #
 # In the lecture a tape gave the order. PyTorch has no tape: each result knows the operation that
 # made it and its inputs, and `backward` gets only the loss. Write such a `backward(loss)` for numpy
@@ -203,8 +203,8 @@ check("gradient_hooks")
 #
 # **More**, about 15 minutes: after the core exercises, or at home.
 #
-# **To write:** the three classes. **Not allowed:** `torch.optim`, fused steps (`torch._fused_adam_`).
-# **Allowed:** everything else that an answer may import.
+# **To write:** the three classes. **Not allowed:** `torch.optim`, fused steps (`torch._fused_adam_`),
+# other programs. **Allowed:** everything else that an answer may import.
 #
 # Write SGD with Nesterov's momentum, Adam and AdamW, so that 20 steps of each end where those of
 # `torch.optim` do. Each class gets a list of parameters: leaf tensors of any shape (some have no
@@ -477,7 +477,7 @@ check("tf_input_pipeline")
 # **Answer.** Reading and decoding give the same in each epoch; shuffling and augmenting are new, and
 # with them what is in a batch. `cache` keeps what reaches it in the first epoch, so it stands between
 # the two: after decode, before shuffle. After the augmentation it would hand out the same "random"
-# images for ever, and nothing would fail: the training only overfits sooner.
+# images for ever, and nothing would fail: only the variety is gone.
 #
 # `shuffle` comes before the slow stage: its buffer has to fill up before the first sample comes out,
 # and so holds small images that nobody has worked on yet. `batch` comes after both, `prefetch` last,
