@@ -14,8 +14,7 @@ from hpml.checks.contract import Run
 from hpml.checks.m04_frameworks import _recorded_graphs as made
 from hpml.checks.m04_frameworks._gradient_faults import wrong_gradient
 from hpml.checks.m04_frameworks._graph_gradients import gradients
-from hpml.checks.m04_frameworks.autodiff import (
-    CHECK,
+from hpml.checks.m04_frameworks._walk_back import (
     OF_ZIP,
     RAISED_LIMIT,
     TOO_MANY,
@@ -23,9 +22,8 @@ from hpml.checks.m04_frameworks.autodiff import (
     address,
     count_visits,
     drive,
-    expect,
-    inputs,
 )
+from hpml.checks.m04_frameworks.autodiff import CHECK, expect, inputs
 from hpml.ranks.evidence import Evidence, RankEvidence
 
 ONCE, SHARED, BROADCAST, BRANCHES, EVERYTHING, DEEP = (claim.judge for claim in CHECK.claims)

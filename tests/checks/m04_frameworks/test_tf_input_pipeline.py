@@ -1,5 +1,6 @@
 """The check of tf_input_pipeline: what its judges make of right and wrong values and requests."""
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from hpml.checks.contract import CannotJudge
 from hpml.checks.m04_frameworks import _epoch_orders as measures
 from hpml.checks.m04_frameworks import _served_augmentations as served
 from hpml.checks.m04_frameworks import tf_input_pipeline as exercise
+from hpml.checks.m04_frameworks._requested_epochs import epochs_of
 from hpml.checks.m04_frameworks.tf_input_pipeline import CHECK
 from hpml.ranks.evidence import Asked, Counts, RankEvidence
 
@@ -401,7 +403,7 @@ def test_no_two_calls_have_the_same_image():
 def test_epochs_are_read_from_the_requests():
     asked = [{"epoch": 0}, {"augment": b"a"}, {"augment": b"b"}, {"goes on": 0}, "step", "stepping"]
     rank = RankEvidence(0, "returned", asked=tuple(Asked(one, 0.0) for one in asked))
-    (epoch,), images = served.epochs_of(rank)
+    (epoch,), images = epochs_of(rank)
     assert images == [b"a", b"b"]
     assert epoch.spans == {0: (1, 3), 1: (2, 2)}
     assert epoch.steps == [(4, 5)]
@@ -411,6 +413,15 @@ def test_epochs_are_read_from_the_requests():
 
 def test_one_order_with_few_changes_is_seen_whatever_the_other_pipelines_order(good):
     samples = good.inputs["served"][0]["samples"]
-    there = [[(place + epoch) % samples for place in range(samples)] for epoch in range(3)]
+    drawn = random.Random(1).sample(range(samples), samples)
+    there = [drawn[epoch:] + drawn[:epoch] for epoch in range(3)]
     back = [order[::-1] for order in there]
     assert SHUFFLED(reordered(good, [there, back])).hint == "small_buffer"
+
+
+def test_files_that_are_often_in_nearly_the_same_order_are_no_small_buffer(good):
+    samples = good.inputs["served"][0]["samples"]
+    files = [list(range(file, samples, served.SHARDS)) for file in range(served.SHARDS)]
+    orders = [[0, 1, 2, 3], [1, 0, 2, 3], [0, 1, 3, 2]]
+    epochs = [[sample for file in order for sample in files[file]] for order in orders]
+    assert SHUFFLED(reordered(good, [epochs, epochs])).hint == "neighbours"

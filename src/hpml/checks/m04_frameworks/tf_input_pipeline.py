@@ -1,15 +1,13 @@
 """Exercise tf_input_pipeline: from TFRecord files to shuffled, augmented batches, made ahead.
 
 `input_pipeline(files, augment, samples, batch_size, seed=None)` returns a tf.data.Dataset. How it
-is seen what it does and when: `_served_augmentations.py`. What is compared: `_epoch_orders.py`.
+is seen what it does and when: `_served_augmentations.py`, `_requested_epochs.py`. What came out:
+`_handed_over.py`, `_epoch_orders.py`.
 """
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ANYTHING
@@ -19,98 +17,39 @@ from hpml.checks.m04_frameworks._epoch_orders import (
     order_of,
     resemblance,
 )
+from hpml.checks.m04_frameworks._handed_over import came_out, every_epoch, served_rank
+from hpml.checks.m04_frameworks._requested_epochs import (
+    Epoch,
+    epochs_of,
+    opened_by_epoch,
+    read_by_epoch,
+)
 from hpml.checks.m04_frameworks._served_augmentations import (
     EPOCHS,
-    SHAPE,
-    Epoch,
-    augmented,
-    epochs_of,
     inputs,
     iterate,
     iterate_alone,
-    opened_by_epoch,
-    read_by_epoch,
-    scaled,
     serve,
 )
-from hpml.ranks.evidence import RankEvidence
 
 # Of 30,000 runs whose orders were drawn from all orders, the worst had 0.24 and 0.80.
 RESEMBLE = 0.35  # mean correlation of two epochs' orders
 WITHIN = 0.5  # the same of epochs of one pipeline only, of which there are fewer pairs
 STAY = 0.6  # mean distance of neighbours in a file, of what it is among all orders
+# Of 4,000 runs, a buffer for one batch had at least 0.50 and 0.37, files one after the other at
+# most 0.74 and 0.12.
+SAME_PLACES = 0.5  # correlation of orders: each sample stays near the place where it was read
+BY_FILES = 0.3  # distance of neighbours: one file follows the other
 TOGETHER = 0.8  # of the pairs in a batch, those that share one in another epoch too
 ENOUGH = 0.5  # of the samples, in an epoch: else it shows nothing
 MEET = 1 / 8  # of the augmentations, those that must be seen to run beside another: else it is none
-SIMILAR = 0.85  # the correlation of two orders that differ by which of two images was ready first
-
-# A sample, the number of the call that augmented it (None: it was not asked for), its label
-Out = tuple[int, int | None, int]
+SIMILAR = 0.6  # the correlation of two orders that differ by which of two images was ready first
 
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[bytes, int]:
     """The samples' numbers, by the bytes of their images."""
     images = inputs["served"][0]["images"]
     return {image.tobytes(): number for number, image in enumerate(images)}
-
-
-def made_of(run: Run, stage: str) -> dict[bytes, tuple[int, int | None]]:
-    """What `augment` has returned, by its bytes: of which sample, and in which call."""
-    given = run.inputs[stage][0]
-    if stage == "read":
-        images = enumerate(given["images"])
-        return {scaled(image, 1.0).tobytes(): (number, None) for number, image in images}
-    _, calls = epochs_of(served_rank(run))
-    found = {}
-    for call, data in enumerate(calls):
-        image = np.frombuffer(data, np.uint8).reshape(SHAPE)
-        if data in run.expected:
-            key = augmented(image, given["gains"], call).tobytes()
-            found[key] = (run.expected[data], call)
-    return found
-
-
-def came_out(run: Run, stage: str) -> list[list[list[list[Out]]]] | Problem:
-    """By pipeline, epoch and batch, what came out; or why that cannot be read."""
-    given = run.inputs[stage][0]
-    known = made_of(run, stage)
-    found = []
-    for value in run.stages[stage].values[0]:
-        if isinstance(value, str):
-            return Problem(f"input_pipeline returned {value}", "dataset", "a tf.data.Dataset")
-        found.append([])
-        for number, epoch in enumerate(value, 1):
-            found[-1].append([])
-            for images, labels in epoch:
-                if isinstance(images, str):
-                    expected = "float32 [batch, 8, 8, 3] and labels [batch] of integers"
-                    return Problem(f"the loop got {images}", "pair", f"images {expected}")
-                keys = [image.tobytes() for image in images]
-                if strange := [place for place, key in enumerate(keys, 1) if key not in known]:
-                    return Problem(
-                        f"image {strange[0]} of a batch in epoch {number} is none that augment "
-                        "returned for one of the samples",
-                        why_strange(images[strange[0] - 1], given["images"]),
-                    )
-                found[-1][-1].append(
-                    [(*known[key], int(label)) for key, label in zip(keys, labels, strict=True)]
-                )
-            if sum(map(len, found[-1][-1])) > 2 * given["samples"]:
-                return Problem("an epoch does not end", "repeat", "each sample once")
-    return found
-
-
-def why_strange(image: np.ndarray, samples: np.ndarray) -> str:
-    """The hint: is it an image that was not augmented?"""
-    raw = samples.astype(np.float32)
-    return "not_augmented" if any((image == one).all() for one in (*raw, *raw / 255)) else "changed"
-
-
-def every_epoch(run: Run) -> Iterator[tuple[int, list[list[Out]]]]:
-    """The number of each epoch and its batches, of all pipelines. What came out can be read."""
-    for stage in ("served", "read"):
-        for pipeline in came_out(run, stage):
-            yield from enumerate(pipeline, 1)
 
 
 def unreadable(run: Run) -> Problem | None:
@@ -185,10 +124,6 @@ def fresh(run: Run) -> Problem | None:
     return None
 
 
-def served_rank(run: Run) -> RankEvidence:
-    return run.stages["served"].ranks[0]
-
-
 def orders(run: Run, stage: str, pipeline: int) -> list[list[int]]:
     return [order_of(batches) for batches in came_out(run, stage)[pipeline]]
 
@@ -202,21 +137,22 @@ def shuffled_anew(run: Run) -> Problem | None:
         if own[0] == own[1] or own[1] == own[2]:
             return Problem("two epochs of one pipeline have the same order", "same_order")
     every = [order for own in all_orders for order in own]
-    found = resemblance(every)
+    found, stay = resemblance(every), file_distance(every)
     within = sum(map(resemblance, all_orders)) / len(all_orders)
-    if found > RESEMBLE or within > WITHIN:
-        found = max(found, within)
+    # Four files in a random order are often in nearly the same one: that is no small buffer.
+    by_files = stay < (BY_FILES if found > SAME_PLACES else STAY)
+    alike = max(found, within)
+    if (found > RESEMBLE or within > WITHIN) and not by_files:
         return Problem(
-            f"the epochs' orders resemble each other: their correlation is {found:.2f}",
+            f"the epochs' orders resemble each other: their correlation is {alike:.2f}",
             "small_buffer",
             "about 0, as of orders drawn from all orders",
         )
-    if (found := batches_alike([epoch for own in pipelines for epoch in own])) > TOGETHER:
+    if (share := batches_alike([epoch for own in pipelines for epoch in own])) > TOGETHER:
         return Problem(
-            f"{found:.0%} of the pairs of samples in a batch share a batch in other epochs too",
+            f"{share:.0%} of the pairs of samples in a batch share a batch in other epochs too",
             "batches",
         )
-    stay = file_distance(every)
     if stay < STAY:
         return Problem(
             f"neighbours in a file come out near each other: {stay:.2f} times as far apart as "
@@ -309,7 +245,8 @@ def repeats_with_a_seed(run: Run) -> Problem | None:
         return problem
     one, other = orders(run, "served", 0), orders(run, "read", 1)
     if one != other:
-        alike = min(resemblance([*pair]) for pair in zip(one, other, strict=True))
+        pairs = [[*pair] for pair in zip(one, other, strict=True)]
+        alike = sum(map(resemblance, pairs)) / len(pairs)
         return Problem(
             "two pipelines of one seed hand over the samples in different orders",
             "completion" if alike > SIMILAR else "unseeded",
