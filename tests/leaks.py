@@ -16,6 +16,7 @@ import torch
 
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 
+LISTED = 4  # elements of an answer's own tensor, in a message
 TELLING = 3  # digits or letters; what is shorter is there by chance
 # Wording of a target: what is expected has a field of its own
 WORDING = re.compile(r"\bexpected\b|\bshould (?:be|have)\b(?! there)|, not [\d('\"]|\bthere are \d")
@@ -42,17 +43,22 @@ def leaked(problem: Problem, run: Run) -> str:
     evidence = [(rank.value, rank.stdout) for e in run.stages.values() for rank in e.ranks]
     if wording := WORDING.search(_without(problem.message, _leaves(evidence))):
         return wording[0]
-    figures = [figure for figure in _FIGURE.findall(problem.message) if _tells(figure)]
+    figures = [figure for figure in _figures(problem.message) if _tells(figure)]
     if not figures:
         return ""
-    secret = [*_FIGURE.findall(problem.expected), *_leaves(run.expected)]
-    known = [*_leaves(run.inputs), *_leaves(evidence)]
+    secret = [*_figures(problem.expected), *_leaves(run.expected)]
+    known = [*_leaves(run.inputs), *_leaves(evidence, LISTED)]
     for figure in figures:
         if any(_same(figure, one) for one in secret) and not any(
             _same(figure, one) or _within(figure, one) for one in known
         ):
             return figure
     return ""
+
+
+def _figures(text: str) -> list[str]:
+    """Its numbers, 1,234 as 1234, and what it quotes."""
+    return _FIGURE.findall(re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text))
 
 
 def _without(message: str, said: Iterator[Any]) -> str:
@@ -67,17 +73,20 @@ def _tells(figure: str) -> bool:
     return len(re.sub(r"e[-+]?\d+$|[^\w]|^0+", "", figure.strip("-+'\"0."))) >= TELLING
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    """Numbers and texts in plain data. Of tensors those with one element: no judge lists more."""
+def _leaves(value: Any, first: int = 0) -> Iterator[Any]:
+    """Numbers and texts in plain data. Of tensors those with one element, and the `first` elements
+    of others: no judge lists more."""
     if isinstance(value, Mapping):
         for each in value.values():
-            yield from _leaves(each)
+            yield from _leaves(each, first)
     elif isinstance(value, list | tuple | set | frozenset):
         for each in value:
-            yield from _leaves(each)
+            yield from _leaves(each, first)
     elif isinstance(value, torch.Tensor | np.ndarray):
         if np.prod(value.shape) == 1:
             yield value.item()
+        else:
+            yield from value.reshape(-1)[:first].tolist()
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield value
 

@@ -1,6 +1,7 @@
 """The look for messages that give away what was expected finds them, whatever their wording."""
 
 import pytest
+import torch
 
 from hpml.checks.contract import Problem, Run
 from hpml.ranks.evidence import Evidence, RankEvidence
@@ -53,3 +54,16 @@ def test_the_words_of_an_exception_are_the_answers_own() -> None:
     message = f"a job of 2 ranks: {said}"
     assert not leaked(Problem(message, "nobody"), run_of(None, returned=[{"raised": said}]))
     assert leaked(Problem(message, "nobody"), run_of(None))
+
+
+def test_a_number_with_commas_is_one_number() -> None:
+    problem = Problem("the peak is 1,963,020 bytes", "late", "900,963 bytes at most")
+    assert not leaked(problem, run_of(None))
+    assert leaked(Problem("the peak is 1,963,020 bytes", "late", "1963020"), run_of(None))
+
+
+def test_what_is_right_in_an_answers_own_tensor_gives_nothing_away() -> None:
+    problem = Problem("grad is [-0.155, 0.1787]", "order", "[-0.155, 0.2345]")
+    returned = [{"grads": [torch.tensor([-0.15502, 0.17871])]}]
+    assert not leaked(problem, run_of(None, returned=returned))
+    assert leaked(problem, run_of(None)) == "-0.155"
