@@ -16,7 +16,6 @@ import torch
 
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 
-LISTED = 4  # elements of an answer's own tensor, in a message
 TELLING = 3  # digits or letters; what is shorter is there by chance
 # Wording of a target: what is expected has a field of its own
 WORDING = re.compile(r"\bexpected\b|\bshould (?:be|have)\b(?! there)|, not [\d('\"]|\bthere are \d")
@@ -47,10 +46,13 @@ def leaked(problem: Problem, run: Run) -> str:
     if not figures:
         return ""
     secret = [*_figures(problem.expected), *_leaves(run.expected)]
-    known = [*_leaves(run.inputs), *_leaves(evidence, LISTED)]
+    known = [*_leaves(run.inputs), *_leaves(evidence)]
+    own = [*_elements(evidence)]
     for figure in figures:
-        if any(_same(figure, one) for one in secret) and not any(
-            _same(figure, one) or _within(figure, one) for one in known
+        if (
+            any(_same(figure, one) for one in secret)
+            and not any(_same(figure, one) or _within(figure, one) for one in known)
+            and not any(_has(each, figure) for each in own)
         ):
             return figure
     return ""
@@ -73,22 +75,40 @@ def _tells(figure: str) -> bool:
     return len(re.sub(r"e[-+]?\d+$|[^\w]|^0+", "", figure.strip("-+'\"0."))) >= TELLING
 
 
-def _leaves(value: Any, first: int = 0) -> Iterator[Any]:
-    """Numbers and texts in plain data. Of tensors those with one element, and the `first` elements
-    of others: no judge lists more."""
+def _leaves(value: Any) -> Iterator[Any]:
+    """Numbers and texts in plain data. Of tensors those with one element."""
     if isinstance(value, Mapping):
         for each in value.values():
-            yield from _leaves(each, first)
+            yield from _leaves(each)
     elif isinstance(value, list | tuple | set | frozenset):
         for each in value:
-            yield from _leaves(each, first)
+            yield from _leaves(each)
     elif isinstance(value, torch.Tensor | np.ndarray):
         if np.prod(value.shape) == 1:
             yield value.item()
-        else:
-            yield from value.reshape(-1)[:first].tolist()
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         yield value
+
+
+def _elements(value: Any) -> Iterator[np.ndarray]:
+    """The tensors in plain data, float64."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if isinstance(value, list | tuple):
+        for each in value:
+            yield from _elements(each)
+    elif isinstance(value, torch.Tensor):
+        yield value.double().numpy()
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+        yield value.astype(np.float64)
+
+
+def _has(tensor: np.ndarray, figure: str) -> bool:
+    """Whether an element is this number, as far as its digits go."""
+    if figure[0] in "'\"":
+        return False
+    number, digits = float(figure), len(re.sub(r"e.*|\D", "", figure).lstrip("0"))
+    return bool((np.abs(tensor - number) <= abs(number) * 10.0 ** (1 - digits)).any())
 
 
 def _same(figure: str, value: Any) -> bool:
