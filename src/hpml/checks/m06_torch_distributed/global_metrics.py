@@ -44,10 +44,10 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
     ranks = []
     for rank in range(world_size):
         good = ((rank + seed) % 2) * 0.9
-        # No batch, and a batch without samples: both are tested.
+        # No batch with 2 and 4 ranks, a batch without samples with 3: each check tests both.
         nothing = [[], [batch(0, good)]]
         full = shard(1 + (rank * 3 + seed) % 7, good)
-        lacking = nothing[(seed + world_size) % 2] if rank == empty else shard(1 + rank, good)
+        lacking = nothing[world_size % 2] if rank == empty else shard(1 + rank, good)
         ranks.append({"sets": [full, lacking if world_size > 1 else full[:1], nothing[rank % 2]]})
     return ranks
 
