@@ -102,14 +102,16 @@ def _why(walk: Walk, place: int) -> str:
         return "digits"
     if not uses:
         return "seed"
+    early = any(len(walk.truth.uses[use.user]) > 1 for use in uses)
     for count in range(1, min(len(uses), MOST_USES)):
         for some in combinations(uses, count):
             if _same(walk, place, grad, _total(some)):
-                return "add"
+                # Several uses of the same size: a part of one passed on early looks like the others
+                return "order" if early and count > 1 else "add"
     alike = [node for node in walk.memory if walk.memory[node] == walk.memory[place] is not None]
     if len(alike) > 1 and any(len(walk.truth.uses[node]) > 1 for node in alike):
         return "aliasing"
-    if any(len(walk.truth.uses[use.user]) > 1 for use in uses):
+    if early:
         return "order"
     rule = _rule(walk, place)
     return "overwritten" if rule == "chain" and _zeroed(walk, place) else rule
