@@ -251,9 +251,8 @@ else:
 # ### JAX refuses *(more)*
 #
 # JAX traces like `tf.function`, and rewrites nothing. Its arrays have the methods that `update` of
-# the first cell calls.
-#
-# *Predict: what happens at the `if` of `update`?* Below is the graph of a version with `jax.lax.cond`.
+# the first cell calls, so it gets as far as the `if`. Below is the graph of a version with
+# `jax.lax.cond`, then what `update` itself comes to.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.frameworks import jax_tracing

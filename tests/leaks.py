@@ -107,8 +107,9 @@ def _has(tensor: np.ndarray, figure: str) -> bool:
     """Whether an element is this number, as far as its digits go."""
     if figure[0] in "'\"":
         return False
-    number, digits = float(figure), len(re.sub(r"e.*|\D", "", figure).lstrip("0"))
-    return bool((np.abs(tensor - number) <= abs(number) * 10.0 ** (1 - digits)).any())
+    mantissa, _, exponent = figure.partition("e")
+    last = 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))  # of the last digit
+    return bool((np.abs(tensor - float(figure)) <= 0.51 * last).any())
 
 
 def _same(figure: str, value: Any) -> bool:

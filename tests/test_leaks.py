@@ -67,3 +67,8 @@ def test_what_is_right_in_an_answers_own_tensor_gives_nothing_away() -> None:
     returned = [{"grads": [torch.tensor([-0.15502, 0.17871])]}]
     assert not leaked(problem, run_of(None, returned=returned))
     assert leaked(problem, run_of(None)) == "-0.155"
+
+
+def test_a_number_near_an_answers_own_is_not_its_own() -> None:
+    run = run_of([4711], returned=[torch.tensor([4709.0, 4713.0])])
+    assert leaked(Problem("rank 1 has 4711", "sum"), run) == "4711"

@@ -46,7 +46,7 @@ def finding(function: Callable[..., Any], *arguments: Any) -> tuple[bool, str, s
     """What `hpml.publish.conclude` takes: a tracer has no value to look at."""
     error = refusal(function, *arguments)
     sentence = (
-        f"**Answer.** `jax.jit` raises `{error}`: while it traces, an array is a *tracer*, which "
+        f"At the `if`, `jax.jit` raises `{error}`: while it traces, an array is a *tracer*, which "
         "has a shape and no value. `jax.lax.cond` records both branches, and the text above is the "
         "whole graph."
     )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from hpml.measure.clock import with_threads
 from hpml.measure.dispatch import prices
 from hpml.models import ResidualNetwork
 from hpml.trace.operators_run import operators_run
@@ -52,17 +53,13 @@ class StepPrice:
 
 def measure() -> StepPrice:
     """Measure it: some seconds, most of them for the steps of 256 images."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with with_threads(1):
         thin = _Training(THIN, 1, FEW_PIXELS)
         course = {batch: _Training(WIDTHS, batch, PIXELS) for batch in BATCHES}
         count = len(operators_run(course[1].step))
         few = {batch: 1 if batch > 16 else 20 for batch in BATCHES}
         steps = {batch: training.quickest(few[batch]) for batch, training in course.items()}
         return StepPrice(count, list(prices().values())[-1], thin.quickest(100), steps)
-    finally:
-        torch.set_num_threads(before)
 
 
 class _Training:

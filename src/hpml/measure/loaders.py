@@ -6,7 +6,7 @@ by up to two pixels, and their labels. They can be iterated again and again.
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from hpml.data import Split, augment, batches, normalize
 from hpml.data.batches import MEAN, STD
 from hpml.data.formats import FORMATS
+from hpml.measure.clock import with_threads
 
 PAD = 2
 Batch = tuple[torch.Tensor, torch.Tensor]
@@ -80,12 +81,6 @@ def data_loader(
     )
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> AbstractContextManager[None]:
     """One thread for torch in this process, as each worker of a DataLoader has."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    return with_threads(1)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from hpml.measure.clock import with_threads
+
 SIDE = 512  # of the matrices
 IMAGES, CHANNELS, PIXELS = 32, 64, 32  # of the convolution, 3×3
 SECONDS = 1.5  # for all formats of an operation together, after the first call of each
@@ -43,12 +45,8 @@ def measure() -> list[Precision]:
     would, and multiplied in float32. For int8 each tensor has one scale, its largest value over
     127, and the sums are int32. One thread; formats take turns, and the quickest call counts.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with with_threads(1):
         return _measure()
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _measure() -> list[Precision]:

@@ -17,6 +17,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile, schedule
 
 from hpml.machine.freed_memory import keep_freed_memory
+from hpml.measure.clock import with_threads
 
 STEPS = 12  # timed in each turn, after one that is not
 IMAGES, PIXELS = 8, 32
@@ -59,17 +60,13 @@ def measure(rounds: int = 5, step: Callable[[], object] | None = None) -> list[O
     step, and a profiler's records may keep it from that: then the steps with a profiler are faster.
     """
     keep_freed_memory()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with with_threads(1):
         step = step or training_step()
         step()
         taken: dict[str, list[float]] = {way: [] for way in WAYS}
         for _ in range(rounds):
             for way, options in WAYS.items():
                 taken[way].append(_quickest_step(step, options))
-    finally:
-        torch.set_num_threads(threads)
     return [Overhead(way, tuple(taken[way]), tuple(taken[OFF])) for way in WAYS]
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from hpml.data import load, normalize
+from hpml.measure.clock import with_threads
 from hpml.models import ResidualNetwork, whitening_filters
 from hpml.predict.number_formats import FLOAT16
 from hpml.trace.layout import PALETTE
@@ -56,12 +57,8 @@ def train(scale: float | None = None, steps: int = STEPS) -> Run:
     one of them is not finite, the step is skipped, as GradScaler does. The same images, order and
     first weights in every run, on one thread. Raises UserError where there are no images.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with with_threads(1):
         return _train(scale, *_images(steps))
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _train(scale: float | None, images: Tensor, labels: Tensor) -> Run:

@@ -12,6 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from hpml.measure.clock import with_threads
 from hpml.predict.draw import COLOURS, LINES
 
 
@@ -79,12 +80,8 @@ def unflushed(given: Problem, rate: float, updates: int) -> Course:
 def courses(given: Problem, rate: float, updates: int = 400, batch: int = 8) -> dict[str, Course]:
     """By name: never flushed, flushed after each micro-batch (no staleness, and the same number of
     updates), and flushed after each `batch` of them, for as long as the second takes."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the matrices are too small for more
-    try:
+    with with_threads(1):  # the matrices are too small for more
         return _courses(given, rate, updates, batch)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _courses(given: Problem, rate: float, updates: int, batch: int) -> dict[str, Course]:

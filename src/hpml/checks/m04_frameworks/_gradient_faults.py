@@ -107,7 +107,8 @@ def _why(walk: Walk, place: int) -> str:
         for some in combinations(uses, count):
             if _same(walk, place, grad, _total(some)):
                 # Several uses of the same size: a part of one passed on early looks like the others
-                return "order" if early and count > 1 else "add"
+                users = [use.user for use in uses]
+                return "order" if early and count > 1 and len({*users}) == len(users) else "add"
     alike = [node for node in walk.memory if walk.memory[node] == walk.memory[place] is not None]
     if len(alike) > 1 and any(len(walk.truth.uses[node]) > 1 for node in alike):
         return "aliasing"
