@@ -248,7 +248,11 @@ def test_graphs_have_what_they_are_for(seed):
         by_kind[graph["kind"]].append((graph, truth))
     for _, truth in by_kind["once"] + by_kind["broadcast"]:
         assert all(len(uses) <= 1 for uses in truth.uses)
-    for graph, truth in by_kind["shared"]:
+    (leaves, uses_of_leaves), *shared = by_kind["shared"]
+    for (operation, *_), uses in zip(leaves["nodes"], uses_of_leaves.uses, strict=True):
+        assert operation == "leaf" or len(uses) <= 1
+    assert max(map(len, uses_of_leaves.uses)) > 2
+    for graph, truth in shared:
         assert max(map(len, truth.uses)) > 2
         twice = [inputs for _, inputs, _, _ in graph["nodes"] if len(set(inputs)) < len(inputs)]
         assert twice.count(twice[0]) > 1  # near the loss, and far from it

@@ -102,13 +102,11 @@ def _why(walk: Walk, place: int) -> str:
         return "digits"
     if not uses:
         return "seed"
+    # One of several uses passed on too early can look like one that was left out. So a graph that
+    # comes before has no such uses, and who leaves one out fails there.
     early = any(len(walk.truth.uses[use.user]) > 1 for use in uses)
-    for count in range(1, min(len(uses), MOST_USES)):
-        for some in combinations(uses, count):
-            if _same(walk, place, grad, _total(some)):
-                # Several uses of the same size: a part of one passed on early looks like the others
-                users = [use.user for use in uses]
-                return "order" if early and count > 1 and len({*users}) == len(users) else "add"
+    if not early and _some_left_out(walk, place):
+        return "add"
     alike = [node for node in walk.memory if walk.memory[node] == walk.memory[place] is not None]
     if len(alike) > 1 and any(len(walk.truth.uses[node]) > 1 for node in alike):
         return "aliasing"
@@ -116,6 +114,16 @@ def _why(walk: Walk, place: int) -> str:
         return "order"
     rule = _rule(walk, place)
     return "overwritten" if rule == "chain" and _zeroed(walk, place) else rule
+
+
+def _some_left_out(walk: Walk, place: int) -> bool:
+    """Whether a gradient is the sum over some of the uses."""
+    uses, grad = walk.truth.uses[place], walk.grads[place]
+    return any(
+        _same(walk, place, grad, _total(some))
+        for count in range(1, min(len(uses), MOST_USES))
+        for some in combinations(uses, count)
+    )
 
 
 def _zeroed(walk: Walk, place: int) -> bool:

@@ -125,6 +125,17 @@ def once(draw: random.Random, square: bool) -> Graph:
     return made.graph("once")
 
 
+def leaves_shared(draw: random.Random) -> Graph:
+    """Nothing is broadcast. Only leaves are used several times, so that any order is right."""
+    made = Drawing(draw)
+    shape = draw.sample(range(2, 6), 2)
+    one, two, three = (made.leaf(*shape) for _ in range(3))
+    pairs = [("mul", one, one), ("mul", one, two), ("mul", three, two), ("mul", two, two)]
+    draw.shuffle(pairs)
+    made.loss_of([made.op("tanh", made.op(*pair)) for pair in pairs])
+    return made.graph("shared")
+
+
 def shared(draw: random.Random) -> Graph:
     """Nothing is broadcast. One operation uses a value twice; one value is used early and late."""
     made = Drawing(draw)
@@ -139,7 +150,8 @@ def shared(draw: random.Random) -> Graph:
         pool.append(made.tamed(operation, *inputs))
     late = made.op("add", early, pool[-1])
     ends = [made.op("mul", late, pool[1])]
-    made.op("mul", early, early)  # the last end: by it the value comes twice before all others
+    made.op("mul", early, early)  # by it the value comes twice before all others
+    made.op("add", pool[0], pool[2])  # the last end: both may get one array, and one gets more
     made.loss_of([*ends, *(x for x in made.unused() if x != late)])
     return made.graph("shared")
 
@@ -250,6 +262,7 @@ def graphs(seed: int) -> list[Graph]:
     return [
         once(draw, square=False),
         once(draw, square=True),
+        leaves_shared(draw),
         *(shared(draw) for _ in range(3)),
         *broadcast(draw),
         *(branches(draw) for _ in range(2)),
