@@ -104,7 +104,7 @@ def step_seconds(samples, ranks):
 
 # %% tags=["nbval-ignore-output"]
 from hpml.predict.draw import Series, strong_and_weak
-from hpml.predict.scaling import Amdahl
+from hpml.predict.amdahl import Amdahl
 
 steps = {p: step_seconds(1024 // p, ranks=min(p, 2)) for p in (1, 2, 4, 8, 16)}
 strong = {p: sum(step.values()) for p, step in steps.items()}

@@ -73,7 +73,7 @@ def try_exec():
     exec("import pandas", {})
 
 def try_built_in():
-    __import__("hpml.predict.scaling")
+    __import__("hpml.predict.amdahl")
 
 def try_thread():
     raised = []

@@ -6,8 +6,8 @@ import pytest
 
 from hpml.parallel_sgd import findings
 from hpml.parallel_sgd.updates import Update
+from hpml.predict.amdahl import Amdahl
 from hpml.predict.parallelism import Network, data_parallel, layer_parallel, tensor_parallel
-from hpml.predict.scaling import Amdahl
 from hpml.ranks.evidence import Call, Evidence, RankEvidence, Traffic
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from hpml.predict.amdahl import Amdahl
 from hpml.predict.draw import Series, cuts, message_curves, speed_ups, strong_and_weak
 from hpml.predict.parallelism import Plan
-from hpml.predict.scaling import Amdahl
 
 
 def linear(size):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from hpml.parallel_sgd.updates import Update
+from hpml.predict.amdahl import Amdahl
 from hpml.predict.parallelism import Plan
-from hpml.predict.scaling import Amdahl
 from hpml.ranks.evidence import Evidence
 from hpml.trace.messages import messages
 

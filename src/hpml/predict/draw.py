@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from hpml.predict.amdahl import Amdahl
 from hpml.predict.parallelism import Exchange, Plan, exchanges
-from hpml.predict.scaling import Amdahl
 from hpml.trace.launch_timeline import HATCHES
 from hpml.trace.layout import PALETTE
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hpml.checks import judge
 from hpml.checks.m01_parallel_sgd import amdahl as exercise
-from hpml.predict.scaling import Amdahl
+from hpml.predict.amdahl import Amdahl
 
 SEED = 3
 CLAIMS = dict(zip(exercise.NAMES, exercise.CHECK.claims, strict=True))

@@ -13,7 +13,7 @@ from typing import Any
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
-from hpml.predict.scaling import Amdahl
+from hpml.predict.amdahl import Amdahl
 
 TOLERANCE = 1e-9  # of the value; the formulas have a few operations
 NAMES = ("strong_speedup", "weak_speedup", "efficiency", "serial_fraction")

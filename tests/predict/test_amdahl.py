@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpml.predict.scaling import Amdahl
+from hpml.predict.amdahl import Amdahl
 
 
 def test_the_speed_up_is_bounded_by_the_serial_fraction():

@@ -1,0 +1,7 @@
+"""The check of find_the_knee: what its judges make of right and wrong values."""
+
+from hpml.checks.m08_case_studies.find_the_knee import CHECK
+
+
+def test_inputs_are_fresh_for_every_seed():
+    assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
