@@ -112,10 +112,9 @@ print(bottleneck.memory(runs["1gbit"]))
 # node:
 
 # %% tags=["nbval-ignore-output"]
-from hpml.machine.topology import read
-from hpml.machine.topology_picture import draw
+from hpml.machine.lstopo import draw_node
 
-draw(read())
+draw_node()
 
 # %% [markdown]
 # *Predict: how much faster is a cache than memory?* The cell reads, copies, and computes
@@ -168,7 +167,10 @@ publish_figure(
     figure,
     "Lines: at best, by type and number of cores, measured with matrix products, convolutions, and "
     "arrays that no cache holds, before the layers and after them. Points: layers in float32 on all "
-    "cores, forward and backward, with FLOPs and bytes as counted.",
+    "cores, forward and backward. FLOPs of convolutions, matrix products and attention are as "
+    "FlopCounterMode counts them; of the others, which it does not count, by hand: one for each "
+    "number written (too low for a normalisation), 14 for each of Adam's parameters. Bytes: all "
+    "that has to be read and written, each once.",
 )
 all_cores = machine_roofline.whole(roofs)
 print(machine_roofline.binding_table(works, all_cores))
@@ -185,7 +187,8 @@ conclude(*machine_roofline.finding(works, all_cores))
 #
 # Processors that networks were trained on, and today's. Rates are peaks in TFLOP/s, a
 # multiplication and an addition counted as two, on the part's fastest unit for that type. GB/s are
-# those of its memory, and of its links in one direction. The last column is for 16 bits.
+# those of its memory, and of its links in one direction. The last column is for 16 bits. Each row has
+# its source, not each figure (end of this section).
 
 # %%
 from hpml.predict import hardware
@@ -365,7 +368,8 @@ publish_figure(
     "float32 and bfloat16 in training",
     figure,
     "Test accuracy after each of three epochs over 3,000 images, against seconds of training on one "
-    "thread; the same first weights, order and images.",
+    "thread; the same first weights, order and images. The network is the course's with fewer "
+    f"channels ({', '.join(map(str, mixed_precision.WIDTHS))}), for the sake of time.",
 )
 conclude(*mixed_precision.accuracy(runs))
 conclude(*mixed_precision.seconds(runs))
@@ -503,20 +507,13 @@ conclude(
 # where the disk's cache is warm?*
 
 # %% tags=["nbval-ignore-output"]
-warm, cold = (table.rates(place, "shuffled") for place in table.warm_and_cold())
-gain = warm["memory map"] / warm["files"]
+title = f"Shuffled, the memory map is {table.gain:.1f} times as fast as files"
 publish_figure(
     "six formats of the same images",
-    storage_picture(passes, title=f"Shuffled, the memory map is {gain:.1f} times as fast as files"),
-    "10,000 images of 3,073 bytes read in order and shuffled; contents dropped from the kernel's "
-    "cache before a cold pass, names and inodes not.",
+    storage_picture(passes, title=title),
+    f"10,000 images of 3,073 bytes read in order and shuffled; {table.caches}.",
 )
-conclude(
-    gain > 2,
-    f"With a warm cache, a shuffled pass over the memory map is {gain:.1f} times as fast as over "
-    f"files; with a cold one, {cold['memory map'] / cold['files']:.1f} times.",
-    f"the memory map was {gain:.1f} times as fast as files: other work had the cores.",
-)
+conclude(*table.map_against_files())
 
 # %% tags=["nbval-ignore-output"]
 counts = table.opens_and_reads("files", "shuffled")
@@ -608,7 +605,8 @@ for what, count in (("files", 1_280_000), ("packs", 1_000)):
 # Now with everything that training needs: read, shift, mirror, normalise, make batches of 500. The
 # course's loader gathers a batch from a memory map and augments it as a whole. PyTorch's
 # `DataLoader` takes one image after the other from files, in as many processes as you ask for.
-# tf.data reads the TFRecord file, in a process of its own.
+# tf.data reads the TFRecord file, in a process of its own; how such a pipeline is built is in module
+# 04, and its exercise `tf_input_pipeline`.
 #
 # *Predict: how many workers are best on your cores? Can they catch up with the memory map?*
 
@@ -644,6 +642,13 @@ conclude(
     f"the course's loader was {ahead:.1f} times as fast as {best}: other work had the cores.",
 )
 del loaders  # their workers end
+
+# %% [markdown]
+# Storage and loaders in one table: what reading alone takes in each format, and what all that training
+# needs takes with each loader.
+
+# %% tags=["nbval-ignore-output"]
+print(table.beside_loaders(rates))
 
 # %% [markdown]
 # More workers than cores only share the cores. The same idea, columns in memory-mapped files, is
@@ -931,7 +936,7 @@ conclude(*srun_binding.finding())
 #
 # `lstopo` draws the machine that you are on (package `hwloc` of Debian and Ubuntu; `module load hwloc`
 # on many clusters), `numactl --hardware` and `lscpu --extended` print it. The picture in section 2 is
-# the library's own, from the same files in `/sys`.
+# from `lstopo` where that is installed; else the library draws it, from the same files in `/sys`.
 #
 # **What to do on a cluster.** One rank for each GPU, on the GPU's NUMA node; without GPUs, one rank
 # for each NUMA node. As many threads as the rank has cores. A core left to the system and to data
@@ -991,7 +996,9 @@ from hpml.measure.training_memory import train
 train("residual network", batch=96)
 
 # %% [markdown]
-# *Predict: from the measured line, what is the largest batch in 150 MB?*
+# *Predict: from the measured line, what is the largest batch in 150 MB?* Two batches are tried for
+# real, one a tenth smaller than the line's and one a tenth larger. (Bisecting between them would find
+# the last image that fits. Each try is a training of its own, and takes seconds.)
 
 # %% tags=["nbval-ignore-output"]
 two = taken["residual network"][:2]

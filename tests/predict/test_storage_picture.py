@@ -49,6 +49,40 @@ def test_a_machine_without_a_disk_has_one_place():
     assert StorageTable(passes).warm_and_cold() == ("/dev/shm", "/dev/shm")
 
 
+def test_the_memory_map_is_held_against_files_with_both_caches():
+    table = StorageTable(PASSES)
+    held, sentence, _ = table.map_against_files()
+    assert held
+    assert table.gain == pytest.approx(12.5)
+    assert "is 12.5 times as fast as over files; with a cold one, 10.0 times." in sentence
+    assert "dropped from the kernel's cache" in table.caches
+
+
+def test_no_sentence_has_a_cold_cache_where_none_was_to_be_had():
+    kept = [
+        Pass(one.format, "disk", one.order, one.cost) for one in PASSES if one.place == "disk, warm"
+    ]
+    table = StorageTable(kept)
+    _, sentence, _ = table.map_against_files()
+    assert sentence.endswith("as over files; no cold cache was to be had here.")
+    assert "dropped" not in table.caches
+    assert "no pass here has a cold cache" in table.caches
+
+
+def test_a_memory_map_no_faster_than_files_does_not_hold():
+    slow = [Pass(one, "disk", "shuffled", taken(1.0, 1, 1, 1)) for one in ("files", "memory map")]
+    assert not StorageTable(slow).map_against_files()[0]
+
+
+def test_storage_and_loaders_are_in_one_table_each_from_slow_to_fast():
+    text = StorageTable(PASSES).beside_loaders({"tf.data": 20_000.0, "DataLoader": 10_000.0})
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[0] == ["images/s", "µs", "an", "image"]
+    assert lines[1][-2:] == ["disk,", "warm"]
+    assert lines[2:4] == [["files", "4,000", "250.0"], ["memory", "map", "50,000", "20.0"]]
+    assert lines[5:] == [["DataLoader", "10,000", "100.0"], ["tf.data", "20,000", "50.0"]]
+
+
 def test_every_pass_is_a_bar_of_its_rate():
     in_order, shuffled = storage_picture(PASSES, title="one").axes
     assert sorted(bar.get_width() for bar in in_order.patches) == [1000, 2000, 10_000, 100_000]

@@ -9,8 +9,9 @@
 - A link's rate is the sum of all such links of one part, in one direction. Vendors often give both
   directions together, which is twice as much.
 - GB are 10^9 bytes.
-- `source` is the publication that the row is from, `read_at` where its figures were looked up. What
-  was not found is None, never estimated.
+- Sources are per row, not per figure: `source` is the publication that the row is from, and names
+  a second one for the figure that is from there; `read_at` is where the row's figures were looked
+  up. What was not found is None, never estimated.
 """
 
 import csv
