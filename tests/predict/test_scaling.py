@@ -131,6 +131,13 @@ def test_hierarchical_agrees_with_the_formula_for_two_levels():
         assert scaling.bucket_seconds(training, 1e8, ranks) == pytest.approx(expected)
 
 
+def test_naive_sends_everything_through_one_link():
+    training = replace(TRAINING, network=NODES, algorithm="naive")
+    for ranks, level in ((4, 0), (8, 1)):
+        expected = all_reduce_seconds("naive", 1e6, ranks, NODES.levels[level].cost)
+        assert scaling.bucket_seconds(training, 1e6, ranks) == pytest.approx(expected)
+
+
 def test_three_levels_are_taken_one_after_the_other():
     costs = Cost(0, 1e-10), Cost(0, 1e-9), Cost(0, 1e-8)
     network = Network(tuple(Level(n, c) for n, c in zip((2, 4, None), costs, strict=True)))
@@ -195,7 +202,7 @@ def test_what_cannot_be_is_refused():
         Network(())
     with pytest.raises(ValueError, match="9 ranks on a network that joins 1 to 8"):
         predict(replace(TRAINING, network=Network((Level(8, Cost(0, 1)),))), 9)
-    with pytest.raises(ValueError, match="'tree' is not one of ring, hierarchical"):
+    with pytest.raises(ValueError, match="'tree' is not one of ring, hierarchical, naive"):
         replace(TRAINING, algorithm="tree")
     with pytest.raises(ValueError, match="batch is 0"):
         replace(TRAINING, batch=0)

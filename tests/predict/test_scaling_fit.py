@@ -6,7 +6,7 @@ import pytest
 
 from hpml.predict.collectives import Cost
 from hpml.predict.scaling import Constants, Level, Network, Training, predict
-from hpml.predict.scaling_fit import Point, fit, fit_without_one
+from hpml.predict.scaling_fit import Point, fit, fit_without_one, pooled
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,8 @@ def test_the_parts_are_those_of_the_mean_step():
 
 def test_weights_add_up_and_without_points_all_weigh_the_same():
     fitted = fit(TRAINING, [])
-    weights = [weight for _, weight in fitted.weights]
-    assert sum(weights) == pytest.approx(1)
-    assert max(weights) == min(weights)
+    assert fitted.weights.sum() == pytest.approx(1)
+    assert fitted.weights.max() == fitted.weights.min()
 
 
 def test_where_nobody_measured_one_rank_the_fewest_stand_for_it():
@@ -93,3 +92,15 @@ def test_where_nobody_measured_one_rank_the_fewest_stand_for_it():
 def test_images_per_second_must_be_above_0(wrong):
     with pytest.raises(ValueError, match="on 4 ranks: not above 0"):
         fit(TRAINING, [Point(4, wrong)])
+
+
+def test_pooled_constants_are_between_those_of_the_fits():
+    fits = [fit(TRAINING, points(Constants(rate, 0.05), 8, 16, 32)) for rate in (0.05, 0.5)]
+    other = replace(TRAINING, images_per_s=150.0)
+    both = pooled(fits, other)
+    assert both.weights.sum() == pytest.approx(1)
+    low, middle, high = (
+        replace(one, training=other).predict(64).images_per_s for one in (fits[0], both, fits[1])
+    )
+    assert low < middle < high
+    assert both.interval(64).high / both.interval(64).low > high / low

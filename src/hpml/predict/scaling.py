@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MIB = 2**20
 BUCKET = 25 * MIB  # bytes: the default of PyTorch's DDP
 BACKWARD = 2 / 3  # of compute: a gradient of the weights and one of the inputs, beside one forward
-ALGORITHMS = ("ring", "hierarchical")
+ALGORITHMS = ("ring", "hierarchical", "naive")
 
 
 @dataclass(frozen=True)
@@ -164,18 +164,22 @@ class Prediction:
 
 def predict(training: Training, ranks: int, constants: Constants = Constants()) -> Prediction:
     """The step of `training` on `ranks` ranks. Raises ValueError for more than can be joined."""
-    return put_together(
-        training, ranks, exposed_seconds(training, ranks, constants.rate), constants.straggling
-    )
+    exposed = exposed_seconds(training, ranks, constants.rate)
+    straggling = straggling_seconds(training, ranks, constants.straggling)
+    rest = training.compute + exposed + straggling
+    waiting = max(0.0, loading_seconds(training, ranks) - rest)
+    return Prediction(ranks, training.batch, Step(training.compute, exposed, straggling, waiting))
 
 
-def put_together(training: Training, ranks: int, exposed: float, straggling: float) -> Prediction:
-    """The step of which `exposed` seconds are known; `straggling` is σ over compute."""
-    compute = training.compute
-    behind = straggling * compute * expected_largest(ranks)
-    loading = training.batch * max(1 / training.input.each, ranks / training.input.shared)
-    waiting = max(0.0, loading - compute - exposed - behind)
-    return Prediction(ranks, training.batch, Step(compute, exposed, behind, waiting))
+def straggling_seconds(training: Training, ranks: int, deviation: float) -> float:
+    """Seconds until the slowest of `ranks` has come, whose steps have this standard deviation over
+    compute, and are normally distributed."""
+    return deviation * training.compute * expected_largest(ranks)
+
+
+def loading_seconds(training: Training, ranks: int) -> float:
+    """Seconds in which the images of a step come in."""
+    return training.batch * max(1 / training.input.each, ranks / training.input.shared)
 
 
 def exposed_seconds(training: Training, ranks: int, rate: float = 1.0) -> float:
@@ -217,7 +221,8 @@ def bucket_seconds(training: Training, nbytes: float, ranks: int, rate: float = 
     rank; its ranks share the link. A ring over all ranks goes once around every node, so that one
     rank in each crosses the link at a time: its bytes are held up by the slowest link on the way,
     and its messages pay each link's own α, as in NCCL's model of itself (NVIDIA, nccl,
-    src/graph/tuning.cc: nInterSteps).
+    src/graph/tuning.cc: nInterSteps). Naive: all that is sent passes through one rank's link, which
+    is also what parameter servers in one place come to.
     """
     levels = training.network.levels
     groups = training.network.groups(ranks)
@@ -225,6 +230,9 @@ def bucket_seconds(training: Training, nbytes: float, ranks: int, rate: float = 
     costs[-1] = Cost(costs[-1].alpha, costs[-1].beta / rate, costs[-1].gamma)
     if training.algorithm == "ring":
         return _ring(nbytes, groups, costs)
+    if training.algorithm == "naive":
+        crossed = groups.index(1) - 1  # the outermost level that there are ranks for
+        return all_reduce_seconds("naive", nbytes, ranks, costs[crossed])
     seconds, inside, slowest = 0.0, 1, 0.0
     for units, joined, level, cost in zip(groups, groups[1:], levels, costs, strict=False):
         together = min(-(-units // joined), units)  # units in one group of this level

@@ -10,8 +10,10 @@ Jeffreys 1946, An invariant form for the prior probability in estimation problem
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from statistics import NormalDist
+
+import numpy as np
 
 from hpml.predict.scaling import (
     Constants,
@@ -19,7 +21,8 @@ from hpml.predict.scaling import (
     Step,
     Training,
     exposed_seconds,
-    put_together,
+    loading_seconds,
+    straggling_seconds,
 )
 
 RATES = tuple(0.02 ** (1 - step / 40) for step in range(41))  # 2 % of the nominal rate to all of it
@@ -47,72 +50,60 @@ class Interval:
         return self.low <= images_per_s <= self.high
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fitted:
-    """A training, and the weight of each pair of constants given the points; they add up to 1."""
+    """A training, and the weight of each pair of constants given the points.
+
+    `weights` has a row for each of `rates` and a column for each of STRAGGLING, and adds up to 1.
+    """
 
     training: Training
     points: tuple[Point, ...]
-    weights: tuple[tuple[Constants, float], ...]
+    rates: tuple[float, ...]
+    weights: np.ndarray
 
     def predict(self, ranks: int) -> Prediction:
         """The mean step over all constants, by weight."""
-        steps = [(one.step, weight) for one, weight in self._foretold(ranks)]
-        mean = {
-            part: math.fsum(weight * getattr(step, part) for step, weight in steps)
-            for part in ("compute", "exposed", "straggling", "input")
-        }
+        parts = vars(_steps(self.training, ranks, self.rates))
+        mean = {name: float(np.sum(self.weights * part)) for name, part in parts.items()}
         return Prediction(ranks, self.training.batch, Step(**mean))
 
     def interval(self, ranks: int, share: float = INTERVAL) -> Interval:
         """Where a measurement on `ranks` ranks lies with probability `share`, noise included."""
+        seconds = _steps(self.training, ranks, self.rates).seconds
+        likely = ranks * self.training.batch / seconds
+        noisy = np.multiply.outer(likely, 1 + NOISE * _DEVIATIONS)
+        weights = np.multiply.outer(self.weights, np.full_like(_DEVIATIONS, 1 / len(_DEVIATIONS)))
         tails = ((1 - share) / 2, (1 + share) / 2)
-        likely = [(one.images_per_s, weight) for one, weight in self._foretold(ranks)]
-        noisy = [
-            (value * (1 + NOISE * deviation), weight)
-            for value, weight in likely
-            for deviation in _DEVIATIONS
-        ]
-        return Interval(*(_quantile(noisy, tail) for tail in tails))
+        return Interval(*(_quantile(noisy, weights, tail) for tail in tails))
 
-    @cached_property
+    @property
     def constants(self) -> Constants:
         """The median of each by weight: to be looked at; what is foretold rests on all."""
-        rates = [(constants.rate, weight) for constants, weight in self.weights]
-        straggling = [(constants.straggling, weight) for constants, weight in self.weights]
-        return Constants(_quantile(rates, 0.5), _quantile(straggling, 0.5))
-
-    def _foretold(self, ranks: int) -> list[tuple[Prediction, float]]:
-        pairs, weights = zip(*self.weights, strict=True)
-        return list(zip(_predictions(self.training, ranks, pairs), weights, strict=True))
+        return Constants(
+            _quantile(np.array(self.rates), self.weights.sum(1), 0.5),
+            _quantile(np.array(STRAGGLING), self.weights.sum(0), 0.5),
+        )
 
 
-_DEVIATIONS = tuple(NormalDist().inv_cdf((step + 0.5) / 15) for step in range(15))
-LEAST = 1e-4  # pairs that weigh less than this, beside the heaviest, are left out
+_DEVIATIONS = np.array([NormalDist().inv_cdf((step + 0.5) / 15) for step in range(15)])
 
 
-def fit(training: Training, points: Sequence[Point], rates: Sequence[float] = RATES) -> Fitted:
+def fit(training: Training, points: Sequence[Point], rates: tuple[float, ...] = RATES) -> Fitted:
     """Weigh the constants by `points` of more than one rank; with none, all weigh the same.
 
     A point on one rank is what `training.images_per_s` stands for: it says nothing of the
     constants. Raises ValueError for images/s that are not above 0.
     """
+    misfit = np.zeros((len(rates), len(STRAGGLING)))
     for point in points:
         if not (point.images_per_s > 0 and math.isfinite(point.images_per_s)):
             raise ValueError(f"{point.images_per_s} images/s on {point.ranks} ranks: not above 0")
-    pairs = [Constants(rate, straggling) for rate in rates for straggling in STRAGGLING]
-    misfit = [0.0] * len(pairs)
-    for point in points:
-        if point.ranks == 1:
-            continue
-        for number, one in enumerate(_predictions(training, point.ranks, pairs)):
-            miss = math.log(point.images_per_s / one.images_per_s) / NOISE
-            misfit[number] += miss * miss / 2
-    least = min(misfit)
-    weights = [math.exp(least - one) for one in misfit]
-    kept = [(pair, w) for pair, w in zip(pairs, weights, strict=True) if w >= LEAST]
-    total = math.fsum(weight for _, weight in kept)
-    return Fitted(training, tuple(points), tuple((pair, w / total) for pair, w in kept))
+        if point.ranks > 1:
+            foretold = point.ranks * training.batch / _steps(training, point.ranks, rates).seconds
+            misfit += (np.log(point.images_per_s / foretold) / NOISE) ** 2 / 2
+    weights = np.exp(misfit.min() - misfit)
+    return Fitted(training, tuple(points), rates, weights / weights.sum())
 
 
 def fit_without_one(training: Training, points: Sequence[Point]) -> Fitted:
@@ -130,21 +121,37 @@ def fit_without_one(training: Training, points: Sequence[Point]) -> Fitted:
     return fitted
 
 
-def _predictions(training: Training, ranks: int, pairs: Sequence[Constants]) -> list[Prediction]:
-    """As `predict`, for many constants: the exposed part is worked out once for each rate."""
-    exposed = {
-        rate: exposed_seconds(training, ranks, rate)
-        for rate in dict.fromkeys(pair.rate for pair in pairs)
-    }
-    return [put_together(training, ranks, exposed[pair.rate], pair.straggling) for pair in pairs]
+def pooled(fits: Sequence[Fitted], training: Training) -> Fitted:
+    """`training` with the constants of several fits, each with the same weight."""
+    weights = sum(one.weights for one in fits) / len(fits)
+    return Fitted(training, (), fits[0].rates, weights)
 
 
-def _quantile(weighted: Sequence[tuple[float, float]], at: float) -> float:
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """The parts of a step for each pair of constants: arrays that fit each other's shapes."""
+
+    compute: np.ndarray
+    exposed: np.ndarray
+    straggling: np.ndarray
+    input: np.ndarray
+
+    @property
+    def seconds(self) -> np.ndarray:
+        return self.compute + self.exposed + self.straggling + self.input
+
+
+@cache
+def _steps(training: Training, ranks: int, rates: tuple[float, ...]) -> _Steps:
+    exposed = np.array([[exposed_seconds(training, ranks, rate)] for rate in rates])
+    behind = np.array([[straggling_seconds(training, ranks, one) for one in STRAGGLING]])
+    rest = training.compute + exposed + behind
+    waiting = np.maximum(0.0, loading_seconds(training, ranks) - rest)
+    return _Steps(np.array(training.compute), exposed, behind, waiting)
+
+
+def _quantile(values: np.ndarray, weights: np.ndarray, at: float) -> float:
     """The value below which the share `at` of all weight lies."""
-    total = math.fsum(weight for _, weight in weighted)
-    gone = 0.0
-    for value, weight in sorted(weighted):
-        gone += weight
-        if gone >= at * total:
-            return value
-    return max(weighted)[0]
+    order = np.argsort(values, axis=None)
+    gone = np.cumsum(weights.ravel()[order])
+    return float(values.ravel()[order][np.searchsorted(gone, at * gone[-1])])

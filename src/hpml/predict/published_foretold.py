@@ -1,0 +1,201 @@
+"""Published scaling tables, their ends foretold from their beginnings.
+
+For each table: a training as `hpml.predict.scaling` takes it, made of what the source gives; the
+two constants from the rows that `split` gives for it; every other row foretold. What a source does
+not give is set by the rules of this file, which are the same for all tables and were written before
+any row was foretold:
+
+- Links within a node are NVLink where the source names it or a DGX, else PCI Express 3.
+- A network without a rate may have up to 100 Gbit/s: the share that is reached is fitted anyway.
+- A table that has nothing to fit but one rank takes the constants of all other tables' beginnings.
+- A table without one rank has it from its smallest row, and the network at its nominal rate.
+
+One round of change followed the first run, in which 19 of 36 tables were within MEDIAN and WORST:
+parameter servers in one machine had been taken as one link that carries the bytes of all ranks
+(`naive`). Their variables are spread over the machine, and each GPU has a link of its own to it, so
+they are now taken as a ring, as between machines (hierarchical). Nothing was changed after that.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from hpml.predict.interconnects import INSIDE, cost_of, inside_of, nodes
+from hpml.predict.model_layers import MODELS, model
+from hpml.predict.published_scaling import Row, split, tables
+from hpml.predict.scaling import BUCKET, MIB, Network, Training
+from hpml.predict.scaling_fit import Fitted, Interval, Point, fit, fit_without_one, pooled
+
+UNKNOWN = "100gbit"
+MEDIAN, WORST = 0.10, 0.20  # what foretold rows of a table are held to
+IMAGENET = 1_281_167  # images of an epoch (Russakovsky et al. 2015, arXiv:1409.0575, table 2)
+
+# What is known of how a method sends, by a word in the table's `method`: bytes of a bucket, and
+# whether buckets leave while backward runs.
+METHODS = {
+    # Tensor fusion of 64 MB: HOROVOD_FUSION_THRESHOLD, the default until version 0.20.
+    "Horovod": (64 * MIB, True),
+    # One tensor at a time: a variable's gradient is an edge of the graph, sent when it is there.
+    "variables": (1, True),
+    "replicated": (1, True),
+    # The optimizer calls allreduce_grad after backward (Akiba et al. 2017, arXiv:1710.11351).
+    "ChainerMN": (float("inf"), False),
+}
+SPREAD = ("hierarchical", "parameter-server")  # a part of the bytes at each machine
+NOT_DATA_PARALLEL = ("pipeline", "tensor")
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """A row, in images/s of all ranks, and what the predictor makes of its number of ranks."""
+
+    row: Row
+    published: float
+    foretold: float
+    interval: Interval
+    fitted: bool  # else foretold: the predictor has not seen it
+
+    @property
+    def error(self) -> float:
+        """Foretold over published, less 1."""
+        return self.foretold / self.published - 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rows of a published table, the fewest ranks first."""
+
+    name: str
+    fitted: Fitted
+    rows: tuple[Foretold, ...]
+
+    @property
+    def test(self) -> tuple[Foretold, ...]:
+        """Rows that were not used."""
+        return tuple(row for row in self.rows if not row.fitted)
+
+    @property
+    def median(self) -> float:
+        """Median of the errors of rows that were not used, without their signs."""
+        return statistics.median(abs(row.error) for row in self.test)
+
+    @property
+    def worst(self) -> float:
+        return max(abs(row.error) for row in self.test)
+
+    @property
+    def met(self) -> bool:
+        """Within MEDIAN and WORST?"""
+        return self.median <= MEDIAN and self.worst <= WORST
+
+
+def foretell(name: str) -> Table:
+    """The table's rows beside the predictor's. Raises UserError for a table that is not there, and
+    ValueError where it cannot be foretold (see `why_not`)."""
+    rows = tables()[name]
+    why = why_not(rows)
+    if why:
+        raise ValueError(f"{name}: {why}")
+    fitted = _fitted(rows)
+    used = {row.ranks for row in split(rows)[0]}
+    made = []
+    for row in rows:
+        foretold = fitted.predict(row.ranks).images_per_s
+        published = images_per_s(row)
+        interval = fitted.interval(row.ranks)
+        made.append(Foretold(row, published, foretold, interval, row.ranks in used))
+    return Table(name, fitted, tuple(made))
+
+
+@cache
+def foretold() -> tuple[tuple[Table, ...], dict[str, str]]:
+    """Every published table that can be foretold; and why not, by table, for the others."""
+    reasons = {name: why_not(rows) for name, rows in tables().items()}
+    able = tuple(foretell(name) for name, why in reasons.items() if not why)
+    return able, {name: why for name, why in reasons.items() if why}
+
+
+def why_not(rows: Sequence[Row]) -> str:
+    """Why a table cannot be foretold; empty if it can be."""
+    first = rows[0]
+    if first.algorithm in NOT_DATA_PARALLEL:
+        return f"{first.algorithm} parallel: there is no all-reduce to foretell"
+    if first.model not in MODELS:
+        return f"the layers of {first.model} are not at hand"
+    if first.scaling != "weak":
+        return "strong scaling: how fast one rank is with each batch is not published"
+    if first.batch is None:
+        return "the batch of a rank is not published"
+    if any(row.unit not in ("images/s", "s/epoch", "s/step") for row in rows):
+        return f"in {first.unit}: seconds of a step are not published"
+    if len(rows) < 2:
+        return "one row: there is nothing to fit, or nothing to foretell"
+    return ""
+
+
+def images_per_s(row: Row) -> float:
+    """The row's value as images/s of all ranks."""
+    if row.unit == "s/epoch":
+        return IMAGENET / row.value
+    if row.unit == "s/step":
+        return row.ranks * row.batch / row.value
+    return row.value
+
+
+def training(rows: Sequence[Row]) -> Training:
+    """What ran, as far as the source and the rules above give it."""
+    first = rows[0]
+    bucket, overlap = next(
+        (how for word, how in METHODS.items() if word in first.method), (BUCKET, True)
+    )
+    return Training(
+        model(first.model),
+        images_per_s=images_per_s(first) / first.ranks,
+        batch=first.batch,
+        network=network(rows),
+        algorithm="hierarchical" if first.algorithm in SPREAD else "ring",
+        bucket_bytes=bucket,
+        overlap=overlap,
+        gradient_share=0.5 if first.number == "fp16" else 1.0,
+    )
+
+
+def network(rows: Sequence[Row]) -> Network:
+    """Nodes, or one node if no row has more."""
+    first = rows[0]
+    named = "NVLink" in first.network or "DGX" in first.cluster
+    inside = INSIDE[inside_of(first.processor) if named else "pcie3"]
+    if max(row.nodes for row in rows) == 1:
+        return nodes(1, inside, inside)
+    rate = f"{first.network_gbit:g}gbit" if first.network_gbit else UNKNOWN
+    return nodes(first.per_node, inside, cost_of(rate))
+
+
+def _fitted(rows: Sequence[Row]) -> Fitted:
+    known = training(rows)
+    points = _points(rows)
+    if points[0].ranks > 1:
+        return fit_without_one(known, points)
+    if len(points) == 1:
+        return replace(commonly(known), points=points)
+    return fit(known, points)
+
+
+def commonly(training: Training) -> Fitted:
+    """`training` with the constants that the beginnings of all tables leave, each table with the
+    same weight: for a run of which nothing is measured yet."""
+    return pooled(_beginnings(), training)
+
+
+@cache
+def _beginnings() -> list[Fitted]:
+    return [
+        fit(training(rows), _points(rows))
+        for rows in tables().values()
+        if not why_not(rows) and rows[0].ranks == 1 and len(_points(rows)) > 1
+    ]
+
+
+def _points(rows: Sequence[Row]) -> tuple[Point, ...]:
+    return tuple(Point(row.ranks, images_per_s(row)) for row in split(rows)[0])
