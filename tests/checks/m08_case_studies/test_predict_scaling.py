@@ -1,7 +1,181 @@
-"""The check of predict_scaling: what its judges make of right and wrong values."""
+"""The check of predict_scaling: its model holds by hand, its judges name mistakes for all seeds."""
 
-from hpml.checks.m08_case_studies.predict_scaling import CHECK
+from types import ModuleType
+
+import pytest
+
+from hpml.answer import as_python
+from hpml.checks.contract import Run
+from hpml.checks.m08_case_studies import _scaling_jobs
+from hpml.checks.m08_case_studies._bucketed_step import (
+    RIGHT,
+    buckets,
+    images_per_s,
+    ready,
+    ring_seconds,
+    step_seconds,
+)
+from hpml.checks.m08_case_studies._published_jobs import published, resnet50
+from hpml.checks.m08_case_studies._scaling_jobs import fitted_points, tables
+from hpml.checks.m08_case_studies.predict_scaling import CHECK, drive, expect, inputs
+from hpml.course import schedule, wrong_answers
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+WRONG = wrong_answers.read(schedule.load(), "predict_scaling")
+SEEDS = range(4)
+JOB = {  # as in the exercise's text
+    "layers": [(2e9, 10_000_000), (1e9, 50_000_000)],
+    "batch": 60,
+    "alone": 200.0,
+    "bucket_bytes": 50_000_000,
+    "network": {"per_node": 4, "inside": (5e-6, 80e9), "across": (1e-4, 16e9)},
+}
 
 
-def test_inputs_are_fresh_for_every_seed():
-    assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
+def problems(value, seed: int) -> list:
+    evidence = Evidence(1, (RankEvidence(0, "returned", value=value),), 0.1)
+    given = inputs(seed, 1)
+    run = Run(1, seed, given, expect(given, 1), evidence, {"play": evidence})
+    return [claim.judge(run) for claim in CHECK.claims]
+
+
+def value_of(source: str, seed: int):
+    answer = ModuleType("answer")
+    exec(source, vars(answer))
+    return drive(answer, inputs(seed, 1)[0])
+
+
+def hints(source: str, seed: int) -> list[str]:
+    return [problem.hint if problem else "" for problem in problems(value_of(source, seed), seed)]
+
+
+@pytest.fixture
+def right(solution) -> str:
+    return as_python(solution("predict_scaling"))
+
+
+def test_the_right_answer_is_right_whatever_the_jobs(right):
+    assert all(hints(right, seed) == [""] * 5 for seed in SEEDS)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
+def test_a_wrong_answer_gets_its_hint_whatever_the_jobs(wrong, solution):
+    source = as_python(wrong.answer(solution("predict_scaling")))
+    for seed in SEEDS:
+        assert next(filter(None, hints(source, seed)), "") == wrong.hint, seed
+
+
+def test_the_worked_example_of_the_text():
+    compute = JOB["batch"] / JOB["alone"]
+    leaving = buckets(ready(JOB["layers"], compute, RIGHT), JOB["bucket_bytes"], RIGHT)
+    assert leaving == [(pytest.approx(1 / 6), 50_000_000), (pytest.approx(0.3), 10_000_000)]
+    assert ring_seconds(50_000_000, 8, JOB["network"]) == pytest.approx(0.04515)
+    assert step_seconds(JOB, 8) == pytest.approx(0.31015)
+    assert images_per_s(JOB, 8) == pytest.approx(1548, abs=0.5)
+
+
+def test_a_bucket_waits_for_the_one_before_it():
+    slow = {**JOB, "network": {**JOB["network"], "across": (0.0, 1.6e9)}}
+    assert step_seconds(slow, 8) == pytest.approx(1 / 6 + 0.4375 + 0.0875)
+
+
+def test_one_rank_communicates_with_nobody():
+    assert images_per_s(JOB, 1, 0.01, 5.0) == pytest.approx(JOB["alone"])
+
+
+def test_share_and_wait_count_across_nodes():
+    half = {**JOB["network"], "across": (1e-4, 8e9)}
+    assert step_seconds(JOB, 8, 0.5) == pytest.approx(step_seconds({**JOB, "network": half}, 8))
+    assert step_seconds(JOB, 4, 0.5) == step_seconds(JOB, 4)
+    assert step_seconds(JOB, 8, 1.0, 0.01) == pytest.approx(step_seconds(JOB, 8) + 0.03)
+
+
+def test_jobs_and_tables_are_fresh_for_every_seed():
+    for name in ("ring", "whole", "buckets", "constants", "tables"):
+        assert len({repr(inputs(seed, 1)[0][name]) for seed in SEEDS}) == len(SEEDS), name
+
+
+def test_no_table_shows_its_constants_beside_those_that_are_asked_for():
+    """Calls with a share and a wait are of other tables than those that `fit` is given."""
+    for seed in SEEDS:
+        given = inputs(seed, 1)[0]
+        asked = {repr(job) for job, _ in given["tables"]}
+        assert not asked & {repr(call[0]) for call in given["constants"]}
+
+
+def test_two_points_of_a_table_are_met_and_the_others_are_slower():
+    for seed in range(10):
+        for table in tables(seed):
+            fitted = fitted_points(table.job, table.points)
+            assert len(fitted) == 2
+            for ranks, rate in table.points:
+                foretold = images_per_s(table.job, ranks, table.share, table.wait)
+                if (ranks, rate) in fitted or ranks == 1:
+                    assert rate == pytest.approx(foretold)
+                else:
+                    assert rate < 0.95 * foretold
+
+
+def test_a_table_has_one_pair_of_constants():
+    assert not any(_scaling_jobs._another_share_fits(t) for seed in range(10) for t in tables(seed))
+
+
+def test_published_points_that_are_given_are_none_of_those_to_foretell():
+    for one in published():
+        assert not set(one.given) & set(one.unseen)
+        assert max(one.given)[0] < min(one.unseen)[0]
+        assert len(fitted_points(one.job, one.given)) == 2
+
+
+def test_resnet_50_has_its_published_counts():
+    layers = resnet50()
+    assert sum(nbytes for _, nbytes in layers) / 4 == pytest.approx(25.56e6, rel=1e-3)
+    assert sum(flop for flop, _ in layers) / 2 == pytest.approx(4.09e9, rel=1e-3)
+
+
+def test_what_is_not_written_yet_costs_only_its_own_points(right):
+    unwritten = right + "\ndef fit(job, points):\n    raise NotImplementedError\n"
+    assert hints(unwritten, 1) == ["", "", "", "unwritten", "unwritten"]
+    raising = right + "\ndef images_per_s(job, ranks):\n    return {}[1]\n"
+    assert hints(raising, 1)[:2] == ["", "raised"]
+
+
+def test_who_knows_the_published_points_by_heart_has_shown_nothing(right):
+    value = value_of(right, 2)
+    value["published"] = [[rate for _, rate in one.unseen] for one in published()]
+    value["tables"] = [[0.5, 0.0]] * 3
+    assert [bool(problem) for problem in problems(value, 2)] == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize(("factor", "fails"), [(1.0 + 5e-5, False), (1.001, True)])
+def test_a_value_may_be_off_by_a_ten_thousandth(right, factor, fails):
+    value = value_of(right, 3)
+    for name in ("ring", "whole", "buckets"):
+        value[name] = [factor * one for one in value[name]]
+    assert [bool(problem) for problem in problems(value, 3)][:3] == [fails] * 3
+
+
+@pytest.mark.parametrize("odd", [None, True, "1", float("nan"), 10**4000, [1.0]])
+def test_what_is_no_number_is_reported(right, odd):
+    value = value_of(right, 1)
+    for name in ("ring", "whole", "buckets", "constants"):
+        value[name] = [odd] * len(value[name])
+    value["tables"], value["published"] = [[odd, odd]] * 3, [[odd]] * 4
+    assert all(problems(value, 1))
+
+
+@pytest.mark.parametrize("odd", [None, 3, [], {}, [[]], {"raised": 3}, [1.0] * 3])
+def test_what_has_another_shape_is_reported(right, odd):
+    value = value_of(right, 1)
+    for name in value:
+        assert any(problems({**value, name: odd}, 1)), name
+    assert all(problems(odd, 1))
+
+
+def test_no_message_has_what_should_have_been_found(right):
+    value = value_of(right, 2)
+    for name in ("ring", "whole", "buckets"):
+        value[name] = [1.234e-3] * len(value[name])
+    for problem in problems(value, 2)[:3]:
+        assert problem.expected
+        assert problem.expected not in problem.message
