@@ -269,8 +269,8 @@ CHECK = Check(
         "alone": "One rank has nobody to send to.",
         "ring": "2(p-1) messages, one after the other, of n/p bytes each. Take α and the rate from "
         "`inside` or `across`, and put in p = 2 by hand.",
-        "linear": "That is what the ranks compute, as if communication cost nothing. Which gradients "
-        "leave here? Those that do not fill a bucket leave too.",
+        "linear": "That is what the ranks compute, as if communication cost nothing. Which "
+        "gradients leave here? Those that do not fill a bucket leave too.",
         "one_rank": "That is what one rank adds. All ranks work at the same time, each on images "
         "of its own.",
         "efficiency": "That is the efficiency, a fraction of perfect scaling. Wanted are images "
