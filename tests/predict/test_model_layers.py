@@ -38,12 +38,18 @@ def test_without_its_auxiliary_classifier_inception_has_24_million_parameters():
 
 
 def test_the_transformer_has_the_124_million_parameters_of_gpt_2():
-    # Radford et al. 2019's smallest; github.com/openai/gpt-2 calls it 124M.
+    # Radford et al. 2019's smallest: 124M in huggingface.co/openai-community/gpt2.
     assert model("gpt2").parameters == 124_439_808
     embedding, *_, output = model("gpt2").layers
     assert embedding.parameter_bytes == FLOAT32 * (50_257 + 1_024) * 768
     assert output.parameter_bytes == 0  # the embedding's matrix once more
     assert output.flop > 0
+
+
+def test_bert_base_has_about_110_million_parameters():
+    # Devlin et al. 2019, section 3: 110M, with the layers for two sentences, which are left out.
+    assert model("bert_base").parameters == pytest.approx(110e6, rel=0.015)
+    assert model("bert_base").layers[-1].flop == 2 * 20 * 768 * 30_522
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -151,7 +151,14 @@ def inception_v3() -> Iterator[Layer]:
 
 
 def transformer(
-    blocks: int, width: int, heads: int, context: int, vocabulary: int
+    blocks: int,
+    width: int,
+    heads: int,
+    context: int,
+    vocabulary: int,
+    *,
+    positions: int | None = None,
+    predicted: int | None = None,
 ) -> Iterator[Layer]:
     """A decoder like GPT-2 (Radford et al. 2019); a sample is a sequence of `context` tokens.
 
@@ -159,23 +166,32 @@ def transformer(
     scores are counted, also those that the mask hides (as Narayanan et al. 2021 do,
     arXiv:2104.04473, appendix). The embedding's matrix is the output layer's as well. Backward has
     its whole gradient only at the end, so its bytes are the embedding's.
+
+    `positions` have an embedding and `predicted` tokens go through the output layer, if these are
+    not as many as the context has tokens.
     """
+    positions = context if positions is None else positions
+    predicted = context if predicted is None else predicted
     tokens = context * width  # numbers in one activation
     norm = 2 * width
-    yield _layer("embedding", 0, (vocabulary + context) * width, tokens)
+    yield _layer("embedding", 0, (vocabulary + positions) * width, tokens)
     for index in range(1, blocks + 1):
         products = 2 * tokens * 4 * width + 4 * context * tokens
         held = 5 * tokens + heads * context**2  # query, key, value, scores, heads' sum, output
         yield _layer(f"block{index}/attention", products, 4 * width**2 + 4 * width + norm, held)
-        weights = 8 * width**2
-        yield _layer(
-            f"block{index}/feed_forward",
-            2 * context * weights,
-            weights + 5 * width + norm,
-            5 * tokens,
-        )
+        weights, biases = 8 * width**2, 5 * width
+        products = 2 * context * weights
+        yield _layer(f"block{index}/feed_forward", products, weights + biases + norm, 5 * tokens)
     yield _layer("norm", 0, norm, 0)
-    yield _layer("output", 2 * tokens * vocabulary, 0, context * vocabulary)
+    yield _layer("output", 2 * predicted * width * vocabulary, 0, predicted * vocabulary)
+
+
+def bert_base() -> Iterator[Layer]:
+    """Devlin et al. 2019 (arXiv:1810.04805), BERT base, without the layers for two sentences.
+
+    A sample has 128 tokens, of which 20 are predicted, as in NVIDIA's DeepLearningExamples.
+    """
+    yield from transformer(12, 768, 12, 128, 30522, positions=512, predicted=20)
 
 
 def module_layers(module: nn.Module, sample: Tensor) -> tuple[Layer, ...]:
@@ -219,6 +235,7 @@ MODELS: Mapping[str, Callable[[], Iterator[Layer]]] = {
     "resnet101": lambda: resnet((3, 4, 23, 3)),
     "resnet152": lambda: resnet((3, 8, 36, 3)),
     "inception_v3": inception_v3,
+    "bert_base": bert_base,
     "gpt2": lambda: transformer(12, 768, 12, 1024, 50257),
     "course": course_network,
 }

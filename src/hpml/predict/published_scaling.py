@@ -22,6 +22,7 @@ from hpml.errors import UserError
 
 UNITS = {
     "images/s": "images per second of all ranks together",
+    "sequences/s": "sequences of tokens per second of all ranks together",
     "s/step": "seconds for one step",
     "s/epoch": "seconds for one pass over the data",
     "efficiency": "throughput, over that of one rank (or the first row) times as many ranks",
