@@ -15,7 +15,7 @@ from hpml.checks.m08_case_studies._bucketed_step import (
     ring_seconds,
     step_seconds,
 )
-from hpml.checks.m08_case_studies._published_jobs import published, resnet50
+from hpml.checks.m08_case_studies._published_jobs import published
 from hpml.checks.m08_case_studies._scaling_jobs import fitted_points, tables
 from hpml.checks.m08_case_studies.predict_scaling import CHECK, drive, expect, inputs
 from hpml.course import schedule, wrong_answers
@@ -127,10 +127,18 @@ def test_published_points_that_are_given_are_none_of_those_to_foretell():
         assert len(fitted_points(one.job, one.given)) == 2
 
 
-def test_resnet_50_has_its_published_counts():
-    layers = resnet50()
-    assert sum(nbytes for _, nbytes in layers) / 4 == pytest.approx(25.56e6, rel=1e-3)
-    assert sum(flop for flop, _ in layers) / 2 == pytest.approx(4.09e9, rel=1e-3)
+def test_the_median_and_the_worst_table_are_held_to_their_limits(right):
+    value, due = value_of(right, 1), [one.unseen[0][1] for one in published()]
+    assert len(due) == 8
+    for errors, fails in (
+        ([0.0] * 8, False),
+        ([0.19] * 3 + [0.09] * 5, False),
+        ([0.21] + [0.0] * 7, True),
+        ([-0.12] * 5 + [0.0] * 3, True),
+    ):
+        pairs = zip(due, errors, strict=True)
+        value["published"] = [[rate * (1 + error)] for rate, error in pairs]
+        assert [bool(problem) for problem in problems(value, 1)] == [False] * 4 + [fails]
 
 
 def test_what_is_not_written_yet_costs_only_its_own_points(right):
@@ -160,7 +168,7 @@ def test_what_is_no_number_is_reported(right, odd):
     value = value_of(right, 1)
     for name in ("ring", "whole", "buckets", "constants"):
         value[name] = [odd] * len(value[name])
-    value["tables"], value["published"] = [[odd, odd]] * 3, [[odd]] * 4
+    value["tables"], value["published"] = [[odd, odd]] * 3, [[odd]] * len(published())
     assert all(problems(value, 1))
 
 

@@ -28,7 +28,7 @@ from hpml.checks.m08_case_studies._scaling_picture import scaling_picture
 EXACT = 1e-4  # of a value: float32 has more than this
 MET = 0.005  # of a measured images/s: a share to 1 % meets it
 NEAR = 0.02  # of the rate: how far off a share may be
-PUBLISHED = 0.10  # of the published images/s
+MEDIAN, WORST = 0.10, 0.20  # of the published images/s
 # How long all gradients are under way, as a multiple of backward: hidden, even, exposed
 RATIOS = (0.5, 1.0, 2.5)
 
@@ -220,17 +220,22 @@ def judge_published(run: Run) -> Problem | None:
     got = returned(run, "published", "fit, then images_per_s", len(unseen))
     if isinstance(got, Problem):
         return got
+    errors: list[tuple[float, str, float]] = []  # (error, what was foretold, published)
     for table, rates in zip(unseen, got, strict=True):
         if not isinstance(rates, list) or len(rates) != len(table.unseen):
             return Problem(f"{table.name}: {described(rates)} came back", "types")
         for (ranks, measured), rate in zip(table.unseen, rates, strict=True):
             where = f"{table.name}, {ranks} GPUs"
-            if not is_number(rate):
+            if not is_number(rate) or math.isnan(rate):
                 return Problem(f"{where}: {described(rate)}, not a number", "types")
-            if not abs(rate / measured - 1) <= PUBLISHED:
-                seen = f"{where}: {rate:.4g} images/s foretold"
-                return Problem(seen, "published", f"{measured:g}, to {PUBLISHED:.0%}")
-    return None
+            seen = f"{where}: {rate:.4g} images/s foretold"
+            errors.append((abs(rate / measured - 1), seen, measured))
+    errors.sort()
+    limit, (error, seen, measured) = WORST, errors[-1]
+    if error <= WORST and errors[len(errors) // 2][0] > MEDIAN:
+        limit, (error, seen, measured) = MEDIAN, errors[len(errors) // 2]
+        seen = f"half of the tables are farther off than this one: {seen}"
+    return None if error <= limit else Problem(seen, "published", f"{measured:g}, to {limit:.0%}")
 
 
 CHECK = Check(
@@ -250,7 +255,7 @@ CHECK = Check(
         Claim("with one bucket, all communication follows compute", 2, judge_whole),
         Claim("buckets travel while backward computes, one after the other", 5, judge_buckets),
         Claim("two points give share and wait, whatever the others say", 3, judge_fit),
-        Claim("published images/s that it has not seen, to 10 %", 2, judge_published),
+        Claim("published images/s that it has not seen, to 10 % in the median", 2, judge_published),
     ),
     hints={
         "start": "Begin with all_reduce_seconds; it is judged before the others are written. Then "
