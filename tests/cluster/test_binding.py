@@ -61,11 +61,12 @@ def test_the_check_knows_when_slurm_declines_a_mask(cluster, answer, plan, more)
 def test_the_picture_of_an_answer_says_what_slurm_bound(cluster, answer):
     script = (
         "import sys; from hpml.checks.m02_hardware._binding_picture import bound_by_slurm as b; "
-        "print(b(sys.argv[1:]))"
+        "print(b([[1], [0]], sys.argv[1:]))"
     )
     lines = cluster.output("python", "-c", script, *answer.srun_options([[1], [0]]))
     assert lines[-1] == (
-        "Asked for CPU 1 and CPU 0, the SLURM here bound rank 0 to CPU 1, rank 1 to CPU 0"
+        "For two CPUs with GPUs in the other order your plan is [[1], [0]]: "
+        "the SLURM here bound rank 0 to CPU 1, rank 1 to CPU 0"
     )
 
 

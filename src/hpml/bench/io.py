@@ -37,7 +37,7 @@ TURNS = 8  # of gathering and copying: short, so that other work hits one of the
 PIECE = 2**20  # bytes of a plain read
 PLAIN = "plain read"
 COPY, CACHED = "memory copied", "memory copied, batch by batch into one cached batch"
-STREAMED, PACKED = "WebDataset, in order", "answer to pack_files, in order"
+STREAMED, PACKED = "WebDataset, in order", "reference solution's packed file, in order"
 BEST, COURSE = "DataLoader, best number of workers", "course's loader"
 GATHERED = "course's loader, without augmentation"
 

@@ -55,6 +55,14 @@ def test_inputs_are_fresh_for_every_seed():
     assert CHECK.inputs(1, 1) != CHECK.inputs(2, 1)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_nodes_of_2_times_64_cores_with_and_without_hyperthreads_are_always_asked(seed):
+    cases = CHECK.inputs(seed, 1)[0]["cases"]
+    words = [asked["words"] for asked in cases if not asked["gpus"] and not asked["reserved"]]
+    for threads in ("1 hardware thread each", "2 hardware threads each"):
+        assert any(one.startswith(f"2 × 64 cores with {threads}") for one in words)
+
+
 def test_nodes_are_numbered_as_linux_numbers_them():
     spread, beside = node(2, 4, 2, 1, SPREAD), node(2, 4, 2, 1, SIDE_BY_SIDE)
     assert [row["cpu"] for row in spread] == [row["cpu"] for row in beside] == list(range(16))
@@ -199,15 +207,21 @@ def test_a_step_that_asks_for_cpus_has_just_these():
 
 def test_the_picture_has_the_answers_plan(solution, monkeypatch, tmp_path):
     monkeypatch.setenv("HPML_HOME", str(tmp_path))
-    monkeypatch.setattr(_binding_picture, "bound_by_slurm", lambda options: ", and bound")
+    asked = []
+    monkeypatch.setattr(
+        _binding_picture, "bound_by_slurm", lambda *words: asked.append(words) or ", and bound"
+    )
     picture = CHECK.picture(CHECK, solution("binding_plan"))
+    ((plan, options),) = asked  # the answer's own, and not whom SLURM would bind unasked
+    assert plan == [[1], [0]]
+    assert srun_step.read(options).masks == ["0x2", "0x1"]
     assert picture.png.startswith(b"\x89PNG")
     assert picture.words == "Your plan: 4 ranks on 2 × 8 cores, 4 GPUs, and bound"
 
 
 @pytest.mark.parametrize("options", [["--chdir=/tmp x"], ["--cpu-bind=mask_cpu:1", "; ls"]])
 def test_no_slurm_is_asked_with_odd_options(options):
-    assert _binding_picture.bound_by_slurm(options) == ""
+    assert _binding_picture.bound_by_slurm([[1], [0]], options) == ""
 
 
 def test_the_picture_takes_a_right_plan_on_its_node(solution, right):

@@ -15,6 +15,8 @@ from hpml.ranks import launch
 LIMIT = 10.0  # seconds
 SOCKETS, CORES, THREADS = 2, 8, 2
 GPUS, RESERVED = [1, 0, 1, 0], [0]
+# For the two CPUs of a node of our own SLURM: the plan is then none that SLURM would make unasked
+SWAPPED = [1, 0]
 
 
 def node() -> list[dict[str, int]]:
@@ -25,6 +27,11 @@ def node() -> list[dict[str, int]]:
     ]
 
 
+def pair() -> list[dict[str, int]]:
+    """Two CPUs, each a core in a socket and a NUMA node of its own."""
+    return [{"cpu": cpu, "core": cpu, "socket": cpu, "numa": cpu} for cpu in range(2)]
+
+
 def machine() -> Topology:
     cores = tuple(Core(core // CORES, core // CORES, (core, core + 16)) for core in range(16))
     gpus = tuple(Gpu(str(number), numa) for number, numa in enumerate(GPUS))
@@ -32,18 +39,21 @@ def machine() -> Topology:
 
 
 def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
-    """The plan for the node, and the options for two ranks that have changed their CPUs."""
+    """The plans for the node and for a SLURM's node of two CPUs, and the options for the second."""
     plan = answer.binding_plan(given["cpus"], len(given["gpus"]), given["gpus"], given["reserved"])
+    pair = answer.binding_plan(given["pair"], 2, SWAPPED, [])
     return {
         "plan": [[int(cpu) for cpu in mine] for mine in plan],
-        "options": [str(word) for word in answer.srun_options([[1], [0]])],
+        "pair": [[int(cpu) for cpu in mine] for mine in pair],
+        "options": [str(word) for word in answer.srun_options(pair)],
     }
 
 
 def binding_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: the answer's plan for a node of 16 cores, 4 GPUs and a reserved core.
 
-    Where our own SLURM is up, on nodes of two CPUs, it runs two ranks with the answer's options.
+    Where our own SLURM is up, on nodes of two CPUs, it runs two ranks by the answer's own plan for
+    two CPUs with GPUs in the other order, and the answer's options for that.
     Raises ValueError where the answer returned no plan.
     """
     evidence = launch(
@@ -52,14 +62,14 @@ def binding_picture(check: Check, source: str) -> Picture:
         answer=as_python(source),
         answer_name=check.id,
         rules=check.rules,
-        inputs=[{"cpus": node(), "gpus": GPUS, "reserved": RESERVED}],
+        inputs=[{"cpus": node(), "gpus": GPUS, "reserved": RESERVED, "pair": pair()}],
         process_group=False,
         timeout=LIMIT,
     )
     found = evidence.values[0]
     if not isinstance(found, dict):
         raise ValueError("binding_plan: no plan to draw")
-    return drawn(found["plan"], bound_by_slurm(found["options"]))
+    return drawn(found["plan"], bound_by_slurm(found["pair"], found["options"]))
 
 
 def drawn(plan: list[list[int]], bound: str = "") -> Picture:
@@ -73,8 +83,8 @@ def drawn(plan: list[list[int]], bound: str = "") -> Picture:
     return Picture(image.getvalue(), title + bound)
 
 
-def bound_by_slurm(options: list[str]) -> str:
-    """What two ranks were bound to that are meant to run on CPU 1 and CPU 0, in words.
+def bound_by_slurm(plan: list[list[int]], options: list[str]) -> str:
+    """What two ranks were bound to with the options for a plan of the node `pair()`, in words.
 
     "" where our own cluster is not up, or its nodes declare other CPUs than this machine's.
     """
@@ -93,4 +103,7 @@ def bound_by_slurm(options: list[str]) -> str:
         return ""
     lines = sorted(re.findall(r"^(\d+): Cpus_allowed_list:\s+(\S+)", ended.stdout, re.M))
     said = ", ".join(f"rank {rank} to CPU {cpus}" for rank, cpus in lines)
-    return f"\nAsked for CPU 1 and CPU 0, the SLURM here bound {said or 'nobody'}"
+    return (
+        f"\nFor two CPUs with GPUs in the other order your plan is {str(plan)[:40]}: "
+        f"the SLURM here bound {said or 'nobody'}"
+    )

@@ -31,27 +31,30 @@ def node(sockets: int, cores: int, threads: int, numa: int, numbering: str) -> l
     return sorted(rows, key=lambda row: row["cpu"])
 
 
-# (sockets, threads, NUMA nodes of a socket, numbering, ranks per domain, what the domain is, extra)
+SIZES = (32, 48, 64)  # cores of a socket
+# (sockets, cores, threads, NUMA nodes of a socket, numbering, ranks per domain, what the domain is,
+# extra). The first two are always the nodes of 2 × 64 cores with and without hyperthreads.
 KINDS = (
-    (2, 1, 1, SPREAD, (1, 2, 4), "numa", ""),
-    (2, 2, 1, SPREAD, (1, 2, 4), "numa", ""),
-    (2, 2, 1, SIDE_BY_SIDE, (1, 2, 4), "numa", ""),
-    (2, 2, 1, ALTERNATING, (2, 4), "numa", ""),
-    (2, 2, 4, SPREAD, (1, 2), "numa", ""),
-    (2, 2, 4, SPREAD, (1, 2), "socket", ""),
-    (1, 2, 1, SIDE_BY_SIDE, (3, 5), "numa", ""),
-    (2, 2, 1, SPREAD, (1,), "machine", ""),
-    (2, 2, 1, SPREAD, (2,), "numa", "reserved"),
-    (2, 2, 4, SIDE_BY_SIDE, (1,), "numa", "reserved"),
-    (2, 2, 1, SPREAD, (2,), "numa", "gpus"),
-    (2, 1, 4, SPREAD, (1,), "numa", "gpus"),
-    (2, 2, 1, ALTERNATING, (2,), "numa", "gpus and reserved"),
+    (2, (64,), 1, 1, SPREAD, (1, 2, 4), "numa", ""),
+    (2, (64,), 2, 1, SPREAD, (1, 2, 4), "numa", ""),
+    (2, SIZES, 2, 1, SIDE_BY_SIDE, (1, 2, 4), "numa", ""),
+    (2, SIZES, 2, 1, ALTERNATING, (2, 4), "numa", ""),
+    (2, SIZES, 2, 4, SPREAD, (1, 2), "numa", ""),
+    (2, SIZES, 2, 4, SPREAD, (1, 2), "socket", ""),
+    (1, SIZES, 2, 1, SIDE_BY_SIDE, (3, 5), "numa", ""),
+    (2, SIZES, 2, 1, SPREAD, (1,), "machine", ""),
+    (2, SIZES, 2, 1, SPREAD, (2,), "numa", "reserved"),
+    (2, SIZES, 2, 4, SIDE_BY_SIDE, (1,), "numa", "reserved"),
+    (2, SIZES, 2, 1, SPREAD, (2,), "numa", "gpus"),
+    (2, SIZES, 1, 4, SPREAD, (1,), "numa", "gpus"),
+    (2, SIZES, 2, 1, ALTERNATING, (2,), "numa", "gpus and reserved"),
 )
 
 
 def case(
     draw: random.Random,
     sockets: int,
+    sizes: Sequence[int],
     threads: int,
     numa: int,
     numbering: str,
@@ -59,7 +62,7 @@ def case(
     level: str,
     extra: str,
 ) -> Case:
-    cores = draw.choice((32, 48, 64))
+    cores = draw.choice(sizes)
     cpus = node(sockets, cores, threads, numa, numbering)
     domains = {"numa": sockets * numa, "socket": sockets, "machine": 1}[level]
     ranks = draw.choice(per_domain) * domains
