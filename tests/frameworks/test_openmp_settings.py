@@ -1,5 +1,7 @@
 """Settings of threads, tried in processes of their own."""
 
+import pytest
+
 from hpml.frameworks import openmp_settings
 from hpml.frameworks.openmp_settings import Trial, Tried, compare, reads, settings
 
@@ -13,6 +15,40 @@ def tried(**steps):
 def test_the_first_trials_are_one_thread_and_a_thread_for_each_core():
     assert settings(4)[:2] == [{"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "4"}]
     assert all(one["OMP_NUM_THREADS"] == "4" for one in settings(4)[3:])
+
+
+@pytest.fixture
+def libraries(tmp_path):
+    """An OpenMP library of GNU's kind, and one of Intel's."""
+    gnu, intel = tmp_path / "libgomp.so.1", tmp_path / "libiomp5.so"
+    gnu.write_bytes(b"\0OMP_NUM_THREADS\0WAIT_POLICY\0OMP_PROC_BIND\0")
+    intel.write_bytes(b"\0OMP_NUM_THREADS\0KMP_BLOCKTIME\0KMP_AFFINITY\0")
+    return str(gnu), str(intel)
+
+
+def values(found, variable):
+    return [one[variable] for one in found if variable in one]
+
+
+def test_what_the_loaded_library_reads_is_tried_with_two_values_each(libraries):
+    gnu, intel = (settings(4, [library]) for library in libraries)
+    assert len(gnu) == len(intel) == 8
+    assert values(gnu, "OMP_WAIT_POLICY") == ["passive", "active"]
+    assert values(gnu, "OMP_PROC_BIND") == ["close", "spread"]
+    assert not values(gnu, "KMP_BLOCKTIME") + values(gnu, "KMP_AFFINITY")
+    assert values(intel, "KMP_BLOCKTIME") == ["0", "infinite"]
+    assert len(values(intel, "KMP_AFFINITY")) == 2
+
+
+def test_a_setting_that_nobody_reads_is_no_winner():
+    found = tried(OMP_NUM_THREADS_is_1=0.2, OMP_NUM_THREADS_is_2=0.11, KMP_BLOCKTIME_is_0=0.1)
+    assert found.best.setting == "OMP_NUM_THREADS=2"
+    assert "`OMP_NUM_THREADS=2`: 110 ms" in found.winner[1]
+
+
+def test_where_the_libraries_are_not_known_every_setting_may_win():
+    found = tried(OMP_NUM_THREADS_is_1=0.2, KMP_BLOCKTIME_is_0=0.1)
+    assert Tried(2, found.trials, (), found.known).best.setting == "KMP_BLOCKTIME=0"
 
 
 def test_the_quickest_is_named():
@@ -54,8 +90,11 @@ def test_a_variable_is_read_where_its_name_stands_in_the_library(tmp_path):
 
 def test_each_setting_reaches_its_process(monkeypatch):
     monkeypatch.setenv("HPML_BATCH", "2")
-    two = [{"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "2", "KMP_BLOCKTIME": "0"}]
-    monkeypatch.setattr(openmp_settings, "settings", lambda cores: two)
+    two = [{"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "active"}]
+    given = []
+    monkeypatch.setattr(
+        openmp_settings, "settings", lambda cores, libraries: given.append(libraries) or two
+    )
     threads = []
     told = openmp_settings.told
 
@@ -67,7 +106,10 @@ def test_each_setting_reaches_its_process(monkeypatch):
     monkeypatch.setattr(openmp_settings, "told", watched)
     found = compare(steps=1)
     assert threads == [1, 2]
-    assert [one.setting for one in found.trials][1] == "OMP_NUM_THREADS=2, KMP_BLOCKTIME=0"
+    assert [one.setting for one in found.trials][1] == "OMP_NUM_THREADS=2, OMP_WAIT_POLICY=active"
+    assert given[0] == []
+    assert tuple(given[1]) == found.libraries
     assert found.known["OMP_NUM_THREADS"]
+    assert "KMP_BLOCKTIME" in found.known  # though it was not tried
     assert all(one.product > 0 for one in found.trials)
     assert len(str(found).splitlines()) == 3

@@ -24,7 +24,7 @@ class Trial:
 @dataclass(frozen=True)
 class Tried:
     """All trials, one thread first, then one for each of the `cores`; the OpenMP libraries that
-    were loaded, and which variables' names stand in them."""
+    were loaded, and which variables' names stand in them (also of variables not tried)."""
 
     cores: int
     trials: tuple[Trial, ...]
@@ -41,7 +41,12 @@ class Tried:
 
     @property
     def best(self) -> Trial:
-        return min(self.trials, key=lambda one: one.step)
+        """The quickest trial, of those whose variables a loaded library reads."""
+        unread = [name for name, there in self.known.items() if self.libraries and not there]
+        tried = [
+            one for one in self.trials if not any(f"{name}=" in one.setting for name in unread)
+        ]
+        return min(tried, key=lambda one: one.step)
 
     @property
     def winner(self) -> tuple[bool, str, str]:
@@ -76,18 +81,34 @@ class Tried:
         return held, sentence, f"OpenMP libraries: {names}."
 
 
-def settings(cores: int) -> list[dict[str, str]]:
-    """What is tried: threads, then with a thread for each core who waits how, and where."""
+# Who waits how, and where: values of the standard's variables, which libgomp reads, and of Intel's
+STANDARD = (
+    {"OMP_WAIT_POLICY": "passive"},
+    {"OMP_WAIT_POLICY": "active"},
+    {"OMP_PROC_BIND": "close"},
+    {"OMP_PROC_BIND": "spread"},
+)
+INTEL = (
+    {"KMP_BLOCKTIME": "0"},
+    {"KMP_BLOCKTIME": "infinite"},
+    {"KMP_AFFINITY": "granularity=fine,compact,1,0"},
+    {"KMP_AFFINITY": "granularity=fine,scatter"},
+)
+
+
+def settings(cores: int, libraries: Sequence[str] = ()) -> list[dict[str, str]]:
+    """What is tried: threads, then with a thread for each core who waits how, and where.
+
+    Intel's variables where one of the OpenMP libraries reads them, else the standard's.
+    """
     full = {"OMP_NUM_THREADS": str(cores)}
+    own = INTEL if all(reads(libraries, name) for each in INTEL for name in each) else STANDARD
     return [
         {"OMP_NUM_THREADS": "1"},
         full,
         {"OMP_NUM_THREADS": str(2 * cores)},
         {**full, "MKL_NUM_THREADS": "1"},
-        {**full, "OMP_WAIT_POLICY": "passive"},
-        {**full, "OMP_PROC_BIND": "close"},
-        {**full, "KMP_BLOCKTIME": "0"},
-        {**full, "KMP_AFFINITY": "granularity=fine,compact,1,0"},
+        *({**full, **each} for each in own),
     ]
 
 
@@ -96,15 +117,18 @@ def compare(steps: int = 8) -> Tried:
 
     Raises UserError where a process fails.
     """
-    trials, libraries, names = [], [], {}
+    trials: list[Trial] = []
+    libraries: list[str] = []
     cores = max(1, int(usable_cores()))
-    for setting in settings(cores):
-        names |= dict.fromkeys(setting, True)
+    # The first process reports which libraries there are, and so what else there is to try.
+    while len(trials) < len(wanted := settings(cores, libraries)):
+        setting = wanted[len(trials)]
         own = {"HPML_STEPS": str(steps), "HPML_PRODUCT": "1", **setting}
         record = told("step_torch", environment=own)
         libraries = record["openmp"]
         shown = ", ".join(f"{name}={value}" for name, value in setting.items())
         trials.append(Trial(shown, record["step"], record["product"]))
+    names = dict.fromkeys(name for each in (*wanted, *STANDARD, *INTEL) for name in each)
     known = {name: reads(libraries, name) for name in names if not name.startswith("MKL")}
     return Tried(cores, tuple(trials), tuple(libraries), known)
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpml.checks import judge
+from hpml.checks.m02_hardware import _fused_picture
 from hpml.checks.m02_hardware._made_gradients import (
     CASES,
     LARGEST,
@@ -205,3 +206,34 @@ def test_the_picture_is_that_of_the_answer(solution):
     assert CHECK.picture(CHECK, late).words.endswith(" 0 of them left while backward went on")
     with pytest.raises(ValueError, match="did not return"):
         CHECK.picture(CHECK, "%%answer fusion_buffer\naverage = None\n")
+
+
+@pytest.mark.parametrize("reason", ["", "no network namespaces"])
+def test_the_picture_has_the_seconds_over_a_link_beside_one_message_for_each_gradient(
+    solution, monkeypatch, reason
+):
+    launched, sent, shown = _fused_picture.launched, [], []
+
+    def over_a_link(check, source, ranks):
+        evidence = launched(check, source, ranks)
+        begin, end = (evidence.ranks[0].asked[n].at for n in _fused_picture.bounds(evidence))
+        calls = [call for call in evidence.ranks[0].calls if begin <= call.issued <= end]
+        sent.append(sum(call.nbytes > 0 for call in calls))
+        return replace(evidence, no_link=reason)
+
+    monkeypatch.setattr(_fused_picture, "launched", over_a_link)
+    monkeypatch.setattr(
+        _fused_picture, "beside_one_by_one", lambda *both: shown.append(both) or "both times"
+    )
+    picture = CHECK.picture(CHECK, solution("fusion_buffer"))
+    few, many = sent
+    assert 2 * few < many
+    assert all(took > 0 for both in shown for took in both)
+    assert len(shown) == (not reason)
+    assert "time" not in picture.words  # they are another each time
+
+
+def test_seconds_are_told_apart():
+    assert _fused_picture.beside_one_by_one(0.0204, 0.0581).endswith(
+        "link of 1 Gbit/s: 20 ms; with one message for each gradient: 58 ms"
+    )
