@@ -1,0 +1,104 @@
+"""Images/s foretold over ranks, with points and an interval; beside it, where a step's time goes."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from hpml.predict.scaling import Prediction
+from hpml.predict.scaling_fit import Fitted, Interval, Point
+from hpml.trace.layout import PALETTE
+
+LOOKS = {  # of a step's parts: label, colour, hatch
+    "compute": ("compute", PALETTE[1], ""),
+    "exposed": ("communication that nothing hides", PALETTE[5], "///"),
+    "straggling": ("waiting for the slowest rank", PALETTE[2], "..."),
+    "input": ("waiting for input", PALETTE[3], "xx"),
+}
+
+
+def scaling_picture(
+    fitted: Fitted, ranks: Sequence[int], unseen: Sequence[Point] = (), *, title: str = ""
+) -> Figure:
+    """Left: images/s of each rank over `ranks`, foretold, with the interval of 90 in 100, the
+    points that were fitted, and points that were `unseen`. Right: the parts of each step.
+
+    `ranks` in ascending order. Logarithmic in ranks; images/s per rank begin at 0, so that a level
+    line is perfect scaling.
+    """
+    foretold = [fitted.predict(n) for n in ranks]
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    curve, parts = figure.subplots(1, 2, width_ratios=(1.15, 1))
+    _curve(curve, fitted, foretold, [fitted.interval(n) for n in ranks], unseen)
+    _parts(parts, foretold)
+    figure.suptitle(title or _message(foretold[-1]), fontsize=11, x=0.01, ha="left")
+    return figure
+
+
+def _curve(
+    axes: Axes,
+    fitted: Fitted,
+    foretold: Sequence[Prediction],
+    intervals: Sequence[Interval],
+    unseen: Sequence[Point],
+) -> None:
+    ranks = [one.ranks for one in foretold]
+    low = [one.low / n for one, n in zip(intervals, ranks, strict=True)]
+    high = [one.high / n for one, n in zip(intervals, ranks, strict=True)]
+    alone = fitted.training.images_per_s
+    axes.axhline(alone, color="0.5", linestyle=":", linewidth=1)
+    axes.text(ranks[-1], alone * 1.02, "  nothing lost", fontsize=8, color="0.35", ha="right")
+    axes.fill_between(ranks, low, high, color="0.85", label="90 in 100 lie here")
+    axes.plot(ranks, [one.images_per_s / one.ranks for one in foretold], "k-", label="foretold")
+    look = {"linestyle": "none", "markeredgecolor": "black", "markersize": 7, "zorder": 3}
+    for points, marker, colour, label in (
+        (fitted.points, "o", "black", "published, fitted"),
+        (unseen, "D", "white", "published, not seen by the fit"),
+    ):
+        if points:
+            values = [one.images_per_s / one.ranks for one in points]
+            at = [one.ranks for one in points]
+            axes.plot(at, values, marker=marker, markerfacecolor=colour, label=label, **look)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator(_ticks(ranks)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:.0f}"))
+    axes.set_ylim(0, 1.15 * alone)
+    axes.set_xlabel("ranks")
+    axes.set_ylabel("images/s of each rank")
+    axes.legend(fontsize=8, loc="lower left", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _parts(axes: Axes, foretold: Sequence[Prediction]) -> None:
+    shown = [one for one in foretold if one.ranks in _ticks([one.ranks for one in foretold])]
+    bottom = [0.0] * len(shown)
+    for part, (label, colour, hatch) in LOOKS.items():
+        height = [1e3 * getattr(one.step, part) for one in shown]
+        if part == "input" and not any(height):
+            continue
+        look = {"color": colour, "hatch": hatch, "edgecolor": "black", "linewidth": 0.6}
+        axes.bar(range(len(shown)), height, bottom=bottom, width=0.7, label=label, **look)
+        bottom = [below + more for below, more in zip(bottom, height, strict=True)]
+    axes.set_xticks(range(len(shown)), [str(one.ranks) for one in shown])
+    axes.set_ylim(0, 1.45 * max(bottom))  # room for the legend
+    axes.set_xlabel("ranks")
+    axes.set_ylabel("a step, ms")
+    axes.legend(fontsize=8, loc="upper left", frameon=False, reverse=True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _ticks(ranks: Sequence[int]) -> list[int]:
+    """At most eight, the last one among them."""
+    every = -(-len(ranks) // 8)
+    return list(ranks[::-1][::every][::-1])
+
+
+def _message(last: Prediction) -> str:
+    parts = {name: share for name, share in last.step.shares.items() if name != "compute"}
+    most = max(parts, key=parts.__getitem__)
+    return (
+        f"On {last.ranks} ranks {last.efficiency:.0%} of the images/s are left; "
+        f"most is lost to {LOOKS[most][0]}"
+    )
