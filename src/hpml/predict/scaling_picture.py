@@ -1,4 +1,4 @@
-"""Images/s foretold over ranks, with points and an interval; beside it, where a step's time goes."""
+"""Images/s foretold over ranks, with points and interval; beside it, where a step's time goes."""
 
 from collections.abc import Sequence
 
