@@ -79,8 +79,9 @@ def _draw(axes: Any, one: Published, ranks: list[int], curve: list[float]) -> No
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(ranks, [str(size) for size in ranks])
-    axes.set(
-        xlabel="GPUs", ylabel="images/s", title=f"{one.rows[0].processor}, {one.rows[0].network}"
-    )
+    row, (last, measured) = one.rows[0], one.unseen[-1]
+    error = curve[ranks.index(last)] / measured - 1
+    axes.set(xlabel="GPUs", ylabel="images/s, all GPUs together")
+    axes.set_title(f"{row.processor}, {row.network}: {error:+.1%} at {last} GPUs", fontsize=10)
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
