@@ -98,9 +98,9 @@ check("fit_alpha_beta")
 # which the model comes nearest to the second point.
 #
 # Calls with a `share` and a `wait` are judged last: begin without. Values are to be right to 0.01 %,
-# a fit to 0.5 % of its two points. The last claim has published tables of ResNet and Inception v3 on
-# K80, P100 and V100 GPUs, without their largest sizes, 32 or 64 GPUs: your `images_per_s` with your
-# `fit` is to foretell these within 10 % in the median, and within 20 % in the worst table.
+# a fit to 0.5 % of its two points. The last claim has eight published tables of ResNet-50: four
+# kinds of GPU, each on two networks, one GPU to 16. Your `images_per_s` with your `fit` is to
+# foretell 32 GPUs within 10 % in the median and within 20 % in each table.
 #
 # *Before you start: all gradients of a model need 100 ms on the network, and backward takes 120 ms.
 # Can the network be hidden completely?*

@@ -11,7 +11,7 @@ from hpml.checks.m08_case_studies._scaling_jobs import fitted_points
 from hpml.ranks import launch
 
 LIMIT = 10.0  # seconds
-DRAWN = ("azure-v100-rdma", "azure-v100-tcp")  # the same GPUs on two networks
+DRAWN = ("azure-v100-resnet50-rdma", "azure-v100-resnet50-tcp")  # the same GPUs on two networks
 
 
 def scaling_picture(check: Check, source: str) -> Picture:
