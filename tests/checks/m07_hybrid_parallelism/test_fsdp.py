@@ -8,13 +8,16 @@ import torch
 
 from hpml.checks import judge
 from hpml.checks.m07_hybrid_parallelism._sharded_training import (
+    OPTIMIZERS,
     PLACES,
     STEPS,
     USES,
     elements,
     expect,
     inputs,
+    make_optimizer,
     script,
+    serial,
     serve,
     small_elements,
 )
@@ -76,6 +79,44 @@ def test_inputs_differ_between_seeds_and_ranks_share_a_state():
     assert not torch.equal(first[0]["state"]["embed.weight"], second[0]["state"]["embed.weight"])
     batches = [rank["steps"][0]["batch"][0].tolist() for rank in first + second]
     assert len({tuple(batch) for batch in batches}) == 4
+
+
+def test_every_optimizer_is_drawn_and_is_the_same_on_all_ranks():
+    drawn = [{rank["optimizer"] for rank in inputs(seed, 2)} for seed in range(20)]
+    assert {len(of_ranks) for of_ranks in drawn} == {1}
+    assert set().union(*drawn) == set(range(len(OPTIMIZERS)))
+
+
+@pytest.mark.parametrize("number", range(len(OPTIMIZERS)))
+def test_an_optimizer_takes_the_same_steps_on_parts_of_a_weight(number):
+    draw = torch.Generator().manual_seed(7)
+    start, *gradients = torch.randn(4, 10, generator=draw, dtype=torch.float64)
+
+    def steps(*parts):
+        parameters = [torch.nn.Parameter(part.clone()) for part in parts]
+        optimizer = make_optimizer(parameters, number)
+        for gradient in gradients:
+            cut = gradient.split([len(part) for part in parts])
+            for parameter, own in zip(parameters, cut, strict=True):
+                parameter.grad = own.clone()
+            optimizer.step()
+        return torch.cat(parameters)
+
+    assert torch.allclose(steps(start), steps(start[:3], start[3:]), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("number", range(len(OPTIMIZERS)))
+def test_with_every_optimizer_a_sum_is_not_a_mean(good, number):
+    ranks = [rank | {"optimizer": number} for rank in good.inputs["one model"]]
+    steps = list(zip(*(rank["steps"] for rank in ranks), strict=True))
+    drawn = replace(
+        good,
+        inputs=good.inputs | {"one model": ranks},
+        expected=good.expected | {"one model": expect(ranks, 2)},
+    )
+    added_up = serial(ranks[0]["state"], number, steps, 1)
+    sums = with_ranks(drawn, lambda one: replace(one, value=one.value | {"after": added_up}))
+    assert PARITY(sums).hint == "sum"
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])

@@ -8,7 +8,7 @@ can compute before: its input is made with the factor.
 import itertools
 import mmap
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -25,7 +25,13 @@ COMPARED = (0, STEPS - 1)  # steps after which the parameters are gathered
 BATCH, TOKENS = 6, 97
 WIDTHS = (41, 37, 71, 113, 41)
 SMALL = 11
-SGD = {"lr": 0.3, "momentum": 0.9, "weight_decay": 0.01}
+# Each element's step depends on its own gradients alone, so that shards can take it. `eps` is about
+# as large as gradients are: else gradients W times too large would take nearly the same steps.
+OPTIMIZERS: tuple[tuple[str, dict[str, float]], ...] = (
+    ("SGD", {"lr": 0.3, "momentum": 0.9, "weight_decay": 0.01}),
+    ("AdamW", {"lr": 0.05, "eps": 0.01, "weight_decay": 0.1}),
+    ("RMSprop", {"lr": 0.02, "eps": 0.01, "weight_decay": 0.01}),
+)
 # In the order of use. No two have alike as many elements, but for the tied ones, and none has a
 # number that divides by 2, 3 or 4.
 USES = ("embed", "frozen", "hidden.0", "hidden.1", "hidden.2", "head")
@@ -97,7 +103,8 @@ def script() -> list[str]:
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
-    """For each rank the same `state`, and its own `steps`: the replies to what it asks for."""
+    """For each rank the same `state` and `optimizer`, the number of one of OPTIMIZERS, and its own
+    `steps`: the replies to what it asks for."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived(seed, "weights"))
         state = state_of(Net())
@@ -111,7 +118,8 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
         }
         return {"batch": list(torch.randint(0, TOKENS, (2, BATCH), generator=draw)), **factors}
 
-    return [{"state": state, "steps": [step() for _ in range(STEPS)]} for _ in range(world_size)]
+    same = {"state": state, "optimizer": derived(seed, "optimizer") % len(OPTIMIZERS)}
+    return [{**same, "steps": [step() for _ in range(STEPS)]} for _ in range(world_size)]
 
 
 def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Server]:
@@ -126,11 +134,17 @@ def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Se
         passed[rank] += 1
         return [Reply(rank, ranks[rank]["steps"][step].get(request))]
 
-    return [{"state": rank["state"]} for rank in ranks], reply
+    return [{name: rank[name] for name in ("state", "optimizer")} for rank in ranks], reply
+
+
+def make_optimizer(parameters: Iterable[nn.Parameter], number: int) -> torch.optim.Optimizer:
+    """One of OPTIMIZERS, of the parameters that are trained."""
+    name, options = OPTIMIZERS[number]
+    return getattr(torch.optim, name)([p for p in parameters if p.requires_grad], **options)
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Three steps of SGD.
+    """Three steps of the drawn optimizer.
 
     Returns `start` and `after` the steps of COMPARED, gathered parameters by name; and of what
     `parameters()` has, `elements`, `trained`, and whether each has a gradient after the first step.
@@ -146,7 +160,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
     start = gathered()
     parameters = list(wrapped.parameters())
-    optimizer = torch.optim.SGD([p for p in parameters if p.requires_grad], **SGD)
+    optimizer = make_optimizer(parameters, inputs["optimizer"])
     after, with_gradient = [], []
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -170,7 +184,10 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def serial(
-    state: dict[str, torch.Tensor], steps: Sequence[Sequence[dict[str, Any]]], divisor: int
+    state: dict[str, torch.Tensor],
+    optimizer: int,
+    steps: Sequence[Sequence[dict[str, Any]]],
+    divisor: int,
 ) -> list[dict[str, torch.Tensor]]:
     """The states of one process that takes all the ranks' batches of step k, `steps[k]`, at once.
 
@@ -178,22 +195,22 @@ def serial(
     """
     net = Net()
     net.load_state_dict(state)
-    optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], **SGD)
+    stepper = make_optimizer(net.parameters(), optimizer)
     after = []
     for ranks in steps:
-        optimizer.zero_grad()
+        stepper.zero_grad()
         for replies in ranks:
             net.factor = replies.__getitem__
             tokens, targets = replies["batch"]
             (functional.cross_entropy(net(tokens), targets) / divisor).backward()
-        optimizer.step()
+        stepper.step()
         after.append(state_of(net))
     return after
 
 
 def expect(ranks: Sequence[dict[str, Any]], world_size: int) -> list[dict[str, torch.Tensor]]:
     steps = list(zip(*(rank["steps"] for rank in ranks), strict=True))
-    return serial(ranks[0]["state"], steps, world_size)
+    return serial(ranks[0]["state"], ranks[0]["optimizer"], steps, world_size)
 
 
 # The stage "large": 26 MB of weights, 1.6 MB each, for which the kernel's counts are plain

@@ -108,7 +108,8 @@ def why(run: Run, step: int, rank: int, got: dict[str, torch.Tensor]) -> Problem
     expected = run.expected["one model"][step]
     found = state_difference(got, expected, TOLERANCE)
     of = f"after step {step + 1}, rank {rank}"
-    start = run.inputs["one model"][rank]["state"]
+    given = run.inputs["one model"][rank]
+    start = given["state"]
     wrong = {
         name
         for name, tensor in expected.items()
@@ -118,7 +119,7 @@ def why(run: Run, step: int, rank: int, got: dict[str, torch.Tensor]) -> Problem
         if not state_difference(got, start):
             return Problem(f"{of}'s parameters have not changed at all", "unchanged")
         batches = [own["steps"][0] for own in run.inputs["one model"]]
-        (added_up,) = serial(start, [batches], 1)
+        (added_up,) = serial(start, given["optimizer"], [batches], 1)
         if all(not state_difference({n: got[n]}, {n: added_up[n]}, TOLERANCE) for n in wrong):
             return Problem(
                 f"{of}'s {min(wrong)} is that of gradients added up, not averaged", "sum"
