@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from hpml.checks import judge
 from hpml.checks.contract import CannotJudge
 from hpml.checks.m07_hybrid_parallelism._pipelined_claims import most_live, order_of
 from hpml.checks.m07_hybrid_parallelism.one_f_one_b import CHECK, MICRO_BATCHES, WIDE
 from hpml.checks.plays import play_once
+from hpml.course import schedule, wrong_answers
 from hpml.predict import pipeline
 
 IDLE, LIVE, MEMORY = [claim.judge for claim in CHECK.claims][3:]
@@ -100,3 +102,21 @@ def test_memory_counts_only_where_gradients_are_right(good):
 
 def test_memory_that_nobody_counts_is_not_judged(good):
     assert isinstance(MEMORY(with_peaks(good, [None, None])), CannotJudge)
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "hint"),
+    [
+        ("blocking_sends", "everybody sends and nobody receives", "If all wait in blocking sends:"),
+        ("warm_up_from_the_front", "everybody receives and nobody sends", "If all wait in recv:"),
+        ("no_cool_down", "rank 1 waits in send to 0", "If sends return at once and are never"),
+    ],
+)
+def test_a_schedule_that_hangs_is_named_for_what_its_ranks_wait_in(solution, name, seen, hint):
+    (wrong,) = [w for w in wrong_answers.read(schedule.load(), "one_f_one_b") if w.name == name]
+    verdict = judge("one_f_one_b", wrong.answer(solution("one_f_one_b")), worlds=(2,))
+    assert verdict.cause == "hang"
+    assert seen in verdict.headline
+    assert "everybody sends" not in verdict.headline or name == "blocking_sends"
+    # Each sentence of the hint says for which wait it is: it accuses no other answer.
+    assert hint in verdict.claims[0].hint

@@ -92,9 +92,12 @@ CHECK = Check(
         "comes back? One for each rank behind it, and its own. The last rank has one.",
         "memory": "Activations stay as long as something refers to their graph: an output in a "
         "list, a loss with its graph, retain_graph=True. What is still there after backward?",
-        "hang": "With blocking sends two neighbours wait for each other here: one sends a "
-        "micro-batch forward, the other sends a gradient back, and neither receives. A send that "
-        "returns at once (isend), and is waited for later, lets both go on. Keep the tensor until "
-        "then.",
+        "hang": "Read in which calls the ranks wait. If all wait in blocking sends: two neighbours "
+        "send to each other, one a micro-batch forward and one a gradient back, and neither "
+        "receives. A send that returns at once (isend), and is waited for later, lets both go on; "
+        "keep the tensor until then. If all wait in recv: which of them has something to compute "
+        "first, and how many forward passes does the rank behind it wait for? If sends return at "
+        "once and are never received: each micro-batch that went forward comes back, the last ones "
+        "too.",
     },
 )
