@@ -44,6 +44,7 @@ def test_layouts_take_all_ranks():
     assert (layouts["tensor"].tensor, layouts["pipeline"].pipeline) == (4, 4)
     two_dimensions = layouts["fsdp × tensor 2"]
     assert (two_dimensions.data, two_dimensions.tensor, two_dimensions.shard) == (2, 2, "fsdp")
+    assert layouts["data × tensor 2, exercise"] == layouts["data × tensor 2"]
 
 
 def test_cases_take_turns_and_become_ratios_of_their_own_network(monkeypatch):
@@ -84,7 +85,7 @@ def test_without_the_course_s_answers_its_exercises_are_left_out(tmp_path):
     assert shard.solutions(tmp_path) == {}
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way.least == 2], ids=lambda way: way.name)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
 def test_every_way_trains_the_same(monkeypatch, way):
     monkeypatch.setattr(shard, "BATCH", 8)
     monkeypatch.setattr(shard, "STEPS", 2)
@@ -92,7 +93,7 @@ def test_every_way_trains_the_same(monkeypatch, way):
     if way.exercise and way.exercise not in answers:
         pytest.skip("a release has no answers")
     losses = {
-        one.name: shard.loss(shard.launched(one, 2, None, answers.get(one.exercise)))
+        one.name: shard.loss(shard.launched(one, way.least, None, answers.get(one.exercise)))
         for one in (Way("data parallel"), way)
     }
     shard.same_loss(losses)

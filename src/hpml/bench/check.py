@@ -1,8 +1,8 @@
 """How long a learner waits for a verdict, compared with the same ranks under torchrun.
 
 One all_reduce on four ranks: as a script under torchrun, and as a launch from the warm server. Then
-the checks themselves, on the course's own solutions, once with four ranks and once whole, as a
-learner gets them: at every world size. All are taken in turn in each round, and the table has the
+the checks themselves, on the course's own solutions: whole, as a learner gets them, and those that
+run on ranks also with four ranks alone. All are taken in turn in each round, and the table has the
 medians over the rounds.
 """
 
@@ -22,13 +22,14 @@ from hpml.checks import find, judge
 from hpml.course import schedule
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
-from hpml.ranks import launch
+from hpml.ranks import flavour, launch
 
 WORLD_SIZE = 4
 LIMIT = 120.0
-WHOLE = "whole, with 1 to 4 ranks"
+WHOLE, ALONE = "whole, with 1 to 4 ranks", "whole, in one process"
 UNDER_TORCHRUN = "torchrun: one all_reduce, 4 ranks"
-SIMPLE, STAGED = "under 0.3 s", "under 0.8 s"  # whole checks: of one launch per play, of several
+# Whole checks on ranks: of one launch per play, of several
+SIMPLE, STAGED = "under 0.3 s", "under 0.8 s"
 SCRIPT = """
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -40,15 +41,20 @@ dist.destroy_process_group()
 
 
 def bench(
-    rounds: int = 5, exercises: Sequence[str] = (), say: Callable[[str], None] = print
+    rounds: int = 3, exercises: Sequence[str] = (), say: Callable[[str], None] = print
 ) -> Table:
-    """Measure in `rounds` rounds, the checks of `exercises` (default: all that run on ranks).
+    """Measure in `rounds` rounds, the checks of `exercises`, by default of all.
 
-    `say` is called after each round. Raises UserError where something fails.
+    What this machine cannot run is left out, and named in the conditions. `say` is called after
+    each round. Raises UserError for an unknown exercise, and where something fails.
     """
     conditions = machine_conditions()
     conditions["rounds"] = f"{rounds}, after one that is not counted"
-    answers = {e: source for e, source in _solutions().items() if not exercises or e in exercises}
+    answers = _solutions(exercises)
+    lacks = {e: flavour.missing(find(e).needs) for e in answers}
+    if left_out := {e: why for e, why in lacks.items() if why}:
+        conditions["left out"] = "; ".join(f"{e}: {why}" for e, why in left_out.items())
+    answers = {e: source for e, source in answers.items() if e not in left_out}
     measured: dict[str, list[float]] = {}
     for number in range(rounds + 1):
         for name, seconds in _round(answers):
@@ -74,14 +80,19 @@ def _target(name: str) -> str:
     return STAGED if find(name.split()[1]).stages else SIMPLE
 
 
-def _solutions() -> dict[str, str]:
-    """The solution of every exercise that runs on ranks, by exercise id; none in a release."""
+def _solutions(exercises: Sequence[str]) -> dict[str, str]:
+    """Solutions by exercise id: of `exercises`, or of all (none in a release). UserError where one
+    has none."""
+    for exercise in exercises:
+        find(exercise)
     found = {}
     for module in schedule.load().modules:
         script = CHECKOUT / module.solution.with_suffix(".py")
         for answer in learners.read(script) if script.is_file() else ():
-            if WORLD_SIZE in find(answer.exercise).worlds:
+            if not exercises or answer.exercise in exercises:
                 found[answer.exercise] = answer.source
+    if without := [exercise for exercise in exercises if exercise not in found]:
+        raise UserError(f"bench check: there is no solution of {without[0]} here")
     return found
 
 
@@ -91,7 +102,10 @@ def _round(answers: dict[str, str]) -> list[tuple[str, float]]:
         ("launch: one all_reduce, 4 ranks", _seconds(_launch)),
     ]
     for exercise, source in answers.items():
-        for words, worlds in (("with four ranks", (WORLD_SIZE,)), (WHOLE, None)):
+        ways: dict[str, tuple[int, ...] | None] = {ALONE: None}
+        if WORLD_SIZE in find(exercise).worlds:
+            ways = {"with four ranks": (WORLD_SIZE,), WHOLE: None}
+        for words, worlds in ways.items():
             name = f"check {exercise} {words}"
             taken.append((name, _seconds(lambda e=exercise, s=source, w=worlds: _check(e, s, w))))
     return taken

@@ -54,6 +54,8 @@ WAYS = (
     Way("tensor, exercise", tensor=0, exercise="tensor_parallel", base="tensor"),
     Way("pipeline", pipeline=0),
     Way("pipeline, exercise", pipeline=0, exercise="gpipe", base="pipeline"),
+    Way("data × tensor 2", tensor=2, least=4),
+    Way("data × tensor 2, exercise", tensor=2, exercise="mesh_2d", base="data × tensor 2", least=4),
     Way("fsdp × tensor 2", "fsdp", tensor=2, least=4),
 )
 
@@ -145,6 +147,40 @@ def by_tensor_parallel(answer: ModuleType, network: nn.Module, layout: Layout) -
     return partial(plain_step, network, make_optimizer(network))
 
 
+def by_mesh_2d(answer: ModuleType, network: nn.Module, layout: Layout) -> Step:
+    """The answer's groups and sums around each block's layers, of which a rank has its slices."""
+    mesh = answer.Mesh(layout.data, layout.tensor)
+    place = dist.get_rank() % layout.tensor
+
+    def cut(layer: nn.Linear, dim: int) -> None:
+        layer.weight = nn.Parameter(layer.weight.data.chunk(layout.tensor, dim)[place].clone())
+        if layer.bias is not None:
+            layer.bias = nn.Parameter(layer.bias.data.chunk(layout.tensor)[place].clone())
+
+    for block in network.blocks:
+        attention, mlp = block.attention, block.mlp
+        block.attention = InSlices(mesh, attention, attention.out)
+        block.mlp = InSlices(mesh, mlp, mlp.down)
+        for columns in (attention.query, attention.key, attention.value, mlp.up):
+            cut(columns, 0)
+        for rows in (attention.out, mlp.down):
+            cut(rows, 1)
+    average = partial(mesh.average, list(network.parameters()))
+    return partial(plain_step, network, make_optimizer(network), then=average)
+
+
+class InSlices(nn.Module):
+    """`inner`, whose result is a part of a sum; `last` is its last layer, the sum gets its bias."""
+
+    def __init__(self, mesh: object, inner: nn.Module, last: nn.Linear):
+        super().__init__()
+        self.mesh, self.inner = mesh, inner
+        self.bias, last.bias = last.bias, None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mesh.leave(self.inner(self.mesh.enter(x))) + self.bias
+
+
 def by_gpipe(answer: ModuleType, network: nn.Module, layout: Layout) -> Step:
     """The answer's schedule. It receives float64; the stage computes in float32, as all others."""
     from hpml.train.pipeline import Stage
@@ -203,5 +239,6 @@ MADE = {
     "zero1": by_zero1,
     "fsdp": by_fsdp,
     "tensor_parallel": by_tensor_parallel,
+    "mesh_2d": by_mesh_2d,
     "gpipe": by_gpipe,
 }

@@ -58,13 +58,16 @@ def bench_train(
 
 @app.command("check")
 def bench_check(
+    exercises: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]…", help="Exercises; default: all.")
+    ] = None,
     json: JSON = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds that count.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds that count.")] = 3,
 ) -> None:
     """How long a verdict takes, beside the same ranks under torchrun."""
     from hpml.bench.check import bench as measure
 
-    give(measure(rounds), json)
+    give(measure(rounds, exercises or ()), json)
 
 
 @app.command("network")
