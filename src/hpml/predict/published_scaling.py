@@ -29,7 +29,7 @@ UNITS = {
     "normalised": "throughput, over that of a base named in `method`",
 }
 ALGORITHMS = {
-    "all-reduce": "an all-reduce of the gradients; which one is not given",
+    "all-reduce": "an all-reduce, which one is not given",
     "ring": "a ring all-reduce",
     "halving-doubling": "an all-reduce by recursive halving and doubling",
     "hierarchical": "an all-reduce within nodes, then between them",
