@@ -56,14 +56,14 @@ def gathered(monkeypatch, hosts):
 @pytest.mark.parametrize(("hosts", "count"), [("aaaa", 4), ("aabb", 2), ("abc", 1), ("aabbcc", 2)])
 def test_nodes_are_those_with_one_host_name(monkeypatch, hosts, count):
     gathered(monkeypatch, list(hosts))
-    assert allreduce_study._ranks_per_node() == count
+    assert allreduce_study.ranks_per_node() == count
 
 
 @pytest.mark.parametrize("hosts", ["aab", "abab", "abb", "abba"])
 def test_uneven_nodes_are_refused(monkeypatch, hosts):
     gathered(monkeypatch, list(hosts))
     with pytest.raises(allreduce_study.UserError, match="give each node as many"):
-        allreduce_study._ranks_per_node()
+        allreduce_study.ranks_per_node()
 
 
 def test_predictions_know_within_from_across():

@@ -31,6 +31,11 @@ PATIENCE = 240.0  # seconds
 def ended(cluster, *words: str) -> tuple[str, str]:
     """Submit a job, wait for its end; its number and its log. It must have been COMPLETED."""
     (job,) = cluster.output("sbatch", "--parsable", f"--chdir={cluster.project()}", *words)
+    return job, log_of(cluster, job)
+
+
+def log_of(cluster, job: str) -> str:
+    """Wait for the end of a job; its log. It must have been COMPLETED."""
     limit = time.monotonic() + PATIENCE
     while True:
         (line,) = cluster.output("scontrol", "--oneliner", "show", "job", job)
@@ -41,7 +46,7 @@ def ended(cluster, *words: str) -> tuple[str, str]:
         time.sleep(0.2)
     log = Path(job_info["StdOut"]).read_text()
     assert (job_info["JobState"], job_info["Restarts"]) == ("COMPLETED", "0"), log
-    return job, log
+    return log
 
 
 def test_each_script_without_gpus_is_run_here():
@@ -61,6 +66,7 @@ def test_each_script_without_gpus_is_run_here():
         "07_fsdp.slurm",
         "07_pipeline.slurm",
         "07_tensor.slurm",
+        "08_scaling.slurm",
     }
 
 
@@ -192,6 +198,46 @@ def test_eager_against_compiled_leaves_a_table_and_a_figure(wide):
     assert (left / "eager_compiled.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_scaling_study_is_one_submission_and_its_large_sizes_are_foretold(wide):
+    # Four nodes share this machine's cores, so the ranks wait in place of computing.
+    short = "--wait 0.001 --batch 4 --steps 2 --widths 8,8,8 --threads 1"
+    first, log = ended(wide, "--ntasks-per-node=1", "slurm/08_scaling.slurm", *short.split())
+    assert "1 rank on 1 node: " in log
+    others = re.findall(
+        r"^job (\d+) has (\d) nodes, and begins when job (\d+) has ended$", log, re.M
+    )
+    assert [(nodes, before) for _, nodes, before in others] == [("2", first), ("4", others[0][0])]
+    logs = [log_of(wide, job) for job, _, _ in others]
+    assert "2 ranks on 2 nodes: " in logs[0]
+    assert "4 ranks are foretold: " in logs[0]
+    assert "4 ranks on 4 nodes: " in logs[1]
+    assert "4 ranks were foretold: " in logs[1]
+    left = wide.project() / "build/jobs" / first
+    with (left / "scaling.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["nodes"], row["ranks"], row["use"]) for row in rows] == [
+        ("1", "1", "alone"),
+        ("2", "2", "fitted"),
+        ("4", "4", "foretold"),
+    ]
+    assert (left / "scaling.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_larger_job_of_a_study_starts_where_one_fails(wide):
+    (first,) = wide.output(
+        *("sbatch", "--parsable", f"--chdir={wide.project()}", "--ntasks-per-node=1"),
+        *("slurm/08_scaling.slurm", "2", "--batch", "none"),
+    )
+    limit = time.monotonic() + PATIENCE
+    while wide.output("squeue", "--noheader", "--name=scaling"):
+        assert time.monotonic() < limit, "the study is still in the queue"
+        time.sleep(0.5)
+    log = (wide.project() / f"slurm-scaling-{first}.out").read_text()
+    assert "--batch" in log
+    (second,) = re.findall(r"^job (\d+) has 2 nodes", log, re.M)
+    assert not (wide.project() / f"slurm-scaling-{second}.out").exists()
+
+
 @pytest.mark.parametrize("script", GPU)
 def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(wide, script, tmp_path):
     shutil.copytree(CHECKOUT / "slurm", tmp_path / "slurm")
@@ -207,7 +253,8 @@ def test_sbatch_accepts_a_gpu_script_once_the_site_says_that_there_are_none(wide
     assert count == 1
     (line,) = wide.output(*words)
     one_process = script == "04_eager_compiled_gpu.slurm"
-    many = 1 if one_process or script == "05_horovodrun_gpu.slurm" else 2
+    one_node = ("05_horovodrun_gpu.slurm", "08_scaling_gpu.slurm")
+    many = 1 if one_process or script in one_node else 2
     nodes = "n1" if many == 1 else r"n\[1-2\]"
     processors = 8 if one_process else 32 * many
     assert re.search(rf"to start at .* using {processors} processors on nodes {nodes}", line)

@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def study(sizes: Sequence[int], repeats: int, device: torch.device) -> tuple[Network, Seconds]:
     """Measure the network, then every algorithm at each of `sizes`. A collective."""
-    per_node = _ranks_per_node()
+    per_node = ranks_per_node()
     ranks = dist.get_world_size()
     within = across = None
     if per_node > 1:
@@ -156,7 +156,7 @@ def _cases(seconds: Seconds) -> Iterator[tuple[str, int, list[float]]]:
             yield algorithm, nbytes, taken
 
 
-def _ranks_per_node() -> int:
+def ranks_per_node() -> int:
     """How many ranks each node has: the same number, numbered node by node.
 
     Raises UserError where that is not so.

@@ -1,4 +1,4 @@
-"""A stage of a pipeline whose compute is played by waiting, for more ranks than there are cores."""
+"""Layers whose compute is played by waiting, for more ranks than there are cores."""
 
 import time
 
@@ -21,6 +21,35 @@ class Waiting(nn.Module):
 
     def forward(self, given: Tensor) -> Tensor:
         return _Wait.apply(given * self.weight, *self.seconds)
+
+
+class WaitingLayer(nn.Module):
+    """As `Waiting`, with `count` trained weights: their gradient (zeros) is there after `backward`.
+
+    The tensor that goes in comes out as it is. So layers one after another have their gradients
+    ready one after another, the last layer's first, as in a network that computes.
+    """
+
+    def __init__(self, forward: float, backward: float, count: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(count))
+        self.seconds = (forward, backward)
+
+    def forward(self, given: Tensor) -> Tensor:
+        return _WaitForWeights.apply(given, self.weight, *self.seconds)
+
+
+class _WaitForWeights(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, given: Tensor, weight: Tensor, forward: float, backward: float) -> Tensor:
+        ctx.seconds, ctx.like = backward, weight
+        time.sleep(forward)
+        return given.clone()
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        time.sleep(ctx.seconds)
+        return gradient, torch.zeros_like(ctx.like), None, None
 
 
 class _Wait(torch.autograd.Function):
