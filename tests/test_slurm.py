@@ -76,7 +76,7 @@ def test_there_are_jobs():
 
 
 def test_scripts_are_clean_to_shellcheck(needs):
-    others = (SLURM / "site.sh", SLURM / "ssh_by_srun" / "ssh")
+    others = (SLURM / "site.sh", SLURM / "study.sh", SLURM / "ssh_by_srun" / "ssh")
     scripts = [path.relative_to(SLURM.parent) for path in (*JOBS, *others)]
     told = subprocess.run(
         [needs("shellcheck"), "--external-sources", *scripts],
@@ -226,7 +226,13 @@ def bash(tmp_path):
     return run
 
 
-IN_A_JOB = {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "4", "SLURM_NTASKS": "8"}
+# A later job of a study, where the script is one: the first submits the others.
+IN_A_JOB = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_CPUS_PER_TASK": "4",
+    "SLURM_NTASKS": "8",
+    "SCALING_STUDY": "5",
+}
 
 
 @each_job
@@ -238,6 +244,42 @@ def test_a_job_runs_with_site_sh_as_it_stands(bash, job):
     assert told.count("\n") == 1
     if job in TRAINING:
         assert told.rstrip().endswith("--epochs 3")
+
+
+FIRST_OF_A_STUDY = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_JOB_PARTITION": "quick",
+    "SLURM_NTASKS_PER_NODE": "3",
+    "SLURM_CPUS_PER_TASK": "4",
+}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "gpus", "asked", "sizes"),
+    [
+        ("", {}, "", ["2", "4"]),
+        ("_gpu", {"SLURM_GPUS_PER_NODE": "3"}, "8 16 32", ["8", "16", "32"]),
+    ],
+)
+def test_the_first_job_of_a_study_submits_the_others_and_measures(bash, suffix, gpus, asked, sizes):
+    """The others ask for what the first was given, and wait for the one before them."""
+    job = f"slurm/08_scaling{suffix}.slurm"
+    code, told, error = bash(f"bash {job} {asked} --batch 8", **FIRST_OF_A_STUDY, **gpus)
+    assert (code, error) == (0, "")
+    *submitted, measured = told.splitlines()
+    assert [re.search(r"--nodes=(\d+)", line)[1] for line in submitted] == sizes
+    for line in submitted:
+        assert line.startswith("sbatch --parsable --nodes=")
+        assert line.rstrip().endswith(f"{job} --batch 8")
+        for option in (
+            *("--export=ALL,SCALING_STUDY=7", "--kill-on-invalid-dep=yes", "--partition=quick"),
+            *("--ntasks-per-node=3", "--cpus-per-task=4"),
+        ):
+            assert f" {option} " in line
+        assert (" --gpus-per-node=3 " in line) == bool(gpus)
+        assert " --dependency=afterok:" in line
+    assert "--dependency=afterok:7 " in submitted[0]
+    assert measured.endswith("--out build/jobs/7 --batch 8")
 
 
 @pytest.mark.parametrize(
