@@ -185,6 +185,96 @@ conclude(*batch_scaling.of_computing(computed))
 
 # %% [markdown]
 # ## 4. ImageNet in one hour: the arithmetic
+#
+# ResNet-50 on ImageNet, 90 epochs, took 29 hours on one server of eight P100. Goyal et al. 2017
+# ([arXiv:1706.02677](https://arxiv.org/abs/1706.02677)) needed one hour on 32 such servers, with the
+# same accuracy. What must a cluster have for that? The figures in these cells are theirs; the
+# arithmetic is yours to follow.
+#
+# *Predict: each of the 256 GPUs has 32 images in a step. How long may a step take?*
+
+# %%
+from hpml.predict import published_scaling
+from hpml.publish import conclude
+
+gpus, images_each = 256, 32
+hour_batch = gpus * images_each
+hour_steps = 90 * 1_281_167 / hour_batch  # epochs · images / batch
+step_ms = 3600 / hour_steps * 1e3
+each_per_s = images_each / step_ms * 1e3
+p100, *_ = published_scaling.table("tf-dgx1-resnet50-64")  # one GPU alone
+conclude(
+    each_per_s < p100.value,
+    f"**Answer.** {hour_steps:,.0f} steps of {hour_batch} images in 3600 s: {step_ms:.0f} ms each, "
+    f"{each_per_s:.0f} images/s on each GPU. A P100 alone trains {p100.value:.0f} with TensorFlow "
+    "(its benchmarks page, 2017, batch 64). Compute is no obstacle, if the gradients arrive in time.",
+    f"a P100 alone trains {p100.value:.0f} images/s, and {each_per_s:.0f} are needed.",
+)
+
+# %% [markdown]
+# The eight GPUs of a server add up their gradients over NVLink first, so each server is one rank on
+# the network. Backward takes 120 ms; what is sent meanwhile costs no time.
+#
+# *Predict: which network does each server need: 1, 10 or 100 Gbit/s?*
+
+# %%
+parameters, backward_s, servers = 25e6, 0.120, 32
+gradient_bytes = 4 * parameters  # float32
+sent_bytes = 2 * (servers - 1) / servers * gradient_bytes  # of an all-reduce, by each server
+needed_gbit = 8 * sent_bytes / backward_s / 1e9
+for gbit in (10, 15, 25, 50):
+    all_reduce_ms = 8 * sent_bytes / gbit / 1e6
+    over_ms = max(0.0, all_reduce_ms - 1e3 * backward_s)
+    print(f"{gbit:2d} Gbit/s: all-reduce {all_reduce_ms:4.0f} ms, {over_ms:3.0f} ms not hidden")
+conclude(
+    10 < needed_gbit < 15,
+    f"**Answer.** {gradient_bytes / 1e6:.0f} MB of gradients, {sent_bytes / 1e6:.0f} MB sent, in "
+    f"{1e3 * backward_s:.0f} ms: {needed_gbit:.1f} Gbit/s, and the paper asks for 15, with overhead. "
+    "10 are too few; they had Ethernet of 50.",
+    f"{needed_gbit:.1f} Gbit/s are needed.",
+)
+
+# %% [markdown]
+# This is for perfect overlap; the last bucket is never hidden (that is what `predict_scaling` is
+# about), and somebody is always late.
+#
+# *Predict: 29 hours on 8 GPUs, one hour on 256. Which efficiency is that, and how many ms of a step
+# went to communication and waiting?*
+
+# %%
+alone_ms = 29 * 3600e3 / (90 * 1_281_167 / 256)  # a step of eight GPUs
+efficiency = alone_ms / step_ms
+conclude(
+    0.85 < efficiency < 0.95 and step_ms - alone_ms < all_reduce_ms,
+    f"**Answer.** {efficiency:.0%}; the paper reports about 90 %. A step grew from {alone_ms:.0f} to "
+    f"{step_ms:.0f} ms. An all-reduce takes {all_reduce_ms:.0f} ms at {gbit} Gbit/s: some of it must "
+    f"have been hidden, as only {step_ms - alone_ms:.0f} ms are left for all that was not.",
+    f"{efficiency:.0%}, with {step_ms - alone_ms:.0f} ms not hidden; the paper has about 90 %.",
+)
+
+# %% [markdown]
+# The network was not the difficult part. With 32 times the batch there are 32 times fewer updates,
+# and each must go as far as 32 did. *Linear rule*: 32 times the learning rate, 3.2 in place of 0.1.
+# *Gradual warm-up*: it rises to that over the first five epochs.
+#
+# *Predict: how large may the batch become before the error grows? And at 8192, what does it cost to
+# leave out warm-up?*
+
+# %%
+from hpml.predict.imagenet_hour import batch_finding
+from hpml.predict.imagenet_hour_picture import error_picture
+from hpml.publish import publish_figure
+
+publish_figure(
+    "ImageNet in one hour: error over batch",
+    error_picture(),
+    "Top-1 validation error of ResNet-50 after 90 epochs, as published by Goyal et al. 2017.",
+)
+conclude(*batch_finding())
+
+# %% [markdown]
+# So it is the batch that ends this curve, not the network: more GPUs need more images in a step, or
+# each has less to do (section 2). Section 6 tries optimizers that move the limit.
 
 # %% [markdown]
 # ## 5. What it costs, and where to stop *(more)*
