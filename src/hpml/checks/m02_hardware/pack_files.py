@@ -2,6 +2,9 @@
 
 `pack(folder, target)` and `Packed(path)`, whose samples are pairs of a name and bytes. Opens and
 bytes are the kernel's count. What is packed, and what is done with it: `_packed_folder.py`.
+
+Bytes are those that system calls read. Pages of a memory map are in no such count: an answer that
+copies a whole map when it is opened is not seen (docs/grading.md).
 """
 
 from collections.abc import Sequence
