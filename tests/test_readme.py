@@ -26,6 +26,10 @@ RUN_HERE = {
         "is done: 85 points",
     ),
     "./hpml build --check": ("./hpml build --check", "Everything is as it would be made"),
+    "./hpml predict --model resnet50 --gpu v100 --per-node 8 --network 25gbit --ranks 8-512": (
+        "./hpml predict --model resnet50 --gpu v100 --per-node 8 --network 25gbit --ranks 8-512",
+        "512",
+    ),
     "./hpml train --help": ("./hpml train --help", "--lr-rule"),
     "./hpml test -k ranks": ("./hpml test -k ranks --collect-only -q", "test_launch.py"),
 }
@@ -51,6 +55,7 @@ RUN_BY = {
     "./hpml bench check": "tests/bench/test_check.py",
     "./hpml bench network": "tests/bench/test_network.py",
     "./hpml bench allreduce": "tests/bench/test_allreduce.py",
+    "./hpml bench predict": "tests/bench/test_predict.py",
     "./hpml bench shard": "tests/bench/test_shard.py",
     "./hpml bench fusion": "tests/bench/test_fusion.py",
     "./hpml bench frameworks": "tests/bench/test_frameworks.py",

@@ -61,6 +61,9 @@ COMMANDS = {
         passes_on=True,
         own_help=True,
     ),
+    "predict": Command(
+        "predict_command", "predict", "Images/s on ranks that you do not have.", "Measuring"
+    ),
     "tensorboard": Command(
         "tensorboard_command",
         "tensorboard",

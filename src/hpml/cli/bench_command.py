@@ -12,6 +12,7 @@ import typer
 from hpml.errors import UserError
 
 if TYPE_CHECKING:
+    from hpml.bench.predict import Predicted
     from hpml.bench.table import Table
 
 app = typer.Typer(no_args_is_help=True)
@@ -154,6 +155,19 @@ def bench_shard(
     give(measure(rounds, world_sizes), json)
 
 
+@app.command("predict")
+def bench_predict(
+    json: JSON = None,
+    links: Annotated[
+        bool, typer.Option("--links/--no-links", help="Also measure steps on emulated links.")
+    ] = True,
+) -> None:
+    """Scaling foretold: every row of the published tables; and steps over emulated links."""
+    from hpml.bench.predict import bench as measure
+
+    give(measure(links), json)
+
+
 @app.command("frameworks")
 def bench_frameworks(
     json: JSON = None,
@@ -167,7 +181,7 @@ def bench_frameworks(
     give(measure(rounds, batch, threads), json)
 
 
-def give(table: "Table", json: Path | None) -> None:
+def give(table: "Table | Predicted", json: Path | None) -> None:
     table.show()
     if json:
         table.write(json)

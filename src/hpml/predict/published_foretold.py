@@ -7,13 +7,16 @@ any row was foretold:
 
 - Links within a node are NVLink where the source names it or a DGX, else PCI Express 3.
 - A network without a rate may have up to 100 Gbit/s: the share that is reached is fitted anyway.
-- A table that has nothing to fit but one rank takes the constants of all other tables' beginnings.
+- A table that has nothing to fit but one rank takes the constants of other tables' beginnings.
 - A table without one rank has it from its smallest row, and the network at its nominal rate.
+- A table of efficiencies is images/s once those of one rank are known: the middle one of what
+  others published for that model and processor. "Pascal GPU" is taken as a P100.
 
 One round of change followed the first run, in which 19 of 36 tables were within MEDIAN and WORST:
 parameter servers in one machine had been taken as one link that carries the bytes of all ranks
 (`naive`). Their variables are spread over the machine, and each GPU has a link of its own to it, so
-they are now taken as a ring, as between machines (hierarchical). Nothing was changed after that.
+they are now taken as a ring, as between machines (hierarchical). The model was not changed after
+that, when more tables came.
 """
 
 import statistics
@@ -43,6 +46,7 @@ METHODS = {
     "ChainerMN": (float("inf"), False),
 }
 SPREAD = ("hierarchical", "parameter-server")  # a part of the bytes at each machine
+UNITS = ("images/s", "sequences/s", "s/epoch", "s/step", "efficiency")  # that can be read here
 NOT_DATA_PARALLEL = ("pipeline", "tensor")
 
 
@@ -55,6 +59,7 @@ class Foretold:
     foretold: float
     interval: Interval
     fitted: bool  # else foretold: the predictor has not seen it
+    carried_on: float  # if each rank stayed as fast as on the largest size that was fitted
 
     @property
     def error(self) -> float:
@@ -81,6 +86,11 @@ class Table:
         return statistics.median(abs(row.error) for row in self.test)
 
     @property
+    def carried_on(self) -> float:
+        """The same median, had each rank stayed as fast as on the largest size that was fitted."""
+        return statistics.median(abs(row.carried_on / row.published - 1) for row in self.test)
+
+    @property
     def worst(self) -> float:
         return max(abs(row.error) for row in self.test)
 
@@ -99,12 +109,14 @@ def foretell(name: str) -> Table:
         raise ValueError(f"{name}: {why}")
     fitted = _fitted(rows)
     used = {row.ranks for row in split(rows)[0]}
+    each = max((point.ranks, point.images_per_s / point.ranks) for point in _points(rows))[1]
     made = []
     for row in rows:
         foretold = fitted.predict(row.ranks).images_per_s
         published = images_per_s(row)
         interval = fitted.interval(row.ranks)
-        made.append(Foretold(row, published, foretold, interval, row.ranks in used))
+        seen = row.ranks in used
+        made.append(Foretold(row, published, foretold, interval, seen, each * row.ranks))
     return Table(name, fitted, tuple(made))
 
 
@@ -127,20 +139,38 @@ def why_not(rows: Sequence[Row]) -> str:
         return "strong scaling: how fast one rank is with each batch is not published"
     if first.batch is None:
         return "the batch of a rank is not published"
-    if any(row.unit not in ("images/s", "s/epoch", "s/step") for row in rows):
+    if first.unit not in UNITS:
         return f"in {first.unit}: seconds of a step are not published"
+    if first.unit == "efficiency" and not one_rank(first.model, first.processor):
+        return f"nobody published one {first.processor} with {first.model}"
     if len(rows) < 2:
         return "one row: there is nothing to fit, or nothing to foretell"
     return ""
 
 
 def images_per_s(row: Row) -> float:
-    """The row's value as images/s of all ranks."""
+    """The row's value as images/s (or sequences/s) of all ranks."""
     if row.unit == "s/epoch":
         return IMAGENET / row.value
     if row.unit == "s/step":
         return row.ranks * row.batch / row.value
+    if row.unit == "efficiency":
+        return row.value * row.ranks * images_per_s(one_rank(row.model, row.processor))
     return row.value
+
+
+def one_rank(model: str, processor: str) -> Row | None:
+    """What was published for one rank with this processor in float32: the middle one of all, the
+    slower of two. None if nobody did."""
+    wanted = "P100" if processor == "Pascal GPU" else processor
+    found = [
+        row
+        for rows in tables().values()
+        for row in rows[:1]
+        if row.ranks == 1 and row.unit != "efficiency" and row.number != "fp16" and row.batch
+        if (row.model, row.processor.lower()) == (model, wanted.lower())
+    ]
+    return sorted(found, key=images_per_s)[(len(found) - 1) // 2] if found else None
 
 
 def training(rows: Sequence[Row]) -> Training:
@@ -151,7 +181,7 @@ def training(rows: Sequence[Row]) -> Training:
     )
     return Training(
         model(first.model),
-        images_per_s=images_per_s(first) / first.ranks,
+        images_per_s=_alone(first),
         batch=first.batch,
         network=network(rows),
         algorithm="hierarchical" if first.algorithm in SPREAD else "ring",
@@ -159,6 +189,12 @@ def training(rows: Sequence[Row]) -> Training:
         overlap=overlap,
         gradient_share=0.5 if first.number == "fp16" else 1.0,
     )
+
+
+def _alone(first: Row) -> float:
+    """Images/s of one rank; where only several were measured, those of each of them."""
+    lost = first.value if first.unit == "efficiency" else 1.0
+    return images_per_s(first) / first.ranks / lost
 
 
 def network(rows: Sequence[Row]) -> Network:
@@ -175,16 +211,18 @@ def network(rows: Sequence[Row]) -> Network:
 def _fitted(rows: Sequence[Row]) -> Fitted:
     known = training(rows)
     points = _points(rows)
-    if points[0].ranks > 1:
+    if points[0].ranks > 1 and rows[0].unit != "efficiency":
         return fit_without_one(known, points)
-    if len(points) == 1:
+    if points[-1].ranks == 1:
         return replace(commonly(known), points=points)
     return fit(known, points)
 
 
 def commonly(training: Training) -> Fitted:
-    """`training` with the constants that the beginnings of all tables leave, each table with the
-    same weight: for a run of which nothing is measured yet."""
+    """`training` with the constants of all tables whose first rows used a network of known rate.
+
+    For a run of which nothing is measured yet.
+    """
     return pooled(_beginnings(), training)
 
 
@@ -193,7 +231,9 @@ def _beginnings() -> list[Fitted]:
     return [
         fit(training(rows), _points(rows))
         for rows in tables().values()
-        if not why_not(rows) and rows[0].ranks == 1 and len(_points(rows)) > 1
+        if not why_not(rows) and rows[0].network_gbit
+        if max(row.nodes for row in split(rows)[0]) > 1
+        if rows[0].ranks == 1 or rows[0].unit == "efficiency"
     ]
 
 

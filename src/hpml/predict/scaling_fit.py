@@ -22,6 +22,7 @@ from hpml.predict.scaling import (
     Training,
     exposed_seconds,
     loading_seconds,
+    predict,
     straggling_seconds,
 )
 
@@ -55,15 +56,19 @@ class Fitted:
     """A training, and the weight of each pair of constants given the points.
 
     `weights` has a row for each of `rates` and a column for each of STRAGGLING, and adds up to 1.
+    With `typical` (see `pooled`) these constants foretell, and the weights give the interval alone.
     """
 
     training: Training
     points: tuple[Point, ...]
     rates: tuple[float, ...]
     weights: np.ndarray
+    typical: Constants | None = None
 
     def predict(self, ranks: int) -> Prediction:
         """The mean step over all constants, by weight."""
+        if self.typical is not None:
+            return predict(self.training, ranks, self.typical)
         parts = vars(_steps(self.training, ranks, self.rates))
         mean = {name: float(np.sum(self.weights * part)) for name, part in parts.items()}
         return Prediction(ranks, self.training.batch, Step(**mean))
@@ -122,9 +127,14 @@ def fit_without_one(training: Training, points: Sequence[Point]) -> Fitted:
 
 
 def pooled(fits: Sequence[Fitted], training: Training) -> Fitted:
-    """`training` with the constants of several fits, each with the same weight."""
+    """`training` with the constants of several fits, each with the same weight.
+
+    Different clusters differ by so much that the mean step would be that of the slowest: the median
+    of each constant is typical of them.
+    """
     weights = sum(one.weights for one in fits) / len(fits)
-    return Fitted(training, (), fits[0].rates, weights)
+    together = Fitted(training, (), fits[0].rates, weights)
+    return replace(together, typical=together.constants)
 
 
 @dataclass(frozen=True, eq=False)

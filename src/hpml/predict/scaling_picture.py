@@ -19,18 +19,23 @@ LOOKS = {  # of a step's parts: label, colour, hatch
 
 
 def scaling_picture(
-    fitted: Fitted, ranks: Sequence[int], unseen: Sequence[Point] = (), *, title: str = ""
+    fitted: Fitted,
+    ranks: Sequence[int],
+    unseen: Sequence[Point] = (),
+    *,
+    points: str = "published",
+    title: str = "",
 ) -> Figure:
     """Left: images/s of each rank over `ranks`, foretold, with the interval of 90 in 100, the
     points that were fitted, and points that were `unseen`. Right: the parts of each step.
 
-    `ranks` in ascending order. Logarithmic in ranks; images/s per rank begin at 0, so that a level
-    line is perfect scaling.
+    `ranks` in ascending order; `points` is how the points came to be. Images/s per rank begin at 0,
+    and a level line is perfect scaling.
     """
     foretold = [fitted.predict(n) for n in ranks]
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     curve, parts = figure.subplots(1, 2, width_ratios=(1.15, 1))
-    _curve(curve, fitted, foretold, [fitted.interval(n) for n in ranks], unseen)
+    _curve(curve, fitted, foretold, [fitted.interval(n) for n in ranks], unseen, points)
     _parts(parts, foretold)
     figure.suptitle(title or _message(foretold[-1]), fontsize=11, x=0.01, ha="left")
     return figure
@@ -42,6 +47,7 @@ def _curve(
     foretold: Sequence[Prediction],
     intervals: Sequence[Interval],
     unseen: Sequence[Point],
+    origin: str,
 ) -> None:
     ranks = [one.ranks for one in foretold]
     low = [one.low / n for one, n in zip(intervals, ranks, strict=True)]
@@ -53,8 +59,8 @@ def _curve(
     axes.plot(ranks, [one.images_per_s / one.ranks for one in foretold], "k-", label="foretold")
     look = {"linestyle": "none", "markeredgecolor": "black", "markersize": 7, "zorder": 3}
     for points, marker, colour, label in (
-        (fitted.points, "o", "black", "published, fitted"),
-        (unseen, "D", "white", "published, not seen by the fit"),
+        (fitted.points, "o", "black", f"{origin}, fitted"),
+        (unseen, "D", "white", f"{origin}, not seen by the fit"),
     ):
         if points:
             values = [one.images_per_s / one.ranks for one in points]

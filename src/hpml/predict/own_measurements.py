@@ -1,0 +1,113 @@
+"""A learner's own measurements for the predictor, as the course's job scripts leave them.
+
+Three kinds of file, known by their columns or fields:
+
+    a CSV with `ranks` and `images_per_s`   one row a run, as a scaling study writes it
+    history.json (slurm/06_*)               one training run: world_size, images_per_second
+    all_reduce.csv (slurm/01_*)             times of all-reduces: α and β of the network
+"""
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpml.errors import UserError
+from hpml.predict.collectives import Cost
+from hpml.predict.scaling_fit import Point
+
+RANKS = ("ranks", "world_size", "gpus")
+SPEED = ("images_per_s", "images_per_second")
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the files say: points with the fewest ranks first, images of one rank's step, and the
+    cost of a message between nodes; None where no file has it."""
+
+    points: tuple[Point, ...] = ()
+    batch: int | None = None
+    between: Cost | None = None
+
+
+def read(paths: Sequence[Path]) -> Own:
+    """All files together; of runs on the same number of ranks the fastest counts.
+
+    Raises UserError, with the file and what is wrong with it.
+    """
+    best: dict[int, float] = {}
+    batch = between = None
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "is not text"
+            raise UserError(f"--fit {path}: {why}") from None
+        rows = _history(path, text) if path.suffix == ".json" else _table(path, text)
+        if "algorithm" in rows[0]:
+            between = _cost(path, rows)
+            continue
+        for row in rows:
+            ranks = int(_number(path, row, RANKS))
+            best[ranks] = max(best.get(ranks, 0.0), _number(path, row, SPEED))
+            batch = int(_number(path, row, ("batch",))) if row.get("batch") else batch
+    return Own(tuple(Point(ranks, best[ranks]) for ranks in sorted(best)), batch, between)
+
+
+def _history(path: Path, text: str) -> list[dict[str, str]]:
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        raise UserError(f"--fit {path}: is not JSON") from None
+    if not isinstance(fields, dict) or not all(
+        any(name in fields for name in names) for names in (RANKS, SPEED)
+    ):
+        raise UserError(f"--fit {path}: is no history.json of ./hpml train")
+    return [{name: str(value) for name, value in fields.items() if name in (*RANKS, *SPEED)}]
+
+
+def _table(path: Path, text: str) -> list[dict[str, str]]:
+    rows = list(csv.DictReader(text.splitlines()))
+    names = set(rows[0]) if rows else set()
+    study = names & set(RANKS) and names & set(SPEED)
+    if not study and not {"algorithm", "ranks", "bytes", "seconds"} <= names:
+        raise UserError(
+            f"--fit {path}: give a CSV with the columns ranks and images_per_s, or an "
+            "all_reduce.csv of slurm/01_allreduce.slurm"
+        )
+    return rows
+
+
+def _number(path: Path, row: Mapping[str, str | None], names: Iterable[str]) -> float:
+    """The first column of `names` that there is, which must be above 0."""
+    name = next(name for name in names if name in row)
+    try:
+        value = float(row[name] or "")
+    except ValueError:
+        value = math.nan
+    if not (value > 0 and math.isfinite(value)):
+        raise UserError(f"--fit {path}: {name} is {row[name]!r}: expected a number above 0")
+    return value
+
+
+def _cost(path: Path, rows: Sequence[Mapping[str, str]]) -> Cost:
+    """α and β from the two ends of the ring's times: 2 (p-1) α + 2 (p-1)/p · n β.
+
+    With several ranks on each node they share its link, and a ring crosses it once: β is the
+    link's all the same.
+    """
+    columns = (("ranks",), ("bytes",), ("seconds",))
+    ring = [
+        [_number(path, row, column) for column in columns]
+        for row in rows
+        if row["algorithm"] == "ring"
+    ]
+    if len({nbytes for _, nbytes, _ in ring}) < 2 or ring[0][0] < 2:
+        raise UserError(f"--fit {path}: has no two sizes of the ring on several ranks")
+    (ranks, small, quick), (_, large, slow) = sorted(ring)[0], sorted(ring)[-1]
+    beta = (slow - quick) / (large - small) / (2 * (ranks - 1) / ranks)
+    if not beta > 0:
+        raise UserError(f"--fit {path}: {large:g} bytes took no longer than {small:g}")
+    return Cost(quick / (2 * (ranks - 1)), beta)
