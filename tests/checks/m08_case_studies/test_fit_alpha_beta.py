@@ -1,7 +1,155 @@
-"""The check of fit_alpha_beta: what its judges make of right and wrong values."""
+"""The check of fit_alpha_beta: planted networks are as the text has them, judges name mistakes."""
 
-from hpml.checks.m08_case_studies.fit_alpha_beta import CHECK
+import statistics
+from types import ModuleType
+
+import pytest
+
+from hpml.answer import as_python
+from hpml.checks.contract import Run
+from hpml.checks.m08_case_studies import _fit_cases as cases
+from hpml.checks.m08_case_studies._fit_cases import (
+    NETWORKS,
+    NOISY,
+    QUIET,
+    SHARED,
+    SIZES,
+    half_cases,
+    networks,
+    ring_seconds,
+)
+from hpml.checks.m08_case_studies.fit_alpha_beta import CHECK, TOLERANCE, drive, inputs
+from hpml.course import schedule, wrong_answers
+from hpml.predict.collectives import Cost, all_reduce_seconds
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+WRONG = wrong_answers.read(schedule.load(), "fit_alpha_beta")
+SEEDS = range(5)
+
+
+def problems(value, seed: int = 0) -> list:
+    evidence = Evidence(1, (RankEvidence(0, "returned", value=value),), 0.1)
+    run = Run(1, seed, None, None, evidence, {"play": evidence})
+    return [claim.judge(run) for claim in CHECK.claims]
+
+
+def right(seed: int) -> dict:
+    return {
+        "fitted": [(one.alpha, one.beta) for one in networks(seed)],
+        "half": [ranks * alpha / beta for alpha, beta, ranks in half_cases(seed)],
+    }
+
+
+def hints(value, seed: int = 0) -> list[str]:
+    return [problem.hint if problem else "" for problem in problems(value, seed)]
+
+
+def played(source: str, seed: int) -> list[str]:
+    """The hints that an answer gets, played in this process."""
+    answer = ModuleType("answer")
+    exec(source, vars(answer))
+    return hints(drive(answer, inputs(seed, 1)[0]), seed)
 
 
 def test_inputs_are_fresh_for_every_seed():
-    assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
+    assert inputs(1, 1) != inputs(2, 1)
+    assert half_cases(1) != half_cases(2)
+
+
+def test_the_ring_is_that_of_the_courses_model():
+    for ranks, nbytes in ((2, 64), (5, 1e6), (16, 1e9)):
+        model = all_reduce_seconds("ring", nbytes, ranks, Cost(3e-6, 2e-9))
+        assert ring_seconds(nbytes, ranks, 3e-6, 2e-9) == pytest.approx(model, rel=1e-12)
+
+
+def test_networks_are_as_the_text_says():
+    for seed in SEEDS:
+        for one in networks(seed):
+            assert 2 <= one.ranks <= 16
+            assert 1e-6 <= one.alpha <= 1e-3
+            assert 1e8 <= 8 / one.beta <= 4e11
+            assert 16e3 <= one.ranks * one.alpha / one.beta <= 4e6
+            assert len(one.disturbed) == (8 if one.kind == SHARED else 0)
+        assert {kind: [n.kind for n in networks(seed)].count(kind) for kind in NETWORKS} == NETWORKS
+    assert (len(SIZES), SIZES[0], SIZES[-1]) == (49, 64, 2**30)
+    assert list(SIZES) == sorted(set(SIZES))
+
+
+def test_the_quickest_repetition_is_off_by_some_percent_and_disturbed_sizes_by_far_more():
+    errors = []
+    for one in (one for seed in SEEDS for one in networks(seed)):
+        for place, (nbytes, taken) in enumerate(zip(SIZES, one.seconds, strict=True)):
+            ratio = min(taken) / ring_seconds(nbytes, one.ranks, one.alpha, one.beta)
+            if place in one.disturbed:
+                assert 1.25 < ratio < 11
+            elif one.kind == QUIET:
+                assert abs(ratio - 1) < 1e-4
+            else:
+                assert abs(ratio - 1) < 0.15
+                errors += [ratio - 1] * (one.kind == NOISY)
+    assert abs(statistics.fmean(errors)) < 0.005
+    assert statistics.stdev(errors) == pytest.approx(0.027, rel=0.1)
+
+
+def test_planted_values_are_right():
+    assert hints(right(3), 3) == [""] * 4
+
+
+def test_the_right_answer_is_right_whatever_the_networks(solution):
+    source = as_python(solution("fit_alpha_beta"))
+    assert all(played(source, seed) == [""] * 4 for seed in SEEDS)
+
+
+@pytest.mark.parametrize(
+    "wrong", [one for one in WRONG if one.hint != "import"], ids=lambda wrong: wrong.name
+)
+def test_a_wrong_answer_gets_its_hint_whatever_the_networks(wrong, solution):
+    source = as_python(wrong.answer(solution("fit_alpha_beta")))
+    for seed in SEEDS:
+        assert next(filter(None, played(source, seed)), "") == wrong.hint, seed
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_tolerance_holds_for_each_of_both(kind):
+    claim = list(NETWORKS).index(kind) + (kind != QUIET)  # half_size is the second
+    for share, expected in ((0.9, False), (1.1, True)):
+        for place in (0, 1):
+            value = right(1)
+            for number, one in enumerate(networks(1)):
+                pair = [one.alpha, one.beta]
+                pair[place] *= 1 + share * TOLERANCE[one.kind] * (one.kind == kind)
+                value["fitted"][number] = tuple(pair)
+            assert [bool(problem) for problem in problems(value, 1)] == [
+                expected and number == claim for number in range(4)
+            ]
+
+
+def test_a_negative_latency_is_named():
+    value = right(2)
+    value["fitted"][-1] = (-1e-6, value["fitted"][-1][1])
+    assert hints(value, 2) == ["", "", "", "negative"]
+
+
+@pytest.mark.parametrize("value", [None, 3.0, [], (1.0,), (1.0, "2"), (float("nan"), 1.0), "ab"])
+def test_what_is_no_pair_of_numbers_is_reported(value):
+    found = right(0) | {"fitted": [value] * sum(NETWORKS.values())}
+    assert hints(found) == ["shape", "", "shape", "shape"]
+
+
+@pytest.mark.parametrize("value", [None, "1", True])
+def test_a_half_size_that_is_no_number_is_reported(value):
+    assert hints(right(0) | {"half": [value] * 8}) == ["", "shape", "", ""]
+
+
+def test_no_message_has_what_should_have_been_found():
+    value = {"fitted": [(0.0123, 0.0456)] * sum(NETWORKS.values()), "half": [7.5] * 8}
+    for problem in problems(value, 4):
+        assert problem.expected
+        assert problem.expected not in problem.message
+    for one in networks(4):
+        assert f"{1e6 * one.alpha:.4g} µs" not in " ".join(p.message for p in problems(value, 4))
+
+
+def test_no_two_kinds_share_a_network():
+    drawn = [(one.alpha, one.beta) for one in networks(5)]
+    assert len(set(drawn)) == len(drawn) == sum(cases.NETWORKS.values())
