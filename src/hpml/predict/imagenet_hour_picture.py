@@ -30,15 +30,15 @@ def error_picture(trained: Sequence[Trained] = TRAINED) -> Figure:
         axes.annotate(
             f"{error:.2f}",
             (batch, error),
-            xytext=(0, -15),
+            xytext=(7, -11),
             textcoords="offset points",
-            ha="center",
             fontsize=9,
         )
     axes.set_xscale("log", base=2)
     sizes = [256 * 2**power for power in range(9)]
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set(xlabel="images in a batch, all GPUs together", ylabel="top-1 validation error (%)")
+    axes.set_xlim(sizes[0] / 1.4, sizes[-1] * 1.7)
     axes.set_ylim(22, 36)
     title = f"The linear rule with warm-up holds up to {most} images a batch, and not beyond"
     axes.set_title(title, loc="left", fontsize=11)
