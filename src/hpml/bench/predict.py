@@ -171,7 +171,7 @@ def _tables(tables: Sequence[Table]) -> RichTable:
 
 
 def _table(title: str, names: Sequence[str]) -> RichTable:
-    shown = RichTable(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
+    shown = RichTable(title=title, title_justify="left", box=box.SIMPLE, padding=(0, 1, 0, 0))
     for name in names:
         shown.add_column(name, justify="left" if name == "table" else "right", no_wrap=True)
     return shown

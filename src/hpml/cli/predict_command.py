@@ -63,10 +63,10 @@ def predict(
     import rich.box
     from rich.table import Table
 
-    from hpml.predict.foretell_run import Asked, foretell, sizes
+    from hpml.predict.foretell_run import Asked, foretell_run, sizes
 
     wanted = sizes(ranks)
-    foretold = foretell(
+    foretold = foretell_run(
         Asked(
             model=model,
             gpu=gpu,
@@ -81,9 +81,8 @@ def predict(
             fp16=fp16,
             loader=math.inf if loader is None else loader,
             storage=math.inf if storage is None else storage,
-            measurements=tuple(measurements or ()),
         ),
-        wanted[-1],
+        measurements or (),
     )
     fitted = foretold.fitted
     predicted = {count: fitted.predict(count) for count in wanted}

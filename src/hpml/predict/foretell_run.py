@@ -1,6 +1,7 @@
 """A run that somebody asks for by names: its training, its constants, and where each is from."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,6 @@ class Asked:
     fp16: bool = False
     loader: float = float("inf")
     storage: float = float("inf")
-    measurements: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class Run:
     notes: tuple[str, ...]
 
 
-def foretell(asked: Asked, most_ranks: int) -> Run:
-    """Put together what was asked, up to `most_ranks` ranks.
+def foretell_run(asked: Asked, measurements: Sequence[Path] = ()) -> Run:
+    """Put together what was asked; the constants are fitted on the files of `measurements`.
 
     Raises UserError for names and values that there is nothing for, and for files that cannot be
     read.
     """
     layers = model(asked.model)
-    own = read(asked.measurements)
+    own = read(measurements)
     speed, batch, source = _one_rank(asked, own)
     inside, between = cost_of(asked.within or inside_of(asked.gpu)), cost_of(asked.network)
     if own.between is not None:
@@ -89,8 +89,7 @@ def foretell(asked: Asked, most_ranks: int) -> Run:
         f": {constants.rate:.0%} of the network's rate, ranks that differ by "
         f"{constants.straggling:.1%} of a step (medians)."
     )
-    outermost = asked.per_node if most_ranks > asked.per_node else 1
-    if several and max(point.ranks for point in several) <= outermost:
+    if several and 1 < max(point.ranks for point in several) <= asked.per_node:
         notes.append("None of them used the network between nodes: its share is open.")
     return Run(fitted, tuple(notes))
 

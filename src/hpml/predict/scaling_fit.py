@@ -47,6 +47,9 @@ class Interval:
     low: float
     high: float
 
+    def __str__(self) -> str:
+        return f"between {self.low:,.0f} and {self.high:,.0f}"
+
     def __contains__(self, images_per_s: float) -> bool:
         return self.low <= images_per_s <= self.high
 

@@ -28,7 +28,7 @@ def why_missed(table: Table) -> str:
             f"is reached is open: the interval goes from {end.interval.low:,.0f} to "
             f"{end.interval.high:,.0f}"
         )
-    before = 1 - _each(last) / _each(fitted[0])
+    before = 1 - _each(last) / table.fitted.training.images_per_s
     after = 1 - _each(end) / _each(last)
     if after > max(MEDIAN, before):
         return (

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from hpml.predict.published_foretold import MEDIAN, Table
 from hpml.predict.scaling import Prediction
 from hpml.predict.scaling_fit import Fitted, Interval, Point
 from hpml.trace.layout import PALETTE
@@ -38,6 +39,41 @@ def scaling_picture(
     _curve(curve, fitted, foretold, [fitted.interval(n) for n in ranks], unseen, points)
     _parts(parts, foretold)
     figure.suptitle(title or _message(foretold[-1]), fontsize=11, x=0.01, ha="left")
+    return figure
+
+
+def foretold_picture(tables: Sequence[Table], *, title: str = "") -> Figure:
+    """Each foretold row of published tables as a point: its efficiency foretold, over published.
+
+    On the diagonal both agree; the band is ± MEDIAN. Rows of tables that were missed are hollow.
+    """
+    figure = Figure(figsize=(5.6, 5.0), layout="constrained")
+    axes = figure.subplots()
+    ends = (0.0, 1.05)
+    axes.plot(ends, ends, "k-", linewidth=1)
+    low, high = ([end * (1 + sign * MEDIAN) for end in ends] for sign in (-1, 1))
+    axes.fill_between(ends, low, high, color="0.85", label=f"± {MEDIAN:.0%}")
+    for met, colour, label in ((True, PALETTE[5], "table met"), (False, "white", "table missed")):
+        rows = [
+            (row, row.row.ranks * table.fitted.training.images_per_s)
+            for table in tables
+            if table.met == met
+            for row in table.test
+        ]
+        axes.plot(
+            [row.published / perfect for row, perfect in rows],
+            [row.foretold / perfect for row, perfect in rows],
+            "o",
+            markerfacecolor=colour,
+            markeredgecolor="black",
+            label=f"{label}: {len(rows)} rows",
+        )
+    axes.set(xlim=ends, ylim=ends, xlabel="efficiency, published", ylabel="efficiency, foretold")
+    axes.set_aspect("equal")
+    axes.legend(fontsize=8, loc="upper left", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    met = sum(table.met for table in tables)
+    axes.set_title(title or f"{met} of {len(tables)} tables foretold", loc="left", fontsize=11)
     return figure
 
 
@@ -105,6 +141,6 @@ def _message(last: Prediction) -> str:
     parts = {name: share for name, share in last.step.shares.items() if name != "compute"}
     most = max(parts, key=parts.__getitem__)
     return (
-        f"On {last.ranks} ranks {last.efficiency:.0%} of the images/s are left; "
+        f"Each of {last.ranks} ranks keeps {last.efficiency:.0%} of its images/s; "
         f"most is lost to {LOOKS[most][0]}"
     )
