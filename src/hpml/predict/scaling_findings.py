@@ -19,7 +19,7 @@ def of_buckets(training: Training) -> Finding:
     filled = buckets(training)
     ready, nbytes = filled[-1]
     said = (
-        f"{training.model.name} fills {len(filled)} buckets. The last one, of {nbytes / 1e6:.0f} MB, "
+        f"{training.model.name} fills {len(filled)} buckets. The last, of {nbytes / 1e6:.0f} MB, "
         f"is ready after {1e3 * ready:.0f} of {1e3 * training.compute:.0f} ms"
     )
     return (
