@@ -79,10 +79,7 @@ class StorageTable:
         """For a caption: what was in the kernel's cache before a pass."""
         if self._gains()[1] is None:
             return "the kernel kept what it had read: no pass here has a cold cache"
-        return (
-            "contents dropped from the kernel's cache before a cold pass, names and inodes not; "
-            "/dev/shm is memory and has no cold one"
-        )
+        return "contents dropped from the kernel's cache before a cold pass, names and inodes not"
 
     def map_against_files(self) -> tuple[bool, str, str]:
         """What `hpml.publish.conclude` takes: the memory map is faster than files, shuffled."""
