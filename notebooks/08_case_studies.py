@@ -464,6 +464,129 @@ conclude(*batch_finding())
 
 # %% [markdown]
 # ## 7. Layer by layer, or all at once; flat, or in two levels *(more)*
+#
+# Two ideas of 2017. S-Caffe sends each layer's gradients while backward goes on, in place of the whole
+# model after it ([Awan et al. 2017, PPoPP](https://nbcl.cse.ohio-state.edu/publication/859/plain),
+# abstract). PowerAI DDL adds up along several rings, which adapt to the system and its levels: nodes, and what joins them
+# ([Cho et al. 2017](https://arxiv.org/abs/1708.02188), abstract). Module 03, section 8, has seen that
+# messages hide behind backward; module 05, section 7, that two levels send less between nodes. Here:
+# for which models, and what do both come to with 256 GPUs?
+#
+# Eight layers have 1 MB of gradients together. Each waits 20 ms in backward, in place of computing.
+# In one network the last layer has 86 % of the bytes: VGG-16 is like that, with its fully connected
+# layers. In one all layers are alike, as in a transformer. In one the first layer has 86 %, as with
+# a large table of embeddings.
+#
+# *Predict: for which of the three does sending layer by layer gain most? For which hardly anything?*
+
+
+# %%
+def backward_steps(work):
+    """Three times backward: `counts` of gradients by layer, the last layer first."""
+    import time
+
+    import torch
+    import torch.distributed as dist
+
+    from hpml.ranks import mark
+
+    counts, way = work
+    gradients = [torch.ones(count) for count in counts]
+    for _ in range(3):
+        dist.barrier()
+        mark("backward")
+        sent = []
+        for gradient in gradients:
+            time.sleep(0.020)
+            if way == "layer by layer":
+                sent.append(dist.all_reduce(gradient, async_op=True))
+        mark("still sending")
+        if way == "all at once":
+            sent.append(dist.all_reduce(torch.cat(gradients), async_op=True))
+        for handle in sent:
+            handle.wait()
+        mark("done")
+
+
+# %% tags=["nbval-ignore-output"]
+from hpml.predict import layer_wise
+from hpml.predict.collectives import all_reduce_bytes, seconds
+from hpml.publish import skip
+from hpml.trace.launch_timeline import phase_bars
+
+networks = {
+    "bytes in the last layer": [215_000] + 7 * [5_000],
+    "bytes in all layers": 8 * [31_250],
+    "bytes in the first layer": 7 * [5_000] + [215_000],
+}
+sending, foretold, bounds = {}, {}, {}
+for name, counts in networks.items():
+    by_model = layer_wise.exposed(counts, layer=0.020, ranks=4, rate=100e6)
+    for way in layer_wise.WAYS:
+        evidence = launch(backward_steps, 4, inputs=[(counts, way)] * 4, link="100mbit")
+        sending[name, way] = phases(evidence, ["backward", "still sending", "done"])
+        foretold[name, way] = by_model[way]
+        last = counts[-1] if way == "layer by layer" else sum(counts)
+        bounds[f"{name}, {way}"] = seconds(all_reduce_bytes(4, 4 * last), 100e6)
+
+# %% tags=["nbval-ignore-output"]
+display(
+    phase_bars(
+        {f"{name}, {way}": parts for (name, way), parts in sending.items()},
+        bounds,
+        title="What the first layer sends, which is ready last, cannot be hidden",
+    )
+)
+measured = {key: parts["still sending"] for key, parts in sending.items()}
+conclude(*layer_wise.of_layer_wise(measured, foretold))
+
+# %% [markdown]
+# The black line is the message that leaves last: the whole model, or the first layer. S-Caffe's idea
+# suited the networks of its day. Their bytes are in layers that backward reaches first, and the
+# seconds in layers that come later.
+#
+# Now the network. Two nodes of four ranks, 1 Gbit/s for each rank and 100 Mbit/s between the nodes.
+# Each rank has 1 MB. A ring has an order: SLURM deals ranks out to the nodes one by one with
+# `--distribution=cyclic`, and keeps neighbours together with `block`.
+#
+# *Predict: how many MB leave a node in a ring over ranks 0, 1, 2, … where neighbours are on one node?
+# And where they are dealt out in turn? In two levels?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.allreduce import rank_order
+
+crossed = rank_order.measure(nodes=2, per_node=4, inside=1000, between=100, length=250_000)
+if crossed is None:
+    skip("the order of ranks in a ring", "no network can be emulated here")
+else:
+    print(rank_order.table(crossed))
+    conclude(*rank_order.of_order(crossed))
+
+# %% [markdown]
+# A flat ring is as good as its order, and a library that does not know the nodes cannot choose it.
+# NCCL reads the topology of its nodes. (The seconds by bytes leave out the latency of
+# each step; eight ranks on a few cores have more of it than a cluster.)
+#
+# Last, both together, by the predictor of section 3: ResNet-50 on 64 nodes of four P100, which the
+# published table has at 219 images/s each, NVLink within the nodes and 25 Gbit/s between them.
+#
+# *Predict: layer by layer sends 54 messages. Over a flat ring of 256 ranks in good order, is that
+# better than all at once? Better than buckets of 25 MiB?*
+
+# %%
+from hpml.predict import interconnects
+from hpml.predict.model_layers import model as layers_of
+
+cluster = interconnects.nodes(4, interconnects.INSIDE["nvlink1"], interconnects.cost_of("25gbit"))
+both = layer_wise.on_a_cluster(layers_of("resnet50"), 219, batch=64, network=cluster, ranks=256)
+print(layer_wise.table(both))
+conclude(*layer_wise.of_both(both))
+
+# %% [markdown]
+# In a ring of 256 ranks each piece of a message makes 510 hops, 126 of them between nodes. In two
+# levels it makes 6 within nodes and 126 between them. So many small messages are cheap in two levels
+# only. Buckets are the way out for those who have a flat ring. PowerAI DDL reports 95 % of perfect
+# scaling with 256 GPUs.
 
 # %% [markdown]
 # ## 8. The grid: which factor moves throughput most *(more)*

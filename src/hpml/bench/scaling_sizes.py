@@ -29,6 +29,7 @@ COLUMNS = (
     "foretold_low",
     "foretold_high",
 )
+CLOSE = 0.2  # relative: a measurement and what was foretold, on a machine that others use too
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,24 @@ def conclusion(sizes: Sequence[Size], fitted: Fitted | None, unseen: Sequence[Si
             f"({interval.low:.0f} to {interval.high:.0f}), {one.efficiency:.0%} efficient"
         )
     return lines
+
+
+def finding(fitted: Fitted, unseen: Sequence[Size]) -> tuple[bool, str, str]:
+    """For the lecture: the largest size, foretold from small ones and then measured."""
+    last = max(unseen, key=lambda size: size.ranks)
+    points = " and ".join(str(point.ranks) for point in fitted.points)
+    one, interval = fitted.predict(last.ranks), fitted.interval(last.ranks)
+    off = last.images_per_s / one.images_per_s - 1
+    seen = (
+        f"from {points} ranks {one.images_per_s:.0f} images/s were foretold for {last.ranks} "
+        f"({interval.low:.0f} to {interval.high:.0f}), and {last.images_per_s:.0f} measured"
+    )
+    return (
+        abs(off) < CLOSE or last.images_per_s in interval,
+        f"**Answer.** {seen[0].upper()}{seen[1:]}: {off:+.0%}. A rank keeps {last.kept:.0%} of its "
+        "images/s alone.",
+        f"{seen}. That can be: the ranks share this machine's cores with other programs.",
+    )
 
 
 def _read(path: Path) -> Size:

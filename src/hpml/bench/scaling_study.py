@@ -11,6 +11,7 @@ import contextlib
 import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from hpml import distributed_environment
 from hpml.bench.allreduce_study import PING_PONG, ranks_per_node
+from hpml.bench.network import check_launch
 from hpml.bench.scaling_sizes import Size, conclusion, foretell, line, read_all, write, write_table
 from hpml.errors import USAGE, UserError
 from hpml.measure.comm import fit, ping_pong
@@ -30,6 +32,7 @@ from hpml.models.waiting import WaitingLayer
 from hpml.predict.model_layers import Layer, module_layers
 from hpml.predict.scaling import BACKWARD, MIB
 from hpml.predict.scaling_picture import scaling_picture
+from hpml.ranks import launch
 from hpml.train.hardware import pick_device, process_group
 
 WIDTHS = (64, 256, 256)
@@ -83,6 +86,28 @@ def measure(asked: argparse.Namespace, device: torch.device) -> Size:
         layers=layers,
         waited=bool(asked.wait),
     )
+
+
+def on_links(ranks: Sequence[int], link: str, options: str) -> list[Size]:
+    """A study on this machine in place of a cluster: each rank behind a link of `link`.
+
+    `options` are those of the program, without --out; with --wait there may be more ranks than
+    cores. Raises UserError where a rank failed, or this machine cannot emulate a network.
+    """
+    with tempfile.TemporaryDirectory(prefix="hpml-scaling-") as folder:
+        words = ["--out", folder, "--device", "cpu", *options.split()]
+        for count in ranks:
+            evidence = launch(_on_link, count, inputs=[words] * count, link=link, timeout=120.0)
+            check_launch(evidence, "scaling_study")
+        return read_all(Path(folder))
+
+
+def _on_link(words: list[str]) -> None:
+    from hpml.bench import scaling_study
+
+    scaling_study.PING_PONG = (4, 256, 1_024, 200_000, 1_000_000)  # slower than a cluster's
+    if scaling_study.main(words):
+        raise RuntimeError(f"scaling_study {' '.join(words)} failed")
 
 
 def training_step(
