@@ -599,6 +599,76 @@ conclude(*layer_wise.of_both(both))
 
 # %% [markdown]
 # ## 11. A scaling study as one submission *(more)*
+#
+# Would eight nodes be worth it on *your* cluster? Measure on 1, 2 and 4 first. That costs 1 + 2 + 4
+# node-hours where eight nodes cost 8, and there is a curve to foretell the eight from.
+#
+# ```
+# sbatch slurm/08_scaling.slurm                         a job each for 1, 2 and 4 nodes
+# sbatch slurm/08_scaling.slurm 2 4 8 16 --batch 32     1, 2, 4, 8 and 16 nodes, a smaller batch
+# ```
+#
+# An array of jobs does not do it: its jobs all have the same size
+# ([Job Array Support](https://slurm.schedmd.com/job_array.html)). So the first job submits the others
+# (`slurm/study.sh`). Each waits for the one before it, `--dependency=afterok:NUMBER`: the network is
+# measured by one at a time, and where a job fails, no larger one starts. Every job measures a
+# training step, with and without sending, and α and β. Then it draws the curve anew, from all jobs
+# so far, and foretells the next. If that is not worth its price, `scancel` the next job, and the
+# larger ones leave the queue as well.
+#
+# The log of the second job ends like this (four virtual nodes, `./hpml cluster up`):
+#
+# ```
+# 2 ranks on 2 nodes: … images/s, … of what they do without sending
+# 4 ranks are foretold: … images/s (… to …), … efficient
+# ```
+#
+# Here is the same program on this machine's links of 200 Mbit/s. Its ranks wait, 4 ms for each of 32
+# images, in place of computing (`--wait 0.004`): there are more of them than cores. 1, 2 and 4 ranks
+# are the first three jobs, 8 ranks the last.
+#
+# *Predict: a small residual network has 0.6 MB of gradients. From 2 and 4 ranks, how well can 8 be
+# foretold: within 5 %, 20 %, 50 %?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.bench import scaling_sizes, scaling_study
+from hpml.errors import UserError
+
+OPTIONS = "--wait 0.004 --batch 32 --steps 4 --threads 1 --widths 32,64,64"
+try:
+    study = scaling_study.on_links((1, 2, 4, 8), link="200mbit", options=OPTIONS)
+except UserError as error:
+    study = None
+    skip("a scaling study on links", str(error))
+
+# %% tags=["nbval-ignore-output"]
+from hpml.predict.scaling_picture import scaling_picture
+
+if study:
+    fitted, unseen = scaling_sizes.foretell(study)
+    publish_figure(
+        "a scaling curve of this machine, foretold and measured",
+        scaling_picture(
+            fitted, [1, 2, 4, 8, 16, 32], [one.point for one in unseen], points="measured"
+        ),
+        "Ranks that wait in place of computing, and average gradients over links of 200 Mbit/s. Two "
+        "constants are fitted on 2 and 4 ranks; 8 ranks are foretold and measured.",
+    )
+    conclude(*scaling_sizes.finding(fitted, unseen))
+
+# %% [markdown]
+# The table is in `build/jobs/NUMBER/scaling.csv`, where `NUMBER` is that of the first job, and the
+# picture beside it. `./hpml predict --fit build/jobs/NUMBER/scaling.csv` goes on from there. On a
+# cluster that allows no `sbatch` inside of jobs, submit the others yourself:
+# `SCALING_STUDY=NUMBER sbatch --nodes=2 slurm/08_scaling.slurm`.
+#
+# `slurm/08_scaling_gpu.slurm` is the study for GPUs, over NCCL. No GPU was at hand for this page.
+
+# %% tags=["nbval-ignore-output"]
+import shutil
+
+if not shutil.which("sbatch"):
+    skip("a scaling study on nodes", "there is no SLURM here; slurm/08_*.slurm are what you submit")
 
 # %% [markdown]
 # ## 12. Where it went *(more)*

@@ -9,6 +9,7 @@ from hpml.bench.scaling_sizes import (
     COLUMNS,
     Size,
     conclusion,
+    finding,
     foretell,
     line,
     read_all,
@@ -80,6 +81,17 @@ def test_large_sizes_are_foretold_from_small_ones():
     assert "efficient" in lines[-1]
 
 
+def test_the_finding_is_held_to_what_was_measured():
+    fitted, unseen = foretell([size(n) for n in (2, 4, 8)])
+    held, sentence, _ = finding(fitted, unseen)
+    assert held
+    assert "From 2 and 4 ranks" in sentence
+    slow = replace(unseen[0], seconds=(3.0,))
+    held, _, otherwise = finding(fitted, [slow])
+    assert not held
+    assert "171 measured" in otherwise
+
+
 def test_one_rank_foretells_nothing_and_one_node_only_itself():
     assert foretell([size(1)]) == (None, [])
     assert "from the next size on" in conclusion([size(1)], None, [])[0]
@@ -130,5 +142,5 @@ def test_the_table_has_a_row_for_each_size_and_what_it_was_for(tmp_path):
 
 
 def test_the_log_has_a_line_for_each_size():
-    assert line(size(1)) == "1 rank on 1 node: 1000 images/s, 100% of 1 × one rank alone"
+    assert line(size(1)) == "1 rank on 1 node: 1000 images/s, 100% of what they do without sending"
     assert "(waiting in place of computing)" in line(replace(size(4), waited=True))

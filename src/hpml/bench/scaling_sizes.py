@@ -67,7 +67,7 @@ class Size:
 
     @property
     def kept(self) -> float:
-        """The share of its images/s alone that a rank keeps among the others."""
+        """Images/s over those of the same ranks when they send nothing."""
         return self.alone / statistics.median(self.seconds)
 
 
@@ -166,7 +166,7 @@ def line(size: Size) -> str:
     what = " (waiting in place of computing)" if size.waited else ""
     return (
         f"{size.ranks} rank{'s' * (size.ranks > 1)} on {size.nodes} node{'s' * (size.nodes > 1)}: "
-        f"{size.images_per_s:.0f} images/s, {size.kept:.0%} of {size.ranks} × one rank alone{what}"
+        f"{size.images_per_s:.0f} images/s, {size.kept:.0%} of what they do without sending{what}"
     )
 
 
@@ -199,13 +199,14 @@ def finding(fitted: Fitted, unseen: Sequence[Size]) -> tuple[bool, str, str]:
     points = " and ".join(str(point.ranks) for point in fitted.points)
     one, interval = fitted.predict(last.ranks), fitted.interval(last.ranks)
     off = last.images_per_s / one.images_per_s - 1
+    kept = last.images_per_s / last.ranks / fitted.training.images_per_s
     seen = (
         f"from {points} ranks {one.images_per_s:.0f} images/s were foretold for {last.ranks} "
         f"({interval.low:.0f} to {interval.high:.0f}), and {last.images_per_s:.0f} measured"
     )
     return (
         abs(off) < CLOSE or last.images_per_s in interval,
-        f"**Answer.** {seen[0].upper()}{seen[1:]}: {off:+.0%}. A rank keeps {last.kept:.0%} of its "
+        f"**Answer.** {seen[0].upper()}{seen[1:]}: {off:+.0%}. A rank keeps {kept:.0%} of its "
         "images/s alone.",
         f"{seen}. That can be: the ranks share this machine's cores with other programs.",
     )

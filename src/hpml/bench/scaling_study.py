@@ -158,7 +158,7 @@ def report(folder: Path, size: Size) -> None:
         known = {one.ranks for one in sizes}
         ranks = sorted(known | {most * 2**k for k in range(1, 5)})
         points = [one.point for one in unseen]
-        figure = scaling_picture(fitted, ranks, points)
+        figure = scaling_picture(fitted, ranks, points, points="measured")
         figure.savefig(folder / "scaling.png", dpi=150)
     print(line(size), flush=True)
     for sentence in conclusion(sizes, fitted, unseen):
