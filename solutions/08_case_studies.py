@@ -167,7 +167,7 @@ check("fit_alpha_beta")
 #   `bucket_bytes` or beyond (a layer is never split), the rest when backward is over. Each bucket is
 #   one all-reduce, which begins when the bucket leaves *and* the all-reduce before it has ended.
 # - The step is over when backward is over and the last all-reduce has ended. Then comes `wait` ·
-#   log2(`ranks`) seconds: somebody is always late, and the more ranks, the later.
+#   log2(`ranks`) seconds: a step waits for its slowest rank, and the more ranks, the later that is.
 # - Only `share` of the rate across nodes is what an all-reduce gets; it changes nothing inside.
 #
 # The job above on 8 ranks computes for 300 ms: forward ends at 100 ms, the gradients of the second
@@ -181,10 +181,11 @@ check("fit_alpha_beta")
 # first point leaves one `wait`. Skip shares where that would be negative, and take the share with
 # which the model comes nearest to the second point.
 #
-# Calls with a `share` and a `wait` are judged last: begin without. Values are to be right to 0.01 %,
-# a fit to 0.5 % of its two points. The last claim has eight published tables of ResNet-50: four
-# kinds of GPU, each on two networks, one GPU to 16. Your `images_per_s` with your `fit` is to
-# foretell 32 GPUs within 10 % in the median and within 20 % in each table.
+# The check makes up new jobs each time. Calls with a `share` and a `wait` come last: begin without.
+# Values are to be right to 0.01 %, and the model with your constants to 0.5 % at both points. The
+# last claim has eight published tables of ResNet-50: four kinds of GPU, each on two networks, one
+# GPU to 16. Your `images_per_s` with your `fit` is to foretell 32 GPUs within 10 % in the median and
+# within 20 % in each table.
 #
 # *Before you start: all gradients of a model need 100 ms on the network, and backward takes 120 ms.
 # Can the network be hidden completely?*

@@ -144,6 +144,8 @@ def test_the_median_and_the_worst_table_are_held_to_their_limits(right):
 def test_what_is_not_written_yet_costs_only_its_own_points(right):
     unwritten = right + "\ndef fit(job, points):\n    raise NotImplementedError\n"
     assert hints(unwritten, 1) == ["", "", "", "unwritten", "unwritten"]
+    nothing = right + "\ndef fit(job, points):\n    pass\n"
+    assert hints(nothing, 1)[3] == "types"
     raising = right + "\ndef images_per_s(job, ranks):\n    return {}[1]\n"
     assert hints(raising, 1)[:2] == ["", "raised"]
 

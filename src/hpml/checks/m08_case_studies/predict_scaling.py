@@ -89,7 +89,7 @@ def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
         "whole": asked(given["whole"], answer.images_per_s),
         "buckets": asked(given["buckets"], answer.images_per_s),
         "constants": asked(given["constants"], answer.images_per_s),
-        "tables": asked(given["tables"], lambda *call: list(answer.fit(*call))),
+        "tables": asked(given["tables"], answer.fit),
         "published": asked(given["published"], foretold),
     }
 
@@ -284,8 +284,8 @@ CHECK = Check(
         "it?",
         "global": "`batch` is the images of each rank. More ranks, more images in a step; what one "
         "rank computes stays.",
-        "perfect": "Your communication runs beside compute from the start. The first gradient is "
-        "ready only when backward has passed a layer, and the last one when backward is over: what "
+        "perfect": "Your communication begins before there is anything to send. The first gradient "
+        "is ready when backward has passed a layer, and the last one when backward is over: what "
         "can hide the bucket that leaves then?",
         "added": "Your communication begins when backward has ended. A bucket that is full leaves "
         "at once, while backward goes on with the layers before it.",
