@@ -57,7 +57,10 @@ conclude(
 # %% [markdown]
 # A login node, a container or a SLURM job gives you a share of the machine; "usable" is your share.
 # No exercise needs a GPU, MPI or the internet: where something is missing, the right-hand column has
-# what that costs. `./hpml doctor` prints the same in a terminal, and what to do about it.
+# what that costs. `./hpml doctor` prints the same in a terminal, and what to do about it. Three names in
+# the table may be new: *Gloo* is the library by which PyTorch's ranks talk where there are no GPUs;
+# *user namespaces* let a program without special rights have a network or a list of files of its
+# own; *bubblewrap* is a program that makes a sandbox from them.
 
 # %% [markdown]
 # ## A cluster in a cell
@@ -256,7 +259,7 @@ waits = "PD" in terminal.output.split()
 terminal.type("scancel --me --name=huge; sleep 1; squeue --me")
 conclude(
     (refused or waits) and "huge" not in terminal.output.split(),
-    f"No. Here the job {'is refused at once' if refused else 'waits without end'}; other sites "
+    f"It never runs. Here the job {'is refused at once' if refused else 'waits without end'}; other sites "
     f"{'let it wait' if refused else 'refuse it at once'}. After `scancel` it is not in the queue.",
     "the job is not where it should be: look at both queues above.",
 )

@@ -29,7 +29,7 @@ import torch
 from torch import nn
 
 from hpml.allreduce import ALGORITHMS, all_reduce
-from hpml.parallel_sgd import findings
+from hpml.parallel_sgd import allreduce_findings, findings
 from hpml.publish import conclude, publish_figure, skip
 from hpml.ranks import launch
 from hpml.trace.repetition import phases
@@ -310,7 +310,7 @@ conclude(*findings.rules(runs, diverged=30.0))
 # goes to where they no longer hold. Warm-up is there to get past that. Which rule comes nearest
 # depends on the network and on how long one trains: one run of one small network proves no rule.
 #
-# Past some batch size more samples say nothing new, and no rule helps (McCandlish et al. 2018, An
+# Past some batch size more samples say little new, and no rule helps (McCandlish et al. 2018, An
 # empirical model of large-batch training). (`lr_scaling` is your exercise.)
 
 # %% [markdown]
@@ -384,10 +384,11 @@ conclude(*findings.without_waiting(waiting, going_on, slow=1))
 #
 # So why is synchronous training the usual way, and the one to start with? While a worker computes,
 # the others change the weights: its gradient belongs to weights that are no longer there. It is
-# *stale*, and training suffers (section 6). A synchronous run is SGD with a large batch: it can be
-# repeated, compared with one process, and debugged. On machines that are alike it waits little, and
-# with a few spare workers it was faster *and* more accurate than asynchronous training (Chen et al.
-# 2016, Revisiting distributed synchronous SGD).
+# *stale*. Training bears a few stale gradients, and too many make it unstable: section 6 has runs of
+# both kinds. A synchronous run is SGD with a large batch: it can be repeated, compared with one
+# process, and debugged. On machines that are alike it waits little, and with a few spare workers it
+# was faster *and* more accurate than asynchronous training (Chen et al. 2016, Revisiting distributed
+# synchronous SGD).
 #
 # In short, the history: around 2012 clusters were uneven, and asynchronous parameter servers were
 # the way (Dean et al. 2012; Li et al. 2014). Then GPUs and networks that are all alike, and ring
@@ -429,13 +430,18 @@ from hpml.parallel_sgd.trajectory import plane_loss, trajectories
 
 setups = {"1 worker": (1, like_others), "2 workers": (2, like_others)}
 setups |= {"4 workers": (4, like_others), "4, one slow": (4, one_slow)}
-rows = {}
-for name, rule in (("synchronous", synchronous), ("asynchronous", asynchronous)):
-    logs = {title: path(rule, *setup) for title, setup in setups.items()}
-    rows[name] = {f"{title}, {log[-1].at:.1f} s": log for title, log in logs.items()}
-stale = np.mean([update.staleness for update in logs["4 workers"]])
+in_turn, at_will = (
+    {title: path(rule, *setup) for title, setup in setups.items()}
+    for rule in (synchronous, asynchronous)
+)
+rows = {
+    row: {f"{title}, {log[-1].at:.1f} s": log for title, log in logs.items()}
+    for row, logs in {"synchronous": in_turn, "asynchronous": at_will}.items()
+}
+stale = np.mean([update.staleness for update in at_will["4 workers"]])
+plane = plane_loss(inputs.numpy(), outputs.numpy())
 figure = trajectories(
-    plane_loss(inputs.numpy(), outputs.numpy()),
+    plane,
     start.tolist(),
     rows,
     title=f"Four workers that do not wait are {stale:.1f} updates late",
@@ -446,7 +452,7 @@ publish_figure(
     "Two weights, the same learning rate everywhere; synchronous steps above, asynchronous updates "
     "below, coloured by staleness; the seconds are those of the run.",
 )
-conclude(*findings.staleness(logs, lowest=1.0))
+conclude(*findings.staleness(at_will, lowest=1.0))
 
 # %% [markdown]
 # The plus is the minimum, the cross is the end of the path; the seconds over a panel are those of its
@@ -454,7 +460,15 @@ conclude(*findings.staleness(logs, lowest=1.0))
 # worker changes nothing but the time. In the lower row every worker adds its own updates, so there
 # are several times as many.
 #
-# Why do four swing? Along a direction of curvature *c*, up-to-date gradients allow a learning
+# *Predict: take a lower run and the one above it, and stop both when the quicker one ends. Which of
+# the two is nearer to the least loss, with two workers, with four, with four of which one is slow?*
+
+# %% tags=["nbval-ignore-output"]
+lowest = np.linalg.lstsq(inputs.numpy(), outputs.numpy(), rcond=None)[0]
+conclude(*findings.in_the_same_time(in_turn, at_will, lambda *w: float(plane(*w) - plane(*lowest))))
+
+# %% [markdown]
+# Why do four equal ones swing? Along a direction of curvature *c*, up-to-date gradients allow a learning
 # rate of up to 2/*c*, gradients that are 3 updates late only up to 0.45/*c* (Levin and May 1976, A
 # note on difference-delay equations). Here the rate is 0.45 and *c* is 1: just beyond stable. Half
 # the rate, or bounded staleness, helps: whoever is too many steps ahead of the slowest waits (Ho et
@@ -525,7 +539,8 @@ else:
 # times 4 MB, which stays below 8 MB however many join. Where the ranks themselves add, less is not
 # possible (Patarasuk and Yuan 2009, section 3); a switch that adds needs about 4 MB. Real parameter
 # servers are several, each with a share of the weights (Li et al. 2014, Scaling distributed machine
-# learning with the parameter server); with as many servers as workers the bytes are the ring's.
+# learning with the parameter server); with as many servers as
+# workers, on the workers' own nodes, the bytes are the ring's.
 # (`ring_all_reduce` is your exercise; `naive_all_reduce` and `parameter_server` too.)
 
 # %% [markdown]
@@ -576,16 +591,17 @@ else:
 # at all, and a time per byte, the inverse of the *bandwidth* (Hockney 1994, The communication
 # challenge for MPP). Both come from a ping-pong of two ranks. For an all-reduce one adds up the
 # messages that follow one another (Thakur, Rabenseifner and Gropp 2005, section 3). Adding up itself
-# costs γ per byte, a hundredth of sending here, and is left out.
+# costs γ per byte.
 #
 # The naive way as an example: *p*−1 messages of *n* bytes come to rank 0 over its one link, and as
 # many go out. That makes 2 (*p*−1) α + 2 (*p*−1) *n*β. The others are yours to count: `alpha_beta`.
 #
 # *Predict: on four ranks, which is the quickest for 1 kB? For 16 MB? From what size on does the
-# bandwidth count at all?*
+# bandwidth count at all? First by the model, then measured.*
 
 # %% tags=["nbval-ignore-output"]
 from hpml.allreduce import curves
+from hpml.allreduce.timing import LIBRARY, seconds_per_byte_added
 
 FLAT, NESTED = "1 Gbit/s", "2 nodes of 2: 1 Gbit/s, 100 Mbit/s between"
 networks = {}
@@ -598,14 +614,18 @@ else:
     print(f"{'between the nodes':>42}: {networks[NESTED].across}")
     models = {name: curves.predicted(networks[FLAT], name) for name in ALGORITHMS}
     one = networks[FLAT].within
-    conclude(*findings.quickest(models, small=1_000, large=16_000_000, even=one.alpha / one.beta))
+    conclude(*allreduce_findings.adding(seconds_per_byte_added(), one.beta))
+    even = one.alpha / one.beta
+    conclude(*allreduce_findings.quickest(models, small=1_000, large=16_000_000, even=even))
     models = {name: curves.predicted(networks[NESTED], name) for name in ALGORITHMS}
-    conclude(*findings.across_nodes(models, 1_000_000))
+    conclude(*allreduce_findings.across_nodes(models, 1_000_000))
 
 # %% [markdown]
 # The bandwidth is that of the link, less headers. The latency is this machine's: processes that wake
 # each other up. A cluster, with a core for every rank, has another one: `slurm/01_allreduce.slurm`
-# measures it there.
+# measures it there. ± is the standard error of the fit, from how far the times of five sizes are off
+# one line. Where it is large, other work on the machine was in the ping-pong, and the model's times
+# for small messages are as uncertain as its α.
 #
 # Now every algorithm at every size: points are measured, lines are the model. The plot shows time
 # over the least time that the network allows, so that 1 × is perfect. What would take more than 2.2
@@ -614,7 +634,8 @@ else:
 # %% tags=["nbval-ignore-output"]
 from functools import partial
 
-from hpml.allreduce.timing import LIBRARY
+from hpml.allreduce import schedule
+from hpml.machine.resources import usable_cores
 from hpml.predict.over_bound import over_bound
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 4_000_000, 16_000_000)
@@ -639,7 +660,9 @@ else:
         "Four ranks, time over the lower bound by bytes alone. Points: measured. Lines: the α–β "
         "model, with α and β from a ping-pong of two ranks.",
     )
-    conclude(*findings.model_error(findings.errors(panels[FLAT], SIZES)))
+    conclude(*allreduce_findings.measured_first(panels[FLAT], small=1_000, large=16_000_000))
+    sent = {name: schedule(name, 4, 2).messages for name in ALGORITHMS}
+    conclude(*allreduce_findings.model_error(panels, SIZES, sent, usable_cores()))
 
 # %% [markdown]
 # Small messages: all are far above the bound, and what counts is how many messages follow each other.
@@ -648,8 +671,7 @@ else:
 # together before they send them.
 #
 # A model leaves things out: messages of the naive way travel at the same time, those of a ring wait
-# for each other, and α + *n*β does not know that. A point below 1 × is due to the emulation: a link
-# that has been idle lets a few kilobytes pass at once before it keeps to its rate.
+# for each other, and α + *n*β does not know that. Nor does it know that ranks share cores.
 
 # %% [markdown]
 # ## 10. MPI says what, a library decides how *(more)*
@@ -665,42 +687,55 @@ collectives()
 
 # %% [markdown]
 # `MPI_Allreduce` is defined by its result: every rank has the sum (MPI 4.1, section 6.9.6). How the
-# sum comes about is up to the library. Open MPI has the algorithms above under names of its own,
-# and lets one choose: `mpirun --mca coll_tuned_use_dynamic_rules 1 --mca
-# coll_tuned_allreduce_algorithm 4`.
+# sum comes about is up to the library. Open MPI has most of the algorithms above, under names of its
+# own, and lets one choose: `mpirun --mca coll_tuned_use_dynamic_rules 1 --mca
+# coll_tuned_allreduce_algorithm 4` (`ompi_info --param coll tuned --level 9` lists them; none is
+# hierarchical). `rabenseifner` is halving-doubling. With `recursive_doubling` a rank exchanges *all*
+# it has with one rank, then with another: few messages, but more bytes.
 #
-# *Predict: which of them does its own choice follow for 1 kB, which for 4 MB?*
+# *Predict: which of them does its own choice follow for 1 kB, which for 4 MB?* Open MPI can count the
+# messages that it sends.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.allreduce import mpi
+from hpml.allreduce.mpi_messages import messages_sent
 
-SOME = (1_000, 10_000, 100_000, 1_000_000, 4_000_000)
 why_not = mpi.missing() or no_link
 if why_not:
     skip("Open MPI's algorithms", why_not)
 else:
-    series = {}
-    for name in ("basic_linear", "recursive_doubling", "ring", "rabenseifner", "default"):
-        taken = mpi.mpi_all_reduce_seconds(SOME, 4, "1gbit", name, repeats=5)
-        series[f"Open MPI, {name}"] = Series(dict(zip(SOME, map(min, taken), strict=True)))
-    series["Gloo's own, as above"] = Series({n: gloo[n] for n in SOME})
-    default, ring = (
-        series[f"Open MPI, {name}"].measured[1_000_000] for name in ("default", "ring")
-    )
-    display(
-        over_bound(
-            {"4 ranks, 1 Gbit/s": series},
-            {"4 ranks, 1 Gbit/s": bounds[FLAT]},
-            title=f"1 MB: Open MPI's own choice takes {default / ring:.1f} times as long as its ring",
-        )
-    )
-    conclude(*findings.own_choice(default, ring))
+    own = {n: messages_sent(n, 4, "1gbit") for n in (1_000, 4_000_000)}
+    named = ("recursive_doubling", "ring", "rabenseifner")
+    known = {name: messages_sent(1_000, 4, "1gbit", name) for name in named}
+    conclude(*allreduce_findings.own_choice(own, known))
 
 # %% [markdown]
-# **Answer.** For four ranks, Open MPI's choice is `recursive_doubling` below 8 KiB and
-# `rabenseifner` above (a table in its source since 4.1, coll_tuned_decision_fixed.c).
-# With `recursive_doubling` a rank exchanges *all* it has with one rank, then with another: few
-# messages, but more bytes. `rabenseifner` is halving-doubling.
+# A table in its source has the choice for each number of ranks (since 4.1,
+# coll_tuned_decision_fixed.c; for four ranks it changes at 8 KiB). It was measured on other
+# clusters: on your own, measure, and choose. Here are the times, with Gloo's beside them.
+
+# %% tags=["nbval-ignore-output"]
+SOME = {1_000: 100, 10_000: 100, 100_000: 30, 1_000_000: 5, 4_000_000: 5}  # repeats
+if why_not:
+    skip("the times of Open MPI's algorithms", why_not)
+else:
+    series = {}
+    for name in ("basic_linear", "recursive_doubling", "ring", "rabenseifner", "default"):
+        taken = mpi.mpi_all_reduce_seconds([*SOME], 4, "1gbit", name, [*SOME.values()])
+        series[f"Open MPI, {name}"] = Series(dict(zip(SOME, map(min, taken), strict=True)))
+    series["Gloo's own"] = Series({n: gloo[n] for n in SOME})
+    place = f"4 ranks on {usable_cores():g} cores, 1 Gbit/s"
+    title = "One call, several algorithms, two libraries: time over the bound"
+    display(over_bound({place: series}, {place: bounds[FLAT]}, title=title))
+    conclude(*allreduce_findings.noise(series, "default", "recursive_doubling", 1_000))
+    conclude(*allreduce_findings.below_bound(series, bounds[FLAT]))
+
+# %% [markdown]
+# Gloo's own all-reduce, `dist.all_reduce`, was timed together with the five of section 9. It is a
+# ring (gloo/allreduce.cc, where no algorithm is asked for). Compare it with Open MPI's ring for
+# 1 kB: the messages are as small, and the time for one is the library's. Gloo's receivers sleep until
+# a message wakes them up (gloo/transport/tcp/loop.cc: `epoll_wait`); Open MPI's ask again and again
+# whether one is there, here with `mpi_yield_when_idle`, which lets others have the core in between.
 #
 # PyTorch's *back ends* are such libraries, under one interface:
 #
@@ -739,8 +774,9 @@ else:
 # ### Reductions that do not block
 #
 # `MPI_Iallreduce` (since MPI 3.0) and `all_reduce(..., async_op=True)` return at once, and a `wait`
-# ends them: the sum is made while backward computes the next gradient. Libraries for deep learning
-# were built on that. Intel's MLSL (Sridharan et al. 2018, On scale-out deep learning training for
+# ends them. The sum can be made while backward computes the next gradient, if the library makes
+# progress by itself: MPI does not promise that, and some libraries do their part only while the
+# program is in one of their calls. Libraries for deep learning were built on that overlap. Intel's MLSL (Sridharan et al. 2018, On scale-out deep learning training for
 # cloud and HPC), today oneCCL, also sends first what the next step needs first. Module 06 builds
 # the overlap by hand.
 
@@ -760,7 +796,7 @@ else:
 # | "All-reduce aggregates tensors across all the devices by adding them up, and makes them available on each device." | MPI's definition, section 10: what, and not how. |
 # | "There are many all-reduce algorithms and implementations available, depending on the type of communication available between devices." | Sections 8 and 9. `NcclAllReduce`, `HierarchicalCopyAllReduce`, `ReductionToOneDevice` are the choices: the last one is the naive way. |
 # | `MultiWorkerMirroredStrategy`: "synchronous distributed training across multiple workers, each with potentially multiple GPUs" | The same over a network, which is now the slow link of section 8. |
-# | "`CommunicationImplementation.RING` is RPC-based" | The ring of section 8, over gRPC, for CPUs and GPUs. `NCCL` is a library that picks ring or tree by size, and has no CPU. `AUTO` leaves it to TensorFlow. |
+# | "`CommunicationImplementation.RING` is RPC-based" | The ring of section 8, over gRPC, for CPUs and GPUs. `NCCL` is a library that picks ring or tree by size, for GPUs only. `AUTO` leaves it to TensorFlow. |
 # | `CommunicationOptions(bytes_per_pack=…)`: "Breaks collective operations into packs of certain size." (API reference) | The trade of section 9: large packs for the bandwidth, several of them so that the first is under way while backward is at work. |
 # | `ParameterServerStrategy`: "Variables are created on parameter servers and they are read and updated by workers in each step." | Section 7: all weights out and all gradients in, over the servers' links. By default workers do so "independently without synchronizing with each other" (API reference): asynchronous. |
 # | "each batch of the given input is divided equally among the multiple replicas" | The batch size you give is that of *all* together. More replicas: smaller shares, less to compute between two all-reduces (strong scaling), unless you raise it (weak scaling). |

@@ -104,3 +104,14 @@ def test_the_bound_is_that_of_the_busiest_link():
     assert curves.least(FLAT, 1_000_000) == pytest.approx(8e-9 * 1_500_000)
     # Two nodes: 2 (2-1)/2 · 1 MB over the 100 Mbit/s between them.
     assert curves.least(NODES, 1_000_000) == pytest.approx(8e-8 * 1_000_000)
+
+
+def test_of_each_size_the_quickest_round_of_a_ping_pong_counts(monkeypatch):
+    noise = iter((5, 5, 1, 1, 3, 3))
+
+    def ping_pong(sizes, repeats, peer):
+        late = next(noise)
+        return [late + nbytes for nbytes in sizes]
+
+    monkeypatch.setattr(curves, "ping_pong", ping_pong)
+    assert curves._ping_pong((4, 8), (1000,), 1) == [5, 9, 1001]

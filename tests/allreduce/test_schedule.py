@@ -111,3 +111,9 @@ def test_nodes_that_do_not_come_out_even_are_refused():
 def test_a_step_that_changes_what_it_uses_is_refused(step):
     with pytest.raises(ValueError, match="changes while it is in use"):
         replay(Schedule("wrong", 3, 1, (step,)), [[1], [2], [3]])
+
+
+def test_messages_of_all_ranks_are_counted():
+    counts = {name: schedule(name, 4, 2).messages for name in ALGORITHMS}
+    assert counts["naive"] == counts["tree"] == 6
+    assert counts["ring"] == 24

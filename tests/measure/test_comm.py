@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hpml.measure.comm import all_reduce_seconds, bus_bandwidth, fit
+from hpml.measure.comm import Fit, all_reduce_seconds, bus_bandwidth, fit
 from hpml.ranks import launch
 
 
@@ -13,6 +13,11 @@ def test_a_perfect_all_reduce_reaches_the_rate_of_the_link_with_any_number_of_ra
     for world_size in (2, 3, 4, 64):
         seconds = 8 * 2 * (world_size - 1) / world_size * 10**6 / 10**9
         assert bus_bandwidth(10**6, world_size, [0.1 * seconds, seconds]) == pytest.approx(10**9)
+
+
+def test_a_fit_is_printed_in_plain_numbers():
+    found = Fit(1.1e-3, 8.314e-9, 3.9e-4, 3.1e-9)
+    assert str(found) == "α = 1100 ± 390 µs, β = 8.31 ± 3.1 ns per byte (0.962 Gbit/s)"
 
 
 def test_every_repeat_is_timed_on_every_rank_and_the_first_one_is_not():

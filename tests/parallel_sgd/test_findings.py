@@ -31,6 +31,14 @@ def test_the_dearest_plan_is_named_with_its_bytes():
     assert sentence.endswith("Each rank is idle 75% of the time with *layers (model)*.")
 
 
+def test_plans_that_send_equally_little_are_all_named():
+    example = Network(layers=4, width=1024, batch=256)
+    plans = [data_parallel(example, ranks=4), layer_parallel(example, ranks=4)]
+    plans.append(layer_parallel(example, ranks=4, micro_batches=8))
+    _, sentence, _ = findings.dearest(plans)
+    assert "*layers (model)* and *pipeline, 8 micro-batches* send the least, 2.1 MB" in sentence
+
+
 def test_a_sum_that_goes_four_times_as_far_is_what_is_claimed():
     assert findings.same_batch(True, 4.0)[0]
     assert not findings.same_batch(True, 1.0)[0]
@@ -97,6 +105,39 @@ def test_four_workers_that_do_not_settle_are_told_from_four_that_do():
     assert not findings.staleness({"1 worker": alone, "4 workers": near}, 0.0)[0]
 
 
+def run(seconds, worker, *places, stale=0):
+    each = seconds / len(places)
+    return [
+        Update(each * (n + 1), worker if worker < 0 else n % worker, stale, (place, 0.0))
+        for n, place in enumerate(places)
+    ]
+
+
+def test_runs_with_and_without_waiting_are_compared_at_the_same_time():
+    waiting = {
+        "1 worker": run(0.3, -1, 0.0, 0.0, 0.0),
+        "4 workers": run(0.3, -1, 3.0, 1.0, 1.0),
+        "4, one slow": run(3.0, -1, 5.0, 0.0, 0.0),
+    }
+    going_on = {
+        "1 worker": run(0.3, 1, 9.0, 9.0, 9.0),
+        "4 workers": run(0.3, 4, 5.0, 5.0, 5.0, 5.0, stale=3),
+        "4, one slow": run(1.0, 4, 3.0, 2.0, 2.0, 2.0, stale=1),
+    }
+    held, sentence, _ = findings.in_the_same_time(waiting, going_on, lambda x, y: x)
+    assert held
+    assert "ahead with *4, one slow*: more updates" in sentence
+    assert "behind with *4 workers*." in sentence
+    # The synchronous one had made a step after 1 s, and its later ones do not count.
+    assert "*4, one slow* 5.000 with waiting, 2.000 without (1.0 s; half of" in sentence
+    assert "1 worker" not in sentence
+    held, _, otherwise = findings.in_the_same_time(
+        waiting, going_on | {"4 workers": run(0.3, 4, 0.0, 0.0, 0.0, 0.0)}, lambda x, y: x
+    )
+    assert not held
+    assert "*4 workers* 1.667 with waiting, 0.000 without" in otherwise
+
+
 def linked(*received):
     ranks = tuple(
         RankEvidence(number, "returned", traffic=Traffic(0, 1, int(count), 1))
@@ -131,32 +172,3 @@ def test_who_sends_least_between_nodes_is_named():
     assert "Between the nodes tree and hierarchical send the least, 1.1 MB" in sentence
     assert not findings.least_crossing(found | {"ring": (24, 6.0, 1.0)})[0]
     assert not findings.least_crossing(found | {"ring": (24, 9.0, 1.6)})[0]
-
-
-def test_the_quickest_by_the_model_are_named_for_both_sizes():
-    models = {"few messages": lambda n: 1e-3 + 2e-8 * n, "few bytes": lambda n: 2e-3 + 1e-8 * n}
-    _, sentence, _ = findings.quickest(models, small=1_000, large=10_000_000, even=25_000)
-    assert "for 1 kB few messages (1.0 ms, and few bytes 2.0 ms)" in sentence
-    assert "for 10 MB few bytes (102 ms, and few messages 201 ms)" in sentence
-    assert "25 kB" in sentence
-
-
-def test_across_nodes_hierarchical_is_called_faster_only_where_the_model_says_so():
-    slow, fast = (lambda n: 3e-8 * n), (lambda n: 1e-8 * n)
-    held, sentence, _ = findings.across_nodes({"ring": slow, "hierarchical": fast}, 1_000_000)
-    assert held
-    assert "hierarchical takes 10 ms for 1 MB, a ring 30 ms" in sentence
-    assert not findings.across_nodes({"ring": fast, "hierarchical": slow}, 1_000_000)[0]
-
-
-def test_the_models_error_is_told_for_small_and_for_large_messages():
-    held, sentence, _ = findings.model_error({1_000: 0.9, 100_000: 0.3, 1_000_000: 0.1})
-    assert held
-    assert "at most 10%" in sentence
-    assert "At 1 kB it is off by 90%" in sentence
-    assert not findings.model_error({1_000: 0.9, 1_000_000: 0.5})[0]
-
-
-def test_open_mpis_choice_is_called_slower_only_where_it_was():
-    assert findings.own_choice(default=0.025, ring=0.015)[0]
-    assert not findings.own_choice(default=0.015, ring=0.015)[0]

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hpml.errors import UserError
@@ -69,8 +69,7 @@ def mpi_all_reduce_seconds(
     algorithm, and if mpirun fails or takes longer than `timeout` seconds.
     """
     parse_link(link, world_size)
-    if algorithm not in ALGORITHMS:
-        raise UserError(f"MPI algorithm {algorithm!r} is not known: give {', '.join(ALGORITHMS)}")
+    chosen = tuned(algorithm)
     if why := missing():
         raise UserError(f"MPI: {why}")
     with tempfile.TemporaryDirectory(prefix=f"hpml-mpi-{os.getpid()}-") as scratch:
@@ -79,26 +78,51 @@ def mpi_all_reduce_seconds(
         counts = [repeats] * len(sizes) if isinstance(repeats, int) else repeats
         work = [f"{nbytes}x{count}" for nbytes, count in zip(sizes, counts, strict=True)]
         rank = [sys.executable, program, str(found), *work]
-        hosts = [sys.executable, "-m", "hpml.allreduce.mpi_hosts"]
-        network = [str(world_size), link, scratch, str(timeout)]
-        number = ALGORITHMS[algorithm]
-        tuned = ["coll_tuned_use_dynamic_rules", "1", "coll_tuned_allreduce_algorithm", str(number)]
-        done = subprocess.run(
-            [*hosts, *network, *tuned, "--", *rank],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout + 60,  # only where mpi_hosts is stuck itself
-            env=_environment(),
-        )
-        if done.returncode == TOO_LONG:
-            raise UserError(f"MPI: mpirun took longer than {timeout:g} s and was ended")
-        if done.returncode == NO_NETWORK:
-            raise UserError(f"MPI: no network can be emulated here: {done.stderr.strip()}")
-        if done.returncode:
-            last = "\n".join(done.stderr.strip().splitlines()[-12:])
-            raise UserError(f"MPI: mpirun ended with {done.returncode}: {last}")
+        run_on_hosts(rank, world_size, link, scratch, chosen, timeout)
         return json.loads(found.read_text())
+
+
+def tuned(algorithm: str) -> dict[str, str]:
+    """The parameters by which Open MPI takes `algorithm`. Raises UserError for an unknown one."""
+    if algorithm not in ALGORITHMS:
+        raise UserError(f"MPI algorithm {algorithm!r} is not known: give {', '.join(ALGORITHMS)}")
+    return {
+        "coll_tuned_use_dynamic_rules": "1",
+        "coll_tuned_allreduce_algorithm": str(ALGORITHMS[algorithm]),
+    }
+
+
+def run_on_hosts(
+    command: Sequence[str],
+    world_size: int,
+    link: str,
+    scratch: str,
+    parameters: Mapping[str, str],
+    timeout: float,
+) -> None:
+    """mpirun `command` on `world_size` emulated hosts, with Open MPI's `parameters`.
+
+    `scratch` is an empty folder for its files. Raises UserError where no network can be emulated,
+    and if mpirun fails or takes longer than `timeout` seconds.
+    """
+    hosts = [sys.executable, "-m", "hpml.allreduce.mpi_hosts"]
+    network = [str(world_size), link, scratch, str(timeout)]
+    words = [word for pair in parameters.items() for word in pair]
+    done = subprocess.run(
+        [*hosts, *network, *words, "--", *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout + 60,  # only where mpi_hosts is stuck itself
+        env=_environment(),
+    )
+    if done.returncode == TOO_LONG:
+        raise UserError(f"MPI: mpirun took longer than {timeout:g} s and was ended")
+    if done.returncode == NO_NETWORK:
+        raise UserError(f"MPI: no network can be emulated here: {done.stderr.strip()}")
+    if done.returncode:
+        last = "\n".join(done.stderr.strip().splitlines()[-12:])
+        raise UserError(f"MPI: mpirun ended with {done.returncode}: {last}")
 
 
 def _environment() -> dict[str, str]:

@@ -60,6 +60,11 @@ class Schedule:
         """
         return [part * length // self.parts for part in range(self.parts + 1)]
 
+    @property
+    def messages(self) -> int:
+        """How many messages all ranks send together."""
+        return sum(map(len, self.steps))
+
     def sent_parts(self, rank: int) -> int:
         """How many parts `rank` sends in all."""
         return sum(t.last - t.first for step in self.steps for t in step if t.source == rank)

@@ -129,10 +129,15 @@ class Fit:
 
     def __str__(self) -> str:
         return (
-            f"α = {self.alpha * 1e6:.3g} ± {self.alpha_error * 1e6:.2g} µs, "
-            f"β = {self.beta * 1e9:.3g} ± {self.beta_error * 1e9:.2g} ns per byte "
-            f"({self.bandwidth / 1e9:.3g} Gbit/s)"
+            f"α = {_plain(self.alpha * 1e6, 3)} ± {_plain(self.alpha_error * 1e6, 2)} µs, "
+            f"β = {_plain(self.beta * 1e9, 3)} ± {_plain(self.beta_error * 1e9, 2)} ns per byte "
+            f"({_plain(self.bandwidth / 1e9, 3)} Gbit/s)"
         )
+
+
+def _plain(number: float, digits: int) -> str:
+    """Rounded to `digits` that count, and 1100 rather than 1.1e+03."""
+    return f"{float(f'{number:.{digits}g}'):.9g}"
 
 
 def fit(sizes: Sequence[float], seconds: Sequence[float]) -> Fit:

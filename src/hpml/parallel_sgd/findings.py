@@ -36,12 +36,14 @@ def speed_up(strong: Mapping[int, float], model: Amdahl) -> Finding:
 
 def dearest(plans: Sequence[Plan]) -> Finding:
     """Which way of cutting a step sends the most and the least, and which leave ranks idle."""
-    most, least = (pick(plans, key=lambda plan: plan.sent) for pick in (max, min))
+    sent = {plan.name: plan.sent for plan in plans}
+    most, least = max(plans, key=lambda plan: plan.sent), near(sent, 1.001)
     idle = sorted((p for p in plans if p.idle > 0), key=lambda plan: plan.idle, reverse=True)
-    shares = _listed([f"{plan.idle:.0%} of the time with *{plan.name}*" for plan in idle])
+    shares = listed([f"{plan.idle:.0%} of the time with *{plan.name}*" for plan in idle])
     sentence = (
         f"**Answer.** *{most.name}* sends the most, {most.sent / 1e6:.1f} MB from each rank. "
-        f"*{least.name}* sends the least, {least.sent / 1e6:.1f} MB. Each rank is idle {shares}."
+        f"{listed([f'*{name}*' for name in least])} send{'s' if len(least) == 1 else ''} the "
+        f"least, {min(sent.values()) / 1e6:.1f} MB. Each rank is idle {shares}."
     )
     return True, sentence, ""
 
@@ -132,6 +134,45 @@ def staleness(runs: Mapping[str, Sequence[Update]], lowest: float) -> Finding:
     return held, sentence, f"{seen}. Who comes late, and how late, depends on the machine's load."
 
 
+def in_the_same_time(
+    waiting: Mapping[str, Sequence[Update]],
+    going_on: Mapping[str, Sequence[Update]],
+    excess: Callable[..., float],
+) -> Finding:
+    """Synchronous and asynchronous runs of several workers, by the same names: who is nearer?
+
+    `excess` is the loss above the least, of the weights. Of each pair both are looked at when the
+    quicker one ends: the mean over the last tenth of the updates that were made until then.
+    """
+    wins, loses, seen = [], [], []
+    for name in going_on:
+        if len({update.worker for update in going_on[name]}) == 1:
+            continue  # one worker: nothing is stale
+        until = min(log[name][-1].at for log in (waiting, going_on))
+        ends = [_late_excess(log[name], until, excess) for log in (waiting, going_on)]
+        (wins if ends[1] < ends[0] else loses).append(f"*{name}*")
+        late = float(np.median([update.staleness for update in going_on[name]]))
+        seen.append(
+            f"*{name}* {ends[0]:.3f} with waiting, {ends[1]:.3f} without ({until:.1f} s; half of "
+            f"the gradients at most {late:.0f} updates late)"
+        )
+    numbers = f"loss above the least after the same time: {'; '.join(seen)}"
+    sentence = (
+        f"**Answer.** Not waiting is ahead with {listed(wins) if wins else 'none'}: more updates "
+        f"in the same time. It is behind with {listed(loses) if loses else 'none'}. "
+        f"({numbers[0].upper()}{numbers[1:]}.)"
+    )
+    held = "*4, one slow*" in wins and "*4 workers*" in loses
+    otherwise = f"{numbers}. How late gradients come depends on the machine's load."
+    return held, sentence, otherwise
+
+
+def _late_excess(log: Sequence[Update], until: float, excess: Callable[..., float]) -> float:
+    made = [update for update in log if update.at <= until] or log[:1]
+    last = made[-max(3, len(made) // 10) :]
+    return float(np.mean([excess(*update.weights) for update in last]))
+
+
 def bytes_of_links(server: Evidence, ring: Evidence, nbytes: float, rate: float) -> Finding:
     """All-reduces of `nbytes` on as many ranks, over links of `rate` bit/s: bytes that came in."""
     ranks = server.world_size
@@ -141,12 +182,12 @@ def bytes_of_links(server: Evidence, ring: Evidence, nbytes: float, rate: float)
     due, due_each = (ranks - 1) * nbytes, 2 * (ranks - 1) / ranks * nbytes
     least = [f"{1e3 * 8 * count / rate:.0f} ms" for count in (most, each)]
     fewer = range(2, ranks)
-    sums = _listed([f"{(p - 1) * nbytes / 1e6:.0f}" for p in fewer])
-    parts = _listed([f"{2 * (p - 1) / p * nbytes / 1e6:.1f}" for p in fewer])
+    sums = listed([f"{(p - 1) * nbytes / 1e6:.0f}" for p in fewer])
+    parts = listed([f"{2 * (p - 1) / p * nbytes / 1e6:.1f}" for p in fewer])
     sentence = (
         f"**Answer.** Rank 0 receives {most / 1e6:.1f} MB on {ranks} ranks, and sends as much "
         f"again: its link is in use for {least[0]} each way. On the ring no rank receives more "
-        f"than {each / 1e6:.1f} MB, {least[1]}. With {_listed([str(p) for p in fewer])} ranks it "
+        f"than {each / 1e6:.1f} MB, {least[1]}. With {listed([str(p) for p in fewer])} ranks it "
         f"is {sums} MB, and on the ring {parts} MB."
     )
     otherwise = f"rank 0 received {most / 1e6:.1f} MB, a rank of the ring {each / 1e6:.1f} MB."
@@ -169,14 +210,14 @@ def crossing(seen: Mapping[str, Evidence]) -> dict[str, tuple[int, float, float]
 
 def least_crossing(found: Mapping[str, tuple[int, float, float]]) -> Finding:
     """What `crossing` found, as the answer to: fewest messages, fewest bytes, fewest across?"""
-    fewest = _near({name: float(row[0]) for name, row in found.items()}, 1.0)
+    fewest = near({name: float(row[0]) for name, row in found.items()}, 1.0)
     between = {name: row[2] for name, row in found.items()}
-    few, best = _near(between, 1.15), min(between.values())
+    few, best = near(between, 1.15), min(between.values())
     total = [row[1] for row in found.values()]
     sentence = (
-        f"**Answer.** {_listed(fewest).capitalize()} need the fewest messages, "
+        f"**Answer.** {listed(fewest).capitalize()} need the fewest messages, "
         f"{found[fewest[0]][0]}. In bytes they are all equal: {total[0]:.0f} MB. "
-        f"Between the nodes {_listed(few)} send the least, {best:.1f} MB each way, the ring "
+        f"Between the nodes {listed(few)} send the least, {best:.1f} MB each way, the ring "
         f"{between['ring']:.1f} MB, halving-doubling {between['halving-doubling']:.1f} MB."
     )
     held = max(total) - min(total) < 0.01 * total[0] and "hierarchical" in few and "ring" not in few
@@ -184,84 +225,12 @@ def least_crossing(found: Mapping[str, tuple[int, float, float]]) -> Finding:
     return held, sentence, f"MB between the nodes: {counts}."
 
 
-def quickest(
-    predicted: Mapping[str, Callable[[float], float]], small: int, large: int, even: float
-) -> Finding:
-    """Which algorithms the α–β model calls the quickest for `small` and for `large` bytes.
-
-    `even` is α/β: the bytes for which both parts of a message cost the same.
-    """
-    at = {n: {name: model(n) for name, model in predicted.items()} for n in (small, large)}
-    best = {n: _near(times, CLOSE) for n, times in at.items()}
-    last = {n: max(times, key=times.__getitem__) for n, times in at.items()}
-    parts = [
-        f"for {small / 1e3:.0f} kB {_listed(best[small])} ({1e3 * min(at[small].values()):.1f} ms, "
-        f"and {last[small]} {1e3 * at[small][last[small]]:.1f} ms)",
-        f"for {large / 1e6:.0f} MB {_listed(best[large])} ({1e3 * min(at[large].values()):.0f} ms, "
-        f"and {last[large]} {1e3 * at[large][last[large]]:.0f} ms)",
-    ]
-    sentence = (
-        f"**Answer**, by the model: quickest {parts[0]}; {parts[1]}. A message of "
-        f"{even / 1e3:.0f} kB costs as much for α as for its bytes: well below that the rate of "
-        "the network does not count."
-    )
-    return True, sentence, ""
-
-
-def across_nodes(predicted: Mapping[str, Callable[[float], float]], nbytes: int) -> Finding:
-    """A ring and the hierarchical way on nodes with a slow link between them, by the model."""
-    ring, best = predicted["ring"](nbytes), predicted["hierarchical"](nbytes)
-    times = f"a ring {1e3 * ring:.0f} ms"
-    seen = f"hierarchical takes {1e3 * best:.0f} ms for {nbytes / 1e6:.0f} MB, {times}"
-    return best < ring, f"Across nodes, by the model, {seen}.", f"{seen}, by the model."
-
-
-def errors(panel: Mapping[str, object], sizes: Sequence[int]) -> dict[int, float]:
-    """By size, how far the model is from the measured time: the median over the algorithms."""
-    return {
-        n: float(
-            np.median(
-                [
-                    abs(one.model(n) / one.measured[n] - 1)
-                    for one in panel.values()
-                    if one.model and n in one.measured
-                ]
-            )
-        )
-        for n in sizes
-    }
-
-
-def model_error(found: Mapping[int, float]) -> Finding:
-    """What `errors` found, small against large."""
-    least, most = min(found), max(found)
-    sentence = (
-        f"Where all links have one rate, from 1 MB on the model is off by at most "
-        f"{max(error for n, error in found.items() if n >= 1e6):.0%} (median over the algorithms). "
-        f"At {least / 1e3:.0f} kB it is off by {found[least]:.0%}: four ranks on few cores take "
-        "turns there, and the ping-pong had a core for each rank."
-    )
-    held = max(error for n, error in found.items() if n >= 1e6) < 0.3 and found[least] > found[most]
-    numbers = ", ".join(f"{n / 1e3:.0f} kB: {error:.0%}" for n, error in found.items())
-    return held, sentence, f"the model is off by {numbers}. {BUSY}"
-
-
-def own_choice(default: float, ring: float) -> Finding:
-    """Seconds of Open MPI's default and of its ring, for 1 MB over links that are the limit."""
-    seen = f"For 1 MB Open MPI's default takes {1e3 * default:.0f} ms, its ring {1e3 * ring:.0f} ms"
-    sentence = (
-        f"{seen}. The table behind the default was measured on other clusters: on your own, "
-        "measure, and choose."
-    )
-    return default > CLOSE * ring, sentence, f"{seen}. {BUSY}"
-
-
-def _near(values: Mapping[str, float], factor: float) -> list[str]:
+def near(values: Mapping[str, float], factor: float) -> list[str]:
     """The names whose value is at most `factor` times the least."""
     least = min(values.values())
     return [name for name, value in values.items() if value <= factor * least]
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
