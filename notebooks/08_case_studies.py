@@ -346,21 +346,22 @@ for name, why in left_out.items():
 # ranks differ? And with two sizes measured?*
 
 # %%
+import tempfile
 from pathlib import Path
 
 from hpml.predict.foretell_run import Asked, foretell_run
 from hpml.predict.scaling_findings import of_intervals
 
 asked = Asked(model="resnet50", gpu="v100", per_node=8, network="25gbit", batch=64)
-mine = Path("build/my_runs.csv")
-mine.parent.mkdir(exist_ok=True)
-mine.write_text("ranks,images_per_s\n1,340\n8,2600\n16,4800\n")  # made up
 intervals = []
-for files in ((), (mine,)):
-    fitted_run = foretell_run(asked, files).fitted
-    intervals.append(fitted_run.interval(256))
-    foretold_256 = fitted_run.predict(256).images_per_s
-    print(f"with {len(files)} files {foretold_256:,.0f} images/s, {intervals[-1]}")
+with tempfile.TemporaryDirectory() as folder:
+    mine = Path(folder, "my_runs.csv")
+    mine.write_text("ranks,images_per_s\n1,340\n8,2600\n16,4800\n")  # made up
+    for files in ((), (mine,)):
+        fitted_run = foretell_run(asked, files).fitted
+        intervals.append(fitted_run.interval(256))
+        foretold_256 = fitted_run.predict(256).images_per_s
+        print(f"{len(files)} files: {foretold_256:,.0f} images/s, {intervals[-1]}")
 conclude(*of_intervals(*intervals))
 
 # %% [markdown]

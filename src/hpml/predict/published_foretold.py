@@ -26,7 +26,7 @@ from functools import cache
 
 from hpml.predict.interconnects import INSIDE, cost_of, inside_of, nodes
 from hpml.predict.model_layers import MODELS, model
-from hpml.predict.published_scaling import Row, split, tables
+from hpml.predict.published_scaling import Row, split, table, tables
 from hpml.predict.scaling import BUCKET, MIB, Network, Training
 from hpml.predict.scaling_fit import Fitted, Interval, Point, fit, fit_without_one, pooled
 
@@ -103,7 +103,7 @@ class Table:
 def foretell(name: str) -> Table:
     """The table's rows beside the predictor's. Raises UserError for a table that is not there, and
     ValueError where it cannot be foretold (see `why_not`)."""
-    rows = tables()[name]
+    rows = table(name)
     why = why_not(rows)
     if why:
         raise ValueError(f"{name}: {why}")

@@ -1,0 +1,122 @@
+"""./hpml predict: the table, the curve, measurements of one's own, and one line for bad input."""
+
+import math
+
+import pytest
+
+from hpml import cli
+from hpml.errors import UserError
+from hpml.predict import foretell_run
+from hpml.predict.foretell_run import Asked, sizes
+
+ASKED = Asked(model="resnet50", gpu="v100", per_node=8, network="25gbit")
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(["predict", *arguments])
+    return exit_.value.code
+
+
+@pytest.fixture
+def own(tmp_path):
+    file = tmp_path / "own.csv"
+    file.write_text("ranks,images_per_s\n1,340\n8,2600\n16,4800\n")
+    return file
+
+
+def test_the_table_has_a_row_for_each_doubling(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    assert run("--ranks", "8-100") == 0
+    shown = capsys.readouterr().out
+    rows = [line.split() for line in shown.splitlines() if line[:8].strip().isdigit()]
+    assert [int(row[0]) for row in rows] == [8, 16, 32, 64, 100]
+    assert "90 % interval" in shown
+    assert "One rank: " in shown
+    assert "as the published tables leave them" in shown
+
+
+def test_own_measurements_narrow_the_interval_and_are_drawn(own, tmp_path, capsys):
+    picture = tmp_path / "curve.png"
+    assert run("--fit", str(own), "--batch", "64", "--out", str(picture)) == 0
+    shown = capsys.readouterr().out
+    assert "One rank: 340 images/s with 64 a step, as given." in shown
+    assert "Two constants fitted on 8, 16 ranks of yours" in shown
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    without = foretell_run.foretell_run(ASKED).fitted.interval(256)
+    with_own = foretell_run.foretell_run(ASKED, [own]).fitted.interval(256)
+    assert with_own.high / with_own.low < without.high / without.low
+
+
+def test_input_is_a_column_where_it_counts(own, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    run("--fit", str(own), "--storage", "5000", "--ranks", "64")
+    shown = capsys.readouterr().out
+    assert "input" in shown
+    assert "5,000" in shown
+
+
+def test_a_measured_network_takes_the_place_of_the_nominal_one(tmp_path):
+    file = tmp_path / "all_reduce.csv"
+    file.write_text("algorithm,ranks,bytes,seconds\nring,2,4,4e-5\nring,2,100000000,0.1\n")
+    made = foretell_run.foretell_run(ASKED, [file])
+    outer = made.fitted.training.network.levels[-1].cost
+    assert outer.alpha == pytest.approx(2e-5)
+    assert outer.beta == pytest.approx(1e-9, rel=0.01)
+    assert any("as measured: α 20 µs, β 8 Gbit/s" in note for note in made.notes)
+
+
+def test_points_within_a_node_are_said_to_leave_the_network_open(tmp_path):
+    file = tmp_path / "own.csv"
+    file.write_text("ranks,images_per_s\n1,340\n2,670\n4,1300\n")
+    made = foretell_run.foretell_run(ASKED, [file])
+    assert made.notes[-1].startswith("None of them used the network between nodes")
+
+
+def test_what_is_asked_for_reaches_the_training():
+    asked = Asked(
+        "vgg16", "k80", 4, "10gbit", within="pcie4", images_per_s=35.0, batch=32,
+        algorithm="hierarchical", bucket_mib=1.0, overlap=False, fp16=True, loader=50.0,
+    )  # fmt: skip
+    made = foretell_run.foretell_run(asked).fitted.training
+    assert (made.images_per_s, made.batch, made.algorithm) == (35.0, 32, "hierarchical")
+    assert (made.bucket_bytes, made.overlap, made.gradient_share) == (2**20, False, 0.5)
+    assert (made.input.each, made.input.shared) == (50.0, math.inf)
+    assert made.network.levels[0].ranks == 4
+
+
+def test_ranks_double_from_the_first_to_the_last():
+    assert sizes("8-512") == [8, 16, 32, 64, 128, 256, 512]
+    assert sizes("3-20") == [3, 6, 12, 20]
+    assert sizes("7") == [7]
+
+
+@pytest.mark.parametrize("wrong", ["", "8-", "8-4", "0-4", "a-b", "1-999999999", "8 to 16"])
+def test_other_forms_of_ranks_are_refused(wrong):
+    with pytest.raises(UserError, match="give a form like 8-512"):
+        sizes(wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--model", "resnet51"], "no layers of a model 'resnet51'"),
+        (["--gpu", "abacus"], "nobody published one abacus with resnet50"),
+        (["--gpu", "abacus", "--images-per-s", "9"], "the batch of one rank is not known"),
+        (["--network", "fast"], "network 'fast': give a rate"),
+        (["--within", "string"], "network 'string': give a rate"),
+        (["--algorithm", "gossip"], "all-reduce 'gossip' is not one of"),
+        (["--images-per-s", "-3"], "images_per_s is -3"),
+        (["--bucket-mib", "0"], "bucket_bytes is 0"),
+        (["--loader", "0"], "loader is 0"),
+        (["--ranks", "x"], "--ranks 'x'"),
+        (["--fit", "/nowhere.csv"], "--fit /nowhere.csv: No such file"),
+        (["--out", "/nowhere/x.png"], "--out /nowhere/x.png"),
+        (["--out", "x.wrong"], "--out x.wrong"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, line, capsys):
+    assert run(*arguments) == 2
+    error = capsys.readouterr().err
+    assert line in error
+    assert error.count("\n") == 1

@@ -1,0 +1,229 @@
+"""Published tables foretold: what is used, what is not, and what comes out either way."""
+
+from dataclasses import replace
+
+import pytest
+
+from hpml.errors import UserError
+from hpml.predict import published_foretold, scaling_findings, scaling_misses
+from hpml.predict.published_foretold import (
+    Foretold,
+    Table,
+    commonly,
+    foretell,
+    foretold,
+    images_per_s,
+    network,
+    one_rank,
+    training,
+    why_not,
+)
+from hpml.predict.published_scaling import split, table, tables
+from hpml.predict.scaling import Training
+from hpml.predict.scaling_fit import Interval, fit
+
+ETHERNET, INFINIBAND = "azure-v100-resnet50-tcp", "azure-v100-resnet50-rdma"
+ROWS = table(ETHERNET)
+
+
+def test_the_fit_sees_the_rows_that_split_gives_it_and_no_other(monkeypatch):
+    seen = []
+
+    def watched(training, points, *rest):
+        seen.extend(point.ranks for point in points)
+        return fit(training, points, *rest)
+
+    monkeypatch.setattr(published_foretold, "fit", watched)
+    made = foretell(ETHERNET)
+    assert seen == [row.ranks for row in split(ROWS)[0]]
+    assert [row.row.ranks for row in made.test] == [row.ranks for row in split(ROWS)[1]]
+
+
+def test_what_the_fit_has_not_seen_does_not_change_what_is_foretold(monkeypatch):
+    before = foretell(ETHERNET)
+    last = replace(ROWS[-1], value=2 * ROWS[-1].value)
+    monkeypatch.setattr(published_foretold, "table", lambda name: (*ROWS[:-1], last))
+    after = foretell(ETHERNET)
+    assert [row.foretold for row in after.rows] == [row.foretold for row in before.rows]
+    assert after.worst == pytest.approx(abs((1 + before.rows[-1].error) / 2 - 1))
+
+
+def test_every_table_is_foretold_or_has_a_reason():
+    able, left_out = foretold()
+    assert {one.name for one in able} | set(left_out) == set(tables())
+    assert not {one.name for one in able} & set(left_out)
+    assert all(left_out.values())
+    for one in able:
+        assert one.test
+        assert len(one.rows) == len(table(one.name))
+
+
+def test_one_rank_is_met_exactly():
+    row = foretell(ETHERNET).rows[0]
+    assert row.row.ranks == 1
+    assert row.foretold == pytest.approx(row.published)
+
+
+def test_units_become_images_per_second():
+    row = replace(ROWS[0], ranks=4, batch=32)
+    assert images_per_s(replace(row, unit="images/s", value=100.0)) == 100
+    assert images_per_s(replace(row, unit="s/step", value=0.5)) == 4 * 32 / 0.5
+    assert images_per_s(replace(row, unit="s/epoch", value=100.0)) == pytest.approx(12811.67)
+    alone = images_per_s(one_rank("resnet50", "V100"))
+    half = replace(row, unit="efficiency", value=0.5)
+    assert images_per_s(half) == pytest.approx(0.5 * 4 * alone)
+
+
+def test_one_rank_is_the_middle_of_what_was_published():
+    values = sorted(
+        images_per_s(rows[0])
+        for rows in tables().values()
+        if rows[0].ranks == 1 and rows[0].number != "fp16" and rows[0].batch
+        if (rows[0].model, rows[0].processor) == ("resnet50", "P100")
+    )
+    assert images_per_s(one_rank("resnet50", "p100")) == values[(len(values) - 1) // 2]
+    assert one_rank("resnet50", "abacus") is None
+    assert one_rank("resnet50", "Pascal GPU") == one_rank("resnet50", "P100")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"algorithm": "pipeline"}, "pipeline parallel"),
+        ({"model": "googlenet"}, "layers of googlenet"),
+        ({"scaling": "strong"}, "strong scaling"),
+        ({"batch": None}, "batch of a rank"),
+        ({"unit": "normalised"}, "in normalised"),
+        ({"unit": "efficiency", "processor": "abacus"}, "nobody published one abacus"),
+    ],
+)
+def test_why_a_table_cannot_be_foretold(change, why):
+    assert why in why_not([replace(row, **change) for row in ROWS])
+    assert "one row" in why_not(ROWS[:1])
+    assert why_not(ROWS) == ""
+
+
+def test_a_table_that_is_not_there():
+    with pytest.raises(UserError, match="no published table 'nowhere'"):
+        foretell("nowhere")
+
+
+def test_the_method_decides_what_is_known_of_messages():
+    def of(method: str) -> Training:
+        return training([replace(row, method=method) for row in ROWS])
+
+    assert of("Horovod, NCCL").bucket_bytes == 64 * 2**20
+    assert of("replicated, NCCL").bucket_bytes == 1
+    assert not of("ChainerMN").overlap
+    assert of("something else").bucket_bytes == 25 * 2**20
+    assert training([replace(row, number="fp16") for row in ROWS]).gradient_share == 0.5
+    spread = training([replace(row, algorithm="parameter-server") for row in ROWS])
+    assert spread.algorithm == "hierarchical"
+
+
+def test_the_network_is_nodes_where_a_row_has_several():
+    inside, between = network(ROWS).levels
+    assert (inside.ranks, between.ranks) == (4, None)
+    assert between.cost.beta == pytest.approx(8 / 100e9)  # not given
+    assert len(network(ROWS[:3]).levels) == 1
+    known = [replace(row, network_gbit=10.0) for row in ROWS]
+    assert network(known).levels[1].cost.beta == pytest.approx(8 / 10e9)
+
+
+def test_common_constants_leave_a_wide_interval():
+    common, own = commonly(training(ROWS)), foretell(ETHERNET).fitted
+    wide, narrow = common.interval(64), own.interval(64)
+    assert wide.high / wide.low > 1.5 * narrow.high / narrow.low
+
+
+def made_up(published: list[float], fitted: int = 2, nodes: int = 1) -> Table:
+    """Images/s on 1, 2, 4, … ranks; 100 on each are foretold."""
+    rows = []
+    for number, value in enumerate(published):
+        ranks = 2**number
+        row = replace(ROWS[0], ranks=ranks, per_node=max(1, 2 ** len(published) // (2 * nodes)))
+        interval = Interval(90.0 * ranks, 110.0 * ranks)
+        rows.append(Foretold(row, value, 100.0 * ranks, interval, number < fitted, 80.0 * ranks))
+    base = replace(training(ROWS), images_per_s=100.0)
+    return Table("made up", fit(base, []), tuple(rows))
+
+
+MET = made_up([100, 200, 400, 780])
+MISSED = made_up([100, 194, 250, 450])
+
+
+def test_median_and_worst_are_of_unseen_rows_alone():
+    one = made_up([10, 20, 400, 500])
+    assert one.median == pytest.approx(0.3)
+    assert one.worst == pytest.approx(0.6)
+    assert not one.met
+    assert MET.met
+    assert made_up([100, 200, 400, 500]).worst == pytest.approx(0.6)
+
+
+def test_why_a_table_was_missed():
+    assert scaling_misses.why_missed(MET) == ""
+    again = scaling_misses.why_missed(made_up([100, 200, 200, 700]))
+    assert "each rank makes 75% more images/s on 8 ranks than on 4" in again
+    late = scaling_misses.why_missed(MISSED)
+    assert "each rank loses 3% up to 2 ranks" in late
+    assert "does not" not in late
+    beyond = scaling_misses.why_missed(made_up([100, 194, 250, 450], nodes=2))
+    assert "no row that was fitted used the network between nodes" in beyond
+    steady = scaling_misses.why_missed(made_up([60, 120, 240, 480]))
+    assert steady == "its rows do not show why"
+
+
+def test_misses_are_listed_worst_first():
+    lines = scaling_misses.not_in_the_model([MET, MISSED, made_up([100, 195, 150, 300])])
+    assert len(lines) == 2
+    assert "167% off" in lines[0]
+    assert str(scaling_findings.Misses([MISSED])).startswith("- made up: 78% off")
+
+
+def test_the_finding_of_one_table_on_both_sides():
+    held, said, _ = scaling_findings.of_the_end(MET)
+    assert held
+    assert "800 images/s are foretold" in said
+    assert "published are 780" in said
+    assert "2 of 2 lie in" in said
+    held, _, otherwise = scaling_findings.of_the_end(MISSED)
+    assert not held
+    assert "the first rows do not show it coming" in otherwise
+
+
+def test_the_finding_of_all_tables_on_both_sides():
+    held, said, _ = scaling_findings.of_all([MET])
+    assert held
+    assert "1.3% off in the median" in said
+    # Published is what carrying on gives: 80 of each.
+    held, _, otherwise = scaling_findings.of_all([made_up([100, 160, 320, 640])])
+    assert not held
+    assert "not worth its two constants" in otherwise
+
+
+def test_the_finding_of_two_networks_on_both_sides():
+    slow, fast = foretell(ETHERNET), foretell(INFINIBAND)
+    assert scaling_findings.of_two_networks(slow, fast)[0]
+    held, _, otherwise = scaling_findings.of_two_networks(fast, slow)
+    assert not held
+    assert "most of the difference is straggling" in otherwise
+
+
+def test_the_finding_of_buckets_on_both_sides():
+    run = training(ROWS)
+    held, said, _ = scaling_findings.of_buckets(run)
+    assert held
+    assert said.startswith("resnet50 fills 2 buckets")
+    layers = run.model.layers
+    bare = replace(layers[0], flop=1e12, parameter_bytes=0)
+    first_is_bare = replace(run, model=replace(run.model, layers=(bare, *layers)))
+    assert not scaling_findings.of_buckets(first_is_bare)[0]
+
+
+def test_the_finding_of_intervals_on_both_sides():
+    wide, narrow = Interval(1.0, 6.0), Interval(2.0, 3.0)
+    held, said, _ = scaling_findings.of_intervals(wide, narrow)
+    assert held
+    assert "6.0 times" in said
+    assert not scaling_findings.of_intervals(narrow, wide)[0]
