@@ -108,7 +108,7 @@ def test_other_forms_of_ranks_are_refused(wrong):
         (["--algorithm", "gossip"], "all-reduce 'gossip' is not one of"),
         (["--images-per-s", "-3"], "images_per_s is -3"),
         (["--bucket-mib", "0"], "bucket_bytes is 0"),
-        (["--loader", "0"], "loader is 0"),
+        (["--loader", "0"], "input, each, is 0.0 images/s"),
         (["--ranks", "x"], "--ranks 'x'"),
         (["--fit", "/nowhere.csv"], "--fit /nowhere.csv: No such file"),
         (["--out", "/nowhere/x.png"], "--out /nowhere/x.png"),

@@ -69,7 +69,7 @@ def test_one_number_of_ranks_is_a_picture_too():
 
 def test_all_tables_are_points_about_a_diagonal():
     [axes] = foretold_picture([ETHERNET]).axes
-    [diagonal, met, missed] = axes.lines
+    [_diagonal, met, missed] = axes.lines
     assert len(met.get_xdata()) == len(UNSEEN)
     assert len(missed.get_xdata()) == 0
     for published, foretold in zip(*met.get_data(), strict=True):

@@ -77,10 +77,18 @@ class Network:
 
 @dataclass(frozen=True)
 class Input:
-    """Images/s of loading: of each rank's own loader, and of what all ranks share (storage)."""
+    """Images/s of loading: of each rank's own loader, and of what all ranks share (storage).
+
+    Raises ValueError for values that are not above 0.
+    """
 
     each: float = math.inf
     shared: float = math.inf
+
+    def __post_init__(self):
+        for name, rate in vars(self).items():
+            if not rate > 0:
+                raise ValueError(f"input, {name}, is {rate} images/s: must be above 0")
 
 
 @dataclass(frozen=True)
