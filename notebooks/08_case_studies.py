@@ -179,6 +179,27 @@ conclude(*batch_scaling.of_computing(computed))
 # %% [markdown]
 # Only the number *b* differs. On a GPU there is one effect more: a small share leaves the GPU partly
 # idle, so that an image takes longer (module 04, section 5).
+#
+# And *b* of networks that people train? TensorFlow's authors printed what one P100 does alone. Let
+# each GPU have 25 Gbit/s.
+#
+# *Predict: of ResNet-50, VGG-16 and AlexNet, which needs the most images on each GPU?*
+
+# %%
+from hpml.predict.model_layers import model as layers_of
+from hpml.predict.published_scaling import table
+
+known = {}
+for name in ("resnet50-64", "vgg16-64", "alexnet-512"):
+    alone = table(f"tf-dgx1-{name}")[0]  # one GPU: images/s and batch
+    gradients = layers_of(alone.model).parameter_bytes
+    one = batch_scaling.Training(1 / alone.value, gradients, Cost(alpha=0, beta=8 / 25e9))
+    known[alone.model] = (one, alone.batch)
+conclude(*batch_scaling.of_models(known))
+
+# %% [markdown]
+# AlexNet has few operations for its many parameters. A GPU is done with an image in a third of a
+# millisecond, so hundreds of images have to hide what a few hide for ResNet-50.
 
 # %% [markdown]
 # ## 3. Published tables, and a model with two constants
@@ -569,14 +590,13 @@ else:
 # each step; eight ranks on a few cores have more of it than a cluster.)
 #
 # Last, both together, by the predictor of section 3: ResNet-50 on 64 nodes of four P100, which the
-# published table has at 219 images/s each, NVLink within the nodes and 25 Gbit/s between them.
+# published table has at 219 images/s each (section 2), NVLink within the nodes and 25 Gbit/s between them.
 #
 # *Predict: layer by layer sends 54 messages. Over a flat ring of 256 ranks in good order, is that
 # better than all at once? Better than buckets of 25 MiB?*
 
 # %%
 from hpml.predict import interconnects
-from hpml.predict.model_layers import model as layers_of
 
 cluster = interconnects.nodes(4, interconnects.INSIDE["nvlink1"], interconnects.cost_of("25gbit"))
 both = layer_wise.on_a_cluster(layers_of("resnet50"), 219, batch=64, network=cluster, ranks=256)
@@ -628,14 +648,14 @@ conclude(*layer_wise.of_both(both))
 # images, in place of computing (`--wait 0.004`): there are more of them than cores. 1, 2 and 4 ranks
 # are the first three jobs, 8 ranks the last.
 #
-# *Predict: a small residual network has 0.6 MB of gradients. From 2 and 4 ranks, how well can 8 be
+# *Predict: a small residual network has 1.2 MB of gradients. From 2 and 4 ranks, how well can 8 be
 # foretold: within 5 %, 20 %, 50 %?*
 
 # %% tags=["nbval-ignore-output"]
 from hpml.bench import scaling_sizes, scaling_study
 from hpml.errors import UserError
 
-OPTIONS = "--wait 0.004 --batch 32 --steps 4 --threads 1 --widths 32,64,64"
+OPTIONS = "--wait 0.004 --batch 32 --steps 4 --threads 1 --widths 32,64,128"
 try:
     study = scaling_study.on_links((1, 2, 4, 8), link="200mbit", options=OPTIONS)
 except UserError as error:

@@ -7,6 +7,7 @@ from hpml.predict.batch_scaling import (
     Training,
     of_break_even,
     of_computing,
+    of_models,
     of_two_batches,
     of_weak,
     speed_up,
@@ -102,3 +103,12 @@ def test_two_ranks_that_compute_lose_with_the_small_batch_and_gain_with_the_larg
     assert "0.5 times" in sentence
     assert "75% and 7%" in sentence
     assert not of_computing({8: small, 256: small})[0]
+
+
+def test_models_are_listed_with_what_is_left_on_256_ranks():
+    large = Training(0.010, 4e6, Cost(0.0, 8e-8))
+    held, sentence, _ = of_models({"small": (TRAINING, 16), "large": (large, 64)})
+    assert held
+    assert "small 16, large 64" in sentence
+    assert "small 50% with 16, large 50% with 64 images" in sentence
+    assert not of_models({"large": (large, 64), "small": (TRAINING, 16)})[0]

@@ -115,20 +115,22 @@ def split(sizes: Sequence[Size]) -> tuple[list[Size], list[Size]]:
 def foretell(sizes: Sequence[Size]) -> tuple[Fitted | None, list[Size]]:
     """The predictor with its constants fitted, and the sizes that it has to foretell.
 
-    One rank alone is the smallest size's step that sends nothing. α and β are of the fitted sizes.
+    One rank alone is the smallest size's step that sends nothing. α and β are the least
+    of those that the fitted sizes measured.
     None as long as no size has two ranks: nothing is known of the network yet.
     """
     fitted, unseen = split(sizes)
     if not fitted:
         return None, []
     first = sizes[0]
-    within = next((Cost(*size.within) for size in fitted if size.within), None)
-    across = next((size for size in fitted if size.across), None)
+    within = _quickest([size.within for size in fitted if size.within])
+    between = _quickest([size.across for size in fitted if size.across])
     levels = []
     if within:
-        levels.append(Level(across.per_node if across else None, within))
-    if across:
-        levels.append(Level(None, Cost(*across.across)))
+        inside = next(size.per_node for size in fitted if size.within)
+        levels.append(Level(inside if between else None, within))
+    if between:
+        levels.append(Level(None, between))
     training = Training(
         Model("network", first.layers),
         images_per_s=first.batch / first.alone,
@@ -210,6 +212,11 @@ def finding(fitted: Fitted, unseen: Sequence[Size]) -> tuple[bool, str, str]:
         "images/s alone.",
         f"{seen}. That can be: the ranks share this machine's cores with other programs.",
     )
+
+
+def _quickest(measured: Sequence[tuple[float, float]]) -> Cost | None:
+    """The least α and the least β of several measurements: other work only adds to them."""
+    return Cost(*map(min, zip(*measured, strict=True))) if measured else None
 
 
 def _read(path: Path) -> Size:

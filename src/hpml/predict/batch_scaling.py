@@ -111,6 +111,22 @@ def of_weak(training: Training, images: int, seconds: Mapping[int, float]) -> Fi
     )
 
 
+def of_models(trainings: Mapping[str, tuple[Training, int]]) -> Finding:
+    """Networks by name, each with the images that a rank has; `break_even` ascends over them."""
+    needed = {name: one.break_even for name, (one, _) in trainings.items()}
+    images = ", ".join(f"{name} {count:.0f}" for name, count in needed.items())
+    kept = ", ".join(
+        f"{name} {one.weak(batch, 256) / 256:.0%} with {batch}"
+        for name, (one, batch) in trainings.items()
+    )
+    return (
+        list(needed.values()) == sorted(needed.values()),
+        f"**Answer.** *b* is, in images: {images}. So each of 256 GPUs would keep of its images/s: "
+        f"{kept} images on each. That is with nothing hidden behind backward.",
+        f"*b* is, in images: {images}; kept are {kept} images.",
+    )
+
+
 def of_computing(seconds: Mapping[int, Mapping[int, Mapping[str, float]]]) -> Finding:
     """One and two ranks that compute in earnest: seconds of both phases, by batch and ranks."""
     ratio = {b: sum(s[1].values()) / sum(s[2].values()) for b, s in seconds.items()}
