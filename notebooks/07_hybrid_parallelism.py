@@ -25,6 +25,7 @@
 # %load_ext hpml
 # %matplotlib inline
 import json
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -377,7 +378,30 @@ for name, schedule in schedules.items():
 # pipeline: the bubble is (*p* − 1) / (*v m* + *p* − 1). The price is *v* times as many messages,
 # somewhat more activations, and *m* has to be a multiple of *p* (section 2.2.2).
 #
-# Now run, with two stages of the transformer and eight micro-batches:
+# Now run. First the bubble: section 3's four stages that wait, with eight micro-batches.
+
+# %%
+# %%ranks 4 --evidence waiting_in_turn
+from torch.distributed.pipelining import Schedule1F1B
+
+from hpml.models.waiting import Waiting
+
+stage = Waiting(forward=0.020, backward=0.040)
+pipeline_steps(stage, torch.randn(16, 8), Schedule1F1B, counts=[8])
+
+# %% tags=["nbval-ignore-output"]
+idle = {"GPipe": waited[8], "1F1B": bubbles(waiting_in_turn, [8])[8]}
+conclude(
+    min(idle.values()) > bubble(4, 8) - 0.01 and abs(idle["GPipe"] - idle["1F1B"]) < 0.1,
+    f"The four ranks idled {idle['GPipe']:.0%} of the time with GPipe and {idle['1F1B']:.0%} with "
+    f"1F1B. The formula has {bubble(4, 8):.0%} for both.",
+    f"the four ranks idled {idle['GPipe']:.0%} of the time with GPipe and {idle['1F1B']:.0%} with "
+    f"1F1B, where the formula has {bubble(4, 8):.0%}: while others use the cores, messages arrive "
+    "late.",
+)
+
+# %% [markdown]
+# And what stays alive: two stages of the transformer, eight micro-batches.
 
 # %%
 # %%ranks 2 --live-tensors --evidence all_forward
@@ -1298,9 +1322,29 @@ conclude(
     best["64 billion", 8, 400] is None and fast.tensor == 1 < slow.tensor,
     "The pattern: (1) if a copy of all fits, data parallelism; (2) if not, shard the states over the "
     "data ranks, as long as the network is fast; (3) tensor inside a node, when the model is "
-    "still too large, or the network slow, or the batch too small for so many copies; (4) a pipeline "
-    f"across nodes, last. On 64 GPUs the 7 billion change from {fast} to {slow} with the slow links.",
+    "still too large, or the network slow; (4) a pipeline across nodes, last. On 64 GPUs the 7 billion "
+    f"change from {fast} to {slow} with the slow links.",
     f"7 billion parameters on 64 GPUs: {fast}, and {slow} with slow links.",
+)
+
+# %% [markdown]
+# The batch counts, too. *Predict: the 7 billion on 64 GPUs with the fast links, and 1/16 or 1/64 of
+# the tokens in a step. More ranks for data, or fewer?*
+
+# %%
+print("tokens in a step   sequences   split                waiting")
+by_batch = {}
+for tokens in (2**21, 2**17, 2**15):
+    one = replace(models["7 billion"], tokens=tokens)
+    by_batch[tokens] = way = which_split.choose(one, gpus(64, 400))
+    share = way.waits / way.seconds
+    print(f"{tokens:16,}{tokens // one.sequence:12}   {way!s:20}{share:8.0%}")
+large, middle, small = by_batch.values()
+conclude(
+    large.tensor == 1 < middle.tensor < small.tensor,
+    f"Fewer. There are as many gradients as before, and less to compute while they travel: from {large} "
+    f"it goes to {middle} and {small}. And a rank for data needs at least one sequence.",
+    f"with ever smaller batches: {large}, {middle}, {small}.",
 )
 
 # %% [markdown]

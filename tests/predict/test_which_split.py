@@ -1,5 +1,7 @@
 """Which split is chosen, and that its parts are the module's formulas."""
 
+from dataclasses import replace
+
 import pytest
 
 from hpml.predict import zero
@@ -56,6 +58,11 @@ def test_a_small_model_is_copied_and_a_large_one_split():
 
 def test_a_slow_network_moves_data_ranks_into_the_node():
     assert choose(MODEL, cluster(between=5e7)).data < 8
+
+
+def test_a_small_batch_moves_ranks_from_data_to_tensor():
+    chosen = [choose(replace(MODEL, tokens=n), cluster()) for n in (2**16, 2**13, 2**12)]
+    assert [(one.data, one.tensor) for one in chosen] == [(8, 1), (4, 2), (2, 4)]
 
 
 def test_float32_sends_twice_as_much():

@@ -407,6 +407,24 @@ def test_under_torchrun_two_processes_share_a_transformer_and_one_goes_on_with_i
     assert "1 rank × 1 thread" in again.stdout
 
 
+def test_under_torchrun_two_processes_share_each_matrix(tmp_path):
+    out = tmp_path / "history.json"
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    options = "--model vit --epochs 1 --samples 40 --test-samples 33 --batch-size 20 --threads 1"
+    options += f" --precision fp32 --no-progress --out {out}"
+    ended = run_script(*options.split(), "--tensor=2", launcher=torchrun, TMPDIR=str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("2 ranks × 1 thread") == 1
+    alone = tmp_path / "alone.json"
+    assert run_script(*options.split(), "--out", str(alone)).returncode == 0
+    together, expected = read_history(out), read_history(alone)
+    # Both ranks have the same images, as one process has them.
+    assert (together.world_size, together.parameters) == (2, expected.parameters)
+    assert [epoch.train_loss for epoch in together.epochs] == pytest.approx(
+        [epoch.train_loss for epoch in expected.epochs], rel=1e-3
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -77,11 +77,13 @@ class TrainConfig:
     shard: str = _option(
         "none",
         "what ranks with the same weights have one of among them: zero1 the optimizer's states, "
-        "fsdp parameters and gradients too",
+        "fsdp parameters and gradients too; zero1 is not for --tensor",
         choices=SHARDS,
     )
-    tensor: int = _option(1, "ranks that share each matrix of the transformer", least=1)
-    pipeline: int = _option(1, "stages of the transformer, a rank or more each", least=1)
+    tensor: int = _option(1, "ranks that share each matrix; for --model vit alone", least=1)
+    pipeline: int = _option(
+        1, "stages of layers, a rank or more each; for --model vit alone", least=1
+    )
     micro_batches: int = _option(8, "parts of a batch in a pipeline", least=1)
     precision: str = _option("auto", "auto is bf16 where the processor has it", choices=PRECISIONS)
     checkpoint: str | None = _option(None, "folder to keep checkpoint.pt in")
