@@ -78,3 +78,10 @@ def test_files_that_are_not_there_or_not_text(tmp_path):
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match="is not text"):
         read([tmp_path / "binary.csv"])
+
+
+def test_strong_scaling_is_refused(tmp_path):
+    file = tmp_path / "strong.csv"
+    file.write_text("ranks,batch,images_per_s\n1,64,100\n2,32,180\n")
+    with pytest.raises(UserError, match="batches of 32, 64 on a rank: the model scales weakly"):
+        read([file])

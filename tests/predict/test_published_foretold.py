@@ -114,7 +114,6 @@ def test_the_method_decides_what_is_known_of_messages():
 
     assert of("Horovod, NCCL").bucket_bytes == 64 * 2**20
     assert of("replicated, NCCL").bucket_bytes == 1
-    assert not of("ChainerMN").overlap
     assert of("something else").bucket_bytes == 25 * 2**20
     assert training([replace(row, number="fp16") for row in ROWS]).gradient_share == 0.5
     spread = training([replace(row, algorithm="parameter-server") for row in ROWS])

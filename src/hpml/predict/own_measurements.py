@@ -38,7 +38,8 @@ def read(paths: Sequence[Path]) -> Own:
     Raises UserError, with the file and what is wrong with it.
     """
     best: dict[int, float] = {}
-    batch = between = None
+    batches: set[int] = set()
+    between = None
     for path in paths:
         try:
             text = path.read_text(encoding="utf-8")
@@ -52,7 +53,14 @@ def read(paths: Sequence[Path]) -> Own:
         for row in rows:
             ranks = int(_number(path, row, RANKS))
             best[ranks] = max(best.get(ranks, 0.0), _number(path, row, SPEED))
-            batch = int(_number(path, row, ("batch",))) if row.get("batch") else batch
+            if row.get("batch"):
+                batches.add(int(_number(path, row, ("batch",))))
+    if len(batches) > 1:
+        raise UserError(
+            f"--fit: batches of {', '.join(map(str, sorted(batches)))} on a rank: the model scales "
+            "weakly, give runs with one batch on each rank"
+        )
+    batch = next(iter(batches), None)
     return Own(tuple(Point(ranks, best[ranks]) for ranks in sorted(best)), batch, between)
 
 

@@ -34,16 +34,11 @@ UNKNOWN = "100gbit"
 MEDIAN, WORST = 0.10, 0.20  # what foretold rows of a table are held to
 IMAGENET = 1_281_167  # images of an epoch (Russakovsky et al. 2015, arXiv:1409.0575, table 2)
 
-# What is known of how a method sends, by a word in the table's `method`: bytes of a bucket, and
-# whether buckets leave while backward runs.
-METHODS = {
-    # Tensor fusion of 64 MB: HOROVOD_FUSION_THRESHOLD, the default until version 0.20.
-    "Horovod": (64 * MIB, True),
-    # One tensor at a time: a variable's gradient is an edge of the graph, sent when it is there.
-    "variables": (1, True),
-    "replicated": (1, True),
-    # The optimizer calls allreduce_grad after backward (Akiba et al. 2017, arXiv:1710.11351).
-    "ChainerMN": (float("inf"), False),
+# Bytes of a bucket, by a word in the table's `method`; others have the 25 MiB of PyTorch's DDP.
+BUCKETS = {
+    "Horovod": 64 * MIB,  # tensor fusion; 128 MB from version 0.21 on (its CHANGELOG, #2468)
+    "variables": 1,  # TensorFlow's own: each variable's gradient as soon as it is there
+    "replicated": 1,
 }
 SPREAD = ("hierarchical", "parameter-server")  # a part of the bytes at each machine
 UNITS = ("images/s", "sequences/s", "s/epoch", "s/step", "efficiency")  # that can be read here
@@ -176,9 +171,7 @@ def one_rank(model: str, processor: str) -> Row | None:
 def training(rows: Sequence[Row]) -> Training:
     """What ran, as far as the source and the rules above give it."""
     first = rows[0]
-    bucket, overlap = next(
-        (how for word, how in METHODS.items() if word in first.method), (BUCKET, True)
-    )
+    bucket = next((size for word, size in BUCKETS.items() if word in first.method), BUCKET)
     return Training(
         model(first.model),
         images_per_s=_alone(first),
@@ -186,7 +179,6 @@ def training(rows: Sequence[Row]) -> Training:
         network=network(rows),
         algorithm="hierarchical" if first.algorithm in SPREAD else "ring",
         bucket_bytes=bucket,
-        overlap=overlap,
         gradient_share=0.5 if first.number == "fp16" else 1.0,
     )
 
