@@ -195,6 +195,8 @@ def test_the_finding_of_all_tables_on_both_sides():
     held, said, _ = scaling_findings.of_all([MET])
     assert held
     assert "1.3% off in the median" in said
+    assert "fewer than it promises" not in said
+    assert "fewer than it promises" in scaling_findings.of_all([MISSED, MET])[1]
     # Published is what carrying on gives: 80 of each.
     held, _, otherwise = scaling_findings.of_all([made_up([100, 160, 320, 640])])
     assert not held

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from hpml.predict.published_foretold import MEDIAN, WORST, Table
 from hpml.predict.scaling import Training, buckets
-from hpml.predict.scaling_fit import Interval
+from hpml.predict.scaling_fit import INTERVAL, Interval
 from hpml.predict.scaling_misses import not_in_the_model, why_missed
 
 Finding = tuple[bool, str, str]
@@ -88,6 +88,8 @@ def of_all(tables: Sequence[Table]) -> Finding:
         f"{carried:.1%}. {met} tables are within {MEDIAN:.0%} in the median and {WORST:.0%} in the "
         f"worst row, and {inside / len(rows):.0%} of the rows lie in their interval of 90 in 100"
     )
+    if inside / len(rows) < INTERVAL:
+        said += ": fewer than it promises, for an interval knows no doubt about the model itself"
     return (
         model < carried and met > len(tables) / 2,
         f"{said}.",
