@@ -143,7 +143,7 @@ conclude(*batch_scaling.of_weak(data_parallel, 64, weak))
 # before the accuracy falls is no question of networks: sections 4 and 6.
 #
 # Was it only the waiting? Two ranks compute in earnest, a core for each: a small residual network
-# with 1.2 MB of gradients, over 200 Mbit/s.
+# with 1.2 MB of gradients, over 100 Mbit/s.
 #
 # *Predict: a batch of 8, and one of 256. In which of them are two ranks faster than one?*
 
@@ -172,7 +172,7 @@ def computing_steps(images):
 
 # %% tags=["nbval-ignore-output"]
 computed = {
-    b: {p: step_seconds(b // p, p, computing_steps, "200mbit") for p in (1, 2)} for b in (8, 256)
+    b: {p: step_seconds(b // p, p, computing_steps, "100mbit") for p in (1, 2)} for b in (8, 256)
 }
 conclude(*batch_scaling.of_computing(computed))
 
@@ -563,10 +563,15 @@ measured = {key: parts["still sending"] for key, parts in sending.items()}
 conclude(*layer_wise.of_layer_wise(measured, foretold))
 
 # %% [markdown]
-# The black line is the message that leaves last: the whole model, or the first layer. S-Caffe's idea
-# suited the networks of its day. Their bytes are in layers that backward reaches first, and the
-# seconds in layers that come later.
+# The black line is the message that leaves last: the whole model, or the first layer.
 #
+# *Predict: VGG-16 ends with three fully connected layers. Which share of the bytes have they? Of the
+# operations?*
+
+# %%
+conclude(*layer_wise.of_last_layers(layers_of("vgg16"), 3))
+
+# %% [markdown]
 # Now the network. Two nodes of four ranks, 1 Gbit/s for each rank and 100 Mbit/s between the nodes.
 # Each rank has 1 MB. A ring has an order: SLURM deals ranks out to the nodes one by one with
 # `--distribution=cyclic`, and keeps neighbours together with `block`.

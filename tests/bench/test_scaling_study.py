@@ -7,6 +7,7 @@ import pytest
 
 from hpml.bench import scaling_study
 from hpml.bench.scaling_study import waiting
+from hpml.errors import UserError
 from hpml.predict.model_layers import Layer
 from hpml.ranks import launch
 
@@ -31,6 +32,18 @@ def test_each_size_joins_the_study_in_its_folder(tmp_path, wait):
     assert [(row["ranks"], row["use"]) for row in rows] == [("1", "alone"), ("2", "fitted")]
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "2.json").read_text())["waited"] == bool(wait)
+
+
+def test_a_study_on_links_has_all_its_sizes():
+    options = "--wait 0.0001 --batch 2 --steps 1 --threads 1 --widths 8,8,8"
+    try:
+        sizes = scaling_study.on_links((1, 2), "1gbit", options)
+    except UserError as error:
+        if "no network can be emulated here" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert [(size.ranks, size.nodes, size.waited) for size in sizes] == [(1, 1, True), (2, 1, True)]
+    assert sizes[1].within[1] > 8e-9 / 2  # seconds per byte: not faster than the link, by far
 
 
 def test_another_batch_is_another_study(tmp_path, capsys):

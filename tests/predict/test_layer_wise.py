@@ -7,6 +7,7 @@ from hpml.predict.layer_wise import (
     WAYS,
     exposed,
     of_both,
+    of_last_layers,
     of_layer_wise,
     on_a_cluster,
     table,
@@ -49,6 +50,13 @@ def test_where_the_bytes_sit_decides():
     assert "99%, 50%, 1%" in sentence
     assert not of_layer_wise(measured | {("even", SINGLE): 0.035}, foretold)[0]
     assert not of_layer_wise(measured | {("first", SINGLE): 0.001}, foretold)[0]
+
+
+def test_vgg_has_its_bytes_in_the_last_layers_and_resnet_has_not():
+    held, sentence, _ = of_last_layers(model("vgg16"), 3)
+    assert held
+    assert "the last 3 of 16 layers of vgg16 have 89% of the bytes" in sentence
+    assert not of_last_layers(model("resnet50"), 3)[0]
 
 
 def on_256(between="25gbit"):

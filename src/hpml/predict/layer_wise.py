@@ -65,6 +65,23 @@ def of_layer_wise(
     )
 
 
+def of_last_layers(model: Model, count: int) -> Finding:
+    """The share of the bytes, and of the operations, that the last `count` layers have."""
+    last = model.layers[-count:]
+    of_bytes = sum(layer.parameter_bytes for layer in last) / model.parameter_bytes
+    of_flop = sum(layer.flop for layer in last) / model.flop
+    seen = (
+        f"the last {count} of {len(model.layers)} layers of {model.name} have {of_bytes:.0%} of the "
+        f"bytes and {of_flop:.1%} of the operations"
+    )
+    return (
+        of_bytes > 0.8 and of_flop < 0.1,
+        f"That suits networks of the day: {seen}. Their gradients are there soon after backward "
+        "begins, and nearly all of it is left to hide them.",
+        f"{seen}.",
+    )
+
+
 def on_a_cluster(
     model: Model, images_per_s: float, batch: int, network: Network, ranks: int
 ) -> dict[tuple[str, str], Prediction]:
