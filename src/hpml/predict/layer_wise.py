@@ -71,8 +71,8 @@ def of_last_layers(model: Model, count: int) -> Finding:
     of_bytes = sum(layer.parameter_bytes for layer in last) / model.parameter_bytes
     of_flop = sum(layer.flop for layer in last) / model.flop
     seen = (
-        f"the last {count} of {len(model.layers)} layers of {model.name} have {of_bytes:.0%} of the "
-        f"bytes and {of_flop:.1%} of the operations"
+        f"the last {count} of {len(model.layers)} layers of {model.name} have {of_bytes:.0%} of "
+        f"the bytes and {of_flop:.1%} of the operations"
     )
     return (
         of_bytes > 0.8 and of_flop < 0.1,
