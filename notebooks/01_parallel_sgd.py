@@ -665,10 +665,11 @@ else:
     conclude(*allreduce_findings.model_error(panels, SIZES, sent, usable_cores()))
 
 # %% [markdown]
-# Small messages: all are far above the bound, and what counts is how many messages follow each other.
-# Large ones: what counts is the bytes of the busiest link. Where the two meet is different for every
-# network. That is why a library switches algorithms by size, and why frameworks put small gradients
-# together before they send them.
+# Small messages: all are far above the bound, and what counts is messages. With a core for each rank
+# it is those that follow each other; with fewer cores it is all of them, since each needs a
+# processor at both ends. Large ones: what counts is the bytes of the busiest link. Where the two
+# meet is different for every network. That is why a library switches algorithms by size, and why
+# frameworks put small gradients together before they send them.
 #
 # A model leaves things out: messages of the naive way travel at the same time, those of a ring wait
 # for each other, and α + *n*β does not know that. Nor does it know that ranks share cores.

@@ -129,12 +129,15 @@ def test_runs_with_and_without_waiting_are_compared_at_the_same_time():
     assert "ahead with *4, one slow*: more updates" in sentence
     assert "behind with *4 workers*." in sentence
     # The synchronous one had made a step after 1 s, and its later ones do not count.
-    assert "*4, one slow* 5.000 with waiting, 2.000 without (1.0 s; half of" in sentence
+    assert "*4, one slow* 5.000 with waiting, 2.000 without (1.0 s; median staleness 1" in sentence
     assert "1 worker" not in sentence
     held, _, otherwise = findings.in_the_same_time(
         waiting, going_on | {"4 workers": run(0.3, 4, 0.0, 0.0, 0.0, 0.0)}, lambda x, y: x
     )
     assert not held
+    level = going_on | {"4 workers": run(0.3, 4, *[5 / 3] * 3)}
+    sentence = findings.in_the_same_time(waiting, level, lambda x, y: x)[1]
+    assert "behind with none and level with *4 workers*." in sentence
     assert "*4 workers* 1.667 with waiting, 0.000 without" in otherwise
 
 

@@ -142,11 +142,11 @@ def own_choice(own: Mapping[int, Sequence[Sent]], known: Mapping[str, Sequence[S
         mine = [(messages, size) for source, _, messages, size in sent if source == 0]
         size = f"{nbytes / 1e6:g} MB" if nbytes >= 1e6 else f"{nbytes / 1e3:g} kB"
         parts.append(
-            f"for {size} {' and '.join(f'`{name}`' for name in same) or 'none of these'} (rank 0 "
+            f"for {size} those of {listed([f'`{name}`' for name in same] or ['none'])} (rank 0 "
             f"sends {sum(count for count, _ in mine)} messages, "
             f"{sum(size for _, size in mine) / nbytes:g} times its bytes)"
         )
-    seen = f"Open MPI's own choice sends the same messages as {listed(parts)}"
+    seen = f"The messages of Open MPI's own choice are {listed(parts)}"
     return all(map(bool, found)), f"**Answer.** {seen}.", f"{seen}."
 
 

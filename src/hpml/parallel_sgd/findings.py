@@ -144,22 +144,24 @@ def in_the_same_time(
     `excess` is the loss above the least, of the weights. Of each pair both are looked at when the
     quicker one ends: the mean over the last tenth of the updates that were made until then.
     """
-    wins, loses, seen = [], [], []
+    wins, level, loses, seen = [], [], [], []
     for name in going_on:
         if len({update.worker for update in going_on[name]}) == 1:
             continue  # one worker: nothing is stale
         until = min(log[name][-1].at for log in (waiting, going_on))
         ends = [_late_excess(log[name], until, excess) for log in (waiting, going_on)]
-        (wins if ends[1] < ends[0] else loses).append(f"*{name}*")
+        ratio = ends[1] / ends[0]
+        (wins if ratio < 0.9 else loses if ratio > 1.1 else level).append(f"*{name}*")
         late = float(np.median([update.staleness for update in going_on[name]]))
         seen.append(
-            f"*{name}* {ends[0]:.3f} with waiting, {ends[1]:.3f} without ({until:.1f} s; half of "
-            f"the gradients at most {late:.0f} updates late)"
+            f"*{name}* {ends[0]:.3f} with waiting, {ends[1]:.3f} without ({until:.1f} s; "
+            f"median staleness {late:.0f})"
         )
     numbers = f"loss above the least after the same time: {'; '.join(seen)}"
     sentence = (
         f"**Answer.** Not waiting is ahead with {listed(wins) if wins else 'none'}: more updates "
-        f"in the same time. It is behind with {listed(loses) if loses else 'none'}. "
+        f"in the same time. It is behind with {listed(loses) if loses else 'none'}"
+        f"{f' and level with {listed(level)}' if level else ''}. "
         f"({numbers[0].upper()}{numbers[1:]}.)"
     )
     held = "*4, one slow*" in wins and "*4 workers*" in loses
