@@ -65,8 +65,8 @@ def measured_first(panel: Panel, small: int, large: int) -> Finding:
         said = near(model, CLOSE)
         agrees[n] = first in said
         parts.append(
-            f"for {unit} {first} ({1e3 * taken[first]:.3g} ms), and last {last} "
-            f"({1e3 * taken[last]:.3g} ms; model {1e3 * model[last]:.3g} ms). The model has "
+            f"for {unit} {first} ({_ms(taken[first])}), and last {last} "
+            f"({_ms(taken[last])}; model {_ms(model[last])}). The model has "
             f"{listed(said)} first"
         )
     seen = f"measured first is {parts[0]}. Measured first is {parts[1]}"
@@ -131,13 +131,9 @@ def own_choice(own: Mapping[int, Sequence[Sent]], known: Mapping[str, Sequence[S
 
     `own`: what the default sends, by bytes; `known`: what the algorithms send, for any bytes.
     """
-
-    def pairs(sent: Sequence[Sent]) -> list[tuple[int, int, int]]:
-        return [(source, to, messages) for source, to, messages, _ in sent]
-
     parts, found = [], []
     for nbytes, sent in own.items():
-        same = [name for name, other in known.items() if pairs(other) == pairs(sent)]
+        same = followed(sent, known)
         found.append(same)
         mine = [(messages, size) for source, _, messages, size in sent if source == 0]
         size = f"{nbytes / 1e6:g} MB" if nbytes >= 1e6 else f"{nbytes / 1e3:g} kB"
@@ -150,13 +146,22 @@ def own_choice(own: Mapping[int, Sequence[Sent]], known: Mapping[str, Sequence[S
     return all(map(bool, found)), f"**Answer.** {seen}.", f"{seen}."
 
 
+def followed(sent: Sequence[Sent], known: Mapping[str, Sequence[Sent]]) -> list[str]:
+    """The names in `known` with as many messages from each rank to each other as in `sent`."""
+
+    def pairs(messages: Sequence[Sent]) -> list[tuple[int, int, int]]:
+        return [(source, to, count) for source, to, count, _ in messages]
+
+    return [name for name, other in known.items() if pairs(other) == pairs(sent)]
+
+
 def noise(series: Mapping[str, Series], one: str, other: str, nbytes: int) -> Finding:
     """Two names of Open MPI for the same messages: how far apart are their times?"""
     taken = [series[f"Open MPI, {name}"].measured[nbytes] for name in (one, other)]
     apart = max(taken) / min(taken)
     sentence = (
         f"For {nbytes / 1e3:g} kB *{one}* and *{other}* send the same messages, and their points "
-        f"are a factor of {apart:.2g} apart: a smaller difference in this plot means nothing."
+        f"are a factor of {apart:.2g} apart: at that size a smaller difference means nothing."
     )
     return True, sentence, ""
 
@@ -176,3 +181,7 @@ def below_bound(series: Panel, bound: Callable[[float], float]) -> Finding:
         "some kilobytes pass at once before it keeps to its rate."
     )
     return True, sentence, ""
+
+
+def _ms(seconds: float) -> str:
+    return f"{float(f'{1e3 * seconds:.3g}'):g} ms"
