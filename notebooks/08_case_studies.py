@@ -28,6 +28,134 @@
 
 # %% [markdown]
 # ## 1. The all-reduce, from 4 bytes to 256 MB
+#
+# To foretell a training step on 256 GPUs, you need to know what its all-reduce costs. That is
+# measured with a micro-benchmark: one all-reduce after the other, in sizes over eight decades. OSU's
+# benchmarks (`osu_allreduce`) and NVIDIA's (`nccl-tests`) print a line for each size:
+#
+# - **time**, which OSU calls latency;
+# - **algorithm bandwidth**, bytes over time;
+# - **bus bandwidth**, 2(*p*−1)/*p* times that. So many bytes each rank must send, so it can be held
+#   against the rate of the link, whatever the number of ranks
+#   ([nccl-tests, PERFORMANCE.md](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md)).
+#
+# Here is the course's own ring between two ranks of this machine, with no link between them.
+#
+# *Predict: how many times as long as 4 bytes do 4096 bytes take?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.allreduce import micro_benchmark as micro
+from hpml.publish import conclude, publish_figure, skip
+
+own_times = micro.on_this_machine(["ring", "library"], micro.sizes(), ranks=2)
+print(micro.table(own_times["ring"], ranks=2))
+conclude(*micro.latency_then_bandwidth(own_times["ring"]))
+
+# %% [markdown]
+# Two constants, then: α for each message, β for each byte (module 01). Which algorithm is best
+# depends on them. Between *p* ranks, in the order of their fame:
+#
+# - **Recursive doubling** exchanges the whole tensor with one rank, then with another, log₂ *p* times:
+#   log₂ *p* · (α + *n*β).
+# - **The ring**, which Baidu brought to deep learning (Gibiansky 2017): 2(*p*−1) messages of *n*/*p*
+#   bytes, so 2(*p*−1) α + 2(*p*−1)/*p* · *n*β. No algorithm sends fewer bytes.
+#
+# Now on a network: four ranks, a link of 1 Gbit/s each. By hand are the course's algorithms. Gloo is
+# PyTorch's library for CPUs.
+#
+# *Predict: which of the two wins for 64 bytes, which for 16 MB? Where do they cross?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.allreduce import curves, mpi
+from hpml.network.available import refusal
+
+link_sizes = micro.sizes(1 << 24)
+no_network = refusal()
+if no_network:
+    skip("all-reduce over links of a given rate", no_network)
+else:
+    gigabit = curves.network("1gbit", ranks=4)
+    by_hand = curves.measured(gigabit, ["recursive-doubling", "ring", "library"], link_sizes, 1.0)
+    print(f"two ranks, one message: {gigabit.within}")
+    conclude(*micro.who_wins(gigabit, by_hand["recursive-doubling"], by_hand["ring"]))
+
+# %% [markdown]
+# Open MPI has both as well, in C, and lets one choose. It also has Rabenseifner's algorithm
+# (halving-doubling in module 01), with the messages of two recursive doublings and the bytes of a
+# ring.
+#
+# *Predict: at which size does the bus bandwidth reach half of the link's rate?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.predict.bus_bandwidth_picture import bus_bandwidths
+
+names = {"recursive-doubling": "doubling, by hand", "ring": "ring, by hand", "library": "Gloo"}
+if no_network or mpi.missing():
+    skip("all-reduce by Open MPI", no_network or mpi.missing())
+else:
+    series = {names[name]: times for name, times in by_hand.items()}
+    for name in ("recursive_doubling", "ring", "rabenseifner"):
+        by_mpi = mpi.mpi_all_reduce_seconds(link_sizes, 4, "1gbit", name, repeats=3)
+        series[f"Open MPI, {name}"] = dict(zip(link_sizes, map(min, by_mpi), strict=True))
+    publish_figure(
+        "all-reduce micro-benchmark",
+        bus_bandwidths(
+            series, 4, 1e9, title="Small: who sends fewest messages. Large: fewest bytes"
+        ),
+        "Four ranks over links of 1 Gbit/s. Left: time by size. Right: bus bandwidth by size.",
+    )
+    conclude(*micro.half_of_the_rate(series, 4, 1e9))
+
+# %% [markdown]
+# NCCL is the same benchmark with GPUs in place of cores. It needs two of them.
+
+# %% tags=["nbval-ignore-output"]
+import torch
+
+if torch.cuda.device_count() < 2:
+    skip(
+        "all-reduce by NCCL", "it needs two GPUs: slurm/01_allreduce.slurm measures it on a cluster"
+    )
+else:
+    print(micro.table(micro.nccl(micro.sizes()), ranks=torch.cuda.device_count()))
+
+# %% [markdown]
+# Four ranks are few. With more of them, the ring's messages grow as *p*, those of recursive doubling
+# as log₂ *p*. Where the two are equal follows from the formulas above.
+#
+# *Predict: 64 times as many ranks, 256. By which factor does the crossover grow?*
+
+# %%
+from hpml.predict import ring_crossover
+
+print(ring_crossover.table([4, 8, 16, 64, 256, 1024]))
+
+# %% tags=["nbval-ignore-output"]
+from hpml.predict.collectives import Cost
+
+if not no_network:
+    measured_cost = Cost(gigabit.within.alpha, gigabit.within.beta)
+    conclude(*ring_crossover.larger_with_ranks(4, 256, measured_cost))
+
+# %% [markdown]
+# So the ring is for large tensors on few ranks, and a library changes the algorithm with size and
+# ranks. Rabenseifner's seems to be best of both in this model. What the model leaves out is where the
+# bytes go: its largest messages go to the farthest rank, through the switches that all share, and
+# those of a ring only to the neighbour.
+#
+# α and β of a cluster that is never idle, from such a table, disturbed sizes and all: that is the
+# exercise `fit_alpha_beta`. In a shell, `./hpml bench allreduce --columns` prints these tables.
+#
+# ### Other people's benchmarks *(more)*
+#
+# `osu_allreduce` is part of the [OSU micro-benchmarks](http://mvapich.cse.ohio-state.edu/benchmarks/),
+# which have a Python version on mpi4py, OMB-Py (Alnaasan et al. 2021). mpi4py's own,
+# `mpiexec -n 2 python -m mpi4py.bench pingpong`, sends messages between two ranks: it gives the α and
+# the β of MPI. It has no all-reduce. With `nccl-tests`, `all_reduce_perf -b 4 -e 256M -f 4 -g 2`
+# measures these sizes on two GPUs.
+#
+# The first size in these tables, 4 bytes, is one float32. It cannot be cut into parts, so a ring has
+# fewer messages there than its formula says: compare from 64 bytes on.
 
 # %% [markdown]
 # ## 2. Strong scaling fails on a small batch

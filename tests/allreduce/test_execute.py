@@ -29,7 +29,7 @@ def test_every_rank_has_the_sum_of_every_kind_of_tensor(world_size, large):
 
         execute.LARGE = large
         made = {}
-        for algorithm in ALGORITHMS:
+        for algorithm in (*ALGORITHMS, "recursive-doubling"):
             for name, tensor in inputs.items():
                 mine = tensor.clone()
                 all_reduce(mine, algorithm)
@@ -58,7 +58,9 @@ def test_every_rank_has_the_sum_of_every_kind_of_tensor(world_size, large):
     evidence = launch(drive, world_size, inputs=inputs)
     assert evidence.diagnosis is None, evidence.diagnosis.sentence
     for made in evidence.values:
-        assert made.keys() == {f"{a}, {name}" for a in ALGORITHMS for name in expected}
+        assert made.keys() == {
+            f"{a}, {name}" for a in (*ALGORITHMS, "recursive-doubling") for name in expected
+        }
         for name, tensor in made.items():
             wanted = expected[name.partition(", ")[2]]
             assert tensor.dtype == wanted.dtype, name

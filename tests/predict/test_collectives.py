@@ -3,6 +3,7 @@
 import pytest
 
 from hpml.allreduce import ALGORITHMS, schedule
+from hpml.allreduce.algorithms import RECURSIVE_DOUBLING
 from hpml.predict import collectives
 from hpml.predict.collectives import Cost
 
@@ -42,7 +43,7 @@ UPLINK = Cost(alpha=7e-5, beta=9e-9)
 
 
 @pytest.mark.parametrize("world_size", range(1, 18))
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, RECURSIVE_DOUBLING])
 def test_the_formula_is_what_the_steps_add_up_to(algorithm, world_size):
     by_step = schedule(algorithm, world_size).seconds(1e6, COST)
     assert collectives.all_reduce_seconds(algorithm, 1e6, world_size, COST) == pytest.approx(

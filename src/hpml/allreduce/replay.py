@@ -12,8 +12,9 @@ def replay(schedule: Schedule, values: Sequence[Sequence[Value]]) -> list[list[V
     """What each rank has of each part at the end; `values[rank][part]` is what it begins with.
 
     Raises ValueError where the result of a step would depend on the order of its transfers: where a
-    part is replaced that another transfer of the step reads, adds to or replaces, or where a rank
-    adds to a part that it sends.
+    part is replaced that another transfer of the step reads, adds to or replaces. A rank may add to
+    a part that it sends: what arrives is added when the step's messages are done
+    (`hpml.allreduce.execute`).
     """
     state = [list(parts) for parts in values]
     for number, step in enumerate(schedule.steps):
@@ -33,7 +34,7 @@ def _check_order(number: int, step: Step) -> None:
         for part in range(transfer.first, transfer.last):
             place = (transfer.destination, part)
             clash = place in written and not (transfer.adds and written[place])
-            if place in read or clash:
+            if (place in read and not transfer.adds) or clash:
                 raise ValueError(
                     f"step {number}: rank {place[0]}'s part {part} changes while it is in use"
                 )

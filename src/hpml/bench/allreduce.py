@@ -50,7 +50,7 @@ def bench(
     Raises UserError where this machine cannot emulate a network.
     """
     without_mpi = mpi.missing()
-    cases = [(text, world_size) for text in links for world_size in _worlds(text, worlds)]
+    cases = [(text, world_size) for text in links for world_size in worlds_of(text, worlds)]
     conditions = _conditions(rounds, sizes, without_mpi)
     found: dict[tuple[str, int], list[Taken]] = {case: [] for case in cases}
     for number in range(1, rounds + 1):
@@ -134,8 +134,8 @@ def bound_rate(link: Link, world_size: int) -> float:
     return min(link.rate, share / crossing * link.uplink) if crossing else link.rate
 
 
-def _worlds(text: str, worlds: Sequence[int]) -> Sequence[int]:
-    """How many ranks to measure: as many as the link has where it has nodes."""
+def worlds_of(text: str, worlds: Sequence[int]) -> Sequence[int]:
+    """How many ranks to measure on the link `text`: as many as it has, where it has nodes."""
     nodes, _, ranks = text.partition("nodes=")[2].partition(",")[0].partition("x")
     if nodes.isdecimal() and ranks.isdecimal():
         worlds = [int(nodes) * int(ranks)]

@@ -90,8 +90,23 @@ def bench_allreduce(
         list[str] | None,
         typer.Option(metavar="LINK", help="As of ./hpml run; several times for several."),
     ] = None,
+    columns: Annotated[
+        bool,
+        typer.Option(
+            "--columns",
+            help="Instead, as nccl-tests: bytes, time, algorithm and bus bandwidth, from 4 B on; "
+            "2 ranks of this machine, or over --link.",
+        ),
+    ] = False,
 ) -> None:
     """All-reduce by each algorithm, beside Gloo's and MPI's, against the bound and the model."""
+    if columns:
+        from hpml.bench import allreduce_columns
+
+        if json:
+            raise UserError("--columns prints text: leave --json out")
+        allreduce_columns.bench(link or ())
+        return
     from hpml.bench.allreduce import bench as measure
 
     give(measure(rounds, link or ("1gbit",)), json)

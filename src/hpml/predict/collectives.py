@@ -56,7 +56,8 @@ def all_reduce_seconds(
     per_node: int | None = None,
     across: Cost | None = None,
 ) -> float:
-    """Seconds of an all-reduce of `nbytes` over `ranks`, by one of `hpml.allreduce.ALGORITHMS`.
+    """Seconds of an all-reduce of `nbytes` over `ranks`, by one of `hpml.allreduce.ALGORITHMS`, or
+    by recursive doubling.
 
     With p ranks, n bytes, q the largest power of two up to p, N nodes of g ranks:
 
@@ -67,6 +68,8 @@ def all_reduce_seconds(
                           and 2 α + 2 n β + n γ more where q < p
         hierarchical      2 (g-1) α    + 2 (g-1)/g n β     + (g-1)/g n γ
                           and 2 (N-1) α + 2 (N-1)/N n/g β  + (N-1)/N n/g γ more
+        recursive-doubling  log₂ q (α + n β + n γ)
+                          and 2 α + 2 n β + n γ more where q < p
 
     Tree and halving-doubling (there Rabenseifner's algorithm) are Thakur, Rabenseifner and Gropp's
     (2005, on reduce and all-reduce), ring is Patarasuk and Yuan's (2009, section 3); naive follows
@@ -92,8 +95,10 @@ def all_reduce_seconds(
     if algorithm == "halving-doubling":
         q = 1 << (p.bit_length() - 1)
         halved = (q - 1) / q * n
-        fold = _sum(cost, 2, 2 * n, n) if q < p else 0.0
-        return fold + _sum(cost, 2 * (q.bit_length() - 1), 2 * halved, halved)
+        return _fold(cost, p, n) + _sum(cost, 2 * (q.bit_length() - 1), 2 * halved, halved)
+    if algorithm == "recursive-doubling":
+        levels = p.bit_length() - 1
+        return _fold(cost, p, n) + _sum(cost, levels, levels * n, levels * n)
     if algorithm == "hierarchical":
         g = per_node or p
         nodes, share = p // g, n / g
@@ -102,6 +107,11 @@ def all_reduce_seconds(
             across = Cost(across.alpha, beta, cost.gamma)
         return _rings(cost, g, n) + _rings(across or cost, nodes, share)
     raise ValueError(f"all-reduce {algorithm!r} is not one of hpml.allreduce.ALGORITHMS")
+
+
+def _fold(cost: Cost, ranks: int, nbytes: float) -> float:
+    """What it takes to let a power of two of ranks do the rest."""
+    return _sum(cost, 2, 2 * nbytes, nbytes) if ranks & (ranks - 1) else 0.0
 
 
 def _rings(cost: Cost, ranks: int, nbytes: float) -> float:
