@@ -31,6 +31,7 @@ def test_a_small_machine_gets_no_large_sizes(monkeypatch):
 
 def test_large_sizes_have_few_repetitions():
     assert [micro.repetitions(4 << k) for k in (0, 22, 26)] == [20, 4, 2]
+    assert micro.repeated([4, 1 << 20, 1 << 24]) == [20, 4, 2]
 
 
 def line(alpha, beta):
@@ -55,14 +56,14 @@ def test_who_wins_is_read_off_both_ends():
     assert not micro.who_wins(GIGABIT, ring, doubling)[0]
 
 
-def test_half_of_the_rate_is_the_first_size_at_which_any_reaches_it():
-    fast = {64: 1e-4, 1_000_000: 0.016, 4_000_000: 0.052}
-    slow = {64: 1e-4, 1_000_000: 0.1, 4_000_000: 0.4}
-    held, sentence, _ = micro.half_of_the_rate({"fast": fast, "slow": slow}, 4, 1e9)
+def test_software_counts_for_small_messages_and_the_link_for_large_ones():
+    python = {n: 1e-3 + n * 1.2e-8 for n in micro.sizes(1 << 24)}
+    c = {n: 1e-4 + n * 1.2e-8 for n in micro.sizes(1 << 24)}
+    held, sentence, _ = micro.software_and_link(python, c, 4)
     assert held
-    assert "92 % (fast)" in sentence
-    assert "half of it is reached at 1 MB" in sentence
-    assert not micro.half_of_the_rate({"slow": slow}, 4, 1e9)[0]
+    assert "takes 9.9 times as long" in sentence or "takes 10.0 times as long" in sentence
+    assert "1.00 times as long" in sentence
+    assert not micro.software_and_link(c, c, 4)[0]
 
 
 def test_two_ranks_of_this_machine_are_measured():

@@ -3,7 +3,7 @@
 import pytest
 
 from hpml.predict.collectives import Cost, all_reduce_seconds
-from hpml.predict.ring_crossover import crossover, larger_with_ranks, table
+from hpml.predict.ring_crossover import crossover, grows, table
 
 COST = Cost(2e-5, 8e-10)
 
@@ -25,7 +25,7 @@ def test_both_take_as_long_at_the_crossover_and_the_ring_wins_above(ranks):
 def test_four_ranks_by_hand():
     """2 (α + n β) = 6 α + 1.5 n β: n = 8 α/β."""
     assert crossover(4, Cost(1, 1)) == pytest.approx(8)
-    assert "    4 ranks   2 α +  2 n β       6 α + 1.50 n β       8.0 α/β" in table([4])
+    assert "    4 ranks   2 α +  2 n β       6 α + 1.50 n β          8.0 α/β" in table([4])
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 6])
@@ -34,9 +34,13 @@ def test_where_there_is_no_crossover_it_is_refused(ranks):
         crossover(ranks, COST)
 
 
+def test_with_a_cost_the_table_has_bytes():
+    assert table([4, 256], COST).splitlines()[1].endswith("8.0 α/β =  200 kB here")
+    assert table([4, 256], COST).splitlines()[2].endswith("83.6 α/β =  2.1 MB here")
+
+
 def test_what_is_concluded():
-    held, sentence, _ = larger_with_ranks(4, 256, COST)
+    held, sentence, _ = grows(4, 256)
     assert held
-    assert "200 kB" in sentence
-    assert "2.1 MB" in sentence
-    assert not larger_with_ranks(256, 4, COST)[0]
+    assert "from 10.4 times as many bytes" in sentence
+    assert not grows(256, 4)[0]

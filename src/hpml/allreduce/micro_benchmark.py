@@ -57,6 +57,11 @@ def repetitions(nbytes: int) -> int:
     return max(2, min(20, ENOUGH // max(nbytes, 1)))
 
 
+def repeated(of: Sequence[int]) -> list[int]:
+    """Repetitions over a link for each of these sizes: many of small ones, two of large ones."""
+    return [max(2, min(20, (1 << 22) // max(nbytes, 1))) for nbytes in of]
+
+
 def _on_rank(inputs: dict) -> dict[str, dict[str, list[float]]]:
     of = {int(nbytes): count for nbytes, count in inputs["sizes"].items()}
     seconds = time_all_reduces(of, inputs["algorithms"])
@@ -142,27 +147,18 @@ def who_wins(
     )
 
 
-def half_of_the_rate(
-    series: Mapping[str, Mapping[int, float]], ranks: int, rate: float
+def software_and_link(
+    python: Mapping[int, float], c: Mapping[int, float], ranks: int
 ) -> tuple[bool, str, str]:
-    """For `conclude`: the first size at which any of `series` (seconds by bytes, by name) reaches
-    half of `rate`, in bit/s, and what the best reaches at the largest size."""
-    reached = {
-        nbytes: max(
-            (bus_bandwidth(nbytes, ranks, [taken[nbytes]]) / rate, name)
-            for name, taken in series.items()
-            if nbytes in taken
-        )
-        for nbytes in sorted({nbytes for taken in series.values() for nbytes in taken})
-    }
-    first, last = min(reached), max(reached)
-    half = [nbytes for nbytes, (share, _) in reached.items() if share >= 0.5]
-    best, name = reached[last]
+    """For `conclude`: one algorithm in two languages, at the small end and at the large one."""
+    both = [n for n in sorted(python) if n in c and n >= 16 * ranks]
+    small, large = python[both[0]] / c[both[0]], python[both[-1]] / c[both[-1]]
     seen = (
-        f"{format_bytes(first)} reach {100 * reached[first][0]:.2g} % of the link's rate, "
-        f"{format_bytes(last)} {100 * best:.0f} % ({name})"
+        f"{format_bytes(both[0])}: the ring in Python takes {small:.1f} times as long as in C. "
+        f"{format_bytes(both[-1])}: {large:.2f} times as long."
     )
-    at = (
-        f"half of it is reached at {format_bytes(half[0])}" if half else "nobody reaches half of it"
+    return (
+        small > 1.3 * large,
+        f"{seen} α is mostly software, β is the link.",
+        f"{seen} More ranks than free cores wait for each other, in whatever language.",
     )
-    return bool(half) and half[0] > first, f"{seen}; {at}.", f"{seen}; {at}."

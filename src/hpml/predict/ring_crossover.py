@@ -20,29 +20,27 @@ def crossover(ranks: int, cost: Cost) -> float:
     return messages / (levels - all_reduce_bytes(ranks, 1)) * cost.alpha / cost.beta
 
 
-def table(ranks: Sequence[int]) -> str:
-    """Messages and tensors that a rank sends by either, and the crossover in units of α/β."""
-    lines = ["        recursive doubling         ring        the ring wins from"]
+def table(ranks: Sequence[int], cost: Cost | None = None) -> str:
+    """What a rank sends by either, and the crossover: in units of α/β, and for this `cost`."""
+    lines = [f"{'recursive doubling':>27} {'ring':>18} {'the ring wins from':>21}"]
     for p in ranks:
         levels, ring = p.bit_length() - 1, all_reduce_bytes(p, 1)
+        here = f" = {_size(crossover(p, cost)):>7} here" if cost else ""
         lines.append(
             f"{p:5} ranks {levels:3} α + {levels:2} n β {2 * (p - 1):7} α + {ring:.2f} n β"
-            f" {crossover(p, Cost(1, 1)):9.1f} α/β"
+            f" {crossover(p, Cost(1, 1)):12.1f} α/β{here}"
         )
     return "\n".join(lines)
 
 
-def larger_with_ranks(few: int, many: int, cost: Cost) -> tuple[bool, str, str]:
-    """For `conclude`: on a network of this `cost`, the crossover for `few` and for `many` ranks."""
-    first, last = crossover(few, cost), crossover(many, cost)
-    alpha, rate = 1e6 * cost.alpha, 8e-9 / cost.beta
-    sizes = f"{few} ranks {_size(first)}, {many} ranks {_size(last)}"
-    return (
-        last > first,
-        f"With α = {alpha:.0f} µs and {rate:.2f} Gbit/s, measured above, the two are equal at: "
-        f"{sizes}. A gradient that is large for {few} ranks may be small for {many}.",
-        f"the crossover did not grow with the ranks: {sizes}.",
+def grows(few: int, many: int) -> tuple[bool, str, str]:
+    """For `conclude`: the crossover for `few` and for `many` ranks, on whatever network."""
+    first, last = (crossover(ranks, Cost(1, 1)) for ranks in (few, many))
+    seen = (
+        f"With {many} ranks in place of {few}, the ring wins from {last / first:.1f} times as many "
+        f"bytes on: {last:.1f} α/β, not {first:.1f}."
     )
+    return last > first, seen, seen
 
 
 def _size(nbytes: float) -> str:
