@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hpml.bench.network import check_launch
-from hpml.measure.comm import ping_pong
 from hpml.network.link import format_rate, parse_rate
 from hpml.predict.collectives import Cost
 from hpml.predict.model_layers import model
@@ -90,19 +89,39 @@ def _training(name: str, network: Network, shrunk: float) -> Training:
 def _message(rate: str) -> Cost:
     """α of the smallest message between two ranks, β of one that takes 80 ms at the link's rate.
 
-    No line through many sizes: on a busy machine a small message that waits for a core would bend
-    it, and the two ends are what the model rests on.
+    The quickest of many, and no line through many sizes: on a busy machine a small message that
+    waits for a core would bend it.
     """
-    sizes = (4, 1024, parse_rate(rate) // 100)
-    evidence = launch(_ping_pong, 2, inputs=[sizes] * 2, link=rate, timeout=60.0)
+    large = parse_rate(rate) // 100
+    work = [[4, 200], [large, 8]]  # bytes, repeats
+    evidence = launch(_round_trips, 2, inputs=[work] * 2, link=rate, timeout=60.0)
     check_launch(evidence, "bench predict")
-    *small, large = evidence.values[0]
-    alpha = max(0.0, min(small))
-    return Cost(alpha, (large - alpha) / sizes[-1])
+    there_and_back, and_large = evidence.values[0]
+    alpha = there_and_back / 2
+    return Cost(alpha, max(0.0, and_large - 2 * alpha) / large)
 
 
-def _ping_pong(sizes: Sequence[int]) -> list[float]:
-    return ping_pong(sizes, repeats=12)
+def _round_trips(work: list[list[int]]) -> list[float]:
+    """Seconds of the quickest of some messages of so many bytes, each answered with four."""
+    import time
+
+    import torch
+    import torch.distributed as dist
+
+    rank, answer, taken = dist.get_rank(), torch.zeros(1), []
+    for nbytes, repeats in work:
+        message = torch.zeros(nbytes // 4)
+        seconds = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            for sender, tensor in ((0, message), (1, answer)):
+                if rank == sender:
+                    dist.send(tensor, 1 - rank)
+                else:
+                    dist.recv(tensor, 1 - rank)
+            seconds.append(time.perf_counter() - began)
+        taken.append(min(seconds))
+    return taken
 
 
 def _steps(trainings: dict[str, Training], ranks: int, rate: str) -> dict[str, float]:
