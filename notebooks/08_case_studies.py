@@ -218,9 +218,9 @@ conclude(*batch_scaling.of_two_batches(strong))
 
 # %% [markdown]
 # Why these figures? With more ranks computing shrinks, and sending does not: 2(*p*−1)/*p* times the
-# gradients (module 06), which is soon twice. So take the time that they are on their way, and ask
-# how many images a rank computes meanwhile. Call that number *b*. Latencies left out, the speed-up of
-# a batch of *B* images is
+# gradients (module 06), which is soon twice. So take the time that they are on their way, 2*n*β for
+# *n* bytes, and ask how many images a rank computes meanwhile. Call that number *b*. Latencies left
+# out, the speed-up of a batch of *B* images is
 #
 # $$\frac{p}{1 + (p - 1)\, b / B}$$
 #
@@ -758,8 +758,9 @@ conclude(*layer_wise.of_both(both))
 # %% [markdown]
 # ## 11. A scaling study as one submission *(more)*
 #
-# Would eight nodes be worth it on *your* cluster? Measure on 1, 2 and 4 first. That costs 1 + 2 + 4
-# node-hours where eight nodes cost 8, and there is a curve to foretell the eight from.
+# Would eight nodes be worth it on *your* cluster? Measure on 1, 2 and 4 first. For jobs of an hour
+# that costs 1 + 2 + 4 node-hours, where eight nodes cost 8, and it leaves a curve to foretell the
+# eight from.
 #
 # ```
 # sbatch slurm/08_scaling.slurm                         a job each for 1, 2 and 4 nodes
