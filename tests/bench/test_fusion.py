@@ -7,6 +7,7 @@ import pytest
 from hpml.bench import fusion
 from hpml.errors import UserError
 from hpml.ranks import flavour
+from hpml.trace.horovod_timeline import Operation, Span, Timeline
 
 WHY = flavour.missing("horovod")
 pytestmark = pytest.mark.skipif(WHY is not None, reason=str(WHY))
@@ -48,6 +49,8 @@ def test_a_comparison_has_every_case_over_every_link(monkeypatch, tmp_path):
     assert compared.messages("100mbit", fusion.SMALL_OFF) == fusion.TENSORS
     assert compared.messages("100mbit", fusion.LARGE) == 1
     assert compared.ratios(fusion.LARGE, fusion.LARGE) == {"100mbit": 1}
+    calls = [compared.steps["100mbit", case][0].calls for case in (fusion.SMALL_ON, fusion.LARGE)]
+    assert calls[0] > 10 * calls[1] > 0  # processor time: 400 calls, and 2
     assert [line[:22].split() for line in str(compared).splitlines()] == [
         ["100", "Mbit/s", *case.name.split()] for case in fusion.CASES
     ]
@@ -56,6 +59,38 @@ def test_a_comparison_has_every_case_over_every_link(monkeypatch, tmp_path):
         "fusion_on_100mbit.json",
         "one_large_100mbit.json",
     ]
+
+
+def two_cases(fused, one):
+    """A comparison of two steps, each with the timeline of one tensor from 0.002 s on."""
+    tensor = Operation("a", "ALLREDUCE", Span("NEGOTIATE_ALLREDUCE", 0.002, 0.003))
+    end = Operation("b", "ALLREDUCE", activities=(Span("MEMCPY_OUT", 0.008, 0.010),))
+    barrier = Operation("barrier", "BARRIER", Span("NEGOTIATE_BARRIER", 0.0, 0.001))
+    timeline = Timeline((barrier, tensor, end))
+    return fusion.Comparison(
+        {("1gbit", fusion.SMALL_ON): (fused, timeline), ("1gbit", fusion.LARGE): (one, timeline)}
+    )
+
+
+def test_what_fusion_leaves_is_computed_from_the_calls():
+    fused, one = fusion.Measured(0.021, 1, 8e5, 0.0056), fusion.Measured(0.008, 1, 8e5, 0.0002)
+    held, sentence, _ = fusion.what_remains(two_cases(fused, one), "1gbit")
+    assert held
+    assert "takes 13.0 ms longer than one large tensor" in sentence
+    assert "5.4 ms of that are processor time" in sentence
+    assert "Horovod records 8.0 ms, and 8.0 ms for the large tensor" in sentence  # no barrier
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(0.007, 0.0056), (0.010, 0.0056), (0.021, 0.0001)])
+def test_a_difference_that_the_calls_do_not_explain_is_not_explained(seconds, calls):
+    fused, one = fusion.Measured(seconds, 1, 8e5, calls), fusion.Measured(0.008, 1, 8e5, 0.0002)
+    assert not fusion.what_remains(two_cases(fused, one), "1gbit")[0]
+
+
+def test_one_message_is_no_messages():
+    text = str(two_cases(fusion.Measured(0.021, 1, 8e5), fusion.Measured(0.008, 2, 8e5)))
+    assert "  1 message " in text
+    assert " 2 messages " in text
 
 
 def test_without_a_network_there_is_nothing_to_measure(monkeypatch):

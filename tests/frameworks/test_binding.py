@@ -7,12 +7,18 @@ import pytest
 
 from hpml.errors import UserError
 from hpml.frameworks import binding
-from hpml.frameworks.binding import cores_by_rank
+from hpml.frameworks.binding import cores_by_rank, per_socket
 
 needs_two_cores = pytest.mark.skipif(
     not shutil.which("mpirun") or len(os.sched_getaffinity(0)) < 2,
     reason="needs Open MPI and two cores",
 )
+
+
+def test_ranks_are_shared_out_over_the_sockets():
+    assert per_socket(2, 1) == "--map-by ppr:2:socket --bind-to socket"
+    assert per_socket(2, 2) == "--map-by ppr:1:socket --bind-to socket"
+    assert per_socket(3, 2) == "--map-by ppr:2:socket --bind-to socket"
 
 
 @needs_two_cores

@@ -1,9 +1,12 @@
 """Horovod's timelines drawn: bars that can be read back from the axes."""
 
+from dataclasses import replace
+
 import pytest
 from matplotlib.colors import to_rgba
 
 from hpml.trace.horovod_drawing import LOOKS, timeline
+from hpml.trace.horovod_timeline import Operation, Span
 from hpml.trace.horovod_timeline_file import parse
 
 from .horovod_file import Writer
@@ -122,6 +125,20 @@ def test_a_long_negotiation_is_explained_on_the_picture():
     )
     across, down = note.xy
     assert (across, down) == pytest.approx((5.0, 9.5), abs=0.1)  # amid the block: it began first
+
+
+def test_a_short_negotiation_has_its_words_beside_it():
+    trace = late_for_the_first_round(40)
+    begin = max(o.begin for o in trace.operations)
+    late = Operation("last", "ALLREDUCE", activities=(Span("GLOO_ALLREDUCE", 0.2, 0.21),))
+    longer = replace(trace, operations=(*trace.operations, late))
+    assert begin < 0.2
+    [note] = timeline(longer).axes[0].texts
+    assert note.get_text().startswith("20 tensors: 10.0 ms of negotiation")
+    assert note.get_position() == (0.98, 0.95)
+    assert note.arrow_patch is not None
+    [beside] = timeline(trace).axes[0].texts
+    assert beside.arrow_patch is None
 
 
 def test_a_picture_with_labels_or_without_a_long_negotiation_has_no_note(fused):

@@ -13,7 +13,7 @@ from hpml.bench.network import check_launch
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.network.link import format_rate, parse_rate
 from hpml.ranks import Evidence, launch
-from hpml.trace.horovod_timeline import Timeline, collectives
+from hpml.trace.horovod_timeline import WITHOUT_TENSOR, Timeline, collectives
 from hpml.trace.horovod_timeline_file import read
 
 RATES = ("1gbit", "100mbit")
@@ -41,11 +41,14 @@ CASES = (SMALL_OFF, SMALL_ON, LARGE)
 
 @dataclass(frozen=True)
 class Measured:
-    """One step: seconds of the slowest rank, collectives, bytes that a rank sent."""
+    """One step: seconds of the slowest rank, collectives, bytes that a rank sent, and of that
+    rank's seconds the processor time of its own calls, to hand tensors over and to collect them.
+    """
 
     seconds: float
     collectives: float
     sent_bytes: float
+    calls: float = 0.0
 
 
 def bench(
@@ -91,7 +94,8 @@ def quickest_step(case: Case, rate: str, file: Path) -> tuple[Measured, Timeline
     number = min(range(1, STEPS), key=by_step.__getitem__)
     timeline = read(file).round(number)
     count = len(collectives(timeline))
-    return Measured(by_step[number], count, _sent(evidence) / STEPS), timeline
+    seconds, calls = by_step[number]
+    return Measured(seconds, count, _sent(evidence) / STEPS, calls), timeline
 
 
 @dataclass(frozen=True)
@@ -113,10 +117,36 @@ class Comparison:
 
     def __str__(self) -> str:
         return "\n".join(
-            f"{format_rate(parse_rate(rate)):11} {case.name:10} {one.collectives:4} messages "
+            f"{format_rate(parse_rate(rate)):11} {case.name:10} {_messages(one.collectives):>12} "
             f"{1e3 * one.seconds:7.1f} ms {one.sent_bytes / 1e6:5.2f} MB sent by a rank"
             for (rate, case), (one, _) in self.steps.items()
         )
+
+
+def what_remains(found: Comparison, rate: str) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: why fused tensors take longer than one large tensor."""
+    (fused, fused_timeline), (one, one_timeline) = (
+        found.steps[rate, case] for case in (SMALL_ON, LARGE)
+    )
+    longer, calls = 1e3 * (fused.seconds - one.seconds), 1e3 * (fused.calls - one.calls)
+    recorded = [1e3 * traced(timeline) for timeline in (fused_timeline, one_timeline)]
+    return (
+        0 < calls < longer,
+        f"Fused, the step takes {longer:.1f} ms longer than one large tensor of as many bytes. "
+        f"{calls:.1f} ms of that are processor time of the rank's own calls, two for each of "
+        f"{SMALL_ON.tensors} tensors: one hands it over, one collects it. No fusion saves these. "
+        f"From the first negotiation to the last copy, Horovod records {recorded[0]:.1f} ms, and "
+        f"{recorded[1]:.1f} ms for the large tensor.",
+        f"fused took {longer:.1f} ms longer than one large tensor, and the rank's own calls took "
+        f"{calls:.1f} ms more: the cores are busy.",
+    )
+
+
+def traced(timeline: Timeline) -> float:
+    """Seconds from the first negotiation of a tensor to the end of what is recorded of any."""
+    spans = [s for o in timeline.operations if o.kind not in WITHOUT_TENSOR for s in o.spans]
+    ends = [span.end for span in spans if span.end is not None]
+    return max(ends, default=0.0) - min((span.begin for span in spans), default=0.0)
 
 
 def compare(folder: Path) -> Comparison:
@@ -150,9 +180,10 @@ def measure(case: Case, rate: str) -> Measured:
     sent = _sent(evidence) - _sent(first)
     by_step = list(zip(*evidence.values, strict=True))[1:]
     return Measured(
-        seconds=statistics.median(max(ranks) for ranks in by_step),
+        seconds=statistics.median(max(ranks)[0] for ranks in by_step),
         collectives=statistics.mean(counted),
         sent_bytes=sent / (STEPS - 1),
+        calls=statistics.median(max(ranks)[1] for ranks in by_step),
     )
 
 
@@ -171,8 +202,9 @@ def _launched(case: Case, rate: str, settings: dict[str, str], steps: int) -> Ev
     return evidence
 
 
-def _steps(inputs: dict[str, int]) -> list[float]:
-    """On a rank: seconds of each step, from the barrier until all tensors are averaged."""
+def _steps(inputs: dict[str, int]) -> list[tuple[float, float]]:
+    """On a rank, of each step, from the barrier until all tensors are averaged: seconds, and
+    processor seconds of this thread. Horovod's own thread does the rest."""
     import time
 
     import horovod.torch as hvd
@@ -182,17 +214,21 @@ def _steps(inputs: dict[str, int]) -> list[float]:
     taken = []
     for _ in range(inputs["steps"]):
         hvd.barrier()
-        began = time.perf_counter()
+        began, own = time.perf_counter(), time.thread_time()
         handles = [
             hvd.allreduce_async_(tensor, name=f"gradient {number}")
             for number, tensor in enumerate(tensors)
         ]
         for handle in handles:
             hvd.synchronize(handle)
-        taken.append(time.perf_counter() - began)
+        taken.append((time.perf_counter() - began, time.thread_time() - own))
     hvd.barrier()
     hvd.shutdown()  # the timeline is written to its end
     return taken
+
+
+def _messages(count: float) -> str:
+    return f"{count:g} message{'' if count == 1 else 's'}"
 
 
 def _sent(evidence: Evidence) -> float:

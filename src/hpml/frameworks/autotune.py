@@ -3,6 +3,7 @@
 HOROVOD_AUTOTUNE and HOROVOD_AUTOTUNE_LOG: https://horovod.readthedocs.io/en/stable/autotune.html
 """
 
+import statistics
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,12 @@ from hpml.ranks import launch
 
 TENSORS, LENGTH = 50, 4_000  # float32: 16 kB each
 COLUMNS = ("cycle_time_ms", "tensor_fusion_threshold", "score")
+STEP_BYTES = 4 * TENSORS * LENGTH
+MARGIN = 1.1  # times the score: less is no gain, for one measurement of fifty steps
 
 
 def tried(steps: int = 460) -> str:
-    """A table of what is tried when two ranks average 50 tensors of 16 kB, over 1 Gbit/s.
+    """A log, as Horovod writes it, of two ranks that average 50 tensors of 16 kB, over 1 Gbit/s.
 
     Cycle times are in ms, thresholds in MB, scores in bytes per microsecond. Takes 50 steps for
     each line, after 150 to warm up.
@@ -32,22 +35,61 @@ def tried(steps: int = 460) -> str:
             environment=lambda rank: settings,
             timeout=300,
         )
-        return table(log.read_text())
+        return log.read_text()
 
 
-def table(log: str) -> str:
-    """The last three columns of a log, as text."""
+def by_default(steps: int = 60) -> float:
+    """The score of Horovod's defaults, a cycle of 1 ms and 128 MB: bytes per microsecond of the
+    same steps, after ten to warm up, counted here as the log counts them."""
+    evidence = launch(partial(_average, steps), 2, flavour="horovod", link="1gbit", timeout=300)
+    return STEP_BYTES / 1e6 / statistics.median(evidence.values[0][10:])
+
+
+def table(log: str, default: float) -> str:
+    """The last three columns of a log, as text, and a row for the score of the defaults."""
     rows = [line.split(",")[-len(COLUMNS) :] for line in log.splitlines()]
-    return "\n".join("{:>14} {:>24} {:>8}".format(*row) for row in rows)
+    rows.append(["1", "128", f"{default:.4f}"])
+    marks = ["", *[""] * (len(rows) - 2), "  the defaults"]
+    return "\n".join(
+        "{:>14} {:>24} {:>8}".format(*row) + mark for row, mark in zip(rows, marks, strict=True)
+    )
 
 
-def _average(steps: int) -> None:
-    """On a rank."""
+def finding(log: str, default: float) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: whether something that was tried beats the defaults."""
+    rows = [tuple(map(float, line.split(",")[-3:])) for line in log.splitlines()[1:]]
+    cycle, threshold, best = max(rows, key=lambda row: row[2])
+    worst = min(score for *_, score in rows)
+    beats = best > MARGIN * default
+    verdict = (
+        f"That is {best / default:.2f} times what the defaults have, {default:.1f}."
+        if beats
+        else f"The defaults have {default:.1f}: so little was to be gained here."
+        if default <= MARGIN * best
+        else f"The defaults have {default:.1f}, more than all that was tried."
+    )
+    return (
+        best > MARGIN * worst,
+        f"The best of {len(rows)} points is a cycle of {cycle:g} ms and a buffer of {threshold:g} "
+        f"MB: {best:.1f} bytes per microsecond, {best / worst:.1f} times the worst. {verdict}",
+        f"the best point has {best:.1f} bytes per microsecond and the worst {worst:.1f}: the "
+        "settings made no difference that can be seen.",
+    )
+
+
+def _average(steps: int) -> list[float]:
+    """On a rank: seconds of each step."""
+    import time
+
     import horovod.torch as hvd
 
     gradients = [torch.ones(LENGTH) for _ in range(TENSORS)]
+    taken = []
     for _ in range(steps):
+        began = time.perf_counter()
         handles = [hvd.allreduce_async_(g, name=f"gradient {n}") for n, g in enumerate(gradients)]
         for handle in handles:
             hvd.synchronize(handle)
+        taken.append(time.perf_counter() - began)
     hvd.shutdown()  # the log is written to its end
+    return taken

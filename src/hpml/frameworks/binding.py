@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hpml.errors import UserError
 
 LIMIT = 60.0  # seconds; two ranks take one
+
 ASK = (
     "import json, os; "
     "print(json.dumps([int(os.environ['OMPI_COMM_WORLD_RANK']), *os.sched_getaffinity(0)]) + '\\n',"
@@ -38,3 +39,8 @@ def cores_by_rank(options: Sequence[str] = (), ranks: int = 2) -> list[list[int]
         raise UserError(f"mpirun {' '.join(options)}: {(lines or ['failed'])[0]}")
     rows = sorted(json.loads(line) for line in done.stdout.splitlines() if line.strip())
     return [sorted(cores) for _, *cores in rows]
+
+
+def per_socket(ranks: int, sockets: int) -> str:
+    """mpirun's options that share `ranks` out over the sockets, each rank bound to its own one."""
+    return f"--map-by ppr:{-(-ranks // sockets)}:socket --bind-to socket"

@@ -32,8 +32,9 @@ LOOKS: dict[Phase | Literal["turn"], tuple[str | tuple[str, float], str, str]] =
     "transfer": (BLUE, "", "transfer"),
     "other": (GREEN, "ooo", "other"),
 }
+NARROW = 0.1  # of the time drawn: such a negotiation is too short to have its words on it
 FEW = 24  # rows that have a label and an outline each
-LONG = 0.1  # of the time drawn: a negotiation that takes longer is explained in the picture
+LONG = 0.03  # of the time drawn: a negotiation that takes longer is explained in the picture
 
 
 def timeline(
@@ -45,8 +46,8 @@ def timeline(
     the wait for its turn, copies and transfer. Per collective, a row has the tensors that were
     fused into it: negotiation from the first to the last of them. What had begun when the file was
     cut off is drawn to the right edge with a dashed outline. Barriers have no tensor, and no row.
-    The longest negotiation has its milliseconds written on it, and for how many of them other
-    tensors were being sent, if it takes more than a tenth of the time.
+    The longest negotiation has its milliseconds written on it, or beside it if it is short, and for
+    how many of them other tensors were being sent, if it takes more than 3 % of the time.
 
     Raises ValueError when nothing is there to be drawn.
     """
@@ -167,11 +168,13 @@ def _explain_longest(
         f"{len(block)} tensors: {longest.seconds * scale:.1f} {unit} of negotiation;\n"
         f"for {held_up(trace, longest) * scale:.1f} {unit} of it, others are being sent"
     )
+    narrow = longest.seconds * scale < NARROW * axes.get_xlim()[1]
+    aside = {"xytext": (0.98, 0.95), "textcoords": "axes fraction", "ha": "right", "va": "top"}
     axes.annotate(
         text,
         (((longest.begin + longest.end) / 2 - start) * scale, sum(block) / len(block)),
-        ha="center",
-        va="center",
+        **(aside if narrow else {"ha": "center", "va": "center"}),
+        arrowprops={"arrowstyle": "-", "linewidth": 0.8} if narrow else None,
         fontsize="small",
         bbox={"facecolor": "white", "edgecolor": "black", "linewidth": 0.6},
     )
