@@ -292,7 +292,7 @@ if fusion:
 
     file = TIMELINES / timeline_name(SMALL_ON, "1gbit")
     whole, cut = read(file), read_first_half(file)
-    print(f"The file has all {STEPS} steps.")
+    print(f"The file is of a launch of {STEPS} steps; the pictures have one of them.")
     print(f"whole: {whole.describe()}\n  cut: {cut.describe()}")
     conclude(
         cut.cut and len(cut.operations) > 0,

@@ -34,7 +34,7 @@ from hpml.data import load
 from hpml.distributed_environment import read
 from hpml.frameworks import hang
 from hpml.measure.comm import SIZES, fit
-from hpml.predict import cluster_picture
+from hpml.predict import cluster_links, cluster_picture
 from hpml.predict.buckets import bucket_picture
 from hpml.predict.collectives import Cost, all_reduce_bytes, all_reduce_seconds, seconds
 from hpml.predict.draw import Series, speed_ups
@@ -68,8 +68,9 @@ for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK
 # %% [markdown]
 # All except `RANK` and `LOCAL_RANK`. `dist.init_process_group("gloo")` reads four of the seven:
 # `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`. Rank 0 listens at the master's address, the
-# others connect to it, and from then on they are a group. The other three are for you. The local
-# rank picks a GPU, and it has to do so before NCCL starts:
+# others connect to it, and from then on they are a group. The other three are for you: `GROUP_RANK`
+# is the number of the node, and `LOCAL_WORLD_SIZE` is how many ranks it has. The local rank picks a
+# GPU, and it has to do so before NCCL starts:
 #
 # ```python
 # device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
@@ -104,7 +105,7 @@ read(
 # Rank 3 of 5, the second on its node. The list of hosts is compressed, and its first host is
 # node08. In a job, `scontrol show hostnames` writes such a list out, one host a line; `read` does
 # it in Python. The port comes from the job's number: every task works out the same one, and two
-# jobs on a node get different ones. So no job script of this course has to export `MASTER_ADDR` and
+# jobs on a node practically always get different ones (ports repeat every 12,000 job numbers). So no job script of this course has to export `MASTER_ADDR` and
 # `MASTER_PORT`. (`process_group` is the exercise on this.)
 
 # %% [markdown]
@@ -299,15 +300,18 @@ conclude(
 
 # %% [markdown]
 # Here is which gradient is in which bucket, and when each bucket leaves. (This is a drawing and no
-# measurement: sending takes as long as computing in it. The biases are too thin to be seen.)
+# measurement: sending takes as long as computing in it. It counts in MB, and 8 MiB are 8.4 MB. The
+# biases are too thin to be seen.)
 
 # %%
 bucket_picture(network(), 10 * 2**20)
 
 # %% [markdown]
-# The last bucket leaves in the last hook, when nothing is left to compute: all of its way has to be
-# waited for. In the timeline, a bar left of "backward ends" is communication during which the rank
-# computes; it waits only for what is right of it. (On a processor, sending takes time from
+# The last bucket leaves in the last hook, when nothing is left to compute: nothing hides its way. In
+# the timeline, a bar left of "backward ends" is communication during which the rank computes. Right
+# of "backward ends" nothing is hidden any more, whatever the shade: the rank waits for one bucket at
+# a time and copies it back, while the next is still in flight. Full is only the call that it waits
+# in. (On a processor, sending takes time from
 # computing; with GPUs, and network cards that read their memory, it takes little.)
 #
 # `DistributedDataParallel` is this, in C++ and with the rough edges gone. After the first step it
@@ -349,7 +353,8 @@ for name, evidence in (("plain", plain), ("hooks and buckets", hooked), ("DDP", 
     print(f"{name:18} {len(calls):3} calls, {sum(c.nbytes for c in calls) / 2**20:.1f} MiB")
 
 # %% [markdown]
-# None: what they send is the same. What differs is how many messages it takes, and when they leave.
+# None: the gradients are the same. (Headers come on top; the network counts them, and this count
+# does not.) What differs is how many messages it takes, and when they leave.
 # (The cell sets DDP's limit to 8 MiB: a bucket is closed after two layers, as above. DDP waits for
 # its buckets inside `backward`, so no bar of its timeline is full.)
 #
@@ -417,7 +422,8 @@ conclude(
 #
 # `hpml/train/run.py` is the one training script of this course: a small residual network, SGD, DDP
 # where there is more than one rank. Here it runs with a narrow network, to save time. The batch is
-# 250 images *per rank*, so two ranks take half as many steps.
+# 250 images *per rank*, so two ranks take half as many steps. (`batch_size` and `--batch-size` of this
+# script are always the batch of one rank.)
 #
 # *Predict: how many times the images per second of one rank do two ranks have? Each rank has one
 # thread.*
@@ -634,6 +640,8 @@ conclude(
 )
 
 # %% [markdown]
+# (The rows of one rank have a short "communicate", too: copying the gradients together.)
+#
 # And with more ranks? More ranks than cores would take turns here, so their time is not measured
 # but predicted: computing as measured on one rank, and a ring that follows α and β of this link, as
 # measured between two ranks.
@@ -680,6 +688,8 @@ conclude(
 )
 
 # %% [markdown]
+# α is that of this machine's virtual network. With your cluster's α the curves bend elsewhere.
+#
 # Strong scaling: computing shrinks with 1/*p*, and communication does not. Weak scaling: computing
 # stays, and the bytes that a rank sends grow from 1 times the gradients on two ranks to at most 2
 # times on very many, while the images of a step grow with *p*. Only the ring's 2 (*p*−1) latencies
@@ -693,7 +703,7 @@ conclude(
 # Last, the size of the messages. The next model has 128 small parameters, 2.4 MB in all.
 #
 # *Predict: one call for each parameter, or buckets of 64 KiB, of 512 KiB, or everything in one:
-# how much does it matter at 1 Gbit/s?*
+# how much does it matter at 1 Gbit/s? Does a call cost two latencies, as in the model?*
 
 
 # %%
@@ -717,38 +727,33 @@ def average_in_buckets(bucket_bytes):
         for bucket in buckets:
             dist.all_reduce(torch.cat([gradient.flatten() for gradient in bucket]))
         mark("done")
-    return sum(gradient.nbytes for gradient in gradients)
+    return sum(gradient.nbytes for gradient in gradients), len(buckets)
 
 
 # %% tags=["nbval-ignore-output"]
+from hpml.predict.bucket_sizes import Averaged, finding
+
 sizes = {"one per parameter": 0, "64 KiB": 2**16, "512 KiB": 2**19, "all in one": 2**30}
-took, bounds = {}, {}
+averaged = {}
 for name, size in sizes.items():
     evidence = launch(average_in_buckets, 2, inputs=[size] * 2, link="1gbit")
-    took[name] = phases(evidence, ["communicate", "done"])
-    bounds[name] = seconds(all_reduce_bytes(2, evidence.values[0]), 1e9)
-alone, best = (
-    took["one per parameter"]["communicate"],
-    min(one["communicate"] for one in took.values()),
-)
+    nbytes, calls = evidence.values[0]
+    took = phases(evidence, ["communicate", "done"])["communicate"]
+    averaged[name] = Averaged(calls, took, bound=seconds(all_reduce_bytes(2, nbytes), 1e9))
+most, best = averaged["one per parameter"], min(averaged.values(), key=lambda one: one.seconds)
 display(
     phase_bars(
-        took, bounds, title=f"128 messages take {alone / best:.1f} times as long as the best"
+        {name: {"communicate": one.seconds} for name, one in averaged.items()},
+        {name: one.bound for name, one in averaged.items()},
+        title=f"{most.calls} calls take {most.seconds / best.seconds:.1f} times as long as the best",
     )
 )
-of_64, of_512 = (took[name]["communicate"] for name in ("64 KiB", "512 KiB"))
-conclude(
-    alone > of_64 > of_512,
-    f"One call for each parameter takes {1e3 * alone:.0f} ms, buckets of 64 KiB take "
-    f"{1e3 * of_64:.0f} ms, of 512 KiB {1e3 * of_512:.0f} ms; the lower bound is "
-    f"{1e3 * bounds['512 KiB']:.0f} ms.",
-    f"one call for each parameter took {1e3 * alone:.0f} ms, buckets of 64 KiB {1e3 * of_64:.0f} "
-    f"ms, of 512 KiB {1e3 * of_512:.0f} ms: other programs had the cores.",
-)
+conclude(*finding(averaged, link.alpha))
 
 # %% [markdown]
 # The bytes are the same each time. What differs is how often a message has to be set up and waited
-# for. Above some size bigger buckets gain hardly anything, and leave later, so that less of their
+# for. The model counts two messages for a call, and nothing of what the library does around them.
+# Above some size bigger buckets gain hardly anything, and leave later, so that less of their
 # way is hidden behind `backward`.
 
 # %% [markdown]
@@ -839,14 +844,18 @@ print("each image once:   ", list(range(rank, 10, world_size)))
 # Four each: images 0 and 1 are there twice, and would count twice in the accuracy. In training such
 # padding does little harm. For a test, share the images out without it: the ranks may have
 # different numbers of batches, as long as none calls a collective before its last batch is counted.
+# DDP's own forward may be one: the first after a training step broadcasts the buffers, such as
+# running means. So test with `model.module`, under `torch.no_grad()`. (The script of this course
+# tests the network that is inside DDP, and averages its running means over the ranks before.)
 # (`global_metrics` is the exercise.)
 
 # %% [markdown]
 # ## 9. Stopped, and carried on
 #
 # A job has a time limit. Before it is over, SLURM sends a signal if the job asks for one, and the
-# training script then writes a checkpoint: weights (and their running average, `lookahead`),
-# momentum, the settings, and how far into which epoch it is.
+# training script then writes a checkpoint. `tensors` are the weights and their momentum (and a
+# running average of the weights, if the option `lookahead` asks for one). `run` are the settings that
+# must not change, and `position` is how far into which epoch it is.
 #
 # *Predict: the signal reaches rank 1 only, in the middle of an epoch. Which ranks stop? Which
 # writes?*
@@ -871,11 +880,13 @@ import os
 import signal
 import threading
 
-from hpml.train import train
+from hpml.train import checkpoint, train
 
+save, wrote = checkpoint.save, []
+checkpoint.save = lambda *what: wrote.append(1) or save(*what)
 if rank == 1:  # as SLURM would, in a moment
     threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
-stopped = train(long_run).stopped
+stopped = train(long_run).stopped, len(wrote)
 
 # %% tags=["nbval-ignore-output"]
 state = torch.load(f"{folder}/checkpoint.pt", weights_only=True)
@@ -884,10 +895,11 @@ print(f"in the file: {', '.join(state)}")
 print(
     f"epoch {position['epoch'] + 1}, {position['consumed']} of 12000 images seen, by both ranks together"
 )
+early, files = zip(*stopped, strict=True)
 conclude(
-    stopped == [True, True],
-    "Both ranks stop, though only rank 1 had the signal. Rank 0 writes.",
-    f"stopped early, by rank: {stopped}. The run was over before the signal came.",
+    early == (True, True) and files[0] > 0 and files[1] == 0,
+    "Both ranks stop, though only rank 1 had the signal. Rank 0 writes, and rank 1 does not.",
+    f"stopped early, by rank: {early}; files written, by rank: {files}.",
 )
 
 # %% [markdown]
@@ -915,7 +927,7 @@ conclude(
     counted == [12_000, 12_000] and not resumed[0]["stopped"],
     f"{left:,} images: the rest of epoch {position['epoch'] + 1}. After that it does the epochs "
     f"that follow, up to {long_run.epochs}. With those seen before the stop, each epoch has counted "
-    f"{counted[0]:,} images: none is left out, and none is seen twice.",
+    f"{counted[0]:,} images, as many as there are.",
     f"the epochs have counted {counted} images, where 12,000 are due in each of 2.",
 )
 
@@ -988,7 +1000,7 @@ conclude(
 # and the slowest of them limits its rate. The picture has two nodes with four GPUs each.
 
 # %%
-cluster_picture.cluster()
+publish_figure("links of a cluster", cluster_picture.cluster(), cluster_links.caption())
 
 # %% [markdown]
 # The same script, started by `srun` in place of `%%ranks`. *Predict: what has to change in a job
@@ -1113,7 +1125,7 @@ conclude(
 # | `init_process_group(timeout=timedelta(minutes=5))` | an end, with an error from ranks that waited |
 # | `monitored_barrier`, `TORCH_DISTRIBUTED_DEBUG=DETAIL` | the rank that did not come; the calls that do not fit |
 # | NCCL: `TORCH_NCCL_ASYNC_ERROR_HANDLING`, on by default | a GPU's wait has a limit too: a watchdog thread ends the process |
-# | NCCL's *flight recorder*: `TORCH_FR_BUFFER_SIZE=2000` (before: `TORCH_NCCL_TRACE_BUFFER_SIZE`), `TORCH_NCCL_DUMP_ON_TIMEOUT=1` | each rank keeps its last 2000 collectives, with stacks, and writes them to a file when the limit is over; `torchfrtrace` compares the files |
+# | NCCL's *flight recorder*: `TORCH_NCCL_DUMP_ON_TIMEOUT=1`; `TORCH_FR_BUFFER_SIZE` (before: `TORCH_NCCL_TRACE_BUFFER_SIZE`) is 2000 by default | each rank keeps its last 2000 collectives, with stacks, and writes them to a file when time is up; `torchfrtrace` compares the files |
 #
 # With DDP the collectives are inside `backward`. So if one rank takes another branch, or skips a
 # batch, the other ranks hang there. (`find_the_hang` is the exercise on this: name the rank, the
@@ -1135,11 +1147,12 @@ conclude(
 # | checkpoint | yours; rank 0 writes | `ModelCheckpoint`; SLURM requeue built in | `BackupAndRestore`; every worker calls save, the chief's counts |
 # | learning rate | yours to scale | yours to scale | yours to scale |
 #
-# Here they are on the same problem: a small network on CIFAR-10, 125 images per step on each of two
-# ranks with one thread, the same number of steps. Each script is the serial one with what its
-# framework asks for, in `hpml/frameworks/`; the learning rate is scaled in all of them.
+# Here they train a small network on CIFAR-10, with 125 images per step on each of two ranks with one
+# thread. One process alone sees half as many images in as many steps, with the rate unscaled. Each
+# script is the serial one with what its framework asks for, in `hpml/frameworks/`; on two ranks the
+# learning rate is scaled.
 #
-# *Predict: which needs the fewest lines? Which is the quickest? Whose accuracy is the best?*
+# *Predict: which needs the fewest lines? Is one of those on two ranks clearly the quickest?*
 
 # %%
 from hpml.frameworks.run import changes, lines_of_code, missing, run, source
@@ -1169,29 +1182,17 @@ for name, (serial, script) in SCRIPTS.items():
     )
 
 # %% tags=["nbval-ignore-output"]
-parallel = [name for name in results if "alone" not in name]
-speeds = {name: results[name].images_per_second for name in results}
-gain = speeds["PyTorch, DDP"] / speeds["PyTorch, alone"]
-conclude(
-    len({results[name].steps for name in parallel}) == 1,
-    f"Fewest lines: {min(parallel, key=added.get)}. Quickest here: {max(speeds, key=speeds.get)}. "
-    f"Best accuracy: {max(results, key=lambda name: results[name].accuracy)}. "
-    f"DDP has {gain:.2f} times the images/s of PyTorch alone"
-    + (
-        "; more than twice is not a gain but the error of this measurement, of a few seconds each."
-        if gain > 2
-        else "."
-    ),
-    "the scripts did not take the same number of steps.",
-)
+from hpml.frameworks import side_by_side
+
+conclude(*side_by_side.finding(results, added, alone="PyTorch, alone", ddp="PyTorch, DDP"))
 
 # %% [markdown]
 # DDP and Horovod under PyTorch do the same arithmetic on the same images, so their accuracies
 # differ by rounding alone. The others start from other weights and take another order of images:
 # after so few steps, differences in accuracy mean nothing. Each was measured once, for some
 # seconds, so small differences in speed mean nothing either. What to choose by is not in the table:
-# who starts the ranks, who reads the errors, and what the rest of your code is written in. (Both
-# lines and speed of Keras are those of `fit`, which hides the loop.)
+# who starts the ranks, who reads the errors, and what the rest of your code is written in.
+# (Keras's line count and speed include `fit`, which hides the loop.)
 #
 # Lightning, optional here (`pip install -e '.[lightning]'`), hides most: this is what is left of
 # the training script.
@@ -1206,17 +1207,18 @@ print("…", source("lightning_torch").partition("if __name__")[2])
 # Two traps are left: `self.log(…, sync_dist=True)` averages the ranks' means, which is exact
 # only for equal shares; and the learning rate stays what it was, whatever `devices` is, unless you
 # scale it, as this script does where it makes the optimizer (not shown above).
-# Keras differs in one number that is easy to miss: its `batch_size` is that of all workers
-# together, so adding workers makes each one's share smaller, where in DDP it makes the batch
-# larger.
+# MultiWorkerMirroredStrategy differs in one number that is easy to miss: its batch is the *global*
+# one, of all workers together, so adding workers makes each one's share smaller. With DDP, with
+# Horovod (under Keras, too) and in this course's script, it is the batch of one rank, and adding
+# ranks makes the global batch larger.
 
 # %% [markdown]
 # ## What to take home
 #
 # 1. Data parallel training is an equal start, the mean of the gradients in every step, and each
 #    image on one rank: then *W* ranks with a batch of *B* do what one process does with *W · B*.
-# 2. Communication costs bytes over the rate, and a latency for each message: buckets save
-#    latencies, hooks hide both behind `backward`, and with many ranks weak scaling still gains
+# 2. Communication costs bytes over the rate, and latencies and more for each call: buckets save
+#    calls, hooks hide a part of both behind `backward`, and with many ranks weak scaling still gains
 #    where strong scaling does not.
 # 3. When a job hangs, the rank to blame is the one that is not where the others wait: give every
 #    wait a limit, and look at the stacks.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpml.predict.cluster_links import LINKS
+from hpml.predict.cluster_links import LINKS, caption
 from hpml.predict.cluster_picture import LOOKS, cluster, message
 
 RATE = {link.key: link.rate for link in LINKS}
@@ -33,3 +33,16 @@ def test_each_gpu_has_a_network_card_and_each_node_an_nvswitch():
 def test_a_link_without_a_rate_has_no_bar():
     bars = cluster().axes[1].patches
     assert len(bars) == sum(link.rate is not None for link in LINKS)
+
+
+def test_the_caption_names_the_machine_the_sources_and_what_has_no_bar():
+    words = caption()
+    assert "DGX H100" in words
+    assert "UPI has no bar" in words
+    assert all(link.source in words for link in LINKS)
+
+
+def test_every_kind_of_link_is_drawn_in_the_nodes_but_the_one_for_comparison():
+    styles = {(line.get_color(), line.get_linestyle()) for line in cluster(nodes=1).axes[0].lines}
+    drawn = {key for key, (colour, dash, _) in LOOKS.items() if (colour, dash) in styles}
+    assert drawn == {link.key for link in LINKS} - {"ethernet"}

@@ -11,6 +11,7 @@ H100 = "NVIDIA, H100 Tensor Core GPU data sheet, H100 SXM"
 XEON = "Intel, 4th generation Xeon Scalable: 8 channels of DDR5, one module on each"
 UPI = "Intel, 4th generation Xeon Scalable: UPI 2.0"
 POD = "NVIDIA, DGX BasePOD reference architecture, core components: ConnectX-7"
+MACHINE = "NVIDIA DGX H100, with two Xeon Platinum 8480C and eight H100 GPUs"
 ETHERNET = "IEEE 802.3ab, 1000BASE-T"
 
 
@@ -36,3 +37,13 @@ LINKS = (
     Link("network", "InfiniBand NDR", "a NIC and the switch", 400e9 / 8, "400 Gbit/s", POD),
     Link("ethernet", "1 Gbit Ethernet", "for comparison", 1e9 / 8, "1 Gbit/s", ETHERNET),
 )
+
+
+def caption() -> str:
+    """The machine, what has no bar and why, and the sources, for below the picture."""
+    sources = "; ".join(dict.fromkeys(link.source for link in LINKS))
+    without = " and ".join(link.name for link in LINKS if link.rate is None)
+    return (
+        f"The rates are those of an {MACHINE}. {without} has no bar: its source gives transfers "
+        f"per second, and no bytes. Sources: {sources}."
+    )

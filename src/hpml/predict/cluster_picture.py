@@ -76,7 +76,9 @@ def _branch(axes: Axes, centre: float, side: int, number: int) -> None:
     _line(axes, "pcie", (centre + side * 0.5, 5.4), (centre + side * 0.5, 4.1))
     _line(axes, "pcie", (card, 5.4), (card, 4.2))
     _line(axes, "network", (card, 3.6), (card, 1.2))
+    _line(axes, "hbm", (switch + 0.5, 7.0), (switch + 0.72, 7.0))
     _box(axes, (switch - 0.55, 1.1), (6.6, 0.8), f"GPU {number}", tint(0))
+    _box(axes, (switch + 0.72, 0.36), (6.6, 0.8), "HBM", "white", rotation=90)
     _box(axes, (switch - 0.8, 1.6), (5.4, 0.5), "PCIe switch", "white")
     _box(axes, (card - 0.38, 0.76), (3.6, 0.6), "NIC", tint(1))
 
@@ -87,12 +89,17 @@ def _line(axes: Axes, key: str, begin: tuple[float, float], end: tuple[float, fl
 
 
 def _box(
-    axes: Axes, across: tuple[float, float], up: tuple[float, float], words: str, colour: str
+    axes: Axes,
+    across: tuple[float, float],
+    up: tuple[float, float],
+    words: str,
+    colour: str,
+    rotation: float = 0,
 ) -> None:
     """A box: `across` is where its left side is, and its width; `up` its bottom, and its height."""
     look = {"facecolor": colour, "edgecolor": "black", "linewidth": 0.8, "zorder": 3}
     axes.add_patch(Rectangle((across[0], up[0]), across[1], up[1], **look))
-    at = {"ha": "center", "va": "center", "fontsize": 7, "zorder": 4}
+    at = {"ha": "center", "va": "center", "fontsize": 7, "zorder": 4, "rotation": rotation}
     axes.text(across[0] + across[1] / 2, up[0] + up[1] / 2, words, **at)
 
 
@@ -103,7 +110,10 @@ def _rates(axes: Axes, links: Sequence[Link]) -> None:
     for place, link in enumerate(links):
         colour, dash, width = LOOKS[link.key]
         axes.plot([begin / 3.2, begin / 1.3], [place] * 2, color=colour, ls=dash, lw=width)
-        if link.rate:
+        if not link.rate:
+            note = "no bytes/s in the source"
+            axes.text(begin, place, note, fontsize=7, va="center", style="italic")
+        else:
             axes.barh(place, link.rate / 1e9 - begin, 0.2, left=begin, color=colour)
         words = f"{link.name}: {link.stated}"
         axes.text(begin, place - 0.32, words, fontsize=7.5, va="center")
