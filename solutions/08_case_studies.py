@@ -270,19 +270,152 @@ def find_the_knee():
 check("find_the_knee")
 
 # %% [markdown]
-# ## `choose_layout`: what it is about
+# ## `choose_layout`: how to split a model over a cluster
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the bytes and the seconds of a layout, and the search for the fastest that fits.
+# **Allowed:** anything that an answer may import.
+#
+# Data × tensor × pipeline × sharding: on a dozen ranks there are hundreds of layouts of one
+# transformer. Few fit, and of those one is fastest. Tofu and FlexFlow search such spaces. Yours is
+# small enough to try everything: price each layout, and take the best.
+#
+# ```python
+# model = {"layers": 10, "heads": 8, "width": 1000,
+#          "sequences": 16, "tokens": 1000}    # a batch: 16 sequences of 1000 tokens
+# cluster = {"ranks": 8, "per_node": 4, "memory": 2e9, "flops": 1e14,
+#            "inside": 100e9, "across": 10e9}  # bytes and FLOP/s of a rank; its links in byte/s
+# layout = {"data": 2, "tensor": 2, "pipeline": 2, "stage": 1, "micro_batches": 4}
+# ```
+#
+# Below, d, t, p, m are `data`, `tensor`, `pipeline`, `micro_batches`. A layout is **legal** if
+# d·t·p = `ranks`, t divides `heads`, p divides `layers`, d·m divides `sequences`, and `stage` (of
+# ZeRO) is 0, 1, 2 or 3. All sizes are 1 or more; m too may be any such number.
+#
+# **1. `nbytes(model, layout)`**: what a rank of the first stage holds at most.
+#
+# - The model has 12 · `layers` · `width`² parameters. A rank has n of them, one part of t·p. They
+#   take 2n bytes, their gradients 2n, the optimizer's states 12n. Stage 1 divides the states by d,
+#   stage 2 the gradients as well, stage 3 the parameters as well.
+# - A micro-batch has T = `sequences` · `tokens` / (d·m) tokens. Each keeps (10 + 24/t) · `width`
+#   bytes of activations in each of the rank's `layers`/p layers. min(m, p) micro-batches are live,
+#   as in 1F1B.
+#
+# **2. `seconds(model, cluster, layout)`** of a step. Tensor ranks are neighbours, then come the data
+# ranks, then the stages. So a tensor group is a block of t ranks, a data group lies in a block of
+# d·t, a pipeline in a block of all ranks. **A block's rate is `inside` if its size divides
+# `per_node`, else `across`.**
+#
+# - A step has m + p − 1 slots. A slot is one micro-batch in one stage, forward and backward:
+#   6·n·T / `flops` of compute; four all-reduces of its activations, A = 2·T·`width` bytes, for each
+#   of the rank's layers, each taking 2(t−1)/t · A / rate; and with more than one stage 2A / rate, as
+#   activations go on and gradients come back.
+# - After the slots come the data ranks. With u = (d−1)/d · 2n / rate seconds:
+#
+# | stage | gradients | parameters |
+# |---|---|---|
+# | 0 | 2u, once (all-reduce) | |
+# | 1 | u, once (reduce-scatter) | u, once (all-gather) |
+# | 2 | u, in each of m micro-batches | u, once |
+# | 3 | u, in each of m micro-batches | 2u, in each of m micro-batches |
+#
+# Each time gradients travel, they hide behind the backward pass of a micro-batch, two thirds of a
+# slot's *compute*: only what is longer than that counts. Nothing hides parameters. (From stage 2 on
+# no rank can wait for the last micro-batch: it has no room for whole gradients.)
+#
+# The example: n is 30 million. 60 + 60 + 360/2 MB, and activations of 2000 tokens · 22 kB · 5 layers
+# · 2 = 440 MB: `nbytes` is 740 MB. A slot is 3.6 ms of compute, 0.8 ms of all-reduces inside a node,
+# 0.8 ms to the other node: five slots are 26 ms. u is 0.3 ms, hidden for gradients and paid for
+# parameters: `seconds` is 26.3 ms.
+#
+# **3. `choose(model, cluster)`** returns the legal layout with the least `seconds` of those whose
+# `nbytes` is at most `memory`, as a dict of five ints. Any of equals will do. If no layout fits,
+# return None.
+#
+# The check makes up new models and clusters each time, up to 24 ranks. Values are to be right to
+# 0.01 %. The seconds of a choice are held to the best of all layouts, and each thing that this
+# model counts decides on some cluster.
+#
+# *Before you start: a pipeline of 4 stages leaves a rank a quarter of the parameters. What part of
+# the activations does it leave the first stage, with 8 micro-batches before and after?*
 
 
 # %%
 # %%answer choose_layout
-def choose_layout():
-    """What goes in, what comes out."""
+from itertools import product
+
+
+def nbytes(model: dict, layout: dict) -> float:
+    """Bytes that a rank of the first stage holds at most."""
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    n, tokens, layers = parts(model, layout)
+    d, t, stage = layout["data"], layout["tensor"], layout["stage"]
+    parameters = 2 * n / (d if stage >= 3 else 1)
+    gradients = 2 * n / (d if stage >= 2 else 1)
+    states = 12 * n / (d if stage >= 1 else 1)
+    live = min(layout["micro_batches"], layout["pipeline"])
+    activations = tokens * (10 + 24 / t) * model["width"] * layers * live
+    return parameters + gradients + states + activations
+
+
+def parts(model, layout):
+    """A rank's parameters, the tokens of a micro-batch, the layers of a stage."""
+    layers = model["layers"] / layout["pipeline"]
+    n = 12 * layers * model["width"] ** 2 / layout["tensor"]
+    tokens = model["sequences"] * model["tokens"] / layout["data"] / layout["micro_batches"]
+    return n, tokens, layers
+    ### END SOLUTION
+
+
+def seconds(model: dict, cluster: dict, layout: dict) -> float:
+    """Seconds of a step."""
+    ### BEGIN SOLUTION
+    n, tokens, layers = parts(model, layout)
+    d, t, p = layout["data"], layout["tensor"], layout["pipeline"]
+    stage, m = layout["stage"], layout["micro_batches"]
+
+    def rate(block):
+        return cluster["inside" if cluster["per_node"] % block == 0 else "across"]
+
+    compute = 6 * n * tokens / cluster["flops"]
+    activations = 2 * tokens * model["width"]
+    slot = compute + 4 * layers * 2 * (t - 1) / t * activations / rate(t)
+    if p > 1:
+        slot += 2 * activations / rate(d * t * p)
+    slots = (m + p - 1) * slot
+
+    u = (d - 1) / d * 2 * n / rate(d * t)
+    hidden = compute * 2 / 3
+    gradients = max(0, (u if stage else 2 * u) - hidden)
+    times = m if stage >= 2 else 1
+    parameters = [0, u, u, 2 * u * m][stage]
+    return slots + times * gradients + parameters
+    ### END SOLUTION
+
+
+def choose(model: dict, cluster: dict) -> dict | None:
+    """The fastest legal layout that fits, or None."""
+    ### BEGIN SOLUTION
+    fitting = [one for one in legal(model, cluster) if nbytes(model, one) <= cluster["memory"]]
+    return min(fitting, key=lambda one: seconds(model, cluster, one), default=None)
+
+
+def legal(model, cluster):
+    """All layouts, whether or not they fit."""
+    ranks, sequences = cluster["ranks"], model["sequences"]
+    for t, p in product(range(1, ranks + 1), repeat=2):
+        if ranks % (t * p) or model["heads"] % t or model["layers"] % p:
+            continue
+        d = ranks // (t * p)
+        for m, stage in product(range(1, sequences + 1), range(4)):
+            if sequences % (d * m) == 0:
+                yield {"data": d, "tensor": t, "pipeline": p, "stage": stage, "micro_batches": m}
     ### END SOLUTION
 
 
 # %%
 check("choose_layout")
+
+# %% [markdown]
+# **Answer.** All of it. A stage has a quarter of the layers, and keeps four micro-batches' worth of
+# them instead of one's. A pipeline divides states, not the first stage's activations; smaller
+# micro-batches, more copies and tensor ranks do that.
