@@ -342,7 +342,7 @@ except UserError as why:
     skip("MPI against Gloo", str(why))
 
 # %% [markdown]
-# (Each figure is the quickest of twenty, and a library counts as quicker from 1.25 times on.) Within
+# Each figure is the quickest of twenty, and a library counts as quicker from 1.25 times on. Within
 # one machine, Open MPI uses memory that the ranks share, and Gloo uses sockets. For few bytes the
 # wait for Horovod's next cycle, up to a millisecond, is as long as what is measured.
 
@@ -394,8 +394,9 @@ except UserError as why:
 # So the job scripts have `--bind-to none`, as Horovod's documentation advises. All threads find a
 # core then, but the system may move a rank to another socket, away from its memory. On a node with
 # two sockets, `--map-by ppr:1:socket --bind-to socket` is better (ppr: *processes per resource*, so
-# 1 where two ranks have two sockets): one rank for each socket, with all its cores for the rank's threads, and the memory beside them.
-# With GPUs, start as many ranks per socket as it has GPUs. `--report-bindings` prints what you got.
+# 1 where two ranks have two sockets): one rank for each socket, with all its cores for the rank's
+# threads, and the memory beside them. With GPUs, start as many ranks per socket as it has GPUs.
+# `--report-bindings` prints what you got.
 
 # %% tags=["nbval-ignore-output"]
 if not shutil.which("sbatch"):
@@ -419,9 +420,9 @@ else:
 
 # %% [markdown]
 # It is not exactly half: names and headers are not compressed. Eight steps show little: try a long
-# run before you rely on it. What fp16 lacks is range: a gradient beyond 65,504
-# becomes infinite, and one below 3·10⁻⁸ zero. The order matters, too: compressed after the sum,
-# nothing would be saved. (`hvd_compression` is your exercise.)
+# run before you rely on it. What fp16 lacks is range: a gradient beyond 65,504 becomes infinite, and
+# one below 3·10⁻⁸ zero. The order matters, too: compressed after the sum, nothing would be saved.
+# (`hvd_compression` is your exercise.)
 
 # %% [markdown]
 # ## 7. Two levels *(more)*

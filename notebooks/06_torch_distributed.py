@@ -311,8 +311,8 @@ bucket_picture(network(), 10 * 2**20)
 # the timeline, a bar left of "backward ends" is communication during which the rank computes. Right
 # of "backward ends" nothing is hidden any more, whatever the shade: the rank waits for one bucket at
 # a time and copies it back, while the next is still in flight. Full is only the call that it waits
-# in. (On a processor, sending takes time from
-# computing; with GPUs, and network cards that read their memory, it takes little.)
+# in. (On a processor, sending takes time from computing; with GPUs, and network cards that read their
+# memory, it takes little.)
 #
 # `DistributedDataParallel` is this, in C++ and with the rough edges gone. After the first step it
 # puts the buckets into the order in which gradients really come, and it can keep gradients inside
@@ -753,8 +753,8 @@ conclude(*finding(averaged, link.alpha))
 # %% [markdown]
 # The bytes are the same each time. What differs is how often a message has to be set up and waited
 # for. The model counts two messages for a call, and nothing of what the library does around them.
-# Above some size bigger buckets gain hardly anything, and leave later, so that less of their
-# way is hidden behind `backward`.
+# Above some size bigger buckets gain hardly anything, and leave later, so that less of their way is
+# hidden behind `backward`.
 
 # %% [markdown]
 # ## 7. More ranks, another learning rate? *(more)*

@@ -14,6 +14,7 @@ def test_a_call_costs_what_is_above_the_bound():
     held, sentence, _ = finding(sizes(0.192, 0.106, 0.023, 0.022), alpha=235e-6)
     assert held
     assert "one per parameter: 128 calls, 192 ms; 64 KiB: 64 calls, 106 ms" in sentence
+    assert "all in one: 1 call, 22 ms." in sentence
     assert "a call costs 1.35 ms in the first case and 1.36 ms in the second" in sentence
     assert "2 α, are 0.47 ms: a call costs 2.9 and 2.9 times that" in sentence
 

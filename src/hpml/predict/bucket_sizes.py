@@ -25,7 +25,8 @@ def finding(by_size: Mapping[str, Averaged], alpha: float) -> tuple[bool, str, s
     α seconds each for a call.
     """
     took = "; ".join(
-        f"{name}: {one.calls} calls, {1e3 * one.seconds:.0f} ms" for name, one in by_size.items()
+        f"{name}: {one.calls} call{'s' * (one.calls != 1)}, {1e3 * one.seconds:.0f} ms"
+        for name, one in by_size.items()
     )
     most, next_most, third, *_ = by_size.values()
     costs = [most.per_call, next_most.per_call]
