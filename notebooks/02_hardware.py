@@ -109,7 +109,8 @@ print(bottleneck.memory(runs["1gbit"]))
 # ## 2. This machine's roofline
 #
 # What a core computes on comes from a cache, and what is in no cache comes from memory. This is your
-# node:
+# node. A *socket* holds one processor, a *NUMA node* is cores with the memory next to them, and a
+# *CPU* is what Linux may run a thread on:
 
 # %% tags=["nbval-ignore-output"]
 from hpml.machine.lstopo import draw_node
@@ -177,6 +178,15 @@ print(machine_roofline.binding_table(works, all_cores))
 conclude(*machine_roofline.finding(works, all_cores))
 
 # %% [markdown]
+# One thing that holds a layer back is not in the picture: where its tensors come from.
+#
+# *Predict: ReLU's output of 34 MB is freed after each step. Does it matter whether the process keeps
+# that memory or returns it?*
+
+# %% tags=["nbval-ignore-output"]
+conclude(*machine_roofline.fresh_pages("ReLU", *layers["ReLU"]))
+
+# %% [markdown]
 # Better code can lift a point that is below its roof (section 5). To get further right, a layer has
 # to move fewer bytes: fuse it with its neighbour, use fewer bits, or take more rows at a time, so
 # that each weight that is read is used more often. (A point *above* the memory roof had its data in
@@ -187,8 +197,9 @@ conclude(*machine_roofline.finding(works, all_cores))
 #
 # Processors that networks were trained on, and today's. Rates are peaks in TFLOP/s, a
 # multiplication and an addition counted as two, on the part's fastest unit for that type. GB/s are
-# those of its memory, and of its links in one direction. The last column is for 16 bits. Each row has
-# its source, not each figure (end of this section).
+# those of its memory, and of its links in one direction. The last column is for 16 bits. "–" means
+# that the row's sources do not give a figure, not that the part cannot do it. Each row has its
+# source, not each figure (end of this section).
 
 # %%
 from hpml.predict import hardware
@@ -204,7 +215,8 @@ print(hardware.table())
 from hpml.predict.hardware_picture import flop_per_byte_picture
 
 figure = flop_per_byte_picture(
-    hardware.with_rates(), title="Compute grew faster than what feeds it: more FLOP for each byte"
+    hardware.with_rates(),
+    title="FLOP for each byte: the V100 was the largest step; hardly any since the H100",
 )
 publish_figure(
     "FLOP per byte by year",
@@ -213,6 +225,7 @@ publish_figure(
     "links (right), by year. GC2's memory is on the chip.",
 )
 conclude(*hardware.growth("P100", "B200"))
+conclude(*hardware.steps("P100", "V100", "H100", "B200"))
 
 # %% [markdown]
 # The first step was a new unit, not more of the old ones: the V100's tensor cores.
@@ -432,7 +445,8 @@ conclude(*onednn_kernels.finding(found))
 # | `OMP_WAIT_POLICY` | waiting threads spin or sleep | every OpenMP library |
 # | `GOMP_CPU_AFFINITY` | cores of the threads, in order | GNU's (libgomp) |
 # | `KMP_AFFINITY`, `KMP_BLOCKTIME` | cores of the threads; milliseconds to spin before they sleep | Intel's (libiomp5) and LLVM's (libomp) |
-# | `MKL_NUM_THREADS` | threads of MKL alone | MKL |
+# | `MKL_NUM_THREADS` | threads of MKL, and of PyTorch: it takes its own number from MKL's | MKL |
+# | `MKL_DYNAMIC` | whether MKL may take fewer threads than it was given | MKL |
 #
 # They are read once, when the library is loaded: in a notebook it is too late, so each setting below
 # has a process of its own.
@@ -445,10 +459,12 @@ from hpml.frameworks import openmp_settings
 tried = openmp_settings.compare()
 print(tried)
 conclude(*tried.winner)
+conclude(*tried.too_many)
 conclude(*tried.runtime)
 
 # %% [markdown]
-# Twice as many threads as cores take turns, and at the end of each loop all wait for the last.
+# The column *threads* is what PyTorch reports. It takes the number from MKL when it starts
+# (`aten/src/ATen/ParallelOpenMP.cpp`, `init_num_threads`), and `torch.set_num_threads` changes it.
 # The default of PyTorch is one thread for each core; with several ranks on a node each rank must
 # have its share (`torchrun` sets `OMP_NUM_THREADS=1`). To try the `KMP_` variables, install Intel's
 # library (`pip install intel-openmp`) and load it first: `LD_PRELOAD=.../libiomp5.so`. TensorFlow
@@ -488,7 +504,7 @@ files, hdf5 = table.cost("files", "shuffled"), table.cost("HDF5", "shuffled")
 mapped, most = table.cost("memory map", "shuffled"), table.most_opens(without="files")
 conclude(
     (files.opens, files.reads, mapped.reads) == (10_000, 20_000, 0) and most <= 10,
-    f"Files take {files.opens:,} opens and {files.reads:,} reads: one read that returns the image, "
+    f"**Answer.** Files take {files.opens:,} opens and {files.reads:,} reads: one read that returns the image, "
     f"and one that finds the end of the file. No other format takes more than {most} opens. The "
     f"memory map takes {mapped.reads} reads: its pages come by {mapped.faults:,} page faults.",
     f"files took {files.opens:,} opens and {files.reads:,} reads, the memory map {mapped.reads} "
@@ -688,7 +704,7 @@ publish_figure(
 )
 conclude(
     took[0] > 75 and took[1] < 70 and took[4] < 70,
-    f"{took[0]:.0f} ms without: the sum. {took[1]:.0f} ms with one batch read ahead: the maximum. "
+    f"**Answer.** {took[0]:.0f} ms without: the sum. {took[1]:.0f} ms with one batch read ahead: the maximum. "
     f"{took[4]:.0f} ms with four: no better, and three more batches in memory.",
     f"{took[0]:.0f}, {took[1]:.0f} and {took[4]:.0f} ms a step: other work delayed the threads.",
 )
@@ -717,13 +733,7 @@ publish_figure(
     "Ten steps, each with 250 files from the disk and a step of a small network; the quickest of "
     "three runs each.",
 )
-conclude(
-    together < 0.9 * alone,
-    f"Reading takes {parts[READ]:.0f} ms, computing {parts[COMPUTE]:.0f} ms; a step {alone:.0f} ms "
-    f"without prefetching and {together:.0f} ms with it. It saves {alone - together:.0f} ms; the "
-    f"shorter of the two parts takes {min(parts.values()):.0f} ms.",
-    f"{alone:.0f} ms a step without, {together:.0f} ms with: the two threads had no two cores free.",
-)
+conclude(*prefetched_training.finding(alone, together, parts))
 shutil.rmtree(FOLDER)
 
 # %% [markdown]
@@ -735,10 +745,12 @@ shutil.rmtree(FOLDER)
 # ## 8. Few large messages *(more)*
 #
 # A message has a price besides its bytes. On the α–β model of module 01 it takes α + *n* / *rate*.
-# Below, two ranks behind a link of 1 Gbit/s average 300 gradients of 2 kB, one by one; then they copy
-# all of them into one buffer, and average that.
+# Below, two ranks behind a link of 1 Gbit/s sum 300 gradients of 2 kB, one by one; then they copy
+# all of them into one buffer, and sum that. An all-reduce is several messages, and the library's own
+# work (module 01): here α stands for all of it.
 #
-# *Predict: the 614 kB take 4.9 ms on this link. How long do the 300 messages take, how long the one?*
+# *Predict: the 614 kB take 4.9 ms on this link. How long do the 300 all-reduces take, how long the
+# one?*
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 2 --link 1gbit --evidence fused
@@ -768,8 +780,8 @@ print(message_price.table(fused))
 conclude(*message_price.per_message(fused, rate=125e6))
 
 # %% [markdown]
-# That size is where it ends: where a buffer carries many times more than a link carries in α, a
-# larger one gains nothing, and only makes the first message wait for the last gradient. DDP's
+# Once a buffer is many times that size, a larger one gains little, and makes the first message wait
+# for the last gradient. DDP's
 # buckets have 25 MB, Horovod's buffers up to 128 MB. `fusion_buffer` is your exercise on this;
 # module 05 has Horovod's buffers, cycle and timeline (section 4).
 
@@ -978,13 +990,13 @@ from hpml.predict.training_memory import (
 )
 
 taken = training_memory.measure()
-figure = bars(taken, title="What comes above 16 bytes for each parameter goes by the batch")
+figure = bars(taken, title="Activations go by the batch; 16 bytes for each parameter do not")
 publish_figure("what training takes", figure, "Peak memory of a step with Adam, by kind.")
 conclude(*grows_with_the_batch(taken))
 conclude(*where_it_peaks(taken))
 
 # %% [markdown]
-# The dashed line is 16 bytes for each parameter. What is above it is a line over the batch, nearly.
+# The dashed line is 16 bytes for each parameter. The whole is a line over the batch, nearly.
 #
 # So the largest batch can be foretold: the peaks of two small batches make a line, *fixed + each ×
 # batch*. Say there were 150 MB. With all 96 images:

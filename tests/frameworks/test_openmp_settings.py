@@ -1,5 +1,7 @@
 """Settings of threads, tried in processes of their own."""
 
+from dataclasses import replace
+
 import pytest
 
 from hpml.frameworks import openmp_settings
@@ -14,7 +16,8 @@ def tried(**steps):
 
 def test_the_first_trials_are_one_thread_and_a_thread_for_each_core():
     assert settings(4)[:2] == [{"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "4"}]
-    assert all(one["OMP_NUM_THREADS"] == "4" for one in settings(4)[3:])
+    assert all(one["OMP_NUM_THREADS"] == "4" for one in settings(4)[4:])
+    assert settings(4)[3] == {"OMP_NUM_THREADS": "8", "MKL_DYNAMIC": "FALSE"}
 
 
 @pytest.fixture
@@ -32,7 +35,7 @@ def values(found, variable):
 
 def test_what_the_loaded_library_reads_is_tried_with_two_values_each(libraries):
     gnu, intel = (settings(4, [library]) for library in libraries)
-    assert len(gnu) == len(intel) == 8
+    assert len(gnu) == len(intel) == 9
     assert values(gnu, "OMP_WAIT_POLICY") == ["passive", "active"]
     assert values(gnu, "OMP_PROC_BIND") == ["close", "spread"]
     assert not values(gnu, "KMP_BLOCKTIME") + values(gnu, "KMP_AFFINITY")
@@ -54,12 +57,33 @@ def test_where_the_libraries_are_not_known_every_setting_may_win():
 def test_the_quickest_is_named():
     held, sentence, _ = tried(OMP_is_1=0.2, OMP_is_2=0.15, KMP_is_0=0.1).winner
     assert held
-    assert "`KMP=0`: 100 ms. That is 2.0 times as fast" in sentence
+    assert "`KMP=0`: 100 ms. `OMP=2` alone has 150 ms. That is 2.0 times as fast" in sentence
 
 
-def test_a_winner_by_a_hair_is_said_to_be_none():
-    _, sentence, _ = tried(OMP_is_1=0.2, OMP_is_2=0.101, KMP_is_0=0.1).winner
-    assert "two runs of one setting differ as much" in sentence
+@pytest.mark.parametrize(("again", "differs"), [(0.104, True), (0.101, False)])
+def test_a_winner_by_no_more_than_two_runs_differ_is_said_to_be_none(again, differs):
+    found = tried(OMP_is_1=0.2, OMP_is_2=0.102, KMP_is_0=0.1)
+    _, sentence, _ = replace(found, again=Trial("OMP=2", again, 0.1)).winner
+    assert f"alone has 102 ms and {1e3 * again:.0f} ms in two runs" in sentence
+    assert ("which differ as much" in sentence) == differs
+
+
+def too_many(given, threads, step):
+    asked, forced = Trial("OMP=4", 0.1, 0.1, given), Trial("OMP=4, MKL=FALSE", step, 0.1, threads)
+    found = tried(OMP_is_1=0.2, OMP_is_2=0.1)
+    return replace(found, trials=(*found.trials, asked, forced)).too_many
+
+
+def test_more_threads_than_cores_are_slower_or_are_said_not_to_be():
+    held, sentence, _ = too_many(given=2, threads=4, step=0.2)
+    assert held
+    assert "`OMP=4` gives PyTorch 2 threads on 2 cores: it takes the number from MKL" in sentence
+    assert "gives 4, and a step takes 200 ms, not 100" in sentence
+    assert "MKL, which" not in too_many(given=4, threads=4, step=0.2)[1]
+    held, _, otherwise = too_many(given=2, threads=4, step=0.1)
+    assert not held
+    assert otherwise.endswith("cost nothing that can be seen here.")
+    assert not too_many(given=2, threads=2, step=0.2)[0]
 
 
 def test_more_than_the_cores_can_give_does_not_hold():
@@ -105,11 +129,13 @@ def test_each_setting_reaches_its_process(monkeypatch):
 
     monkeypatch.setattr(openmp_settings, "told", watched)
     found = compare(steps=1)
-    assert threads == [1, 2]
+    assert threads == [1, 2, 2]
+    assert [one.threads for one in found.trials] == [1, 2]
+    assert found.again.setting == found.trials[1].setting
     assert [one.setting for one in found.trials][1] == "OMP_NUM_THREADS=2, OMP_WAIT_POLICY=active"
     assert given[0] == []
     assert tuple(given[1]) == found.libraries
     assert found.known["OMP_NUM_THREADS"]
     assert "KMP_BLOCKTIME" in found.known  # though it was not tried
     assert all(one.product > 0 for one in found.trials)
-    assert len(str(found).splitlines()) == 3
+    assert len(str(found).splitlines()) == 4

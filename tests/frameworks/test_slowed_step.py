@@ -87,14 +87,23 @@ def test_what_reaches_the_convolutions_is_seen(setting, number, stride):
     assert [max(counted) for counted in seen] == [number, stride]
 
 
+def test_why_a_neighbour_costs_more_than_its_core():
+    beside = replace(slower(20), waiting=1.0, waits=200.0, processor=1.0)
+    _, sentence, _ = trial(neighbour=beside).finding
+    each = 1e3 * beside.whole / 200
+    assert f"gets it back after {each:.1f} ms on average, 200 times in a step" in sentence
+    for other in (replace(beside, waits=None), replace(slower(2), waiting=1.0, waits=9.0)):
+        assert "gets it back" not in trial(neighbour=other).finding[1]
+
+
 def test_waiting_is_the_second_number_of_every_thread(tmp_path, monkeypatch):
     for thread, text in {"1": "5 2000000000 9", "2": "7 500000000 3"}.items():
         (tmp_path / thread).mkdir()
         (tmp_path / thread / "schedstat").write_text(text)
     monkeypatch.setattr(slowed_step, "TASKS", tmp_path)
-    assert slowed_step._waited() == 2.5
+    assert slowed_step._waited() == (2.5, 12)
     monkeypatch.setattr(slowed_step, "TASKS", tmp_path / "nothing")
-    assert slowed_step._waited() is None
+    assert slowed_step._waited() == (None, None)
 
 
 def test_the_neighbour_ends_with_the_step(monkeypatch):

@@ -77,6 +77,26 @@ def test_what_has_an_instruction_is_faster_and_what_has_none_slower(has):
     assert held
     assert "bfloat16 is 4 times as fast (this processor has AVX512-BF16)" in sentence
     assert "float16 is 100 times slower (this processor has no AVX512-FP16)" in sentence
+    assert "slow kernel" not in sentence
+
+
+@pytest.mark.parametrize("library", [True, False])
+def test_why_float16_is_slow_is_asked_of_the_library(has, monkeypatch, library):
+    monkeypatch.setattr(precision, "library_multiplies", lambda name: library)
+    _, sentence, _ = precision.speed(rates(bfloat16=4, float16=0.01, int8=8))
+    assert ("a simple loop of its own" in sentence) != library
+
+
+def test_the_library_is_asked_for_both_formats_of_16_bits():
+    assert {type(precision.library_multiplies(name)) for name in ("bfloat16", "float16")} == {bool}
+
+
+def test_a_slow_float32_kernel_is_named_and_the_gain_is_best_against_best(has):
+    times = {"float32": 2.5, "bfloat16": 5, "float16": 0.1, "int8": 10}
+    other = [Precision(name, "convolution", 1e9 * gain, 0.01) for name, gain in times.items()]
+    _, sentence, _ = precision.speed(rates(bfloat16=4, float16=0.01, int8=8) + other)
+    assert "float32 matrix product is another library's, and reaches 1 GFLOP/s" in sentence
+    assert sentence.endswith("Best against best the gains are 2 (bfloat16) and 4 (int8).")
 
 
 @pytest.mark.parametrize("change", [{"bfloat16": 1.0}, {"float16": 2.0}, {"int8": 0.5}])

@@ -62,6 +62,16 @@ def test_the_finding_names_shares_and_scales():
     held, sentence, _ = f16.finding(runs(), 2.0**16)
     assert held
     assert "5.0% of the gradients become 0" in sentence
+    assert "with any scale from 2^0 to 2^16 the loss is within 0.000 of float32's" in sentence
+
+
+def test_a_scale_between_two_good_ones_has_to_be_good():
+    found = runs()
+    found[2.0**8] = Run([2.3, *[2.015] * 8], 0, torch.ones(1))
+    assert not f16.finding(found, 2.0**16)[0]
+    found[2.0**-8] = found.pop(2.0**8)
+    held, sentence, _ = f16.finding(found, 2.0**16)
+    assert held
     assert "2^0 to 2^16" in sentence
 
 

@@ -103,6 +103,15 @@ def test_the_picture_has_a_point_and_a_name_for_each_part():
     assert links.get_xlabel() == "year"
 
 
+def test_the_steps_of_the_growth_are_told_apart():
+    held, sentence, _ = hardware.steps("P100", "V100", "H100", "B200")
+    assert held
+    assert "from the P100 to the V100 4.7 and 3.1 times" in sentence
+    assert "from the H100 to the B200 1.0 and 1.1 times" in sentence
+    assert not hardware.steps("P100", "V100", "H100")[0]  # its last step is a large one
+    assert not hardware.steps("V100", "A100", "H100", "B200")[0]  # its first is not the largest
+
+
 def test_growth_is_the_ratio_of_two_parts():
     held, sentence, _ = hardware.growth("P100", "B200")
     assert held

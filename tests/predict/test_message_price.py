@@ -24,7 +24,10 @@ def sent(slow):
 def test_alpha_is_what_is_left_per_message():
     held, sentence, _ = per_message(sent(slow=3.0), rate=10_000)
     assert held
-    assert "11 messages take 3000 ms, one takes 1000.0 ms: α is 200000 µs" in sentence
+    assert (
+        "11 all-reduces take 3000 ms, one takes 1000.0 ms: α is 200000 µs for each all-reduce"
+        in sentence
+    )
     assert "the link carries 2 kB" in sentence
     assert not per_message(sent(slow=1.5), rate=10_000)[0]
 

@@ -1,5 +1,7 @@
 """The roofline model (Williams et al. 2009), and its picture."""
 
+import platform
+import sys
 from dataclasses import replace
 
 import pytest
@@ -15,8 +17,10 @@ from hpml.predict.machine_roofline import (
     binding_table,
     cache_finding,
     finding,
+    fresh_pages,
     layer_work,
     machine_roofs,
+    pages_finding,
     roofs_and_works,
     table,
     whole,
@@ -68,7 +72,7 @@ SLOW, FAST = Work("ReLU", 1e9, 8e9, 0.5), Work("linear", 8e9, 1e9, 0.1)  # 2 and
 def test_the_finding_names_the_limit_of_each():
     held, sentence, _ = finding([SLOW, FAST], ROOF)
     assert held
-    assert "*memory* binds: ReLU. Right of it, *compute* binds: linear." in sentence
+    assert "*memory* is the limit: ReLU. Right of it, *compute* is: linear." in sentence
     assert not finding([SLOW, replace(FAST, seconds=8.0)], ROOF)[0]
     assert not finding([FAST], ROOF)[0]
 
@@ -120,6 +124,38 @@ def test_a_roof_is_the_better_of_before_and_after_the_layers(monkeypatch):
 def test_the_whole_processor_is_that_of_most_cores_and_no_gpu():
     names = ("float32, 1 core", "float32, 8 cores", "int8, 8 cores", "float32, NVIDIA H200")
     assert whole([replace(ROOF, name=name) for name in names]).name == "float32, 8 cores"
+
+
+def test_who_is_near_the_limit_and_who_is_not_is_computed():
+    near = Work("ReLU", 1e9, 1e9, 0.025)  # 40 of 50 GFLOP/s
+    far = Work("linear", 1e9, 1e9, 0.2)
+    fast = Work("convolution", 8e9, 1e9, 0.1)
+    _, sentence, _ = finding([near, far, fast], ROOF)
+    assert "*memory* is the limit: ReLU, linear. Right of it, *compute* is: convolution" in sentence
+    assert "allows: ReLU, convolution. The others reach less (linear 10%)" in sentence
+    assert "others" not in finding([near, fast], ROOF)[1]
+
+
+def test_fresh_pages_are_the_difference_or_they_are_not():
+    slow, quick = Work("ReLU", 1e9, 1e9, 0.06), Work("ReLU", 1e9, 1e9, 0.01)
+    held, sentence, _ = pages_finding((slow, 90_000), (quick, 10_000))
+    assert held
+    assert "60.0 ms" in sentence
+    assert "6.0 times less" in sentence
+    assert "90,000 page faults against 10,000" in sentence
+    assert not pages_finding((quick, 90_000), (quick, 10_000))[0]
+    assert not pages_finding((slow, 10_000), (quick, 10_000))[0]
+
+
+def test_a_layer_is_measured_in_fresh_and_in_kept_memory(monkeypatch):
+    seen = []
+    monkeypatch.setattr(machine_roofline, "pages_finding", lambda *both: seen.extend(both))
+    fresh_pages("ReLU", nn.ReLU(), torch.randn(9 << 20))  # 36 MiB: a mapping of its own
+    (anew, many), (kept, few) = seen
+    assert anew.name == kept.name == "ReLU"
+    assert anew.flops == kept.flops
+    if sys.platform.startswith("linux") and platform.libc_ver()[0] == "glibc":
+        assert many > few
 
 
 def test_works_are_the_layers_and_adam():

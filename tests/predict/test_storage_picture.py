@@ -69,6 +69,20 @@ def test_no_sentence_has_a_cold_cache_where_none_was_to_be_had():
     assert "no pass here has a cold cache" in table.caches
 
 
+def test_every_other_format_is_held_against_files_too():
+    fast = {"files": 1.0, "tar": 0.5, "HDF5": 1.1, "LMDB": 4.0, "memory map": 6.0}
+    passes = [
+        Pass(name, f"disk, {state}", "shuffled", taken(1 / times / more, 1, 1, 1))
+        for state, more in (("cold", 0.1), ("warm", 1.0))
+        for name, times in fast.items()
+    ]
+    held, sentence, _ = StorageTable(passes).map_against_files()
+    assert held
+    times = "LMDB 4.0 and 4.0; HDF5 1.1 and 1.1; tar 0.5 and 0.5."
+    assert f"in times, warm and cold: {times}" in sentence
+    assert sentence.endswith("no faster than files, or hardly: HDF5, tar.")
+
+
 def test_a_memory_map_no_faster_than_files_does_not_hold():
     slow = [Pass(one, "disk", "shuffled", taken(1.0, 1, 1, 1)) for one in ("files", "memory map")]
     assert not StorageTable(slow).map_against_files()[0]

@@ -1,9 +1,10 @@
 """One training step, slowed in five ways, and the counters by which they can be told apart.
 
 Every way is planted as it happens in practice, and nothing is played by waiting. The counters are
-the clock's, the kernel's (getrusage; /proc/self/task/*/schedstat, field 2: nanoseconds for which a
-thread could run and had no core, Linux, Documentation/scheduler/sched-stats.rst), and what is seen
-of the tensors that reach the convolutions.
+the clock's, the kernel's (getrusage; /proc/self/task/*/schedstat, fields 2 and 3: nanoseconds for
+which a thread could run and had no core, and how often it got one; Linux,
+Documentation/scheduler/sched-stats.rst), and what is seen of the tensors that reach the
+convolutions.
 """
 
 import contextlib
@@ -54,6 +55,7 @@ class Counters:
     waiting: float | None
     number: int
     stride: int
+    waits: float | None = None  # how often in a step a thread got a core, None as above
 
     @property
     def whole(self) -> float:
@@ -166,12 +168,29 @@ class Trial:
             f"**Answer.** The counters name all {len(found)}: "
             + ", ".join(f"{letter} is the *{name}*" for letter, name in found.items())
             + f". The *{worst}* costs most here, {times[worst]:.1f} times the sound step."
+            + self._neighbour()
         )
         otherwise = (
             f"the counters named {len(right)} of {len(found)} faults, and {len(slower)} of them "
             f"made the step clearly slower. That can be: other programs use these cores too."
         )
         return len(right) == len(slower) == len(found), sentence, otherwise
+
+    def _neighbour(self) -> str:
+        """Why a neighbour on one core costs more than that core, where the counters show it."""
+        beside = {fault.name: seen for fault, seen in self.slowed.values()}.get("neighbour")
+        if beside is None or not beside.waits or beside.waiting is None:
+            return ""
+        if beside.whole < 2 * CLEAR * self.sound.whole:
+            return ""
+        each = beside.waiting * beside.whole / beside.waits
+        return (
+            f" A neighbour takes half of one core, and that alone would be 2 times at most. But "
+            f"threads wait for each other at the end of each parallel loop, and a thread whose "
+            f"core is taken gets it back after {1e3 * each:.1f} ms on average, "
+            f"{beside.waits:.0f} times in a step. A sound step has many such loops in its "
+            f"{1e3 * self.sound.whole:.0f} ms."
+        )
 
 
 def measure(steps: int = 5, order: Sequence[int] = (3, 0, 4, 2, 1)) -> Trial:
@@ -205,11 +224,13 @@ def _counters(setting: Setting, steps: int) -> Counters:
     def mean(rates: Sequence[float]) -> float:
         return sum(rate * one.whole for rate, one in zip(rates, seen, strict=True)) / wall
 
-    waits = [one.waiting for one in seen]
+    waited, waits = [one.waiting for one in seen], [one.waits for one in seen]
     return replace(
         quick,
         processor=mean([one.processor for one in seen]),
-        waiting=None if None in waits else mean(waits),
+        waiting=None if None in waited else mean(waited),
+        # For each second, as the waiting is, times the seconds of the quickest step.
+        waits=None if None in waits else sum(waits) / wall * quick.whole,
     )
 
 
@@ -220,7 +241,7 @@ def _steps(setting: Setting, steps: int) -> Iterator[Counters]:
     number, stride = _watch(model)
     feed = batches(load().train, range(IMAGES * (steps + 1)), IMAGES)
     for images, labels in feed:
-        processor, waiting, moments = time.process_time(), _waited(), [time.perf_counter()]
+        processor, (waiting, runs), moments = time.process_time(), _waited(), [time.perf_counter()]
         pixels = _prepare(images, setting)
         moments.append(time.perf_counter())
         loss = F.cross_entropy(model(pixels), labels)
@@ -231,7 +252,7 @@ def _steps(setting: Setting, steps: int) -> Iterator[Counters]:
         optimizer.zero_grad()
         moments.append(time.perf_counter())
         wall = moments[-1] - moments[0]
-        now = _waited()
+        now, runs_now = _waited()
         yield Counters(
             seconds={
                 name: end - begin
@@ -241,6 +262,7 @@ def _steps(setting: Setting, steps: int) -> Iterator[Counters]:
             waiting=None if waiting is None or now is None else (now - waiting) / wall,
             number=max(number),
             stride=max(stride),
+            waits=None if runs is None or runs_now is None else runs_now - runs,
         )
 
 
@@ -278,13 +300,15 @@ def _watch(model: nn.Module) -> tuple[list[int], list[int]]:
     return number, stride
 
 
-def _waited() -> float | None:
-    """Seconds for which threads of this process could run and had no core, all together."""
+def _waited() -> tuple[float, int] | tuple[None, None]:
+    """Seconds for which threads of this process could run and had no core, and how often they got
+    one, all together."""
     waited = []
     for task in TASKS.glob("*/schedstat"):
         with contextlib.suppress(OSError):  # a thread has ended
-            waited.append(int(task.read_text().split()[1]))
-    return sum(waited) / 1e9 if waited else None
+            waited.append([int(number) for number in task.read_text().split()[1:3]])
+    seconds, runs = map(sum, zip(*waited, strict=True)) if waited else (None, None)
+    return (seconds / 1e9, runs) if waited else (None, None)
 
 
 @contextlib.contextmanager

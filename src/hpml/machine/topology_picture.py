@@ -74,11 +74,14 @@ def compare(
     handles = _legend(max(map(len, placements.values())), bool(reserved))
     lines = len(boxes) + bool(title) + bool(handles)
     height = sum(box.height for box in boxes) * scale + 0.35 * lines
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    # Nor has a small one half of a canvas that is empty; titles and legends need the other half.
+    width = min(WIDTH, max((boxes[0].width + 0.2) * scale, WIDTH / 2 + 0.2))
+    wide = width if not (handles or title or len(boxes) > 1) else WIDTH
+    figure = Figure(figsize=(wide, height), layout="constrained")
     places = figure.subplots(len(boxes), 1, squeeze=False)[:, 0]
     for axes, box, name in zip(places, boxes, placements, strict=True):
         # Half of a line's width would else be cut off at the edges.
-        axes.set(xlim=(-0.1, WIDTH / scale), ylim=(-0.1, box.height + 0.1), aspect="equal")
+        axes.set(xlim=(-0.1, wide / scale), ylim=(-0.1, box.height + 0.1), aspect="equal")
         axes.axis("off")
         axes.set_title(name, loc="left", fontsize=10)
         box.paint(axes, 0, 0)

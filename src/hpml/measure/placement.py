@@ -58,7 +58,7 @@ def placements() -> dict[str, Placement]:
     first, second, *_ = sorted(os.sched_getaffinity(0))
     return {
         "not bound": [(), ()],
-        f"bound to CPUs {first} and {second}": [(first,), (second,)],
+        f"bound to a CPU each, {first} and {second}": [(first,), (second,)],
         f"both bound to CPU {first}": [(first,), (first,)],
     }
 
@@ -111,8 +111,8 @@ def finding(measured: Mapping[str, Sequence[RankTime]]) -> tuple[bool, str, str]
     waited = sum(one.waiting for one in together) / len(together)
     return (
         share(together) > 0.35 and share(apart) < 0.8 * share(together),
-        f"Two ranks on one CPU waited for it {numbers}. On one CPU each ran for {ran:.2f} s "
-        f"and waited {waited:.2f} s. Half of a training would be lost, and nothing fails: no "
+        f"**Answer.** Two ranks on one CPU waited for it {numbers}. On one CPU each ran for "
+        f"{ran:.2f} s and waited {waited:.2f} s. Half of a training would be lost, and nothing fails: no "
         "error, no warning, and `top` shows the CPU at 100 %.",
         f"two ranks on one CPU waited {numbers}. Other programs on this machine wait for its CPUs "
         "as well.",

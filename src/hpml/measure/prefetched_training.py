@@ -1,6 +1,6 @@
 """A small network trained from image files that have to come from the disk, read ahead and not."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,8 @@ from hpml.data.formats import FORMATS
 from hpml.machine.page_cache import drop
 from hpml.measure.loaders import Batch, one_thread
 from hpml.measure.prefetching import Span, step_seconds, steps
+
+CLOSE = 0.15  # of a step without prefetching: medians of different steps differ by as much
 
 
 def train(
@@ -64,3 +66,28 @@ def parts(folder: Path, batch_size: int) -> tuple[Callable[[int], Batch], Callab
         optimizer.step()
 
     return read, learn
+
+
+def finding(alone: float, together: float, parts: Mapping[str, float]) -> tuple[bool, str, str]:
+    """For `conclude`: whether prefetching saves the shorter part.
+
+    Milliseconds: of a step without and with prefetching, and of reading and computing. All are
+    medians, and no two of them of the same steps: alike means here within CLOSE of a whole step.
+    """
+    saved, shorter = alone - together, min(parts.values())
+    seen = (
+        f"{', '.join(f'{what} takes {ms:.0f} ms' for what, ms in parts.items())}; a step takes "
+        f"{alone:.0f} ms without prefetching and {together:.0f} ms with it. It saves {saved:.0f} ms"
+    )
+    alike = abs(saved - shorter) <= CLOSE * alone
+    held = together < 0.9 * alone and alike
+    sentence = (
+        f"**Answer.** Yes, nearly: {seen}, and the shorter part takes {shorter:.0f} ms. (Each is a "
+        "median, so they do not add up to the millisecond.)"
+    )
+    return (
+        held,
+        sentence,
+        f"{seen}, the shorter part takes {shorter:.0f} ms. That can be: the two "
+        "threads have no two cores free, or they wait for the same memory.",
+    )

@@ -26,6 +26,7 @@ WIDTHS = (16, 32, 64)
 SIZE = 24  # of the images' middle that the network sees
 POWERS = (-16, -12, -8, -4, 0, 8, 16, 24)  # of 2: factors for the loss
 LAST = 8  # steps whose mean loss counts
+SAME = 0.01  # of the loss: two runs that differ by less are said to be alike
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def finding(runs: Mapping[float | None, Run], shown: float) -> tuple[bool, str, 
     wide = runs[None]
     start = wide.losses[0]
     gap = {scale: abs(run.loss - wide.loss) for scale, run in runs.items() if scale}
-    good = [scale for scale, apart in gap.items() if apart < 0.02]
+    good = [scale for scale, apart in gap.items() if apart < SAME]
     low, high = min(gap), max(gap)
     lost, scaled = wide.lost(), wide.lost(shown)
     powers = [f"2^{math.log2(scale):.0f}" for scale in (low, shown, high)]
@@ -176,15 +177,18 @@ def finding(runs: Mapping[float | None, Run], shown: float) -> tuple[bool, str, 
     )
     if not good:
         good = [1.0]
+    most = max(gap[scale] for scale in good)
     span = " to ".join(f"2^{math.log2(scale):.0f}" for scale in (min(good), max(good)))
     sentence = (
         f"**Answer.** {seen}. This network does not notice: with any scale from {span} the loss is "
-        f"that of float32, {wide.loss:.2f}. Scaled by {powers[0]}, {wide.lost(low):.0%} are lost, "
-        f"and the loss is {runs[low].loss:.2f} ({start:.2f} in the first step). Scaled by "
+        f"within {most:.3f} of float32's, {wide.loss:.3f}. Scaled by {powers[0]}, "
+        f"{wide.lost(low):.0%} are lost, and the loss is {runs[low].loss:.2f} ({start:.2f} in the first step). Scaled by "
         f"{powers[2]}, they overflow: {runs[high].skipped} of {len(wide.losses)} steps are skipped."
     )
+    between = {scale for scale in gap if min(good) <= scale <= max(good)}
     held = (
         lost > 0.01 > 10 * scaled
+        and between <= set(good)
         and {1.0, shown} <= set(good)
         and gap[low] > 0.1
         and runs[high].skipped == len(runs[high].losses)

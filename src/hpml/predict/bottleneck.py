@@ -69,7 +69,10 @@ def memory(run: Evidence) -> str:
     held = [rank.peak_bytes for rank in run.ranks if rank.peak_bytes is not None]
     if not held:
         return "memory: this system does not count it"
-    return f"memory: a rank held at most {max(held) / 1e6:,.0f} MB"
+    return (
+        f"memory: a rank held at most {max(held) / 1e6:,.0f} MB, with what it had freed and kept "
+        "(section 11 counts without that)"
+    )
 
 
 def _clear(phases: Mapping[str, float]) -> bool:

@@ -14,7 +14,8 @@ COLOURS = (PALETTE[0], PALETTE[1], PALETTE[2], "#cccccc")
 
 def engines(measured: Mapping[str, Sequence[Layer]]) -> Figure:
     """A bar for each engine: milliseconds of the forward and the backward passes of all layers,
-    stacked by kind of layer. The title says how much faster the last is than the first."""
+    stacked by kind of layer. The title says how much faster the second and the last are than the
+    first."""
     figure = Figure(figsize=(9, 0.9 + 0.6 * len(measured)), layout="constrained")
     axes = figure.subplots()
     lefts = [0.0] * len(measured)
@@ -32,7 +33,8 @@ def engines(measured: Mapping[str, Sequence[Layer]]) -> Figure:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize="small", loc="lower right", frameon=False)
     axes.set_title(
-        f"One processor, one network: {lefts[0] / lefts[-1]:.1f} times as fast with the library",
+        f"One processor, one network: {lefts[0] / lefts[1]:.1f} times as fast with the library, "
+        f"{lefts[0] / lefts[-1]:.1f} times with its layout too",
         loc="left",
         fontsize=10,
     )

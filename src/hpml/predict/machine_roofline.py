@@ -4,11 +4,13 @@ python -m hpml.predict.machine_roofline     # as a table, for a job's log
 """
 
 import re
+import resource
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from hpml.machine.freed_memory import freed_memory_kept
 from hpml.machine.resources import usable_cores
 from hpml.measure.bandwidth import KERNELS, bandwidth
 from hpml.measure.clock import quickest, with_threads
@@ -17,6 +19,7 @@ from hpml.measure.layers import layers
 from hpml.predict.roofline import COMPUTE, MEMORY, Roof, Work
 
 SECONDS = 0.3  # for each measurement: long enough that some of it is undisturbed
+NEAR = 0.5  # of what the limit allows: a layer from here on is near it
 
 
 def machine_roofs(cores: Sequence[int] | None = None, gpu: bool = True) -> list[Roof]:
@@ -59,8 +62,12 @@ def layer_work(name: str, module: nn.Module, given: Tensor, rounds: int = 3) -> 
 
 
 def works(layers: Mapping[str, tuple[nn.Module, Tensor]], adam: int) -> list[Work]:
-    """Each layer with its input, by name, and Adam's step on so many parameters; on all cores."""
-    with with_threads(max(1, int(usable_cores()))):
+    """Each layer with its input, by name, and Adam's step on so many parameters; on all cores.
+
+    Freed memory is kept, as the course's training script does: else most of a ReLU's seconds are
+    the kernel's, for pages that it clears (`fresh_pages`).
+    """
+    with with_threads(max(1, int(usable_cores()))), freed_memory_kept():
         return [*(layer_work(name, *layer) for name, layer in layers.items()), adam_work(adam)]
 
 
@@ -135,15 +142,63 @@ def finding(works: Sequence[Work], roof: Roof) -> tuple[bool, str, str]:
     names = {limit: ", ".join(work.name for work in some) for limit, some in by_limit.items()}
     sentence = (
         f"**Answer.** The ridge is at {roof.ridge:.1f} FLOP/byte ({roof.name}). Left of it, "
-        f"*memory* binds: {names[MEMORY]}. Right of it, *compute* binds: {names[COMPUTE]}. The "
+        f"*memory* is the limit: {names[MEMORY]}. Right of it, *compute* is: {names[COMPUTE]}. The "
         f"fastest on the left ({slow.name}) reaches {slow.rate / 1e9:.0f} GFLOP/s, the fastest on "
-        f"the right ({fast.name}) {fast.rate / 1e9:.0f}."
+        f"the right ({fast.name}) {fast.rate / 1e9:.0f}. {_held_back(works, roof)}"
     )
     otherwise = (
         f"{slow.name} reached {slow.rate / 1e9:.0f} GFLOP/s, {fast.name} {fast.rate / 1e9:.0f}. "
         "That can be: other programs use these cores too."
     )
     return fast.rate > slow.rate, sentence, otherwise
+
+
+def _held_back(works: Sequence[Work], roof: Roof) -> str:
+    """Which of them come near their limit, and how far from it the others stay."""
+    near = [work.name for work in works if work.share(roof) >= NEAR]
+    far = [f"{work.name} {work.share(roof):.0%}" for work in works if work.share(roof) < NEAR]
+    sentence = f"More than half of what the limit allows: {', '.join(near) or 'none'}."
+    if far:
+        sentence += (
+            f" The others reach less ({', '.join(far)}): not the limit, something else holds them "
+            "back."
+        )
+    return sentence
+
+
+def fresh_pages(name: str, module: nn.Module, given: Tensor) -> tuple[bool, str, str]:
+    """For `conclude`: what a layer takes where its tensors come from the kernel each time, as by
+    default those of 32 MiB and more do, and where the process keeps freed memory."""
+    with with_threads(max(1, int(usable_cores()))):
+        anew = _with_faults(name, module, given)
+        with freed_memory_kept():
+            layer_work(name, module, given, rounds=1)  # the first takes its memory from the kernel
+            kept = _with_faults(name, module, given)
+    return pages_finding(anew, kept)
+
+
+def pages_finding(anew: tuple[Work, int], kept: tuple[Work, int]) -> tuple[bool, str, str]:
+    """For `conclude`: a layer in fresh and in kept memory, each with its page faults."""
+    (slow, many), (quick, few) = anew, kept
+    seen = (
+        f"In memory that is fresh from the kernel each time {slow.name} takes "
+        f"{1e3 * slow.seconds:.1f} ms, and in memory that the process keeps "
+        f"{1e3 * quick.seconds:.1f} ms"
+    )
+    sentence = (
+        f"{seen}, {slow.seconds / quick.seconds:.1f} times less. The difference is the kernel's "
+        f"work: {many:,} page faults against {few:,} while they were measured. The table and the "
+        "picture have kept memory."
+    )
+    held = slow.seconds > 1.2 * quick.seconds and many > 2 * few
+    return held, sentence, f"{seen}, with {many:,} and {few:,} page faults. Other systems differ."
+
+
+def _with_faults(name: str, module: nn.Module, given: Tensor) -> tuple[Work, int]:
+    """A layer's work, and the page faults of this process while it was measured."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    work = layer_work(name, module, given)
+    return work, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
 def cache_finding(sweeps: Mapping[str, Mapping[int, float]]) -> tuple[bool, str, str]:

@@ -17,16 +17,17 @@ def table(evidence: Evidence, names: tuple[str, str] = ("one by one", "one buffe
 def per_message(
     evidence: Evidence, rate: float, names: tuple[str, str] = ("one by one", "one buffer")
 ) -> tuple[bool, str, str]:
-    """For `conclude`: α of a message on a link of `rate` bytes/s, and the bytes that take as long.
+    """For `conclude`: α of an all-reduce on a link of `rate` bytes/s, with all that its library
+    does, and the bytes that take as long.
 
-    α is the difference of the seconds over that of the messages; their bytes are the same.
+    α is the difference of the seconds over that of the all-reduces; their bytes are the same.
     """
     (many, _, slow), (one, _, quick) = (messages_and_seconds(evidence, name) for name in names)
     alpha = (slow - quick) / (many - one)
     return (
         slow > 2 * quick,
-        f"The bytes are the same. {many} messages take {slow * 1e3:.0f} ms, one takes "
-        f"{quick * 1e3:.1f} ms: α is {alpha * 1e6:.0f} µs for each message here. In that time the "
-        f"link carries {alpha * rate / 1e3:.0f} kB.",
-        f"{many} messages took {slow * 1e3:.0f} ms, and one took {quick * 1e3:.0f} ms.",
+        f"**Answer.** The bytes are the same. {many} all-reduces take {slow * 1e3:.0f} ms, one "
+        f"takes {quick * 1e3:.1f} ms: α is {alpha * 1e6:.0f} µs for each all-reduce here. In that "
+        f"time the link carries {alpha * rate / 1e3:.0f} kB.",
+        f"{many} all-reduces took {slow * 1e3:.0f} ms, and one took {quick * 1e3:.0f} ms.",
     )
