@@ -112,8 +112,8 @@ def finding(measured: Mapping[str, Sequence[RankTime]]) -> tuple[bool, str, str]
     return (
         share(together) > 0.35 and share(apart) < 0.8 * share(together),
         f"**Answer.** Two ranks on one CPU waited for it {numbers}. On one CPU each ran for "
-        f"{ran:.2f} s and waited {waited:.2f} s. Half of a training would be lost, and nothing fails: no "
-        "error, no warning, and `top` shows the CPU at 100 %.",
+        f"{ran:.2f} s and waited {waited:.2f} s. Half of a training would be lost, and "
+        "nothing fails: no error, no warning, and `top` shows the CPU at 100 %.",
         f"two ranks on one CPU waited {numbers}. Other programs on this machine wait for its CPUs "
         "as well.",
     )
