@@ -594,7 +594,7 @@ for clients, rate in opened.items():
     print(f"{clients:7} {rate:9,.0f} {model.rate(clients):7,.0f}")
 conclude(
     opened[2] > 1.5 * opened[1] and opened[16] < 1.1 * model.opens_per_second,
-    f"Two clients open {opened[2] / opened[1]:.1f} times as many files as one, 16 no more than "
+    f"**Answer.** Two clients open {opened[2] / opened[1]:.1f} times as many files as one, 16 no more than "
     f"{opened[16]:,.0f} per second: more workers hide the latency, not the server's limit.",
     f"{opened[1]:,.0f}, {opened[2]:,.0f} and {opened[16]:,.0f} opens per second with 1, 2 and 16 "
     "clients: other work delayed the threads.",
@@ -652,7 +652,7 @@ best = max(one_by_one, key=one_by_one.get)
 ahead = rates["the course's, no worker"] / rates[best]
 conclude(
     ahead > 2,
-    f"Best here: {best}, {rates[best]:,.0f} images/s. The course's "
+    f"**Answer.** Best here: {best}, {rates[best]:,.0f} images/s. The course's "
     f"loader makes {ahead:.1f} times as many in one thread: one gather for 500 images, not 500 "
     "opens and 500 times a dozen small operations.",
     f"the course's loader was {ahead:.1f} times as fast as {best}: other work had the cores.",

@@ -57,7 +57,7 @@ def test_what_is_concluded_of_two_ways_to_share():
     shares = {"by number": [[3], [1]], "by cost": [[2], [2]]}
     held, sentence, _ = waits_less(launched(by_number=(3, 1), by_cost=(2, 2)), shares)
     assert held
-    assert sentence.startswith("33%. The slowest rank has 1.50 times the mean")
+    assert sentence.startswith("**Answer.** 33%. The slowest rank has 1.50 times the mean")
     assert not waits_less(launched(by_number=(3, 1), by_cost=(3, 1)), shares)[0]
 
 

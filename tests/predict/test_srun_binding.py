@@ -26,7 +26,7 @@ def test_no_rank_is_on_two_sockets_and_neighbours_are_on_one_where_asked():
 def test_the_sentence_has_the_numbers_of_the_record():
     held, sentence, _ = srun_binding.finding()
     assert held
-    assert sentence.startswith("32, with both hardware threads of each")
+    assert sentence.startswith("**Answer.** 32, with both hardware threads of each")
     assert "64 of 128 cores stay idle" in sentence
     assert sentence.endswith("each has 64 cores.")
 

@@ -188,8 +188,7 @@ class Trial:
             f" A neighbour takes half of one core, and that alone would be 2 times at most. But "
             f"threads wait for each other at the end of each parallel loop, and a thread whose "
             f"core is taken gets it back after {1e3 * each:.1f} ms on average, "
-            f"{beside.waits:.0f} times in a step. A sound step has many such loops in its "
-            f"{1e3 * self.sound.whole:.0f} ms."
+            f"{beside.waits:.0f} times in a step."
         )
 
 

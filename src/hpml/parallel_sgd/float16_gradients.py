@@ -183,7 +183,8 @@ def finding(runs: Mapping[float | None, Run], shown: float) -> tuple[bool, str, 
         f"**Answer.** {seen}. This network does not notice: with any scale from {span} the loss is "
         f"within {most:.3f} of float32's, {wide.loss:.3f}. Scaled by {powers[0]}, "
         f"{wide.lost(low):.0%} are lost, and the loss is {runs[low].loss:.2f} ({start:.2f} in the "
-        f"first step). Scaled by {powers[2]}, they overflow: {runs[high].skipped} of {len(wide.losses)} steps are skipped."
+        f"first step). Scaled by {powers[2]}, they overflow: {runs[high].skipped} of "
+        f"{len(wide.losses)} steps are skipped."
     )
     between = {scale for scale in gap if min(good) <= scale <= max(good)}
     held = (

@@ -75,8 +75,9 @@ def waits_less(evidence: Evidence, shares: Mapping[str, Shares]) -> tuple[bool, 
     idle, still = (idle_share(_done(evidence, name)) for name in shares)
     return (
         quick < 0.9 * slow and still < idle,
-        f"{idle:.0%}. The slowest rank has {imbalance(before):.2f} times the mean, and the step "
-        f"takes {slow * 1e3:.0f} ms. Shared {second} it has {imbalance(after):.2f} times the mean, "
+        f"**Answer.** {idle:.0%}. The slowest rank has {imbalance(before):.2f} times the mean, and "
+        f"the step takes {slow * 1e3:.0f} ms. Shared {second} it has {imbalance(after):.2f} times "
+        "the mean, "
         f"and the step takes {quick * 1e3:.0f} ms.",
         f"ranks idled {idle:.0%} of the time {first}, {still:.0%} {second}: where others use the "
         "cores, pauses end late.",
@@ -88,8 +89,8 @@ def uneven_takes_longer(evidence: Evidence) -> tuple[bool, str, str]:
     even, odd = (messages_and_seconds(evidence, name)[-1] for name in ("even", "uneven"))
     return (
         odd > 1.15 * even,
-        f"{odd / even:.2f} times: {odd * 1e3:.0f} ms in place of {even * 1e3:.0f} ms. The whole "
-        "work is the same, and 48 images are 1.5 times 32. One rank waits for the other.",
+        f"**Answer.** {odd / even:.2f} times: {odd * 1e3:.0f} ms in place of {even * 1e3:.0f} ms. "
+        "The whole work is the same, and 48 images are 1.5 times 32. One rank waits for the other.",
         f"{odd * 1e3:.0f} ms against {even * 1e3:.0f} ms: with less than two free cores the ranks "
         "share one, and then only the sum counts.",
     )

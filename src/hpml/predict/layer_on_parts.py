@@ -87,7 +87,7 @@ def finding(layer: Layer, older: str, newer: str) -> tuple[bool, str, str]:
     before, after = roof(part(older)), roof(part(newer))
     faster = max(_seconds(layer, before)) / max(_seconds(layer, after))
     sentence = (
-        f"The layer does {layer.intensity:.0f} FLOP for each byte. The {older} can do "
+        f"**Answer.** The layer does {layer.intensity:.0f} FLOP for each byte. The {older} can do "
         f"{before.ridge:.0f} in the time of one byte, so its units set the pace; the {newer} can "
         f"do {after.ridge:.0f}, and waits for its memory. Its peak is "
         f"{after.peak / before.peak:.1f} times as high, and the layer gets "

@@ -59,8 +59,9 @@ def finding() -> tuple[bool, str, str]:
     asked, right = HARDWARE_THREADS.cores[0], CORES.cores[0]
     return (
         asked < right,
-        f"{asked}, with both hardware threads of each: SLURM counts CPUs, and here a CPU is a "
-        f"hardware thread. {idle(HARDWARE_THREADS)} of {len(NODE.cores)} cores stay idle. With "
+        f"**Answer.** {asked}, with both hardware threads of each: SLURM counts CPUs, and here a "
+        f"CPU is a hardware thread. {idle(HARDWARE_THREADS)} of {len(NODE.cores)} cores stay idle. "
+        "With "
         f"`--hint=nomultithread` a rank gets one CPU of each core, and each has {right} cores.",
         "the record has as many cores for both.",
     )

@@ -92,7 +92,7 @@ def grows_with_the_batch(measured: Mapping[str, Sequence[Taken]]) -> tuple[bool,
     (_, each), (_, of_last) = line(measured[names[0]]), line(measured[names[-1]])
     return (
         held,
-        f"With a batch of {batch}, activations are {seen} peak. One image more takes "
+        f"**Answer.** With a batch of {batch}, activations are {seen} peak. One image more takes "
         f"{each / 1e6:.2f} MB in the {names[0]}, which keeps what its layers put out at each place "
         f"of the image, and {of_last / 1e6:.2f} MB in the {names[-1]}, whose layers put out one "
         "number for thousands of weights.",
@@ -125,7 +125,8 @@ def as_foretold(
     tried = " and ".join(f"{n} {'fitted' if held else 'did not'}" for n, held in fit.items())
     return (
         fit[below] and not fit[above],
-        f"{fixed / 1e6:.0f} MB + {each / 1e6:.2f} MB × batch, from the batches of {sizes}: "
+        f"**Answer.** {fixed / 1e6:.0f} MB + {each / 1e6:.2f} MB × batch, from the batches of "
+        f"{sizes}: "
         f"{foretold(taken, memory)} images. Tried with a real limit of {memory / 1e6:.0f} MB: "
         f"{below} images fit, and {above} do not.",
         f"foretold were {foretold(taken, memory)} images; {tried}.",
