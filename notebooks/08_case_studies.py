@@ -751,6 +751,79 @@ conclude(*layer_wise.of_both(both))
 
 # %% [markdown]
 # ## 9. Choosing a layout *(more)*
+#
+# A model too large for one GPU can be split by data, by tensor, by pipeline, and its states can be
+# sharded. Module 07, section 13, chose by formula: bytes of states and activations, the bubble, what
+# travels and what hides it. Those formulas are `hpml.predict.which_split`. Here is what they choose
+# from: a transformer of 7 billion parameters, on 64 GPUs of 80 GB, eight in a node.
+#
+# *Predict: how many layouts are there: 20, 200, 20,000? And how much longer does the slowest one that
+# fits take than the fastest?*
+
+# %%
+from hpml.predict import which_split
+from hpml.predict.layout_space import of_space, space_picture
+from hpml.publish import conclude, publish_figure
+
+seven_billion = which_split.Transformer(36, 4096, tokens=2**21, sequence=2048)
+
+
+def by_link(gbit):
+    """64 GPUs with 400 TFLOP/s; 450 GB/s inside a node, so many Gbit/s to other nodes."""
+    cluster = which_split.Cluster(64, 8, 80e9, 400e12, inside=450e9, between=gbit * 1e9 / 8)
+    return list(which_split.layouts(seven_billion, cluster))
+
+
+every_layout = {f"{gbit} Gbit/s": by_link(gbit) for gbit in (400, 25)}
+for name, found in every_layout.items():  # this is the whole search
+    fastest = min((one for one in found if one.nbytes <= 80e9), key=lambda one: one.seconds)
+    print(f"{name:10}  {fastest}, {fastest.micro_batches} micro-batches: {fastest.seconds:.2f} s")
+conclude(*of_space(every_layout, 80e9))
+
+# %%
+publish_figure(
+    "layout-space",
+    space_picture(every_layout, 80e9),
+    "Each layout of 7 billion parameters on 64 GPUs, by formula. Dashed: the memory of a GPU.",
+)
+
+# %% [markdown]
+# So few that a computer tries all of them. They are few because **all layers are split alike**. In a
+# convolutional network each layer has other weights and activations (the table below). Let each of
+# them choose: by images ("data": an all-reduce of its gradients) or by outputs ("tensor": all images
+# are sent to each rank). With 16 layers that makes 2 to the power of 16 combinations, and with
+# thousands of operators more than anybody can try.
+#
+# Two searches that do not try all:
+#
+# - **Dynamic programming** (Tofu, Wang et al. 2019): go from layer to layer, and for each way to
+#   split this one keep only the cheapest way to get there.
+# - **A random walk** (FlexFlow, Jia et al. 2019): change one layer; keep the change if a simulated
+#   step is better, and now and then if it is not.
+#
+# *Predict: which layers of VGG-16 should be split by tensor? And how many prices does dynamic
+# programming ask for?*
+
+# %%
+from hpml.predict import layer_ways
+from hpml.predict.model_layers import model as network_layers
+
+chain = layer_ways.Chain(network_layers("vgg16"), ranks=8, batch=256)
+tried = layer_ways.try_all(chain)
+planned = layer_ways.dynamic_programming(chain)
+walked = layer_ways.random_walk(chain)
+for layer, way in zip(chain.model.layers, planned.ways, strict=True):
+    sizes = f"{layer.parameter_bytes / 1e6:6.1f} MB weights"
+    print(f"{layer.name:8} {sizes}, {256 * layer.activation_bytes / 1e6:7.1f} MB out  {way}")
+conclude(*layer_ways.finding(chain, tried, planned, walked))
+
+# %% [markdown]
+# Both papers have more ways to split each operator, and FlexFlow's price is a simulated time. The
+# three parts are those above: a space of legal layouts, a price, a search. A search is as good as its
+# price: what that leaves out (here latency, and operators that are slow when they are small), no
+# search can see. So measure the best few.
+#
+# **Now**, if you like: `choose_layout`, where you write the price and the search.
 
 # %% [markdown]
 # ## 10. The race *(more)*

@@ -1,0 +1,72 @@
+"""All layouts of a model on a cluster, as bytes and seconds: which fit, and how far apart they are.
+
+The layouts are those of `hpml.predict.which_split`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.figure import Figure
+
+from hpml.predict.which_split import Layout
+
+FITS, TOO_LARGE, BEST = "#0072B2", "#B0B0B0", "#D55E00"
+
+
+def spread(found: Sequence[Layout], memory: float) -> float:
+    """The seconds of the slowest layout that fits, over those of the fastest."""
+    times = [one.seconds for one in found if one.nbytes <= memory]
+    return max(times) / min(times)
+
+
+def of_space(found: Mapping[str, Sequence[Layout]], memory: float) -> tuple[bool, str, str]:
+    """What the search is worth, for the layouts on a fast network and on a slow one, in order."""
+    (fast, on_fast), (slow, on_slow) = found.items()
+    fitting = [one for one in on_slow if one.nbytes <= memory]
+    first, last = (_fastest(some, memory) for some in (on_fast, on_slow))
+    carried = next(one for one in on_slow if _sizes(one) == _sizes(first)).seconds
+    sentence = (
+        f"Of {len(on_slow)} layouts {len(fitting)} fit. With {fast} the fastest is {first}, in "
+        f"{first.seconds:.2f} s, and the slowest that fits takes {spread(on_fast, memory):.1f} "
+        f"times as long; with {slow}, {spread(on_slow, memory):.0f} times. There {first} takes "
+        f"{carried:.1f} s, and the fastest is {last}, in {last.seconds:.2f} s."
+    )
+    held = carried > last.seconds and spread(on_slow, memory) > spread(on_fast, memory)
+    return held, f"**Answer.** {sentence}", f"The slow network changes little: {sentence}"
+
+
+def _fastest(found: Sequence[Layout], memory: float) -> Layout:
+    return min((one for one in found if one.nbytes <= memory), key=lambda one: one.seconds)
+
+
+def _sizes(one: Layout) -> tuple[int, ...]:
+    return one.data, one.pipeline, one.tensor, one.stage, one.micro_batches
+
+
+def space_picture(found: Mapping[str, Sequence[Layout]], memory: float) -> Figure:
+    """A dot for each layout: gigabytes of a rank, and seconds of a step, both logarithmic.
+
+    Right of the line nothing fits. A panel for each network, with the same axes.
+    """
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    panels = figure.subplots(1, len(found), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, (name, all_) in zip(panels, found.items(), strict=True):
+        fitting = [one for one in all_ if one.nbytes <= memory]
+        large = [one for one in all_ if one.nbytes > memory]
+        for some, colour, marker in ((large, TOO_LARGE, "x"), (fitting, FITS, "o")):
+            places = [one.nbytes / 1e9 for one in some], [one.seconds for one in some]
+            label = f"{len(some)} {'fit' if some is fitting else 'do not fit'}"
+            axes.scatter(*places, s=18, color=colour, marker=marker, alpha=0.7, label=label)
+        best = _fastest(all_, memory)
+        at = best.nbytes / 1e9, best.seconds
+        axes.plot(*at, "*", color=BEST, markersize=15, markeredgecolor="black", label=str(best))
+        axes.axvline(memory / 1e9, color="black", linestyle="--", linewidth=1)
+        axes.set(xscale="log", yscale="log", title=name, xlabel="memory of a rank (GB)")
+        axes.legend(fontsize=8, loc="upper left")
+    top = max(one.seconds for all_ in found.values() for one in all_)
+    panels[0].set_ylim(top=8 * top)  # room for the legend
+    panels[0].set_ylabel("a step (s)")
+    spreads = ", ".join(
+        f"{spread(all_, memory):.3g} times with {name}" for name, all_ in found.items()
+    )
+    figure.suptitle(f"The slowest layout that fits, over the fastest: {spreads}", fontsize=11)
+    return figure
