@@ -252,22 +252,108 @@ check("predict_scaling")
 # than that brings.
 
 # %% [markdown]
-# ## `find_the_knee`: what it is about
+# ## `find_the_knee`: what to pay for
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the bill, the cheapest way to meet a deadline, and the knee of a scaling curve.
+# **Allowed:** anything that an answer may import.
+#
+# You have measured how fast a training run is on some numbers of ranks. Now it is to be paid for. A
+# job is a dict:
+#
+# ```python
+# job = {
+#     "images": 72_000_000,  # of the whole run
+#     "deadline": 4.0,       # hours
+#     "per_node": 4,         # ranks that fit on a node
+#     "node_hour": 10.0,     # money for one node and one hour
+#     "worth": 0.7,          # what an added node must bring, see below
+#     "measured": [(16, 9000.0), (4, 4000.0), (6, 5100.0), (3, 3300.0), (8, 7000.0)],
+# }  # (ranks, images/s of all of them together), in no order
+# ```
+#
+# Ranks fill one node after the other. **One pays for whole nodes**, also for one that is not full.
+#
+# **1. `bill(job, ranks, rate)`** returns `(hours, money)` of the whole run on so many ranks, at
+# `rate` images/s.
+#
+# **2. `cheapest(job)`** returns the number of ranks, one of those measured, that costs the least of
+# all that take at most `deadline` hours. Bills are rounded to whole cents (0.01) before they are
+# compared. Where they are equal, the sooner one is chosen. If none is in time: `None`.
+#
+# **3. `find_the_knee(job)`** returns the number of ranks up to which added nodes pay, whatever the
+# deadline:
+#
+# - Of the sizes on the same number of nodes, only the fastest counts. That is not always the one that
+#   fills the nodes.
+# - The smallest number of nodes gives the yardstick: its images/s, divided by that number of nodes.
+# - Go up from there, from one number of nodes that was measured to the next. A step pays if the
+#   images/s that it adds, divided by the nodes that it adds, are at least `worth` times the yardstick.
+# - Stop before the first step that does not pay, even if a later one would.
+#
+# The job above, by nodes: 1 node does 4000 images/s (with 4 ranks), 2 do 7000 (with 8), 4 do 9000.
+# The second node adds 3000, which is 0.75 of the yardstick of 4000: it pays. Two more add 2000, 1000
+# each: 0.25. So the knee is at 8 ranks. 4 ranks take 5 hours and cost 50, 8 ranks 2.86 hours and
+# 57.14, and 6 ranks 3.92 hours and 78.43, for the same two nodes. With 4 hours left, `cheapest` is 8.
+#
+# The check makes up new jobs each time. Hours are to be right to one in a million, money to half a
+# cent. Deadlines and `worth` are never so near that rounding decides.
+#
+# *Before you start: a run takes 10 hours on one node. On two it takes 5.5 hours, on four 3.2. What
+# does the hour cost that one saves by going from one node to two, in node-hours? And from two to four?*
 
 
 # %%
 # %%answer find_the_knee
-def find_the_knee():
-    """What goes in, what comes out."""
+import math
+
+
+def bill(job: dict, ranks: int, rate: float) -> tuple[float, float]:
+    """Hours, and money, of all images on `ranks` ranks that do `rate` images/s together."""
     ### BEGIN SOLUTION
-    raise NotImplementedError()
+    hours = job["images"] / rate / 3600
+    nodes = math.ceil(ranks / job["per_node"])
+    return hours, round(nodes * hours * job["node_hour"], 2)
+    ### END SOLUTION
+
+
+def cheapest(job: dict) -> int | None:
+    """The ranks that meet the deadline for the least money; None if none do."""
+    ### BEGIN SOLUTION
+    found = []
+    for ranks, rate in job["measured"]:
+        hours, money = bill(job, ranks, rate)
+        if hours <= job["deadline"]:
+            found.append((money, hours, ranks))
+    return min(found)[-1] if found else None
+    ### END SOLUTION
+
+
+def find_the_knee(job: dict) -> int:
+    """The ranks up to which added nodes pay."""
+    ### BEGIN SOLUTION
+    fastest = {}  # by nodes: images/s, and ranks
+    for ranks, rate in job["measured"]:
+        nodes = math.ceil(ranks / job["per_node"])
+        fastest[nodes] = max(fastest.get(nodes, (0.0, 0)), (rate, ranks))
+    curve = [(nodes, *fastest[nodes]) for nodes in sorted(fastest)]
+    yardstick = curve[0][1] / curve[0][0]
+    chosen = curve[0]
+    for after in curve[1:]:
+        added = (after[1] - chosen[1]) / (after[0] - chosen[0])
+        if added < job["worth"] * yardstick:
+            break
+        chosen = after
+    return chosen[2]
     ### END SOLUTION
 
 
 # %%
 check("find_the_knee")
+
+# %% [markdown]
+# **Answer.** From one node to two: 11 node-hours in place of 10, for 4.5 hours less: 0.22 node-hours
+# for each hour saved. From two to four: 12.8 in place of 11, for 2.3 hours less: 0.78. Each hour
+# that is saved costs more than the one before. The knee is where you no longer want to pay that.
 
 # %% [markdown]
 # ## `choose_layout`: how to split a model over a cluster

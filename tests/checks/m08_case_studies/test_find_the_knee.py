@@ -1,7 +1,166 @@
-"""The check of find_the_knee: what its judges make of right and wrong values."""
+"""The check of find_the_knee: jobs have one right choice, and judges name mistakes."""
 
-from hpml.checks.m08_case_studies.find_the_knee import CHECK
+from types import ModuleType
+
+import pytest
+
+from hpml.answer import as_python
+from hpml.checks.contract import Run
+from hpml.checks.m08_case_studies import _knee_cases as cases
+from hpml.checks.m08_case_studies._knee_mistakes import (
+    OF_THE_BILL,
+    OF_THE_CHEAPEST,
+    OF_THE_EDGES,
+    OF_THE_KNEE,
+)
+from hpml.checks.m08_case_studies.find_the_knee import CHECK, drive, inputs
+from hpml.course import schedule, wrong_answers
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+WRONG = wrong_answers.read(schedule.load(), "find_the_knee")
+SEEDS = range(5)
+EXAMPLE = {
+    "images": 72_000_000,
+    "deadline": 4.0,
+    "per_node": 4,
+    "node_hour": 10.0,
+    "worth": 0.7,
+    "measured": [(16, 9000.0), (4, 4000.0), (6, 5100.0), (3, 3300.0), (8, 7000.0)],
+}
+
+
+def problems(value, seed: int = 0) -> list:
+    evidence = Evidence(1, (RankEvidence(0, "returned", value=value),), 0.1)
+    run = Run(1, seed, None, None, evidence, {"play": evidence})
+    return [claim.judge(run) for claim in CHECK.claims]
+
+
+def hints(value, seed: int = 0) -> list[str]:
+    return [problem.hint if problem else "" for problem in problems(value, seed)]
+
+
+def right(seed: int) -> dict:
+    jobs = [*cases.deadline_jobs(seed), *cases.edge_jobs(seed)]
+    return {
+        "bills": [cases.exact_bill(*case) for case in cases.bill_cases(seed)],
+        "deadlines": [cases.cheapest(job) for job in jobs],
+        "knees": [cases.knee(job) for job in cases.knee_jobs(seed)],
+    }
+
+
+def played(source: str, seed: int) -> list[str]:
+    """The hints that an answer gets, played in this process."""
+    answer = ModuleType("answer")
+    exec(source, vars(answer))
+    return hints(drive(answer, inputs(seed, 1)[0]), seed)
 
 
 def test_inputs_are_fresh_for_every_seed():
-    assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
+    assert inputs(1, 1) == inputs(1, 1)
+    assert inputs(1, 1) != inputs(2, 1)
+
+
+def test_the_example_of_the_text():
+    assert [cases.exact_bill(EXAMPLE, *point) for point in ((4, 4000.0), (8, 7000.0))] == [
+        (5, 50),
+        pytest.approx((2.857, 57.14), rel=1e-3),
+    ]
+    assert cases.exact_bill(EXAMPLE, 6, 5100.0) == pytest.approx((3.92, 78.43), rel=1e-3)
+    assert cases.cheapest(EXAMPLE) == 8
+    assert cases.gains(EXAMPLE) == [0.75, 0.25]
+    assert cases.knee(EXAMPLE) == 8
+
+
+def test_the_knee_is_before_the_first_step_that_does_not_pay():
+    def job(*rates, worth=0.5):
+        measured = [(2 * nodes, rate) for nodes, rate in enumerate(rates, 1)]
+        return EXAMPLE | {"per_node": 2, "worth": worth, "measured": measured[::-1]}
+
+    assert cases.knee(job(100.0)) == 2
+    assert cases.knee(job(100.0, 120.0)) == 2
+    assert cases.knee(job(100.0, 190.0, 260.0)) == 6
+    assert cases.knee(job(100.0, 190.0, 170.0, 290.0)) == 4
+    assert cases.knee(job(100.0, 190.0, 260.0, worth=0.8)) == 4
+
+
+def test_the_cheapest_in_time_and_of_equal_bills_the_sooner():
+    job = EXAMPLE | {"per_node": 2, "measured": [(2, 1000.0), (4, 1999.9999), (8, 3000.0)]}
+    assert cases.cheapest(job | {"deadline": 30.0}) == 4
+    assert cases.cheapest(job | {"deadline": 7.0}) == 8
+    assert cases.cheapest(job | {"deadline": 6.0}) is None
+
+
+def test_of_every_mistake_there_is_a_job_that_shows_it():
+    for seed in SEEDS:
+        for jobs, chosen, mistakes in (
+            (cases.deadline_jobs(seed), cases.cheapest, OF_THE_CHEAPEST),
+            (cases.edge_jobs(seed), cases.cheapest, OF_THE_EDGES),
+            (cases.knee_jobs(seed), cases.knee, OF_THE_KNEE),
+        ):
+            for name, mistake in mistakes:
+                assert any(mistake(job) != chosen(job) for job in jobs), name
+
+
+def test_hints_of_mistakes_are_those_of_the_check():
+    for name, _ in (*OF_THE_BILL, *OF_THE_CHEAPEST, *OF_THE_EDGES, *OF_THE_KNEE):
+        assert name in CHECK.hints
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake"), OF_THE_BILL, ids=[str(number) for number in range(len(OF_THE_BILL))]
+)
+def test_a_wrong_bill_is_named(name, mistake):
+    for seed in SEEDS:
+        bills = [(cases.exact_bill(*one)[0], mistake(*one)) for one in cases.bill_cases(seed)]
+        assert hints(right(seed) | {"bills": bills}, seed) == [name, "", "", ""]
+
+
+def test_planted_choices_are_right():
+    assert hints(right(3), 3) == [""] * 4
+
+
+def test_the_right_answer_is_right_whatever_the_jobs(solution):
+    source = as_python(solution("find_the_knee"))
+    assert all(played(source, seed) == [""] * 4 for seed in range(20))
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
+def test_a_wrong_answer_gets_its_hint_whatever_the_jobs(wrong, solution):
+    source = as_python(wrong.answer(solution("find_the_knee")))
+    for seed in SEEDS:
+        assert next(filter(None, played(source, seed)), "") == wrong.hint, seed
+
+
+@pytest.mark.parametrize("value", [2.5, "8", [8], True, float("nan"), float("inf")])
+def test_what_is_no_number_of_ranks_is_reported(value):
+    wrong = right(0)
+    wrong["deadlines"][0] = wrong["deadlines"][-1] = wrong["knees"][0] = value
+    assert hints(wrong) == ["", "shape", "shape", "shape"]
+
+
+@pytest.mark.parametrize("value", [None, 3.0, [], (1.0,), (1.0, "2"), (1.0, True)])
+def test_a_bill_that_is_no_pair_of_numbers_is_reported(value):
+    assert hints(right(0) | {"bills": [value] * cases.BILLS}) == ["bill_shape", "", "", ""]
+
+
+def test_a_bill_is_right_to_the_cent():
+    for cents, expected in ((0.4, ""), (0.9, "bill")):
+        bills = [(hours, money + cents / 100) for hours, money in right(1)["bills"]]
+        assert hints(right(1) | {"bills": bills}, 1) == [expected, "", "", ""]
+
+
+def test_a_knee_is_never_none():
+    wrong = right(2)
+    wrong["knees"][0] = None
+    assert hints(wrong, 2) == ["", "", "", "knee"]
+
+
+def test_no_message_has_what_should_have_been_found():
+    value = right(4)
+    value["deadlines"] = [1_000_003] * len(value["deadlines"])
+    value["knees"] = [1_000_003] * len(value["knees"])
+    value["bills"] = [(0.123, 0.456)] * len(value["bills"])
+    for problem in problems(value, 4):
+        assert problem.expected
+        assert problem.expected not in problem.message
+        assert "not measured" in problem.message or "bill" in problem.message
