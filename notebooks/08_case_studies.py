@@ -904,6 +904,41 @@ if not shutil.which("sbatch"):
 
 # %% [markdown]
 # ## 12. Where it went *(more)*
+#
+# What became of the ideas of this day, at sizes that no workshop can show? Each row of the table is a
+# claim as its authors report it: nothing was measured again here. On the right is the exercise of this
+# course whose idea it needs.
+#
+# *Predict: on the exercises of which module do most rows rest?*
+
+# %%
+from IPython.display import Markdown, display
+
+from hpml.predict import where_it_went
+from hpml.publish import conclude
+
+later = where_it_went.claims()
+display(Markdown(where_it_went.table(later)))
+conclude(*where_it_went.mostly(later))
+
+# %% [markdown]
+# What is automatic in the last rows is the search. What it asks is a model of cost, with memory and
+# messages: yours of `predict_scaling` and `choose_layout` are small ones of this kind.
+#
+# A synchronous step has one more price, which no table of images/s shows: all ranks wait for one
+# that is broken. Take the figures of Llama 3, and suppose that each GPU, with its share of the machine,
+# fails equally often and independently of the others.
+#
+# *Predict: how many hours are between two interruptions, on 16,384 GPUs and on 256 of them?*
+
+# %%
+from hpml.predict import interruptions
+
+llama = interruptions.Run(gpus=16_384, days=54, interruptions=419)
+conclude(*interruptions.by_size(llama, gpus=256))
+
+# %% [markdown]
+# So a long job needs `checkpoint` (module 06). The more GPUs it has, the more often it has to save.
 
 # %% [markdown]
 # ## What to take home
