@@ -141,7 +141,7 @@ def test_fresh_pages_are_the_difference_or_they_are_not():
     held, sentence, _ = pages_finding((slow, 90_000), (quick, 10_000))
     assert held
     assert "60.0 ms" in sentence
-    assert "6.0 times less" in sentence
+    assert "6.0 times as fast" in sentence
     assert "90,000 page faults against 10,000" in sentence
     assert not pages_finding((quick, 90_000), (quick, 10_000))[0]
     assert not pages_finding((slow, 10_000), (quick, 10_000))[0]

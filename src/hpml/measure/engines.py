@@ -110,7 +110,7 @@ def finding(measured: Mapping[str, Sequence[Layer]]) -> tuple[bool, str, str]:
     gained = [
         f"{of} {before:.0f} ms to {after:.0f} ms"
         for of, (before, after) in sorted(gains.items(), key=lambda one: one[1][1] - one[1][0])
-        if before > after + 0.5 and before > 1.02 * after
+        if round(before) > round(after)
     ]
     seen = (
         f"All layers together take {1e3 * off:.0f} ms without oneDNN, {1e3 * on:.0f} ms with it, "
