@@ -186,10 +186,9 @@ def pages_finding(anew: tuple[Work, int], kept: tuple[Work, int]) -> tuple[bool,
         f"{1e3 * quick.seconds:.1f} ms"
     )
     sentence = (
-        f"**Answer.** Yes: {seen}, {slow.seconds / quick.seconds:.1f} times as fast. The difference "
-        f"is the kernel's work: {many:,} page faults against {few:,} while they were measured. The "
-        "table and the "
-        "picture have kept memory."
+        f"**Answer.** Yes: {seen}, {slow.seconds / quick.seconds:.1f} times as fast. The "
+        f"difference is the kernel's work: {many:,} page faults against {few:,} while they were "
+        "measured. The table and the picture have kept memory."
     )
     held = slow.seconds > 1.2 * quick.seconds and many > 2 * few
     return held, sentence, f"{seen}, with {many:,} and {few:,} page faults. Other systems differ."
