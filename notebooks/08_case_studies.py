@@ -612,6 +612,50 @@ conclude(*batch_finding())
 
 # %% [markdown]
 # ## 5. What it costs, and where to stop *(more)*
+#
+# A run on more GPUs takes less time. What it costs is nodes times hours times the price of a node for
+# an hour, and **one pays for whole nodes**. If twice the nodes were twice as fast, the bill would stay
+# the same. What is missing from that is paid for.
+#
+# Here are two published tables of ResNet-50 on virtual machines with four V100 each. In one, nodes
+# are connected by InfiniBand with RDMA, in the other by TCP. The run is 90 epochs of ImageNet. Prices
+# change from month to month: put yours in place of 1, which leaves node-hours.
+#
+# *Predict: over TCP, what part of what the first node brings does the second one bring?*
+
+# %%
+from hpml.predict.published_scaling import table as published
+from hpml.predict.run_cost import knee, node_boundary_finding, sizes
+from hpml.predict.run_cost_picture import cost_picture
+from hpml.publish import conclude, publish_figure
+
+node_hour = 1.0  # your price
+ninety_epochs = 90 * 1_281_167  # images
+over_tcp = sizes(published("azure-v100-resnet50-tcp"), ninety_epochs, node_hour)
+over_rdma = sizes(published("azure-v100-resnet50-rdma"), ninety_epochs, node_hour)
+publish_figure(
+    "cost against time",
+    cost_picture(
+        {"TCP": over_tcp, "RDMA": over_rdma}, "What the network leaves undone is paid for"
+    ),
+    "Cost over hours of a run, a point for each number of nodes, with the knee of each network.",
+)
+conclude(*node_boundary_finding(over_tcp, over_rdma))
+
+# %% [markdown]
+# At the knee the next nodes begin to bring less than they should. How much that is, is your decision:
+# here each added node must bring at least half of what the first one does. In a hurry one asks for
+# less.
+#
+# *Predict: by how many nodes does RDMA's knee move, if an added node must bring 0.8 of the first?*
+
+# %%
+for worth in (0.5, 0.7, 0.8, 0.9):
+    stop = knee(over_rdma, worth)
+    print(f"{worth}: nodes: {stop.nodes}, hours: {stop.hours:.1f}, cost: {stop.cost:.0f}")
+
+# %% [markdown]
+# The exercise `find_the_knee` adds a deadline.
 
 # %% [markdown]
 # ## 6. Large batches, and the optimizers for them *(more)*
