@@ -216,3 +216,9 @@ def test_narrowings_are_no_larger_than_the_search():
     found = all_found(case.model, case.cluster)
     for name, narrow in _layout_cases.NARROW.items():
         assert all(one in found for one in narrow(found, case.cluster)), name
+
+
+def test_each_mistake_has_a_hint():
+    named = [*MEMORY_MISTAKES, *SLOT_MISTAKES, *DATA_MISTAKES, *_layout_cases.NARROW]
+    assert {name.split(":")[0] for name in named} <= set(CHECK.hints)
+    assert {"ranks", "layers", "heads", "batch", "stage"} <= set(CHECK.hints)
