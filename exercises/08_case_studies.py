@@ -18,18 +18,72 @@
 # %load_ext hpml
 from hpml import check
 
-
 # %% [markdown]
-# ## `fit_alpha_beta`: what it is about
+# ## `fit_alpha_beta`: a network's two constants
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **More**, about 15 minutes: after the core exercises, or at home.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the fit, and the size from which on bytes rule. **Allowed:** anything that an answer
+# may import.
+#
+# In module 01 α and β were given. Here you have what a benchmark measured: all-reduces of 49 sizes,
+# from 64 bytes to 1 GiB, each repeated ten times. All are rings, so an all-reduce of n bytes on p
+# ranks takes
+#
+# $$2\,(p-1)\,\left(\alpha + \tfrac{n}{p}\,\beta\right)$$
+#
+# seconds: 2 (p−1) messages, one after the other, each of n/p bytes. α is in seconds per message, β in
+# seconds per byte. On that lies noise, as on any machine that is not yours alone:
+#
+# - **Each size has an error of its own**, the same in all of its repetitions: some percent of the
+#   time, more or less. (Buffers lie elsewhere; the library takes another protocol.)
+# - **Half of the repetitions were delayed** by whatever else ran. A delay only ever adds time, often
+#   half of it and more. At each size one repetition or more had no delay.
+# - **Some sizes were disturbed** as a whole, on some networks: another job used the network as long as
+#   they were measured. Each of their repetitions is 1.4 to 10 times too slow. These are 8 of the 49
+#   sizes, small and large ones.
+#
+# Write two functions:
+#
+# - `fit_alpha_beta(sizes, seconds, ranks)` returns `(alpha, beta)`, two floats. `sizes` has bytes, in
+#   ascending order; `seconds[k]` is the list of the repetitions of `sizes[k]`.
+# - `half_size(alpha, beta, ranks)` returns the n at which an all-reduce spends as much time on its
+#   messages (the part with α) as on its bytes (the part with β). A float. Below it the network's
+#   latency rules, above it the bandwidth.
+#
+# An example without noise: 4 ranks, 10.4 µs for 64 bytes and 25.3 µs for 10 000 bytes. The slope is
+# 14.9 µs / 9936 bytes = 1.5 ns per byte, the constant 10.3 µs. So α is 10.3 µs / 6 = 1.72 µs, and β
+# is 1.5 ns / 1.5 = 1 ns per byte, which is 8 Gbit/s. Half size: 6.9 kB.
+#
+# The check makes up new networks each time, with 2 to 16 ranks, α from 1 µs to 1 ms, 100 Mbit/s to
+# 400 Gbit/s, and half sizes from 16 kB to 4 MB. α and β are to be right
+#
+# | networks | noise | right to |
+# |---|---|---|
+# | 6 quiet | none, but for the fifth digit | 0.1 % |
+# | 16 noisy | 2.7 % for each size (standard deviation), delays | 4 % each |
+# | 12 shared | 2 % for each size, delays, 8 disturbed sizes | 4 % each |
+#
+# *Before you start: you draw a least-squares line through (bytes, seconds). 64 bytes take 60 µs,
+# 1 GiB takes 2 s, give or take 2 %. How many times the time for 64 bytes is that 2 % of the last
+# point?*
 
 # %%
 # %%answer fit_alpha_beta
-def fit_alpha_beta():
-    """What goes in, what comes out."""
+import numpy as np
+
+
+def fit_alpha_beta(sizes: list[int], seconds: list[list[float]], ranks: int) -> tuple[float, float]:
+    """α in seconds per message and β in seconds per byte, from times of a ring's all-reduce.
+
+    `seconds[k]` has the repetitions of an all-reduce of `sizes[k]` bytes over `ranks` ranks.
+    """
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def half_size(alpha: float, beta: float, ranks: int) -> float:
+    """The bytes of an all-reduce whose messages take as long as its bytes."""
     # YOUR CODE HERE
     raise NotImplementedError()
 
@@ -37,18 +91,94 @@ def fit_alpha_beta():
 # %%
 check("fit_alpha_beta")
 
+# %% [markdown]
+# **Answer.** 2 % of 2 s are 40 ms, more than 600 times the 60 µs. Plain least squares sees the error
+# of the last point and nothing of the small sizes: there its α is chance, and often negative. Divided
+# by its time, each size counts alike.
+#
+# Half size grows with the ranks, pα/β: each of a ring's messages has only a p-th of the tensor. A
+# gradient that is large on 4 ranks is small on 256. That is one more reason to send many layers'
+# gradients as one.
 
 # %% [markdown]
-# ## `predict_scaling`: what it is about
+# ## `predict_scaling`: a scaling curve before it is paid for
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **Core**, about 20 minutes.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the model of a step, and the fit of its two unknown constants. **Allowed:** anything
+# that an answer may import.
+#
+# How many images/s will 256 GPUs give? You know the model, the speed of one GPU, and what the
+# network is sold as. Write down what a step does, fit the two constants that nobody can know, and
+# foretell the rest. A job is a dict:
+#
+# ```python
+# job = {
+#     "layers": [(2e9, 10_000_000), (1e9, 50_000_000)],  # forward order: FLOP, bytes of gradients
+#     "batch": 60,                # images of each rank in a step
+#     "alone": 200.0,             # images/s of one rank alone
+#     "bucket_bytes": 50_000_000,
+#     "network": {"per_node": 4, "inside": (5e-6, 80e9), "across": (1e-4, 16e9)},
+# }  # inside a node and across nodes: α of a message in seconds, the rate in bit/s
+# ```
+#
+# **1. `all_reduce_seconds(nbytes, ranks, network)`**: a ring all-reduce of `nbytes` takes 2(p−1)α +
+# 2(p−1)/p · `nbytes` · β seconds on p ranks, with β in seconds per byte. Ranks fill one node after
+# the other. A ring is as slow as its slowest link: `inside` counts only while all ranks are on one
+# node.
+#
+# **2. `images_per_s(job, ranks, share=1.0, wait=0.0)`**: images/s of all ranks together.
+#
+# - One rank computes for `batch / alone` seconds in a step. A third of it is forward, the rest
+#   backward: from the last layer to the first, each with a part that goes by its FLOP. A layer's
+#   gradients are ready when backward has passed it.
+# - In this order they go into a bucket. A bucket leaves with the layer that brings it to
+#   `bucket_bytes` or beyond (a layer is never split), the rest when backward is over. Each bucket is
+#   one all-reduce, which begins when the bucket leaves *and* the all-reduce before it has ended.
+# - The step is over when backward is over and the last all-reduce has ended. Then comes `wait` ·
+#   log2(`ranks`) seconds: a step waits for its slowest rank, and the more ranks, the later that is.
+# - Only `share` of the rate across nodes is what an all-reduce gets; it changes nothing inside.
+#
+# The job above on 8 ranks computes for 300 ms: forward ends at 100 ms, the gradients of the second
+# layer are ready at 166.7 ms, those of the first at 300 ms. The bucket of 50 MB leaves at 166.7 ms
+# and takes 45.15 ms; the one of 10 MB leaves at 300 ms, finds the network free, and takes 10.15 ms:
+# 8 · 60 images in 310.15 ms, 1548 images/s.
+#
+# **3. `fit(job, points)`** returns `(share, wait)`. `points` is a table so far, `[(ranks,
+# images/s), …]`. Only **the two smallest sizes of more than one node** are fitted; all others are
+# there to check the model. Two points, two constants: for each share of 0.01, 0.02, …, 1.00 the
+# first point leaves one `wait`. Skip shares where that would be negative, and take the share with
+# which the model comes nearest to the second point.
+#
+# The check makes up new jobs each time. Calls with a `share` and a `wait` come last: begin without.
+# Values are to be right to 0.01 %, and the model with your constants to 0.5 % at both points. The
+# last claim has eight published tables of ResNet-50: four kinds of GPU, each on two networks, one
+# GPU to 16. Your `images_per_s` with your `fit` is to foretell 32 GPUs within 10 % in the median and
+# within 20 % in each table.
+#
+# *Before you start: all gradients of a model need 100 ms on the network, and backward takes 120 ms.
+# Can the network be hidden completely?*
 
 # %%
 # %%answer predict_scaling
-def predict_scaling():
-    """What goes in, what comes out."""
+import math
+
+
+def all_reduce_seconds(nbytes: float, ranks: int, network: dict) -> float:
+    """Seconds of a ring all-reduce of `nbytes` over `ranks`; 0 for one rank."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def images_per_s(job: dict, ranks: int, share: float = 1.0, wait: float = 0.0) -> float:
+    """Images per second of all ranks together."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def fit(job: dict, points: list[tuple[int, float]]) -> tuple[float, float]:
+    """The share of the rate across nodes, and the wait in seconds, from the two smallest sizes of
+    more than one node."""
     # YOUR CODE HERE
     raise NotImplementedError()
 
@@ -56,18 +186,82 @@ def predict_scaling():
 # %%
 check("predict_scaling")
 
+# %% [markdown]
+# **Answer.** No. The last bucket leaves when backward is over, so nothing hides its all-reduce. A
+# faster network makes it shorter, and so do smaller buckets, until each one's 2(p−1)α costs more
+# than that brings.
 
 # %% [markdown]
-# ## `find_the_knee`: what it is about
+# ## `find_the_knee`: what to pay for
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **More**, about 15 minutes: after the core exercises, or at home.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the bill, the cheapest way to meet a deadline, and the knee of a scaling curve.
+# **Allowed:** anything that an answer may import.
+#
+# You have measured how fast a training run is on some numbers of ranks. Now it is to be paid for. A
+# job is a dict:
+#
+# ```python
+# job = {
+#     "images": 72_000_000,  # of the whole run
+#     "deadline": 4.0,       # hours
+#     "per_node": 4,         # ranks that fit on a node
+#     "node_hour": 10.0,     # money for one node and one hour
+#     "worth": 0.7,          # what an added node must bring, see below
+#     "measured": [(16, 9000.0), (4, 4000.0), (6, 5100.0), (3, 3300.0), (8, 7000.0)],
+# }  # (ranks, images/s of all of them together), in no order
+# ```
+#
+# Ranks fill one node after the other. **One pays for whole nodes**, also for one that is not full.
+#
+# **1. `bill(job, ranks, rate)`** returns `(hours, money)` of the whole run on so many ranks, at
+# `rate` images/s.
+#
+# **2. `cheapest(job)`** returns the number of ranks, one of those measured, that costs the least of
+# all that take at most `deadline` hours. Bills are rounded to whole cents (0.01) before they are
+# compared. Where they are equal, the sooner one is chosen. If none is in time: `None`.
+#
+# **3. `find_the_knee(job)`** returns the number of ranks up to which added nodes pay, whatever the
+# deadline:
+#
+# - Of the sizes on the same number of nodes, only the fastest counts. That is not always the one that
+#   fills the nodes.
+# - The smallest number of nodes gives the yardstick: its images/s, divided by that number of nodes.
+# - Go up from there, from one number of nodes that was measured to the next. A step pays if the
+#   images/s that it adds, divided by the nodes that it adds, are at least `worth` times the yardstick.
+# - Stop before the first step that does not pay, even if a later one would.
+#
+# The job above, by nodes: 1 node does 4000 images/s (with 4 ranks), 2 do 7000 (with 8), 4 do 9000.
+# The second node adds 3000, which is 0.75 of the yardstick of 4000: it pays. Two more add 2000, 1000
+# each: 0.25. So the knee is at 8 ranks. 4 ranks take 5 hours and cost 50, 8 ranks 2.86 hours and
+# 57.14, and 6 ranks 3.92 hours and 78.43, for the same two nodes. With 4 hours left, `cheapest` is 8.
+#
+# The check makes up new jobs each time. Hours are to be right to one in a million, money to half a
+# cent. Deadlines and `worth` are never so near that rounding decides.
+#
+# *Before you start: a run takes 10 hours on one node. On two it takes 5.5 hours, on four 3.2. What
+# does the hour cost that one saves by going from one node to two, in node-hours? And from two to four?*
 
 # %%
 # %%answer find_the_knee
-def find_the_knee():
-    """What goes in, what comes out."""
+import math
+
+
+def bill(job: dict, ranks: int, rate: float) -> tuple[float, float]:
+    """Hours, and money, of all images on `ranks` ranks that do `rate` images/s together."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def cheapest(job: dict) -> int | None:
+    """The ranks that meet the deadline for the least money; None if none do."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def find_the_knee(job: dict) -> int:
+    """The ranks up to which added nodes pay."""
     # YOUR CODE HERE
     raise NotImplementedError()
 
@@ -75,21 +269,109 @@ def find_the_knee():
 # %%
 check("find_the_knee")
 
+# %% [markdown]
+# **Answer.** From one node to two: 11 node-hours in place of 10, for 4.5 hours less: 0.22 node-hours
+# for each hour saved. From two to four: 12.8 in place of 11, for 2.3 hours less: 0.78. Each hour
+# that is saved costs more than the one before. The knee is where you no longer want to pay that.
 
 # %% [markdown]
-# ## `choose_layout`: what it is about
+# ## `choose_layout`: how to split a model over a cluster
 #
-# **More**, about 10 minutes: after the core exercises, or at home.
+# **More**, about 30 minutes: after the core exercises, or at home.
 #
-# What goes in, what comes out, and a question to think about first.
+# **To write:** the bytes and the seconds of a layout, and the search for the fastest that fits.
+# **Allowed:** anything that an answer may import.
+#
+# Data × tensor × pipeline × sharding: on a dozen ranks there are hundreds of layouts of one
+# transformer. Few fit, and of those one is fastest. Tofu and FlexFlow search such spaces. Yours is
+# small enough to try everything: price each layout, and take the best.
+#
+# ```python
+# model = {"layers": 10, "heads": 8, "width": 1000,
+#          "sequences": 16, "tokens": 1000}    # a batch: 16 sequences of 1000 tokens
+# cluster = {"ranks": 8, "per_node": 4, "memory": 2e9, "flops": 1e14,
+#            "inside": 100e9, "across": 10e9}  # bytes and FLOP/s of a rank; its links in byte/s
+# layout = {"data": 2, "tensor": 2, "pipeline": 2, "stage": 1, "micro_batches": 4}
+# ```
+#
+# Below, d, t, p, m are `data`, `tensor`, `pipeline`, `micro_batches`. A layout is **legal** if
+# d·t·p = `ranks`, t divides `heads`, p divides `layers`, d·m divides `sequences`, and `stage` (of
+# ZeRO) is 0, 1, 2 or 3. All sizes are 1 or more; m too may be any such number.
+#
+# **1. `nbytes(model, layout)`**: what a rank of the first stage holds at most.
+#
+# - The model has 12 · `layers` · `width`² parameters. A rank has n of them, one part of t·p. They
+#   take 2n bytes, their gradients 2n, the optimizer's states 12n. Stage 1 divides the states by d,
+#   stage 2 the gradients as well, stage 3 the parameters as well.
+# - A micro-batch has T = `sequences` · `tokens` / (d·m) tokens. Each keeps (10 + 24/t) · `width`
+#   bytes of activations in each of the rank's `layers`/p layers. min(m, p) micro-batches are live,
+#   as in 1F1B.
+#
+# **2. `seconds(model, cluster, layout)`** of a step. Tensor ranks are neighbours, then come the data
+# ranks, then the stages. So a tensor group is a block of t ranks, a data group lies in a block of
+# d·t, a pipeline in a block of all ranks. **A block's rate is `inside` if its size divides
+# `per_node`, else `across`.**
+#
+# - A step has m + p − 1 slots. A slot is one micro-batch in one stage, forward and backward:
+#   6·n·T / `flops` of compute; four all-reduces of its activations, A = 2·T·`width` bytes, for each
+#   of the rank's layers, each taking 2(t−1)/t · A / rate; and with more than one stage 2A / rate, as
+#   activations go on and gradients come back.
+# - After the slots come the data ranks. With u = (d−1)/d · 2n / rate seconds:
+#
+# | stage | gradients | parameters |
+# |---|---|---|
+# | 0 | 2u, once (all-reduce) | |
+# | 1 | u, once (reduce-scatter) | u, once (all-gather) |
+# | 2 | u, in each of m micro-batches | u, once |
+# | 3 | u, in each of m micro-batches | 2u, in each of m micro-batches |
+#
+# Each time gradients travel, they hide behind the backward pass of a micro-batch, two thirds of a
+# slot's *compute*: only what is longer than that counts. Nothing hides parameters. (From stage 2 on
+# no rank can wait for the last micro-batch: it has no room for whole gradients.)
+#
+# The example: n is 30 million. 60 + 60 + 360/2 MB, and activations of 2000 tokens · 22 kB · 5 layers
+# · 2 = 440 MB: `nbytes` is 740 MB. A slot is 3.6 ms of compute, 0.8 ms of all-reduces inside a node,
+# 0.8 ms to the other node: five slots are 26 ms. u is 0.3 ms, hidden for gradients and paid for
+# parameters: `seconds` is 26.3 ms.
+#
+# **3. `choose(model, cluster)`** returns the legal layout with the least `seconds` of those whose
+# `nbytes` is at most `memory`, as a dict of five ints. Any of equals will do. If no layout fits,
+# return None.
+#
+# The check makes up new models and clusters each time, up to 24 ranks. Values are to be right to
+# 0.01 %. The seconds of a choice are held to the best of all layouts, and each thing that this
+# model counts decides on some cluster.
+#
+# *Before you start: a pipeline of 4 stages leaves a rank a quarter of the parameters. What part of
+# the activations does it leave the first stage, with 8 micro-batches before and after?*
 
 # %%
 # %%answer choose_layout
-def choose_layout():
-    """What goes in, what comes out."""
+from itertools import product
+
+
+def nbytes(model: dict, layout: dict) -> float:
+    """Bytes that a rank of the first stage holds at most."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def seconds(model: dict, cluster: dict, layout: dict) -> float:
+    """Seconds of a step."""
+    # YOUR CODE HERE
+    raise NotImplementedError()
+
+
+def choose(model: dict, cluster: dict) -> dict | None:
+    """The fastest legal layout that fits, or None."""
     # YOUR CODE HERE
     raise NotImplementedError()
 
 
 # %%
 check("choose_layout")
+
+# %% [markdown]
+# **Answer.** All of it. A stage has a quarter of the layers, and keeps four micro-batches' worth of
+# them instead of one's. A pipeline divides states, not the first stage's activations; smaller
+# micro-batches, more copies and tensor ranks do that.
