@@ -78,18 +78,13 @@ class Tried:
     @property
     def too_many(self) -> tuple[bool, str, str]:
         """For `conclude`: two threads asked for on each core, and how many there are then."""
-        _, all_cores, asked, forced, *_ = self.trials
+        _, _, asked, forced, *_ = self.trials
         seen = f"`{asked.setting}` gives PyTorch {asked.threads} threads on {self.cores} cores"
         if asked.threads < forced.threads:
             seen += ": it takes the number from MKL, which has no more than cores unless told so"
-        seen += (
-            f". `{forced.setting}` gives {forced.threads}, and a step takes "
-            f"{1e3 * forced.step:.0f} ms, not {1e3 * all_cores.step:.0f}"
-        )
-        usual = max(run.step for run in (all_cores, self.again) if run)
-        held = forced.threads > self.cores and forced.step > CLEAR * usual
-        sentence = f"{seen}: threads take turns, and at the end of each loop all wait for the last."
-        return held, sentence, f"{seen}: too many threads cost nothing that can be seen here."
+        seen += f". `{forced.setting}` gives {forced.threads}"
+        sentence = f"**Answer.** {seen}, which take turns on the cores."
+        return forced.threads > self.cores, sentence, f"{seen}: no more than there are cores."
 
     @property
     def runtime(self) -> tuple[bool, str, str]:
@@ -108,9 +103,7 @@ class Tried:
 # Who waits how, and where: values of the standard's variables, which libgomp reads, and of Intel's
 STANDARD = (
     {"OMP_WAIT_POLICY": "passive"},
-    {"OMP_WAIT_POLICY": "active"},
     {"OMP_PROC_BIND": "close"},
-    {"OMP_PROC_BIND": "spread"},
 )
 INTEL = (
     {"KMP_BLOCKTIME": "0"},
