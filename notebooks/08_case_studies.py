@@ -351,7 +351,7 @@ for row in beginning:
 print("to be foretold:", *(row.ranks for row in the_rest))
 
 # %% [markdown]
-# *Predict: eight GPUs make no more than four. What do 32 make?*
+# Eight GPUs make no more than four. What 32 make is the question of this section.
 #
 # A model of one step has four parts that add up:
 #
@@ -393,6 +393,8 @@ conclude(*of_buckets(run))
 # These two are fitted on the rows above. Every pair on a grid is tried, and gets a weight: how well
 # it explains the rows. What all of them foretell, by weight, is the curve, and 90 in 100 of the
 # weight are its interval. If the rows leave open which constant it was, the interval is wide.
+#
+# *Predict: eight GPUs make no more than four. What do 32 make?*
 
 # %%
 from hpml.predict.published_foretold import foretell

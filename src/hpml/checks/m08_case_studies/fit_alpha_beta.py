@@ -67,7 +67,7 @@ def judge_half(run: Run) -> Problem | None:
     cases = half_cases(run.seed)
     told = run.values[0]["half"]
     for (alpha, beta, ranks), got in zip(cases, told, strict=True):
-        of = f"half_size for {ranks} ranks, α {_micro(alpha)} and β {_nano(beta)}"
+        of = f"half_size for {ranks} ranks, α {alpha:.4g} s and β {beta:.4g} s per byte"
         if not is_number(got):
             return Problem(f"{of}: it returned {described(got)}", "shape", "a number of bytes")
         right = ranks * alpha / beta
@@ -99,9 +99,9 @@ def judge(kind: str) -> Callable[[Run], Problem | None]:
         if error(network, got) <= TOLERANCE[kind]:
             return None
         return Problem(
-            f"{network.name}: α is {_micro(got[0])} and β {_nano(got[1])}",
+            f"{network.name}: α is {got[0]:.4g} s and β {got[1]:.4g} s per byte",
             hint(run, kind),
-            f"{_micro(network.alpha)} and {_nano(network.beta)}",
+            f"{network.alpha:.4g} s and {network.beta:.4g} s per byte",
         )
 
     return judged
@@ -170,14 +170,6 @@ def explains(wrong: Fitted, got: Fitted, kind: str) -> bool:
 
 def _near(value: float, other: float, within: float) -> bool:
     return abs(value - other) <= within * abs(other)
-
-
-def _micro(seconds: float) -> str:
-    return f"{1e6 * seconds:.4g} µs"
-
-
-def _nano(seconds: float) -> str:
-    return f"{1e9 * seconds:.4g} ns per byte"
 
 
 CHECK = Check(
