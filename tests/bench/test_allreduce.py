@@ -84,11 +84,11 @@ def test_the_bound_is_that_of_the_narrowest_link(link, world_size, bound):
 
 
 def test_a_link_with_nodes_is_measured_with_as_many_ranks_as_it_has():
-    assert allreduce._worlds("nodes=3x2,intra=10gbit,inter=1gbit", [2, 3]) == [6]
-    assert allreduce._worlds("1gbit", [2, 3]) == [2, 3]
+    assert allreduce.worlds_of("nodes=3x2,intra=10gbit,inter=1gbit", [2, 3]) == [6]
+    assert allreduce.worlds_of("1gbit", [2, 3]) == [2, 3]
     for wrong in ("nodes=3x2,intra=10gbit", "nodes=3,intra=1gbit,inter=1gbit", "fast"):
         with pytest.raises(UserError, match="link"):
-            allreduce._worlds(wrong, [2, 3])
+            allreduce.worlds_of(wrong, [2, 3])
 
 
 def test_without_a_network_there_is_nothing_to_measure(monkeypatch):

@@ -33,11 +33,11 @@ def values(found, variable):
     return [one[variable] for one in found if variable in one]
 
 
-def test_what_the_loaded_library_reads_is_tried_with_two_values_each(libraries):
+def test_what_the_loaded_library_reads_is_tried(libraries):
     gnu, intel = (settings(4, [library]) for library in libraries)
-    assert len(gnu) == len(intel) == 9
-    assert values(gnu, "OMP_WAIT_POLICY") == ["passive", "active"]
-    assert values(gnu, "OMP_PROC_BIND") == ["close", "spread"]
+    assert (len(gnu), len(intel)) == (7, 9)
+    assert values(gnu, "OMP_WAIT_POLICY") == ["passive"]
+    assert values(gnu, "OMP_PROC_BIND") == ["close"]
     assert not values(gnu, "KMP_BLOCKTIME") + values(gnu, "KMP_AFFINITY")
     assert values(intel, "KMP_BLOCKTIME") == ["0", "infinite"]
     assert len(values(intel, "KMP_AFFINITY")) == 2

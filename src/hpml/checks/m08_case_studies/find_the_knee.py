@@ -127,9 +127,9 @@ def judged(
         if got != right(job):
             of = f"{name}, {job['per_node']} ranks to a node, {about(name, job)}"
             return Problem(
-                f"{of}: {priced(job, got)}",
+                f"{of}: {in_words(job, got)}",
                 next((key for key, wrong in mistakes if list(map(wrong, jobs)) == told), otherwise),
-                priced(job, right(job)),
+                in_words(job, right(job)),
             )
     return None
 
@@ -146,15 +146,15 @@ def about(name: str, job: Job) -> str:
     return f"worth {job['worth']}"
 
 
-def priced(job: Job, ranks: Choice) -> str:
-    """A choice with its bill: "24 ranks, 3 nodes, 1.52 hours, 91.20"."""
+def in_words(job: Job, ranks: Choice) -> str:
+    """A choice: "24 ranks, 3 nodes, 1.52 hours". Not its bill: in a tie it is the right one's."""
     rate = dict(job["measured"]).get(ranks)
     if rate is None:
         return "None" if ranks is None else f"{ranks} ranks, which were not measured"
-    hours, money = exact_bill(job, ranks, rate)
+    hours, _ = exact_bill(job, ranks, rate)
     nodes = nodes_of(job, ranks)
     plural = "s" if nodes > 1 else ""
-    return f"{ranks} ranks, {nodes} node{plural}, {hours:.4g} hours, {money:.2f}"
+    return f"{ranks} ranks, {nodes} node{plural}, {hours:.4g} hours"
 
 
 def _near(value: float, other: float) -> bool:
