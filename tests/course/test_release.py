@@ -55,6 +55,13 @@ ON_PURPOSE = {
     "os.replace(unfinished, path)",
     "ranks = dist.get_world_size()",
     'print(f"epoch {epoch}: loss {losses[-1]:.4f}")',
+    # What an exercise of module 08 says in words
+    "for percent in range(1, 101):",
+    'activations = 2 * tokens * model["width"]',
+    'compute = job["batch"] / job["alone"]',
+    'for ranks, rate in job["measured"]:',
+    'hours = job["images"] / rate / 3600',
+    "messages = 2 * (ranks - 1)",
     'return {"loss": math.nan, "accuracy": math.nan, "samples": 0}',
     "torch.cuda.set_device(device)",
     "total = torch.tensor(number)",

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import rich
 
 from hpml import cli
 from hpml.errors import UserError
@@ -18,6 +19,13 @@ def run(*arguments: str) -> int:
     return exit_.value.code
 
 
+@pytest.fixture(autouse=True)
+def a_usual_terminal(monkeypatch):
+    """rich asks for the width once, for the console that all of a process share."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(rich, "_console", None)
+
+
 @pytest.fixture
 def own(tmp_path):
     file = tmp_path / "own.csv"
@@ -25,8 +33,7 @@ def own(tmp_path):
     return file
 
 
-def test_the_table_has_a_row_for_each_doubling(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
+def test_the_table_has_a_row_for_each_doubling(capsys):
     assert run("--ranks", "8-100") == 0
     shown = capsys.readouterr().out
     rows = [line.split() for line in shown.splitlines() if line[:8].strip().isdigit()]
@@ -48,8 +55,7 @@ def test_own_measurements_narrow_the_interval_and_are_drawn(own, tmp_path, capsy
     assert with_own.high / with_own.low < without.high / without.low
 
 
-def test_input_is_a_column_where_it_counts(own, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
+def test_input_is_a_column_where_it_counts(own, capsys):
     run("--fit", str(own), "--storage", "5000", "--ranks", "64")
     shown = capsys.readouterr().out
     assert "input" in shown

@@ -90,7 +90,13 @@ def predict(
     if any(one.step.input for one in predicted.values()):
         parts.append("input")
     title = f"{model} on {gpu}, {per_node} a node, {network}"
-    table = Table(title=title, title_justify="left", box=rich.box.SIMPLE)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=rich.box.SIMPLE,
+        padding=(0, 1, 0, 0),  # all of it fits into 80 columns
+        pad_edge=False,
+    )
     for name in ("ranks", "images/s", "90 % interval", "efficiency", *parts):
         table.add_column(name, justify="right", no_wrap=True)
     for count, one in predicted.items():

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 _DEPTH, _ITEMS = 3, 50
+_BY_IDENTITY = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
 _unknown = itertools.count()
 
 
@@ -41,18 +42,26 @@ def sampler(send: Callable[[list[Any]], None], filename: str) -> Callable[[int, 
 
 
 def _fingerprint(value: Any, depth: int) -> Any:
-    """Something equal exactly when `value` is unchanged; never equal where that cannot be known."""
-    if value is None or isinstance(value, bool | int | float | str | bytes):
+    """Something equal exactly when `value` is unchanged; never equal where that cannot be known.
+
+    Nothing of the answer's runs here, no `__repr__` and no `__iter__` of its classes: that could
+    take long or raise, amid work that has nothing to do with it.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str, bytes):
         return value
-    if isinstance(value, torch.Tensor):
+    if kind in (torch.Tensor, torch.nn.Parameter):
         return id(value), value._version
-    if isinstance(value, type | types.ModuleType | types.FunctionType | types.BuiltinFunctionType):
+    if issubclass(kind, _BY_IDENTITY):
         return id(value)
     if depth < _DEPTH:
-        if isinstance(value, list | tuple) and len(value) <= _ITEMS:
+        if kind in (list, tuple) and len(value) <= _ITEMS:
             return tuple(_fingerprint(item, depth + 1) for item in value)
-        if isinstance(value, dict) and len(value) <= _ITEMS:
-            return tuple((str(key), _fingerprint(item, depth + 1)) for key, item in value.items())
+        if kind is dict and len(value) <= _ITEMS:
+            return tuple(
+                (_fingerprint(key, depth + 1), _fingerprint(item, depth + 1))
+                for key, item in value.items()
+            )
     return next(_unknown)
 
 

@@ -23,7 +23,7 @@ def level(ranks: int, network: Mapping[str, Any]) -> tuple[float, float]:
 def ring_seconds(nbytes: float, ranks: int, network: Mapping[str, Any]) -> float:
     """2(p-1)α + 2(p-1)/p·nβ, with β = 8 / rate."""
     alpha, rate = level(ranks, network)
-    return 2 * (ranks - 1) * alpha + 2 * (ranks - 1) / ranks * nbytes * 8 / rate
+    return 2 * (ranks - 1) * (alpha + nbytes / ranks * 8 / rate)
 
 
 def _ring(messages: Callable[[int], float], nbytes: Callable[[int], float], bits: int = 8) -> Ring:
@@ -138,7 +138,8 @@ def images_per_s(
     job: Job, ranks: int, share: float = 1.0, wait: float = 0.0, rules: Rules = RIGHT
 ) -> float:
     """Images per second of all ranks together; each has `job["batch"]` images in a step."""
-    return ranks * job["batch"] / step_seconds(job, ranks, share, wait, rules)
+    images = ranks * job["batch"]
+    return images / step_seconds(job, ranks, share, wait, rules)
 
 
 Curve = Callable[[Job, int, float, float], float]

@@ -50,7 +50,8 @@ def curve(job: Job) -> list[tuple[int, float, int]]:
     fastest: dict[int, tuple[float, int]] = {}
     for ranks, rate in job["measured"]:
         nodes = nodes_of(job, ranks)
-        fastest[nodes] = max(fastest.get(nodes, (0.0, 0)), (rate, ranks))
+        if rate > fastest.get(nodes, (0.0, 0))[0]:
+            fastest[nodes] = rate, ranks
     return [(nodes, *fastest[nodes]) for nodes in sorted(fastest)]
 
 

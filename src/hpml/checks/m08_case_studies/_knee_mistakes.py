@@ -78,7 +78,7 @@ def least(
             if in_time(job, hours):
                 order = (round(money(job, ranks, rate), digits), then(hours, ranks))
                 found.append((*order, ranks))
-        return min(found)[-1] if found else None
+        return min(found, default=(None,))[-1]
 
     return chosen
 

@@ -31,6 +31,7 @@ from hpml.checks.m08_case_studies._layout_model import (
     nbytes,
     seconds,
 )
+from hpml.checks.m08_case_studies._returned import returned
 
 EXACT = 1e-4  # of a value: float32 has more than this
 FASTEST = 1e-9  # of the best seconds
@@ -133,19 +134,6 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, list[floa
 
 def same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=EXACT)
-
-
-def returned(run: Run, claim: str, name: str, count: int) -> list[Any] | Problem:
-    """What the calls of a claim returned, a number of values; or why they cannot be judged."""
-    value = run.values[0].get(claim) if isinstance(run.values[0], dict) else None
-    if isinstance(value, dict) and isinstance(value.get("raised"), str):
-        hint = "unwritten" if value["raised"].startswith("NotImplementedError") else "raised"
-        return Problem(f"{name} raised {value['raised']}", hint)
-    if not isinstance(value, list) or len(value) != count:
-        return Problem(
-            f"{name} was called {count} times, and {described(value)} came back", "types"
-        )
-    return value
 
 
 def in_words(layout: dict[str, int]) -> str:

@@ -22,6 +22,7 @@ from hpml.checks.m08_case_studies._bucketed_step import (
     ring_seconds,
 )
 from hpml.checks.m08_case_studies._published_jobs import published
+from hpml.checks.m08_case_studies._returned import returned
 from hpml.checks.m08_case_studies._scaling_jobs import drawn_job, fitted_points, sizes, tables
 from hpml.checks.m08_case_studies._scaling_picture import scaling_picture
 
@@ -116,19 +117,6 @@ def explained(calls: Sequence[Any], got: Sequence[float], mistakes: Sequence[Any
         if all(same(g, wrong(*call)) for call, g in zip(calls, got, strict=True)):
             return hint
     return None
-
-
-def returned(run: Run, claim: str, name: str, count: int) -> list[Any] | Problem:
-    """What the calls of a claim returned, a number of values; or why they cannot be judged."""
-    value = run.values[0].get(claim) if isinstance(run.values[0], dict) else None
-    if isinstance(value, dict) and isinstance(value.get("raised"), str):
-        hint = "unwritten" if value["raised"].startswith("NotImplementedError") else "raised"
-        return Problem(f"{name} raised {value['raised']}", hint)
-    if not isinstance(value, list) or len(value) != count:
-        return Problem(
-            f"{name} was called {count} times, and {described(value)} came back", "types"
-        )
-    return value
 
 
 def judge_ring(run: Run) -> Problem | None:
