@@ -28,7 +28,23 @@ def test_it_measures_torchrun_launch_and_checks_side_by_side(tmp_path):
     torchrun, *others = written["rows"]
     assert torchrun["ratio"] is None
     assert all(row["ratio"] == row["values"][0] / torchrun["values"][0] for row in others)
+    assert [row["target"] for row in written["rows"]] == ["", "", "", "under 0.3 s", "under 2 s"]
     assert "machine" in written["conditions"]
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        (f"check ddp {check.WHOLE}", "under 0.8 s"),
+        (f"check tensor_parallel {check.WHOLE}", "under 1 s"),  # of the core path
+        (f"check fsdp {check.WHOLE}", "under 2 s"),
+        (f"check optimizers {check.ALONE}", "under 1 s"),
+        ("check ddp with four ranks", ""),
+        (check.UNDER_TORCHRUN, ""),
+    ],
+)
+def test_a_whole_check_has_the_target_of_its_module(name, target):
+    assert check._target(name) == target
 
 
 def test_by_default_every_exercise_of_the_course_is_measured():

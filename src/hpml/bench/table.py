@@ -4,12 +4,14 @@ import json
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+import rich.box
 from rich.console import Console
 from rich.table import Table as RichTable
 
@@ -53,14 +55,23 @@ class Table:
 
     def show(self, console: Console | None = None) -> None:
         """Print it: medians over the rounds, then lowest and highest ratio."""
-        console = console or Console()
-        table = RichTable(title=self.title, title_justify="left")
-        table.add_column("measured")
-        table.add_column("median", justify="right")
-        table.add_column("ratio", justify="right")
-        table.add_column("lowest to highest", justify="right")
-        table.add_column("compared with")
-        table.add_column("target")
+        # A file has no width: as wide as most names need
+        console = console or Console(width=None if sys.stdout.isatty() else 120)
+        # Lines and spaces as few as that names and figures fit into 80 columns
+        table = RichTable(
+            title=self.title,
+            title_justify="left",
+            box=rich.box.SIMPLE,
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+        )
+        table.add_column("measured", overflow="fold")
+        for name in ("median", "ratio", "range"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("compared with", overflow="fold")
+        has_targets = any(row.target for row in self.rows)
+        if has_targets:
+            table.add_column("target")
         for row in self.rows:
             ratios = self.ratios(row)
             spread = ratios or list(row.values)
@@ -72,7 +83,7 @@ class Table:
                 f"{statistics.median(ratios):.{digits}f} ×" if ratios else "",
                 f"{min(spread):.{digits}f} to {max(spread):.{digits}f}" if len(spread) > 1 else "",
                 row.base or "",
-                row.target,
+                *((row.target,) if has_targets else ()),
             )
         console.print(table)
         for name, value in self.conditions.items():
