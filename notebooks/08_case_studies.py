@@ -907,7 +907,7 @@ try:
     study = scaling_study.on_links((1, 2, 4, 8), link="200mbit", options=OPTIONS)
 except UserError as error:
     study = None
-    skip("a scaling study on links", str(error))
+    skip("a scaling study on links", str(error), lead=True)
 
 # %% tags=["nbval-ignore-output"]
 from hpml.predict.scaling_picture import scaling_picture
@@ -921,6 +921,7 @@ if study:
         ),
         "Ranks that wait in place of computing, and average gradients over links of 200 Mbit/s. Two "
         "constants are fitted on 2 and 4 ranks; 8 ranks are foretold and measured.",
+        lead=scaling_sizes.lead(fitted, unseen),  # the front page of ./hpml run begins with it
     )
     conclude(*scaling_sizes.finding(fitted, unseen))
 

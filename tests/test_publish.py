@@ -6,11 +6,21 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_notebook
 
 from hpml.course.committed import faults
 from hpml.course.execute import execute, open_notebook
-from hpml.publish import CONCLUSION, RESULT, SKIP, conclude, publish, rounded, skip
+from hpml.publish import (
+    CONCLUSION,
+    RESULT,
+    SKIP,
+    conclude,
+    publish,
+    publish_figure,
+    rounded,
+    skip,
+)
 
 CELLS = (
     "from hpml.publish import publish, publish_figure, skip\n"
@@ -51,6 +61,20 @@ def test_an_executed_notebook_carries_what_was_published(tmp_path: Path):
     assert figure.data[RESULT] == {"name": "curve", "unit": "", "caption": "It rises."}
     assert base64.b64decode(figure.data["image/png"]).startswith(b"\x89PNG")
     assert open_figures.data["text/plain"] == "[]"
+
+
+def test_what_leads_the_report_is_marked(monkeypatch):
+    shown = []
+    monkeypatch.setattr("hpml.publish._display", shown.append)
+    for lead in ({}, {"lead": "3 % off."}):
+        publish_figure("curve", Figure(), "It rises.", **lead)
+    skip("two nodes", "no SLURM", lead=True)
+    plain, leading, skipped = shown
+    assert plain["text/plain"] == "[curve] It rises."
+    assert leading["text/plain"] == "[curve] It rises. 3 % off."
+    assert "lead" not in plain[RESULT]
+    assert leading[RESULT]["lead"] == "3 % off."
+    assert skipped[SKIP] == {"what": "two nodes", "why": "no SLURM", "lead": True}
 
 
 def test_a_script_prints_the_text(capsys):

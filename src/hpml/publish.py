@@ -12,7 +12,9 @@ front page stands in a notebook too, made in the same run.
 | `CONCLUSION` | {"held", "sentence"}: a sentence of the lecture that rests on a measurement |
 | `VERDICT`    | `hpml.checks.verdict.Verdict.record()`, put there by a notebook's `check`   |
 
-Within one notebook a later result of the same name replaces the earlier one.
+Within one notebook a later result of the same name replaces the earlier one. A `RESULT` with a
+"lead", a sentence, is the figure that the front page begins with; a `SKIP` with "lead" is why there
+is none.
 """
 
 from __future__ import annotations
@@ -69,23 +71,36 @@ def publish(
     _display({"text/plain": text, RESULT: record})
 
 
-def publish_figure(name: str, figure: Figure, caption: str) -> None:
+def publish_figure(name: str, figure: Figure, caption: str, *, lead: str = "") -> None:
     """Show a matplotlib figure, once, and close it. `caption` describes it in words,
     also for readers who cannot see the picture.
+
+    With `lead`, one sentence with what was measured, the report's front page begins with this
+    figure, below that sentence. Only for the lecture of the module that `leads` in course.toml.
     """
     import matplotlib.pyplot as plt
 
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=160, bbox_inches="tight", facecolor="white")
     plt.close(figure)  # else the notebook shows it a second time at the end of the cell
-    record = {"name": name, "unit": "", "caption": caption}
+    record = {"name": name, "unit": "", "caption": caption} | ({"lead": lead} if lead else {})
     encoded = base64.b64encode(image.getvalue()).decode("ascii")
-    _display({"text/plain": f"[{name}] {caption}", "image/png": encoded, RESULT: record})
+    _display(
+        {
+            "text/plain": " ".join(filter(None, [f"[{name}] {caption}", lead])),
+            "image/png": encoded,
+            RESULT: record,
+        }
+    )
 
 
-def skip(what: str, why: str) -> None:
-    """Show what was skipped on this machine, and why: "two nodes", "there is no SLURM here"."""
-    _display({"text/plain": f"Skipped: {what}: {why}", SKIP: {"what": what, "why": why}})
+def skip(what: str, why: str, *, lead: bool = False) -> None:
+    """Show what was skipped on this machine, and why: "two nodes", "there is no SLURM here".
+
+    With `lead` it was the figure that the report's front page begins with.
+    """
+    record = {"what": what, "why": why} | ({"lead": True} if lead else {})
+    _display({"text/plain": f"Skipped: {what}: {why}", SKIP: record})
 
 
 def conclude(held: bool, sentence: str, otherwise: str) -> None:

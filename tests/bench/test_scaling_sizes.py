@@ -11,6 +11,7 @@ from hpml.bench.scaling_sizes import (
     conclusion,
     finding,
     foretell,
+    lead,
     line,
     read_all,
     split,
@@ -90,6 +91,17 @@ def test_the_finding_is_held_to_what_was_measured():
     held, _, otherwise = finding(fitted, [slow])
     assert not held
     assert "171 measured" in otherwise
+
+
+def test_the_lead_names_the_points_and_the_error_on_either_side():
+    fitted, unseen = foretell([size(n) for n in (2, 4, 8)])
+    foretold = fitted.predict(8).images_per_s
+    for measured, error in ((0.8, "25.0% too high"), (1.25, "20.0% too low"), (1.0, "right to")):
+        seen = replace(unseen[0], seconds=(8 * 64 / (measured * foretold),))
+        sentence = lead(fitted, [seen])
+        assert "on 2 and 4 ranks" in sentence
+        assert f"foretold {foretold:.0f} images/s for 8 ranks" in sentence
+        assert f"so it was {error}" in sentence
 
 
 def test_one_rank_foretells_nothing_and_one_node_only_itself():

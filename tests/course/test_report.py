@@ -27,6 +27,7 @@ slot = "09:00"
 minutes = 45
 asks = "Who adds up?"
 exercises = [{ id = "ring", minutes = 10 }, { id = "tree", minutes = 10 }]
+LEADS
 [[module]]
 id = "04"
 name = "meshes"
@@ -88,14 +89,16 @@ def made(tmp_path: Path):
     """`made(lecture=[cells], solution=[cells])` writes a report; returns run, front page, pages."""
 
     def make(
-        lecture=(), solution=(), modules=("03",), synthetic=False, change=lambda run: None
+        lecture=(), solution=(), modules=("03",), synthetic=False, change=lambda run: None, leads=""
     ) -> tuple[CourseRun, Elements, dict[str, str]]:
         for folder, cells in (("notebooks", lecture), ("solutions", solution)):
             (tmp_path / folder).mkdir()
             for name in ("03_rings", "04_meshes"):
                 mine = cells if name == "03_rings" else []
                 nbformat.write(new_notebook(cells=list(mine)), tmp_path / folder / f"{name}.ipynb")
-        (tmp_path / "course.toml").write_text(COURSE)
+        (tmp_path / "course.toml").write_text(
+            COURSE.replace("LEADS", f'leads = "{leads}"' if leads else "")
+        )
         checks = tmp_path / "src/hpml/checks/m03_rings"
         checks.mkdir(parents=True)
         (checks / "ring.py").write_text("Claim('it adds', 4, f)\n")
@@ -129,6 +132,12 @@ NUMBERS = shown(
     {
         "text/plain": "x",
         RESULT: {"name": "Speed", "value": RATES, "unit": "images/s", "caption": ""},
+    }
+)
+LEADING = shown(
+    {
+        "image/png": PIXEL,
+        RESULT: {"name": "A curve", "unit": "", "caption": "Up.", "lead": "It was 3 % <off>."},
     }
 )
 HOSTILE = [
@@ -284,6 +293,63 @@ def test_a_failed_verdict_shows_its_message_and_hint_on_the_page(made):
     assert "With 3 ranks: sent 9 bytes" in text
     assert "Hint: Send less." in text
     assert "no <more> than needed" in text
+
+
+TITLE = "The day's own curve"
+
+
+def test_the_front_page_begins_with_the_figure_that_leads_and_shows_it_once(made):
+    _, front, _ = made(lecture=[NUMBERS, LEADING, FIGURE], leads=TITLE)
+    pictures = [attributes["alt"] for tag, attributes in front.elements if tag == "img"]
+    assert pictures == ["Up.", "It <learns>."]
+    assert front.text.index(TITLE) < front.text.index("It was 3 % <off>.")
+    assert front.text.index("It was 3 % <off>.") < front.text.index("Measured in this run")
+    links = [attributes.get("href") for tag, attributes in front.elements if tag == "a"]
+    assert links[0] == "03_rings_lecture.html#cell-1"
+    assert "Not measured in this run" not in front.text
+
+
+def test_where_only_the_leading_figure_was_published_no_section_is_empty(made):
+    _, front, _ = made(lecture=[LEADING], leads=TITLE)
+    assert TITLE in front.text
+    assert "Measured in this run" not in front.text
+
+
+def failed(run: CourseRun) -> None:
+    run.modules[0].notebooks["lecture"].cells[0].status = "failed"
+
+
+def interrupted(run: CourseRun) -> None:
+    run.interrupted = True
+    run.modules[0].notebooks["lecture"].cells[0].status = "not run"
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"lecture": [NUMBERS], "modules": ("04",)}, "module 03 was not asked for"),
+        (
+            {"lecture": [shown({SKIP: {"what": "x", "why": "no <links>.", "lead": True}})]},
+            "no <links>",
+        ),
+        ({"lecture": [NUMBERS], "change": failed}, "the lecture of module 03 failed before it"),
+        (
+            {"lecture": [NUMBERS], "change": interrupted},
+            "the lecture of module 03 did not come so far",
+        ),
+        ({"lecture": [NUMBERS]}, "the lecture of module 03 did not publish it"),
+        ({"solution": [LEADING]}, "the lecture of module 03 did not publish it"),
+    ],
+)
+def test_where_there_is_no_leading_figure_one_line_gives_the_reason(made, how, why):
+    _, front, _ = made(leads=TITLE, **how)
+    assert f"{TITLE} Not measured in this run: {why}." in front.text
+
+
+def test_a_course_in_which_nothing_leads_says_nothing_of_it(made):
+    _, front, _ = made(lecture=[LEADING])
+    assert "Not measured" not in front.text
+    assert [tag for tag, _ in front.elements].count("img") == 1
 
 
 def test_a_result_published_again_replaces_the_earlier_one(made):

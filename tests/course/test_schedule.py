@@ -102,6 +102,20 @@ def test_no_selection_means_every_module_in_order() -> None:
     assert course.select([last.id, first.name]) == (first, last)
 
 
+def test_one_module_may_lead_the_report(toml: Path) -> None:
+    assert schedule.load(toml).leading is None
+    second = ONE_MODULE.split("[[module]]")[1].replace("03", "04").replace("ring", "mesh")
+    second = second.replace("tree", "bush").replace('asks = "Why?"', 'asks = ""\nleads = "First"')
+    toml.write_text(f"{ONE_MODULE}[[module]]{second}")
+    course = schedule.load(toml)
+    assert course.leading is course.modules[1]
+    assert course.leading.leads == "First"
+    first = ONE_MODULE.replace('asks = "Why?"', 'asks = ""\nleads = "No, first"')
+    toml.write_text(f"{first}[[module]]{second}")
+    with pytest.raises(UserError, match="modules 03 and 04 lead the report"):
+        schedule.load(toml)
+
+
 def test_an_exercise_knows_its_module(toml: Path) -> None:
     course = schedule.load(toml)
     assert course.module_of("tree").id == "03"
@@ -130,6 +144,7 @@ def test_an_exercise_knows_its_module(toml: Path) -> None:
         ("minutes = 10", "minutes = 10, core = 1", "exercise tree: core is 1, expected true or f"),
         ("minutes = 10", "minutes = 10, points = 3", "exercise tree: unknown key 'points'"),
         ('id = "tree"', 'id = "ring"', "exercise id 'ring' is there twice"),
+        ('asks = "Why?"', 'asks = "Why?"\nleads = 1', "leads is 1, expected a string"),
         ("[[module]]", "[module]", "module is .*expected a list"),
         ("[[module]]", "[[module]", "not valid TOML"),
     ],

@@ -214,6 +214,25 @@ def finding(fitted: Fitted, unseen: Sequence[Size]) -> tuple[bool, str, str]:
     )
 
 
+def lead(fitted: Fitted, unseen: Sequence[Size]) -> str:
+    """For the report's front page: which sizes were fitted, and by how much the largest one that
+    was foretold came out otherwise, whatever it was.
+    """
+    last = max(unseen, key=lambda size: size.ranks)
+    points = " and ".join(str(point.ranks) for point in fitted.points)
+    foretold = fitted.predict(last.ranks).images_per_s
+    off = foretold / last.images_per_s - 1
+    error = (
+        "right to 0.1 %"
+        if abs(off) < 5e-4
+        else f"{abs(off):.1%} too {'high' if off > 0 else 'low'}"
+    )
+    return (
+        f"Fitted on {points} ranks of this machine, the model foretold {foretold:.0f} images/s for "
+        f"{last.ranks} ranks; {last.images_per_s:.0f} were measured, so it was {error}."
+    )
+
+
 def _quickest(measured: Sequence[tuple[float, float]]) -> Cost | None:
     """The least α and the least β of several measurements: other work only adds to them."""
     return Cost(*map(min, zip(*measured, strict=True))) if measured else None

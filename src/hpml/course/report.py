@@ -54,6 +54,7 @@ class Result:
     caption: str
     picture: str
     place: Location
+    lead: str = ""  # the sentence above it, where the front page begins with it
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,16 @@ class Skip:
     what: str
     why: str
     place: Location | None = None
+    lead: bool = False
+
+
+@dataclass(frozen=True)
+class Lead:
+    """What the front page begins with: a figure, or why this run has none."""
+
+    title: str
+    result: Result | None
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,7 +110,7 @@ def collect(run: CourseRun) -> Collected:
                     if RESULT in data:
                         results[data[RESULT]["name"]] = _result(data, place)
                     if SKIP in data:
-                        found.skips.append(Skip(data[SKIP]["what"], data[SKIP]["why"], place))
+                        found.skips.append(_skip(data[SKIP], place))
                     if VERDICT in data and kind == "solution":
                         found.verdicts[data[VERDICT]["exercise"]] = (data[VERDICT], place)
             found.results += results.values()
@@ -133,6 +144,7 @@ def write(run: CourseRun, facts: Iterable[Fact], out: Path) -> Path:
             _write(out / f"{page_name(module.module, kind)}.html", shown)
     front = out / "index.html"
     by_id = {module.module.id: module for module in run.modules}
+    leading = lead(run, found)
     shown = templates.get_template("index.html.j2").render(
         run=run,
         found=found,
@@ -140,9 +152,38 @@ def write(run: CourseRun, facts: Iterable[Fact], out: Path) -> Path:
         schedule=[(module, by_id.get(module.id)) for module in run.course.modules],
         exercises=_exercises(run, found),
         summary=summary(run, found),
+        lead=leading,
+        others=[one for one in found.results if leading is None or one is not leading.result],
     )
     _write(front, shown)
     return front
+
+
+def lead(run: CourseRun, found: Collected) -> Lead | None:
+    """What the front page begins with: a figure of the lecture of the module that `leads`, or in a
+    few words why there is none. None for a course without such a module.
+    """
+    module = run.course.leading
+    if module is None:
+        return None
+    its = Location(module, "lecture", 0).page
+    for result in found.results:
+        if result.lead and result.picture and result.place.page == its:
+            return Lead(module.leads, result)
+    lecture = next((one.notebooks["lecture"] for one in run.modules if one.module == module), None)
+    skipped = [skip.why for skip in found.skips if skip.lead and skip.place.page == its]
+    of = f"the lecture of module {module.id}"
+    if lecture is None:
+        why = f"module {module.id} was not asked for"
+    elif skipped:
+        why = skipped[-1].rstrip(".")
+    elif lecture.status == "failed":
+        why = f"{of} failed before it"
+    elif lecture.status != "ran":
+        why = f"{of} did not come so far"
+    else:
+        why = f"{of} did not publish it"
+    return Lead(module.leads, None, why)
 
 
 def all_well(run: CourseRun, found: Collected) -> bool:
@@ -191,8 +232,12 @@ def _exercises(
 def _result(data: dict[str, Any], place: Location) -> Result:
     record = data[RESULT]
     unit, caption = record.get("unit", ""), record.get("caption", "")
-    shown = picture.address(data)
-    return Result(record["name"], record.get("value"), unit, caption, shown, place)
+    shown, above = picture.address(data), record.get("lead", "")
+    return Result(record["name"], record.get("value"), unit, caption, shown, place, above)
+
+
+def _skip(record: dict[str, Any], place: Location) -> Skip:
+    return Skip(record["what"], record["why"], place, bool(record.get("lead")))
 
 
 def _failure(notebook: NotebookRun, module: Module, kind: Kind) -> Failure:

@@ -49,6 +49,7 @@ class Module:
     asks: str
     exercises: tuple[Exercise, ...]
     jobs: tuple[Path, ...]
+    leads: str = ""  # the title of what the report's front page begins with, from its lecture
 
     @property
     def stem(self) -> str:
@@ -89,6 +90,11 @@ class Course:
     @property
     def points(self) -> int:
         return sum(module.points for module in self.modules)
+
+    @property
+    def leading(self) -> Module | None:
+        """The module whose lecture has the figure that the report's front page begins with."""
+        return next((module for module in self.modules if module.leads), None)
 
     @property
     def core(self) -> tuple[Exercise, ...]:
@@ -146,6 +152,9 @@ def load(path: Path = CHECKOUT / "course.toml") -> Course:
     _unique("module id", [module.id for module in course.modules], where)
     _unique("module name", [module.name for module in course.modules], where)
     _unique("exercise id", [e.id for module in course.modules for e in module.exercises], where)
+    leading = [module.id for module in course.modules if module.leads]
+    if len(leading) > 1:
+        raise UserError(f"{where}: modules {' and '.join(leading)} lead the report: leave one")
     return course
 
 
@@ -182,7 +191,7 @@ def _module(entry: Any, root: Path, where: str) -> Module:
     if not isinstance(entry, dict):
         raise UserError(f"{where}: expected a [[module]] table, found {entry!r}")
     where = f"{where} ({entry.get('name', 'no name')})"
-    _only(entry, {*_STRINGS, "minutes", "exercises"}, where)
+    _only(entry, {*_STRINGS, "minutes", "exercises", "leads"}, where)
     strings = {key: _take(entry, key, str, where) for key in _STRINGS}
     if not re.fullmatch(r"\d\d", strings["id"]):
         raise UserError(f"{where}: id is {strings['id']!r}, expected two digits")
@@ -196,6 +205,7 @@ def _module(entry: Any, root: Path, where: str) -> Module:
         minutes=_minutes(entry, where),
         exercises=tuple(_exercise(item, checks, where) for item in items),
         jobs=tuple(script.relative_to(root) for script in scripts),
+        leads=_take({"leads": "", **entry}, "leads", str, where),
     )
 
 
