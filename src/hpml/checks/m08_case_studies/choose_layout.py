@@ -31,6 +31,7 @@ from hpml.checks.m08_case_studies._layout_model import (
     nbytes,
     seconds,
 )
+from hpml.checks.m08_case_studies._layout_picture import layout_picture
 from hpml.checks.m08_case_studies._returned import returned
 
 EXACT = 1e-4  # of a value: float32 has more than this
@@ -281,6 +282,7 @@ CHECK = Check(
     expect=expect,
     worlds=(1,),
     process_group=False,
+    picture=layout_picture,
     claims=(
         Claim("a rank holds its part of the states, and live activations", 3, judge_memory),
         Claim("a step of one copy is so many slots, with what a slot sends", 3, judge_slots),

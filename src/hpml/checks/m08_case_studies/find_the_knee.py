@@ -30,6 +30,7 @@ from hpml.checks.m08_case_studies._knee_mistakes import (
     OF_THE_EDGES,
     OF_THE_KNEE,
 )
+from hpml.checks.m08_case_studies._knee_picture import knee_picture
 
 CENT = 0.0051  # money may be rounded to cents or not
 Mistakes = Sequence[tuple[str, Callable[[Job], Choice]]]
@@ -172,6 +173,7 @@ CHECK = Check(
     expect=expect,
     worlds=(1,),
     process_group=False,
+    picture=knee_picture,
     claims=(
         Claim("bill: hours, and money for whole nodes", 3, judge_bill),
         Claim("cheapest: in time, for the least money", 4, judge_cheapest),
