@@ -89,8 +89,8 @@ def knee_in_words(choice: Any) -> str:
     words = f"Your knee: {size} ranks on {_nodes(SHOWN, size)}"
     steps = dict(zip((ranks for *_, ranks in curve(SHOWN)), gains(SHOWN), strict=False))
     if size == knee(SHOWN):
-        return f"{words}; the next step brings {steps[size]:.2f} a node"
-    return f"{words}; added nodes pay up to {knee(SHOWN)} ranks"
+        return f"{words}. The next bring {steps[size]:.2f} each"
+    return f"{words}. Nodes pay up to {knee(SHOWN)} ranks"
 
 
 def cheapest_in_words(choice: Any) -> str:
@@ -124,7 +124,9 @@ def _draw_curve(axes: Any, choice: Any) -> None:
         label = f"a node brings {SHOWN['worth']}" if number == 0 else None
         axes.plot(ends, just, "--", color="0.3", linewidth=1, label=label)
         middle = sum(ends) / 2, sum(rates[number : number + 2]) / 2
-        axes.annotate(f"{gain:.2f}", middle, xytext=(-3, 7), textcoords="offset points", ha="right")
+        pays = gain >= SHOWN["worth"]
+        side = {"xytext": (-4, 7), "ha": "right"} if pays else {"xytext": (4, -14), "ha": "left"}
+        axes.annotate(f"{gain:.2f}", middle, textcoords="offset points", **side)
     if (size := chosen(choice)) is not None:
         _ring(axes, nodes_of(SHOWN, size), dict(SHOWN["measured"])[size])
     axes.set(xlabel="nodes", ylabel="images/s of all ranks", ylim=(0, 1.12 * max(rates)))
@@ -136,11 +138,12 @@ def _draw_curve(axes: Any, choice: Any) -> None:
 
 def _draw_bills(axes: Any, told: list[Any], choice: Any) -> None:
     right = [exact_bill(SHOWN, *point) for point in SHOWN["measured"]]
-    most = 1.15 * max(hours for hours, _ in right)
+    most = 1.3 * max(hours for hours, _ in right)
     axes.axvspan(SHOWN["deadline"], most, color=LATE)
-    for (hours, money), (ranks, _) in zip(right, SHOWN["measured"], strict=True):
-        at = hours, money
-        axes.annotate(str(ranks), at, xytext=(6, 5), textcoords="offset points", fontsize=9)
+    labels = sorted(zip(right, SHOWN["measured"], strict=True))
+    for number, (at, (ranks, _)) in enumerate(labels):  # above and below in turn
+        place = (0, 10 if number % 2 else -20)
+        axes.annotate(str(ranks), at, xytext=place, textcoords="offset points", ha="center")
     axes.plot(*zip(*right, strict=True), "o", color="#0072B2", label="a size (number: ranks)")
     yours = [got for got in told if _is_bill(got)]
     if len(yours) < len(told) or any(
@@ -148,18 +151,17 @@ def _draw_bills(axes: Any, told: list[Any], choice: Any) -> None:
         for got, bill in zip(yours, right, strict=True)
         for mine, its in zip(got, bill, strict=True)
     ):
-        near = [got for got in yours if got[0] < most]
-        axes.plot(
-            [hours for hours, _ in near],
-            [money for _, money in near],
-            "+",
-            color="black",
-            markersize=11,
-            label=f"your bill, of {len(near)} of them in this frame",
-        )
+        low, high = 0.8 * min(hours for hours, _ in right), 1.35 * max(bill for _, bill in right)
+        near = [got for got in yours if low < got[0] < most and 0 <= got[1] < high]
+        label = "your bill" if near else "your bills are out of the picture"
+        axes.plot([x for x, _ in near], [y for _, y in near], "k+", markersize=11, label=label)
     if (size := chosen(choice)) is not None:
         _ring(axes, *exact_bill(SHOWN, size, dict(SHOWN["measured"])[size]))
-    axes.set(xlabel="hours of the run; grey: too late", ylabel="money", xlim=(0, most))
+    ticks = [hours for hours in (1, 2, 4, 8, 16, 32) if hours < most]
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, [str(hours) for hours in ticks])
+    axes.set_xlim(0.8 * min(hours for hours, _ in right), most)
+    axes.set(xlabel="hours of the run; grey: too late", ylabel="money")
     axes.set_ylim(0, 1.35 * max(money for _, money in right))
     axes.set_title(cheapest_in_words(choice), fontsize=10)
     axes.legend(fontsize=8, loc="upper right")

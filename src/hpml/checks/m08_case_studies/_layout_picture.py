@@ -16,7 +16,7 @@ MODEL = {"layers": 24, "heads": 16, "width": 2048, "sequences": 24, "tokens": 10
 CLUSTER = {
     "ranks": 16,
     "per_node": 4,
-    "memory": 5e9,
+    "memory": 3e9,
     "flops": 1e14,
     "inside": 100e9,
     "across": 5e9,
@@ -99,6 +99,8 @@ def in_words(found: list[Found], choice: Any) -> str:
 
 
 def _draw(axes: Any, found: list[Found]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
     memory = CLUSTER["memory"]
     large = [one for one in found if one.nbytes > memory]
     fitting = [one for one in found if one.nbytes <= memory]
@@ -110,8 +112,14 @@ def _draw(axes: Any, found: list[Found]) -> None:
         axes.scatter(*places, s=20, color=colour, marker=marker, label=f"{len(some)} {label}")
     axes.axvline(memory / 1e9, color="black", linestyle="--", linewidth=1)
     axes.set(xscale="log", yscale="log")
+    times = [one.seconds for one in found]
+    axes.set_ylim(0.4 * min(times), 5 * max(times))  # room for prices of yours, and the legend
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
     axes.set(xlabel="memory of a rank (GB)", ylabel="a step (s)")
-    axes.grid(alpha=0.3, which="both")
+    axes.grid(alpha=0.3)
 
 
 def _mark(axes: Any, one: Found, own: list[Any]) -> None:
