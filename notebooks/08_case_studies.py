@@ -978,6 +978,103 @@ conclude(*interruptions.by_size(llama, gpus=256))
 # So a long job needs `checkpoint` (module 06). The more GPUs it has, the more often it has to save.
 
 # %% [markdown]
+# ## 10. The race *(more)*
+#
+# The last question of the day is yours: how soon can *your* machine be right about half of the test
+# images? Seconds to an accuracy have two factors:
+#
+# seconds = images needed ÷ images/s
+#
+# Batch, learning rate and the number of epochs move the first. The other improvements of the day move
+# the second. Some move both, in opposite directions: a larger batch has more images/s, and may need
+# more images.
+#
+# | switch | off | on | module |
+# |---|---|---|---|
+# | `--loader` | `images`: one at a time | `batch`, or `ahead` in a thread | 02, 03 |
+# | `--layout` | `contiguous` | `channels_last` | 02, 03 |
+# | `--precision` | `fp32` | `bf16` | 02 |
+# | `--threads` | 1 | more | 02 |
+# | `--ranks` | 1 | more; they share each batch | 01, 06 |
+# | `--bucket-mib` | 0: each gradient alone | 25 | 02, 05 |
+# | `--batch`, `--lr`, `--epochs` | 256, 0.1, 5 | yours | 01 |
+# | `--compile` | no | yes | 04 |
+#
+# `./hpml race` is a try with everything off. Here are two: that one, and one with three switches on.
+# The clock starts when the first batch is read, and stops at the end of the test that reached the
+# goal. Tests are counted, and so is compiling. Starting processes is not.
+#
+# *Predict: images one at a time, contiguous, one rank; then whole batches, `channels_last`, two
+# ranks. How many times as fast, and by which factor?*
+
+# %% tags=["nbval-ignore-output"]
+from dataclasses import replace
+
+from hpml.train.race.goals import GOALS
+from hpml.train.race.start import run_try
+
+race_goal = GOALS["laptop"]
+print(f"goal: {race_goal.in_words()}")
+all_off = run_try(race_goal)
+three_on = run_try(
+    race_goal, replace(race_goal.off, loader="batch", layout="channels_last", ranks=2)
+)
+
+# %% tags=["nbval-ignore-output"]
+from hpml.publish import conclude, publish_figure
+from hpml.train.race import findings as race_findings
+from hpml.train.race import table as race_table
+from hpml.train.race.picture import race_picture
+
+print(race_table.of_tries([all_off, three_on], race_goal))
+publish_figure(
+    "the race: two tries",
+    race_picture([all_off, three_on], race_goal),
+    "Accuracy on the test images against seconds: a try with every improvement of the day off, and "
+    "one with three of them on. The goal is the dashed line.",
+)
+conclude(*race_findings.of_two(all_off, three_on, race_goal))
+
+# %% [markdown]
+# Which of the three was it? Turn **one at a time**, in a terminal:
+#
+# ```
+# ./hpml race --loader batch              one switch; the chart has all of your tries
+# ./hpml race --from-best --ranks 2       the next, on top of your best try
+# ./hpml race --from-best --compile       does it pay back its first step?
+# ```
+#
+# A switch that saves a tenth of a step is lost in the noise of a busy machine: close the browser's
+# other tabs, and try again. A try that fails, or that you interrupt, is kept as such.
+#
+# A class that shares a folder has a board: `--board DIR`, or `HPML_BOARD`. Each learner writes one
+# file and reads all of them. Here the folder has a second file, of which only half was written.
+#
+# *Predict: what does the half-written file do to the board?*
+
+# %% tags=["nbval-ignore-output"]
+import tempfile
+from pathlib import Path
+
+from hpml.train.race import board as race_board
+
+with tempfile.TemporaryDirectory() as shared:
+    race_board.publish(Path(shared), "you", [all_off, three_on])
+    Path(shared, "torn.race.json").write_text('{"race": 1, "name": "so')
+    on_board, torn = race_board.read(Path(shared), race_goal, all_off.synthetic)
+print(race_table.of_board(on_board, torn, race_goal))
+conclude(
+    len(on_board) == len(torn) == 1,
+    "**Answer.** Nothing: it is skipped by name, and your row stands. Files in a folder that others "
+    "write to are read with suspicion, and your own is replaced as a whole or not at all.",
+    "neither try has reached the goal, so there is no row of yours.",
+)
+
+# %% [markdown]
+# On a GPU the goal is 90 % of all test images, with the whole network (`--goal full`). The board shows
+# what each machine reported: it is no proof, and a GPU and a laptop are not in the same race.
+
+# %% [markdown]
 # ## What to take home
 #
 # 1. Below some size an all-reduce costs messages, above it bytes: α and β, from one table (section 1).

@@ -9,6 +9,7 @@ import pytest
 from hpml.errors import UserError
 from hpml.train.config import TrainConfig, parse
 
+OF_DDP = ("bucket_mib",)
 OF_THE_TRANSFORMER = ("model", "size", "shard", "tensor", "pipeline", "micro_batches")
 
 
@@ -19,11 +20,12 @@ def test_every_field_can_be_given_on_the_command_line():
         "--warmup 0.1 --momentum 0.8 --weight-decay 0 --label-smoothing 0.3 "
         "--no-lookahead --widths 8,16 --seed 7 "
         "--threads 1 --device cpu --backend horovod --precision fp32 --checkpoint c --resume "
-        "--out o --tensorboard t --profile 0,3 --no-progress".split()
+        "--out o --tensorboard t --profile 0,3 --no-progress --loader ahead "
+        "--memory-format contiguous --compile".split()
     )
     default = TrainConfig()
     for field in dataclasses.fields(TrainConfig):
-        if field.name in OF_THE_TRANSFORMER:
+        if field.name in (*OF_DDP, *OF_THE_TRANSFORMER):
             continue
         assert getattr(asked, field.name) != getattr(default, field.name), field.name
     assert (asked.widths, asked.lr, asked.samples) == ((8, 16), 0.5, 9)
@@ -38,6 +40,10 @@ def test_options_of_the_transformer_can_be_given_with_it():
     assert (asked.shard, asked.tensor, asked.pipeline, asked.micro_batches) == ("fsdp", 2, 3, 4)
     assert asked.splits == "--shard fsdp --tensor 2 --pipeline 3"
     assert TrainConfig().splits == ""
+
+
+def test_the_size_of_a_bucket_can_be_given_with_ddp():
+    assert parse("--bucket-mib 0.5 --backend ddp".split()).bucket_mib == 0.5
 
 
 def test_a_model_has_its_own_defaults_and_none_for_what_it_has_not():
@@ -76,6 +82,12 @@ def test_nothing_given_is_the_default():
         ("--model vit --tensor 0", "--tensor is 0, expected at least 1"),
         ("--shard fsdp --backend horovod", "gradients: leave it out, or --shard fsdp"),
         ("--model vit --shard zero1 --tensor 2", "--shard is zero1, and --tensor is 2: torch's"),
+        ("--loader files", "--loader is 'files', expected one of images, batch, ahead"),
+        ("--memory-format nhwc", "--memory-format is 'nhwc', expected one of contiguous, channels"),
+        ("--bucket-mib -1", "--bucket-mib is -1.0, expected at least 0"),
+        ("--bucket-mib 1 --backend horovod", "set HOROVOD_FUSION_THRESHOLD"),
+        ("--model vit --shard fsdp --compile", "--compile is for ranks that each have the whole"),
+        ("--model vit --tensor 2 --bucket-mib 1", "leave it out, or --tensor 2"),
         ("--resume", "--resume needs --checkpoint DIR"),
         ("--speed 3", "unrecognized arguments: --speed 3"),
         ("--ep 3", "unrecognized arguments: --ep 3"),

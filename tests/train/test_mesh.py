@@ -54,7 +54,7 @@ def config(copies: int, **changes) -> TrainConfig:
 def losses(asked: TrainConfig, data: Data) -> list[tuple[float, ...]]:
     """Training loss, number of images trained on, test loss and accuracy after each epoch."""
     run = Run(asked, data, CPU)
-    run.augment = lambda images, index: images  # each copy draws its own
+    run.augment = lambda images, index, consumed: images  # each copy draws its own
     history = run.train(requests.Requests())
     return [
         (e.train_loss, e.images_per_second * e.seconds, e.test_loss, e.test_accuracy)
@@ -70,7 +70,7 @@ def alone() -> list[tuple[float, ...]]:
 def gradients(asked: TrainConfig, data: Data) -> dict[str, torch.Tensor]:
     """By name, whole, those of one step on the first images."""
     run = Run(asked, data, CPU)
-    run.augment = lambda images, index: images
+    run.augment = lambda images, index, consumed: images
     run.step(torch.arange(GLOBAL_BATCH)[run.replica :: run.replicas], Totals())
     return {
         name: getattr(p.grad, "full_tensor", lambda p=p: p.grad)()

@@ -80,7 +80,7 @@ def test_a_step_of_two_ranks_is_a_step_of_one_on_both_batches():
     data, config = small_data(), small_config()
 
     def step(run: Run, rank: int, world_size: int, batch: int):
-        run.augment = lambda images, index: images
+        run.augment = lambda images, index, consumed: images
         run.network.eval()
         order = shards.epoch_order(run.images, seed=0, epoch=0)
         for _ in range(3):
@@ -107,7 +107,7 @@ def test_with_batch_statistics_each_rank_normalises_its_own_batch():
 
     def drive(rank):
         run = Run(config, data, CPU)
-        run.augment = lambda images, index: images
+        run.augment = lambda images, index, consumed: images
         run.step(torch.arange(8 * rank, 8 * rank + 8), Totals())
         run.average_statistics()
         return weights(run)
@@ -276,11 +276,11 @@ def test_the_transformer_learns_and_two_ranks_are_one_with_both_batches():
 
     def drive(rank):
         run = Run(vit_config(batch_size=12), data, CPU)
-        run.augment = lambda images, index: images
+        run.augment = lambda images, index, consumed: images
         return [epoch.train_loss for epoch in run.train(requests.Requests()).epochs]
 
     alone = Run(vit_config(batch_size=24), data, CPU)
-    alone.augment = lambda images, index: images
+    alone.augment = lambda images, index, consumed: images
     losses = [epoch.train_loss for epoch in alone.train(requests.Requests()).epochs]
     assert losses[-1] < losses[0]
     evidence = launch(drive, 2, inputs=[0, 1])

@@ -65,7 +65,7 @@ class StopAt(requests.Requests):
 def part(asked: TrainConfig, steps: int) -> list[list[float]]:
     """Losses after the epochs done so far, of a run that stops after `steps` more."""
     run = Run(asked, small_data(), CPU)
-    run.augment = lambda images, index: images  # each copy draws its own
+    run.augment = lambda images, index, consumed: images  # each copy draws its own
     history = run.train(StopAt(steps))
     assert history.stopped is (steps > 0)
     return [[e.train_loss, e.test_loss, e.test_accuracy] for e in history.epochs]
@@ -170,7 +170,7 @@ def test_killed_while_saving_leaves_a_checkpoint_that_is_whole(tmp_path, moment,
 
     def drive(rank):
         run = Run(asked, small_data(), CPU)
-        run.augment = lambda images, index: images
+        run.augment = lambda images, index, consumed: images
         run.train(SaveTwice(moment if rank == 0 else None))
 
     evidence = launch(drive, 2, inputs=[0, 1])

@@ -61,6 +61,7 @@ COMMANDS = {
         passes_on=True,
         own_help=True,
     ),
+    "race": Command("race_command", "race", "Seconds to an accuracy: turn a switch.", "Measuring"),
     "predict": Command(
         "predict_command", "predict", "Images/s on ranks that you do not have.", "Measuring"
     ),

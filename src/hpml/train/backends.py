@@ -40,7 +40,7 @@ def for_run(config: TrainConfig, device: torch.device) -> Backend:
     """
     present = there()
     if not config.splits:
-        return present
+        return Ddp(config.bucket_mib) if isinstance(present, Ddp) else present
     if present.world_size > 1 and not isinstance(present, Ddp):
         raise UserError(
             f"{config.splits} needs torch.distributed, and the ranks here have met by Horovod: "

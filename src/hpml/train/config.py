@@ -16,6 +16,8 @@ SHARDS = ("none", "zero1", "fsdp")
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("auto", "bf16", "fp32")
 BACKENDS = ("auto", "ddp", "horovod")
+LOADERS = ("images", "batch", "ahead")
+MEMORY_FORMATS = ("contiguous", "channels_last")
 
 
 def _option(default: Any, help: str, **limits: Any) -> Any:
@@ -86,6 +88,19 @@ class TrainConfig:
     )
     micro_batches: int = _option(8, "parts of a batch in a pipeline", least=1)
     precision: str = _option("auto", "auto is bf16 where the processor has it", choices=PRECISIONS)
+    loader: str = _option(
+        "batch",
+        "what is read and transformed at once: one of the images, a whole batch, or a batch in a "
+        "thread, ahead of the step",
+        choices=LOADERS,
+    )
+    memory_format: str = _option(
+        "channels_last", "of images and filters, as torch names it", choices=MEMORY_FORMATS
+    )
+    bucket_mib: float | None = _option(
+        None, "MiB of gradients in a message; 0: each alone; default: DDP's own buckets", least=0
+    )
+    compile: bool = _option(False, "compile the network; needs a C++ compiler")
     checkpoint: str | None = _option(None, "folder to keep checkpoint.pt in")
     resume: bool = _option(False, "carry on from the checkpoint, if there is one yet")
     out: str | None = _option(None, "file to write the history to, as JSON")
@@ -136,6 +151,17 @@ class TrainConfig:
             raise UserError(
                 f"--shard is zero1, and --tensor is {self.tensor}: torch's ZeroRedundancyOptimizer "
                 "does not take split matrices: give --shard fsdp or none"
+            )
+        if self.bucket_mib is not None and self.backend == "horovod":
+            raise UserError(
+                "--bucket-mib is for ddp, and --backend is horovod: set HOROVOD_FUSION_THRESHOLD, "
+                "in bytes"
+            )
+        if self.splits and (self.compile or self.bucket_mib is not None):
+            given = "--compile" if self.compile else "--bucket-mib"
+            raise UserError(
+                f"{given} is for ranks that each have the whole network: leave it out, "
+                f"or {self.splits}"
             )
         if self.resume and not self.checkpoint:
             raise UserError("--resume needs --checkpoint DIR: where is there something to resume?")

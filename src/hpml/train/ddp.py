@@ -9,10 +9,14 @@ from hpml.train.backend import Backend
 
 
 class Ddp(Backend):
-    """torch.distributed's default group, and DistributedDataParallel."""
+    """torch.distributed's default group, and DistributedDataParallel.
 
-    def __init__(self) -> None:
+    `bucket_mib` is how many MiB of gradients travel together; None leaves it to DDP.
+    """
+
+    def __init__(self, bucket_mib: float | None = None) -> None:
         self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        self.bucket_mib = bucket_mib
 
     def sum(self, tensor: Tensor) -> None:
         dist.all_reduce(tensor)
@@ -29,5 +33,6 @@ class Ddp(Backend):
             # used. To broadcast rank 0's in every step would cost more and throw the rest away.
             forward_sync_buffers=False,
             gradient_as_bucket_view=True,
+            bucket_cap_mb=self.bucket_mib,
         )
         return wrapped, optimizer

@@ -1,8 +1,10 @@
 """A training run on one rank: network, optimizer, data, and position."""
 
+import contextlib
 import dataclasses
 import math
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,17 @@ from hpml import distributed_environment
 from hpml.data import Data, Split, augment, load, normalize
 from hpml.errors import UserError
 from hpml.machine.freed_memory import keep_freed_memory
-from hpml.train import backends, checkpoint, hardware, learning_rate, requests, shards, state
+from hpml.train import (
+    backends,
+    checkpoint,
+    hardware,
+    learning_rate,
+    loaders,
+    requests,
+    shards,
+    state,
+)
+from hpml.train.compiled import compiled
 from hpml.train.config import TrainConfig
 from hpml.train.history import Epoch, History
 from hpml.train.lookahead import Lookahead
@@ -26,7 +38,9 @@ from hpml.train.totals import Totals, means
 
 WHITENING_IMAGES = 5_000
 TEST_BATCH = 500
+SHIFT = 2  # pixels, at most, by which an image is moved in each direction
 NOBODY = Observer()
+Ready = tuple[Tensor, Tensor]  # pixels float32 [B, 3, S, S] and labels int64 [B], on the device
 
 
 @dataclass
@@ -48,6 +62,16 @@ def train(config: TrainConfig) -> History:
 
     Raises UserError for data, devices or checkpoints that cannot be used.
     """
+    with prepared(config) as (run, asked):
+        return run.train(asked)
+
+
+@contextlib.contextmanager
+def prepared(config: TrainConfig) -> Iterator[tuple["Run", requests.Requests]]:
+    """A run that has not begun, its ranks met, and what it is asked for meanwhile.
+
+    Raises UserError as `train` does.
+    """
     process = distributed_environment.read()
     device = hardware.pick_device(config.device, process.local_rank)
     keep_freed_memory()
@@ -58,8 +82,7 @@ def train(config: TrainConfig) -> History:
             backends.joined(config.backend, process, device),
             requests.listen(bool(config.checkpoint)) as asked,
         ):
-            run = Run(config, load(config.data), device)
-            return run.train(asked)
+            yield Run(config, load(config.data), device), asked
     finally:
         torch.set_num_threads(threads_before)
 
@@ -86,10 +109,14 @@ class Run:
         self.parameters = sum(parameter.numel() for parameter in network.parameters())
         # Channels last is the layout that the fast convolutions want, on CPUs and GPUs alike;
         # fully_shard takes no such weights, and they are made so when they are used.
-        last = torch.contiguous_format if config.shard == "fsdp" else torch.channels_last
-        self.network = self.backend.split(network.to(device, memory_format=last))
+        self.channels_last = config.memory_format == "channels_last"
+        last = self.channels_last and config.shard != "fsdp"
+        layout = torch.channels_last if last else torch.contiguous_format
+        self.network = self.backend.split(network.to(device, memory_format=layout))
         optimizer = make_optimizer(self.network, config, self.lr)
         self.parallel, self.optimizer = self.backend.parallel(self.network, optimizer)
+        if config.compile:
+            self.parallel = compiled(self.parallel, device)
         self.lookahead = Lookahead(self.network) if config.lookahead else None
         self.position = Position()
         self.steps = 0  # of this process, over epochs: with many ranks an epoch is a few steps
@@ -153,9 +180,10 @@ class Run:
         totals = Totals(self.device, position.sums if self.rank == 0 else None)
         started = time.perf_counter() - position.seconds
         self.network.train()
-        for index in shards.split(shard, config.batch_size):
+        batches = shards.split(shard, config.batch_size)
+        for index, ready in self.loaded(batches):
             before = self.progress()
-            self.step(index, totals, observers)
+            self.step(index, totals, observers, ready)
             self.steps += 1
             seen = min(len(index) * replicas, self.images - position.consumed)
             position.consumed += seen
@@ -188,21 +216,32 @@ class Run:
         self.save(torch.zeros(3, dtype=torch.float64))
         return False
 
-    def step(self, index: Tensor, totals: Totals, observers: Observer = NOBODY) -> None:
+    def loaded(self, batches: Sequence[Tensor]) -> Iterator[tuple[Tensor, Ready | None]]:
+        """The batches of an epoch, one after the other; ready already if the loader is ahead."""
+        if self.config.loader != "ahead":
+            yield from ((index, None) for index in batches)
+            return
+        consumed, begins = self.position.consumed, []
+        for index in batches:
+            begins.append(consumed)
+            consumed += len(index) * self.replicas
+        yield from zip(batches, loaders.ahead(self.ready, batches, begins), strict=True)
+
+    def step(
+        self,
+        index: Tensor,
+        totals: Totals,
+        observers: Observer = NOBODY,
+        ready: Ready | None = None,
+    ) -> None:
         """One step on the training images `index`, int64 [B]; they are added to `totals`.
 
-        Its phases have names, by which a profiler's trace has them too.
+        `ready` are those images, where they have been made ready before. The step's phases have
+        names, by which a profiler's trace has them too.
         """
-        with record_function("loading"):
-            images, labels = self.batch(self.data.train, index)
+        pixels, labels = ready or self.ready(index, self.position.consumed)
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * self.schedule()
-        # Small images first: they teach the coarse features at half the cost (progressive
-        # resizing; Howard et al. 2018, https://www.fast.ai/posts/2018-08-10-fastai-diu-imagenet.html).
-        early = self.progress() < (self.config.early_share or 0)
-        size = self.config.early_size if early else None
-        with record_function("transforms"):
-            pixels = self.pixels(self.augment(images, index), size)
         observers.batch(pixels)
         self.optimizer.zero_grad()
         counted = self.backend.gradients(self.called, self.losses, pixels, labels)
@@ -211,10 +250,33 @@ class Run:
         if counted:
             totals.add(counted[0], labels, counted[1])
 
-    def progress(self) -> float:
-        """The share of the whole training that is done, in [0, 1]."""
+    def ready(self, index: Tensor, consumed: int) -> Ready:
+        """Training images `index`, int64 [B], as the network takes them, and their labels [B].
+
+        `consumed` is how much of the epoch was seen before them, by all ranks.
+        """
+        config = self.config
+        # Small images first: they teach the coarse features at half the cost (progressive
+        # resizing; Howard et al. 2018, https://www.fast.ai/posts/2018-08-10-fastai-diu-imagenet.html).
+        early = self.progress(consumed) < (config.early_share or 0)
+        size = config.early_size if early else None
+        if config.loader == "images":
+            pixels, labels = loaders.image_by_image(
+                self.data.train, index, self.mirrored(index), self.draws(consumed), SHIFT
+            )
+            return self.laid_out(pixels.to(self.device), size), labels.to(self.device)
+        with record_function("loading"):
+            images, labels = self.batch(self.data.train, index)
+        with record_function("transforms"):
+            return self.pixels(self.augment(images, index, consumed), size), labels
+
+    def progress(self, consumed: int | None = None) -> float:
+        """The share of the whole training that is done, in [0, 1]: now, or with so much of this
+        epoch seen.
+        """
         position = self.position
-        return (position.epoch + position.consumed / self.images) / self.config.epochs
+        consumed = position.consumed if consumed is None else consumed
+        return (position.epoch + consumed / self.images) / self.config.epochs
 
     def schedule(self) -> float:
         """The share of the highest learning rate that is due now."""
@@ -226,18 +288,25 @@ class Run:
         images, labels = split.images[chosen], split.labels[chosen]
         return tuple(torch.from_numpy(array).to(self.device) for array in (images, labels))
 
-    def augment(self, images: Tensor, index: Tensor) -> Tensor:
+    def augment(self, images: Tensor, index: Tensor, consumed: int | None = None) -> Tensor:
         """Shift at random; mirror every image in every other epoch (Jordan 2024, section 3.6).
 
-        The draws follow from seed, epoch, place in the epoch and copy, so that there is no state of
-        a generator to keep in a checkpoint.
+        The draws follow from seed, epoch, place in the epoch (`consumed`: now, if it is left out)
+        and copy, so that there is no state of a generator to keep in a checkpoint.
         """
-        config, position = self.config, self.position
-        draw = (config.seed, position.epoch, position.consumed, self.replica)
-        generator = torch.Generator().manual_seed(hash(draw) & (2**63 - 1))
-        mirrored = (self.first_mirrored[index] + position.epoch) % 2 == 1
-        images = torch.where(mirrored.view(-1, 1, 1, 1).to(images.device), images.flip(3), images)
-        return augment(images, generator, pad=2, flip=False)
+        consumed = self.position.consumed if consumed is None else consumed
+        mirrored = self.mirrored(index).view(-1, 1, 1, 1).to(images.device)
+        images = torch.where(mirrored, images.flip(3), images)
+        return augment(images, self.draws(consumed), pad=SHIFT, flip=False)
+
+    def mirrored(self, index: Tensor) -> Tensor:
+        """Which of the images `index` are mirrored in this epoch, bool [B]."""
+        return (self.first_mirrored[index] + self.position.epoch) % 2 == 1
+
+    def draws(self, consumed: int) -> torch.Generator:
+        """The random numbers of the batch that begins there in this epoch."""
+        draw = (self.config.seed, self.position.epoch, consumed, self.replica)
+        return torch.Generator().manual_seed(hash(draw) & (2**63 - 1))
 
     def forward(self, network: nn.Module, images: Tensor) -> Tensor:
         """Logits, float32 [B, 10], of images uint8 [B, 3, 32, 32]."""
@@ -245,10 +314,14 @@ class Run:
 
     def pixels(self, images: Tensor, size: int | None = None) -> Tensor:
         """Normalised images, float32, of images uint8 [B, 3, 32, 32], shrunk to `size` if asked."""
-        pixels = normalize(images, channels_last=True)
+        return self.laid_out(normalize(images, channels_last=self.channels_last), size)
+
+    def laid_out(self, pixels: Tensor, size: int | None = None) -> Tensor:
+        """Normalised images in the memory format asked for, shrunk to `size` if asked."""
         if size is not None and size != pixels.shape[-1]:
             pixels = F.interpolate(pixels, size=(size, size), mode="bilinear")
-        return pixels
+        layout = torch.channels_last if self.channels_last else torch.contiguous_format
+        return pixels.contiguous(memory_format=layout)
 
     def logits(self, pixels: Tensor, network: nn.Module | None = None) -> Tensor:
         """Logits, float32 [B, 10], of normalised images."""
