@@ -5,6 +5,7 @@ import torch
 
 from hpml.train import Run, loaders, requests
 from hpml.train.config import TrainConfig
+
 from .test_run import CPU, small_config, small_data
 
 

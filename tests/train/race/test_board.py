@@ -8,6 +8,7 @@ import pytest
 
 from hpml.errors import UserError
 from hpml.train.race import board
+
 from .made_tries import TINY, below, made
 
 

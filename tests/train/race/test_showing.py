@@ -6,6 +6,7 @@ import pytest
 
 from hpml.train.race import findings, picture, table, tries
 from hpml.train.race.board import Entry
+
 from .made_tries import TINY, below, made
 
 INTERRUPTED = replace(made(2.0, id="i"), status=tries.INTERRUPTED, points=made().points[:1])

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from hpml.train.race import start, tries
+
 from .made_tries import TINY
 
 EASY = replace(TINY, accuracy=0.0)  # reached at the first test

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hpml.errors import UserError
 from hpml.train.race import tries
+
 from .made_tries import TINY, below, made
 
 JSON = st.recursive(
