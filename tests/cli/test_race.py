@@ -92,7 +92,7 @@ def test_before_the_first_try_there_is_nothing_to_show(race):
     [
         (["--loader", "files"], "--loader is 'files', expected one of images, batch, ahead"),
         (["--ranks", "3"], "--batch is 16, which 3 ranks cannot share evenly"),
-        (["--ranks", "two"], "'two' is not a valid int"),
+        (["--ranks", "two"], "'--ranks'"),
         (["--turbo"], "--turbo"),
         (["--goal", "phone"], "--goal is 'phone', expected one of laptop, full"),
         (["--show", "--ranks", "2"], "--show makes no new try: leave out --ranks, or --show"),
