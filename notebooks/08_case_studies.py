@@ -1075,6 +1075,125 @@ conclude(
 # what each machine reported: it is no proof, and a GPU and a laptop are not in the same race.
 
 # %% [markdown]
+# ## 12. The grid: six factors, every setting *(more)*
+#
+# Network, model, precision, storage, loader, format: whoever plans a cluster has to decide on all six.
+# A study that changes one and keeps the others has an answer that depends on what it kept. The
+# predictor of section 3 can try every setting, 144 of them, on 1 to 256 ranks.
+#
+# What one rank does alone is measured at small scale or published. First the input: photos, as JPEG
+# files or as packed pixels (224×224), loaded image by image by PyTorch's `DataLoader`, or a batch at
+# a time by the course's loader. They are also read from the disk, with a cold cache.
+#
+# *Predict: with 32×32 raw pixels the loader was worth most (module 02). With photos, which is worth
+# more: the loader or the format?*
+
+# %% tags=["nbval-ignore-output"]
+import tempfile
+from pathlib import Path
+
+from hpml.measure import input_rates
+from hpml.predict import throughput_grid_findings as grid_findings
+from hpml.publish import conclude
+
+with tempfile.TemporaryDirectory() as images_folder:
+    loaded = input_rates.measure(Path(images_folder))
+print(*input_rates.lines(loaded), sep="\n")
+conclude(*grid_findings.of_input(loaded))
+
+# %% [markdown]
+# Now computing. One kind of rank is a core of this machine, by its fastest convolution in float32
+# and in bfloat16. The other one is a P100, alone in its node: images/s of one node of Piz Daint (CSCS
+# 2019, one of the tables of section 3), and for 16 bits its peak rates.
+#
+# *Predict: how many cores make a P100?*
+
+# %% tags=["nbval-ignore-output"]
+import torch
+
+from hpml.measure.compute import convolution_peak
+from hpml.predict import throughput_grid
+
+in_float32 = convolution_peak(torch.float32)
+gain_here = convolution_peak(torch.bfloat16) / in_float32
+a_core = throughput_grid.core(loaded, in_float32, gain_here)
+a_p100 = throughput_grid.p100(loaded)
+conclude(*grid_findings.of_compute(a_p100, a_core))
+
+# %% [markdown]
+# The rest is assumed: each node has one rank, four cores that load, and a second network for storage.
+# The file server is that of module 02: 2,000 opens and 1 GB per second for all nodes.
+
+# %%
+for factor, levels in throughput_grid.FACTORS.items():
+    print(f"{factor:9} {' | '.join(levels)}")
+
+# %% [markdown]
+# **The effect** of a factor is images/s at its best level over images/s at its worst, in the geometric
+# mean over all settings of the other five. The model is given; the other five one can choose.
+#
+# *Predict: which of the five moves the throughput of one P100 most? Of 8? Of 256?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.predict.throughput_grid_picture import effects_picture
+from hpml.publish import publish_figure
+
+grid_p100, grid_core = (throughput_grid.foretell(rank) for rank in (a_p100, a_core))
+publish_figure(
+    "the grid of six factors",
+    effects_picture([grid_p100, grid_core]),
+    "What each factor is worth, by the predictor: images/s at its best level over its worst, in the "
+    "mean over all other settings. Left each rank is a GPU, right a core of this machine.",
+)
+conclude(*grid_findings.of_effects(grid_p100))
+
+# %% [markdown]
+# *Predict: do these answers also hold where each rank is a core of your machine?*
+
+# %% tags=["nbval-ignore-output"]
+conclude(*grid_findings.of_processors(grid_p100, grid_core))
+
+# %% [markdown]
+# A mean over settings hides that factors depend on each other.
+#
+# *Predict: 256 P100, and 100 Gbit/s in place of 1. What is that worth if all of them read from one file
+# server?*
+
+# %% tags=["nbval-ignore-output"]
+conclude(*grid_findings.of_interaction(grid_p100, ranks=256))
+
+# %% [markdown]
+# Is the grid like what others found? Three published pairs of tables, in which one factor differs:
+#
+# *Predict: which of the three was worth most on 32 GPUs: network, precision or loader?*
+
+# %% tags=["nbval-ignore-output"]
+conclude(*grid_findings.of_pairs(grid_findings.published_pairs(), grid_p100))
+
+# %% [markdown]
+# So such an answer holds for a processor, some cores and a file server. Change them
+# (`hpml.predict.throughput_grid`), and look at the picture again: that takes seconds.
+#
+# Last, the model. It is not chosen to suit the cluster. Whether it is distributed is a choice.
+#
+# *Predict: 64 images on each P100, 1 Gbit/s. For which of AlexNet, VGG-16, ResNet-50 and Inception V3
+# are eight ranks slower than one?*
+
+# %%
+against_one = throughput_grid.against_one(throughput_grid.p100(loaded), "1gbit", ranks=8)
+for one in against_one:
+    print(f"{one.model:12} {one.nbytes / 1e6:4.0f} MB, {one.flop_per_byte:4.0f} FLOP per byte")
+conclude(*grid_findings.of_small_models(against_one, 8, "1gbit"))
+conclude(*grid_findings.of_published_small())
+
+# %% [markdown]
+# **Small models should not be distributed**, and this is what small means. Microsoft's guide for
+# clusters in its cloud recommends much the same: distribute large models, try one fast GPU before many
+# slow ones, take InfiniBand, keep the data on each node's disk, in packed formats
+# ([Microsoft 2019, Distributed training of deep learning models on Azure](https://learn.microsoft.com/en-us/azure/architecture/reference-architectures/ai/training-deep-learning),
+# the sections on performance, scalability, storage and data format).
+
+# %% [markdown]
 # ## What to take home
 #
 # 1. Below some size an all-reduce costs messages, above it bytes: α and β, from one table (section 1).

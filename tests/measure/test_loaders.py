@@ -46,7 +46,7 @@ def test_both_normalise_alike(folder, split):
     FORMATS["memory map"].write(folder / "map", grey, np.zeros(1))
     mapped = MappedImages([folder / "map" / memory_map.NAME])
     ((by_batch, _),) = Vectorised(Split(mapped, np.zeros(1, np.int64)), np.arange(1), 1)
-    one, _ = OneByOne(folder / "grey")[0]
+    one, _ = OneByOne(FORMATS["files"].open(folder / "grey"))[0]
     torch.testing.assert_close(by_batch[0], one)
     assert (one[0] - (100 / 255 - 0.4914) / STD[0]).abs().max() < 1e-5
 
@@ -55,7 +55,7 @@ def test_one_by_one_mirrors_by_a_coin_and_shifts_by_up_to_two_pixels(folder):
     ramp = np.broadcast_to(np.arange(32, dtype=np.uint8) * 8, (1, 3, 32, 32)).copy()
     FORMATS["files"].write(folder / "ramp", ramp, np.zeros(1))
     torch.manual_seed(0)
-    data = OneByOne(folder / "ramp")
+    data = OneByOne(FORMATS["files"].open(folder / "ramp"))
     rows = {tuple((data[0][0][0, 0] * STD[0] * 255 / 8).round().int().tolist()) for _ in range(200)}
     assert len(rows) == 10  # five shifts, mirrored or not
 

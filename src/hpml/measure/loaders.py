@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -21,6 +22,13 @@ from hpml.measure.clock import with_threads
 
 PAD = 2
 Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+class Samples(Protocol):
+    """Images uint8 [3, H, W] and their labels, by index."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]: ...
 
 
 @dataclass(frozen=True)
@@ -41,14 +49,15 @@ class Vectorised:
 
 
 class OneByOne(Dataset):
-    """A map-style data set over images in `folder`: reads, augments and normalises one at a time.
+    """A map-style data set over `reader`, which gives an image and its label for an index: reads,
+    augments and normalises one at a time.
 
     The steps are those that torchvision composes: RandomCrop with padding, RandomHorizontalFlip,
     Normalize.
     """
 
-    def __init__(self, folder: Path, format: str = "files"):
-        self._reader = FORMATS[format].open(folder)
+    def __init__(self, reader: Samples):
+        self._reader = reader
         self._mean = torch.tensor(MEAN).view(3, 1, 1)
         self._std = torch.tensor(STD).view(3, 1, 1)
 
@@ -58,9 +67,10 @@ class OneByOne(Dataset):
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         pixels, label = self._reader[index]
         image = torch.tensor(pixels).float().div_(255)
+        _, height, width = image.shape
         padded = torch.nn.functional.pad(image, (PAD,) * 4, mode="reflect")
         down, right = torch.randint(0, 2 * PAD + 1, (2,)).tolist()
-        image = padded[:, down : down + 32, right : right + 32]
+        image = padded[:, down : down + height, right : right + width]
         if torch.rand(()) < 0.5:
             image = image.flip(2)
         return image.sub(self._mean).div_(self._std), label
@@ -69,11 +79,16 @@ class OneByOne(Dataset):
 def data_loader(
     folder: Path, order: Sequence[int], batch_size: int, workers: int, format: str = "files"
 ) -> DataLoader:
+    """`one_by_one` over the images in `folder`."""
+    return one_by_one(FORMATS[format].open(folder), order, batch_size, workers)
+
+
+def one_by_one(reader: Samples, order: Sequence[int], batch_size: int, workers: int) -> DataLoader:
     """PyTorch's DataLoader over `OneByOne`, with `workers` processes that stay between passes."""
     # More workers than cores may be what is tried; it warns when made, and when iterated.
     warnings.filterwarnings("ignore", "This DataLoader will create")
     return DataLoader(
-        OneByOne(folder, format),
+        OneByOne(reader),
         batch_size=batch_size,
         sampler=list(order),
         num_workers=workers,
