@@ -159,6 +159,21 @@ conclude(*ring_crossover.grows(4, 256))
 #
 # The first size in these tables, 4 bytes, is one float32. It cannot be cut into parts, so a ring has
 # fewer messages there than its formula says: compare from 64 bytes on.
+#
+# Here is mpi4py's own between two hosts on a link of 1 Gbit/s, as it prints it.
+#
+# *Predict: beside the messages of `torch.distributed`, which of MPI's two constants is another, and
+# which is the same?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.allreduce import mpi4py_bench
+
+if no_network or mpi.missing():
+    skip("mpi4py's own benchmark", no_network or mpi.missing())
+else:
+    printed = mpi4py_bench.ping_pong_table("1gbit")
+    print(printed)
+    conclude(*mpi4py_bench.of_messages(gigabit.within, printed))
 
 # %% [markdown]
 # ## 2. Strong scaling fails on a small batch

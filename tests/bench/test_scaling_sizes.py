@@ -100,7 +100,7 @@ def test_the_lead_names_the_points_and_the_error_on_either_side():
         seen = replace(unseen[0], seconds=(8 * 64 / (measured * foretold),))
         sentence = lead(fitted, [seen])
         assert "on 2 and 4 ranks" in sentence
-        assert f"foretold {foretold:.0f} images/s for 8 ranks" in sentence
+        assert f"foretold {foretold:,.0f} images/s for 8 ranks" in sentence
         assert f"so it was {error}" in sentence
 
 

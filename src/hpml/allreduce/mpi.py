@@ -99,11 +99,11 @@ def run_on_hosts(
     scratch: str,
     parameters: Mapping[str, str],
     timeout: float,
-) -> None:
+) -> str:
     """mpirun `command` on `world_size` emulated hosts, with Open MPI's `parameters`.
 
-    `scratch` is an empty folder for its files. Raises UserError where no network can be emulated,
-    and if mpirun fails or takes longer than `timeout` seconds.
+    Returns what they printed. `scratch` is an empty folder for its files. Raises UserError where no
+    network can be emulated, and if mpirun fails or takes longer than `timeout` seconds.
     """
     hosts = [sys.executable, "-m", "hpml.allreduce.mpi_hosts"]
     network = [str(world_size), link, scratch, str(timeout)]
@@ -123,6 +123,7 @@ def run_on_hosts(
     if done.returncode:
         last = "\n".join(done.stderr.strip().splitlines()[-12:])
         raise UserError(f"MPI: mpirun ended with {done.returncode}: {last}")
+    return done.stdout
 
 
 def _environment() -> dict[str, str]:

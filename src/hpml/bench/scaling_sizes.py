@@ -228,8 +228,8 @@ def lead(fitted: Fitted, unseen: Sequence[Size]) -> str:
         else f"{abs(off):.1%} too {'high' if off > 0 else 'low'}"
     )
     return (
-        f"Fitted on {points} ranks of this machine, the model foretold {foretold:.0f} images/s for "
-        f"{last.ranks} ranks; {last.images_per_s:.0f} were measured, so it was {error}."
+        f"Fitted on {points} ranks of this machine, the model foretold {foretold:,.0f} images/s "
+        f"for {last.ranks} ranks; {last.images_per_s:,.0f} were measured, so it was {error}."
     )
 
 
