@@ -8,6 +8,7 @@ import pytest
 
 from hpml.measure.input_rates import BY_BATCH, FILES, LOADERS, ONE_BY_ONE, PACKED, InputRates
 from hpml.predict import throughput_grid_findings as findings
+from hpml.predict.storage_epoch import SharedStorage
 from hpml.predict.throughput_grid import (
     DISK,
     FACTORS,
@@ -164,6 +165,16 @@ def test_both_sides_of_the_interaction():
     assert held
     assert "file server" in sentence
     assert not findings.of_interaction(SLOW, 8)[0]
+
+
+def test_both_sides_of_the_server():
+    ten_times = SharedStorage(20_000, 1e-3, 10e9)
+    held, sentence, _ = findings.of_server(FAST, foretell(replace(GPU, server=ten_times)), 256)
+    assert held
+    assert "network moves throughput most" in sentence
+    held, _, otherwise = findings.of_server(FAST, FAST, 256)
+    assert not held
+    assert "storage moves throughput most" in otherwise
 
 
 def test_both_sides_of_the_published_pairs():

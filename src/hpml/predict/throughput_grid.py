@@ -6,8 +6,8 @@ the others (a full factorial design), on any number of ranks, by `hpml.predict.s
 What one rank does alone is measured or published (`Rank`). What is assumed, the same everywhere:
 
 - One rank in each node, `CORES` cores of which load; they load as many times as fast as one.
-- Storage is a disk in each node, or one file server for all ranks (`SERVER`), over a network of
-  its own. Packed images are in files of `PACKED_IN` each. What has been read is not kept.
+- Storage is a disk in each node, or one file server for all ranks (`Rank.server`), over a network
+  of its own. Packed images are in files of `PACKED_IN` each. What has been read is not kept.
 - In 16 bits a rank computes `Rank.gain` times as fast, and its gradients have half the bytes.
 - The network reaches its nominal rate, and no rank is late.
 
@@ -72,13 +72,14 @@ class Rank:
     """What one rank does alone.
 
     `images_per_s` are those in float32, by model, `gain` how many times as fast it computes with 16
-    bits. `input` is what was measured of one core and one disk.
+    bits. `input` is what was measured of one core and one disk, `server` what all ranks share.
     """
 
     name: str
     images_per_s: Mapping[str, float]
     gain: float
     input: InputRates
+    server: SharedStorage = SERVER
 
 
 def p100(measured: InputRates) -> Rank:
@@ -104,18 +105,19 @@ def training(rank: Rank, setting: Setting, ranks: int) -> Training:
         batch=BATCH,
         network=nodes(1, link, link),
         gradient_share=0.5 if half else 1.0,
-        input=_input(rank.input, setting, ranks),
+        input=_input(rank, setting, ranks),
     )
 
 
-def _input(measured: InputRates, setting: Setting, ranks: int) -> Input:
+def _input(rank: Rank, setting: Setting, ranks: int) -> Input:
+    measured = rank.input
     loading = CORES * measured.loading[setting.loader, setting.format]
     if setting.storage == DISK:
         return Input(each=min(loading, measured.disk[setting.format]))
     images = 1_000_000  # any number: opens and bytes both grow with it
     files = images if setting.format == FILES else images // PACKED_IN
     nbytes = images * measured.nbytes[setting.format]
-    seconds = SERVER.epoch_seconds(files, nbytes, clients=ranks * CORES)
+    seconds = rank.server.epoch_seconds(files, nbytes, clients=ranks * CORES)
     return Input(each=loading, shared=images / seconds)
 
 

@@ -114,6 +114,22 @@ def of_interaction(grid: Grid, ranks: int) -> Finding:
     )
 
 
+def of_server(grid: Grid, faster: Grid, ranks: int) -> Finding:
+    """The same ranks with a faster file server: storage is worth less, the network more."""
+    storage, then = (one.effect("storage", ranks) for one in (grid, faster))
+    name, most = faster.largest(ranks)
+    seen = (
+        f"on {ranks} ranks {name} moves throughput most, {most:.0f} times; storage {then:.1f} "
+        f"times, where it was {storage:.1f}"
+    )
+    return (
+        name == "network" and then < storage / 2,
+        f"**Answer.** Then {seen}. Which factor matters most on many ranks is decided by the "
+        "server, so look up its two numbers before you choose a network.",
+        f"{seen}.",
+    )
+
+
 def of_small_models(found: Sequence[AgainstOne], ranks: int, network: str) -> Finding:
     """`found` by FLOP per byte of gradients, the fewest first: its speed-ups ascend with them."""
     ups = [one.speed_up for one in found]
