@@ -326,8 +326,8 @@ conclude(*batch_scaling.of_computing(computed))
 # Only the number *b* differs. On a GPU there is one effect more: a small share leaves the GPU partly
 # idle, so that an image takes longer (module 04, section 5).
 #
-# And *b* of networks that people train? TensorFlow's authors printed what one P100 does alone. Let
-# each GPU have 25 Gbit/s.
+# And *b* of networks that people train? TensorFlow's authors printed what one P100 does alone (its
+# benchmarks page, 2017). Let each GPU have 25 Gbit/s.
 #
 # *Predict: of ResNet-50, VGG-16 and AlexNet, which needs the most images on each GPU?*
 
@@ -549,7 +549,7 @@ from hpml.publish import conclude
 
 gpus, images_each = 256, 32
 hour_batch = gpus * images_each
-hour_steps = 90 * 1_281_167 / hour_batch  # epochs · images / batch
+hour_steps = 90 * 1_281_167 / hour_batch  # epochs · images (Russakovsky et al. 2015) / batch
 step_ms = 3600 / hour_steps * 1e3
 each_per_s = images_each / step_ms * 1e3
 p100, *_ = published_scaling.table("tf-dgx1-resnet50-64")  # one GPU alone
@@ -633,8 +633,9 @@ conclude(*batch_finding())
 # an hour, and **one pays for whole nodes**. If twice the nodes were twice as fast, the bill would stay
 # the same. What is missing from that is paid for.
 #
-# Here are two published tables of ResNet-50 on virtual machines with four V100 each. In one, nodes
-# are connected by InfiniBand with RDMA, in the other by TCP. The run is 90 epochs of ImageNet. Prices
+# Here are two published tables of ResNet-50 on virtual machines with four V100 each (Salvaris 2018,
+# section 3): a node-hour is four GPU-hours. In one, nodes are connected by InfiniBand with RDMA, in
+# the other by TCP. The run is 90 epochs of ImageNet. Prices
 # change from month to month: put yours in place of 1, which leaves node-hours.
 #
 # *Predict: over TCP, what part of what the first node brings does the second one bring?*
