@@ -1208,11 +1208,11 @@ conclude(*grid_findings.of_pairs(grid_findings.published_pairs(), grid_p100))
 # are eight ranks slower than one?*
 
 # %%
-against_one = throughput_grid.against_one(throughput_grid.p100(loaded), "1gbit", ranks=8)
-for one in against_one:
+eight_against_one = throughput_grid.against_one(a_p100, "1gbit", ranks=8)
+for one in eight_against_one:
     print(f"{one.model:12} {one.nbytes / 1e6:4.0f} MB, {one.flop_per_byte:4.0f} FLOP per byte")
-conclude(*grid_findings.of_small_models(against_one, 8, "1gbit"))
-conclude(*grid_findings.of_published_small())
+conclude(*grid_findings.of_small_models(eight_against_one, 8, "1gbit"))
+conclude(*grid_findings.of_published_small(a_p100))
 
 # %% [markdown]
 # **Small models should not be distributed**, and this is what small means. Microsoft's guide for

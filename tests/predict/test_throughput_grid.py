@@ -196,9 +196,10 @@ def test_both_sides_of_small_models():
 
 
 def test_alexnet_was_slower_on_two_gpus_than_on_one():
-    held, sentence, _ = findings.of_published_small()
+    held, sentence, _ = findings.of_published_small(GPU)
     assert held
     assert "0.79 times" in sentence
+    assert "the predictor has 1.95 times" in sentence
 
 
 def test_the_picture_has_a_line_for_each_factor_and_its_message():
