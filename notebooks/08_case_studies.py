@@ -635,8 +635,8 @@ conclude(*batch_finding())
 #
 # Here are two published tables of ResNet-50 on virtual machines with four V100 each (Salvaris 2018,
 # section 3): a node-hour is four GPU-hours. In one, nodes are connected by InfiniBand with RDMA, in
-# the other by TCP. The run is 90 epochs of ImageNet. Prices
-# change from month to month: put yours in place of 1, which leaves node-hours.
+# the other by TCP. The run is 90 epochs of ImageNet. Prices change from month to month: put yours in
+# place of 1 node-hour, as in `2.5, "EUR"`.
 #
 # *Predict: over TCP, what part of what the first node brings does the second one bring?*
 
@@ -646,14 +646,14 @@ from hpml.predict.run_cost import knee, node_boundary_finding, sizes
 from hpml.predict.run_cost_picture import cost_picture
 from hpml.publish import conclude, publish_figure
 
-node_hour = 1.0  # your price
+node_hour, paid_in = 1.0, "node-hours"  # your price of a node for an hour, in your currency
 ninety_epochs = 90 * 1_281_167  # images
 over_tcp = sizes(published("azure-v100-resnet50-tcp"), ninety_epochs, node_hour)
 over_rdma = sizes(published("azure-v100-resnet50-rdma"), ninety_epochs, node_hour)
 publish_figure(
     "cost against time",
     cost_picture(
-        {"TCP": over_tcp, "RDMA": over_rdma}, "What the network leaves undone is paid for"
+        {"TCP": over_tcp, "RDMA": over_rdma}, "What the network leaves undone is paid for", paid_in
     ),
     "Cost over hours of a run, a point for each number of nodes, with the knee of each network.",
 )
@@ -669,10 +669,39 @@ conclude(*node_boundary_finding(over_tcp, over_rdma))
 # %%
 for worth in (0.5, 0.7, 0.8, 0.9):
     stop = knee(over_rdma, worth)
-    print(f"{worth}: nodes: {stop.nodes}, hours: {stop.hours:.1f}, cost: {stop.cost:.0f}")
+    print(f"{worth}: nodes: {stop.nodes}, hours: {stop.hours:.1f}, {paid_in}: {stop.cost:.0f}")
 
 # %% [markdown]
 # The exercise `find_the_knee` adds a deadline.
+#
+# ### Energy, where the processor counts it *(more)*
+#
+# Power is a part of the price. Processors of Intel and AMD count their joules (RAPL, running average
+# power limit), NVIDIA's GPUs since Volta do too, and `hpml.measure.energy` reads both. A counter has
+# the whole processor in it: caches, idle cores, other people's programs. Not in it are the network,
+# the fans and, on some processors, memory.
+#
+# Many machines do not show their counters. Virtual machines rarely have any. Elsewhere Linux shows
+# them to root alone since 2020, because energy can give secret keys away
+# ([CVE-2020-8694](https://nvd.nist.gov/vuln/detail/CVE-2020-8694)). Then the cell prints the reason.
+#
+# *Predict: two threads draw more power than one. Do they take more energy for an image, or less?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.errors import UserError
+from hpml.measure import energy, training_energy
+from hpml.publish import conclude, skip
+
+try:
+    energies = training_energy.by_threads(energy.processors())
+    print(training_energy.table(energies))
+    conclude(*training_energy.finding(energies))
+except UserError as error:
+    skip("joules for an image", str(error))
+try:
+    print(training_energy.table(training_energy.on_gpu(energy.gpus())))
+except UserError as error:
+    skip("joules for an image on a GPU", str(error))
 
 # %% [markdown]
 # ## 6. Layer by layer, or all at once; flat, or in two levels *(more)*

@@ -41,7 +41,7 @@ def test_both_sides_of_the_finding():
 
 
 def test_the_picture_has_units_and_a_mark_for_each_knee():
-    axes = cost_picture({"TCP": TCP, "RDMA": RDMA}, "title").axes[0]
+    axes = cost_picture({"TCP": TCP, "RDMA": RDMA}, "title", "EUR").axes[0]
     assert "hours" in axes.get_xlabel()
-    assert "node-hours" in axes.get_ylabel()
+    assert axes.get_ylabel() == "cost (EUR)"
     assert len(axes.lines) == 4

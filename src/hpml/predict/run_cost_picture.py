@@ -10,11 +10,11 @@ LOOKS = (("#D55E00", "s", "--"), ("#0072B2", "o", "-"))
 
 
 def cost_picture(
-    curves: Mapping[str, Sequence[Size]], title: str, unit: str = "node-hours", worth: float = WORTH
+    curves: Mapping[str, Sequence[Size]], title: str, unit: str, worth: float = WORTH
 ) -> Figure:
     """A curve for each of up to two networks, a point for each number of nodes.
 
-    `unit` is that of `Size.cost`.
+    `unit` is that of `Size.cost`: "node-hours" for a price of 1, else that of the price, "EUR".
     """
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     axes = figure.subplots()
