@@ -1120,6 +1120,72 @@ conclude(
 # what each machine reported: it is no proof, and a GPU and a laptop are not in the same race.
 
 # %% [markdown]
+# ## 11. How large may a batch be? *(more)*
+#
+# More GPUs make a larger batch, and with the epochs fixed, fewer steps. Goyal et al. could go to 8192
+# images on ImageNet (section 4). Where is the limit on the day's images, and do LARS and LAMB (module
+# 04, section 4) move it?
+#
+# A small network has to do: four hidden layers, as in module 01, section 4, and 8192 images, averaged
+# to 8×8 pixels. After six epochs it is tested on 2000 others. Each optimizer's rate is the best one
+# with a batch of 64 (of a grid by factors of two, mean of four seeds), and follows the batch from
+# there. `power=1` is the linear rule, 0.5 the square root, which LAMB's authors use ([You et al.
+# 2020](https://arxiv.org/abs/1904.00962), section 4.1). LARS gets it here too, and SGD has both.
+# Warm-up takes the first epoch. Then rates go down to 0 in a line.
+#
+# *Predict: with 4096 images there are 12 steps. Up to which batch does each rule keep the accuracy of
+# 64 images? Which of them learn anything in 12 steps?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import large_batch
+from hpml.frameworks.lamb import LAMB
+from hpml.frameworks.large_batch import Rule, sgd
+from hpml.frameworks.lars import LARS
+
+batch_rules = {
+    "linear rule": Rule(sgd, rate=0.04, power=1, warm_up=False),
+    "with warm-up": Rule(sgd, rate=0.04, power=1),
+    "SGD, square root": Rule(sgd, rate=0.04, power=0.5),
+    "LARS, square root": Rule(LARS, rate=2.0, power=0.5),
+    "LAMB, square root": Rule(LAMB, rate=0.005, power=0.5),
+}
+batch_sizes = (64, 256, 512, 1024, 2048, 4096)
+by_batch = large_batch.by_batch(batch_rules, batch_sizes, seeds=(0, 1, 2))
+
+# %% tags=["nbval-ignore-output"]
+from hpml.frameworks import large_batch_findings
+from hpml.frameworks.large_batch_picture import batch_picture, rate_picture
+from hpml.publish import conclude, publish_figure
+
+publish_figure(
+    "accuracy over the batch",
+    batch_picture(by_batch, "With fewer steps, every rule loses accuracy; not all lose it at once"),
+    "Test accuracy of a small network after six epochs, over the batch: a line for each rule, mean "
+    "of three seeds, with a bar from the worst to the best.",
+)
+conclude(*large_batch_findings.of_limits(by_batch))
+
+# %% [markdown]
+# Was it the optimizer, or the rate? With 4096 images, let each of the last three try others: half of
+# the square root's, twice and four times as much.
+#
+# *Predict: what does the best rate do for SGD? Does it come up to LARS and LAMB?*
+
+# %% tags=["nbval-ignore-output"]
+last_three = dict(list(batch_rules.items())[2:])
+by_rate = large_batch.by_rate(last_three, 4096, factors=(0.5, 1, 2, 4), seeds=(0, 1, 2))
+publish_figure(
+    "accuracy over the rate",
+    rate_picture(by_rate, "A batch of 4096: each optimizer with other rates"),
+    "The same after six epochs with a batch of 4096, over the highest learning rate.",
+)
+conclude(*large_batch_findings.of_rates(by_rate, by_batch))
+
+# %% [markdown]
+# One small network proves no rule, and only the rate was tuned. Where momentum, decay and the
+# schedule were tuned as well, Nesterov's momentum came up to LARS on ImageNet and Adam up to LAMB on
+# BERT, with batches of 32,768 ([Nado et al. 2021](https://arxiv.org/abs/2102.06356)). Before you
+# believe that an optimizer is better, ask what was tuned for the other one.
 # ## 12. The grid: six factors, every setting *(more)*
 #
 # Network, model, precision, storage, loader, format: whoever plans a cluster has to decide on all six.

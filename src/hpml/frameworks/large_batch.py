@@ -17,18 +17,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from hpml.data import load, normalize
-from hpml.frameworks.lamb import LAMB
-from hpml.frameworks.lars import LARS
 from hpml.machine.resources import usable_cores
 from hpml.ranks import launch
 
 BASE = 64
-BATCHES = (64, 256, 512, 1024, 2048, 4096)
-SEEDS = (0, 1, 2)
 IMAGES, TEST_IMAGES = 8192, 2000
 EPOCHS, WARM_UP = 6, 1
-WIDTH, LAYERS = 128, 4
-SIDE = 16  # images are averaged to 16×16
+WIDTH, LAYERS, CLASSES = 128, 4, 10
+SIDE = 8  # images are averaged to 8×8
+
+Seeds = Sequence[float]  # the share of test images that are right, by seed
+Curves = Mapping[str, Mapping[float, Seeds]]  # by rule, and by batch or rate
 
 
 @dataclass(frozen=True)
@@ -50,22 +49,53 @@ class Rule:
 
 
 sgd = partial(torch.optim.SGD, momentum=0.9)
-RULES = {
-    "linear rule": Rule(sgd, 0.02, warm_up=False),
-    "and warm-up": Rule(sgd, 0.02),
-    "LARS": Rule(LARS, 8.0),
-    "LAMB": Rule(LAMB, 0.01, power=0.5),
-}
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training: rule by its name, batch, seed, and the highest rate (None: by the rule)."""
+    """One training. `rate` is the highest; None: the rule's for this batch."""
 
-    rule: str
+    rule: Rule
     batch: int
     seed: int
     rate: float | None = None
+
+
+def by_batch(rules: Mapping[str, Rule], batches: Sequence[int], seeds: Sequence[int]) -> Curves:
+    """Train by each rule with each batch and each seed."""
+    return _curves(
+        {name: {batch: (rule, batch, None) for batch in batches} for name, rule in rules.items()},
+        seeds,
+    )
+
+
+def by_rate(
+    rules: Mapping[str, Rule], batch: int, factors: Sequence[float], seeds: Sequence[int]
+) -> Curves:
+    """Train by each rule with one batch, and its rate times each of `factors`."""
+    return _curves(
+        {
+            name: {factor: (rule, batch, factor * rule.highest(batch)) for factor in factors}
+            for name, rule in rules.items()
+        },
+        seeds,
+    )
+
+
+def _curves(
+    wanted: Mapping[str, Mapping[float, tuple[Rule, int, float | None]]], seeds: Sequence[int]
+) -> Curves:
+    runs = [
+        Run(rule, batch, seed, rate)
+        for points in wanted.values()
+        for rule, batch, rate in points.values()
+        for seed in seeds
+    ]
+    found = iter(accuracies(runs))
+    return {
+        name: {x: tuple(next(found) for _ in seeds) for x in points}
+        for name, points in wanted.items()
+    }
 
 
 def learning_rate(epoch: float, low: float, high: float, warm_up: float, epochs: float) -> float:
@@ -80,7 +110,7 @@ def learning_rate(epoch: float, low: float, high: float, warm_up: float, epochs:
 
 def network(inputs: int) -> nn.Sequential:
     """[B, inputs] to [B, 10]: four hidden layers, no biases, so that all parameters are layers."""
-    sizes = [inputs, *[WIDTH] * LAYERS, 10]
+    sizes = [inputs, *[WIDTH] * LAYERS, CLASSES]
     layers: list[nn.Module] = []
     for before, after in pairwise(sizes):
         layer = nn.Linear(before, after, bias=False)
@@ -89,14 +119,12 @@ def network(inputs: int) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def train(
-    run: Run, images: Tensor, labels: Tensor, epochs: int = EPOCHS, rules: Mapping = RULES
-) -> nn.Module:
+def train(run: Run, images: Tensor, labels: Tensor, epochs: int = EPOCHS) -> nn.Module:
     """The network after so many epochs on `images` [N, inputs] and `labels`, int64 [N].
 
     A batch takes the first of what is left of a permutation; what no longer fills one is left out.
     """
-    rule = rules[run.rule]
+    rule = run.rule
     torch.manual_seed(run.seed)
     model = network(images.shape[1])
     high = rule.highest(run.batch) if run.rate is None else run.rate
@@ -117,14 +145,14 @@ def train(
 
 
 def small_images(split: str, count: int) -> tuple[Tensor, Tensor]:
-    """The first images of "train" or "test", float32 [count, 768], and labels, int64 [count]."""
+    """The first images of "train" or "test", float32 [count, 192], and labels, int64 [count]."""
     chosen = slice(0, count)
     of = getattr(load(), split)
     pixels = normalize(torch.from_numpy(of.images[chosen]))
     return F.avg_pool2d(pixels, 32 // SIDE).flatten(1), torch.from_numpy(of.labels[chosen])
 
 
-def accuracies(runs: Sequence[Run], timeout: float = 600.0) -> list[float]:
+def accuracies(runs: Sequence[Run], timeout: float = 900.0) -> list[float]:
     """The share of test images that each run's network gets right, in the order of `runs`.
 
     Shared out among as many processes as there are cores, each with one thread: a run is the same
