@@ -1130,7 +1130,7 @@ conclude(
 # to 8×8 pixels. After six epochs it is tested on 2000 others. Each optimizer's rate is the best one
 # with a batch of 64 (of a grid by factors of two, mean of four seeds), and follows the batch from
 # there. `power=1` is the linear rule, 0.5 the square root, which LAMB's authors use ([You et al.
-# 2020](https://arxiv.org/abs/1904.00962), section 4.1). LARS gets it here too, and SGD has both.
+# 2020](https://arxiv.org/abs/1904.00962), section 4). LARS gets it here too, and SGD has both.
 # Warm-up takes the first epoch. Then rates go down to 0 in a line.
 #
 # *Predict: with 4096 images there are 12 steps. Up to which batch does each rule keep the accuracy of
@@ -1182,10 +1182,12 @@ publish_figure(
 conclude(*large_batch_findings.of_rates(by_rate, by_batch))
 
 # %% [markdown]
-# One small network proves no rule, and only the rate was tuned. Where momentum, decay and the
-# schedule were tuned as well, Nesterov's momentum came up to LARS on ImageNet and Adam up to LAMB on
-# BERT, with batches of 32,768 ([Nado et al. 2021](https://arxiv.org/abs/2102.06356)). Before you
-# believe that an optimizer is better, ask what was tuned for the other one.
+# One small network proves no rule, and only the rate was tuned. With more of that, Nesterov's momentum
+# and Adam matched LARS and LAMB in large batches, on ImageNet and BERT ([Nado et al.
+# 2021](https://arxiv.org/abs/2102.06356), abstract). Before you believe that an optimizer is better,
+# ask what was tuned for the other one.
+
+# %% [markdown]
 # ## 12. The grid: six factors, every setting *(more)*
 #
 # Network, model, precision, storage, loader, format: whoever plans a cluster has to decide on all six.
