@@ -38,7 +38,8 @@
 #   against the rate of the link, whatever the number of ranks
 #   ([nccl-tests, PERFORMANCE.md](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md)).
 #
-# Here is the course's own ring between two ranks of this machine, with no link between them.
+# Here is the course's own ring between two ranks of this machine, with no link between them. For two
+# ranks both bandwidths are the same.
 #
 # *Predict: how many times as long as 4 bytes do 4096 bytes take?*
 
@@ -366,7 +367,7 @@ for row in beginning:
 print("to be foretold:", *(row.ranks for row in the_rest))
 
 # %% [markdown]
-# Eight GPUs make no more than four. What 32 make is the question of this section.
+# Eight GPUs make hardly more than four. What 32 make is the question of this section.
 #
 # A model of one step has four parts that add up:
 #
@@ -374,12 +375,12 @@ print("to be foretold:", *(row.ranks for row in the_rest))
 # |---|---|
 # | compute | batch / images/s of one GPU |
 # | exposed communication | what is left of the all-reduces when backward has ended |
-# | straggling | σ · compute · (the expected largest of *N* normal numbers) |
+# | straggling | waiting for the slowest of *N* ranks: σ · compute · (the expected largest of *N* standard normal numbers) |
 # | input | what loading takes longer than all of that |
 #
-# Nothing overlaps that cannot. Backward is two thirds of compute, and goes from the last layer to
-# the first; each layer has its share of the time by its FLOP. A bucket leaves when its last gradient
-# is there *and* the bucket before it has arrived. Horovod's buckets hold 64 MB.
+# Backward is two thirds of compute, and goes from the last layer to the first; each layer has its
+# share of the time by its FLOP. A bucket leaves when its last gradient is there *and* the bucket
+# before it has arrived. Horovod's buckets hold 64 MiB (67 MB).
 #
 # *Predict: how many buckets does ResNet-50 fill, with 102 MB of gradients? Which one can nothing
 # hide?*
@@ -409,7 +410,7 @@ conclude(*of_buckets(run))
 # it explains the rows. What all of them foretell, by weight, is the curve, and 90 in 100 of the
 # weight are its interval. If the rows leave open which constant it was, the interval is wide.
 #
-# *Predict: eight GPUs make no more than four. What do 32 make?*
+# *Predict: eight GPUs make hardly more than four. What do 32 make?*
 
 # %%
 from hpml.predict.published_foretold import foretell
@@ -512,7 +513,7 @@ for name, why in left_out.items():
 # The figures of this example are made up: put your own into the file.
 #
 # *Predict: nothing is measured on this cluster. By which factor do the ends of the interval for 256
-# ranks differ? And with two sizes measured?*
+# ranks differ? And with three sizes measured?*
 
 # %%
 import tempfile
@@ -530,7 +531,8 @@ with tempfile.TemporaryDirectory() as folder:
         fitted_run = foretell_run(asked, files).fitted
         intervals.append(fitted_run.interval(256))
         foretold_256 = fitted_run.predict(256).images_per_s
-        print(f"{len(files)} files: {foretold_256:,.0f} images/s, {intervals[-1]}")
+        told_by = "my_runs.csv" if files else "no measurement"
+        print(f"{told_by}: {foretold_256:,.0f} images/s, {intervals[-1]}")
 conclude(*of_intervals(*intervals))
 
 # %% [markdown]
@@ -580,7 +582,7 @@ conclude(
     10 < needed_gbit < 15,
     f"**Answer.** {gradient_bytes / 1e6:.0f} MB of gradients, {sent_bytes / 1e6:.0f} MB sent, in "
     f"{1e3 * backward_s:.0f} ms: {needed_gbit:.1f} Gbit/s, and the paper asks for 15, with overhead. "
-    "10 are too few; they had Ethernet of 50.",
+    "10 are too few, so of the three it takes 100; they had Ethernet of 50.",
     f"{needed_gbit:.1f} Gbit/s are needed.",
 )
 

@@ -52,7 +52,11 @@ def test_who_wins_is_read_off_both_ends():
     ring = {n: 6e-4 + 1.5 * n * 8e-9 for n in micro.sizes(1 << 24)}
     held, sentence, _ = micro.who_wins(GIGABIT, doubling, ring)
     assert held
-    assert "equal at 100 kB" in sentence
+    assert "quicker from 262 kB on" in sentence
+    assert "equal at 100 kB with the α of two ranks alone, 100 µs, and at 100 kB" in sentence
+    late = {n: seconds + 6 * 4e-4 for n, seconds in ring.items()}
+    sentence = micro.who_wins(GIGABIT, doubling, late)[1]
+    assert "and at 500 kB with that of a ring's message" in sentence
     assert not micro.who_wins(GIGABIT, ring, doubling)[0]
 
 

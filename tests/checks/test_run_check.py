@@ -69,6 +69,12 @@ def test_a_claim_that_fails_has_message_hint_and_the_smallest_world_size():
     assert held.passed
 
 
+def test_a_check_of_one_rank_names_no_number_of_ranks():
+    wrong = RIGHT.replace("return result", "return result + 1")
+    assert judge(dataclasses.replace(CHECK, worlds=(1,)), wrong).claims[0].world_size is None
+    assert judge(CHECK, wrong, worlds=[1]).claims[0].world_size == 1
+
+
 def test_the_same_seed_gives_the_same_verdict_and_another_seed_other_inputs():
     wrong = RIGHT.replace("dist.all_reduce(result)", "pass")
     assert judge(CHECK, wrong, seed=7) == judge(CHECK, wrong, seed=7)

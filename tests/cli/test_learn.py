@@ -91,6 +91,12 @@ def test_a_wrong_answer_fails_and_the_hints_follow_it(hpml, tmp_path: Path) -> N
     assert hints[2].startswith("That was the last one.")
 
 
+def test_a_script_without_a_marker_is_the_answer_as_a_whole(hpml, tmp_path: Path) -> None:
+    write(tmp_path / "mine.py", ALONE.split("\n", 2)[2])
+    checked = hpml("check", "mine.py", "--id", "hello_ranks")
+    assert "Line 2 of your answer is mine.py, line 1." in checked.stdout
+
+
 def test_verdicts_as_json(hpml, tmp_path: Path) -> None:
     write(tmp_path / "mine.py", ALONE)
     checked = hpml("check", "mine.py", "--json", "--seed", "7")

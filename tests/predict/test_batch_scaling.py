@@ -109,6 +109,6 @@ def test_models_are_listed_with_what_is_left_on_256_ranks():
     large = Training(0.010, 4e6, Cost(0.0, 8e-8))
     held, sentence, _ = of_models({"small": (TRAINING, 16), "large": (large, 64)})
     assert held
-    assert "small 16, large 64" in sentence
+    assert "small 16 (10 ms each), large 64 (10 ms each)" in sentence
     assert "small 50% with 16, large 50% with 64 images" in sentence
     assert not of_models({"large": (large, 64), "small": (TRAINING, 16)})[0]

@@ -17,6 +17,7 @@ from hpml.allreduce.timing import time_all_reduces
 from hpml.errors import UserError
 from hpml.machine.resources import usable_memory
 from hpml.measure.comm import bus_bandwidth
+from hpml.predict.collectives import Cost
 from hpml.predict.ring_crossover import crossover
 from hpml.ranks import launch
 from hpml.trace.space_time import format_bytes
@@ -138,11 +139,16 @@ def who_wins(
         f"{format_bytes(small)}: the ring takes {quick:.1f} times as long as recursive doubling. "
         f"{format_bytes(large)}: recursive doubling takes {slow:.2f} times as long as the ring."
     )
-    measured = [n for n in both if ring[n] < doubling[n]]
-    first = f" measured from {format_bytes(min(measured))} on" if measured else " never here"
+    # Ranks that share cores wake each other late, so a message costs more with all of them at work.
+    alpha = ring[small] / (2 * (network.ranks - 1))
+    all_at_once = crossover(network.ranks, Cost(alpha, line.beta))
+    sooner = min((n for n in both if ring[n] < doubling[n]), default=large)
     return (
         quick > 1 and slow > 1,
-        f"{seen} By the model they are equal at {equal / 1e3:.0f} kB; the ring was quicker{first}.",
+        f"{seen} Of the sizes measured, it is quicker from {format_bytes(sooner)} on. By the model "
+        f"they are equal at {format_bytes(equal)} with the α of two ranks alone, "
+        f"{1e6 * line.alpha:.0f} µs, and at {format_bytes(all_at_once)} with that of a ring's "
+        f"message for {format_bytes(small)}, {1e6 * alpha:.0f} µs.",
         f"{seen} Four ranks that share few cores wake each other late: repeat on an idle machine.",
     )
 

@@ -46,12 +46,13 @@ class Answer:
     source: str
     file: Path
     cell: int  # counts all cells of the file from 1
-    first_line: int | None  # of a .py file: the line that the `%%answer` line is on
+    # Of a .py file: the line that the `%%answer` line is on; 0: the file is the answer as a whole
+    first_line: int | None
 
     @property
     def where(self) -> str:
         """The place in words: `ring.ipynb, cell 4`, or `ring.py, line 31`."""
-        place = f"cell {self.cell}" if self.first_line is None else f"line {self.first_line}"
+        place = f"cell {self.cell}" if self.first_line is None else f"line {self.first_line or 1}"
         return f"{self.file.name}, {place}"
 
     def syntax_error(self) -> str:

@@ -146,6 +146,8 @@ def examine(
         headline += f", {len(unjudged)} cannot be judged here"
     wrong_at = [claim.world_size for claim in failed]
     shown = next((run for run in runs if run.world_size in wrong_at), runs[-1])
+    if check.worlds == (1,):  # "with 1 rank: network of 16 ranks" would only confuse
+        claims = tuple(replace(claim, world_size=None) for claim in claims)
     verdict = Verdict(check.id, check.title, status, claims, headline, seed)
     return Examined(verdict, shown.evidence)
 

@@ -35,7 +35,8 @@ class ClaimResult:
     message: str = ""  # what was seen
     hint: str = ""  # the text for the learner
     hint_key: str = ""  # which of the check's hints it is
-    world_size: int | None = None  # the smallest world size at which it did not hold
+    # The smallest world size at which it did not hold; None where the check has but one rank
+    world_size: int | None = None
     judged: bool = True  # False: this machine cannot judge it; `message` is the reason
     expected: str = ""  # what should have been seen; for the learner's own check alone
 

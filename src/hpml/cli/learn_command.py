@@ -198,9 +198,8 @@ def _format_verdict(answer: "Answer", verdict: "Verdict", stacks: bool) -> str:
     lines = [as_text(verdict, stacks)]
     if not verdict.passed:
         if answer.first_line is not None:
-            lines.append(
-                f"  Line 1 of your answer is {answer.file.name}, line {answer.first_line}."
-            )
+            first = 1 if answer.first_line else 2  # the line before the file's first is `%%answer`
+            lines.append(f"  Line {first} of your answer is {answer.where}.")
         again = f"./hpml check {answer.file} --id {answer.exercise} --seed {verdict.seed}"
         lines.append(f"  The same inputs again: {again}")
         if verdict.stacks and not stacks:

@@ -114,7 +114,10 @@ def of_weak(training: Training, images: int, seconds: Mapping[int, float]) -> Fi
 def of_models(trainings: Mapping[str, tuple[Training, int]]) -> Finding:
     """Networks by name, each with the images that a rank has; `break_even` ascends over them."""
     needed = {name: one.break_even for name, (one, _) in trainings.items()}
-    images = ", ".join(f"{name} {count:.0f}" for name, count in needed.items())
+    images = ", ".join(
+        f"{name} {needed[name]:.0f} ({1e3 * one.seconds_per_image:.2g} ms each)"
+        for name, (one, _) in trainings.items()
+    )
     kept = ", ".join(
         f"{name} {one.weak(batch, 256) / 256:.0%} with {batch}"
         for name, (one, batch) in trainings.items()

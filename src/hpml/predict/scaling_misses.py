@@ -42,8 +42,8 @@ def not_in_the_model(tables: Sequence[Table]) -> list[str]:
     """A line for each missed table, the worst first."""
     missed = sorted((table for table in tables if not table.met), key=lambda table: -table.worst)
     return [
-        f"{table.name}: {table.worst:.0%} off in the worst row (held to {WORST:.0%}), "
-        f"{table.median:.0%} in the median (held to {MEDIAN:.0%}): {why_missed(table)}"
+        f"{table.name}: {table.worst:.1%} off in the worst row (held to {WORST:.0%}), "
+        f"{table.median:.1%} in the median (held to {MEDIAN:.0%}): {why_missed(table)}"
         for table in missed
     ]
 

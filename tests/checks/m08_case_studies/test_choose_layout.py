@@ -174,6 +174,9 @@ def test_what_is_not_written_costs_its_own_claims_only(right):
 def test_a_choice_by_wrong_seconds_is_traced_to_them(right):
     source = right.replace("(m + p - 1) * slot", "m * slot")
     assert hints(source, 1) == ["", "bubble", "bubble", "", "bubble"]
+    source = right.replace('cluster["per_node"] % block == 0', 'block <= cluster["per_node"]')
+    for seed in SEEDS:
+        assert hints(source, seed)[-1] == "level"
 
 
 @pytest.mark.parametrize("odd", [None, 3, [], {}, [[]], {"raised": 3}, [{"data": 1}] * 20])

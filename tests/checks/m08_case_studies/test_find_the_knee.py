@@ -131,6 +131,28 @@ def test_a_wrong_answer_gets_its_hint_whatever_the_jobs(wrong, solution):
         assert next(filter(None, played(source, seed)), "") == wrong.hint, seed
 
 
+def test_what_is_not_written_yet_costs_only_its_own_points(solution):
+    source = as_python(solution("find_the_knee"))
+    unwritten = "\ndef find_the_knee(job):\n    raise NotImplementedError()\n"
+    assert played(source + unwritten, 1) == ["", "", "", "unwritten"]
+    raising = "\ndef cheapest(job):\n    return {}[1]\n"
+    assert played(source + raising, 1) == ["", "raised", "raised", ""]
+
+
+@pytest.mark.parametrize("odd", [None, 3, [], [8] * 3, {"raised": 3}])
+def test_what_is_no_list_of_choices_is_reported(odd):
+    assert hints(right(0) | {"deadlines": odd, "knees": odd}) == ["", "shape", "shape", "shape"]
+
+
+def test_a_message_has_the_job_as_it_is_given():
+    wrong = right(1)
+    wrong["knees"] = [1_000_003] * len(wrong["knees"])
+    job = cases.knee_jobs(1)[0]
+    message = problems(wrong, 1)[-1].message
+    assert str(sorted(job["measured"])) in message
+    assert f"worth {job['worth']}" in message
+
+
 @pytest.mark.parametrize("value", [2.5, "8", [8], True, float("nan"), float("inf")])
 def test_what_is_no_number_of_ranks_is_reported(value):
     wrong = right(0)

@@ -18,6 +18,7 @@ from hpml.checks.m08_case_studies._fit_cases import (
     networks,
     ring_seconds,
 )
+from hpml.checks.m08_case_studies._fit_mistakes import OF_BETA
 from hpml.checks.m08_case_studies.fit_alpha_beta import CHECK, TOLERANCE, drive, inputs
 from hpml.course import schedule, wrong_answers
 from hpml.predict.collectives import Cost, all_reduce_seconds
@@ -139,6 +140,19 @@ def test_what_is_no_pair_of_numbers_is_reported(value):
 @pytest.mark.parametrize("value", [None, "1", True])
 def test_a_half_size_that_is_no_number_is_reported(value):
     assert hints(right(0) | {"half": [value] * 8}) == ["", "shape", "", ""]
+
+
+def test_a_half_size_that_is_not_written_costs_only_its_own_points(solution):
+    source = as_python(solution("fit_alpha_beta"))
+    unwritten = "\ndef half_size(alpha, beta, ranks):\n    raise NotImplementedError()\n"
+    assert played(source + unwritten, 1) == ["", "unwritten", "", ""]
+
+
+def test_plain_least_squares_with_a_wrong_factor_besides_is_told_the_factor():
+    for key, mistake in OF_BETA:
+        value = right(1)
+        value["fitted"] = [(1.01 * one.alpha, mistake(one)[1]) for one in networks(1)]
+        assert hints(value, 1)[0] == key
 
 
 def test_no_message_has_what_should_have_been_found():

@@ -63,9 +63,12 @@ class Rules:
     last_first: bool = True  # else buckets fill in forward order
     forward: float = 1 / 3  # of a step's compute; backward is the rest
     by: str = "flop"  # what backward's seconds are shared by: "flop", "bytes", "even"
-    closes: str = "after"  # a bucket, with the layer that fills it; "before": without it
+    # A bucket closes "after" the layer that fills it; "before" it; "late": without it, when
+    # backward has passed it
+    closes: str = "after"
     remainder: bool = True  # whether what does not fill a bucket leaves too
-    # "queue"; "apart": each bucket has a network of its own; "end": when backward is over;
+    # "queue"; "apart": each bucket has a network of its own; "last": and the step waits for the
+    # last one alone; "end": when backward is over;
     # "perfect": communication beside all of the compute; "backward": beside all of backward
     leaves: str = "queue"
     shared: str = "across"  # the levels of the network that get only a share of their rate
@@ -96,6 +99,8 @@ def step_seconds(
         return compute * rules.forward + max(compute * (1 - rules.forward), sum(sends)) + waits
     free = 0.0
     for (moment, _), seconds in zip(leaving, sends, strict=True):
+        if rules.leaves == "last":
+            free = 0.0
         begins = moment if rules.leaves == "apart" else max(moment, free)
         free = max(free, begins + seconds)
     return max(compute, free) + waits
@@ -122,8 +127,8 @@ def buckets(
     found: list[tuple[float, float]] = []
     size, moment = 0.0, 0.0
     for now, nbytes in gradients:
-        if rules.closes == "before" and size and size + nbytes > limit:
-            found.append((moment, size))
+        if rules.closes != "after" and size and size + nbytes > limit:
+            found.append((now if rules.closes == "late" else moment, size))
             size = 0.0
         size, moment = size + nbytes, now
         if rules.closes == "after" and size >= limit:
@@ -169,12 +174,14 @@ CURVE_MISTAKES: tuple[tuple[str, Curve], ...] = (
     ("remainder", _with(remainder=False)),
     ("order", _with(last_first=False)),
     ("queue", _with(leaves="apart")),
+    ("queue", _with(leaves="last")),
     ("thirds", _with(forward=0.0)),
     ("thirds", _with(forward=0.5)),
     ("thirds", _with(forward=2 / 3)),
     ("by_flop", _with(by="even")),
     ("by_flop", _with(by="bytes")),
     ("closes", _with(closes="before")),
+    ("closes", _with(closes="late")),
 )
 CONSTANT_MISTAKES: tuple[tuple[str, Curve], ...] = (
     ("no_share", lambda job, ranks, share, wait: images_per_s(job, ranks, 1.0, wait)),

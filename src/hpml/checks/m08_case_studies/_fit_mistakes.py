@@ -100,6 +100,15 @@ OF_THE_MODEL = (
     ("weights", clipped(of_network(plain))),
     ("two_points", of_network(smallest_and_largest)),
 )
+# Where only β is that of a usual mistake: plain least squares besides leaves no α to go by
+OF_BETA = (
+    ("bytes", factor(one, _share)),
+    ("parts", factor(one, lambda ranks: 1 / ranks)),
+    ("one_way", factor(one, lambda ranks: 2)),
+    ("steps", factor(one, lambda ranks: (ranks - 1) / ranks)),
+    ("bits", factor(one, lambda ranks: 1 / 8)),
+    ("bits", factor(one, lambda ranks: 8)),
+)
 # For the others: a wrong fit
 OF_THE_FIT = (
     ("weights", of_network(plain)),

@@ -192,6 +192,16 @@ def last_that(pays: Callable[[Job, int], bool]) -> Callable[[Job], int]:
     return chosen
 
 
+def from_the_last_that_paid(job: Job) -> int:
+    """Leaves out what does not pay, and counts what a later size adds to the last that did."""
+    points = curve(job)
+    one, now = points[0][1] / points[0][0], points[0]
+    for after in points[1:]:
+        if (after[1] - now[1]) / (after[0] - now[0]) >= job["worth"] * one:
+            now = after
+    return now[2]
+
+
 def through(points: list[tuple[float, float, int]], worth: float) -> int:
     """The knee of (units, images/s, ranks) as they are given."""
     for now, after in pairwise(points):
@@ -272,12 +282,14 @@ OF_THE_KNEE = (
     ("whole_step", knee_where(not_divided)),
     ("beyond", knee_where(enough, beyond=True)),
     ("later", last_that(enough)),
+    ("later", from_the_last_that_paid),
     ("ranks", by_ranks),
     ("every_size", every_size),
     ("unsorted", unsorted),
     ("unsorted", unsorted_quotients),
     ("fullest", fullest),
     ("fullest", full_nodes),
+    ("full_nodes", lambda job: nodes_of(job, knee(job)) * job["per_node"]),
     ("knee_in_nodes", lambda job: nodes_of(job, knee(job))),
     ("fastest_of_all", lambda job: through(curve(job), 0.0)),
     ("bill_knee", lambda job: least(exact, in_time=always)(job) or math.inf),

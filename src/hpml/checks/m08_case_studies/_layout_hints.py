@@ -32,8 +32,8 @@ HINTS = {
     "not take m · p slots.",
     "level": "Which links a block of ranks uses goes by its size: it is inside if the size "
     "divides per_node. A block of 4 on nodes of 6 is not: ranks 4 to 7 are on two nodes.",
-    "all_reduces": "Four all-reduces for each layer and micro-batch, two in forward and two in "
-    "backward. Each sends 2(t-1)/t of the activations.",
+    "all_reduces": "Four all-reduces for each of the rank's layers and each micro-batch, two in "
+    "forward and two in backward. Each sends 2(t-1)/t of the activations.",
     "sends": "Activations go on to the next stage, and their gradients come back: as many "
     "bytes. Only where there are several stages.",
     "slots": "A slot is one micro-batch in one stage: compute, its layers' all-reduces, what "

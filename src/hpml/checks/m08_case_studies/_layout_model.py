@@ -59,11 +59,12 @@ MEMORY_MISTAKES = (
 )  # fmt: skip
 SLOT_MISTAKES = (
     "bubble:none", "bubble:share", "bubble:compute", "level:inside", "level:larger",
-    "all_reduces:half", "all_reduces:factor", "sends:none", "sends:one_way", "rounds",
+    "all_reduces:half", "all_reduces:factor", "all_reduces:depth",
+    "sends:none", "sends:one_way", "rounds",
 )  # fmt: skip
 DATA_MISTAKES = (
-    "free", "hidden:all", "hidden:none", "hidden:step", "group", "once:gathers", "once:gradients",
-    "waited",
+    "free", "hidden:all", "hidden:none", "hidden:step", "hidden:slot", "group",
+    "once:gathers", "once:gradients", "waited", "waited:first",
 )  # fmt: skip
 
 
@@ -100,7 +101,8 @@ def seconds(model: Model, cluster: Cluster, layout: Layout, wrong: str = "") -> 
     tokens = model["sequences"] * model["tokens"] / d / m  # of a micro-batch
     compute = 6 * mine * tokens / cluster["flops"]
     activations = 2 * tokens * model["width"]
-    reduced = (2 if wrong == "all_reduces:half" else 4) * model["layers"] / p
+    reduced = (2 if wrong == "all_reduces:half" else 4) * model["layers"]
+    reduced /= 1 if wrong == "all_reduces:depth" else p
     reduced *= (1 if wrong == "all_reduces:factor" else 2) * (t - 1) / t * activations / rate(t)
     sent = {"sends:none": 0, "sends:one_way": 1}.get(wrong, 2) * (p > 1)
     sent *= activations / rate(d * t * p)
@@ -111,11 +113,13 @@ def seconds(model: Model, cluster: Cluster, layout: Layout, wrong: str = "") -> 
         step = m * slot + (p - 1) * compute
 
     part = (d - 1) / d * 2 * mine / rate(d if wrong == "group" else d * t)
-    behind = compute * (2 / 3 if wrong != "hidden:step" else 2 / 3 * m)
+    behind = (slot if wrong == "hidden:slot" else compute) * 2 / 3
+    behind *= m if wrong == "hidden:step" else 1
     if wrong == "hidden:all" or wrong == "hidden:none":
         behind = float("inf") if wrong == "hidden:all" else 0.0
     stage = 0 if wrong == "free" else stage
-    gradients = max(0.0, (1 if stage else 2) * part - behind)
+    whole = stage == 0 or (stage == 1 and wrong == "waited:first")  # an all-reduce
+    gradients = max(0.0, (2 if whole else 1) * part - behind)
     gradients *= m if stage >= 2 and wrong != "once:gradients" else 1
-    gathers = (0, 1, 1, 2 if wrong == "once:gathers" else 2 * m)[stage]
+    gathers = (0, 0 if whole else 1, 1, 2 if wrong == "once:gathers" else 2 * m)[stage]
     return step + gradients + part * (gathers if wrong != "waited" else 0)

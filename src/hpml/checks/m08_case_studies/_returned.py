@@ -6,14 +6,17 @@ from hpml.checks.compare import described
 from hpml.checks.contract import Problem, Run
 
 
-def returned(run: Run, claim: str, name: str, count: int) -> list[Any] | Problem:
-    """What the calls of a claim returned, a number of values; or why they cannot be judged."""
+def returned(
+    run: Run, claim: str, name: str, count: int, types: str = "types"
+) -> list[Any] | Problem:
+    """What the calls of a claim returned, a number of values; or why they cannot be judged.
+
+    `types` is the hint for what is no list of so many values.
+    """
     value = run.values[0].get(claim) if isinstance(run.values[0], dict) else None
     if isinstance(value, dict) and isinstance(value.get("raised"), str):
         hint = "unwritten" if value["raised"].startswith("NotImplementedError") else "raised"
         return Problem(f"{name} raised {value['raised']}", hint)
     if not isinstance(value, list) or len(value) != count:
-        return Problem(
-            f"{name} was called {count} times, and {described(value)} came back", "types"
-        )
+        return Problem(f"{name} was called {count} times, and {described(value)} came back", types)
     return value

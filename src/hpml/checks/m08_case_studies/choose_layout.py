@@ -191,7 +191,7 @@ def judge_data(run: Run) -> Problem | None:
 
 
 def _prices(run: Run) -> Problem | None:
-    return judge_memory(run) or judge_data(run)
+    return judge_memory(run) or judge_slots(run) or judge_data(run)
 
 
 def _chosen(run: Run) -> list[dict[str, int] | None] | Problem:

@@ -31,6 +31,7 @@ from hpml.checks.m08_case_studies._knee_mistakes import (
     OF_THE_KNEE,
 )
 from hpml.checks.m08_case_studies._knee_picture import knee_picture
+from hpml.checks.m08_case_studies._returned import returned
 
 CENT = 0.0051  # money may be rounded to cents or not
 Mistakes = Sequence[tuple[str, Callable[[Job], Choice]]]
@@ -48,11 +49,21 @@ def inputs(seed: int, world_size: int) -> list[Any]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What the answer makes of each."""
+    """What the answer makes of each; for a choice that raises, the exception in words."""
+
+    def asked(jobs: list[Any], ask: Callable[..., Any]) -> Any:
+        try:
+            return [ask(job) for job in jobs]
+        except ImportError:
+            raise
+        except Exception as error:  # what is not written yet costs its own claims' points only
+            lines = str(error).splitlines() or [""]
+            return {"raised": f"{type(error).__name__}: {lines[0]}"[:200]}
+
     return {
         "bills": [answer.bill(*case) for case in inputs["bills"]],
-        "deadlines": [answer.cheapest(job) for job in inputs["deadlines"]],
-        "knees": [answer.find_the_knee(job) for job in inputs["knees"]],
+        "deadlines": asked(inputs["deadlines"], answer.cheapest),
+        "knees": asked(inputs["knees"], answer.find_the_knee),
     }
 
 
@@ -94,21 +105,32 @@ def bill_hint(cases: Sequence[tuple[Job, int, float]], told: Sequence[Any]) -> s
 
 
 def judge_cheapest(run: Run) -> Problem | None:
-    jobs = deadline_jobs(run.seed)
-    told = run.values[0]["deadlines"][: len(jobs)]
-    return judged("cheapest", jobs, told, cheapest, OF_THE_CHEAPEST, "cheapest")
+    jobs, told = deadline_jobs(run.seed), deadlines(run)
+    if isinstance(told, Problem):
+        return told
+    return judged("cheapest", jobs, told[: len(jobs)], cheapest, OF_THE_CHEAPEST, "cheapest")
+
+
+def deadlines(run: Run) -> list[Any] | Problem:
+    """What `cheapest` returned for the plain jobs, and then for the edges."""
+    count = len(deadline_jobs(run.seed)) + len(edge_jobs(run.seed))
+    return returned(run, "deadlines", "cheapest", count, "shape")
 
 
 def judge_edges(run: Run) -> Problem | None:
     """Who is wrong there already where a choice is plain gets that hint."""
-    jobs = edge_jobs(run.seed)
-    told = run.values[0]["deadlines"][-len(jobs) :]
-    problem = judged("cheapest", jobs, told, cheapest, OF_THE_EDGES, "edges")
+    jobs, told = edge_jobs(run.seed), deadlines(run)
+    if isinstance(told, Problem):
+        return told
+    problem = judged("cheapest", jobs, told[-len(jobs) :], cheapest, OF_THE_EDGES, "edges")
     return problem and (judge_cheapest(run) or problem)
 
 
 def judge_knee(run: Run) -> Problem | None:
-    jobs, told = knee_jobs(run.seed), run.values[0]["knees"]
+    jobs = knee_jobs(run.seed)
+    told = returned(run, "knees", "find_the_knee", len(jobs), "shape")
+    if isinstance(told, Problem):
+        return told
     return judged("find_the_knee", jobs, told, knee, OF_THE_KNEE, "knee")
 
 
@@ -126,9 +148,8 @@ def judged(
             return Problem(f"{name} returned {described(got)}", "shape", "a number of ranks")
     for job, got in zip(jobs, told, strict=True):
         if got != right(job):
-            of = f"{name}, {job['per_node']} ranks to a node, {about(name, job)}"
             return Problem(
-                f"{of}: {in_words(job, got)}",
+                f"{name} of a job with {about(name, job)}: {in_words(job, got)}",
                 next((key for key, wrong in mistakes if list(map(wrong, jobs)) == told), otherwise),
                 in_words(job, right(job)),
             )
@@ -142,9 +163,10 @@ def is_choice(value: Any) -> bool:
 
 
 def about(name: str, job: Job) -> str:
-    if name == "cheapest":
-        return f"a deadline of {job['deadline']} hours"
-    return f"worth {job['worth']}"
+    """What this choice is made from, as the job names it, the measurements by ranks."""
+    asked = ("images", "deadline", "node_hour") if name == "cheapest" else ("worth",)
+    figures = ", ".join(f"{key} {job[key]}" for key in ("per_node", *asked))
+    return f"{figures} and measured {sorted(map(tuple, job['measured']))}"
 
 
 def in_words(job: Job, ranks: Choice) -> str:
@@ -181,6 +203,7 @@ CHECK = Check(
         Claim("find_the_knee: up to there, added nodes pay", 5, judge_knee),
     ),
     hints={
+        "unwritten": "This function is not written yet; what is written has been judged.",
         "start": "First bill: how many nodes do these ranks occupy, and for how long? For the "
         "cheapest way, make a list of all sizes in time with what they cost. For the knee, sort "
         "first, and have one point for each number of nodes.",
@@ -212,8 +235,8 @@ CHECK = Check(
         "The deadline is in hours.",
         "units": "The deadline is in hours: are yours?",
         "nodes": "Those are nodes. Return ranks.",
-        "cheapest": "Take one job of those the check shows, and write down hours and money of each "
-        "of its sizes. Cross out those that are late. Which is the cheapest of the rest?",
+        "cheapest": "Take the job above, and write down hours and money of each of its sizes. "
+        "Cross out those that are late. Which is the cheapest of the rest?",
         "nothing": "If no size is in time, there is none to pay for: return None.",
         "tie": "Bills are compared in whole cents. Where they are equal, the sooner one is the "
         "better buy: round first, then compare hours.",
@@ -234,7 +257,7 @@ CHECK = Check(
         "whole_step": "A step may add several nodes. Each of them has to bring enough, on average.",
         "beyond": "That is the size after the step that does not pay. Stop before it.",
         "later": "Beyond the first step that does not pay, you went on, and a later one paid "
-        "again. The text stops at the first.",
+        "again, or several together did. The text stops at the first.",
         "ranks": "That counts ranks. Money is for nodes: ranks added to a node that is paid for "
         "already are free.",
         "every_size": "Two sizes on the same number of nodes cost the same for an hour. Only the "
@@ -242,9 +265,11 @@ CHECK = Check(
         "unsorted": "Measurements are in no order. Sort by nodes before you go up.",
         "fullest": "The full node is not always the fastest: with fewer ranks each has more of the "
         "node's processors and memory. Of one number of nodes, take the fastest size.",
+        "full_nodes": "The nodes are right. They need not be full: return the ranks of the fastest "
+        "size that was measured on so many nodes.",
         "knee_in_nodes": "Those are nodes. Return ranks.",
         "bill_knee": "That is the cheapest size. The knee is about what added nodes bring.",
-        "knee": "Take one job of those the check shows. Write one line for each number of nodes, "
+        "knee": "Take the job above. Write one line for each number of nodes, "
         "with the rate of its fastest size. Then for each step: images/s added over nodes added, "
         "over images/s of one node in the first line. Where is that below `worth` first?",
         "raised": "Start from the exception: it names a line of your answer. It may be that no "

@@ -8,6 +8,7 @@ published tables (`_published_jobs.py`).
 import math
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -182,7 +183,7 @@ def judge_found(run: Run) -> Problem | None:
     planted = tables(run.seed)
     got = returned(run, "tables", "fit", len(planted))
     if isinstance(got, Problem):
-        return got
+        return replace(got, hint="fit_raised") if got.hint == "raised" else got
     for table, pair in zip(planted, got, strict=True):
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not all(map(is_number, pair)):
             return Problem(f"fit returned {described(pair)}, not a share and a wait", "types")
@@ -287,7 +288,8 @@ CHECK = Check(
         "by_flop": "Backward spends most time on layers with most FLOP, not on those with most "
         "parameters: they are different ones.",
         "closes": "A bucket leaves with the layer that fills it: add the gradients first, then "
-        "look whether the bucket is full. It may be larger than `bucket_bytes`.",
+        "look whether the bucket is full. It may be larger than `bucket_bytes`, other than the "
+        "buckets of the lecture.",
         "step": "With one bucket, a step is compute, then one all-reduce of all gradients, and "
         "takes as long as both. All ranks train on ranks · batch images in it.",
         "buckets": "Walk from the last layer to the first with three figures: the moment at which "
@@ -309,6 +311,9 @@ CHECK = Check(
         "published": "Planted tables are met, this one is not. Its points are measured, so no pair "
         "meets both exactly: take, of all shares with a wait from 0 on, the one that comes "
         "nearest.",
+        "fit_raised": "Start from the exception. Which two points did `fit` take? The one rank and "
+        "the sizes within a node are not among them. Shares begin at 0.01. And for which of them "
+        "does it keep a wait?",
         "raised": "Start from the exception. ranks may be 1, a bucket may be larger than the "
         "model, and points come as (ranks, images/s).",
     },
