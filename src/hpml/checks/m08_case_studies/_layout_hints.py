@@ -36,6 +36,8 @@ HINTS = {
     "forward and two in backward. Each sends 2(t-1)/t of the activations.",
     "sends": "Activations go on to the next stage, and their gradients come back: as many "
     "bytes. Only where there are several stages.",
+    "block": "Stages come last in the order of ranks: the next stage is tensor · data ranks away. "
+    "So a pipeline lies in a block of all ranks, not in one of its own size.",
     "slots": "A slot is one micro-batch in one stage: compute, its layers' all-reduces, what "
     "goes on and comes back. Compute each for the example, then count m + p - 1 slots.",
     "free": "Yours takes as long whatever the stage is. Which bytes does each row of the table "

@@ -55,12 +55,12 @@ def layouts(model: Model, cluster: Cluster, without: str = "") -> Iterator[dict[
 # What people forget or mistake, by the hint's key; some keys have several versions
 MEMORY_MISTAKES = (
     "activations", "live:all", "live:one", "tenths", "tokens:data", "tokens:micro",
-    "stages:early", "stages:late", "stages:none", "float32", "split", "depth",
+    "stages:early", "stages:late", "stages:none", "stages:two", "float32", "split", "depth",
 )  # fmt: skip
 SLOT_MISTAKES = (
     "bubble:none", "bubble:share", "bubble:compute", "level:inside", "level:larger",
     "all_reduces:half", "all_reduces:factor", "all_reduces:depth",
-    "sends:none", "sends:one_way", "rounds",
+    "sends:none", "sends:one_way", "sends:always", "block", "rounds",
 )  # fmt: skip
 DATA_MISTAKES = (
     "free", "hidden:all", "hidden:none", "hidden:step", "hidden:slot", "group",
@@ -74,7 +74,7 @@ def nbytes(model: Model, layout: Layout, wrong: str = "") -> float:
     mine = 12 * model["layers"] * model["width"] ** 2 / (t * p if wrong != "split" else p)
     late = {"stages:early": 1, "stages:late": -1, "stages:none": -9}.get(wrong, 0)
     parameter, gradient, state = (4, 4, 8) if wrong == "float32" else (2, 2, 12)
-    held = mine * parameter / (d if stage + late >= 3 else 1)
+    held = mine * parameter / (d if stage + late >= 3 and wrong != "stages:two" else 1)
     held += mine * gradient / (d if stage + late >= 2 else 1)
     held += mine * state / (d if stage + late >= 1 else 1)
     if wrong == "activations":
@@ -104,8 +104,9 @@ def seconds(model: Model, cluster: Cluster, layout: Layout, wrong: str = "") -> 
     reduced = (2 if wrong == "all_reduces:half" else 4) * model["layers"]
     reduced /= 1 if wrong == "all_reduces:depth" else p
     reduced *= (1 if wrong == "all_reduces:factor" else 2) * (t - 1) / t * activations / rate(t)
-    sent = {"sends:none": 0, "sends:one_way": 1}.get(wrong, 2) * (p > 1)
-    sent *= activations / rate(d * t * p)
+    sent = {"sends:none": 0, "sends:one_way": 1}.get(wrong, 2)
+    sent *= p > 1 or wrong == "sends:always"
+    sent *= activations / rate(p if wrong == "block" else d * t * p)
     slot = compute + reduced + sent
     slots = {"bubble:none": m, "bubble:share": m * (1 + (p - 1) / (m + p - 1)), "rounds": m * p}
     step = slots.get(wrong, m + p - 1) * slot

@@ -139,7 +139,8 @@ def same(one: float, other: float) -> bool:
 
 def in_words(layout: dict[str, int]) -> str:
     sizes = ", ".join(f"{key} {layout[key]}" for key in KEYS[:4])
-    return f"{sizes}, {layout['micro_batches']} micro-batches"
+    count = layout["micro_batches"]
+    return f"{sizes}, {count} micro-batch{'es' if count > 1 else ''}"
 
 
 def _model_in_words(model: dict[str, int]) -> str:
