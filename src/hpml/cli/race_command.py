@@ -79,7 +79,7 @@ def race(
         str | None,
         typer.Option(
             metavar="laptop|full",
-            help="50 %, narrow network; or 90 %, all of it. Default: full with a GPU.",
+            help="42 %, small network; or 90 %, all of it. Default: full with a GPU.",
             rich_help_panel=_RACE,
         ),
     ] = None,

@@ -1,6 +1,6 @@
 """What has been reached when a try is over: an accuracy, on how many images."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hpml.errors import UserError
 from hpml.train.race.switches import Switches
@@ -37,8 +37,11 @@ class Goal:
 GOALS = {
     goal.name: goal
     for goal in (
-        Goal("laptop", 0.5, 8_192, 2_000, (24, 48, 96), Switches(), 300.0),
-        Goal("full", 0.9, 49_152, 10_000, (64, 256, 256), replace(Switches(), epochs=13), 7200.0),
+        # Between two tests of a try with all off, which has 39 % and then 45 %: a try is not an
+        # epoch longer or shorter by chance.
+        Goal("laptop", 0.42, 4_096, 2_000, (16, 32, 64), Switches(), 600.0),
+        # The training script's own batch and rate, or nearly.
+        Goal("full", 0.9, 49_152, 10_000, (64, 256, 256), Switches(lr=0.36, epochs=13), 7200.0),
     )
 }
 

@@ -32,7 +32,7 @@ class Switches:
     bucket_mib: float = 0.0
     batch: int = 256
     lr: float = 0.1
-    epochs: int = 5
+    epochs: int = 8
     compile: bool = False
 
     def __post_init__(self) -> None:
