@@ -21,11 +21,11 @@ def race_picture(shown: Sequence[Try], goal: Goal) -> Figure:
     """A line for each try that was tested at least once; the best one is thick, and the dashed line
     is the goal. A cross is where a try ended without reaching it.
     """
-    figure = Figure(figsize=(9.5, 4.4), layout="constrained")
-    axes = figure.subplots()
     quickest = tries.best(shown)
     numbered = [(number, one) for number, one in enumerate(shown, 1) if one.points]
-    named = {one.id for _, one in numbered[-NAMED:]} | {quickest.id if quickest else ""}
+    named = {one.id for _, one in numbered[-NAMED:]} | ({quickest.id} if quickest else set())
+    figure = Figure(figsize=(9.5, 3.8 + 0.2 * len(named)), layout="constrained")
+    axes = figure.subplots()
     for place, (number, one) in enumerate(numbered):
         _line(axes, one, number, place, goal, one.id in named, one is quickest)
     axes.axhline(100 * goal.accuracy, color="black", linestyle=(0, (6, 4)), linewidth=1)
@@ -33,9 +33,9 @@ def race_picture(shown: Sequence[Try], goal: Goal) -> Figure:
         f"goal: {goal.accuracy:.0%}",
         (1, 100 * goal.accuracy),
         xycoords=("axes fraction", "data"),
-        xytext=(-4, 4),
+        xytext=(4, 0),
         textcoords="offset points",
-        ha="right",
+        va="center",
     )
     highest = max((p.accuracy for _, one in numbered for p in one.points), default=goal.accuracy)
     axes.set_xlim(left=0)
@@ -85,6 +85,10 @@ def _line(
         look |= {"color": BLUE, "linestyle": "-", "marker": "o", "linewidth": 3}
         look["label"] += f": the best, {one.seconds:.1f} s"
     axes.plot(seconds, per_cent, **look)
+    if named:
+        axes.annotate(
+            str(number), (seconds[-1], per_cent[-1]), xytext=(9, 3), textcoords="offset points"
+        )
     if one.status != tries.REACHED:
         axes.plot(seconds[-1], per_cent[-1], "X", markersize=9, color=look["color"])
     elif is_best:
