@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from json.decoder import scanstring
 from typing import Any, NamedTuple
 
+from hpml.answer.percent import Quotes, uncommented
+
 LARGEST = {".ipynb": 100_000_000, ".py": 1_000_000}  # bytes of a file; no person wrote more
 WRITTEN = 20_000_000  # characters of a notebook without its outputs
 CELLS = 20_000
@@ -56,17 +58,13 @@ def of_notebook(data: bytes) -> Iterator[Cell]:
 
 def of_script(data: bytes) -> Iterator[Cell]:
     """The cells of a percent script that may hold an answer, with magics as in a notebook."""
-    # Imported here: ranks import this package and do not need jupytext.
-    from jupytext.magics import uncomment_magic
-    from jupytext.stringparser import StringParser
-
-    number, cell, quotes = 0, [], StringParser("python")
+    number, cell, quotes = 0, [], Quotes()
     lines = _text(data).splitlines()
     cells: list[tuple[int, str, list[str]]] = []
     for at, line in enumerate(lines):
-        marker = None if quotes.is_quoted() else _MARKER.fullmatch(line)
+        marker = None if quotes.inside else _MARKER.fullmatch(line)
         if marker or at == 0:
-            number, cell, quotes = number + 1, [], StringParser("python")
+            number, cell, quotes = number + 1, [], Quotes()
             title = (marker and marker["options"]) or ""
             kind = _KIND.search(title)
             kind = "code" if kind is None else "raw" if kind[1] == "raw" else "Markdown"
@@ -78,7 +76,7 @@ def of_script(data: bytes) -> Iterator[Cell]:
             cell.append(line)
     for number, kind, cell in cells:
         if any("%" in line and "answer" in line.lower() for line in cell):
-            lines = uncomment_magic(cell) if kind == "code" else _uncommented(cell)
+            lines = uncommented(cell) if kind == "code" else _uncommented(cell)
             yield Cell(number, "\n".join(lines).rstrip("\n"), kind)
 
 

@@ -4,11 +4,12 @@ import difflib
 import importlib
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import cloudpickle
-
-from hpml.checks.contract import Check
 from hpml.errors import UserError
+
+if TYPE_CHECKING:  # it imports torch
+    from hpml.checks.contract import Check
 
 # What drives use of these is sent to the ranks with them: none of it is there to be imported
 BY_VALUE = ("hpml.checks", "hpml.allreduce")
@@ -43,17 +44,28 @@ def of_module(name: str) -> tuple[str, ...]:
     return tuple(e for e, module in _files().items() if module.split(".")[-2] == f"m{name}")
 
 
-@cache
-def find(exercise: str) -> Check:
-    """The check of an exercise. Raises UserError for an unknown id, with the nearest one."""
+def module_of(exercise: str) -> str:
+    """The dotted name of the module with an exercise's check, which this does not import.
+
+    Raises UserError for an unknown id, with the nearest one.
+    """
     files = _files()
     if exercise not in files:
         near = difflib.get_close_matches(exercise, files, n=1)
         meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(files)}"
         raise UserError(f"no exercise has the id {exercise!r}: {meant}")
+    return files[exercise]
+
+
+@cache
+def find(exercise: str) -> "Check":
+    """The check of an exercise. Raises UserError for an unknown id, with the nearest one."""
+    module = module_of(exercise)
+    import cloudpickle
+
     for package in BY_VALUE:
         cloudpickle.register_pickle_by_value(importlib.import_module(package))
-    check = importlib.import_module(files[exercise]).CHECK
+    check = importlib.import_module(module).CHECK
     if check.id != exercise:
-        raise UserError(f"{files[exercise]} defines the check {check.id!r}: name file and id alike")
+        raise UserError(f"{module} defines the check {check.id!r}: name file and id alike")
     return check

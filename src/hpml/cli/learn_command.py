@@ -66,15 +66,17 @@ def check(
     passes, 1 when one does not, 3 when one could not be graded.
     """
     from hpml.answer import read_all
-    from hpml.checks import find, judge
+    from hpml.checks.registry import module_of
     from hpml.course import progress
 
     if exercise is not None:
-        find(exercise)
+        module_of(exercise)
     answers = read_all(files, exercise)
     for answer in answers:
         _require_exercise(answer)
     if as_json:
+        from hpml.checks import judge
+
         verdicts = [judge(answer.exercise, answer.source, seed=seed) for answer in answers]
         for verdict in verdicts:
             progress.record(verdict)
@@ -91,11 +93,10 @@ def hint(
     exercise: Annotated[str, typer.Argument(metavar="ID", help="The exercise, as in ./hpml list.")],
 ) -> None:
     """A hint: first how to start, then, call by call, what helps with what failed last time."""
-    from hpml.checks import find
-    from hpml.checks.run_check import GENERAL_HINTS
+    from hpml.checks import hint_texts
     from hpml.course import progress
 
-    known = {**GENERAL_HINTS, **find(exercise).hints}
+    known = {**hint_texts.general(), **hint_texts.of(exercise)}
     following = progress.next_hint(exercise, known)
     again = f"./hpml hint {exercise}"
     if following is None:
@@ -155,10 +156,10 @@ def _report_waiting(paths: Iterable[Path]) -> None:
 
 
 def _require_exercise(answer: "Answer") -> None:
-    from hpml.checks import find
+    from hpml.checks.registry import module_of
 
     try:
-        find(answer.exercise)
+        module_of(answer.exercise)
     except UserError as error:
         raise UserError(f"{answer.where}: {error}") from None
 
@@ -167,8 +168,7 @@ def _check_and_report(
     answers: Iterable["Answer"], stacks: bool = False, seed: int | None = None
 ) -> int:
     """Judge answers and print the verdicts. The stubs among several get one line each."""
-    from hpml.checks import judge
-    from hpml.checks.run_check import GENERAL_HINTS
+    from hpml.checks import hint_texts
     from hpml.course import progress, schedule
 
     answers, course, code = tuple(answers), schedule.load(), DONE
@@ -180,9 +180,11 @@ def _check_and_report(
         error = answer.syntax_error()
         if error:
             typer.echo(f"✗ {answer.exercise}: not valid Python: {error}")
-            typer.echo(_wrap(f"hint: {GENERAL_HINTS['syntax']}"))
+            typer.echo(_wrap(f"hint: {hint_texts.general()['syntax']}"))
             code = max(code, FAILED)
             continue
+        from hpml.checks import judge  # it imports torch
+
         verdict = judge(answer.exercise, answer.source, seed=seed)
         progress.record(verdict)
         typer.echo(_format_verdict(answer, verdict, stacks))

@@ -51,8 +51,13 @@ HINTS = {
 
 # Where the whole batch travels at once
 BATCH_HINTS = {
-    **{key: HINTS[key] for key in ("sent_back", "no_backward", "factor", "weights", "collective")},
-    **{key: HINTS[key] for key in ("neighbours", "raised")},
+    "sent_back": HINTS["sent_back"],
+    "no_backward": HINTS["no_backward"],
+    "factor": HINTS["factor"],
+    "weights": HINTS["weights"],
+    "collective": HINTS["collective"],
+    "neighbours": HINTS["neighbours"],
+    "raised": HINTS["raised"],
     "sum": "The loss is the mean over the samples, as loss_function returns it: no more is to be "
     "divided or multiplied.",
     "parity": "Follow the batch: what goes into the stage, what comes out, and what does autograd "

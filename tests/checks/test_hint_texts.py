@@ -1,0 +1,35 @@
+"""Hints are read from the checks' files as they are when the checks are imported."""
+
+import subprocess
+import sys
+
+import pytest
+
+from hpml.checks import find, hint_texts, ids, registry
+from hpml.checks.run_check import GENERAL_HINTS
+from hpml.errors import UserError
+
+
+@pytest.mark.parametrize("exercise", ids())
+def test_the_hints_of_an_exercise_are_those_of_its_check(exercise, monkeypatch):
+    expected = dict(find(exercise).hints)
+    monkeypatch.setattr(registry, "find", lambda _: pytest.fail("it had to be imported"))
+    assert hint_texts.of(exercise) == expected
+
+
+def test_general_hints_are_those_of_a_judge():
+    assert hint_texts.general() == GENERAL_HINTS
+
+
+def test_an_unknown_exercise_is_refused_with_the_nearest_one():
+    with pytest.raises(UserError, match="did you mean fsdp"):
+        hint_texts.of("fspd")
+
+
+def test_reading_them_imports_no_torch():
+    code = (
+        "import sys; from hpml.checks import hint_texts; hint_texts.of('ddp'); "
+        "print({'torch', 'numpy', 'cloudpickle', 'hpml.ranks'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "set()\n", done.stderr
