@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hpml.checks.verdict import ClaimResult
 from hpml.course.schedule import Course
 from hpml.grading import feedback
-from hpml.grading.picture import picture_of
 from hpml.grading.record import Picture, Record
 from hpml.ranks.evidence import Evidence, RankEvidence
+from hpml.trace.launch_svg import launch_svg
 
 from .conftest import HOSTILE, hostile_text
 
@@ -94,9 +94,10 @@ def half_right(record: Callable[..., Record]) -> Record:
         notes=("<img src=x onerror=\"document.title='owned'\">",),
     )
     evidence = Evidence(1, (RankEvidence(0, "returned"),), 0.1)
+    owned = "\"><script>document.title='owned'</script>"
     hostile_svg = "<svg xmlns='http://www.w3.org/2000/svg' onload=\"document.title='owned'\"/>"
     pictures = (
-        picture_of(evidence, "\"><script>document.title='owned'</script>"),
+        Picture(owned, launch_svg(evidence, owned)),
         Picture("made elsewhere", hostile_svg),
     )
     results = tuple(

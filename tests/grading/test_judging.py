@@ -320,7 +320,7 @@ def test_a_picture_that_cannot_be_drawn_costs_nothing(monkeypatch):
     def broken(*_):
         raise ValueError("times that no clock shows")
 
-    monkeypatch.setattr(judging, "picture_of", broken)
+    monkeypatch.setattr(judging, "launch_svg", broken)
     evidence = SimpleNamespace(ranks=(SimpleNamespace(calls=(1,)),), world_size=2)
     assert judging._pictures(Examined(None, evidence)) == ()
 

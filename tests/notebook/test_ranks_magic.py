@@ -1,7 +1,10 @@
 """The notebook's magics, in a real IPython shell."""
 
 import dataclasses
+import os
+from types import SimpleNamespace
 
+import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -225,12 +228,66 @@ def test_an_answer_that_takes_a_horovod_that_is_not_there_is_taken_and_not_run(r
     assert str(error).endswith("no horovod")
 
 
-def test_an_answer_with_a_syntax_error_is_taken_and_the_verdict_says_where(run):
-    run("%%answer hello_ranks\ndef broken(:")
+def test_a_syntax_error_is_four_lines_and_the_answer_is_taken(run):
+    _, shown = run("%%answer hello_ranks\ndef broken(:")
+    assert shown._render_traceback_() == [
+        "line 2 | def broken(:\n                    ^\nSyntaxError: invalid syntax"
+    ]
     out, error = run("check('hello_ranks')")
-    assert "SyntaxError" in out
-    assert "line 2 of your answer" in out
     assert isinstance(error, notebook.NotYet)
+    assert str(error).splitlines() == [
+        "hello_ranks: not valid Python",
+        "line 2 | def broken(:",
+        "                    ^",
+        "SyntaxError: invalid syntax",
+    ]
+
+
+def test_an_exception_of_an_answer_is_shown_without_the_frames_that_ran_it(run):
+    _, error = run(
+        "%%answer hello_ranks\nimport json\ndef hello(n):\n    return json.loads('x')\nhello(1)"
+    )
+    (shown,) = error._render_traceback_()
+    assert shown.splitlines()[:4] == [
+        "Traceback (most recent call last):",
+        '  File "<hello_ranks>", line 5, in <module>',
+        "    hello(1)",
+        '  File "<hello_ranks>", line 4, in hello',
+    ]
+    assert "… 3 frames of Python: loads to raw_decode" in shown
+    assert "hpml/" not in shown
+
+
+def test_an_interrupted_check_is_one_line(run, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    run("%%answer hello_ranks\ndef hello(number):\n    return number")
+    monkeypatch.setattr("hpml.checks.judge", interrupted)
+    _, error = run("check('hello_ranks')")
+    assert error._render_traceback_() == ["hello_ranks: interrupted, and not judged"]
+
+
+def test_which_text_is_judged_is_named_where_it_may_not_be_the_cells(run, tmp_path, monkeypatch):
+    shell = SimpleNamespace(execution_count=1)
+    taken = notebook.Taken.now("hello_ranks", "# %%answer hello_ranks\nx = 1\n", shell)
+    shell.execution_count = 2
+    assert taken.note(shell) == ""  # it was run just before
+    shell.execution_count = 3
+    when = f"judged: the answer that was run at {taken.at:%H:%M}"
+    assert taken.note(shell) == f"{when}; if you have edited its cell since, run the cell first."
+    cell = nbformat.v4.new_code_cell("%%answer hello_ranks\nx = 2")
+    path = tmp_path / "mine.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+    later = taken.at.timestamp() + 5
+    os.utime(path, (later, later))  # saved after it was run
+    shell.execution_count = 2
+    assert taken.note(shell) == (
+        f"{when}. Its cell was edited since: run the cell, then check again."
+    )
+    os.utime(path, (later - 10, later - 10))  # saved before: nothing is known
+    assert taken.note(shell) == ""
 
 
 def test_a_failed_check_tells_how_to_repeat_it(run):

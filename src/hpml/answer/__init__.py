@@ -38,6 +38,19 @@ def as_python(source: str) -> str:
     return f"# {first.strip()}{newline}{rest}" if first.lstrip().startswith("%%") else source
 
 
+def syntax_error(source: str) -> SyntaxError | None:
+    """What is wrong with an answer's source as Python; None if it can be compiled."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(as_python(source), "answer", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError) as error:
+        return SyntaxError(str(error) or type(error).__name__)
+    return None
+
+
 @dataclass(frozen=True)
 class Answer:
     """One answer cell. Line 1 of `source` is its `%%answer` line, as JupyterLab counts lines."""
@@ -55,23 +68,15 @@ class Answer:
         place = f"cell {self.cell}" if self.first_line is None else f"line {self.first_line or 1}"
         return f"{self.file.name}, {place}"
 
-    def syntax_error(self) -> str:
-        """The answer's syntax error, with its line; empty if there is none.
+    def place(self, line: int) -> str:
+        """Where a line of the answer is: `ring.py:35` in a script, `line 5` in a notebook."""
+        if self.first_line is None:
+            return f"line {line}"
+        return f"{self.file.name}:{self.first_line + line - 1}"
 
-        The line is the file's in a .py, and the cell's in a notebook, as the learner sees it.
-        """
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                compile(as_python(self.source), self.file.name, "exec", dont_inherit=True)
-        except SyntaxError as error:
-            line = error.lineno or 1
-            if self.first_line is not None:
-                return f"{self.file.name}, line {self.first_line + line - 1}: {error.msg}"
-            return f"{self.where}, line {line} of the cell: {error.msg}"
-        except (ValueError, RecursionError, MemoryError) as error:
-            return f"{self.where}: {error}"
-        return ""
+    def syntax_error(self) -> SyntaxError | None:
+        """The answer's syntax error, its lines those of the answer; None if there is none."""
+        return syntax_error(self.source)
 
     @property
     def is_stub(self) -> bool:

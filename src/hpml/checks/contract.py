@@ -8,7 +8,9 @@ A check file (`checks/m06_torch_distributed/ddp.py`, say) defines `CHECK = Check
 - `drive(answer, inputs)` runs on each rank, with the answer as a module and that rank's item of the
   inputs. What it returns (None, bool, int, float, str, bytes, lists, tuples, dicts with str keys,
   tensors, numpy arrays) becomes `evidence.ranks[r].value`. It is sent to the ranks by value, with
-  the globals it uses, so that `hpml.checks` is never imported where an answer runs.
+  the globals it uses, so that `hpml.checks` is never imported where an answer runs. A drive that
+  calls the answer on several cases names each before it, `hpml.ranks.mark("7 elements")`: if a
+  launch fails, its verdict has the last name.
 - `expect(inputs, world_size)` is single-process mathematics, in the parent.
 - `to_write`, `allowed` and `not_allowed` are the exercise's rules. Its text has them as one line,
   `Check.rules_as_text`; a rank refuses what they do not allow.
@@ -206,6 +208,7 @@ class Check:
     shared_folder: bool = False  # a play's ranks and stages have one; else each rank has its own
     # World sizes at which a judge measures seconds: no other play runs at the same time
     timed_at: tuple[int, ...] = ()
+    prints: bool = False  # the answer is to print: what it prints is no news where it passes
     submits: bool = False  # a judge submits what the answer returns to this machine's SLURM
     # The answer at work, for the learner's own check in a notebook; a grader never asks for it
     picture: Callable[["Check", str], "Picture"] | None = None

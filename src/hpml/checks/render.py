@@ -4,8 +4,10 @@ import textwrap
 from collections.abc import Sequence
 from html import escape
 
+from hpml.checks.library_frames import folded
+from hpml.checks.source_lines import Place, in_the_cell, quotes
 from hpml.checks.verdict import Cause, ClaimResult, Verdict
-from hpml.files.sanitize import plain
+from hpml.files.sanitize import plain, short
 
 WIDTH = 96
 _MARKS = {"passed": "✓", "failed": "✗", "not gradable": "?"}
@@ -36,80 +38,136 @@ def _sentence(claim: ClaimResult, cause: Cause, expected: bool) -> str:
     return f"with {ranks} rank{'s' if ranks > 1 else ''}: {message}"
 
 
-def as_text(verdict: Verdict, stacks: bool = False) -> str:
+def as_text(verdict: Verdict, stacks: bool = False, place: Place = in_the_cell) -> str:
     """The verdict as a compact table for a terminal, at most 96 columns wide, no colour.
 
-    With `stacks`, each rank's stack follows.
+    Below a message that names a line of the answer is that line, under its `place`. At the end
+    comes what the ranks printed. With `stacks`, each rank's stack follows, library frames folded.
     """
     score = f"{verdict.earned} of {verdict.points} points"
     title = f"{_MARKS[verdict.status]} {verdict.exercise}: {verdict.title}"
     lines = [f"{title:<{WIDTH - len(score) - 1}} {score}"]
+
+    def add(text: str, indent: int, label: str = "") -> None:
+        hanging = " " * (indent + len(label))
+        first = " " * indent
+        text = label + plain(text)
+        lines.extend(textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=hanging))
+
+    def quote(text: str, indent: int) -> None:
+        found = quotes(text, verdict.lines, place)
+        lines.extend(" " * indent + short(line, WIDTH - indent) for line in found)
+
     if verdict.status != "passed":
-        lines += textwrap.wrap(
-            plain(verdict.headline), WIDTH - 2, initial_indent="  ", subsequent_indent="  "
-        )
+        add(verdict.headline, 2)
+        quote(verdict.headline, 4)
+    if verdict.case:
+        add(f"the case: {verdict.case}{_with_ranks(verdict)}", 2)
+    if verdict.calls:
+        lines.append(f"  the calls{_with_ranks(verdict)}, in order:")
+        lines.extend("    " + short(plain(row), WIDTH - 4) for row in verdict.calls.split("\n"))
     for claim, message, hint in explained(verdict.claims, verdict.cause, expected=True):
         points = f"{claim.earned}/{claim.points}"
         mark = "✓" if claim.passed else "✗" if claim.judged else "?"
         lines.append(f"  {mark} {claim.name:<{WIDTH - 5 - len(points)}} {points}")
-        for label, text in (("", message), ("hint: ", hint)):
-            if text:
-                lines += textwrap.wrap(
-                    label + plain(text),
-                    WIDTH - 6,
-                    initial_indent=" " * 6,
-                    subsequent_indent=" " * (6 + len(label)),
-                )
+        if message:
+            add(message, 6)
+            quote(message, 8)
+        if hint:
+            add(hint, 6, "hint: ")
+    if verdict.printed:
+        lines.append(f"  printed{_with_ranks(verdict)}:")
+        rows = plain(verdict.printed).split("\n")
+        lines.extend("    " + short(row.expandtabs(), WIDTH - 4) for row in rows)
     if stacks:
         for rank, text in verdict.stacks.items():
-            lines += ["", f"  {rank}:", textwrap.indent(plain(text).rstrip(), "    ")]
+            stack = textwrap.indent(plain(folded(text)).rstrip(), "    ")
+            lines += ["", f"  {rank}:", stack]
     return "\n".join(lines)
 
 
-_STYLE = """<style scoped>
+def _with_ranks(verdict: Verdict) -> str:
+    ranks = verdict.shown_at
+    return f" with {ranks} rank{'s' if ranks > 1 else ''}" if ranks else ""
+
+
+# Colours by theme: JupyterLab sets the variables, other pages have the light ones. What must be
+# read has a contrast of 7:1 and more on the theme's background, marks 4.5:1.
+_STYLE = """<style>
 .hpml-verdict{max-width:52rem;margin:.4rem 0;font-size:13px;line-height:1.45;
+ --hpml-passed:#1a7f37;--hpml-failed:#b35900;--hpml-open:#6e40c9;
  border-left:4px solid var(--hpml-tone);padding:.1rem 0 .1rem .8rem}
+[data-jp-theme-light="false"] .hpml-verdict{--hpml-passed:#56d364;--hpml-failed:#f0883e;
+ --hpml-open:#bc8cff}
 .hpml-verdict table{border-collapse:collapse;width:100%;margin:.3rem 0;table-layout:auto}
 .hpml-verdict td{padding:.15rem .5rem;text-align:left!important;vertical-align:top;border:0;
  white-space:normal}
 .hpml-verdict td.n{text-align:right!important;white-space:nowrap;font-variant-numeric:tabular-nums}
-.hpml-verdict .m{color:var(--jp-ui-font-color2,#555)}
+.hpml-verdict .m{margin-top:.1rem}
+.hpml-verdict pre{margin:.2rem 0;padding:.25rem .5rem;overflow-x:auto;
+ font:12px/1.4 var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace);
+ background:rgba(128,128,128,.12);color:inherit}
+.hpml-verdict pre.p{max-height:24rem;overflow-y:auto}
 .hpml-verdict summary{cursor:pointer}
 </style>"""
-_TONES = {"passed": "#1a7f37", "failed": "#b35900", "not gradable": "#6e40c9"}
+_TONES = {
+    "passed": "var(--hpml-passed)",
+    "failed": "var(--hpml-failed)",
+    "not gradable": "var(--hpml-open)",
+}
 
 
 def _tone(claim: ClaimResult) -> str:
     return _TONES["passed" if claim.passed else "failed" if claim.judged else "not gradable"]
 
 
-def as_html(verdict: Verdict) -> str:
-    """The verdict as an HTML table, with any stacks folded."""
-    tone = _TONES[verdict.status]
+def as_html(verdict: Verdict, notes: Sequence[str] = ()) -> str:
+    """The verdict as an HTML table; stacks and what ranks printed are folded.
+
+    `notes` are sentences below its headline.
+    """
     rows = []
     for claim, message, hint in explained(verdict.claims, verdict.cause, expected=True):
         mark = "✓" if claim.passed else "✗" if claim.judged else "?"
-        notes = "".join(
-            f'<div class="m">{label}{escape(plain(text))}</div>'
-            for label, text in (("", message), ("<b>Hint.</b> ", hint))
-            if text
-        )
+        more = ""
+        if message:
+            more += f'<div class="m">{_safe(message)}</div>{_quoted(message, verdict)}'
+        if hint:
+            more += f'<div class="m"><b>Hint.</b> {_safe(hint)}</div>'
         rows.append(
             f'<tr><td style="color:{_tone(claim)}">{mark}</td>'
-            f"<td>{escape(claim.name)}{notes}</td>"
+            f"<td>{escape(claim.name)}{more}</td>"
             f'<td class="n">{claim.earned} / {claim.points}</td></tr>'
         )
-    headline = ""
+    above = ""
     if verdict.status != "passed":
-        headline = f"<div>{escape(plain(verdict.headline))}</div>"
-    stacks = "".join(
-        f"<details><summary>where {escape(rank)} stood</summary>"
-        f"<pre>{escape(plain(text))}</pre></details>"
-        for rank, text in verdict.stacks.items()
-    )
+        above = f"<div>{_safe(verdict.headline)}</div>{_quoted(verdict.headline, verdict)}"
+    if verdict.case:
+        above += f"<div>The case: {_safe(verdict.case)}{_with_ranks(verdict)}.</div>"
+    above += "".join(f"<div>{_safe(note)}</div>" for note in notes)
+    below = ""
+    if verdict.printed:
+        below += _folded(f"what the answer printed{_with_ranks(verdict)}", verdict.printed, "p")
+    for rank, text in verdict.stacks.items():
+        below += _folded(f"where {rank} stood", folded(text))
+    # The timeline is a drawing of ours, and every word in it is escaped.
     return (
-        f'{_STYLE}<div class="hpml-verdict" style="--hpml-tone:{tone}">'
+        f'{_STYLE}<div class="hpml-verdict" style="--hpml-tone:{_TONES[verdict.status]}">'
         f"<div><b>{_MARKS[verdict.status]} {escape(verdict.exercise)}</b> · "
         f"{escape(verdict.title)} · <b>{verdict.earned} of {verdict.points} points</b></div>"
-        f"{headline}<table>{''.join(rows)}</table>{stacks}</div>"
+        f"{above}{verdict.timeline}<table>{''.join(rows)}</table>{below}</div>"
     )
+
+
+def _safe(text: str) -> str:
+    return escape(plain(text))
+
+
+def _quoted(text: str, verdict: Verdict) -> str:
+    lines = quotes(text, verdict.lines)
+    return f"<pre>{_safe(chr(10).join(lines))}</pre>" if lines else ""
+
+
+def _folded(summary: str, text: str, kind: str = "s") -> str:
+    shown = f'<pre class="{kind}">{_safe(text)}</pre>'
+    return f"<details><summary>{_safe(summary)}</summary>{shown}</details>"

@@ -7,14 +7,19 @@ from dataclasses import dataclass, replace
 
 from hpml.answer import as_python
 from hpml.answer.enforce import NotAllowed, NotImportable, NotReadable
+from hpml.checks.calls_in_order import calls_in_order
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.kits.gradients_travel import TRAVEL
 from hpml.checks.plays import MissingName, Play, outcomes
+from hpml.checks.printed import printed
 from hpml.checks.reconcile import LEDGER, unreconciled
 from hpml.checks.registry import find
+from hpml.checks.source_lines import lines_named
 from hpml.checks.verdict import Cause, ClaimResult, Verdict
 from hpml.errors import UserError
+from hpml.files.sanitize import one_line
 from hpml.ranks import Evidence
+from hpml.trace.launch_svg import launch_svg
 
 # Hints for a failed launch, if the exercise has none of its own for that diagnosis.
 GENERAL_HINTS = {
@@ -130,7 +135,9 @@ def examine(
                 verdict = _not_gradable(check, _why(error, play.world_size), seed)
                 return Examined(verdict, runs[-1].evidence if runs else None, error)
             if fault is not None:
-                return Examined(_faulty(check, run, fault, seed), fault)
+                return Examined(
+                    _shown(_faulty(check, run, fault, seed), check, run, fault, source), fault
+                )
             runs.append(run)
     try:
         claims = tuple(_decide(check, claim, runs) for claim in check.claims)
@@ -149,7 +156,48 @@ def examine(
     if check.worlds == (1,):  # "with 1 rank: network of 16 ranks" would only confuse
         claims = tuple(replace(claim, world_size=None) for claim in claims)
     verdict = Verdict(check.id, check.title, status, claims, headline, seed)
-    return Examined(verdict, shown.evidence)
+    return Examined(_shown(verdict, check, shown, shown.evidence, source), shown.evidence)
+
+
+def _shown(verdict: Verdict, check: Check, run: Run, evidence: Evidence, source: str) -> Verdict:
+    """The verdict, with what a learner wants to see of the run that explains it.
+
+    That never costs an answer its verdict: what ranks reported may be such that nobody can have
+    made it, and is then left out.
+    """
+    if verdict.cause in ("unwritten", "missing name", "not allowed"):
+        return replace(verdict, lines=lines_named(source, [verdict.headline]))
+    if verdict.nothing_failed and check.prints:
+        return verdict
+    texts = [verdict.headline, *(claim.message for claim in verdict.claims)]
+    verdict = replace(
+        verdict,
+        shown_at=evidence.world_size,
+        printed=printed(run.stages, check.stages),
+        lines=lines_named(source, texts),
+    )
+    if verdict.status != "failed":
+        return verdict
+    ranks = evidence.world_size
+    try:
+        calls = calls_in_order(evidence)
+        title = f"The calls of {ranks} ranks" if ranks > 1 else "The calls of the one rank"
+        drawn = launch_svg(evidence, title, inside=True) if calls else ""
+        return replace(verdict, case=_case(evidence), calls=calls, timeline=drawn)
+    except Exception:
+        return verdict
+
+
+def _case(evidence: Evidence) -> str:
+    """What a launch was at when it failed: the last mark of a drive's, on a rank that caused it."""
+    if evidence.diagnosis is None:
+        return ""
+    marks = [
+        rank.marks[-1].name
+        for rank in evidence.ranks
+        if rank.marks and rank.rank in (evidence.diagnosis.ranks or (rank.rank,))
+    ]
+    return one_line(marks[0]) if marks else ""
 
 
 def _decide(check: Check, claim: Claim, runs: Sequence[Run]) -> ClaimResult:

@@ -65,6 +65,14 @@ class Verdict:
     seed: int
     stacks: dict[str, str] = field(default_factory=dict)  # "rank 1 of 4" -> text, for who asks
     cause: Cause = "claims"
+    # What follows is of one launch or play: one that failed, else of a run in which a claim did,
+    # else of the last. It is for the learner's own eyes, and what the answer did or has in it.
+    shown_at: int | None = None  # its world size
+    case: str = ""  # "one rank without samples": where in the drive a launch failed
+    printed: str = ""  # see `hpml.checks.printed`
+    lines: tuple[tuple[int, str], ...] = ()  # of the answer, that messages name, by number
+    calls: str = field(default="", compare=False)  # a row per rank, where a claim failed
+    timeline: str = field(default="", compare=False)  # the same over time, an SVG for a notebook
 
     @property
     def points(self) -> int:
@@ -85,5 +93,12 @@ class Verdict:
         return bool(judged) and all(claim.passed for claim in judged)
 
     def record(self) -> dict[str, Any]:
-        """The verdict as JSON-ready plain data."""
-        return {**asdict(self), "points": self.points, "earned": self.earned}
+        """The verdict as JSON-ready plain data, without the drawing."""
+        record = {**asdict(self), "points": self.points, "earned": self.earned}
+        del record["timeline"]
+        return record
+
+    def lasting_record(self) -> dict[str, Any]:
+        """`record` without what differs each time that the same answer is judged."""
+        each_time = ("seed", "shown_at", "case", "printed", "lines", "calls")
+        return {name: value for name, value in self.record().items() if name not in each_time}

@@ -168,7 +168,7 @@ def _check_and_report(
     answers: Iterable["Answer"], stacks: bool = False, seed: int | None = None
 ) -> int:
     """Judge answers and print the verdicts. The stubs among several get one line each."""
-    from hpml.checks import hint_texts
+    from hpml.checks.source_lines import pointed_at
     from hpml.course import progress, schedule
 
     answers, course, code = tuple(answers), schedule.load(), DONE
@@ -179,8 +179,8 @@ def _check_and_report(
             continue
         error = answer.syntax_error()
         if error:
-            typer.echo(f"✗ {answer.exercise}: not valid Python: {error}")
-            typer.echo(_wrap(f"hint: {hint_texts.general()['syntax']}"))
+            typer.echo(f"✗ {answer.exercise}: not valid Python ({answer.where})")
+            typer.echo("\n".join(pointed_at(error, answer.place)))
             code = max(code, FAILED)
             continue
         from hpml.checks import judge  # it imports torch
@@ -197,11 +197,8 @@ def _check_and_report(
 def _format_verdict(answer: "Answer", verdict: "Verdict", stacks: bool) -> str:
     from hpml.checks.render import as_text
 
-    lines = [as_text(verdict, stacks)]
+    lines = [as_text(verdict, stacks, answer.place)]
     if not verdict.passed:
-        if answer.first_line is not None:
-            first = 1 if answer.first_line else 2  # the line before the file's first is `%%answer`
-            lines.append(f"  Line {first} of your answer is {answer.where}.")
         again = f"./hpml check {answer.file} --id {answer.exercise} --seed {verdict.seed}"
         lines.append(f"  The same inputs again: {again}")
         if verdict.stacks and not stacks:

@@ -27,12 +27,12 @@ from hpml.checks.verdict import Cause, Verdict
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.grading import course_answers, secret
-from hpml.grading.picture import picture_of
 from hpml.grading.record import Picture, Record, Result, Status
 from hpml.grading.sandbox import Limits, Sandbox, sandbox
 from hpml.grading.submission import Submission
 from hpml.ranks import warm
 from hpml.ranks.flavour import Flavour, missing, order
+from hpml.trace.launch_svg import launch_svg
 
 ATTEMPTS = 2  # at an answer that has not begun when something fails
 PRINTED = 4000  # characters of printed output kept in a record
@@ -315,6 +315,6 @@ def _pictures(examined: Examined) -> tuple[Picture, ...]:
     ranks = examined.evidence.world_size
     title = f"What {ranks} ranks did" if ranks > 1 else "What the one rank did"
     try:
-        return (picture_of(examined.evidence, title),)
+        return (Picture(title, launch_svg(examined.evidence, title)),)
     except Exception:  # of calls that nobody can have made: the verdict stands without a picture
         return ()

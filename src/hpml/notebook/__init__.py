@@ -11,6 +11,8 @@ from IPython.display import display
 
 from hpml.answer.module import as_module
 from hpml.errors import UserError
+from hpml.notebook.short_traceback import shortly, syntax_error_as_text
+from hpml.notebook.taken import Taken
 from hpml.publish import VERDICT
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 # Causes of a verdict on an answer that did not run, or ran too long to run it once more
 NOT_SHOWN = ("unwritten", "missing name", "not allowed", "ours", "limit")
 
-_answers: dict[str, str] = {}
+_answers: dict[str, Taken] = {}
 
 
 class NotYet(Exception):
@@ -42,7 +44,7 @@ def answer(line: str, cell: str) -> None:
     from hpml.checks.registry import find
     from hpml.ranks import flavour
 
-    exercise = line.strip()
+    exercise, shell = line.strip(), InteractiveShell.instance()
     if not exercise:
         raise UsageError("%%answer: name the exercise, for example: %%answer ddp")
     try:
@@ -50,16 +52,19 @@ def answer(line: str, cell: str) -> None:
     except UserError as error:
         raise UsageError(f"%%answer: {error}") from None
     source = f"# %%answer {exercise}\n{cell}"
-    _answers[exercise] = source  # taken first: an answer that fails to run is still the answer
+    # Taken first: an answer that fails to run is still the answer
+    _answers[exercise] = Taken.now(exercise, source, shell)
     if why := flavour.missing(check.needs):
         print(f"The answer is taken, and not run here: {why}")
         return
     if flavour.with_tensorflow(check.needs):
         flavour.preload(check.needs)  # as on the ranks: no start-up messages; Keras 2 with Horovod
     filename = f"<{exercise}>"
-    module = as_module(source, filename, enforce.importing(check.rules, filename))
+    try:
+        module = as_module(source, filename, enforce.importing(check.rules, filename))
+    except (Exception, KeyboardInterrupt) as error:
+        raise shortly(error, filename) from None
     cloudpickle.register_pickle_by_value(module)  # so that %%ranks can send what it defines
-    shell = InteractiveShell.instance()
     shell.push({k: v for k, v in vars(module).items() if not k.startswith("__")})
 
 
@@ -70,8 +75,8 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
     time; `seed` repeats those of an earlier verdict. Raises NotYet where a claim does not hold, and
     not where this machine merely cannot judge one.
     """
+    from hpml.answer import syntax_error
     from hpml.checks import find, judge
-    from hpml.checks.render import as_html, as_text
     from hpml.course import progress
 
     try:
@@ -83,28 +88,43 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
             f"{exercise}: this kernel has no answer yet: run the cell that begins with "
             f"%%answer {exercise}, then this one"
         )
-    verdict = judge(exercise, _answers[exercise], seed=seed)
-    progress.record(verdict)
-    record = verdict.record()
-    if verdict.nothing_failed:
-        # The same answer then has the same output, whenever it is run.
-        del record["seed"]
-    display(
-        {
-            "text/plain": as_text(verdict, stacks),
-            "text/html": as_html(verdict),
-            VERDICT: record,
-        },
-        raw=True,
-    )
-    _show_picture(verdict, _answers[exercise])
+    taken = _answers[exercise]
+    note = taken.note(InteractiveShell.instance())
+    if error := syntax_error(taken.source):
+        raise NotYet("\n".join([f"{exercise}: not valid Python", syntax_error_as_text(error)]))
+    try:
+        verdict = judge(exercise, taken.source, seed=seed)
+        progress.record(verdict)
+        _show(verdict, note, stacks)
+        _show_picture(verdict, taken.source)
+    except KeyboardInterrupt:
+        raise NotYet(f"{exercise}: interrupted, and not judged") from None
     if not any(claim.judged for claim in verdict.claims):
         raise NotYet(verdict.headline)
     if not verdict.nothing_failed:
         raise NotYet(
             f"{exercise}: {verdict.earned} of {verdict.points} points; change the answer cell, run "
-            f'it, and check again (the same inputs: check("{exercise}", seed={verdict.seed}))'
+            "it, and check again (the same inputs, in a new cell: "
+            f'check("{exercise}", seed={verdict.seed}))'
         )
+
+
+def _show(verdict: "Verdict", note: str, stacks: bool) -> None:
+    from hpml.checks.render import as_html, as_text
+
+    text = as_text(verdict, stacks)
+    record = verdict.record()
+    if verdict.nothing_failed:
+        # The same answer then has the same output, whenever it is run.
+        record = verdict.lasting_record()
+    display(
+        {
+            "text/plain": f"{text}\n  {note}" if note else text,
+            "text/html": as_html(verdict, [note] if note else []),
+            VERDICT: record,
+        },
+        raw=True,
+    )
 
 
 def _show_picture(verdict: "Verdict", source: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from hpml.ranks import memory_limit
 from hpml.ranks.evidence import KINDS, Call, Diagnosis, Raised
-from hpml.ranks.ledger import MAX_PRINTED, MEETING, RankLog
+from hpml.ranks.ledger import MAX_OUTPUT, MAX_PRINTED, MEETING, RankLog
 
 # What a member of a group may bring that differs from the others', by operation
 _SHAPES_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} | {
@@ -190,7 +190,10 @@ def endless_loop(logs: Sequence[RankLog], looping: Sequence[RankLog], of: str) -
 
 
 def limit(logs: Sequence[RankLog], of: str, seconds: float) -> Diagnosis:
-    """The time is up and ranks are still at work."""
+    """The time is up and ranks are still at work; those that print all the time, if there are."""
+    at_work = [log for log in logs if log.end is None]
+    if flooded := flood(at_work, MAX_OUTPUT):
+        return flooded
     waiting = [log for log in logs if log.end is None and log.waiting is not None]
     working = [log for log in logs if log.end is None and log.waiting is None]
     parts = []
@@ -204,12 +207,15 @@ def limit(logs: Sequence[RankLog], of: str, seconds: float) -> Diagnosis:
     return Diagnosis("limit", f"not done after {seconds:g} s: " + "; ".join(parts), causes)
 
 
-def flood(logs: Sequence[RankLog]) -> Diagnosis | None:
-    """Ranks that print without end."""
-    ranks = tuple(log.rank for log in logs if log.printed > MAX_PRINTED)
+def flood(logs: Sequence[RankLog], most: int = MAX_PRINTED) -> Diagnosis | None:
+    """Ranks that print without end: more than `most` bytes so far."""
+    ranks = tuple(log.rank for log in logs if log.printed > most)
     if not ranks:
         return None
-    sentence = f"{_ranks(ranks)} printed more than {MAX_PRINTED // 2**20} MiB"
+    sentence = (
+        f"{_ranks(ranks)} printed more than {most // 2**20} MiB, which is a flood: "
+        "it was cut, and the launch ended"
+    )
     return Diagnosis("limit", sentence, ranks)
 
 

@@ -16,7 +16,7 @@ MAX_REQUEST = 2**20  # bytes of one request
 MAX_REQUESTS = 2**25  # bytes of all requests of one rank: they are kept
 MAX_SAMPLES = 100  # kept, the last ones
 MAX_OUTPUT = 2**20  # bytes of stdout and stderr kept of each rank
-MAX_PRINTED = 2**27  # bytes after which a rank that prints is ended
+MAX_PRINTED = 2**24  # bytes after which a rank that prints is ended
 MAX_TEXT = 20_000  # characters of one text from a rank
 
 

@@ -224,6 +224,7 @@ CHECK = Check(
     allowed=ANYTHING,
     flavour="horovod-tensorflow",
     process_group=False,
+    prints=True,
     inputs=inputs,
     drive=drive,
     serve=serve,

@@ -233,6 +233,7 @@ CHECK = Check(
     to_write="the script for all ranks",
     allowed=f"{ANYTHING}, `DistributedDataParallel` and `DistributedSampler` too",
     process_group=False,
+    prints=True,
     inputs=inputs,
     expect=expect,
     stages=STAGES,

@@ -1,19 +1,20 @@
-"""A picture of one launch for a page of feedback, as SVG made without a plotting library: that is
-many times faster, and a class has hundreds of pictures.
+"""A picture of one launch for a verdict, as SVG made without a plotting library: that is many times
+faster, a learner waits for it, and a class has hundreds of them.
 
 It looks like `hpml.trace.launch_timeline.timeline`: a row per rank, pale while a call is in flight,
-full while its rank waits for it, dashed where it never returned. What a rank reported is not
-trusted: times outside the launch are moved to its edge, names are escaped and cut.
+full while its rank waits for it, dashed where it never returned. The call that the launch failed in
+has a red edge and a cross. What a rank reported is not trusted: times outside the launch are moved
+to its edge, names are escaped and cut.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from html import escape
 
 from hpml.files.sanitize import one_line
-from hpml.grading.record import Picture
 from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence
+from hpml.trace.failing_call import failing_calls
 from hpml.trace.layout import IN_FLIGHT, PALETTE, drawn_calls, lanes
 
 CALLS = 200  # drawn at most: the last ones, which show how it ended
@@ -34,14 +35,30 @@ text{font:12px system-ui,-apple-system,"Segoe UI","Noto Sans","DejaVu Sans",sans
 .s{font-size:11px;fill:#565c64}.e{text-anchor:end}.m{text-anchor:middle}
 .lane{fill:#8a8f96;fill-opacity:.12}.cause{fill:#c2371f;fill-opacity:.16}
 .bad{fill:#a12c1b;font-weight:600}.tick{stroke:#8a8f96;stroke-opacity:.35}
+.failed{fill:none;stroke:#c2371f;stroke-width:1.5}
 .mark{stroke:#21252a;stroke-dasharray:1.5 2}
 @media (prefers-color-scheme:dark){text{fill:#e4e2dc}.s{fill:#a9adb3}.bad{fill:#ff9f8e}
-.mark{stroke:#e4e2dc}}
+.failed{stroke:#ff9f8e}.mark{stroke:#e4e2dc}}
+</style>"""
+# In a notebook: its own colour of text, whatever the theme. A style there is the whole page's, so
+# each rule is for the drawings alone.
+_STYLE_INSIDE = """<style>
+.hpml-calls{max-width:100%;height:auto;display:block;margin:.3rem 0}
+.hpml-calls text{font:12px var(--jp-ui-font-family,system-ui,sans-serif);fill:currentColor}
+.hpml-calls .s{font-size:11px}.hpml-calls .e{text-anchor:end}.hpml-calls .m{text-anchor:middle}
+.hpml-calls .lane{fill:currentColor;fill-opacity:.07}
+.hpml-calls .cause{fill:#d1495b;fill-opacity:.2}
+.hpml-calls .bad{font-weight:700}.hpml-calls .tick{stroke:currentColor;stroke-opacity:.25}
+.hpml-calls .failed{fill:none;stroke:#d1495b;stroke-width:2}
+.hpml-calls .mark{stroke:currentColor;stroke-dasharray:1.5 2}
 </style>"""
 
 
-def picture_of(evidence: Evidence, title: str) -> Picture:
-    """What each rank did, and when. `title` is its caption. At most some 60 kB."""
+def launch_svg(evidence: Evidence, title: str, *, inside: bool = False) -> str:
+    """What each rank did, and when, with the call that failed. At most some 60 kB.
+
+    A file of its own, with light and dark colours; or `inside` a page, whose colour it takes.
+    """
     ranks, left_out = _drawable(evidence)
     start, end = _span(ranks, evidence)
     unit, scale = ("ms", 1e3) if end - start < 2 else ("s", 1.0)
@@ -52,6 +69,7 @@ def picture_of(evidence: Evidence, title: str) -> Picture:
 
     operations = list(dict.fromkeys(call.operation for rank in ranks for call in rank.calls))
     causes = evidence.diagnosis.ranks if evidence.diagnosis else ()
+    failing = failing_calls(evidence)
     head = 26 if operations else 4
     top = head + (26 if any(rank.marks for rank in ranks) else 0)
     bottom = top + len(ranks) * (ROW + GAP)
@@ -61,19 +79,21 @@ def picture_of(evidence: Evidence, title: str) -> Picture:
     for number, rank in enumerate(ranks):
         y = top + number * (ROW + GAP)
         parts += _row(rank, y, rank.rank in causes)
-        parts += _bars(rank.calls, operations, y, x)
+        failed = {index for of, index in failing if of == rank.rank}
+        parts += _bars(rank.calls, operations, y, x, failed)
         parts += _marks(rank.marks, y, x, named=number == 0)
     if not operations:
         middle = (LEFT + WIDTH - RIGHT) / 2
         parts.append(_words(middle, top + ROW / 2 + 4, "no collective was called", "s m"))
     if left_out:
         parts.append(_words(LEFT, height - 5, left_out, "s"))
+    look = ' class="hpml-calls"' if inside else ""
     opening = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-        f'width="{WIDTH}" height="{height}" role="img">'
+        f'width="{WIDTH}" height="{height}" role="img"{look}>'
     )
     named = f"<title>{escape(one_line(title))}</title>"
-    return Picture(title, "".join([opening, named, _STYLE, *parts, "</svg>"]))
+    return "".join([opening, named, _STYLE_INSIDE if inside else _STYLE, *parts, "</svg>"])
 
 
 def _drawable(evidence: Evidence) -> tuple[list[RankEvidence], str]:
@@ -184,7 +204,9 @@ def _end(rank: RankEvidence) -> str:
     )
 
 
-def _bars(calls: Sequence[Call], operations: Sequence[str], y: float, x: Place) -> list[str]:
+def _bars(
+    calls: Sequence[Call], operations: Sequence[str], y: float, x: Place, failed: Collection[int]
+) -> list[str]:
     numbers = [min(number, LANES - 1) for number in lanes(calls)]
     height = (ROW - 6) / (max(numbers, default=0) + 1)
     parts = []
@@ -199,9 +221,13 @@ def _bars(calls: Sequence[Call], operations: Sequence[str], y: float, x: Place) 
             if stop > begin:
                 look = f'fill="{colour}"' + (f' fill-opacity="{alpha}"' if alpha < 1 else "")
                 parts.append(_rect(begin, at, stop - begin, height - 1, look))
-        if lost:
+        if lost and call.index not in failed:
             dashed = f'fill="none" stroke="{colour}" stroke-width="1.5" stroke-dasharray="4 3"'
             parts.append(_rect(left, at, right - left, height - 1, dashed))
+        if call.index in failed:
+            edge = 'class="failed"' + (' stroke-dasharray="4 3"' if lost else "")
+            parts.append(_rect(left, at, right - left, height - 1, edge))
+            parts.append(_words(min(left + 3, WIDTH - RIGHT - 9), at + height / 2 + 4, "✗", "bad"))
     return parts
 
 

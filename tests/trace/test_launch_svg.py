@@ -8,10 +8,14 @@ from xml.etree.ElementTree import Element
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpml.grading.picture import CALLS, LEFT, RIGHT, STUCK, WIDTH, picture_of
 from hpml.ranks.evidence import Call, Diagnosis, Evidence, Mark, Raised, RankEvidence
+from hpml.trace.launch_svg import CALLS, LEFT, RIGHT, STUCK, WIDTH, launch_svg
 
-from .conftest import HOSTILE
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "]]>&amp;\u202e\x1b[2J\x00",
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 BAR = re.compile(r"#[0-9A-F]{6}")
@@ -24,7 +28,7 @@ def call(issued: float, finished: float | None, operation: str = "all_reduce", *
 
 
 def drawn(evidence: Evidence) -> Element:
-    return ElementTree.fromstring(picture_of(evidence, "With 2 ranks").svg)
+    return ElementTree.fromstring(launch_svg(evidence, "With 2 ranks"))
 
 
 def bars(root: Element) -> list[Element]:
@@ -46,6 +50,23 @@ def hanging() -> Evidence:
         RankEvidence(1, "raised", raised=Raised("ValueError", "x", 7, ""), calls=(call(0.1, 0.2),)),
     )
     return Evidence(2, ranks, 0.6, Diagnosis("raised", "rank 1 raised ValueError", (1,)))
+
+
+def test_the_call_that_failed_has_an_edge_and_a_cross() -> None:
+    waits = (call(0.1, 0.2), call(0.2, None, "barrier", index=2))
+    ranks = (RankEvidence(0, "ended", calls=waits), RankEvidence(1, "returned"))
+    root = drawn(Evidence(2, ranks, 0.6, Diagnosis("hang", "rank 0 waits in barrier", (1,))))
+    failed = [rect for rect in root.iter(f"{SVG}rect") if rect.get("class") == "failed"]
+    assert [rect.get("stroke-dasharray") for rect in failed] == ["4 3"]
+    assert words(root).count("✗") == 1
+
+
+def test_inside_a_page_it_takes_the_colour_of_the_page() -> None:
+    svg = launch_svg(hanging(), "With 2 ranks", inside=True)
+    assert "currentColor" in svg
+    style = svg.partition("<style>")[2].partition("</style>")[0]
+    rules = [rule for rule in style.replace("}", "}\n").splitlines() if "{" in rule]
+    assert all(rule.startswith(".hpml-calls") for rule in rules)
 
 
 def test_a_row_per_rank_says_how_it_ended_and_names_the_cause() -> None:
@@ -80,9 +101,9 @@ def test_the_part_in_flight_is_pale() -> None:
 def test_of_many_calls_the_last_are_drawn_and_that_is_said() -> None:
     calls = tuple(call(k / 1000, k / 1000 + 0.0005) for k in range(5000))
     ranks = tuple(RankEvidence(rank, "returned", calls=calls) for rank in range(8))
-    picture = picture_of(Evidence(8, ranks, 5.0), "many")
-    assert len(picture.svg) < 100_000
-    root = ElementTree.fromstring(picture.svg)
+    picture = launch_svg(Evidence(8, ranks, 5.0), "many")
+    assert len(picture) < 100_000
+    root = ElementTree.fromstring(picture)
     assert len(bars(root)) == CALLS
     assert f"the last {CALLS} of 40000 calls are drawn" in words(root)
 
@@ -129,9 +150,9 @@ def launches(draw) -> Evidence:
 @settings(max_examples=150, deadline=None)
 @given(launches(), names)
 def test_whatever_ranks_report_the_picture_is_ours(evidence: Evidence, title: str) -> None:
-    picture = picture_of(evidence, title)
-    assert len(picture.svg) < 100_000
-    root = ElementTree.fromstring(picture.svg)
+    picture = launch_svg(evidence, title)
+    assert len(picture) < 100_000
+    root = ElementTree.fromstring(picture)
     allowed = {"svg", "title", "style", "rect", "text", "line"}
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= allowed
     assert not any(

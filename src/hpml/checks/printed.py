@@ -1,0 +1,72 @@
+"""What an answer's ranks printed, cut to what a person reads: some lines of each rank.
+
+It is the answer's own text, and hostile to whoever shows it: every line is made safe
+(`hpml.files.sanitize`) and cut here, before it is kept. A page escapes it besides.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from hpml.checks.contract import Stage
+from hpml.files.sanitize import cut, plain, short
+from hpml.ranks.evidence import Evidence, RankEvidence
+
+FIRST, LAST = 15, 5  # lines of each rank
+COLUMNS = 160  # characters of a line
+RANKS = 16
+LONGEST = 12_000  # characters in all
+
+
+def printed(stages: Mapping[str, Evidence], of_check: Sequence[Stage] = ()) -> str:
+    """What ranks printed in one play, each line with its ranks in front, as `%%ranks` has it:
+    "[0] loss 2.3", "[0-3] hello" where these ranks printed the same. Empty where none did.
+
+    `stages` are the play's launches by name. Those without the answer, by `of_check`, are left out.
+    Of each rank the first and last lines are shown, with how many are left out between.
+    """
+    without = {stage.name for stage in of_check if not stage.with_answer}
+    texts = {
+        name: lines
+        for name, evidence in stages.items()
+        if name not in without and (lines := _marked(evidence))
+    }
+    parts = []
+    for name, lines in texts.items():
+        ranks = stages[name].world_size
+        parts += [f"{name}, {ranks} rank{'s' * (ranks > 1)}:"] if len(of_check) > 1 else []
+        parts += lines
+    return cut("\n".join(parts), LONGEST)
+
+
+def _marked(evidence: Evidence) -> list[str]:
+    same: list[tuple[list[int], list[str]]] = []  # neighbours that printed the same, and what
+    for rank in evidence.ranks[:RANKS]:
+        lines = _lines(rank)
+        if same and same[-1][1] == lines:
+            same[-1][0].append(rank.rank)
+        else:
+            same.append(([rank.rank], lines))
+    marked = []
+    for ranks, lines in same:
+        who = f"[{ranks[0]}]" if len(ranks) == 1 else f"[{ranks[0]}-{ranks[-1]}]"
+        marked += [f"{who} {line}".rstrip() for line in lines]
+    if marked and len(evidence.ranks) > RANKS:
+        marked.append(f"… ranks {RANKS} to {len(evidence.ranks) - 1} are left out")
+    return marked
+
+
+def _lines(rank: RankEvidence) -> list[str]:
+    lines = rank.stdout.rstrip().split("\n") if rank.stdout.strip() else []
+    left_out = len(lines) - FIRST - LAST
+    if rank.stdout_cut:  # its end is not known
+        return [*_shown(lines[: FIRST + LAST]), "… and so on: more than is kept of a rank's output"]
+    if left_out <= 1:
+        return _shown(lines)
+    between = f"… {left_out} lines are left out here …"
+    return [*_shown(lines[:FIRST]), between, *_shown(lines[-LAST:])]
+
+
+def _shown(lines: Iterable[str]) -> list[str]:
+    """Lines made safe. A progress bar redraws its line: of that the last state is shown."""
+    states = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    # A safe line has no break left, so that no line can pretend to be another rank's.
+    return [short(plain(state[: 4 * COLUMNS], keep="\t"), COLUMNS).rstrip() for state in states]

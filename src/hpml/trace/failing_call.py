@@ -1,0 +1,44 @@
+"""Which of a launch's calls are those that it failed in."""
+
+from hpml.ranks.evidence import Call, Evidence, RankEvidence
+from hpml.trace.layout import drawn_calls
+
+
+def failing_calls(evidence: Evidence) -> frozenset[tuple[int, int]]:
+    """(rank, index of its call) for each call that a launch without an end failed in.
+
+    Where ranks wait for each other, the calls that never completed. Where a rank raised or ended
+    otherwise, those calls of that rank, and the call in the line that raised: what others wait for
+    is then a consequence. Where calls differ between ranks, and all are complete, the last of each
+    rank that differs. Empty for a launch in which every rank returned.
+    """
+    diagnosis = evidence.diagnosis
+    if diagnosis is None:
+        return frozenset()
+    together = diagnosis.kind in ("hang", "mismatch", "limit")
+    found = {
+        (rank.rank, call.index)
+        for rank in evidence.ranks
+        for call in drawn_calls(rank)
+        if call.finished is None and (together or rank.rank in diagnosis.ranks)
+    }
+    found |= {
+        (rank.rank, call.index)
+        for rank in evidence.ranks
+        if rank.rank in diagnosis.ranks and (call := _raised_in(rank))
+    }
+    if not found and diagnosis.kind == "mismatch":
+        found = {
+            (rank.rank, calls[-1].index)
+            for rank in evidence.ranks
+            if rank.rank in diagnosis.ranks and (calls := drawn_calls(rank))
+        }
+    return frozenset(found)
+
+
+def _raised_in(rank: RankEvidence) -> Call | None:
+    """The rank's last call, if its exception left from the line of that call."""
+    calls = drawn_calls(rank)
+    if rank.raised is None or not calls or calls[-1].line is None:
+        return None
+    return calls[-1] if calls[-1].line == rank.raised.line else None
