@@ -8,13 +8,13 @@ TRACEBACK = """Traceback (most recent call last):
   File "/x/lib/python3.11/site-packages/torch/distributed/c10d_logger.py", line 81, in wrapper
     return func(*args, **kwargs)
            ^^^^^^^^^^^^^^^^^^^^^
-  File "/x/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 2, in all_reduce
+  File "/x/lib/site-packages/torch/distributed/distributed_c10d.py", line 2, in all_reduce
     work = group.allreduce([tensor], opts)
 RuntimeError: shapes differ"""
 FAULTHANDLER = """Current thread 0x00007f (most recent call first):
   File "/y/src/hpml/ranks/remote_group.py", line 12 in wait
   File "/usr/lib/python3.11/threading.py", line 320 in wait
-  File "<ddp>", line 9 in step"""  # noqa: E501
+  File "<ddp>", line 9 in step"""
 
 
 def test_of_a_traceback_the_answers_lines_and_the_error_are_left():

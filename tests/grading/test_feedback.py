@@ -244,7 +244,7 @@ def test_what_was_printed_has_the_number_of_ranks(
     (first, *_) = record().results
     spoke = dataclasses.replace(first, printed="here", world_size=ranks)
     page = feedback.person_page(record(results=(spoke,)), course)
-    assert f"What rank 0 printed{words}" in page
+    assert f"What your answer printed{words}" in page
 
 
 def test_what_is_not_a_mark_is_not_shown_as_one(

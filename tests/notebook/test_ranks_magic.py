@@ -233,7 +233,7 @@ def test_a_syntax_error_is_four_lines_and_the_answer_is_taken(run):
     assert shown._render_traceback_() == [
         "line 2 | def broken(:\n                    ^\nSyntaxError: invalid syntax"
     ]
-    out, error = run("check('hello_ranks')")
+    _, error = run("check('hello_ranks')")
     assert isinstance(error, notebook.NotYet)
     assert str(error).splitlines() == [
         "hello_ranks: not valid Python",

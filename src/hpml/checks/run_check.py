@@ -156,7 +156,15 @@ def examine(
     if check.worlds == (1,):  # "with 1 rank: network of 16 ranks" would only confuse
         claims = tuple(replace(claim, world_size=None) for claim in claims)
     verdict = Verdict(check.id, check.title, status, claims, headline, seed)
-    return Examined(_shown(verdict, check, shown, shown.evidence, source), shown.evidence)
+    evidence = _explaining(shown, failed)
+    return Examined(_shown(verdict, check, shown, evidence, source), evidence)
+
+
+def _explaining(run: Run, failed: Sequence[ClaimResult]) -> Evidence:
+    """The run's launch whose end a failed claim's message reports, else its last one."""
+    ends = [evidence for evidence in run.stages.values() if evidence.diagnosis is not None]
+    texts = "\n".join(claim.message for claim in failed)
+    return next((end for end in ends if end.diagnosis.sentence in texts), run.evidence)
 
 
 def _shown(verdict: Verdict, check: Check, run: Run, evidence: Evidence, source: str) -> Verdict:
@@ -167,8 +175,6 @@ def _shown(verdict: Verdict, check: Check, run: Run, evidence: Evidence, source:
     """
     if verdict.cause in ("unwritten", "missing name", "not allowed"):
         return replace(verdict, lines=lines_named(source, [verdict.headline]))
-    if verdict.nothing_failed and check.prints:
-        return verdict
     texts = [verdict.headline, *(claim.message for claim in verdict.claims)]
     verdict = replace(
         verdict,
@@ -183,21 +189,23 @@ def _shown(verdict: Verdict, check: Check, run: Run, evidence: Evidence, source:
         calls = calls_in_order(evidence)
         title = f"The calls of {ranks} ranks" if ranks > 1 else "The calls of the one rank"
         drawn = launch_svg(evidence, title, inside=True) if calls else ""
-        return replace(verdict, case=_case(evidence), calls=calls, timeline=drawn)
+        return replace(verdict, case=_case(run, evidence), calls=calls, timeline=drawn)
     except Exception:
         return verdict
 
 
-def _case(evidence: Evidence) -> str:
-    """What a launch was at when it failed: the last mark of a drive's, on a rank that caused it."""
+def _case(run: Run, evidence: Evidence) -> str:
+    """What a launch was at when it failed: the last mark of a drive's, on a rank that caused it.
+
+    Where there is none, the stage's name, if there are several.
+    """
     if evidence.diagnosis is None:
         return ""
-    marks = [
-        rank.marks[-1].name
-        for rank in evidence.ranks
-        if rank.marks and rank.rank in (evidence.diagnosis.ranks or (rank.rank,))
-    ]
-    return one_line(marks[0]) if marks else ""
+    for rank in evidence.ranks:
+        if rank.marks and rank.rank in (evidence.diagnosis.ranks or (rank.rank,)):
+            return one_line(rank.marks[-1].name)
+    stages = [name for name, of in run.stages.items() if of is evidence]
+    return stages[0] if len(run.stages) > 1 and stages else ""
 
 
 def _decide(check: Check, claim: Claim, runs: Sequence[Run]) -> ClaimResult:

@@ -25,7 +25,7 @@ from hpml.grading import marks
 from hpml.grading.record import WITHOUT_MARK, Picture, Record, Result, missed
 
 LONGEST = 30_000  # characters of an answer that are shown
-PRINTED = 4_000  # of what it printed
+PRINTED = 12_000  # of what it printed
 MISSED = 10  # exercises in the class's list
 
 _FORMATTER = HtmlFormatter(nowrap=True)

@@ -35,7 +35,6 @@ from hpml.ranks.flavour import Flavour, missing, order
 from hpml.trace.launch_svg import launch_svg
 
 ATTEMPTS = 2  # at an answer that has not begun when something fails
-PRINTED = 4000  # characters of printed output kept in a record
 TIMES_THE_SOLUTION = 2  # as long as the course's own solution takes, every answer has at least
 
 # (exercise id, or its check with other limits; source; seed) -> Examined
@@ -130,7 +129,7 @@ class Judge:
             claims=verdict.claims,
             answer=answer.source,
             where=answer.where,
-            printed=evidence.ranks[0].stdout[:PRINTED] if evidence else "",
+            printed=verdict.printed,
             pictures=_pictures(examined),
             attempts=attempts,
             seconds=round(time.monotonic() - began, 3),

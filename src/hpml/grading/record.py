@@ -82,13 +82,13 @@ class Result:
     claims: tuple[ClaimResult, ...] = ()
     answer: str = ""  # the source
     where: str = ""  # "ring.ipynb, cell 4"
-    # Both are of one launch: one that failed, else of a run in which a claim did, else of the last
-    printed: str = ""  # what rank 0 printed, cut
+    # Both are of one run: one that failed, else one in which a claim did, else the last
+    printed: str = ""  # what its ranks printed, some lines of each, see `hpml.checks.printed`
     pictures: tuple[Picture, ...] = ()
     attempts: int = 1
     seconds: float = 0.0
     cause: Cause = "claims"  # of the verdict, see `hpml.checks.verdict.Cause`
-    world_size: int | None = None  # of the launch that `printed` and `pictures` are of
+    world_size: int | None = None  # of the run that `printed` and `pictures` are of
 
     def __post_init__(self) -> None:
         _make_safe(self)

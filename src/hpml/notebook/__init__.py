@@ -2,6 +2,7 @@
 
 import base64
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import cloudpickle
@@ -110,13 +111,16 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
 
 
 def _show(verdict: "Verdict", note: str, stacks: bool) -> None:
+    from hpml.checks import find
     from hpml.checks.render import as_html, as_text
 
-    text = as_text(verdict, stacks)
     record = verdict.record()
     if verdict.nothing_failed:
         # The same answer then has the same output, whenever it is run.
         record = verdict.lasting_record()
+        if find(verdict.exercise).prints:
+            verdict = replace(verdict, printed="")
+    text = as_text(verdict, stacks)
     display(
         {
             "text/plain": f"{text}\n  {note}" if note else text,

@@ -14,6 +14,7 @@ from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.kits import ready_made
 from hpml.checks.kits.all_reduce_picture import all_reduce_picture
 from hpml.checks.m01_parallel_sgd._sums import draw_tensor, wrong_sum
+from hpml.ranks import mark
 
 LONG = 100_000  # elements of the tensor whose traffic is measured, float32
 MESSAGES = ("send", "recv", "barrier")
@@ -38,6 +39,7 @@ def drive(answer: ModuleType, inputs: dict[str, torch.Tensor]) -> dict[str, Any]
     """Each tensor's sum, and the tensor itself after the call."""
     sums, left, shared = {}, {}, {}
     for name, tensor in inputs.items():
+        mark(name)
         given = tensor.clone()
         got = answer.naive_all_reduce(given)
         sums[name], left[name] = got, given

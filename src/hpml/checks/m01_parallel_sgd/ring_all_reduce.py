@@ -28,6 +28,7 @@ from hpml.checks.m01_parallel_sgd._beside import (
 from hpml.checks.m01_parallel_sgd._sums import draw_tensor, wrong_sum
 from hpml.network.link import parse_rate
 from hpml.predict.collectives import all_reduce_bytes, seconds
+from hpml.ranks import mark
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
 LINK = "100mbit"
@@ -70,7 +71,8 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
 def in_place(answer: ModuleType, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Each tensor after the call."""
     after = {name: tensor.clone() for name, tensor in tensors.items()}
-    for tensor in after.values():
+    for name, tensor in after.items():
+        mark(name)
         answer.ring_all_reduce(tensor)
     return after
 
@@ -84,6 +86,7 @@ def even(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """Reduce short and long tensors; some of the long ones are timed."""
     after = in_place(answer, inputs["tensors"])
     first, rest = inputs["long"][0].clone(), inputs["long"][1:]
+    mark(f"{len(first)} elements")
     answer.ring_all_reduce(first)
     timed = time_over_link(answer.ring_all_reduce, rest)
     return {"after": after, "long": [first, *timed]}

@@ -14,6 +14,7 @@ import torch
 from hpml.checks.compare import difference
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ALL_ELSE, DATA_PARALLEL
+from hpml.ranks import mark
 
 FEATURES = 6
 STEPS = 2  # of each kind of shards
@@ -67,9 +68,11 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """What `start` returns for the rank's own weights; the weights after each step, by shards."""
+    mark("the start")
     start = answer.start(inputs["own"].clone())
     after: dict[str, list[Any]] = {}
     for kind, shards in inputs["shards"].items():
+        mark(kind)
         weights = inputs["shared"].clone()
         after[kind] = []
         for x, y in shards:

@@ -13,6 +13,7 @@ from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.launchers import Case, become_task_of_srun, cases, srun_here
 from hpml.checks.kits.ready_made import ALL_ELSE, SCONTROL
+from hpml.ranks import mark
 
 PLACE = ("rank", "world_size", "local_rank", "local_world_size", "node_rank")
 KEYS = {name: int for name in PLACE} | {"master_address": str, "master_port": int, "device": str}
@@ -52,6 +53,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
             seen[-1]["device"] = str(seen[-1]["device"])
     if inputs["launched"]:
         become_task_of_srun(inputs["launched"])
+    mark("started as by srun" if inputs["launched"] else "started as by torchrun")
     try:
         mine = answer.start()
     except NotImplementedError:

@@ -19,6 +19,7 @@ from torch.random import get_rng_state
 
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE, OTHER_PROGRAMS, SHARDING_SAMPLER
+from hpml.ranks import mark
 
 EPOCHS = 3
 JOB, ANOTHER = "a job", "another job"
@@ -83,6 +84,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     before = state()
     seen = []
     for length, seed, other_seed in inputs["samplers"]:
+        mark(f"{length} sample{'s' * (length != 1)}")
         sampler = make(length, seed)
         orders = [order(sampler, length)]  # epoch 0, without set_epoch
         for epoch in inputs["epochs"][1:]:
