@@ -151,8 +151,8 @@ def examine(
         headline = "every claim holds"
     elif unjudged:
         headline += f", {len(unjudged)} cannot be judged here"
-    wrong_at = [claim.world_size for claim in failed]
-    shown = next((run for run in runs if run.world_size in wrong_at), runs[-1])
+    wrong_at = failed[0].world_size if failed else None
+    shown = next((run for run in runs if run.world_size == wrong_at), runs[-1])
     if check.worlds == (1,):  # "with 1 rank: network of 16 ranks" would only confuse
         claims = tuple(replace(claim, world_size=None) for claim in claims)
     verdict = Verdict(check.id, check.title, status, claims, headline, seed)
@@ -178,7 +178,7 @@ def _shown(verdict: Verdict, check: Check, run: Run, evidence: Evidence, source:
     texts = [verdict.headline, *(claim.message for claim in verdict.claims)]
     verdict = replace(
         verdict,
-        shown_at=evidence.world_size,
+        shown_at=None if check.worlds == (1,) else evidence.world_size,
         printed=printed(run.stages, check.stages),
         lines=lines_named(source, texts),
     )
