@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hpml.frameworks import large_batch
+from hpml.frameworks import large_batch, large_batch_findings
 from hpml.frameworks.lamb import LAMB
 from hpml.frameworks.large_batch import Rule, Run, learning_rate, sgd, train
 from hpml.frameworks.large_batch_findings import limit, of_limits, of_rates
@@ -56,7 +56,7 @@ def test_a_seed_decides_all_that_is_drawn(optimizer):
 
 def test_runs_are_shared_out_and_come_back_in_order(monkeypatch: pytest.MonkeyPatch):
     rule = Rule(sgd, 0.02)
-    runs = [Run(rule, 2048, 0, rate=0.0), Run(rule, 1024, 0), Run(rule, 2048, 0, rate=0.0)]
+    runs = [Run(rule, 2048, 0, rate=0.0), Run(rule, 128, 0), Run(rule, 2048, 0, rate=0.0)]
     found = large_batch.accuracies(runs)
     assert found[0] == found[2] < found[1]
     monkeypatch.setattr(large_batch, "usable_cores", lambda: 1.0)
@@ -110,18 +110,21 @@ def test_another_rate_brings_much_and_an_optimizer_more_or_no_more():
     held, sentence, _ = of_rates({"SGD": sgd_curve, "LARS": curve(30, 33, 32)}, curves)
     assert held
     assert "With 4096, the best of these rates has 27.0 % by SGD, 33.0 % by LARS" in sentence
-    assert "all seeds of LARS, on average by up to 6.0 points" in sentence
+    assert "lost 35.0 points, and another rate for the same optimizer brings back 16.0" in sentence
+    assert "All seeds of LARS are above every seed of SGD, on average by up to 6.0" in sentence
     held, sentence, _ = of_rates({"SGD": sgd_curve, "LARS": curve(26, 27.5)}, curves)
     assert held
     assert "it was the rate, and no more" in sentence
 
 
-@pytest.mark.parametrize("best", [12, 46])
-def test_rates_that_bring_nothing_or_everything_are_reported(best: float):
+@pytest.mark.parametrize(
+    ("best", "reported"), [(12, "not what it takes"), (46, "nearly all that it takes")]
+)
+def test_rates_that_bring_nothing_or_everything_are_reported(best: float, reported: str):
     tuned = {"SGD": curve(best), "LARS": curve(best)}
     held, _, otherwise = of_rates(tuned, {"linear rule": curve(46, 45, 20, 11)})
     assert not held
-    assert "the linear rule had 11.0 %, and with 64 46.0 %" in otherwise
+    assert reported in otherwise
 
 
 def test_a_line_for_each_rule_and_a_tick_for_each_batch():
@@ -129,5 +132,18 @@ def test_a_line_for_each_rule_and_a_tick_for_each_batch():
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["64", "256"]
     assert "%" in axes.get_ylabel()
-    rates = rate_picture({"a": {0.5: (0.1, 0.2), 1.0: (0.2, 0.3)}}, "title").axes[0]
+    rates = rate_picture({"b": {0.5: (0.1, 0.2), 1.0: (0.2, 0.3)}}, "title", "ab").axes[0]
     assert [tick.get_text() for tick in rates.get_xticklabels()] == ["1/2", "1"]
+    colours = [bars.lines[0].get_color() for bars in (*axes.containers, *rates.containers)]
+    assert colours[0] != colours[1] == colours[2]
+
+
+def test_the_pictures_message_is_computed():
+    plain = curve(46, 45, 20, 11)
+    curves = {"linear rule": plain, "LARS": curve(46, 45, 44, 33), "LAMB": plain}
+    further = large_batch_findings.headline_of_limits(curves)
+    assert further == "The linear rule keeps the accuracy up to a batch of 256; LARS up to 1024"
+    alike = large_batch_findings.headline_of_limits({"linear rule": plain, "LAMB": plain})
+    assert alike.endswith("up to a batch of 256, and no other goes further")
+    rates = large_batch_findings.headline_of_rates({"SGD": plain, "LARS": curve(30, 34)}, 4096)
+    assert rates == "A batch of 4096 with the best of these rates: SGD 46 %, LARS 34 %"

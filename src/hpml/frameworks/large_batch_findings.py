@@ -23,6 +23,25 @@ def limit(curve: Mapping[float, Seeds], fall: float = FALL) -> int:
     return int(found)
 
 
+def headline_of_limits(curves: Curves) -> str:
+    """The message of a picture of them."""
+    plain, *others = curves
+    limits = {name: limit(curve) for name, curve in curves.items()}
+    further = [name for name in others if limits[name] > limits[plain]]
+    ends = f"The {plain} keeps the accuracy up to a batch of {limits[plain]}"
+    if not further:
+        return f"{ends}, and no other goes further"
+    best = max(limits[name] for name in further)
+    return f"{ends}; {_list([n for n in further if limits[n] == best])} up to {best}"
+
+
+def headline_of_rates(tuned: Curves, batch: int) -> str:
+    """The message of a picture of them."""
+    best = {name: max(map(mean, curve.values())) for name, curve in tuned.items()}
+    shown = ", ".join(f"{name} {100 * accuracy:.0f} %" for name, accuracy in best.items())
+    return f"A batch of {batch} with the best of these rates: {shown}"
+
+
 def of_limits(curves: Curves) -> tuple[bool, str, str]:
     """For `conclude`: up to which batch each rule keeps the accuracy, the linear rule first.
 
@@ -76,20 +95,23 @@ def of_rates(tuned: Curves, curves: Curves) -> tuple[bool, str, str]:
     )
     above = [name for name in others if min(best[name]) > max(best[plain])]
     more = max(mean(best[name]) - mean(best[plain]) for name in others)
+    lost = mean(by_rule[base]) - mean(by_rule[most])
+    back = mean(best[plain]) - mean(by_rule[most])
+    rate = (
+        f"From {base} to {most} the linear rule lost {100 * lost:.1f} points, and another rate for "
+        f"the same optimizer brings back {100 * back:.1f} of them"
+    )
     what = (
-        f"Above every seed of {plain} are all seeds of {_list(above)}, on average by up to "
+        f"All seeds of {_list(above)} are above every seed of {plain}, on average by up to "
         f"{100 * more:.1f} points: that is the optimizer."
         if above
         else f"No other optimizer is clear of the seeds of {plain}: it was the rate, and no more."
     )
     return (
-        mean(by_rule[most]) + FAR < mean(best[plain])
-        and max(map(mean, best.values())) < mean(by_rule[base]) - FALL,
-        f"**Answer.** {seen[0].upper()}{seen[1:]}. The linear rule had {_percent(by_rule[most])}: "
-        f"most of the loss was its rate. {what} With a batch of {base} it is "
-        f"{_percent(by_rule[base])}, and no rate brings that back.",
-        f"{seen}; the linear rule had {_percent(by_rule[most])}, and with {base} "
-        f"{_percent(by_rule[base])}.",
+        back > FAR and max(map(mean, best.values())) < mean(by_rule[base]) - FALL,
+        f"**Answer.** {seen[0].upper()}{seen[1:]}. {rate}. {what} None of these rates brings back the rest.",
+        f"{seen}. {rate}: on these images the rate alone is "
+        f"{'not what it takes' if back <= FAR else 'nearly all that it takes'}.",
     )
 
 

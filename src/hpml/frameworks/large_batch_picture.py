@@ -1,5 +1,7 @@
 """Accuracy over the batch, or over the rate: a line for each rule, a bar for its seeds."""
 
+from collections.abc import Iterable
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -9,19 +11,23 @@ from hpml.predict.draw import COLOURS, LINES, MARKERS
 
 def batch_picture(curves: Curves, title: str) -> Figure:
     """Test accuracy in percent over the batch."""
-    figure, axes = _drawn(curves, title)
+    figure, axes = _drawn(curves, title, curves)
     axes.set(xlabel="images in a batch")
     return figure
 
 
-def rate_picture(curves: Curves, title: str) -> Figure:
-    """Test accuracy in percent over the learning rate, as a share of the rule's."""
-    figure, axes = _drawn(curves, title)
-    axes.set(xlabel="highest learning rate, over the one by the rule")
+def rate_picture(curves: Curves, title: str, among: Iterable[str]) -> Figure:
+    """Test accuracy in percent over the learning rate, as a multiple of the rule's.
+
+    Each rule looks as in a picture of all those of `among`.
+    """
+    figure, axes = _drawn(curves, title, among)
+    axes.set(xlabel="highest learning rate, as a multiple of that by the rule")
     return figure
 
 
-def _drawn(curves: Curves, title: str) -> tuple[Figure, Axes]:
+def _drawn(curves: Curves, title: str, among: Iterable[str]) -> tuple[Figure, Axes]:
+    names = list(among)
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.subplots()
     axes.set_xscale("log", base=2)
@@ -34,10 +40,11 @@ def _drawn(curves: Curves, title: str) -> tuple[Figure, Axes]:
             [mean - 100 * min(seeds) for mean, seeds in zip(means, curve.values(), strict=True)],
             [100 * max(seeds) - mean for mean, seeds in zip(means, curve.values(), strict=True)],
         ]
-        look = {"color": COLOURS[number], "linestyle": LINES[number], "marker": MARKERS[number]}
+        place = names.index(name)
+        look = {"color": COLOURS[place], "linestyle": LINES[place], "marker": MARKERS[place]}
         axes.errorbar([x * aside for x in curve], means, reach, capsize=3, label=name, **look)
     axes.axhline(100 / CLASSES, color="grey", linewidth=1, linestyle=":")
-    axes.annotate("by chance", (every[0], 100 / CLASSES), xytext=(0, 3), **_GREY)
+    axes.annotate("by chance", (every[1], 100 / CLASSES), xytext=(0, 3), **_GREY)
     axes.set_xticks(every, [f"{x:g}" if x >= 1 else f"1/{1 / x:g}" for x in every])
     axes.minorticks_off()
     axes.set_ylim(0)
