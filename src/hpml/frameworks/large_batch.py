@@ -1,9 +1,9 @@
 """Accuracy over the batch, epochs fixed: the linear rule, with warm-up, LARS and LAMB.
 
-A fully connected network learns CIFAR-10 in few epochs, so a large batch means few steps. Each
-rule's rate was tuned at the smallest batch and follows the batch from there, as its authors let it:
-Goyal et al. 2017 (arXiv:1706.02677, section 2), You et al. 2017 (arXiv:1708.03888) and You et al.
-2020 (arXiv:1904.00962, section 4).
+A fully connected network learns CIFAR-10 in few epochs, so a large batch means few steps. A rule's
+rate is tuned at the smallest batch and follows the batch from there: in proportion (Goyal et al.
+2017, arXiv:1706.02677, section 2) or as its square root, as LAMB's does (You et al. 2020,
+arXiv:1904.00962, section 4).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -122,7 +122,7 @@ def network(inputs: int) -> nn.Sequential:
 def train(run: Run, images: Tensor, labels: Tensor, epochs: int = EPOCHS) -> nn.Module:
     """The network after so many epochs on `images` [N, inputs] and `labels`, int64 [N].
 
-    A batch takes the first of what is left of a permutation; what no longer fills one is left out.
+    Each epoch is a permutation cut into batches; images that do not fill one are left out.
     """
     rule = run.rule
     torch.manual_seed(run.seed)

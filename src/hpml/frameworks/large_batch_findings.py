@@ -109,7 +109,8 @@ def of_rates(tuned: Curves, curves: Curves) -> tuple[bool, str, str]:
     )
     return (
         back > FAR and max(map(mean, best.values())) < mean(by_rule[base]) - FALL,
-        f"**Answer.** {seen[0].upper()}{seen[1:]}. {rate}. {what} None of these rates brings back the rest.",
+        f"**Answer.** {seen[0].upper()}{seen[1:]}. {rate}. {what} None of these rates "
+        "brings back the rest.",
         f"{seen}. {rate}: on these images the rate alone is "
         f"{'not what it takes' if back <= FAR else 'nearly all that it takes'}.",
     )
