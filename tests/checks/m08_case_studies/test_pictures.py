@@ -49,6 +49,21 @@ def test_an_answer_that_raises_has_none(exercise):
         check.picture(check, names)
 
 
+@pytest.mark.parametrize(
+    ("exercise", "functions", "way"),
+    [
+        ("find_the_knee", "bill", "return 1.0, 2.0"),
+        ("choose_layout", "nbytes choose", "return {'data': 2, 'tensor': 2, 'pipeline': 4, "
+         "'stage': 1, 'micro_batches': 12}"),
+    ],
+)  # fmt: skip
+def test_what_is_written_is_drawn_where_the_rest_raises(exercise, functions, way):
+    check = find(exercise)
+    ways = {name: way if name in functions.split() else "raise OSError" for name in check.names}
+    source = "\n".join(f"def {name}(*given):\n    {does}" for name, does in ways.items())
+    assert check.picture(check, source).png.startswith(b"\x89PNG")
+
+
 def test_the_cluster_that_is_shown_has_a_knee_a_cheaper_size_and_a_later_step_that_pays():
     assert (knee(knees.SHOWN), cheapest(knees.SHOWN)) == (14, 12)
     assert [gain >= knees.SHOWN["worth"] for gain in gains(knees.SHOWN)] == [
@@ -70,6 +85,7 @@ def test_the_cluster_that_is_shown_has_a_knee_a_cheaper_size_and_a_later_step_th
         ("14", "no size"),
         (float("nan"), "no size"),
         ([14], "no size"),
+        (knees.first({"raised": "OSError: "}), "find_the_knee raised"),
     ],
 )
 def test_the_title_of_a_knee(choice, words):
@@ -84,6 +100,7 @@ def test_the_title_of_a_knee(choice, words):
         (4, "too late"),
         (None, "none"),
         (5, "no size"),
+        (knees.first({"raised": "OSError: "}), "cheapest raised"),
     ],
 )
 def test_the_title_of_the_cheapest_way(choice, words):

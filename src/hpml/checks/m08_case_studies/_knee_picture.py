@@ -39,6 +39,7 @@ SHOWN: Job = {
         (6, 2050.0),
     ],
 }
+RAISED = "raised"
 YOURS, LATE = "#D55E00", "0.9"
 
 
@@ -65,8 +66,8 @@ def knee_picture(check: Check, source: str) -> Picture:
     told = evidence.values[0]
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _draw_curve(left, told["knees"][0])
-    _draw_bills(right, told["bills"], told["deadlines"][0])
+    _draw_curve(left, first(told["knees"]))
+    _draw_bills(right, told["bills"], first(told["deadlines"]))
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=110, facecolor="white")
     words = (
@@ -77,6 +78,11 @@ def knee_picture(check: Check, source: str) -> Picture:
     return Picture(image.getvalue(), words)
 
 
+def first(told: Any) -> Any:
+    """The first of the choices; RAISED where the answer's function raised instead."""
+    return told[0] if isinstance(told, list) else RAISED
+
+
 def chosen(choice: Any) -> Choice:
     """The choice, if it is a size that was measured; else None."""
     return int(choice) if is_number(choice) and choice in dict(SHOWN["measured"]) else None
@@ -84,6 +90,8 @@ def chosen(choice: Any) -> Choice:
 
 def knee_in_words(choice: Any) -> str:
     size = chosen(choice)
+    if choice == RAISED:
+        return "No knee: find_the_knee raised"
     if size is None:
         return "Your knee is no size that was measured"
     words = f"Your knee: {size} ranks on {_nodes(SHOWN, size)}"
@@ -95,6 +103,8 @@ def knee_in_words(choice: Any) -> str:
 
 def cheapest_in_words(choice: Any) -> str:
     size = chosen(choice)
+    if choice == RAISED:
+        return "No size: cheapest raised"
     if size is None:
         return "In time: none" if choice is None else "Yours is no size that was measured"
     hours, money = exact_bill(SHOWN, size, dict(SHOWN["measured"])[size])

@@ -56,7 +56,7 @@ def layout_picture(check: Check, source: str) -> Picture:
     axes = figure.subplots()
     _draw(axes, found)
     if place is not None:
-        own = [told["memory"][place], told["slots"][place]] if told["slots"] else []
+        own = [one[place] for one in (told["memory"], told["slots"]) if isinstance(one, list)]
         _mark(axes, found[place], own)
     axes.set_title(in_words(found, choice), fontsize=10, loc="left")
     axes.legend(fontsize=8, loc="upper left")
@@ -127,7 +127,7 @@ def _mark(axes: Any, one: Found, own: list[Any]) -> None:
     at = one.nbytes / 1e9, one.seconds
     look = {"markerfacecolor": "none", "markeredgecolor": YOURS, "markeredgewidth": 2.5}
     axes.plot(*at, "o", markersize=17, linestyle="none", label="your choice", **look)
-    if not own or not all(is_number(price) and price > 0 for price in own):
+    if len(own) < 2 or not all(is_number(price) and price > 0 for price in own):
         return
     mine = own[0] / 1e9, own[1]
     if any(abs(m / right - 1) > OFF for m, right in zip(mine, at, strict=True)):
