@@ -89,7 +89,9 @@ def test_the_commands_do_what_the_page_says(class_):
 
 def test_what_a_release_has_of_each_exercise_is_said_and_no_answer_can_import_it():
     released = files(COURSE)
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", TEXT, re.M))
+    found = re.findall(r"^\| `(\w+)` \| (.*) \|$", TEXT, re.M)
+    rows = dict(found)
+    assert len(rows) == len(found)  # one row for each
     exercises = [exercise.id for module in COURSE.modules for exercise in module.exercises]
     assert [exercise for exercise in exercises if exercise not in rows] == []
     for exercise in exercises:

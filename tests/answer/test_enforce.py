@@ -86,11 +86,6 @@ def try_thread():
     thread.start()
     thread.join()
     raise raised[0]
-
-def try_loader():
-    place = sys.modules["hpml"].__path__[0]
-    spec = importlib.util.spec_from_file_location("mine", f"{place}/allreduce/algorithms.py")
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
 """
 
 
@@ -101,9 +96,57 @@ def test_nothing_but_the_libraries_of_the_rules_is_imported_in_any_way():
     )
     assert len(raised) == IMPORTS.count("def try_")
     assert raised["try_statement"][1] == f"line 4 of your answer imports hpml.allreduce; {MAY}"
-    assert raised["try_loader"][1].startswith(
-        "line 36 of your answer imports hpml.allreduce.algorithms;"
+
+
+SOURCES = """\
+import importlib.util, io, linecache, os, pkgutil, sys
+
+PLACE = sys.modules["hpml"].__path__[0]
+FILE = "checks/m08_case_studies/_layout_model.py"
+PATH = os.path.join(PLACE, FILE)
+
+def try_loader():
+    spec = importlib.util.spec_from_file_location("mine", PATH)
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+def try_open(): return open(PATH).read()
+def try_bytes(): return io.FileIO(os.fsencode(PATH)).read()
+def try_descriptor(): return os.open(os.path.join(PLACE, "ranks", "..", FILE), os.O_RDONLY)
+def try_folder(): return os.open(os.path.dirname(PATH), os.O_RDONLY)
+def try_package(): return pkgutil.get_data("hpml", FILE)
+def try_link(): os.symlink(PATH, "model.py")
+
+def try_relative():
+    os.chdir(PLACE)
+    return open(FILE).read()
+
+def try_import_of_all():
+    return sys.modules["builtins"].__import__("hpml.checks.m08_case_studies._layout_model")
+"""
+
+MACHINERY = """\
+import linecache, os, sys
+
+PLACE = sys.modules["hpml"].__path__[0]
+
+def try_lines(): return linecache.getlines(os.path.join(PLACE, "checks", "plays.py"))
+
+def try_machinery():
+    with open(os.path.join(PLACE, "errors.py")) as file:
+        return len(file.read()) > 0
+"""
+
+
+def test_no_source_of_the_course_is_read_that_no_rank_is_made_of():
+    raised = found(SOURCES, Rules(("numpy", "torch"), "anything"))
+    assert {name: kind for name, (kind, _) in raised.items()} == dict.fromkeys(
+        raised, "NotReadable"
     )
+    assert len(raised) == SOURCES.count("def try_")
+    model = "hpml.checks.m08_case_studies._layout_model"
+    assert raised["try_open"][1] == (f"line 11 of your answer reads the source of {model}; {MAY}")
+    lines = found(MACHINERY, Rules(("numpy", "torch"), "anything"))
+    assert lines == {"try_lines": ["", "[]"], "try_machinery": ["", "True"]}
 
 
 def test_libraries_import_what_they_need_and_the_answer_what_it_may():

@@ -84,8 +84,12 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
                 raise refusal()
             if module := _outside_machinery(loaded):
                 raise _not_importable(module, rules, filename)
-        elif event in ("open", "os.symlink") and files and isinstance(arguments[0], str | bytes):
+        elif event in ("open", "os.symlink") and isinstance(arguments[0], str | bytes):
             path = os.fsdecode(arguments[0])
+            if module := _outside_machinery(os.path.abspath(path)):
+                raise NotReadable(_reading(module, rules, filename))
+            if not files:
+                return
             refusal = files.get(os.path.realpath(path))
             if refusal is None and not os.path.isabs(path):
                 # It may be relative to an open folder (dir_fd), which the event does not have
@@ -131,10 +135,20 @@ def _outside_machinery(file: str) -> str:
 
 
 def _not_importable(name: str, rules: Rules, filename: str) -> NotImportable:
+    return NotImportable(f"{_at(filename)} imports {name}; {_may_import(rules)}", name=name)
+
+
+def _reading(name: str, rules: Rules, filename: str) -> str:
+    return f"{_at(filename)} reads the source of {name}; {_may_import(rules)}"
+
+
+def _at(filename: str) -> str:
     at = _line(filename)
-    where = f"line {at} of your answer" if at else "your answer"
-    may = importable(rules.libraries).replace("`", "")
-    return NotImportable(f"{where} imports {name}; an answer may import {may}", name=name)
+    return f"line {at} of your answer" if at else "your answer"
+
+
+def _may_import(rules: Rules) -> str:
+    return f"an answer may import {importable(rules.libraries)}".replace("`", "")
 
 
 def _not_allowed(

@@ -90,6 +90,35 @@ def test_the_cheapest_in_time_and_of_equal_bills_the_sooner():
     assert cases.cheapest(job | {"deadline": 6.0}) is None
 
 
+def least_bills(job) -> list[float]:
+    return sorted(round(cases.exact_bill(job, *one)[1], 2) for one in job["measured"])[:2]
+
+
+def test_where_bills_are_equal_the_soonest_size_is_a_dearer_one():
+    for seed in SEEDS:
+        ties = [job for job in cases.edge_jobs(seed) if len(set(least_bills(job))) == 1]
+        assert len(ties) == cases.EDGES[cases.TIED]
+        for job in ties:
+            soonest, _ = max(job["measured"], key=lambda point: point[1])
+            assert soonest == max(job["measured"])[0] != cases.cheapest(job)
+
+
+def test_who_compares_bills_in_whole_units_earns_nothing_for_ties(solution):
+    old = "found.append((money, hours, ranks))"
+    source = as_python(solution("find_the_knee"))
+    assert old in source
+    source = source.replace(old, "found.append((round(money), hours, ranks))")
+    for seed in SEEDS:
+        assert played(source, seed)[2] in ("tie", "cheapest")
+
+
+def test_who_takes_the_soonest_in_time_earns_nothing_for_ties(solution):
+    (soonest,) = [wrong for wrong in WRONG if wrong.name == "soonest_in_time"]
+    source = as_python(soonest.answer(solution("find_the_knee")))
+    for seed in SEEDS:
+        assert played(source, seed) == ["", "fastest", "fastest", ""]
+
+
 def test_of_every_mistake_there_is_a_job_that_shows_it():
     for seed in SEEDS:
         for jobs, chosen, mistakes in (

@@ -10,7 +10,7 @@ A ring's all-reduce takes 2 (p-1) (α + n/p β). On that lies noise of three kin
 import math
 import random
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 # 64 B, which give 16 ranks a float32 each, to 1 GiB: more than seven decades
 SIZES = tuple(sorted([64 << k for k in range(25)] + [96 << k for k in range(24)]))
@@ -50,7 +50,7 @@ def ring_seconds(nbytes: float, ranks: int, alpha: float, beta: float) -> float:
     return 2 * (ranks - 1) * (alpha + nbytes / ranks * beta)
 
 
-@cache
+@lru_cache(maxsize=8)
 def networks(seed: int) -> tuple[Network, ...]:
     """Fresh networks of each kind, α of 1 µs to 1 ms and 100 Mbit/s to 400 Gbit/s."""
     draw = random.Random(seed)

@@ -7,21 +7,24 @@ a rounding: deadlines, thresholds and bills are apart by more than honest arithm
 import math
 import random
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 Job = dict[str, Any]
 Choice = int | None
 
-PLAIN, MEMORY, LATE, TIED = "plain", "memory", "late", "tied"
+PLAIN, MEMORY, LATE, TIED, NEAR = "plain", "memory", "late", "tied", "near"
 DEADLINES = {PLAIN: 16, MEMORY: 6}  # jobs of each kind for the cheapest way
-EDGES = {LATE: 5, TIED: 5}  # nothing meets the deadline; two bills are the same to a cent
-KNEES = 24
+# Nothing meets the deadline; the least bills are equal to a cent; or they differ by some cents
+EDGES = {LATE: 5, TIED: 5, NEAR: 3}
+KNEES = 27
 DENTED = 5  # of them: beyond the first step that does not pay there is one that would
+CACHED = 3  # where the images fit into memory a node brings more than at the smallest number
 BILLS = 10
 APART = 0.005  # relative: hours from the deadline, an added node's gain from what is enough
 CENTS = 0.05  # two bills that differ at all differ by so much
+FEW_CENTS = 0.3  # and where the difference is small, by no more
 NODES = (1, 2, 3, 4, 6, 8, 12, 16)
 
 
@@ -55,46 +58,58 @@ def curve(job: Job) -> list[tuple[int, float, int]]:
     return [(nodes, *fastest[nodes]) for nodes in sorted(fastest)]
 
 
-def gains(job: Job) -> list[float]:
-    """What a node brings that the k-th step adds, over what one brings at the smallest number."""
+def gains(job: Job, *, best: bool = False) -> list[float]:
+    """What a node brings that the k-th step adds, over what one brings at the smallest number.
+
+    `best`: over what one brings where that is most, as who mistakes the yardstick.
+    """
     points = curve(job)
-    one = points[0][1] / points[0][0]
+    each = [rate / nodes for nodes, rate, _ in points]
+    one = max(each) if best else each[0]
     steps = pairwise(points)
     return [(after[1] - now[1]) / (after[0] - now[0]) / one for now, after in steps]
 
 
-def knee(job: Job) -> int:
-    """The ranks before the first step that does not pay."""
-    return curve(job)[_steps_that_pay(job)][2]
+def knee(job: Job, *, best: bool = False) -> int:
+    """The ranks before the first step that does not pay. `best` as in `gains`."""
+    return curve(job)[_steps_that_pay(job, best=best)][2]
 
 
-def _steps_that_pay(job: Job) -> int:
+def _steps_that_pay(job: Job, *, best: bool = False) -> int:
     """How many steps pay before the first one that does not."""
-    steps = gains(job)
+    steps = gains(job, best=best)
     return next((k for k, gain in enumerate(steps) if gain < job["worth"]), len(steps))
 
 
-@cache
+@lru_cache(maxsize=8)
 def deadline_jobs(seed: int) -> tuple[Job, ...]:
     """For `cheapest`: some size meets the deadline, and no two bills are alike."""
     draw = random.Random(f"deadlines {seed}")
     return tuple(_drawn(draw, kind) for kind, count in DEADLINES.items() for _ in range(count))
 
 
-@cache
+@lru_cache(maxsize=8)
 def edge_jobs(seed: int) -> tuple[Job, ...]:
-    """For `cheapest`: nothing meets the deadline, or the two least bills are equal to a cent."""
+    """For `cheapest`: nothing meets the deadline, or the least bills are equal, or nearly so.
+
+    Where they are equal, one to three sizes are sooner and dearer: the soonest without a bill is
+    wrong. Where they are nearly equal, so is the soonest of bills that are rounded to whole units.
+    """
     draw = random.Random(f"edges {seed}")
     jobs = [_drawn(draw, kind) for kind, count in EDGES.items() for _ in range(count)]
     draw.shuffle(jobs)
     return tuple(jobs)
 
 
-@cache
+@lru_cache(maxsize=8)
 def knee_jobs(seed: int) -> tuple[Job, ...]:
     """For `find_the_knee`."""
     draw = random.Random(f"knees {seed}")
-    jobs = [_drawn(draw, PLAIN) for _ in range(KNEES - DENTED)]
+    jobs = [_drawn(draw, PLAIN) for _ in range(KNEES - DENTED - CACHED)]
+    while len(jobs) < KNEES - DENTED:
+        job = _drawn(draw, MEMORY)
+        if knee(job) != knee(job, best=True):
+            jobs.append(job)
     while len(jobs) < KNEES:
         job = _drawn(draw, PLAIN, dented=True)
         if any(gain >= job["worth"] for gain in gains(job)[_steps_that_pay(job) + 1 :]):
@@ -103,7 +118,7 @@ def knee_jobs(seed: int) -> tuple[Job, ...]:
     return tuple(jobs)
 
 
-@cache
+@lru_cache(maxsize=8)
 def bill_cases(seed: int) -> tuple[tuple[Job, int, float], ...]:
     """What `bill` is called with: incomplete nodes, whole ones, and less than one in turn."""
     draw = random.Random(f"bills {seed}")
@@ -130,7 +145,7 @@ def _job(draw: random.Random, kind: str, dented: bool) -> Job:
         draw.sample(NODES[2:], 4) + list(draw.choice((NODES[:2], NODES[:1], NODES[1:2])))
     )
     ranks = [count * per_node for count in counts]
-    if kind != TIED:
+    if kind not in (TIED, NEAR):
         ranks += [per_node // 4, per_node // 2] if counts[0] == 1 else []
         ranks += [full - draw.randrange(1, per_node // 2) for full in ranks[:5] if full > 4]
     alone = 10 ** draw.uniform(1.5, 3.3)
@@ -150,7 +165,7 @@ def _job(draw: random.Random, kind: str, dented: bool) -> Job:
     if kind == LATE:
         job["deadline"] = round(hours[-1] * draw.uniform(0.5, 0.9), 2)
     else:
-        place = 0 if kind == TIED else draw.randrange(1, len(hours) - 2)
+        place = 0 if kind in (TIED, NEAR) else draw.randrange(1, len(hours) - 2)
         job["deadline"] = round(hours[place] * draw.uniform(1.01, 1.1), 2)
     return job
 
@@ -158,7 +173,13 @@ def _job(draw: random.Random, kind: str, dented: bool) -> Job:
 def _rates(draw: random.Random, kind: str, sizes: Sequence[int], per_node: int) -> dict[int, float]:
     """Images/s of each size, one rank's being 1."""
     if kind == TIED:  # linear, but for less than a cent: the larger size is a little dearer
-        return {size: size * (1 - 2e-8 * math.log2(size)) for size in sizes}
+        rates = {size: size * (1 - 2e-8 * math.log2(size)) for size in sizes}
+        for size in sizes[-draw.randint(1, 3) :]:
+            rates[size] *= draw.uniform(0.9, 0.97)
+        return rates
+    if kind == NEAR:
+        dearer = 10 ** draw.uniform(-6, -3)
+        return {size: size * (1 - dearer * math.log2(size)) for size in sizes}
     inside, across = draw.uniform(0, 0.05), draw.uniform(0.01, 0.25)
     more, crowd = draw.uniform(0.01, 0.08), draw.uniform(0, 0.002)
     crowded = draw.random() < 0.5  # all of a node's ranks are slower than a few: one loader for all
@@ -191,5 +212,8 @@ def _is_clear(job: Job, kind: str) -> bool:
         return False
     money = sorted(round(one, 2) for _, one in bills)
     if kind == TIED:
-        return money[0] == money[-1]
+        dearer = [one for one in money if one > money[0]]
+        return len(money) - len(dearer) > 1 and all(one - money[0] > CENTS for one in dearer)
+    if kind == NEAR and money[1] - money[0] > FEW_CENTS:
+        return False
     return all(b - a > CENTS for a, b in pairwise(money))

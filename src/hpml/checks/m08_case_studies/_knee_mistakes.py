@@ -127,6 +127,7 @@ _NO_SIZE = (
 )
 _OF_TIES = (
     least(exact, digits=9),
+    least(exact, digits=0),
     least(exact, then=lambda hours, ranks: ranks),
 )
 # What is wrong only where nothing meets the deadline, or two bills are equal
@@ -278,6 +279,7 @@ OF_THE_KNEE = (
     ("ratio", knee_where(by_ratio)),
     ("yardstick", knee_where(by_the_size_before)),
     ("yardstick", knee_where(first_not_divided)),
+    ("yardstick", lambda job: knee(job, best=True)),
     ("one_rank", one_rank),
     ("whole_step", knee_where(not_divided)),
     ("beyond", knee_where(enough, beyond=True)),

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from hpml.checks.m08_case_studies._layout_model import layouts, nbytes, seconds
@@ -39,6 +39,7 @@ def _fastest(found: Iterable[Found], memory: float) -> float | None:
 NARROW: dict[str, Callable[[Sequence[Found], dict[str, Any]], list[Found]]] = {
     "sharding": lambda found, cluster: [one for one in found if one.layout["stage"] == 0],
     "one_micro": lambda found, cluster: [one for one in found if one.layout["micro_batches"] == 1],
+    "most_micro": lambda found, cluster: _most_micro(found),
     "powers": lambda found, cluster: [
         one
         for one in found
@@ -71,6 +72,19 @@ def _most(found: Sequence[Found], memory: float, key: str) -> list[Found]:
     fitting = [one for one in found if one.nbytes <= memory]
     most = max((one.layout[key] for one in fitting), default=0)
     return [one for one in fitting if one.layout[key] == most]
+
+
+def _most_micro(found: Sequence[Found]) -> list[Found]:
+    """Of each data, tensor and pipeline only the layouts with most micro-batches."""
+    most: dict[tuple[int, ...], int] = {}
+    for one in found:
+        split = _split(one)
+        most[split] = max(most.get(split, 0), one.layout["micro_batches"])
+    return [one for one in found if one.layout["micro_batches"] == most[_split(one)]]
+
+
+def _split(one: Found) -> tuple[int, ...]:
+    return tuple(one.layout[key] for key in ("data", "tensor", "pipeline"))
 
 
 def all_found(model: dict[str, int], cluster: dict[str, Any]) -> list[Found]:
@@ -191,7 +205,7 @@ def too_large(draw: random.Random) -> Case:
     return Case("nothing", model, cluster, None)
 
 
-@cache
+@lru_cache(maxsize=8)
 def cases(seed: int) -> tuple[Case, ...]:
     """One case for each of DECISIVE, and two that do not fit, in no order."""
     draw = random.Random(seed)

@@ -28,6 +28,7 @@ HINTS = {
     "live micro-batches. Put in the example by hand.",
     "bubble": "The last stage begins p - 1 slots late. How many slots pass from the first "
     "micro-batch's begin until the last one's end, and what takes part in a slot?",
+    "alone": "With data 1 there is nobody to share gradients or parameters with: (d-1)/d is 0.",
     "rounds": "Stages work at the same time, each on another micro-batch: m micro-batches do "
     "not take m · p slots.",
     "level": "Which links a block of ranks uses goes by its size: it is inside if the size "
@@ -67,6 +68,9 @@ HINTS = {
     "stage 1 sends no more than stage 0.",
     "one_micro": "Yours never cuts a batch into micro-batches. They shorten the bubble, and "
     "keep fewer activations.",
+    "most_micro": "Yours always cuts a batch into as many micro-batches as there are. They shorten "
+    "the bubble. But gradients hide behind one of them only, and from stage 2 on they travel with "
+    "each.",
     "powers": "Sizes need not be powers of two: on 12 ranks a pipeline may have 3 stages, and "
     "24 sequences may be 3 micro-batches.",
     "node": "Yours keeps tensor ranks on one node. Across nodes it is slow, and legal: pay for "

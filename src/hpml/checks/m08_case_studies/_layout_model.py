@@ -60,7 +60,7 @@ MEMORY_MISTAKES = (
 SLOT_MISTAKES = (
     "bubble:none", "bubble:share", "bubble:compute", "level:inside", "level:larger",
     "all_reduces:half", "all_reduces:factor", "all_reduces:depth",
-    "sends:none", "sends:one_way", "sends:always", "block", "rounds",
+    "sends:none", "sends:one_way", "sends:always", "block", "rounds", "alone",
 )  # fmt: skip
 DATA_MISTAKES = (
     "free", "hidden:all", "hidden:none", "hidden:step", "hidden:slot", "group",
@@ -113,7 +113,8 @@ def seconds(model: Model, cluster: Cluster, layout: Layout, wrong: str = "") -> 
     if wrong == "bubble:compute":
         step = m * slot + (p - 1) * compute
 
-    part = (d - 1) / d * 2 * mine / rate(d if wrong == "group" else d * t)
+    others = 1 if wrong == "alone" else (d - 1) / d
+    part = others * 2 * mine / rate(d if wrong == "group" else d * t)
     behind = (slot if wrong == "hidden:slot" else compute) * 2 / 3
     behind *= m if wrong == "hidden:step" else 1
     if wrong == "hidden:all" or wrong == "hidden:none":

@@ -3,7 +3,7 @@
 import math
 import random
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from hpml.checks.m08_case_studies._bucketed_step import images_per_s, step_seconds
@@ -57,7 +57,7 @@ def sizes(draw: random.Random, per_node: int) -> list[int]:
     return [1, per_node, draw.randint(2, 5) * per_node, draw.randint(8, 40) * per_node]
 
 
-@cache
+@lru_cache(maxsize=8)
 def tables(seed: int, count: int = 3) -> tuple[Table, ...]:
     draw = random.Random(f"tables {seed}")
     found: list[Table] = []

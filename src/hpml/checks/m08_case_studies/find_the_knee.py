@@ -34,6 +34,7 @@ from hpml.checks.m08_case_studies._knee_picture import knee_picture
 from hpml.checks.m08_case_studies._returned import returned
 
 CENT = 0.0051  # money may be rounded to cents or not
+ROUNDED = 0.051  # hours that are this near were rounded to a digit or two
 Mistakes = Sequence[tuple[str, Callable[[Job], Choice]]]
 
 
@@ -96,7 +97,8 @@ def bill_hint(cases: Sequence[tuple[Job, int, float]], told: Sequence[Any]) -> s
     if all(_near(got[1], hours) and abs(got[0] - money) <= CENT for got, (hours, money) in pairs):
         return "bill_order"
     if not all(_near(got[0], hours) for got, (hours, _) in pairs):
-        return "bill_hours"
+        near = all(abs(got[0] - hours) < ROUNDED for got, (hours, _) in pairs)
+        return "rounded" if near else "bill_hours"
     for key, wrong in OF_THE_BILL:
         both = zip(cases, told, strict=True)
         if all(abs(got[1] - wrong(*case)) <= CENT + 1e-9 * abs(got[1]) for case, got in both):
@@ -212,6 +214,8 @@ CHECK = Check(
         "bill_order": "Hours first, then money.",
         "bill_hours": "A rate is in images per second, of all ranks together. How many seconds do "
         "all images take, and how many hours is that?",
+        "rounded": "Hours are to be right to one in a million: return them as they come out. Money "
+        "may be rounded to cents.",
         "bill": "The hours are right. Money is nodes times hours times the price of a node for an "
         "hour.",
         "parts": "That pays for parts of nodes. Nobody rents out half a node: with 4 ranks to a "
@@ -241,7 +245,7 @@ CHECK = Check(
         "tie": "Bills are compared in whole cents. Where they are equal, the sooner one is the "
         "better buy: round first, then compare hours.",
         "edges": "Two cases remain: no size is in time (None), and bills that are equal to a cent "
-        "(the sooner one).",
+        "(the sooner one). A bill that is some cents less is less.",
         "largest_of_all": "That is the largest size. What does its last step bring?",
         "fastest_of_all": "That is where the curve is highest. Its last nodes may bring little, "
         "and cost as much as the first: a step has to bring at least `worth` of the yardstick for "

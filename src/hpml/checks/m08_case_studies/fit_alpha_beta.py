@@ -35,6 +35,7 @@ from hpml.checks.m08_case_studies._returned import returned
 # Of the planted α and β. Three repetitions' noise of the sizes that show it leaves about 1 % in a
 # fit that weighs all alike, and under 3 % in the worst of a run's networks.
 TOLERANCE = {QUIET: 0.001, NOISY: 0.04, SHARED: 0.04}
+HALF = 1e-4  # relative, of half_size: whole bytes will do
 # Relative: what is this near to a mistake's figures, on all networks of the kind, is that mistake
 EXPLAINED = {QUIET: 2e-4, NOISY: 0.01, SHARED: 0.01}
 ABOVE = 0.75  # of all sizes; a line through the quickest repetitions is above half of them
@@ -85,7 +86,7 @@ def judge_half(run: Run) -> Problem | None:
         if not is_number(got):
             return Problem(f"{of}: it returned {described(got)}", "shape", "a number of bytes")
         right = ranks * alpha / beta
-        if not abs(got - right) <= 1e-6 * right:
+        if not abs(got - right) <= HALF * right:
             return Problem(f"{of}: {got:.6g} bytes", half_hint(cases, told), f"{right:.6g} bytes")
     return None
 
@@ -95,7 +96,7 @@ def half_hint(cases: Sequence[tuple[float, float, int]], told: Sequence[Any]) ->
 
     def all_are(size: Any) -> bool:
         pairs = [(got, size(*case)) for got, case in zip(told, cases, strict=True)]
-        return all(is_number(got) and _near(got, wrong, 1e-6) for got, wrong in pairs)
+        return all(is_number(got) and _near(got, wrong, HALF) for got, wrong in pairs)
 
     if all_are(lambda alpha, beta, ranks: alpha / beta):
         return "half_of_a_message"

@@ -189,16 +189,23 @@ def judge_found(run: Run) -> Problem | None:
             return Problem(f"fit returned {described(pair)}, not a share and a wait", "types")
         share, wait = pair
         found = f"fit returned share {share:.4g} and wait {wait:.4g} s"
+        if _near(share, table.wait) and _near(wait, table.share):
+            return Problem(found, "swapped")
         if not (0 < share <= 1 and 0 <= wait < 1e3):
             return Problem(found, "range", "a share above 0 up to 1, a wait from 0")
         for ranks, measured in fitted_points(table.job, table.points):
             rate = images_per_s(table.job, ranks, share, wait)
             if not abs(rate / measured - 1) <= MET:
                 with_it = f"{found}; with them the model gives {rate:.5g} images/s at {ranks} ranks"
-                return Problem(f"{with_it}, and the table has {measured:.5g}", "fit")
+                hint = "wait_of_share" if math.isclose(share, table.share) else "fit"
+                return Problem(f"{with_it}, and the table has {measured:.5g}", hint)
         if not abs(share - table.share) <= NEAR:
             return Problem(found, "fit", f"share {table.share:.2f} and wait {table.wait:.4g} s")
     return None
+
+
+def _near(value: float, planted: float) -> bool:
+    return abs(value - planted) <= NEAR * planted
 
 
 def judge_published(run: Run) -> Problem | None:
@@ -263,6 +270,8 @@ CHECK = Check(
         "alone": "One rank has nobody to send to.",
         "ring": "2(p-1) messages, one after the other, of n/p bytes each. Take α and the rate from "
         "`inside` or `across`, and put in p = 2 by hand.",
+        "rounded": "Right but for the rounding: values are to be right to 0.01 %, so return them "
+        "as they come out.",
         "linear": "That is what the ranks compute, as if communication cost nothing. Which "
         "gradients leave here? Those that do not fill a bucket leave too.",
         "one_rank": "That is what one rank adds. All ranks work at the same time, each on images "
@@ -305,6 +314,9 @@ CHECK = Check(
         "multiplied by share, and wait · log2(ranks) is added when everything else is over.",
         "range": "A share above 1 is more than the network has, and a wait below 0 is time given "
         "back. Leave out such pairs.",
+        "swapped": "The share first, then the wait.",
+        "wait_of_share": "The share is right, and the wait is not: with this share, the first of "
+        "the two points leaves one wait, in seconds and for one doubling of the ranks.",
         "fit": "Which points did you fit to? Only the two smallest sizes of more than one node "
         "count: in a node nothing goes across, and what was fitted to all can foretell nothing. "
         "For a given share, the first of the two leaves one wait; which share meets the second?",
