@@ -23,6 +23,8 @@ from hpml.answer.rules import MACHINERY, ReadyMade, Rules, importable
 
 OPERATORS = "torch.ops."  # names of PyTorch's own operators begin so: torch.ops.aten._fused_adam_
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+REAL_PACKAGE = os.path.realpath(PACKAGE)
+WITHIN = f"{os.sep}{os.path.basename(PACKAGE)}{os.sep}"  # in each path of a file of this package
 
 
 class NotImportable(ImportError):
@@ -86,7 +88,8 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
                 raise _not_importable(module, rules, filename)
         elif event in ("open", "os.symlink") and isinstance(arguments[0], str | bytes):
             path = os.fsdecode(arguments[0])
-            if module := _outside_machinery(os.path.abspath(path)):
+            full = os.path.abspath(path)
+            if WITHIN in full and (module := _of_no_rank(full)):
                 raise NotReadable(_reading(module, rules, filename))
             if not files:
                 return
@@ -124,11 +127,16 @@ def _hold_import_module(rules: Rules, filename: str, own: dict[str, Any]) -> Non
     importlib.import_module = import_module
 
 
-def _outside_machinery(file: str) -> str:
+def _of_no_rank(path: str) -> str:
+    """As `_outside_machinery`, by whatever path the file is reached."""
+    return _outside_machinery(os.path.realpath(path), REAL_PACKAGE)
+
+
+def _outside_machinery(file: str, package: str = PACKAGE) -> str:
     """The name of the module of this package in `file`, if no rank is made of it; else empty."""
-    if not file.startswith(PACKAGE + os.sep):
+    if not file.startswith(package + os.sep):
         return ""
-    parts = file[len(PACKAGE) + 1 :].split(os.sep)
+    parts = file[len(package) + 1 :].split(os.sep)
     if parts[0] in MACHINERY:
         return ""
     return ".".join(["hpml", *parts]).removesuffix(".py").removesuffix(".__init__")

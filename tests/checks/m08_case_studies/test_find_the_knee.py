@@ -215,3 +215,8 @@ def test_no_message_has_what_should_have_been_found():
         assert problem.expected
         assert problem.expected not in problem.message
         assert "not measured" in problem.message or "bill" in problem.message
+
+
+@pytest.mark.parametrize("value", [None, [], {"bills": [], "deadlines": [], "knees": 1}])
+def test_fewer_values_than_calls_are_reported(value):
+    assert hints(value) == ["bill_shape", "shape", "shape", "shape"]

@@ -167,3 +167,13 @@ def test_no_message_has_what_should_have_been_found():
 def test_no_two_kinds_share_a_network():
     drawn = [(one.alpha, one.beta) for one in networks(5)]
     assert len(set(drawn)) == len(drawn) == sum(cases.NETWORKS.values())
+
+
+@pytest.mark.parametrize("value", [None, [], {"fitted": [], "half": []}, {"fitted": 1.0}])
+def test_fewer_values_than_calls_are_reported(value):
+    assert hints(value) == ["shape"] * 4
+
+
+@pytest.mark.parametrize("whole", [round, int])
+def test_half_size_may_be_whole_bytes(whole):
+    assert hints(right(6) | {"half": [whole(size) for size in right(6)["half"]]}, 6) == [""] * 4

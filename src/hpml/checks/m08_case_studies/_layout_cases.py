@@ -60,7 +60,7 @@ NARROW: dict[str, Callable[[Sequence[Found], dict[str, Any]], list[Found]]] = {
 # What is forgotten about a layout's price: names of `_layout_model`
 PRICES = (
     "activations", "bubble:none", "level:inside", "level:larger", "all_reduces:half", "free",
-    "hidden:all", "waited",
+    "hidden:all", "waited", "sends:one_way", "once:gathers", "once:gradients",
 )  # fmt: skip
 # What a layout has to divide: names of `_layout_model.illegal`
 DIVIDED = ("layers", "heads", "batch")

@@ -73,7 +73,10 @@ def expect(inputs: list[Any], world_size: int) -> None:
 
 
 def judge_bill(run: Run) -> Problem | None:
-    cases, told = bill_cases(run.seed), run.values[0]["bills"]
+    cases = bill_cases(run.seed)
+    told = returned(run, "bills", "bill", len(cases), "bill_shape")
+    if isinstance(told, Problem):
+        return told
     for got in told:
         if not (isinstance(got, list | tuple) and len(got) == 2 and all(map(is_number, got))):
             return Problem(f"bill returned {described(got)}", "bill_shape", "hours and money")

@@ -107,6 +107,9 @@ def judge(kind: str) -> Callable[[Run], Problem | None]:
     """The judge of the networks of one kind."""
 
     def judged(run: Run) -> Problem | None:
+        told = returned(run, "fitted", "fit_alpha_beta", len(networks(run.seed)), "shape")
+        if isinstance(told, Problem):
+            return told
         for network, got in pairs(run, kind):
             if not is_pair(got):
                 return Problem(f"{network.name}: {in_words(got)}", "shape", "two numbers, α and β")
