@@ -326,8 +326,9 @@ class Run:
     def logits(self, pixels: Tensor, network: nn.Module | None = None) -> Tensor:
         """Logits, float32 [B, 10], of normalised images."""
         mixed = self.precision != torch.float32
+        network = self.network if network is None else network
         with torch.autocast(self.device.type, self.precision, enabled=mixed):
-            return (network or self.network)(pixels).float()
+            return network(pixels).float()
 
     def called(self, pixels: Tensor) -> Tensor:
         """What the network makes of normalised images while it is trained."""

@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
         attempt(config, float(arguments[0]), _print if rank == 0 else lambda event: None)
         return DONE
     except UserError as error:
-        _print({EVENT: "failed", "why": str(error), "usage": True})
+        _print({EVENT: "failed", "why": str(error)})
         return USAGE
     except Exception as error:
         traceback.print_exc()
