@@ -626,7 +626,8 @@ conclude(*batch_finding())
 
 # %% [markdown]
 # So it is the batch that ends this curve, not the network: more GPUs need more images in a step, or
-# each has less to do (section 2). Optimizers that move the limit are in module 04, section 4.
+# each has less to do (section 2). Optimizers that move the limit: module 04, section 4, and section 11
+# here.
 
 # %% [markdown]
 # ## 5. What it costs, and where to stop *(more)*

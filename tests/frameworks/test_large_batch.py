@@ -72,7 +72,7 @@ def curve(*percent: float, spread: float = 0.01) -> dict[float, tuple[float, ...
 
 
 def test_the_limit_is_before_the_first_batch_that_fell():
-    assert limit(curve(46, 45, 41, 46)) == 256
+    assert limit(curve(46, 45, 40, 46)) == 256
     assert limit(curve(46, 45, 44, 43)) == 4096
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from hpml.frameworks.large_batch import Curves, Seeds
 
-FALL = 0.04  # an accuracy has fallen when it is so much below that with the smallest batch
+FALL = 0.05  # an accuracy has fallen when it is so much below that with the smallest batch
 FAR = 0.10
 
 
