@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 import torch
 
-from hpml.checks import find, judge, plays, run_check, seeds
+from hpml.checks import find, judge, plays, render, run_check, seeds
 from hpml.checks.contract import Check, Claim, Problem, Stage
 from hpml.errors import UserError
-from hpml.ranks import flavour
+from hpml.ranks import flavour, mark
 from hpml.ranks.warm import ServerDied
 
 RIGHT = """%%answer total
@@ -298,3 +298,49 @@ def test_an_answer_that_needs_another_cell_gets_the_hint_that_it_stands_alone(li
     }
     if hint != "raised":
         assert "stands alone" in verdict.claims[0].hint
+
+
+def test_a_verdict_shows_what_the_answer_printed_and_where_it_failed():
+    def drive(answer, value):
+        mark("small numbers")
+        return answer.total(value).item()
+
+    hanging = RIGHT.replace(
+        "    return result",
+        "    print('<b>rank</b>', dist.get_rank())\n    dist.get_rank() or dist.barrier()",
+    )
+    verdict = judge(dataclasses.replace(CHECK, drive=drive), hanging, worlds=[2], seed=3)
+    assert verdict.cause == "hang"
+    assert verdict.shown_at == 2
+    assert verdict.case == "small numbers"
+    assert verdict.printed == "[0] <b>rank</b> 0\n[1] <b>rank</b> 1"
+    assert dict(verdict.lines)[8] == "    dist.get_rank() or dist.barrier()"
+    rows = verdict.calls.splitlines()
+    assert rows[0] == "rank 0  1 all_reduce  2 ✗ barrier"
+    assert verdict.timeline.startswith("<svg")
+    assert "timeline" not in verdict.record()
+    text, html = render.as_text(verdict, place=lambda n: f"w.py:{n + 30}"), render.as_html(verdict)
+    assert "w.py:38 |     dist.get_rank() or dist.barrier()" in text
+    assert "the case: small numbers, with 2 ranks" in text
+    assert "[0] &lt;b&gt;rank&lt;/b&gt; 0" in html
+    assert "<b>rank</b>" not in html
+
+
+def test_a_right_answer_shows_what_it_printed_and_no_calls():
+    loud = RIGHT.replace("    return result", "    print('sum', result.item())\n    return result")
+    verdict = judge(CHECK, loud, worlds=[2], seed=3)
+    assert verdict.passed
+    assert verdict.printed.startswith("[0-1] sum ")
+    assert (verdict.calls, verdict.timeline, verdict.case) == ("", "", "")
+    assert "printed" not in verdict.lasting_record()
+
+
+def test_a_flood_is_ended_and_named_as_one():
+    flood = RIGHT.replace("    return result", "    while True:\n        print('x' * 1000)")
+    verdict = judge(CHECK, flood, worlds=[1])
+    assert verdict.headline == (
+        "with 1 rank: rank 0 printed more than 16 MiB, which is a flood: it was cut, "
+        "and the launch ended"
+    )
+    assert (verdict.cause, verdict.claims[0].hint_key) == ("flood", "flood")
+    assert len(verdict.printed.splitlines()) == 21

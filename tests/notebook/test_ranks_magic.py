@@ -45,6 +45,15 @@ def test_each_ranks_output_and_last_expression_are_marked(run):
     assert out == "[0] I am 0\n[0] 20\n[1] I am 1\n[1] 20\n"
 
 
+def test_a_flood_of_lines_is_cut_and_counted(run):
+    for live in ("", " --live"):
+        out, _ = run(f"%%ranks 1{live}\nfor k in range(1500):\n    print(k)")
+        lines = out.splitlines()
+        assert lines[999] == "[0] 999"
+        assert len(lines) == 1001
+        assert "left out here" in lines[1000]
+
+
 def test_a_cell_sees_the_notebooks_names_and_functions(run, shell):
     run("factor = 3\ndef times(x):\n    return factor * x")
     out, _ = run("%%ranks 2\ntimes(rank + 1)")

@@ -178,8 +178,8 @@ class Check:
     """An exercise's check. With several `stages`, `inputs` returns a dict of lists by stage name.
 
     `hints` has a text for every key that a judge names, and "start", which `./hpml hint` prints
-    first. The keys "hang", "mismatch", "raised", "exited", "killed", "limit" are used when a launch
-    ends with such a diagnosis; if one is absent, a general text is used.
+    first. The keys "hang", "mismatch", "raised", "exited", "killed", "limit", "flood" are used when
+    a launch ends with such a diagnosis; if one is absent, a general text is used.
     `environment` gives each rank's extra environment variables, (inputs, rank, world_size) -> dict.
     No rank sees a GPU: plays hide them.
     `to_write` and `allowed` are phrases of Markdown: "the sum of all ranks' tensors", "`send` and

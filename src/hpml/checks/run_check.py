@@ -35,6 +35,8 @@ GENERAL_HINTS = {
     "cause.",
     "limit": "It did not finish in time. Look for a loop whose end is never reached, or for work "
     "that grows with the world size.",
+    "flood": "Some lines of what each rank printed are below. Print one step, not each turn of a "
+    "loop; and does that loop ever end?",
     "import": "An answer stands alone, so that it runs alike here, where it is graded and on a "
     "cluster: the notebook's first text has the list of what it may import.",
     "not_allowed": "The exercise is to write this yourself: the line below its title says what it "

@@ -20,6 +20,7 @@ Cause = Literal[
     "memory",
     "killed",
     "limit",
+    "flood",
     "refused",
     "ours",
 ]

@@ -35,6 +35,7 @@ from hpml.ranks.flavour import Flavour, missing, order
 from hpml.trace.launch_svg import launch_svg
 
 ATTEMPTS = 2  # at an answer that has not begun when something fails
+TIME_UP: tuple[Cause, ...] = ("limit", "flood")  # a busy machine may have a part in it
 TIMES_THE_SOLUTION = 2  # as long as the course's own solution takes, every answer has at least
 
 # (exercise id, or its check with other limits; source; seed) -> Examined
@@ -115,7 +116,7 @@ class Judge:
             _ended_its_sandbox(examined) or self._control(exercise, seed, boxes)
         ):
             verdict = _charged_to_the_answer(verdict, *_what_it_did(examined.error))
-        elif verdict.cause == "limit" and not self._in_time(exercise, seed, boxes):
+        elif verdict.cause in TIME_UP and not self._in_time(exercise, seed, boxes):
             verdict = _charged_to_the_machine(verdict)
         evidence = examined.evidence
         result = Result(
@@ -150,7 +151,7 @@ class Judge:
         check = find(exercise)
         hurried = replace(check, timeout=check.timeout / TIMES_THE_SOLUTION)
         examined = self._examine_solution(hurried, seed, boxes)
-        return not examined.error and examined.verdict.cause != "limit"
+        return not examined.error and examined.verdict.cause not in TIME_UP
 
     def _examine_solution(self, of: str | Check, seed: int, boxes: "_Boxes") -> Examined:
         check = of if isinstance(of, Check) else find(of)

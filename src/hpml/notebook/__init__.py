@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hpml.checks.verdict import Verdict
 
 # Causes of a verdict on an answer that did not run, or ran too long to run it once more
-NOT_SHOWN = ("unwritten", "missing name", "not allowed", "ours", "limit")
+NOT_SHOWN = ("unwritten", "missing name", "not allowed", "ours", "limit", "flood")
 
 _answers: dict[str, Taken] = {}
 

@@ -5,6 +5,7 @@ import ast
 import builtins
 import shlex
 import sys
+from collections import Counter
 from typing import Any
 
 import cloudpickle
@@ -19,6 +20,7 @@ from hpml.ranks.launch import launch
 from hpml.ranks.watch import Watched
 
 _CELL = "<cell>"
+MOST = 1000  # lines of one rank's output that are shown
 HOROVOD: dict[str, Flavour] = {"torch": "horovod", "tensorflow": "horovod-tensorflow"}
 
 
@@ -221,21 +223,30 @@ def _run_cell(job: bytes) -> dict[str, Any]:
 def _show(evidence: Evidence) -> None:
     width = len(str(evidence.world_size - 1))
     for one in evidence.ranks:
-        for text in one.stdout.splitlines():
+        lines = one.stdout.splitlines()
+        for text in lines[:MOST]:
             print(f"[{one.rank:>{width}}] {text}")
+        if len(lines) > MOST:
+            print(f"[{one.rank:>{width}}] … {len(lines) - MOST} more lines are left out here")
         if one.stdout_cut:
             print(f"[{one.rank:>{width}}] … (the rest of its output was dropped)")
 
 
 class _Marked:
-    """Prints whole lines as they come, each with its rank in front."""
+    """Prints whole lines as they come, each with its rank in front; of a rank at most MOST."""
 
     def __init__(self) -> None:
         self._partial: dict[int, str] = {}
+        self._printed: Counter[int] = Counter()
 
     def __call__(self, rank: int, text: str) -> None:
         *lines, self._partial[rank] = (self._partial.get(rank, "") + text).split("\n")
         for line in lines:
+            self._printed[rank] += 1
+            if self._printed[rank] > MOST:
+                if self._printed[rank] == MOST + 1:
+                    print(f"[{rank}] … what follows is left out here", flush=True)
+                continue
             # A progress bar redraws its line: print only its last state.
             print(f"[{rank}] {line.rstrip(chr(13)).rsplit(chr(13), 1)[-1]}", flush=True)
         sys.stdout.flush()

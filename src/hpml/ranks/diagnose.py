@@ -216,7 +216,7 @@ def flood(logs: Sequence[RankLog], most: int = MAX_PRINTED) -> Diagnosis | None:
         f"{_ranks(ranks)} printed more than {most // 2**20} MiB, which is a flood: "
         "it was cut, and the launch ended"
     )
-    return Diagnosis("limit", sentence, ranks)
+    return Diagnosis("flood", sentence, ranks)
 
 
 def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:

@@ -178,12 +178,14 @@ class Diagnosis:
 
     `kind` is "hang" (nothing moves and never will), "mismatch" (ranks in different collectives, or
     in one with different shapes, dtypes, roots), "raised", "exited", "killed", "limit" (still at
-    work when the time was up), "memory" (there was no more than the launch allows a rank), or
-    "refused" (a returned value that cannot be sent).
+    work when the time was up), "flood" (they printed without end), "memory" (there was no more than
+    the launch allows a rank), or "refused" (a returned value that cannot be sent).
     `ranks` are the ranks that caused it, as far as that is known.
     """
 
-    kind: Literal["hang", "mismatch", "raised", "exited", "killed", "limit", "memory", "refused"]
+    kind: Literal[
+        "hang", "mismatch", "raised", "exited", "killed", "limit", "flood", "memory", "refused"
+    ]
     sentence: str
     ranks: tuple[int, ...] = ()
     stacks: dict[int, str] = field(default_factory=dict)

@@ -15,7 +15,7 @@ def failing_calls(evidence: Evidence) -> frozenset[tuple[int, int]]:
     diagnosis = evidence.diagnosis
     if diagnosis is None:
         return frozenset()
-    together = diagnosis.kind in ("hang", "mismatch", "limit")
+    together = diagnosis.kind in ("hang", "mismatch", "limit", "flood")
     found = {
         (rank.rank, call.index)
         for rank in evidence.ranks
