@@ -192,7 +192,7 @@ def endless_loop(logs: Sequence[RankLog], looping: Sequence[RankLog], of: str) -
 def limit(logs: Sequence[RankLog], of: str, seconds: float) -> Diagnosis:
     """The time is up and ranks are still at work; those that print all the time, if there are."""
     at_work = [log for log in logs if log.end is None]
-    if flooded := flood(at_work, MAX_OUTPUT):
+    if flooded := flood(at_work, of, MAX_OUTPUT):
         return flooded
     waiting = [log for log in logs if log.end is None and log.waiting is not None]
     working = [log for log in logs if log.end is None and log.waiting is None]
@@ -207,16 +207,18 @@ def limit(logs: Sequence[RankLog], of: str, seconds: float) -> Diagnosis:
     return Diagnosis("limit", f"not done after {seconds:g} s: " + "; ".join(parts), causes)
 
 
-def flood(logs: Sequence[RankLog], most: int = MAX_PRINTED) -> Diagnosis | None:
+def flood(logs: Sequence[RankLog], of: str, most: int = MAX_PRINTED) -> Diagnosis | None:
     """Ranks that print without end: more than `most` bytes so far."""
-    ranks = tuple(log.rank for log in logs if log.printed > most)
-    if not ranks:
+    flooding = [log for log in logs if log.printed > most]
+    if not flooding:
         return None
-    sentence = (
-        f"{_ranks(ranks)} printed more than {most // 2**20} MiB, which is a flood: "
-        "it was cut, and the launch ended"
-    )
-    return Diagnosis("flood", sentence, ranks)
+    parts = [
+        f"{_ranks(ranks)} printed more than {most // 2**20} MiB"
+        + (f" (line {line} {of})" if line else "")
+        for line, ranks in _by(flooding, lambda log: log.line)
+    ]
+    sentence = f"{'; '.join(parts)}: a flood, which is cut and ends the launch"
+    return Diagnosis("flood", sentence, tuple(log.rank for log in flooding))
 
 
 def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:

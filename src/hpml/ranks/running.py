@@ -133,7 +133,7 @@ class Running:
                 raise warm.ServerDied(self._failed, began=any(log.begun for log in self._logs))
             now = time.monotonic()
             if diagnosis is None and now >= next_look:
-                diagnosis = diagnose.flood(self._logs) or self._watch.look(now)
+                diagnosis = self._watch.flood() or self._watch.look(now)
                 next_look = now + LOOK_EVERY
         seconds = time.monotonic() - self._started
         diagnosis = diagnosis or diagnose.fault(self._logs, self._words)

@@ -117,6 +117,14 @@ class Watch:
         self._locate_workers()
         return diagnose.hang(self._logs, words)
 
+    def flood(self) -> Diagnosis | None:
+        """Ranks that print without end, with the line that each is at; or None."""
+        words = self._watched.words
+        if diagnose.flood(self._logs, words) is None:
+            return None
+        self._locate_workers()
+        return diagnose.flood(self._logs, words)
+
     def forked(
         self, find_pids: Callable[[], Sequence[int]], find_on_network: Callable[[], Sequence[int]]
     ) -> None:
