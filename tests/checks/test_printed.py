@@ -34,6 +34,15 @@ def test_a_flood_is_named_as_one():
     assert shown[-1] == "[0] … and so on: more than is kept of a rank's output"
 
 
+def test_what_a_library_logs_by_itself_is_no_print_of_the_answers():
+    logged = "[rank0]:[W1123 15:25:03.949611754 CPUAllocator.cpp:245] Memory block"
+    assert printed(play(f"{logged}\n[W1123 15:25:03.9 socket.cpp:207] [c10d] no name\nmine")) == (
+        "[0] mine"
+    )
+    warned = "/x/lib/python3.11/site-packages/torch/a.py:7: UserWarning: beta"
+    assert printed(play(warned)) == "[0] torch/a.py:7: UserWarning: beta"
+
+
 def test_a_progress_bar_is_its_last_state():
     assert printed(play("\r10 %\r50 %\r100 %\ndone")) == "[0] 100 %\n[0] done"
 

@@ -4,6 +4,7 @@ It is the answer's own text, and hostile to whoever shows it: every line is made
 (`hpml.files.sanitize`) and cut here, before it is kept. A page escapes it besides.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from hpml.checks.contract import Stage
@@ -13,6 +14,9 @@ from hpml.ranks.evidence import Evidence, RankEvidence
 FIRST, LAST = 15, 5  # lines of each rank
 COLUMNS = 160  # characters of a line
 RANKS = 16
+# What PyTorch's C++ logs by itself: "[rank0]:[W1123 15:25:03.949 CPUAllocator.cpp:245] Memory …"
+_LOGGED = re.compile(r"(\[rank\d+\]:)?\s*\[[IW]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] ")
+_INSTALLED = re.compile(r"^/\S*/(site|dist)-packages/")  # where a library is, in its warnings
 LONGEST = 12_000  # characters in all
 
 
@@ -21,7 +25,8 @@ def printed(stages: Mapping[str, Evidence], of_check: Sequence[Stage] = ()) -> s
     "[0] loss 2.3", "[0-3] hello" where these ranks printed the same. Empty where none did.
 
     `stages` are the play's launches by name. Those without the answer, by `of_check`, are left out.
-    Of each rank the first and last lines are shown, with how many are left out between.
+    Of each rank the first and last lines are shown, with how many are left out between; and none
+    that PyTorch itself logs about what it does.
     """
     without = {stage.name for stage in of_check if not stage.with_answer}
     texts = {
@@ -56,6 +61,7 @@ def _marked(evidence: Evidence) -> list[str]:
 
 def _lines(rank: RankEvidence) -> list[str]:
     lines = rank.stdout.rstrip().split("\n") if rank.stdout.strip() else []
+    lines = [_INSTALLED.sub("", line) for line in lines if not _LOGGED.match(line)]
     left_out = len(lines) - FIRST - LAST
     if rank.stdout_cut:  # its end is not known
         return [*_shown(lines[: FIRST + LAST]), "… and so on: more than is kept of a rank's output"]
