@@ -11,10 +11,12 @@ TRACEBACK = """Traceback (most recent call last):
   File "/x/lib/site-packages/torch/distributed/distributed_c10d.py", line 2, in all_reduce
     work = group.allreduce([tensor], opts)
 RuntimeError: shapes differ"""
-FAULTHANDLER = """Current thread 0x00007f (most recent call first):
+FAULTHANDLER = """Current thread 0x00007f (most recent call last):
+  File "<string>", line 1 in <module>
+  File "<frozen runpy>", line 198 in run
+  File "<ddp>", line 9 in step
   File "/y/src/hpml/ranks/remote_group.py", line 12 in wait
-  File "/usr/lib/python3.11/threading.py", line 320 in wait
-  File "<ddp>", line 9 in step"""
+  File "/usr/lib/python3.11/threading.py", line 320 in wait"""
 
 
 def test_of_a_traceback_the_answers_lines_and_the_error_are_left():
@@ -29,8 +31,9 @@ def test_of_a_traceback_the_answers_lines_and_the_error_are_left():
 
 def test_of_faulthandlers_stacks_too():
     assert folded(FAULTHANDLER).splitlines()[1:] == [
-        "  … 2 frames of hpml and Python: wait",
+        "  … 2 frames of Python: <module> to run",
         '  File "<ddp>", line 9 in step',
+        "  … 2 frames of hpml and Python: wait",
     ]
 
 

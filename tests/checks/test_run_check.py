@@ -307,7 +307,8 @@ def test_a_verdict_shows_what_the_answer_printed_and_where_it_failed():
 
     hanging = RIGHT.replace(
         "    return result",
-        "    print('<b>rank</b>', dist.get_rank())\n    dist.get_rank() or dist.barrier()",
+        "    print('<b>rank</b>', dist.get_rank())\n"
+        "    dist.get_rank() or dist.barrier()\n    return result",
     )
     verdict = judge(dataclasses.replace(CHECK, drive=drive), hanging, worlds=[2], seed=3)
     assert verdict.cause == "hang"

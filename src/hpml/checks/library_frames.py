@@ -6,6 +6,7 @@ from pathlib import PurePath
 
 # Of Python's tracebacks ("line 5, in step") and of faulthandler's ("line 5 in step") alike
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]*)", line \d+,? in (?P<function>.*)')
+_PYTHONS_OWN = ("<frozen ", "<string>", "<stdin>")
 _PACKAGES = {"site-packages", "dist-packages", "src"}
 
 
@@ -26,7 +27,7 @@ def folded(stack: str) -> str:
 
     for line in stack.split("\n"):
         frame = _FRAME.fullmatch(line)
-        if frame and (not frame["file"].startswith("<") or frame["file"].startswith("<frozen ")):
+        if frame and _is_library(frame["file"]):
             hidden.append((_package(frame["file"]), frame["function"]))
             inside = True
         elif inside and not frame and line.startswith("    "):
@@ -37,6 +38,10 @@ def folded(stack: str) -> str:
             shown.append(line)
     close()
     return "\n".join(shown)
+
+
+def _is_library(file: str) -> bool:
+    return not file.startswith("<") or file.startswith(_PYTHONS_OWN)
 
 
 def _summary(frames: Sequence[tuple[str, str]]) -> str:

@@ -199,13 +199,15 @@ def _shown(verdict: Verdict, check: Check, run: Run, evidence: Evidence, source:
 def _case(run: Run, evidence: Evidence) -> str:
     """What a launch was at when it failed: the last mark of a drive's, on a rank that caused it.
 
-    Where there is none, the stage's name, if there are several.
+    A rank that has returned is further on than the ranks that wait for it: then it is one of
+    these. Without marks it is the stage's name, if there are several.
     """
     if evidence.diagnosis is None:
         return ""
-    for rank in evidence.ranks:
-        if rank.marks and rank.rank in (evidence.diagnosis.ranks or (rank.rank,)):
-            return one_line(rank.marks[-1].name)
+    there = [rank for rank in evidence.ranks if rank.marks and rank.end != "returned"]
+    causes = [rank for rank in there if rank.rank in evidence.diagnosis.ranks]
+    for rank in causes or there:
+        return one_line(rank.marks[-1].name)
     stages = [name for name, of in run.stages.items() if of is evidence]
     return stages[0] if len(run.stages) > 1 and stages else ""
 
