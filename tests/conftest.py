@@ -23,6 +23,9 @@ from hpml.paths import CHECKOUT
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# A check started by a test leaves no server behind; tests/cli/test_hand_over.py has its own
+os.environ["HPML_SERVER"] = "off"
+
 # How long an example takes, and to make one, depends on how busy the machine is.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from hpml import __version__
 from hpml.errors import USAGE, UserError
+
+if TYPE_CHECKING:  # it takes a tenth of a second, which what is handed over need not wait for
+    import typer
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -110,15 +111,32 @@ def _is_here(module: str) -> bool:
 COMMANDS = {name: command for name, command in COMMANDS.items() if _is_here(command.module)}
 
 
-def application(wanted: str | None) -> typer.Typer:
+def application(wanted: str | None) -> "typer.Typer":
     """All commands, of which only `wanted` is imported; the others are there for --help."""
+    import typer
+
+    def print_version(wanted: bool) -> None:
+        if wanted:
+            typer.echo(f"hpml {__version__}")
+            raise typer.Exit
+
+    def options(
+        version: Annotated[
+            bool,
+            typer.Option(
+                "--version", is_eager=True, callback=print_version, help="Which version this is."
+            ),
+        ] = False,
+    ) -> None:
+        """Options before a command. With it, typer makes a group even of a single command."""
+
     app = typer.Typer(
         help="High Performance Machine Learning, day 2: parallel and distributed deep learning.",
         add_completion=False,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
     )
-    app.callback()(_options)
+    app.callback()(options)
     for name, command in COMMANDS.items():
         function = _placeholder
         if name == wanted:
@@ -149,6 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = arguments[0] if arguments[0] in COMMANDS else None
     if wanted and COMMANDS[wanted].keeps_dashes and "--" in arguments:
         arguments.insert(arguments.index("--"), "--")  # the parser takes one away
+    import typer
+
     try:
         code = application(wanted)(arguments, prog_name="./hpml", standalone_mode=False)
     except UserError as error:
@@ -163,23 +183,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code == INTERRUPTED:  # some versions of typer return it, others raise
         print("hpml: interrupted", file=sys.stderr)
     sys.exit(code if type(code) is int else 0)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"hpml {__version__}")
-        raise typer.Exit
-
-
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", is_eager=True, callback=_print_version, help="Which version this is."
-        ),
-    ] = False,
-) -> None:
-    """Options before a command. With a callback, typer makes a group even of a single command."""
 
 
 def _placeholder() -> None:

@@ -1,6 +1,7 @@
 """./hpml list, check, hint, watch: the exercises, for a learner who prefers the terminal."""
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -74,6 +75,8 @@ def check(
     answers = read_all(files, exercise)
     for answer in answers:
         _require_exercise(answer)
+    if (code := _hand_over(answers)) is not None:
+        return code
     if as_json:
         from hpml.checks import judge
 
@@ -121,6 +124,8 @@ def watch(files: Files) -> int:
     answers = read_all(files)
     for answer in answers:
         _require_exercise(answer)
+    if (code := _hand_over(answers)) is not None:
+        return code
     last = {answer.exercise: answer.source for answer in answers}
     try:
         _check_and_report(answers)
@@ -148,6 +153,20 @@ def watch(files: Files) -> int:
     except KeyboardInterrupt:
         typer.echo("\nNo longer watching.")
     return DONE
+
+
+def _hand_over(answers: Iterable["Answer"]) -> int | None:
+    """The exit code of this command, run by a server that is started now. None where this process
+    runs it: it has nothing to judge, or there can be no server."""
+    from hpml.cli import hand_over
+
+    answers = tuple(answers)
+    judged = [a for a in answers if not a.syntax_error() and not (len(answers) > 1 and a.is_stub)]
+    if not hand_over.may_start or not judged:
+        return None
+    names = ", ".join(dict.fromkeys(answer.exercise for answer in judged))
+    typer.echo(f"{names}: the first check starts PyTorch, which takes some seconds", err=True)
+    return hand_over.hand_over(sys.argv[1:], start=True)
 
 
 def _report_waiting(paths: Iterable[Path]) -> None:

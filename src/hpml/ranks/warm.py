@@ -67,7 +67,7 @@ class WarmServer:
         self.flavour = flavour
         ours, theirs = socket.socketpair()
         self._inside = inside
-        own = {"PYTHONUNBUFFERED": "1", "GLOO_SOCKET_IFNAME": _loopback()}
+        own = {"PYTHONUNBUFFERED": "1", "GLOO_SOCKET_IFNAME": loopback()}
         environment = {**(os.environ if inside is None else inside.environment), **own}
         # A session of its own: Ctrl-C in the terminal or the kernel is for us, not for the server.
         self._process = subprocess.Popen(
@@ -219,7 +219,7 @@ def numbers(pid: int) -> list[int]:
     return next(([int(n) for n in li.split()[1:]] for li in lines if li.startswith("NSpid:")), [])
 
 
-def _loopback() -> str:
+def loopback() -> str:
     """The interface that ranks on one machine talk over; by name Gloo need not resolve a host."""
     names = {name for _, name in socket.if_nameindex()}
     return os.environ.get("GLOO_SOCKET_IFNAME") or next(n for n in ("lo", "lo0") if n in names)
@@ -259,6 +259,14 @@ def server(flavour: Flavour = "torch") -> WarmServer:
             atexit.register(stop)
         _running[flavour] = (os.getpid(), warm)
         return warm
+
+
+def adopt(warm: WarmServer) -> None:
+    """Have launches of this process take ranks from a running server, which `stop` ends."""
+    with _running_lock:
+        if not _running:
+            atexit.register(stop)
+        _running[warm.flavour] = (os.getpid(), warm)
 
 
 def stop() -> None:
