@@ -24,7 +24,13 @@ from hpml.checks.m08_case_studies._bucketed_step import (
 )
 from hpml.checks.m08_case_studies._published_jobs import published
 from hpml.checks.m08_case_studies._returned import returned
-from hpml.checks.m08_case_studies._scaling_jobs import drawn_job, fitted_points, sizes, tables
+from hpml.checks.m08_case_studies._scaling_jobs import (
+    Table,
+    drawn_job,
+    fitted_points,
+    sizes,
+    tables,
+)
 from hpml.checks.m08_case_studies._scaling_picture import scaling_picture
 
 EXACT = 1e-4  # of a value: float32 has more than this
@@ -197,11 +203,20 @@ def judge_found(run: Run) -> Problem | None:
             rate = images_per_s(table.job, ranks, share, wait)
             if not abs(rate / measured - 1) <= MET:
                 with_it = f"{found}; with them the model gives {rate:.5g} images/s at {ranks} ranks"
-                hint = "wait_of_share" if math.isclose(share, table.share) else "fit"
+                hint = "wait_of_share" if _shares_found(planted, got) else "fit"
                 return Problem(f"{with_it}, and the table has {measured:.5g}", hint)
         if not abs(share - table.share) <= NEAR:
             return Problem(found, "fit", f"share {table.share:.2f} and wait {table.wait:.4g} s")
     return None
+
+
+def _shares_found(planted: Sequence[Table], got: Sequence[Any]) -> bool:
+    """Whether the answer has the share of each table; of one it may have it by chance."""
+    pairs = [pair for pair in got if isinstance(pair, list) and len(pair) == 2]
+    return len(pairs) == len(got) and all(
+        is_number(share) and math.isclose(share, table.share)
+        for table, (share, _) in zip(planted, pairs, strict=True)
+    )
 
 
 def _near(value: float, planted: float) -> bool:
