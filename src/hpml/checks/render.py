@@ -62,7 +62,7 @@ def as_text(verdict: Verdict, stacks: bool = False, place: Place = in_the_cell) 
         add(verdict.headline, 2)
         quote(verdict.headline, 4)
     if verdict.case:
-        add(f"the case: {verdict.case},{_with_ranks(verdict)}", 2)
+        add(f"the case: {_case(verdict)}", 2)
     if verdict.calls:
         lines.append(f"  the calls{_with_ranks(verdict)}, in order:")
         lines.extend("    " + short(plain(row), WIDTH - 4) for row in verdict.calls.split("\n"))
@@ -84,6 +84,10 @@ def as_text(verdict: Verdict, stacks: bool = False, place: Place = in_the_cell) 
             stack = textwrap.indent(plain(folded(text)).rstrip(), "    ")
             lines += ["", f"  {rank}:", stack]
     return "\n".join(lines)
+
+
+def _case(verdict: Verdict) -> str:
+    return f"{verdict.case},{_with_ranks(verdict)}" if verdict.shown_at else verdict.case
 
 
 def _with_ranks(verdict: Verdict) -> str:
@@ -143,7 +147,7 @@ def as_html(verdict: Verdict, notes: Sequence[str] = ()) -> str:
     if verdict.status != "passed":
         above = f"<div>{_safe(verdict.headline)}</div>{_quoted(verdict.headline, verdict)}"
     if verdict.case:
-        above += f"<div>The case: {_safe(verdict.case)},{_with_ranks(verdict)}.</div>"
+        above += f"<div>The case: {_safe(_case(verdict))}.</div>"
     above += "".join(f"<div>{_safe(note)}</div>" for note in notes)
     below = ""
     if verdict.printed:

@@ -14,6 +14,7 @@ from typing import Any
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
+from hpml.ranks import mark
 
 _HEADER = "             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)"
 _REASONS = [
@@ -188,7 +189,11 @@ def inputs(seed: int, world_size: int) -> list[list[dict[str, str]]]:
 
 
 def drive(answer: ModuleType, given: list[dict[str, str]]) -> list[Any]:
-    return [answer.read_queue(**case) for case in given]
+    found = []
+    for number, case in enumerate(given, 1):
+        mark(f"pair {number} of {len(given)} of texts")
+        found.append(answer.read_queue(**case))
+    return found
 
 
 def expect(inputs: list[list[dict[str, str]]], world_size: int) -> None:

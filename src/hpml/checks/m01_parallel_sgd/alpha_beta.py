@@ -76,13 +76,11 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     said: dict[str, list[list[Any]]] = {}
     for name in ALGORITHMS:
         cost = getattr(answer, name)
-        said[name] = [
-            [
-                cost(nbytes, ranks, *abc),
-                *(cost(nbytes, ranks, *unit) for unit in ((1, 0, 0), (0, 1, 0), (0, 0, 1))),
-            ]
-            for nbytes, ranks, *abc in cases_of(name, inputs["cases"])
-        ]
+        said[name] = []
+        for nbytes, ranks, *abc in cases_of(name, inputs["cases"]):
+            mark(f"{name}({nbytes!r}, {ranks!r}, α, β, γ)")
+            units = [cost(nbytes, ranks, *unit) for unit in ((1, 0, 0), (0, 1, 0), (0, 0, 1))]
+            said[name].append([cost(nbytes, ranks, *abc), *units])
     found = {"said": said, "terms": {}}
     for name in inputs["measured"]:
         cost, ranks = getattr(answer, name), dist.get_world_size()

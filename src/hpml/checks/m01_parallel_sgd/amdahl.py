@@ -14,6 +14,7 @@ from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.predict.amdahl import Amdahl
+from hpml.ranks import mark
 
 TOLERANCE = 1e-9  # of the value; the formulas have a few operations
 NAMES = ("strong_speedup", "weak_speedup", "efficiency", "serial_fraction")
@@ -93,10 +94,13 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, list[Any]]:
-    return {
-        name: [getattr(answer, name)(value, ranks) for value, ranks in calls]
-        for name, calls in inputs.items()
-    }
+    found: dict[str, list[Any]] = {}
+    for name, calls in inputs.items():
+        found[name] = []
+        for value, ranks in calls:
+            mark(f"{name}({value!r}, {ranks!r})")
+            found[name].append(getattr(answer, name)(value, ranks))
+    return found
 
 
 def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, list[float]]:

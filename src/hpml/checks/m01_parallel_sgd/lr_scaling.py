@@ -15,6 +15,7 @@ from typing import Any
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
+from hpml.ranks import mark
 
 TOLERANCE = 1e-9  # of the rate; the formulas have a few operations
 RULES = ("linear", "sqrt")
@@ -108,25 +109,15 @@ def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
 
 def drive(answer: ModuleType, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """For each setting: the scaled rate, and the rate `at` each of its steps, in their order."""
-    return [
-        {
-            "scaled": answer.scaled_rate(
-                of["base_rate"], of["batch_per_rank"], of["ranks"], of["rule"]
-            ),
-            "at": [
-                answer.rate_at(
-                    step,
-                    of["base_rate"],
-                    of["batch_per_rank"],
-                    of["ranks"],
-                    of["rule"],
-                    of["warm_up_steps"],
-                )
-                for step in of["steps"]
-            ],
-        }
-        for of in inputs
-    ]
+    found = []
+    for of in inputs:
+        given = (of["base_rate"], of["batch_per_rank"], of["ranks"], of["rule"])
+        mark(f"scaled_rate{given!r}")
+        scaled = answer.scaled_rate(*given)
+        mark(f"rate_at(step, {repr(given)[1:-1]}, {of['warm_up_steps']!r})")
+        at = [answer.rate_at(step, *given, of["warm_up_steps"]) for step in of["steps"]]
+        found.append({"scaled": scaled, "at": at})
+    return found
 
 
 def expect(inputs: list[list[dict[str, Any]]], world_size: int) -> list[dict[str, Any]]:

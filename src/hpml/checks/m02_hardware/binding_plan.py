@@ -15,6 +15,7 @@ from hpml.checks.kits import srun_step
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.m02_hardware._binding_picture import binding_picture
 from hpml.checks.m02_hardware._nodes_to_bind import KINDS, Case, Row, case, scattered
+from hpml.ranks import mark
 
 Plan = list[list[int]]
 
@@ -39,11 +40,16 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, list[Any]]:
         except (TypeError, ValueError):
             return repr(value)[:100]
 
-    plans = [
-        plain(answer.binding_plan(one["cpus"], one["ranks"], one["gpus"], one["reserved"]))
-        for one in inputs["cases"]
-    ]
-    options = [answer.srun_options(one["plan"]) for one in inputs["plans"]]
+    plans = []
+    for one in inputs["cases"]:
+        mark(f"{one['ranks']} ranks on a node of {len(one['cpus'])} CPUs")
+        plans.append(
+            plain(answer.binding_plan(one["cpus"], one["ranks"], one["gpus"], one["reserved"]))
+        )
+    options = []
+    for one in inputs["plans"]:
+        mark(f"srun_options({one['plan']!r})")
+        options.append(answer.srun_options(one["plan"]))
     return {"plans": plans, "options": options}
 
 

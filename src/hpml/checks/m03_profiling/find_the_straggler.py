@@ -15,6 +15,7 @@ from hpml.checks.kits.planted_ranks import PHASES
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.m03_profiling._side_by_side import straggler_picture
 from hpml.checks.m03_profiling._straggler_cases import Case, cases, latest_clock, longest_wait
+from hpml.ranks import mark
 
 Named = tuple[int, int, tuple[str, ...]] | None
 
@@ -29,7 +30,8 @@ def drive(answer: ModuleType, given: list[list[str]]) -> list[Any]:
     import json
 
     found = []
-    for traces in given:
+    for number, traces in enumerate(given, 1):
+        mark(f"job {number} of {len(given)}, with traces of {len(traces)} ranks")
         named = answer.find_the_straggler([json.loads(text) for text in traces])
         if isinstance(named, tuple | list):
             named = [sorted(one) if isinstance(one, set | frozenset) else one for one in named]

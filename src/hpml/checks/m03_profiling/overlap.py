@@ -22,6 +22,7 @@ from hpml.checks.m03_profiling._overlap_truth import (
     truth,
 )
 from hpml.checks.m03_profiling._side_by_side import overlap_picture
+from hpml.ranks import mark
 
 LEAST = 2e-5  # seconds; ranks record the end of one collective some microseconds apart
 
@@ -35,7 +36,11 @@ def drive(answer: ModuleType, given: list[list[str]]) -> list[Any]:
     """What the answer finds in each job."""
     import json
 
-    return [answer.overlap([json.loads(text) for text in traces]) for traces in given]
+    found = []
+    for number, traces in enumerate(given, 1):
+        mark(f"job {number} of {len(given)}, with traces of {len(traces)} ranks")
+        found.append(answer.overlap([json.loads(text) for text in traces]))
+    return found
 
 
 def expect(inputs: list[Any], world_size: int) -> None:

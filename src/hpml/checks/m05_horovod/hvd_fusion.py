@@ -13,6 +13,7 @@ from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.m05_horovod._timeline import Planted, covered, planted, summed
+from hpml.ranks import mark
 
 TOLERANCE = 1e-9  # seconds; timelines count in whole microseconds
 KEYS = ("collectives", "negotiated", "transferred")
@@ -26,7 +27,8 @@ def inputs(seed: int, world_size: int) -> list[list[list[Any]]]:
 def drive(answer: ModuleType, inputs: list[list[Any]]) -> list[Any]:
     """The answer's result for each timeline; for one that was cut off, perhaps an exception."""
     found = []
-    for text, cut in inputs:
+    for number, (text, cut) in enumerate(inputs, 1):
+        mark(f"timeline {number} of {len(inputs)}{', cut off' * cut}")
         try:
             found.append(answer.read_timeline(text))
         except Exception as error:

@@ -27,7 +27,7 @@ from hpml.checks.m07_hybrid_parallelism._parallel_layers import (
     split_along,
 )
 from hpml.checks.m07_hybrid_parallelism.tensor_parallel import DTENSOR
-from hpml.ranks import Reply, Server, ask
+from hpml.ranks import Reply, Server, ask, mark
 from hpml.ranks.evidence import Call, RankEvidence
 
 # It divides by 2, 3 and 4: slices have one shape, and a call that mixes them up goes through
@@ -113,6 +113,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> list[list[list[Any]]]:
     """By mesh and step: the output, the input's gradient, and the weights after the update."""
     found = []
     for given in inputs["meshes"]:
+        mark(f"Mesh{tuple(given['sizes'])}")
         mesh = answer.Mesh(*given["sizes"])
         up, up_bias, down, down_bias = parameters = [
             torch.nn.Parameter(weight.clone()) for weight in given["weights"]

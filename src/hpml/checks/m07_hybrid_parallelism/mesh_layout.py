@@ -15,6 +15,7 @@ from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.predict import layouts
 from hpml.predict.layouts import FLOAT32, AllReduce
+from hpml.ranks import mark
 
 NAMES = ("slice_of", "forward_sum", "gradient_sums")
 REFUSED = "refused"  # what a drive returns where the answer raised ValueError
@@ -102,6 +103,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for case in inputs["cases"]:
         mesh, layout = case["mesh"], case["layout"]
+        mark(f"mesh {mesh}, layout {layout}")
         tensors, ranks = [*case["inputs"], case["output"]], range(math.prod(mesh.values()))
         operands = (case["inputs"], case["output"], mesh, layout)
         found.append(
