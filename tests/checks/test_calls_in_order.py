@@ -51,3 +51,12 @@ def test_of_many_calls_the_last_that_fit():
 
 def test_without_calls_there_is_nothing():
     assert calls_in_order(Evidence(1, (RankEvidence(0, "returned"),), 1.0)) == ""
+
+
+def test_where_every_rank_returned_calls_in_a_line_that_is_named_have_the_cross():
+    calls = (call(1, line=5), call(2, "broadcast", line=7))
+    evidence = Evidence(1, (RankEvidence(0, "returned", calls=calls),), 1.0)
+    assert calls_in_order(evidence, [7]) == "rank 0  1 all_reduce  2 ✗ broadcast  returned"
+    many = tuple(call(k, line=7) for k in range(1, 20))
+    evidence = Evidence(1, (RankEvidence(0, "returned", calls=many),), 1.0)
+    assert "✗" not in calls_in_order(evidence, [7])

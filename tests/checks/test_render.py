@@ -54,6 +54,34 @@ def test_nothing_hostile_reaches_the_terminal_or_the_page():
     assert "\x1b" not in html
 
 
+def test_what_an_answer_printed_and_its_lines_are_escaped_and_cut_too():
+    verdict = dataclasses.replace(
+        FAILED,
+        headline="rank 0 waits (call 2, line 4 of your answer)",
+        shown_at=2,
+        case=HOSTILE,
+        printed=f"[0] {HOSTILE}\n[1] {'long ' * 100}",
+        lines=((4, f"    print({HOSTILE!r})  # {'long ' * 100}"),),
+        calls=f"rank 0  1 {HOSTILE}",
+    )
+    text, html = as_text(verdict), as_html(verdict, ["judged: the answer that was run at 04:16"])
+    assert "\x1b" not in text + html
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert "line 4 |     print(" in text
+    assert "    [0] <script>alert(1)</script>" in text
+    assert "printed with 2 ranks:" in text
+    assert "<script" not in html
+    assert "<summary>what the answer printed with 2 ranks</summary>" in html
+    assert "judged: the answer that was run at 04:16" in html
+
+
+def test_a_case_has_the_number_of_ranks_where_that_varies():
+    verdict = dataclasses.replace(FAILED, case="7 elements", shown_at=3)
+    assert "the case: 7 elements, with 3 ranks\n" in as_text(verdict)
+    verdict = dataclasses.replace(verdict, shown_at=None)
+    assert "the case: 7 elements\n" in as_text(verdict)
+
+
 def test_stacks_are_shown_on_request_in_text_and_folded_in_html():
     assert "rank 1 of 2" not in as_text(FAILED)
     assert "rank 1 of 2" in as_text(FAILED, stacks=True)

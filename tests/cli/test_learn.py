@@ -97,12 +97,15 @@ def test_a_script_without_a_marker_is_the_answer_as_a_whole(hpml, tmp_path: Path
 
 
 def test_verdicts_as_json(hpml, tmp_path: Path) -> None:
-    write(tmp_path / "mine.py", ALONE)
+    loud = ALONE.replace("    return number", "    print('here')\n    return number")
+    write(tmp_path / "mine.py", loud)
     checked = hpml("check", "mine.py", "--json", "--seed", "7")
     (verdict,) = json.loads(checked.stdout)
     assert checked.returncode == 1
     assert (verdict["status"], verdict["seed"], verdict["earned"]) == ("failed", 7, 0)
     assert verdict["where"] == "mine.py, line 2"
+    assert (verdict["printed"], verdict["shown_at"]) == ("[0-1] here", 2)
+    assert "timeline" not in verdict
 
 
 def test_what_cannot_be_judged_is_reported_in_one_line(hpml, tmp_path: Path) -> None:

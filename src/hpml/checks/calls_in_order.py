@@ -3,6 +3,8 @@
 The drawing over time is `hpml.trace.launch_svg`. What a rank reported is not trusted.
 """
 
+from collections.abc import Collection
+
 from hpml.files.sanitize import one_line
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 from hpml.trace.failing_call import failing_calls
@@ -13,12 +15,12 @@ RANKS = 8
 _ENDS = {"returned": "returned", "exited": "left", "killed": "killed", "ended": ""}
 
 
-def calls_in_order(evidence: Evidence) -> str:
+def calls_in_order(evidence: Evidence, lines: Collection[int] = ()) -> str:
     """A row per rank with its last calls, by their number; "✗" is on each call that failed.
 
-    Empty where no rank made a call.
+    `lines` as `failing_calls` has them. Empty where no rank made a call.
     """
-    failing = failing_calls(evidence)
+    failing = failing_calls(evidence, lines)
     ranks = evidence.ranks[:RANKS]
     rows = {rank.rank: {call.index: _cell(rank, call, failing) for call in drawn_calls(rank)}
             for rank in ranks}  # fmt: skip

@@ -188,9 +188,10 @@ def _shown(verdict: Verdict, check: Check, run: Run, evidence: Evidence, source:
         return verdict
     ranks = evidence.world_size
     try:
-        calls = calls_in_order(evidence)
+        named = [number for number, _ in verdict.lines]
+        calls = calls_in_order(evidence, named)
         title = f"The calls of {ranks} ranks" if ranks > 1 else "The calls of the one rank"
-        drawn = launch_svg(evidence, title, inside=True) if calls else ""
+        drawn = launch_svg(evidence, title, inside=True, lines=named) if calls else ""
         return replace(verdict, case=_case(run, evidence), calls=calls, timeline=drawn)
     except Exception:
         return verdict

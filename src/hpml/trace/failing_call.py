@@ -1,20 +1,31 @@
 """Which of a launch's calls are those that it failed in."""
 
+from collections.abc import Collection
+
 from hpml.ranks.evidence import Call, Evidence, RankEvidence
 from hpml.trace.layout import drawn_calls
 
+MOST = 8  # marks in one picture
 
-def failing_calls(evidence: Evidence) -> frozenset[tuple[int, int]]:
-    """(rank, index of its call) for each call that a launch without an end failed in.
+
+def failing_calls(evidence: Evidence, lines: Collection[int] = ()) -> frozenset[tuple[int, int]]:
+    """(rank, index of its call) for each call that a launch failed in.
 
     Where ranks wait for each other, the calls that never completed. Where a rank raised or ended
     otherwise, those calls of that rank, and the call in the line that raised: what others wait for
     is then a consequence. Where calls differ between ranks, and all are complete, the last of each
-    rank that differs. Empty for a launch in which every rank returned.
+    rank that differs. Where every rank returned, the calls made in one of `lines`: those of the
+    answer that the reports of what does not hold name; of more than MOST, none.
     """
     diagnosis = evidence.diagnosis
     if diagnosis is None:
-        return frozenset()
+        named = [
+            (rank.rank, call.index)
+            for rank in evidence.ranks
+            for call in drawn_calls(rank)
+            if call.line in lines
+        ]
+        return frozenset(named if len(named) <= MOST else ())
     together = diagnosis.kind in ("hang", "mismatch", "limit", "flood")
     found = {
         (rank.rank, call.index)

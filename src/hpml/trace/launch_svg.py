@@ -54,10 +54,13 @@ _STYLE_INSIDE = """<style>
 </style>"""
 
 
-def launch_svg(evidence: Evidence, title: str, *, inside: bool = False) -> str:
+def launch_svg(
+    evidence: Evidence, title: str, *, inside: bool = False, lines: Collection[int] = ()
+) -> str:
     """What each rank did, and when, with the call that failed. At most some 60 kB.
 
     A file of its own, with light and dark colours; or `inside` a page, whose colour it takes.
+    `lines` as `failing_calls` has them.
     """
     ranks, left_out = _drawable(evidence)
     start, end = _span(ranks, evidence)
@@ -69,7 +72,7 @@ def launch_svg(evidence: Evidence, title: str, *, inside: bool = False) -> str:
 
     operations = list(dict.fromkeys(call.operation for rank in ranks for call in rank.calls))
     causes = evidence.diagnosis.ranks if evidence.diagnosis else ()
-    failing = failing_calls(evidence)
+    failing = failing_calls(evidence, lines)
     head = 26 if operations else 4
     top = head + (26 if any(rank.marks for rank in ranks) else 0)
     bottom = top + len(ranks) * (ROW + GAP)
