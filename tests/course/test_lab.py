@@ -1,8 +1,10 @@
 """The kernel that ./hpml lab starts."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import nbformat
 
@@ -52,3 +54,16 @@ def test_a_persons_own_kernels_come_after_the_courses(tmp_path):
     environment = lab.environment(given, tmp_path, None)
     assert environment["JUPYTER_PATH"] == f"{lab.SETTINGS}{os.pathsep}/somewhere"
     assert environment["JUPYTER_CONFIG_PATH"] == str(lab.SETTINGS)
+
+
+def test_line_numbers_are_on_and_every_setting_is_one_that_jupyterlab_has():
+    overrides = json.loads(
+        (lab.SETTINGS / "labconfig" / "default_setting_overrides.json").read_text()
+    )
+    cells = overrides["@jupyterlab/notebook-extension:tracker"]["codeCellConfig"]
+    assert cells["lineNumbers"] is True
+    for plugin, settings in overrides.items():
+        package, _, name = plugin.partition(":")
+        schema = Path(sys.prefix, "share/jupyter/lab/schemas", package, f"{name}.json")
+        known = json.loads(schema.read_text(encoding="utf-8"))["properties"]
+        assert settings.keys() <= known.keys()
