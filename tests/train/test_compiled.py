@@ -36,3 +36,15 @@ def test_without_a_compiler_it_is_refused_on_a_processor_and_not_on_a_gpu(monkey
     with pytest.raises(UserError, match="--compile: no-such-compiler is not installed"):
         compiled(torch.nn.Linear(1, 1), CPU)
     compiled(torch.nn.Linear(1, 1), torch.device("cuda"))
+
+
+@pytest.mark.parametrize(("mib", "cut"), [(0, False), (1, True), (25, True)])
+def test_of_buckets_that_torch_would_not_cut_at_the_graph_is_left_whole(monkeypatch, mib, cut):
+    """With a smaller first bucket its DDPOptimizer raises AssertionError."""
+    from torch._dynamo import config
+
+    monkeypatch.setattr(config, "optimize_ddp", True)
+    network = torch.nn.Linear(1, 1)
+    network.bucket_bytes_cap = mib * 2**20
+    compiled(network, torch.device("cuda"))
+    assert config.optimize_ddp is cut
