@@ -85,8 +85,13 @@ def _started(goal: Goal, switches: Switches, data: str | None) -> Iterator[_Proc
         command += ["-m"]
     command += [MODULE, str(goal.accuracy), *goal.training(), *switches.training()]
     command += [] if data is None else ["--data", data]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(switches.threads)}
-    with tempfile.TemporaryFile() as errors:
+    with (
+        tempfile.TemporaryDirectory(prefix="hpml-race-", ignore_cleanup_errors=True) as cache,
+        tempfile.TemporaryFile() as errors,
+    ):
+        # What an earlier try compiled is not there: each pays for its own.
+        environment = os.environ | {"OMP_NUM_THREADS": str(switches.threads)}
+        environment |= {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache}
         process = _Process(
             command,
             stdin=subprocess.DEVNULL,
