@@ -92,6 +92,7 @@ def _started(goal: Goal, switches: Switches, data: str | None) -> Iterator[_Proc
         # What an earlier try compiled is not there: each pays for its own.
         environment = os.environ | {"OMP_NUM_THREADS": str(switches.threads)}
         environment |= {"TORCHINDUCTOR_CACHE_DIR": cache, "TRITON_CACHE_DIR": cache}
+        environment["TMPDIR"] = cache  # torchrun leaves an empty folder there
         process = _Process(
             command,
             stdin=subprocess.DEVNULL,

@@ -18,7 +18,7 @@ def counted() -> str:
     """What seconds are, in a few lines."""
     return textwrap.fill(
         "Seconds: from the first batch read to the end of the test that reached the goal, with all "
-        "tests, and with compiling, which is done anew in each try, most of it in the 1st step. Not "
+        "tests, and with compiling, which each try does anew, most of it in its 1st step. Not "
         "counted: starting processes, making the network.",
         WIDTH,
     )
