@@ -161,8 +161,6 @@ def _for_a_global_batch(job: Job, ranks: int, share: float, wait: float) -> floa
 
 
 CURVE_MISTAKES: tuple[tuple[str, Curve], ...] = (
-    ("rounded", lambda *call: float(round(images_per_s(*call)))),
-    ("rounded", lambda *call: float(math.floor(images_per_s(*call)))),
     ("linear", lambda job, ranks, *_: ranks * job["alone"]),
     ("one_rank", lambda job, ranks, *c: images_per_s(job, ranks, *c) / ranks),
     ("efficiency", lambda job, ranks, *c: images_per_s(job, ranks, *c) / ranks / job["alone"]),

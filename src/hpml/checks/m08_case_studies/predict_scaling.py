@@ -165,8 +165,15 @@ def judged_curve(run: Run, claim: str, mistakes: Sequence[Any], otherwise: str) 
         if not same(rate, right):
             numbers = all(is_number(value) for value in got)
             hint = explained(calls, got, mistakes) if numbers else None
+            if numbers and all(map(_is_rounded, got, due)):
+                hint = "rounded"
             return Problem(f"{where}: {rate:.6g}", hint or otherwise, f"{right:.6g}")
     return None
+
+
+def _is_rounded(rate: float, right: float) -> bool:
+    """Whether it is the right images/s as a whole number, up or down."""
+    return float(rate).is_integer() and abs(rate - right) <= 1
 
 
 def judge_whole(run: Run) -> Problem | None:
@@ -212,7 +219,7 @@ def judge_found(run: Run) -> Problem | None:
 
 def _shares_found(planted: Sequence[Table], got: Sequence[Any]) -> bool:
     """Whether the answer has the share of each table; of one it may have it by chance."""
-    pairs = [pair for pair in got if isinstance(pair, list) and len(pair) == 2]
+    pairs = [pair for pair in got if isinstance(pair, list | tuple) and len(pair) == 2]
     return len(pairs) == len(got) and all(
         is_number(share) and math.isclose(share, table.share)
         for table, (share, _) in zip(planted, pairs, strict=True)
