@@ -61,7 +61,7 @@ def _marked(evidence: Evidence) -> list[str]:
 
 def _lines(rank: RankEvidence) -> list[str]:
     lines = rank.stdout.rstrip().split("\n") if rank.stdout.strip() else []
-    lines = [_INSTALLED.sub("", line) for line in lines if not _LOGGED.match(line)]
+    lines = [line for line in lines if not _LOGGED.match(line[:COLUMNS])]
     left_out = len(lines) - FIRST - LAST
     if rank.stdout_cut:  # its end is not known
         return [*_shown(lines[: FIRST + LAST]), "… and so on: more than is kept of a rank's output"]
@@ -73,6 +73,7 @@ def _lines(rank: RankEvidence) -> list[str]:
 
 def _shown(lines: Iterable[str]) -> list[str]:
     """Lines made safe. A progress bar redraws its line: of that the last state is shown."""
-    states = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
+    states = (line.rstrip("\r").rpartition("\r")[2][: 4 * COLUMNS] for line in lines)
+    states = (_INSTALLED.sub("", state) for state in states)
     # A safe line has no break left, so that no line can pretend to be another rank's.
-    return [short(plain(state[: 4 * COLUMNS], keep="\t"), COLUMNS).rstrip() for state in states]
+    return [short(plain(state, keep="\t"), COLUMNS).rstrip() for state in states]
