@@ -12,6 +12,7 @@ import cloudpickle
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 
+from hpml.checks.library_frames import folded
 from hpml.errors import UserError
 from hpml.ranks import memory_limit
 from hpml.ranks.evidence import Evidence
@@ -126,7 +127,7 @@ def ranks(line: str, cell: str) -> None:
     if evidence.diagnosis is not None:
         if options.stacks:
             for number, text in evidence.diagnosis.stacks.items():
-                print(f"rank {number} stood here:\n{text}\n")
+                print(f"rank {number} stood here:\n{folded(text)}\n")
         raise RanksFailed(evidence.diagnosis.sentence)
     for name in out:
         shell.user_ns[name] = [value[name] for value in evidence.values]
