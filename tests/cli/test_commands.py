@@ -1,5 +1,6 @@
 """The command line as a whole: help, exit codes, errors in one line."""
 
+import importlib
 import json
 import os
 import signal
@@ -14,10 +15,15 @@ from hpml import cli
 from hpml.errors import NOT_GRADABLE, UserError
 
 
-def hpml(*arguments: str, code: str = "from hpml.cli import main; main()"):
+def hpml(*arguments: str, code: str = "from hpml.cli import main; main()", columns: int = 200):
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
-        env={**os.environ, "COLUMNS": "200", "TERM": "dumb", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={
+            **os.environ,
+            "COLUMNS": str(columns),
+            "TERM": "dumb",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
         capture_output=True,
         text=True,
         timeout=120,
@@ -52,6 +58,25 @@ def test_help_names_every_command_with_what_it_does():
 
 def test_no_arguments_is_a_call_for_help():
     assert hpml().stdout == hpml("--help").stdout
+
+
+@pytest.mark.parametrize("name", [name for name, each in cli.COMMANDS.items() if each.group])
+def test_a_group_alone_is_a_call_for_help_as_no_arguments_are(name):
+    alone = hpml(name)
+    assert (alone.returncode, alone.stderr) == (0, "")
+    assert alone.stdout == hpml(name, "--help").stdout
+
+
+def test_the_commands_that_are_groups_are_marked_as_such():
+    for name, command in cli.COMMANDS.items():
+        module = importlib.import_module(f"hpml.cli.{command.module}")
+        assert isinstance(getattr(module, command.function), typer.Typer) == command.group, name
+
+
+def test_a_paragraph_of_help_is_broken_at_the_width_of_the_terminal_alone():
+    lines = [line.strip() for line in hpml("run", "--help", columns=80).stdout.splitlines()]
+    assert "alone. Exit code 0 when every cell ran, 1 when one failed, 2 when it could not" in lines
+    assert "begin. Ctrl-C ends it with a report of what was done." in lines
 
 
 def test_the_version_is_the_packages():

@@ -1,7 +1,8 @@
 """The command line. What a command needs is imported when that command runs, and not before."""
 
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 @dataclass(frozen=True)
 class Command:
-    """A command's place in this folder. `function` may be a typer application: a group.
+    """A command's place in this folder. A group's `function` is a typer application.
 
     With `passes_on`, unknown options are no error but go to its list of arguments; with `own_help`,
     so does --help; with `keeps_dashes`, so does the first --.
@@ -28,6 +29,7 @@ class Command:
     function: str
     help: str
     panel: str
+    group: bool = False
     passes_on: bool = False
     own_help: bool = False
     keeps_dashes: bool = False
@@ -72,7 +74,9 @@ COMMANDS = {
         "Show profiles and logs in a browser, offline.",
         "Measuring",
     ),
-    "cluster": Command("cluster_command", "app", "A SLURM with virtual nodes, here.", "Cluster"),
+    "cluster": Command(
+        "cluster_command", "app", "A SLURM with virtual nodes, here.", "Cluster", group=True
+    ),
     "submit": Command(
         "submit_command",
         "submit",
@@ -86,6 +90,7 @@ COMMANDS = {
         "app",
         "Benchmarks, as ratios.",
         "Measuring",
+        group=True,
         instructors="bench_grading_command",
     ),
     "test": Command(
@@ -98,7 +103,11 @@ COMMANDS = {
         "author_command", "build", "Make the exercises from the solutions.", "Making the course"
     ),
     "course": Command(
-        "author_command", "course_app", "Prove the checks, look at lectures.", "Making the course"
+        "author_command",
+        "course_app",
+        "Prove the checks, look at lectures.",
+        "Making the course",
+        group=True,
     ),
 }
 
@@ -143,11 +152,14 @@ def application(wanted: str | None) -> "typer.Typer":
             function = getattr(import_module(f"{__name__}.{command.module}"), command.function)
             if command.instructors and _is_here(command.instructors):
                 import_module(f"{__name__}.{command.instructors}")
-        if isinstance(function, typer.Typer):
+        if command.group and name == wanted:
+            for each in function.registered_commands:
+                each.help = each.help or _help(each.callback)
             app.add_typer(function, name=name, help=command.help, rich_help_panel=command.panel)
         else:
             app.command(
                 name,
+                help=_help(function),
                 short_help=command.help,
                 rich_help_panel=command.panel,
                 context_settings={
@@ -165,6 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     wanted = arguments[0] if arguments[0] in COMMANDS else None
+    if wanted and arguments == [wanted] and COMMANDS[wanted].group:
+        arguments.append("--help")  # as for ./hpml alone
     if wanted and COMMANDS[wanted].keeps_dashes and "--" in arguments:
         arguments.insert(arguments.index("--"), "--")  # the parser takes one away
     import typer
@@ -183,6 +197,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if code == INTERRUPTED:  # some versions of typer return it, others raise
         print("hpml: interrupted", file=sys.stderr)
     sys.exit(code if type(code) is int else 0)
+
+
+def _help(function: Callable[..., object]) -> str:
+    """A docstring with one line a paragraph: typer would break lines where the source does."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 def _placeholder() -> None:
