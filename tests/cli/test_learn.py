@@ -8,14 +8,15 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from hpml import cli
 from hpml.checks.verdict import ClaimResult, Verdict
-from hpml.course import progress, schedule
+from hpml.course import own_answers, progress, schedule
 
 RIGHT = """\
 # %%
@@ -58,6 +59,10 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def all_exercises() -> list[str]:
+    return [entry.id for module in schedule.load().modules for entry in module.exercises]
+
+
 def test_a_right_answer_is_reported_recorded_and_listed(hpml, tmp_path: Path) -> None:
     for other, points in (("job_script", 6), ("read_queue", 5)):
         claim = ClaimResult("it holds", True, points)
@@ -68,6 +73,10 @@ def test_a_right_answer_is_reported_recorded_and_listed(hpml, tmp_path: Path) ->
     assert "✓ hello_ranks" in checked.stdout
     assert "2 of 2 points" in checked.stdout
     assert "Module 00, Your machine, is done: 13 points." in checked.stdout
+    following = schedule.load().core[1]
+    next_line = f"next: {following.id} (core, {following.minutes} min), in exercises/01_"
+    assert f"3 of {len(all_exercises())} done (core 1 of " in checked.stdout
+    assert next_line in checked.stdout
     listed = hpml("list").stdout
     (line,) = [line for line in listed.splitlines() if "hello_ranks" in line]
     assert line.split() == ["✓", "hello_ranks", "2", "of", "2", "points", "5", "min,", "core"]
@@ -94,6 +103,35 @@ def test_a_script_without_a_marker_is_the_answer_as_a_whole(hpml, tmp_path: Path
     write(tmp_path / "mine.py", "def hello(n:\n")
     checked = hpml("check", "mine.py", "--id", "hello_ranks")
     assert "mine.py:1 | def hello(n:" in checked.stdout
+
+
+def test_an_exercise_is_checked_by_its_id_where_it_was_written(
+    hpml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "exercises").mkdir()
+    stub = "# %%\n# %%answer hello_ranks\ndef hello(n):\n    raise NotImplementedError()\n"
+    script = write(tmp_path / "exercises/00_your_machine.py", stub)
+    course = replace(schedule.load(), root=tmp_path)
+    monkeypatch.setattr(schedule, "load", lambda: course)
+    assert own_answers.find(course, "hello_ranks").is_stub
+    cell = nbformat.v4.new_code_cell("%%answer hello_ranks\ndef hello(n:\n")
+    notebook = script.with_suffix(".ipynb")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), notebook)
+    os.utime(notebook, (0, 0))  # the stub was saved later, and is no answer
+    checked = hpml("check", "hello_ranks")
+    assert checked.returncode == 1
+    assert "not valid Python (00_your_machine.ipynb, cell 1)" in checked.stdout
+    write(script, ALONE.replace("return number", "return (number"))
+    assert "not valid Python (00_your_machine.py, line 2)" in hpml("check", "hello_ranks").stdout
+    assert [str(path) for path in own_answers.files(course)] == [
+        "exercises/00_your_machine.ipynb",
+        "exercises/00_your_machine.py",
+    ]
+    absent = hpml("check", "ddp")
+    assert absent.returncode == 2
+    assert "06_torch_distributed.ipynb is missing: name the file" in absent.stderr
+    assert "name the exercise once" in hpml("check", "hello_ranks", "--id", "ddp").stderr
+    assert "no exercise has the id 'ddpp'" in hpml("check", "ddpp").stderr
 
 
 def test_verdicts_as_json(hpml, tmp_path: Path) -> None:

@@ -72,6 +72,19 @@ def test_who_passes_the_last_core_exercise_of_a_module_is_told_so() -> None:
     assert progress.milestone(course(), "tree") == ""
 
 
+def test_a_pass_is_followed_by_what_is_done_and_what_is_next() -> None:
+    progress.record(verdict("tree", "passed"))
+    assert progress.standing(course(), "tree") == (
+        "1 of 3 done (core 0 of 2); next: ring (core, 20 min)"
+    )
+    progress.record(verdict("ring", "passed"))
+    assert progress.standing(course(), "ring") == (
+        "2 of 3 done (core 1 of 2); next: mesh (core, 15 min), in exercises/04_name.ipynb"
+    )
+    progress.record(verdict("mesh", "passed"))
+    assert progress.standing(course(), "mesh") == "3 of 3 done (core 2 of 2)."
+
+
 def test_our_own_fault_is_not_held_against_anybody() -> None:
     progress.record(verdict("ring", "not gradable", "sum"))
     assert progress.read() == {}

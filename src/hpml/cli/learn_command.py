@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +14,24 @@ if TYPE_CHECKING:
     from hpml.answer import Answer
     from hpml.checks.verdict import Verdict
 
+MANY = 4  # files, which one line need not name
 WIDTH = 96  # of a verdict, see hpml.checks.render
 CODES = {"passed": DONE, "failed": FAILED, "not gradable": NOT_GRADABLE}
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILE…", help="Notebooks or .py scripts.")]
+Named = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="ID|FILE…",
+        help="Exercises, whose answers are found in exercises/; or notebooks and .py scripts.",
+    ),
+]
+Watched = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[ID|FILE]…",
+        help="Exercises, or notebooks and .py scripts. None: every file in exercises/.",
+    ),
+]
 
 
 def list_() -> None:
@@ -49,7 +63,7 @@ def list_() -> None:
 
 
 def check(
-    files: Files,
+    files: Named,
     exercise: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="This exercise only.")
     ] = None,
@@ -61,18 +75,20 @@ def check(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Verdicts as JSON.")] = False,
 ) -> int:
-    """Check every answer in the files: cells, or parts of a script, that begin with %%answer ID.
+    """Check the answers to exercises (./hpml check ddp), or every answer in files: cells, or parts
+    of a script, that begin with %%answer ID.
 
-    With --id, a script without such a line is the answer as a whole. Exit code 0 when every answer
-    passes, 1 when one does not, 3 when one could not be graded.
+    An exercise's answer is in its notebook or in the script beside it, wherever you wrote it; where
+    both have one, the file that was saved last counts. With --id, a script without an %%answer
+    line is the answer as a whole. Exit code 0 when every answer passes, 1 when one does not, 3 when
+    one could not be graded.
     """
-    from hpml.answer import read_all
     from hpml.checks.registry import module_of
     from hpml.course import progress
 
     if exercise is not None:
         module_of(exercise)
-    answers = read_all(files, exercise)
+    answers = _answers(files, exercise)
     for answer in answers:
         _require_exercise(answer)
     if (code := _hand_over(answers)) is not None:
@@ -114,45 +130,99 @@ def hint(
         typer.echo(f"\n{left} more: {again}")
 
 
-def watch(files: Files) -> int:
-    """Check the answers in the files now, and whenever you save one of them. Ctrl-C ends it."""
+def watch(files: Watched = None) -> int:
+    """Check answers now, and whenever you save their file. Ctrl-C ends it.
+
+    ./hpml watch ddp watches both files that its answer may be in; ./hpml watch every exercise of
+    the day: it begins with what you save.
+    """
     import watchfiles
 
-    from hpml.answer import read_all
+    from hpml.answer import read, read_all
 
-    paths = {path.resolve() for path in files}
-    answers = read_all(files)
-    for answer in answers:
+    only, paths = _watched(files or ())
+    answers = _of_interest(only, (answer for path in paths for answer in read(path)))
+    first = _answers(files) if files else ()
+    for answer in first:
         _require_exercise(answer)
-    if (code := _hand_over(answers)) is not None:
+    if (code := _hand_over(first) if files else _hand_over_watch()) is not None:
         return code
-    last = {answer.exercise: answer.source for answer in answers}
+    # By file: an exercise may be answered in its notebook and in its script
+    last = {(answer.file, answer.exercise): answer.source for answer in answers}
     try:
-        _check_and_report(answers)
+        if first:
+            _check_and_report(first)
         _report_waiting(paths)
         # Watch folders, because many editors save by replacing the file.
+        by_place = {path.resolve(): path for path in paths}
         changes = watchfiles.watch(
-            *{path.parent for path in paths},
-            watch_filter=lambda change, name: Path(name).resolve() in paths,
+            *{path.parent for path in by_place},
+            watch_filter=lambda change, name: Path(name).resolve() in by_place,
             recursive=False,
             debounce=200,
         )
-        for _ in changes:
-            try:
-                answers = read_all(files)
-                changed = [a for a in answers if last.get(a.exercise) != a.source]
-                for answer in changed:
-                    _require_exercise(answer)
-            except UserError as error:  # perhaps half saved: wait for the next save
-                typer.echo(f"✗ {error}")
-                continue
-            last = {answer.exercise: answer.source for answer in answers}
+        for saved in changes:
+            changed = []
+            for place in sorted({Path(name).resolve() for _, name in saved}):
+                try:
+                    answers = _of_interest(only, read_all([by_place[place]]))
+                    new = [a for a in answers if last.get((a.file, a.exercise)) != a.source]
+                    for answer in new:
+                        _require_exercise(answer)
+                except UserError as error:  # perhaps half saved: wait for the next save
+                    typer.echo(f"✗ {error}")
+                    continue
+                last |= {(answer.file, answer.exercise): answer.source for answer in answers}
+                # JupyterLab saves a notebook's script too: the same answer is judged once
+                seen = {(answer.exercise, answer.source) for answer in changed}
+                changed += [a for a in new if (a.exercise, a.source) not in seen]
             if changed:
                 _check_and_report(changed)
                 _report_waiting(paths)
     except KeyboardInterrupt:
         typer.echo("\nNo longer watching.")
     return DONE
+
+
+def _answers(typed: Iterable[Path], exercise: str | None = None) -> "tuple[Answer, ...]":
+    """The answers to what was typed: exercise ids, and files. With `exercise`, that one only."""
+    from hpml.answer import read_all
+    from hpml.course import own_answers, schedule
+
+    course = schedule.load()
+    ids, files = own_answers.split(course, typed)
+    if ids and exercise is not None:
+        raise UserError(f"{ids[0]} --id {exercise}: name the exercise once")
+    found = tuple(own_answers.find(course, name) for name in ids)
+    return (*found, *read_all(files, exercise)) if files else found
+
+
+def _watched(typed: Iterable[Path]) -> tuple[frozenset[str], tuple[Path, ...]]:
+    """The exercises to judge, where they were named (none: all), and the files to watch."""
+    from hpml.course import own_answers, schedule
+
+    course = schedule.load()
+    ids, files = own_answers.split(course, typed)
+    if not ids and not files:
+        return frozenset(), own_answers.files(course)
+    if ids and files:
+        raise UserError(f"{ids[0]} and {files[0]}: name exercises, or files")
+    paths = (*files, *(path for name in ids for path in own_answers.files(course, name)))
+    return frozenset(ids), tuple(dict.fromkeys(paths))
+
+
+def _of_interest(only: frozenset[str], answers: "Iterable[Answer]") -> "tuple[Answer, ...]":
+    return tuple(answer for answer in answers if not only or answer.exercise in only)
+
+
+def _hand_over_watch() -> int | None:
+    """A watch of all exercises begins with nothing to judge, and will soon have something."""
+    from hpml.cli import hand_over
+
+    if not hand_over.may_start:
+        return None
+    typer.echo("PyTorch starts, which takes some seconds", err=True)
+    return hand_over.hand_over(sys.argv[1:], start=True)
 
 
 def _hand_over(answers: Iterable["Answer"]) -> int | None:
@@ -169,8 +239,10 @@ def _hand_over(answers: Iterable["Answer"]) -> int | None:
     return hand_over.hand_over(sys.argv[1:], start=True)
 
 
-def _report_waiting(paths: Iterable[Path]) -> None:
+def _report_waiting(paths: Collection[Path]) -> None:
     names = ", ".join(sorted(path.name for path in paths))
+    if len(paths) > MANY:
+        names = f"a file in {next(iter(paths)).parent}"
     typer.echo(f"Waiting for {names} to be saved; Ctrl-C ends it.\n")
 
 
@@ -208,8 +280,10 @@ def _check_and_report(
         progress.record(verdict)
         typer.echo(_format_verdict(answer, verdict, stacks))
         code = max(code, CODES[verdict.status])
-        if verdict.passed and (sentence := progress.milestone(course, answer.exercise)):
-            typer.echo(sentence)
+        if verdict.passed:
+            for sentence in progress.after_a_pass(course, answer.exercise):
+                typer.echo(sentence)
+            typer.echo("")
     return code
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SETTINGS = Path(__file__).with_name("lab_settings")
+STANDING = "HPML_STANDING"  # set: a verdict that passes is followed by what is done and next
 FRONT_PAGE = "README.md"  # shown as a page, not as text: see lab_settings/labconfig
 
 
@@ -43,6 +44,7 @@ def environment(outer: Mapping[str, str], home: Path, data: Path | None) -> dict
     return {
         **outer,
         "HPML_HOME": str(home),
+        STANDING: "1",
         **({"HPML_DATA": str(data)} if data else {}),
         "JUPYTER_CONFIG_PATH": before("JUPYTER_CONFIG_PATH"),
         "JUPYTER_PATH": before("JUPYTER_PATH"),

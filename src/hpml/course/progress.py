@@ -104,6 +104,35 @@ def milestone(course: Course, exercise: str) -> str:
     return ""
 
 
+def after_a_pass(course: Course, exercise: str) -> list[str]:
+    """The lines below a verdict that passes: what is completed, how much is done, what is next."""
+    return [*filter(None, [milestone(course, exercise)]), standing(course, exercise)]
+
+
+def standing(course: Course, exercise: str) -> str:
+    """How many exercises are done, and what comes after `exercise`, in one line.
+
+    Next is the first core exercise that is not done, and then whatever else is not: those after
+    `exercise` first. Its notebook is named where it is in another module.
+    """
+    progress = read()
+    every = [(module, entry) for module in course.modules for entry in module.exercises]
+    done = {entry.id for _, entry in every if progress.get(entry.id, _fresh())["passed"]}
+    core = [entry.id for entry in course.core]
+    count = f"{len(done)} of {len(every)} done"
+    if core:
+        count += f" (core {len(done.intersection(core))} of {len(core)})"
+    at = next(index for index, (_, entry) in enumerate(every) if entry.id == exercise)
+    left = [(m, entry) for m, entry in [*every[at:], *every[:at]] if entry.id not in done]
+    if not left:
+        return f"{count}."
+    first_core = next((entry.id for entry in course.core if entry.id not in done), None)
+    module, following = next((x for x in left if x[1].id == first_core), left[0])
+    what = f"{'core' if following.core else 'more'}, {following.minutes} min"
+    where = "" if module == course.module_of(exercise) else f", in {module.exercise_notebook}"
+    return f"{count}; next: {following.id} ({what}){where}"
+
+
 def _fresh() -> Entry:
     return Entry(earned=0, points=0, passed=False, failed_hints=[], read_hints=[])
 

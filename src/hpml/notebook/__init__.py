@@ -98,6 +98,7 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
         progress.record(verdict)
         _show(verdict, note, stacks)
         _show_picture(verdict, taken.source)
+        _show_standing(verdict)
     except KeyboardInterrupt:
         raise NotYet(f"{exercise}: interrupted, and not judged") from None
     if not any(claim.judged for claim in verdict.claims):
@@ -145,6 +146,15 @@ def _show_picture(verdict: "Verdict", source: str) -> None:
         return
     image = base64.b64encode(picture.png).decode("ascii")
     display({"text/plain": picture.words, "image/png": image}, raw=True)
+
+
+def _show_standing(verdict: "Verdict") -> None:
+    """What is done and what is next, below a verdict that passes. In ./hpml lab alone: committed
+    notebooks have the same output whatever else is done."""
+    from hpml.course import lab, progress, schedule
+
+    if verdict.passed and os.environ.get(lab.STANDING):
+        print("\n".join(progress.after_a_pass(schedule.load(), verdict.exercise)))
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
