@@ -64,6 +64,8 @@ from hpml import check
 # | 16 noisy | 2.7 % for each size (standard deviation), delays | 4 % each |
 # | 12 shared | 2 % for each size, delays, 8 disturbed sizes | 4 % each |
 #
+# One function has to do for all of them: it is not given the kind of network.
+#
 # *Before you start: you draw a least-squares line through (bytes, seconds). 64 bytes take 60 µs,
 # 1 GiB takes 2 s, give or take 2 %. How many times the time for 64 bytes is that 2 % of the last
 # point?*
@@ -110,7 +112,8 @@ check("fit_alpha_beta")
 #
 # How many images/s will 256 GPUs give? You know the model, the speed of one GPU, and what the
 # network is sold as. Write down what a step does, fit the two constants that nobody can know, and
-# foretell the rest. A job is a dict:
+# foretell the rest. (It is the lecture's model in short. Buckets and waiting are simpler here: go by
+# this text.) A job is a dict:
 #
 # ```python
 # job = {
