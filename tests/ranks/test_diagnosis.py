@@ -49,6 +49,29 @@ CASES = {
         (0, 1),
         "ranks bring different dtypes to all_reduce: rank 0 float32 [3]",
     ),
+    "a message of another dtype": (
+        "if dist.get_rank() == 1:\n    dist.send(torch.ones(3), 0)\n"
+        "else:\n    dist.recv(torch.ones(3, dtype=torch.int64), 1)",
+        "mismatch",
+        (0, 1),
+        "a message does not fit where it arrives: rank 1 sends float32 [3] to rank 0 (call 1, "
+        "line 4 of your answer), which receives into int64 [3] (call 1, line 6 of your answer)",
+    ),
+    "a message that is too long, as Gloo ends the process": (
+        "if dist.get_rank() == 1:\n    dist.isend(torch.ones(300), 0).wait()\n"
+        "else:\n    dist.recv(torch.ones(2), 1)",
+        "mismatch",
+        (0, 1),
+        "a message does not fit where it arrives: rank 1 sends float32 [300] to rank 0",
+    ),
+    "an isend that nobody waits for": (
+        "if dist.get_rank() == 1:\n    dist.isend(torch.ones(3), 0)\n    dist.barrier()\n"
+        "else:\n    time.sleep(0.5)\n    dist.recv(torch.ones(3), 1)\n    dist.barrier()",
+        "hang",
+        (1,),
+        "rank 1's isend to 0 (call 1, line 4 of your answer) was never waited for; rank 0 waits "
+        "in recv from 1 (call 1, line 8 of your answer)",
+    ),
     "different roots": (
         "dist.broadcast(torch.ones(3), src=dist.get_rank())",
         "mismatch",
@@ -209,3 +232,46 @@ def test_a_rank_that_never_joins_the_group_is_named():
 def test_a_signal_without_a_name_is_told_by_its_number():
     diagnosis = diagnose("os.kill(os.getpid(), 62)", 1).diagnosis
     assert diagnosis.sentence.startswith("rank 0 was killed by signal 62")
+
+
+CAUSES = {
+    "what arrives": ("a message of another dtype", 2),
+    "never waited for": ("an isend that nobody waits for", 2),
+}
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_finer_cause_is_named_where_the_ledger_shows_one(cause):
+    name, world_size = CAUSES[cause]
+    assert diagnose(CASES[name][0], world_size).diagnosis.cause == cause
+
+
+def test_one_rank_that_hangs_has_nobody_to_wait_for():
+    assert diagnose("queue.Queue().get()", 1).diagnosis.cause == "one rank"
+
+
+def test_an_endless_loop_is_a_cause_of_its_own():
+    assert diagnose("while True: pass", 1).diagnosis.cause == "endless loop"
+
+
+def test_a_process_that_a_library_aborts_is_told_from_one_that_was_killed():
+    assert diagnose("os.abort()", 1).diagnosis.cause == "aborted"
+    assert diagnose("os.kill(os.getpid(), 9)", 1).diagnosis.cause == ""
+
+
+def test_a_message_that_is_shorter_than_its_place_is_none_of_them():
+    body = "a = torch.zeros(5)\nif dist.get_rank():\n    dist.send(torch.ones(3), 0)\n"
+    body += "else:\n    dist.recv(a, 1)\nreturn a.sum().item()"
+    evidence = diagnose(body)
+    assert evidence.diagnosis is None
+    assert list(evidence.values) == [3.0, 0.0]
+
+
+def test_an_isend_that_is_waited_for_later_is_no_hang():
+    body = (
+        "if dist.get_rank():\n    handle = dist.isend(torch.ones(3), 0)\n    time.sleep(2.5)\n"
+        "    dist.recv(torch.ones(1), 0)\n    handle.wait()\n"
+        "else:\n    dist.recv(torch.ones(3), 1)\n    time.sleep(2.5)\n"
+        "    dist.send(torch.ones(1), 1)"
+    )
+    assert diagnose(body).diagnosis is None

@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from hpml.answer.rules import ReadyMade, Rules, importable, listed
+from hpml.checks.fault_hints import hint_key
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour, order
 from hpml.ranks.killing import Kill
@@ -170,7 +171,7 @@ def imports_as_text(checks: Sequence["Check"]) -> str:
 def fault(evidence: Evidence) -> Problem | None:
     """The diagnosis of a stage that `dies`, as a Problem for claims that need it; or None."""
     diagnosis = evidence.diagnosis
-    return None if diagnosis is None else Problem(diagnosis.sentence, diagnosis.kind)
+    return None if diagnosis is None else Problem(diagnosis.sentence, hint_key(evidence))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hpml.answer import as_python
 from hpml.answer.enforce import NotAllowed, NotImportable, NotReadable
 from hpml.checks.calls_in_order import calls_in_order
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.fault_hints import hint_key
 from hpml.checks.kits.gradients_travel import TRAVEL
 from hpml.checks.plays import MissingName, Play, outcomes
 from hpml.checks.printed import printed
@@ -31,8 +32,22 @@ GENERAL_HINTS = {
     "raised": "Start from the exception: it names a line of your answer.",
     "memory": "A rank may not hold so much at one time: what can be freed, or held elsewhere?",
     "exited": "An answer returns; it does not leave the process.",
-    "killed": "The process was ended from outside or crashed in native code; memory is the usual "
-    "cause.",
+    "killed": "The process was ended from outside or crashed in native code; where the signal is "
+    "SIGKILL, memory is the usual cause.",
+    "aborted": "A library's own code ended the process. Gloo does so when more arrives than there "
+    "is room for: do the tensors on both sides have one length and one dtype?",
+    "what arrives": "Only bytes travel: the tensor that is received into must have the dtype of "
+    "the one that was sent, and room for all of it. Compare the two lines that are named.",
+    "never waited for": "isend and irecv return at once, with a handle, and the message is certain "
+    "to travel only if somebody waits for that. Keep what they return, and call its wait() before "
+    "the function ends.",
+    "endless loop": "Nothing in this loop changes what its condition looks at. Which variable "
+    "should be another one after each turn?",
+    "one rank": "Here there is one rank, and no other to wait for. Look at the line that is named: "
+    "what does it wait for, and who should bring it?",
+    "two dtypes": "Two dtypes meet in the line that is named, and the exception has both. Print "
+    "the dtype of each tensor there: which one is not what you took it for? torch.tensor(3) is "
+    "int64, torch.zeros(3) float32.",
     "limit": "It did not finish in time. Look for a loop whose end is never reached, or for work "
     "that grows with the world size.",
     "flood": "Some lines of what each rank printed are below. Print one step, not each turn of a "
@@ -51,14 +66,6 @@ GENERAL_HINTS = {
     "cell; if it is there, look at how the name is spelt.",
     "syntax": "An answer cell stands alone, and after its first line it is nothing but Python: no "
     "line begins with ! or %. Look at the line that is named, and at the one above it.",
-}
-
-# Where an answer raised one of these; a hint "raised" of a check's own has other causes in mind.
-_HINT_OF_EXCEPTION = {
-    "NameError": "other cell",
-    "SyntaxError": "syntax",
-    "IndentationError": "syntax",
-    "TabError": "syntax",
 }
 
 # Hints for an answer that does not keep to its exercise's rules, by what it raised
@@ -275,9 +282,7 @@ def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
             return _unjudged(check, f"{check.id}: {raised.message}", seed, "not allowed", problem)
     ranks = f"{evidence.world_size} rank{'s' if evidence.world_size > 1 else ''}"
     headline = f"with {ranks}: {WAITS if run.delayed else ''}{diagnosis.sentence}"
-    hint = diagnosis.kind
-    if hint == "raised" and raised is not None and raised.line:
-        hint = _HINT_OF_EXCEPTION.get(raised.kind, hint)
+    hint = hint_key(evidence, check.hints, max(check.worlds))
     problem = Problem("not judged: the ranks did not all return", hint)
     claims = tuple(
         replace(_failed(check, claim, problem, None), world_size=run.world_size)

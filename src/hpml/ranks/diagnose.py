@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hpml.ranks import memory_limit
+from hpml.ranks import memory_limit, messages
 from hpml.ranks.evidence import KINDS, Call, Diagnosis, Raised
 from hpml.ranks.ledger import MAX_OUTPUT, MAX_PRINTED, MEETING, RankLog
 
@@ -39,10 +39,15 @@ class Agreement:
 
     def __init__(self) -> None:
         self._first: dict[tuple, Call] = {}
+        self._messages = messages.Meetings()
 
-    def broken_by(self, call: Call) -> bool:
-        """Whether `call` differs from the first one that a rank made at its place."""
-        if _is_point_to_point(call) or call.operation in MEETING:
+    def broken_by(self, rank: int, call: Call) -> bool:
+        """Whether `rank`'s `call` differs from the first one that a rank made at its place; of a
+        message, whether it does not fit where it arrives."""
+        if _is_point_to_point(call):
+            met = self._messages.add(rank, call)
+            return met is not None and not messages.fits(*met)
+        if call.operation in MEETING:
             return False
         first = self._first.setdefault((call.group, call.tensor, call.sequence), call)
         return any(
@@ -52,7 +57,10 @@ class Agreement:
 
 
 def mismatch(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
-    """Ranks of one group whose k-th calls are not the same collective on the same kind of data."""
+    """A message that does not fit where it arrives; or ranks of one group whose k-th calls are not
+    the same collective on the same kind of data."""
+    if found := _message_mismatch(logs, of):
+        return found
     by_place: dict[tuple, dict[int, Call]] = defaultdict(dict)
     for log in logs:
         for call in log.calls:
@@ -82,6 +90,24 @@ def mismatch(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
                 )
                 return Diagnosis("mismatch", sentence, _odd_ones(calls, key))
     return None
+
+
+def _message_mismatch(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
+    found = messages.first_misfit(logs)
+    if found is None:
+        return None
+    place, sent, received = found
+    sentence = (
+        f"a message does not fit where it arrives: rank {place.sender} sends {_carries(sent)} to "
+        f"rank {place.receiver} ({_place(sent, of)}), which receives into {_carries(received)} "
+        f"({_place(received, of)})"
+    )
+    ranks = tuple(sorted({place.sender, place.receiver}))
+    return Diagnosis("mismatch", sentence, ranks, cause="what arrives")
+
+
+def _carries(call: Call) -> str:
+    return f"{call.dtype} {list(call.shape)}"
 
 
 def can_complete(log: RankLog, logs: Sequence[RankLog], call: Call | None = None) -> bool:
@@ -160,12 +186,16 @@ def hang(logs: Sequence[RankLog], of: str) -> Diagnosis:
     asking = [log for log in elsewhere if log.asking]
     elsewhere = [log for log in elsewhere if not log.asking]
     left = [log for log in logs if log.end is not None]
-    parts = [*_waits(waiting, of), *_asks(asking, of)]
+    lost = [found for log in waiting if (found := messages.never_waited_for(log, logs))]
+    parts = [*_lost(lost, of), *_waits(waiting, of), *_asks(asking, of)]
     parts += [*_elsewhere(elsewhere, of), *_left(left, waiting, of)]
     if _groups_differ(logs):
         for group, ranks in _by([log for log in logs if log.calls], lambda r: r.calls[-1].group):
             members = _ranks(group) if len(group) < len(logs) else "all ranks"
             parts.append(f"the group of {_ranks(ranks)}'s last call is {members}")
+    if lost:
+        ranks = tuple(sorted({rank for rank, _ in lost}))
+        return Diagnosis("hang", "; ".join(parts), ranks, cause="never waited for")
     causes = [log.rank for log in (*elsewhere, *left)]
     sends = {log.pending.operation for log in waiting}
     if not causes and sends == {"send"}:
@@ -173,7 +203,19 @@ def hang(logs: Sequence[RankLog], of: str) -> Diagnosis:
     elif not causes and sends and sends <= {"recv", "recv_anysource"}:
         parts.append("everybody receives and nobody sends")
     causes = causes or [log.rank for log in (waiting or asking)]
-    return Diagnosis("hang", "; ".join(parts), tuple(causes))
+    alone = "one rank" if len(logs) == 1 else ""
+    return Diagnosis("hang", "; ".join(parts), tuple(causes), cause=alone)
+
+
+def _lost(lost: Sequence[tuple[int, Call]], of: str) -> list[str]:
+    """The first of the calls that nobody waited for, and how many more there are."""
+    if not lost:
+        return []
+    rank, call = min(lost, key=lambda each: each[1].issued)
+    operation = "isend" if call.operation == "send" else "irecv"
+    more = f", and {len(lost) - 1} more" if lost[1:] else ""
+    where = f"({_place(call, of)})"
+    return [f"rank {rank}'s {operation} {call.detail} {where} was never waited for{more}"]
 
 
 def endless_loop(logs: Sequence[RankLog], looping: Sequence[RankLog], of: str) -> Diagnosis:
@@ -186,7 +228,8 @@ def endless_loop(logs: Sequence[RankLog], looping: Sequence[RankLog], of: str) -
         )
     others = [log for log in logs if log.end is None and log not in looping]
     parts += _waits([log for log in others if log.waiting is not None], of)
-    return Diagnosis("hang", "; ".join(parts), tuple(log.rank for log in looping))
+    ranks = tuple(log.rank for log in looping)
+    return Diagnosis("hang", "; ".join(parts), ranks, cause="endless loop")
 
 
 def limit(logs: Sequence[RankLog], of: str, seconds: float) -> Diagnosis:
@@ -226,6 +269,8 @@ def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
     ended = [log for log in logs if log.end not in (None, "returned")]
     if not ended:
         return None
+    if any(log.end == "killed" for log in ended) and (found := _message_mismatch(logs, of)):
+        return found  # Gloo ends the process then
     causes = [log for log in ended if log.end in ("exited", "killed")]
     causes = causes or [log for log in ended if not _is_consequence(log)] or ended
     first = min(causes, key=lambda log: log.ended_at or 0.0)
@@ -243,7 +288,8 @@ def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
     kind = {"exited": "exited", "killed": "killed"}.get(first.end or "", "raised")
     if first.refused is not None:
         kind = "refused"
-    return Diagnosis(kind, "; ".join(parts), tuple(log.rank for log in same))
+    aborted = "aborted" if kind == "killed" and first.signal == "SIGABRT" else ""
+    return Diagnosis(kind, "; ".join(parts), tuple(log.rank for log in same), cause=aborted)
 
 
 def out_of_memory(

@@ -180,7 +180,16 @@ class Diagnosis:
     in one with different shapes, dtypes, roots), "raised", "exited", "killed", "limit" (still at
     work when the time was up), "flood" (they printed without end), "memory" (there was no more than
     the launch allows a rank), or "refused" (a returned value that cannot be sent).
-    `ranks` are the ranks that caused it, as far as that is known.
+    `ranks` are the ranks that caused it, as far as that is known. `cause` is a finer kind, where
+    the ledger shows one: it names the hint that was earned.
+
+    - "what arrives": a message, and the tensor to receive it into, are of different dtypes, or it
+      is longer (a mismatch);
+    - "never waited for": a message does not travel, as nobody waited for its isend or irecv (a
+      hang);
+    - "endless loop": a loop in which nothing changes (a hang);
+    - "one rank": a hang where there are no others to wait for;
+    - "aborted": a library's own code ended the process, by SIGABRT (killed).
     """
 
     kind: Literal[
@@ -189,6 +198,9 @@ class Diagnosis:
     sentence: str
     ranks: tuple[int, ...] = ()
     stacks: dict[int, str] = field(default_factory=dict)
+    cause: Literal[
+        "", "what arrives", "never waited for", "endless loop", "one rank", "aborted"
+    ] = ""
 
 
 @dataclass(frozen=True)

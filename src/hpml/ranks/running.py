@@ -288,7 +288,7 @@ class Running:
                 if (
                     event[0] == "call"
                     and log.end is None
-                    and self._agreement.broken_by(log.calls[-1])
+                    and self._agreement.broken_by(rank, log.calls[-1])
                 ):
                     disagree = True
                 if event[0] != "sample":  # the answers to our own signals

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from hpml.network.emulation import INTERFACE
-from hpml.ranks import diagnose, movement, stationary
+from hpml.ranks import diagnose, messages, movement, stationary
 from hpml.ranks.evidence import Diagnosis
 from hpml.ranks.flavour import Flavour, by_horovod
 from hpml.ranks.horovod_recorder import THREADS
@@ -21,6 +21,7 @@ LOOK_EVERY = 0.1  # seconds between two looks at what moves
 STOOD_STILL = 1.0  # seconds between two looks that are no time for the ranks either
 MOST_WITHOUT_CORE = 2  # times the limit, that a launch may take longer on a busy machine
 QUIET = 1.0  # seconds without movement after which a launch that cannot go on is ended
+LOST = 1.8  # the same where a message may be under way from an isend that nobody waits for yet
 # The same where ranks talk over links in ways that are not recorded: whoever is refused, because
 # the other is not there yet, tries again seconds later (gRPC, for TensorFlow, after 1, 1.6, 2.6...)
 QUIET_UNSEEN = 20.0
@@ -112,6 +113,9 @@ class Watch:
             self.moved, self._quiet = False, 0.0
         if self._quiet < self._stuck_after:
             return None
+        lost = any(messages.never_waited_for(log, self._logs) for log in self._unfinished())
+        if lost and self._quiet < LOST:
+            return None
         for log in self._unfinished():
             log.wait_for_what_is_open()
         self._locate_workers()
@@ -185,18 +189,21 @@ class Watch:
             return True  # still being forked
         if log.waiting is not None:
             # Polling for the others is no movement, whatever processor time it takes.
-            return diagnose.can_complete(log, self._logs)
+            if not diagnose.can_complete(log, self._logs):
+                return False
+            # Where nobody waits for the other side, that may be lost. Then no byte travels; but a
+            # thread of Gloo's may look for ever at bytes that nobody has a place for.
+            if not messages.never_waited_for(log, self._logs):
+                return True
+            return self._linked and self._carries(log)
         pid = self.pids[log.rank]
         family = self._quiet > QUIET / 2  # looking for children takes a while
         used = movement.processor_seconds(pid, family, self._bystanders)
         if used - self._processor.get(log.rank, 0.0) > WORKING:
             self._processor[log.rank] = used
             return True
-        if self._linked:
-            carried = movement.network_bytes(self._find_on_network()[log.rank], INTERFACE)
-            if carried - self._network.get(log.rank, 0) > ARRIVING:
-                self._network[log.rank] = carried
-                return True
+        if self._linked and self._carries(log):
+            return True
         if self._in_graphs and any(
             diagnose.can_complete(log, self._logs, call)
             for call in log.calls
@@ -204,6 +211,14 @@ class Watch:
         ):
             return True  # TensorFlow waits for what its graph has submitted out of our sight
         return movement.is_busy(pid, self._bystanders, family)
+
+    def _carries(self, log: RankLog) -> bool:
+        """Whether something has gone over the rank's link since the last time."""
+        carried = movement.network_bytes(self._find_on_network()[log.rank], INTERFACE)
+        if carried - self._network.get(log.rank, 0) <= ARRIVING:
+            return False
+        self._network[log.rank] = carried
+        return True
 
     def _loops(self, log: RankLog, now: float) -> bool:
         """Whether several looks found the rank in a loop in which nothing changes."""

@@ -274,3 +274,15 @@ def test_without_a_whole_round_no_bytes_have_come_in_time(good, with_ranks):
         pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
     none = with_ranks(good, lambda rank: replace(rank, asked=()), "even")
     assert "receives less" in TIME(none).message
+
+
+def test_a_wrong_second_loop_has_one_cause(good, with_tensor):
+    """What a few elements show, and the time, only follow from sums that are wrong everywhere."""
+    run = with_tensor(good, "even", "24 elements", lambda tensor: tensor * 0 + 5)
+    run = with_tensor(run, "odd", "1 element", lambda tensor: ZEROS[:1].to(tensor.dtype))
+    assert LENGTHS(run).hint == SUM(run).hint
+
+
+def test_lengths_alone_have_their_own_hint(good, with_tensor):
+    run = with_tensor(good, "odd", "1 element", lambda tensor: tensor + 1)
+    assert LENGTHS(run).hint == "tail"

@@ -19,8 +19,8 @@ CALL = Call(1, "all_reduce", (0, 1), 1, "float64", (7,), 56, "sum", 5, 0.0, 0.0,
 
 def right(world_size, seed=SEED):
     """What a right answer's ranks bring back."""
-    inputs = exercise.inputs(seed, world_size)
-    expected = exercise.expect(inputs, world_size)
+    inputs = exercise.draw(seed, world_size)
+    expected = exercise.expect(exercise.inputs(seed, world_size), world_size)
     return [
         {
             "start": inputs[0]["own"].clone(),
@@ -30,7 +30,23 @@ def right(world_size, seed=SEED):
     ]
 
 
+def staged(run):
+    """The run with what each stage's ranks bring back, of values that have everything."""
+    ranks = run.evidence.ranks
+    filled = replace(run.evidence, ranks=ranks)
+    lacking = replace(
+        run.evidence,
+        ranks=tuple(
+            replace(rank, value={"after": {LACKING: rank.value["after"][LACKING]}})
+            for rank in ranks
+        ),
+    )
+    stages = {exercise.FILLED: filled} | ({LACKING: lacking} if run.world_size > 1 else {})
+    return replace(run, stages=stages)
+
+
 def problems(run):
+    run = staged(run)
     judged = zip(CLAIMS, (claim.judge(run) for claim in exercise.CHECK.claims), strict=True)
     return {name: problem.hint for name, problem in judged if problem is not None}
 
@@ -86,7 +102,7 @@ def test_the_solution_holds_where_ranks_come_late(solution, seed):
 
 
 def test_a_step_of_all_ranks_is_that_of_one_with_all_samples():
-    inputs = exercise.inputs(SEED, 3)
+    inputs = exercise.draw(SEED, 3)
     shards = [rank["shards"][UNEVEN][0] for rank in inputs]
     together = [torch.cat([shard[part] for shard in shards]) for part in (0, 1)]
     weights = inputs[0]["shared"].clone().requires_grad_()
@@ -118,7 +134,7 @@ def test_usual_mistakes_are_far_from_the_truth_and_from_each_other(hand_made, se
 
 
 def test_no_shard_and_no_start_is_like_another():
-    inputs = exercise.inputs(SEED, 4) + exercise.inputs(SEED + 1, 4)
+    inputs = exercise.draw(SEED, 4) + exercise.draw(SEED + 1, 4)
     starts = {tuple(rank["own"].tolist()) for rank in inputs}
     assert len(starts) == 8
     lengths = [len(rank["shards"][UNEVEN][0][1]) for rank in inputs[:4]]
@@ -152,14 +168,14 @@ def test_no_shard_and_no_start_is_like_another():
 )
 def test_changed_values_meet_their_hint(hand_made, change, found):
     values = right(2)
-    own = exercise.inputs(SEED, 2)[1]["own"]
+    own = exercise.draw(SEED, 2)[1]["own"]
     values[1] |= change(values[1], own)
     assert problems(hand_made(exercise.CHECK, values, seed=SEED, calls=[CALL])) == found
 
 
 def test_the_mean_of_all_starts_is_told_apart(hand_made):
     values = right(3)
-    mean = torch.stack([rank["own"] for rank in exercise.inputs(SEED, 3)]).mean(0)
+    mean = torch.stack([rank["own"] for rank in exercise.draw(SEED, 3)]).mean(0)
     for value in values:
         value["start"] = mean
     run = hand_made(exercise.CHECK, values, seed=SEED, calls=[CALL])
@@ -170,7 +186,7 @@ def test_the_mean_of_all_starts_is_told_apart(hand_made):
     ("calls", "found"),
     [
         ([CALL] * 7, {}),
-        ([CALL] * 13, {}),
+        ([CALL] * 9, {}),
         ([], {"samples": "alone"}),
         ([CALL] * 6 + [replace(CALL, nbytes=20_000)], {"samples": "samples"}),
     ],
@@ -189,12 +205,48 @@ def test_calls_for_show_are_no_gradients_that_travelled(hand_made):
 
 def test_samples_are_more_than_the_budget_for_gradients():
     for world_size in (2, 3, 4):
-        for rank in exercise.inputs(SEED, world_size):
+        for rank in exercise.inputs(SEED, world_size)[exercise.FILLED]:
             samples = [t for kind in rank["shards"].values() for shard in kind for t in shard]
             nbytes = sum(8 * tensor.numel() for tensor in samples)
-            most = exercise.LARGEST * (exercise.STEPS * len(exercise.KINDS) + 1)
+            most = exercise.LARGEST * (exercise.STEPS * len(exercise.KINDS[:2]) + 1)
             assert nbytes > 1.5 * most
 
 
 def test_one_rank_may_do_without_communication(hand_made):
     assert problems(hand_made(exercise.CHECK, right(1), seed=SEED, calls=[])) == {}
+
+
+def edited(solution, old, new):
+    source = solution("sync_sgd")
+    assert source.count(old) == 1
+    return source.replace(old, new)
+
+
+def test_a_rank_without_samples_that_leaves_costs_its_own_claim_alone(solution):
+    leaves = "    if len(y) == 0:\n        return weights\n    gradient = x.T"
+    verdict = judge("sync_sgd", edited(solution, "    gradient = x.T", leaves), worlds=(1, 2))
+    assert verdict.earned == 9
+    (claim,) = [claim for claim in verdict.claims if not claim.passed]
+    assert claim.hint_key == "without_samples"
+    assert "waits in all_reduce" in claim.message
+
+
+def test_a_rank_without_samples_that_raises_hears_of_its_shapes(solution):
+    raises = "    gradient = x.T @ (x @ weights - y) + 0 * y[0]"
+    old = "    gradient = x.T @ (x @ weights - y)"
+    verdict = judge("sync_sgd", edited(solution, old, raises), worlds=(2,), seed=SEED)
+    assert {c.hint_key for c in verdict.claims if not c.passed} == {"empty"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        ("(x @ weights - y)", "(x @ weights.float() - y)", "two dtypes"),
+        ("(x @ weights - y)", "(x @ weights - z)", "other cell"),
+        ("(x @ weights - y)", "(x @ weights - y[:, 0])", "raised"),
+        ("torch.cat([gradient, samples])", "torch.cat([gradient, samples]).float()", "rounding"),
+    ],
+)
+def test_the_hint_is_of_what_was_raised_or_rounded(solution, old, new, hint):
+    verdict = judge("sync_sgd", edited(solution, old, new), worlds=(1,), seed=SEED)
+    assert {c.hint_key for c in verdict.claims if not c.passed} == {hint}

@@ -239,3 +239,11 @@ class ShardSampler:
     verdict = judge("shard_sampler", source, worlds=(2,), seed=SEED)
     assert verdict.status == "failed"
     assert verdict.claims[0].hint_key == "padding"
+
+
+def test_a_sampler_of_tensors_has_one_cause(solution):
+    source = solution("shard_sampler").replace(".tolist()", "")
+    verdict = judge("shard_sampler", source, worlds=(2,))
+    hints = {claim.hint_key for claim in verdict.claims if not claim.passed}
+    messages = {claim.message for claim in verdict.claims if not claim.passed}
+    assert (hints, messages) == ({"types"}, {"the sampler yields Tensor, not int"})

@@ -131,12 +131,17 @@ def wrong_in(run: Run, stage: Evidence) -> Problem | None:
 
 def lengths_do_not_matter(run: Run) -> Problem | None:
     if problem := fault(run.stages["odd"]):
-        return problem
+        return because_of(run, problem)
     after = run.stages["odd"].values
     problem = wrong_sums(run, run.inputs["odd"], after, run.expected["odd"])
-    if problem and not sum_is_everywhere(run):
-        return replace(problem, hint="tail")
-    return problem
+    return problem and because_of(run, replace(problem, hint="tail"))
+
+
+def because_of(run: Run, problem: Problem) -> Problem:
+    """`problem`, with the hint of wrong sums of any length where there are some: those of a few
+    elements, and the time that it took, only follow from them."""
+    first = sum_is_everywhere(run)
+    return replace(problem, hint=first.hint) if first else problem
 
 
 def wrong_sums(run: Run, given: Any, after: Any, expected: dict[str, Any]) -> Problem | None:
@@ -237,7 +242,7 @@ def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
         return problem
     tries, known = timed_stages(run), run.stages.get("messages")
     if problem := next(filter(None, map(arrives_outside, tries)), None):
-        return problem
+        return because_of(run, problem)
     for stage in tries:
         problem = slow_in(stage, run.inputs["even"][0]["bound"], known)
         if not isinstance(problem, Problem):

@@ -3,16 +3,20 @@
 `start(weights)` gives all ranks the same weights, `step(weights, x, y, learning_rate)` takes the
 step; both return the weights. The loss is the mean of ½ (x·w - y)² over samples, so that mistakes
 in averaging show in the weights.
+
+A rank without samples has a launch of its own: where the others wait for it in vain, what was shown
+before still counts.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from hpml.checks.compare import difference
-from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
 from hpml.checks.kits.ready_made import ALL_ELSE, DATA_PARALLEL
 from hpml.ranks import mark
 
@@ -24,28 +28,40 @@ PICKLED = 512  # bytes of a gradient and a count as an object; as a tensor, they
 LARGEST = 4 * PICKLED  # bytes per rank and step: a few gradients, but no samples
 ADDED_UP = ("sum", "means", "twice")  # hints for weights that no rank has from its samples alone
 KINDS = ("shards of one length", "shards of different lengths", "a rank without samples")
+FILLED, LACKING = "ranks with samples", KINDS[2]  # stages
+ROUNDING = 1e-6  # where weights differ by less than this from the right ones, it is float32's
 
 Shard = list[torch.Tensor]  # x float64 (n, FEATURES) and y float64 (n,)
 
 
-def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
+def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
+    """By stage, for each rank: what `draw` makes, with that stage's kinds of shards."""
+    ranks = draw(seed, world_size)
+
+    def of(*kinds: str) -> list[dict[str, Any]]:
+        return [rank | {"shards": {kind: rank["shards"][kind] for kind in kinds}} for rank in ranks]
+
+    return {FILLED: of(*KINDS[:2]), LACKING: of(LACKING)}
+
+
+def draw(seed: int, world_size: int) -> list[dict[str, Any]]:
     """For each rank: its own starting weights, weights that all share, and its shards.
 
     Shards have different distributions, so that the mean of the ranks' means is far from the mean.
     """
-    draw = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
 
     def vector() -> torch.Tensor:
-        return torch.randn(FEATURES, generator=draw, dtype=torch.float64)
+        return torch.randn(FEATURES, generator=generator, dtype=torch.float64)
 
     def shard(length: int, rank: int) -> Shard:
-        x = torch.randn(length, FEATURES, generator=draw, dtype=torch.float64)
-        noise = torch.randn(length, generator=draw, dtype=torch.float64)
+        x = torch.randn(length, FEATURES, generator=generator, dtype=torch.float64)
+        noise = torch.randn(length, generator=generator, dtype=torch.float64)
         return [x, x @ laws[rank] + 0.1 * noise]
 
     laws = [3 * vector() for _ in range(world_size)]
-    empty = int(torch.randint(0, world_size, (), generator=draw)) if world_size > 1 else None
-    order = torch.randperm(world_size, generator=draw).tolist()
+    empty = int(torch.randint(0, world_size, (), generator=generator)) if world_size > 1 else None
+    order = torch.randperm(world_size, generator=generator).tolist()
     uneven = [40 + 104 * place for place in order]
     lengths = {
         KINDS[0]: [160] * world_size,
@@ -69,7 +85,11 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """What `start` returns for the rank's own weights; the weights after each step, by shards."""
     mark("the start")
-    start = answer.start(inputs["own"].clone())
+    return {"start": answer.start(inputs["own"].clone()), **steps(answer, inputs)}
+
+
+def steps(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The weights after each step, by shards."""
     after: dict[str, list[Any]] = {}
     for kind, shards in inputs["shards"].items():
         mark(kind)
@@ -80,7 +100,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
             after[kind].append(weights.clone() if isinstance(weights, torch.Tensor) else weights)
             if not isinstance(weights, torch.Tensor):
                 break
-    return {"start": start, "after": after}
+    return {"after": after}
 
 
 def gradient_sum(weights: torch.Tensor, shard: Shard) -> torch.Tensor:
@@ -96,7 +116,7 @@ def big_batch(weights: torch.Tensor, shards: Sequence[Shard]) -> torch.Tensor:
     return weights - LEARNING_RATE * total / samples
 
 
-def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, Any]:
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
     """By kind of shards: the weights `after` each step, and those of usual mistakes in the first.
 
     `means`: the ranks' means, divided by the ranks, or by the ranks with samples; `sum`: the means
@@ -104,12 +124,13 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, Any]:
     """
     expected = {}
     for kind in KINDS:
-        steps = [[rank["shards"][kind][step] for rank in inputs] for step in range(STEPS)]
-        weights, after = inputs[0]["shared"], []
+        ranks = inputs[stage_of(kind)]
+        steps = [[rank["shards"][kind][step] for rank in ranks] for step in range(STEPS)]
+        weights, after = ranks[0]["shared"], []
         for shards in steps:
             weights = big_batch(weights, shards)
             after.append(weights)
-        start = inputs[0]["shared"]
+        start = ranks[0]["shared"]
         filled = [shard for shard in steps[0] if len(shard[1])]
         means = [gradient_sum(start, shard) / len(shard[1]) for shard in filled]
         totals = sum(gradient_sum(start, shard) for shard in filled)
@@ -131,25 +152,33 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> dict[str, Any]:
     return expected
 
 
+def stage_of(kind: str) -> str:
+    return LACKING if kind == LACKING else FILLED
+
+
 def starts_alike(run: Run) -> Problem | None:
-    root = run.inputs[0]["own"]
-    mean = torch.stack([rank["own"] for rank in run.inputs]).mean(0)
-    for rank, value in enumerate(run.values):
+    given = [rank["own"] for rank in run.inputs[FILLED]]
+    root, mean = given[0], torch.stack(given).mean(0)
+    for rank, value in enumerate(run.stages[FILLED].values):
         if found := difference(value["start"], root):
             if not isinstance(value["start"], torch.Tensor):
                 return Problem(
                     f"what start returns on rank {rank} {found}", "types", found.expected
                 )
             seen = f"rank {rank} does not start from rank 0's weights: what start returns {found}"
-            if not difference(value["start"], run.inputs[rank]["own"]):
+            if not difference(value["start"], given[rank]):
                 return Problem(f"{seen}, and is its own", "no_sync")
             averaged = not difference(value["start"], mean, TOLERANCE)
             return Problem(seen, "start_mean" if averaged else "no_sync", found.expected)
     return None
 
 
-def misconception(mistakes: dict[str, list[torch.Tensor]], got: torch.Tensor) -> str:
+def misconception(
+    mistakes: dict[str, list[torch.Tensor]], got: torch.Tensor, right: torch.Tensor
+) -> str:
     """The hint for wrong weights after a first step: the usual mistake that explains them."""
+    if not difference(got, right, ROUNDING):
+        return "rounding"
     for hint, candidates in mistakes.items():
         if any(not difference(got, weights, TOLERANCE) for weights in candidates):
             return hint
@@ -163,7 +192,7 @@ def kind_of(tensor: torch.Tensor) -> tuple[torch.Size, torch.dtype]:
 def follows_the_big_batch(run: Run, kind: str) -> Problem | None:
     expected = run.expected[kind]
     for step, right in enumerate(expected["after"]):
-        for rank, value in enumerate(run.values):
+        for rank, value in enumerate(run.stages[stage_of(kind)].values):
             after = value["after"][kind]
             got = after[step] if step < len(after) else None
             found = difference(got, right, TOLERANCE)
@@ -178,7 +207,7 @@ def follows_the_big_batch(run: Run, kind: str) -> Problem | None:
             elif not torch.isfinite(got).all():
                 hint = "nan"
             else:
-                hint = misconception(expected["mistakes"], got) if step == 0 else "start"
+                hint = misconception(expected["mistakes"], got, right) if step == 0 else "start"
             return Problem(message, hint, found.expected)
     return None
 
@@ -192,24 +221,30 @@ def uneven_shards(run: Run) -> Problem | None:
 
 
 def no_samples(run: Run) -> Problem | None:
+    if LACKING not in run.stages:
+        return None  # one rank alone has all the samples
+    if problem := fault(run.stages[LACKING]):
+        own = {"hang": "without_samples", "raised": "empty"}
+        return replace(problem, hint=own.get(problem.hint, problem.hint))
     return follows_the_big_batch(run, KINDS[2])
 
 
 def samples_stay(run: Run) -> Problem | None:
-    """By the recorded calls of the whole launch: every step of every kind, and the start.
+    """By the recorded calls of the launch in which all have samples: every step, and the start.
 
     Calls may be for show. That gradients have travelled, the weights show.
     """
     if run.world_size == 1:
         return None
-    most = LARGEST * (STEPS * len(KINDS) + 1)
-    for rank in run.evidence.ranks:
+    steps = STEPS * len(KINDS[:2])
+    most = LARGEST * (steps + 1)
+    for rank in run.stages[FILLED].ranks:
         if not rank.calls:
             return Problem(f"rank {rank.rank} has told the others nothing", "alone")
         if (sent := sum(call.nbytes for call in rank.calls)) > most:
             return Problem(
                 f"rank {rank.rank} put {sent} bytes into its calls; a gradient is "
-                f"{8 * FEATURES} bytes, and {STEPS * len(KINDS)} steps need no more than {most}",
+                f"{8 * FEATURES} bytes, and {steps} steps need no more than {most}",
                 "samples",
             )
     problem = equal_shards(run)
@@ -224,7 +259,10 @@ CHECK = Check(
     allowed=ALL_ELSE,
     not_allowed=(DATA_PARALLEL,),
     inputs=inputs,
-    drive=drive,
+    stages=(
+        Stage(FILLED, drive),
+        Stage(LACKING, steps, world=lambda ranks: ranks if ranks > 1 else 0, dies=True),
+    ),
     expect=expect,
     claims=(
         Claim("every rank starts from rank 0's weights", 2, starts_alike),
@@ -257,11 +295,15 @@ CHECK = Check(
         "types": "start and step return the weights: a float64 tensor of the shape that came in.",
         "samples": "All samples on every rank is one process's work done N times. Of each shard "
         "only the sum of its gradients is needed elsewhere: as many numbers as there are weights.",
-        "hang": "A rank without samples still has to take part in every call: the others wait for "
-        "it.",
+        "without_samples": "A rank without samples still has to take part in every call: the "
+        "others wait for it.",
+        "rounding": "The rule is right, and something was rounded on the way: weights and samples "
+        "are float64, and a tensor of float32 among them keeps seven digits.",
+        "hang": "Every rank has to make the same calls, as often as the others. Which rank leaves "
+        "early, or goes another way through an `if`?",
         "mismatch": "All ranks must make the same calls in the same order, with tensors of one "
         "shape and dtype, whatever the length of their shard.",
-        "raised": "A shard can have no samples: x is of shape (0, features) then, and y of shape "
+        "empty": "A shard can have no samples: x is of shape (0, features) then, and y of shape "
         "(0,). Try yours with that.",
     },
 )

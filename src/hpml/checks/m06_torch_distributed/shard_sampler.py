@@ -279,6 +279,10 @@ def judge_epochs(run: Run) -> Problem | None:
 
 def judge_repeatable(run: Run) -> Problem | None:
     epochs = run.inputs[JOB][0]["epochs"]
+    for length, _, ranks in shards(run):  # orders of other things than ints cannot be compared
+        for order in (order for said in ranks for order in said["orders"]):
+            if (problem := not_indices(order, length)) and problem.hint == "types":
+                return problem
     for length, _, ranks in shards(run):
         for rank, said in enumerate(ranks):
             if said["again"] != said["orders"][-1]:
