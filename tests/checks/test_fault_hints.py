@@ -21,6 +21,7 @@ def failed(kind, cause="", raised=None):
     ("kind", "message", "key"),
     [
         ("NameError", "name 'x' is not defined", "other cell"),
+        ("UnboundLocalError", "cannot access local variable 'x'", "no value yet"),
         ("SyntaxError", "invalid syntax", "syntax"),
         ("RuntimeError", "addmv input tensors must have the same dtype", "two dtypes"),
         ("RuntimeError", "expected scalar type Float but found Double", "two dtypes"),

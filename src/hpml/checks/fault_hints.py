@@ -13,6 +13,7 @@ from hpml.ranks.evidence import Evidence
 # Where an answer raised one of these; a hint "raised" of a check's own has other causes in mind.
 _OF_EXCEPTION = {
     "NameError": "other cell",
+    "UnboundLocalError": "no value yet",
     "SyntaxError": "syntax",
     "IndentationError": "syntax",
     "TabError": "syntax",

@@ -74,8 +74,8 @@ CHECK = Check(
         "(op=dist.ReduceOp.SUM), and wants one call from each rank, however many there are.",
         "type": "Return a plain int: tensor.item() takes the number out of a tensor of one "
         "element.",
-        "raised": "Look at the line that is named. Every rank runs this function; a rank number "
-        "or a tensor that only some of them have fails on the others.",
+        "raised": "Start from the exception: it names a line of your answer. dist.all_reduce takes "
+        "a tensor, and returns nothing: torch.tensor(number) makes one of a number.",
         "hang": "A collective is complete once every rank has called it. Take the call out of the "
         "`if rank == ...`: all ranks call all_reduce, also those that only listen.",
         "mismatch": "All ranks must call the same collectives in the same order, with tensors of "

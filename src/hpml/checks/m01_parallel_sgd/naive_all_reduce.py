@@ -177,9 +177,8 @@ CHECK = Check(
         "p (p-1) messages instead of 2 (p-1). Let one rank add up, and send the sum.",
         "traffic": "Through rank 0: each of the others sends its tensor to rank 0 once, and rank 0 "
         "sends the sum to each of them. Trees and rings come later.",
-        "raised": "Start from the exception: it names a line of your answer. A rank cannot send to "
-        "itself: rank 0 is not among those that rank 0 receives from. What is received into must "
-        "have the shape and the dtype of what was sent.",
+        "raised": "Start from the exception: it names a line of your answer. If it is about ranks: "
+        "a rank cannot send to itself, and rank 0 is not among those that rank 0 receives from.",
         "hang": "A send is complete when its receive is there, and a receive when its send is. Go "
         "through one rank's calls in their order: who is on the other end of each, and what is "
         "that rank doing at that moment?",

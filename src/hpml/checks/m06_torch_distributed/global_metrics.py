@@ -223,7 +223,8 @@ HINTS = {
     "a large sum. Add up and send in float64; it is three numbers.",
     "messages": "A message's cost is mostly its latency, three times over for three messages. Put "
     "the sums into one tensor, and send no samples.",
-    "raised": "A rank can have no batch, and a data set no sample: try both by hand.",
+    "raised": "Start from the exception: it names a line of your answer. If that works with a "
+    "batch on each rank, try a rank without one, and a data set without a sample, by hand.",
     "hang": "A rank without samples still has to take part: the others wait for it in all_reduce.",
 }
 

@@ -333,7 +333,8 @@ HINTS = {
     "seed": "Two runs with two seeds should not see the data in the same order.",
     "types": "A data set is indexed by plain ints: .tolist() makes them of a tensor.",
     "range": "Indices run from 0 to the number of samples less one.",
-    "raised": "Try no sample, one sample, and fewer samples than ranks by hand.",
+    "raised": "Start from the exception: it names a line of your answer. If that works with many "
+    "samples, try none, one, and fewer than ranks by hand.",
     "hang": "A sampler needs no communication: all ranks compute one order from seed and epoch.",
 }
 

@@ -274,7 +274,8 @@ CHECK = Check(
         "heads": "The weights of head h are rows h·d to (h+1)·d of query, key and value, with d = "
         "features / heads, also in the scale 1/√d; and the columns h·d to (h+1)·d of out.",
         "types": "The output has the shape and dtype of x.",
-        "raised": "On one rank there is nothing to add up: does your code work there?",
+        "raised": "Start from the exception: it names a line of your answer. If it comes with one "
+        "rank: there is nothing to add up there, and nobody to send to.",
         "hang": "Every rank has to make the same calls in the same order, backward too: does the "
         "input of one rank need no gradient?",
     },
