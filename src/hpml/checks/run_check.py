@@ -45,8 +45,8 @@ GENERAL_HINTS = {
     "should be another one after each turn?",
     "one rank": "Here there is one rank, and no other to wait for. Look at the line that is named: "
     "what does it wait for, and who should bring it?",
-    "no value yet": "On the way that this call took, a variable is read before it has a value. Does "
-    "it get one only under an `if`, or in a loop that may take no turn?",
+    "no value yet": "On the way that this call took, a variable is read before it has a value. "
+    "Does it get one only under an `if`, or in a loop that may take no turn?",
     "two dtypes": "Two dtypes meet in the line that is named, and the exception has both. Print "
     "the dtype of each tensor there: which one is not what you took it for? torch.tensor(3) is "
     "int64, torch.zeros(3) float32.",

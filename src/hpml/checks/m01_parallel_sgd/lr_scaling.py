@@ -289,7 +289,7 @@ CHECK = Check(
         "have the scaled rate, and between them each step adds the same amount. Is it a "
         "whole-number division that loses the fraction?",
         "types": "Return a plain float: a number, no tensor and no text.",
-        "raised": "Start from the exception: it names a line of your answer. If it divides by zero: "
-        "warm_up_steps may be 0, and then there is no warm-up.",
+        "raised": "Start from the exception: it names a line of your answer. If it divides by "
+        "zero: warm_up_steps may be 0, and then there is no warm-up.",
     },
 )

@@ -42,10 +42,10 @@ HINTS = {
     "passes": "Each micro-batch goes through each stage once forward and once backward. Is what "
     "comes into the stage what the stage before has computed, and is the gradient that of its "
     "output?",
-    "raised": "Start from the exception: it names a line of your answer. If it comes from backward, "
-    "there are two usual reasons. The gradient of the input exists only if the input requires "
-    "grad before the stage computes: Tensor.requires_grad_(). And backward() of what is no single "
-    "number needs the gradient of it.",
+    "raised": "Start from the exception: it names a line of your answer. If it comes from "
+    "backward, there are two usual reasons. The gradient of the input exists only if the input "
+    "requires grad before the stage computes: Tensor.requires_grad_(). And backward() of what is "
+    "no single number needs the gradient of it.",
     "mismatch": SHAPES,
     "killed": "Gloo ends a process into whose tensor more bytes arrive than it has. " + SHAPES,
 }

@@ -347,8 +347,8 @@ CHECK = Check(
         "group, the others wait. Every rank makes every group, in the same order.",
         "hang": "new_group is for all ranks: every rank makes every group, in the same order, and "
         "keeps the two in which it is.",
-        "raised": "Start from the exception: it names a line of your answer. If it is about a group: "
-        "a rank that is not in one cannot use it. Keep the group of your own row, and that of your "
-        "own column.",
+        "raised": "Start from the exception: it names a line of your answer. If it is about a "
+        "group: a rank that is not in one cannot use it. Keep the group of your own row, and "
+        "that of your own column.",
     },
 )

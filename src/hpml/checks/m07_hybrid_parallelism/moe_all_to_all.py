@@ -250,7 +250,7 @@ CHECK = Check(
         "hang": "Every rank takes part in every exchange, forward and backward. A rank whose "
         "experts got no tokens must still have its exchanges in the graph: an expert that is "
         "applied to no rows is connected, zeros that you make are not.",
-        "raised": "Start from the exception: it names a line of your answer. A rank can have no tokens, an expert can get none, and one rank may be all "
-        "there is: try these by hand.",
+        "raised": "Start from the exception: it names a line of your answer. A rank can have no "
+        "tokens, an expert can get none, and one rank may be all there is: try these by hand.",
     },
 )
