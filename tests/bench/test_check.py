@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from hpml.bench import check
+from hpml.bench import check, terminal
 from hpml.cli import bench_command
 from hpml.course import schedule
 from hpml.errors import UserError
@@ -24,11 +24,16 @@ def test_it_measures_torchrun_launch_and_checks_side_by_side(tmp_path):
         "check hello_ranks with four ranks",
         "check hello_ranks whole, with 1 to 4 ranks",
         "check mesh_layout whole, in one process",
+        *terminal.TARGETS,
     ]
-    torchrun, *others = written["rows"]
+    torchrun, *others = written["rows"][: -len(terminal.TARGETS)]
+    in_terminal = written["rows"][-len(terminal.TARGETS) :]
+    assert [row["target"] for row in in_terminal] == list(terminal.TARGETS.values())
+    assert all(row["median"] > 0 and row["ratio"] is None for row in in_terminal)
     assert torchrun["ratio"] is None
     assert all(row["ratio"] == row["values"][0] / torchrun["values"][0] for row in others)
-    assert [row["target"] for row in written["rows"]] == ["", "", "", "under 0.3 s", "under 2 s"]
+    targets = [row["target"] for row in (torchrun, *others)]
+    assert targets == ["", "", "", "under 0.3 s", "under 2 s"]
     assert "machine" in written["conditions"]
 
 

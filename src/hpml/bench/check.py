@@ -2,7 +2,8 @@
 
 One all_reduce on four ranks: as a script under torchrun, and as a launch from the warm server. Then
 the checks themselves, on the course's own solutions: whole, as a learner gets them, and those that
-run on ranks also with four ranks alone. All are taken in turn in each round, and the table has the
+run on ranks also with four ranks alone. And what a learner types, as `hpml.bench.terminal` has it,
+where hello_ranks is among the exercises. All are taken in turn in each round, and the table has the
 medians over the rounds.
 """
 
@@ -17,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from hpml import answer as learners
+from hpml.bench import terminal
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.checks import find, judge
 from hpml.course import schedule
@@ -69,7 +71,7 @@ def bench(
             name,
             values,
             "s",
-            base=None if name == UNDER_TORCHRUN else UNDER_TORCHRUN,
+            base=None if name in (UNDER_TORCHRUN, *terminal.TARGETS) else UNDER_TORCHRUN,
             target=_target(name),
         )
         for name, values in measured.items()
@@ -79,7 +81,7 @@ def bench(
 
 def _target(name: str) -> str:
     if not name.endswith((WHOLE, ALONE)):
-        return ""
+        return terminal.TARGETS.get(name, "")
     id = name.split()[1]
     for module in schedule.load().modules:
         for exercise in module.exercises:
@@ -117,6 +119,8 @@ def _round(answers: dict[str, str]) -> list[tuple[str, float]]:
         for words, worlds in ways.items():
             name = f"check {exercise} {words}"
             taken.append((name, _seconds(lambda e=exercise, s=source, w=worlds: _check(e, s, w))))
+    if terminal.EXERCISE in answers:
+        taken += terminal.waits(answers[terminal.EXERCISE])
     return taken
 
 

@@ -118,11 +118,13 @@ def _connected(start: bool) -> socket.socket | None:
         name = f"{key}-{sources()}"
         connection = _connect(opened, name)
         if connection is None and start:
-            with open(os.open(f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o600, dir_fd=opened)) as lock:
+            number = os.open(f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o600, dir_fd=opened)
+            with open(number, "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # of two first checks, one starts the server
                 connection = _connect(opened, name)
                 if connection is None:
-                    _start(opened, key, name)
+                    lock.truncate()
+                    lock.write(f"{_start(opened, key, name)}\n")
                     connection = _connect(opened, name)
         return connection
     finally:
@@ -140,8 +142,9 @@ def _connect(folder: int, name: str) -> socket.socket | None:
     return connection
 
 
-def _start(folder: int, key: str, name: str) -> None:
-    """Start a server. Those of older sources end when they find that their sockets are gone."""
+def _start(folder: int, key: str, name: str) -> int:
+    """Start a server; returns its pid. Those of older sources end when they find that their sockets
+    are gone."""
     for old in os.listdir(folder):
         if old.startswith(f"{key}-"):
             os.unlink(old, dir_fd=folder)
@@ -150,7 +153,7 @@ def _start(folder: int, key: str, name: str) -> None:
         listener.listen(16)
         log = os.open(f"{key}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=folder)
         try:
-            subprocess.Popen(
+            server = subprocess.Popen(
                 [sys.executable, "-c", _SERVER, str(listener.fileno()), name],
                 pass_fds=[listener.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -161,6 +164,7 @@ def _start(folder: int, key: str, name: str) -> None:
             )
         finally:
             os.close(log)
+    return server.pid
 
 
 def path_of(folder: int, name: str) -> str:
