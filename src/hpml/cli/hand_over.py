@@ -34,7 +34,7 @@ may_start = False
 
 # Settings that count once, when Python starts or PyTorch is imported
 _SETTINGS = ("ATEN_", "CUDA_", "GLOO_", "GOMP_", "HIP_", "KINETO_", "KMP_", "LANG", "LC_", "LD_")
-_SETTINGS += ("MKL_", "NCCL_", "OMP_", "PYTHON", "TMPDIR", "TORCH")
+_SETTINGS += ("MKL_", "NCCL_", "OMP_", "PYTHON", "SLURM_JOB_ID", "TMPDIR", "TORCH")
 _SERVER = "import gc; gc.disable(); from hpml.cli.check_server import main; main()"
 
 
@@ -71,15 +71,15 @@ def _is_wanted(arguments: Sequence[str]) -> bool:
 
 def _run(connection: socket.socket, arguments: Sequence[str]) -> int | None:
     """The command's exit code. None where the server ended before the command began."""
-    request = {
-        "arguments": list(arguments),
-        "folder": os.getcwd(),
-        "environment": dict(os.environ),
-        "umask": _umask(),
-    }
-    body = json.dumps(request).encode()
     received, interrupts = b"", 0
     try:
+        request = {
+            "arguments": list(arguments),
+            "folder": os.getcwd(),
+            "environment": dict(os.environ),
+            "umask": _umask(),
+        }
+        body = json.dumps(request).encode()
         socket.send_fds(connection, [b"%12d" % len(body)], [0, 1, 2])
         connection.sendall(body)
     except OSError:
@@ -185,10 +185,14 @@ def folder() -> Path:
 
 
 def _key() -> str:
-    """What a server is for: this user, machine, checkout, Python and settings."""
+    """What a server is for: this user, machine, checkout, Python and settings.
+
+    A container, a node of a virtual cluster and a job's share of the cores count as machines.
+    """
     settings = sorted(item for item in os.environ.items() if item[0].startswith(_SETTINGS))
-    here = [str(paths.CHECKOUT), sys.executable, os.getuid(), os.uname().nodename, settings]
-    return _short(repr(here))
+    spaces = [os.readlink(f"/proc/self/ns/{name}") for name in ("mnt", "net", "pid", "user")]
+    machine = [os.uname().nodename, spaces, sorted(os.sched_getaffinity(0))]
+    return _short(repr([str(paths.CHECKOUT), sys.executable, os.getuid(), machine, settings]))
 
 
 def sources() -> str:
@@ -197,7 +201,10 @@ def sources() -> str:
     Compiled files are not among them: they come while a command runs.
     """
     package = Path(__file__).parents[1]
-    found = [os.stat(Path(os.__file__).with_name("site-packages")).st_mtime_ns]
+    found: list[object] = []
+    for installed in (path for path in sys.path if path.endswith("-packages")):
+        with contextlib.suppress(OSError):
+            found.append(os.stat(installed).st_mtime_ns)
     for folder, folders, files in os.walk(package):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for file in sorted(files):
