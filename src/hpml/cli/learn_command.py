@@ -145,7 +145,7 @@ def watch(files: Watched = None) -> int:
     first = _answers(files) if files else ()
     for answer in first:
         _require_exercise(answer)
-    if (code := _hand_over(first) if files else _hand_over_watch()) is not None:
+    if (code := _hand_over_watch()) is not None:
         return code
     # By file: an exercise may be answered in its notebook and in its script
     last = {(answer.file, answer.exercise): answer.source for answer in answers}
@@ -216,7 +216,7 @@ def _of_interest(only: frozenset[str], answers: "Iterable[Answer]") -> "tuple[An
 
 
 def _hand_over_watch() -> int | None:
-    """A watch of all exercises begins with nothing to judge, and will soon have something."""
+    """As `_hand_over`: a watch may begin with nothing to judge, and will soon have something."""
     from hpml.cli import hand_over
 
     if not hand_over.may_start:
