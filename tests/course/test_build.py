@@ -1,5 +1,6 @@
 """What `./hpml build` makes, that it makes the same twice, and that --check misses nothing."""
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hpml.course import build, schedule
+from hpml.course import build, schedule, where_next
 from hpml.course.paired import read_script
 from hpml.course.schedule import Course
 from hpml.errors import UserError
@@ -44,7 +45,7 @@ def test_a_second_build_elsewhere_makes_the_same_bytes(built: Path, unbuilt: Cou
         if path == LECTURE:  # its process id and its seconds are meant to vary
             ours, theirs = json.loads(text), json.loads(again[path])
             for notebook in (ours, theirs):
-                notebook["cells"][-1]["outputs"] = varying
+                notebook["cells"][-2]["outputs"] = varying  # after it come the links
                 assert notebook["metadata"].pop("hpml")["seconds"]
             assert ours == theirs
         else:
@@ -98,6 +99,35 @@ def test_the_line_on_the_core_path_is_replaced_where_a_source_has_it(course: Cou
     assert (
         build.exercise_files(course, course.modules[0])[Path("exercises/03_rings.py")]
         == (made[Path("exercises/03_rings.py")])
+    )
+
+
+def test_notebooks_end_in_links_that_are_replaced_where_a_source_has_them(course: Course) -> None:
+    lecture, solution, exercise = (
+        source(content(course, path)["cells"][-1]) for path in (LECTURE, SOLUTION, EXERCISE)
+    )
+    assert lecture == (
+        "## Where next\n\nThe [exercises](../exercises/03_rings.ipynb) of this module: "
+        "first `ring`; for the evening `tree`."
+    )
+    assert exercise == solution
+    assert "This was the last module." in exercise
+    assert "The [lecture](../notebooks/03_rings.ipynb) of these exercises." in exercise
+    made = build.exercise_files(course, course.modules[0])
+    script = course.root / "solutions/03_rings.py"
+    with script.open("a") as file:
+        file.write("\n# %% [markdown]\n# ## Where next\n#\n# Somewhere else.\n")
+    assert build.exercise_files(course, course.modules[0]) == made
+
+
+def test_an_exercise_links_the_next_module(course: Course) -> None:
+    first = course.modules[0]
+    second = dataclasses.replace(first, id="04", name="trees", title="Trees")
+    assert where_next.after_exercises(
+        dataclasses.replace(course, modules=(first, second)), first
+    ).startswith(
+        "The next lecture is [04 Trees](../notebooks/04_trees.ipynb); then come its "
+        "[exercises](04_trees.ipynb)."
     )
 
 

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from zipfile import ZipFile
 
+import nbformat
 import pytest
+from nbformat.sign import NotebookNotary
 
 from hpml import cli
 from hpml.answer import read
@@ -151,6 +153,16 @@ def test_the_archive_and_the_folder_are_what_was_made(made, released):
     assert stat.filemode(modes["hpml/hpml"]) == "-rwxr-xr-x"
     assert stat.filemode(modes["hpml/README.md"]) == "-rw-r--r--"
     assert stat.S_IMODE((released / "hpml").stat().st_mode) == 0o755
+
+
+def test_notebooks_come_without_outputs_and_jupyterlab_trusts_what_one_runs_in_them(made) -> None:
+    for path, file in made.items():
+        if path.endswith(".ipynb"):
+            notebook = nbformat.reads(file.data.decode(), as_version=4)
+            code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+            assert all(not cell.outputs and not cell.execution_count for cell in code), path
+            # It signs a notebook, as it saves it, whose cells are trusted or have no outputs.
+            assert NotebookNotary(db_file=":memory:", secret=b"x").check_cells(notebook), path
 
 
 @pytest.mark.parametrize("ending", [".ipynb", ".py"])

@@ -73,7 +73,7 @@ def lab(
     ] = None,
     data: Annotated[str | None, typer.Option(metavar="DIR", help=_DATA_HELP)] = None,
 ) -> int:
-    """Open the course in JupyterLab, at its front page. Ctrl-C ends it.
+    """Open the course in JupyterLab, at its first notebook. Ctrl-C ends it.
 
     ./hpml lab -- --no-browser --port 8889
     """
@@ -82,9 +82,10 @@ def lab(
     from hpml.data import find
     from hpml.paths import CHECKOUT, home
 
-    command = jupyter.command(arguments or ())
+    course = schedule.load()
+    command = jupyter.command(course.modules[0].notebook, arguments or ())
     environment = jupyter.environment(os.environ, home(), find(data) if data else None)
-    if where := progress.core_path(schedule.load()):
+    if where := progress.core_path(course):
         typer.echo(where, err=True)  # where JupyterLab writes, too
     os.chdir(CHECKOUT)
     sys.stdout.flush()

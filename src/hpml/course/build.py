@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from hpml.course import paired, picture, readme
+from hpml.course import paired, picture, readme, where_next
 from hpml.course.committed import faults
 from hpml.course.execute import CellRun, NotebookRun, execute
 from hpml.course.graded import add_grading, student_version
@@ -103,9 +103,10 @@ def _check_readme(course: Course) -> Finding | None:
 
 
 def source_notebook(course: Course, module: Module, path: Path) -> NotebookNode:
-    """The notebook of a source script, with grading metadata, without outputs."""
+    """The notebook of a source script, with its links and grading metadata, without outputs."""
     script = path.with_suffix(".py")
     notebook = paired.read_script(course.root / script)
+    where_next.append(notebook, course, module, lecture=path == module.notebook)
     if path == module.solution:
         add_grading(notebook, module, str(script))
     return notebook

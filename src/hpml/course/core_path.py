@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import nbformat
 from nbformat import NotebookNode
 
-from hpml.course import paired
+from hpml.course import paired, where_next
 from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 from hpml.publish import CONCLUSION
@@ -176,7 +176,7 @@ def _headed(notebook: NotebookNode) -> Iterator[tuple[int, str, tuple[Piece, ...
     for index, cell in enumerate(notebook.cells):
         if cell.cell_type == "code":
             pieces.append(Piece(index))
-        if cell.cell_type != "markdown":
+        if cell.cell_type != "markdown" or where_next.is_in(cell):  # links take no time
             continue
         for heading, text in _parts(cell.source):
             if heading:

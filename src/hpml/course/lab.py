@@ -10,15 +10,15 @@ from pathlib import Path
 
 SETTINGS = Path(__file__).with_name("lab_settings")
 STANDING = "HPML_STANDING"  # set: a verdict that passes is followed by what is done and next
-FRONT_PAGE = "README.md"  # shown as a page, not as text: see lab_settings/labconfig
 
 
-def command(extra: Sequence[str] = ()) -> list[str]:
-    """The command for JupyterLab on the course's front page; `extra` arguments override ours."""
+def command(first: Path, extra: Sequence[str] = ()) -> list[str]:
+    """The command for JupyterLab at the notebook `first`, relative to the course's folder; `extra`
+    arguments override ours."""
     root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [
         sys.executable, "-m", "jupyterlab",
-        f"--LabApp.default_url=/lab/tree/{FRONT_PAGE}",
+        f"--LabApp.default_url=/lab/tree/{first.as_posix()}",
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",

@@ -1,6 +1,8 @@
 """What a learner gets: the course without solutions, wrong answers and authoring tools.
 
 The exercises are generated from the solutions again, so that edits in exercises/ are not released.
+Lectures come without outputs: those answer the predictions, and JupyterLab would not trust them, so
+that a verdict would lose its style. A notebook without outputs is trusted once it is saved.
 All other files are listed explicitly. Folder and archive hold the same files, and the same course
 gives the same bytes.
 """
@@ -11,7 +13,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpml.course.build import exercise_files
+from hpml.course import paired
+from hpml.course.build import exercise_files, source_notebook
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.files import atomic
@@ -66,6 +69,7 @@ LEFT_OUT = (
     "course/release.py",
     "course/run_sheet.py",
     "course/templates/run_sheet.html.j2",
+    "course/where_next.py",
     "course/wrong_answers.py",
     "grading",
 )
@@ -90,8 +94,10 @@ def files(course: Course) -> dict[str, File]:
     for link in re.findall(r"\]\((docs/[^)#]+)\)", made["README.md"].data.decode()):
         made[link] = _file(course.root / link)
     for module in course.modules:
-        for path in (module.notebook, module.notebook.with_suffix(".py"), *module.jobs):
+        for path in (module.notebook.with_suffix(".py"), *module.jobs):
             made[path.as_posix()] = _file(course.root / path)
+        lecture = source_notebook(course, module, module.notebook)
+        made[module.notebook.as_posix()] = File(paired.text_of(lecture).encode())
         for path, text in exercise_files(course, module).items():
             made[path.as_posix()] = File(text.encode())
     for folder, endings in _ENDINGS.items():
