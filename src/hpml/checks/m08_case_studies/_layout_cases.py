@@ -38,6 +38,8 @@ def _fastest(found: Iterable[Found], memory: float) -> float | None:
 # How people narrow the search: what remains of all legal layouts. The names are hints' keys.
 NARROW: dict[str, Callable[[Sequence[Found], dict[str, Any]], list[Found]]] = {
     "sharding": lambda found, cluster: [one for one in found if one.layout["stage"] == 0],
+    "all_stages:2": lambda found, cluster: [one for one in found if one.layout["stage"] != 2],
+    "all_stages:3": lambda found, cluster: [one for one in found if one.layout["stage"] != 3],
     "one_micro": lambda found, cluster: [one for one in found if one.layout["micro_batches"] == 1],
     "most_micro": lambda found, cluster: _most_micro(found),
     "powers": lambda found, cluster: [
@@ -64,6 +66,8 @@ PRICES = (
 )  # fmt: skip
 # What a layout has to divide: names of `_layout_model.illegal`
 DIVIDED = ("layers", "heads", "batch")
+# What decides where memory is scarce
+SCARCE = ("memory", "activations", "sharding", "waited", "batch", "all_stages:3")
 DECISIVE = ("memory", *PRICES, *DIVIDED, *NARROW)
 
 
@@ -178,7 +182,7 @@ def _tried(draw: random.Random, name: str) -> tuple[dict[str, int], dict[str, An
         return None
     least, most = min(one.nbytes for one in found), max(one.nbytes for one in found)
     wanted = min(found, key=lambda one: one.seconds).nbytes  # what the fastest of all takes
-    scarce = name in ("memory", "activations", "sharding", "waited", "batch") or draw.random() < 0.4
+    scarce = name in SCARCE or draw.random() < 0.4
     top = wanted if scarce else most
     low = 1.05 * least if name != "sharding" else least + 0.1 * (top - least)
     memory = draw.uniform(low, max(low, top if scarce else 1.2 * top))

@@ -66,6 +66,7 @@ HINTS = {
     "gave_up": "Something fits there. Do you try every divisor for each size, and every stage?",
     "sharding": "Yours never shards. States may be the difference between fitting and not, and "
     "stage 1 sends no more than stage 0.",
+    "all_stages": "One of the four stages, 0 to 3, you never take. Each is the best one somewhere.",
     "one_micro": "Yours never cuts a batch into micro-batches. They shorten the bubble, and "
     "keep fewer activations.",
     "most_micro": "Yours always cuts a batch into as many micro-batches as there are. They shorten "
