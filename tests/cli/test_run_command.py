@@ -116,8 +116,11 @@ def test_an_output_folder_with_other_files_is_left_alone(small_day, tmp_path: Pa
     assert "has files in it but no report" in capsys.readouterr().err
 
 
-def test_jupyterlab_opens_the_front_page_asks_nobody_and_ends_at_one_ctrl_c(tmp_path: Path):
-    (tmp_path / "README.md").write_text("# The course\n")
+def test_jupyterlab_opens_the_first_notebook_asks_nobody_and_ends_at_one_ctrl_c(tmp_path: Path):
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks/00_your_machine.ipynb").write_text(
+        '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+    )
     environment = {
         **os.environ,
         "HPML_HOME": str(tmp_path / "home"),
@@ -135,7 +138,7 @@ def test_jupyterlab_opens_the_front_page_asks_nobody_and_ends_at_one_ctrl_c(tmp_
         address = wait_for_address(lab, log)
         assert re.search(r"^Core path: 0 of \d+ exercises passed, next: ", log.read_text(), re.M)
         base, token = re.fullmatch(
-            r"(http://127.0.0.1:\d+)/lab/tree/README.md\?token=(\w+)", address
+            r"(http://127.0.0.1:\d+)/lab/tree/notebooks/00_your_machine.ipynb\?token=(\w+)", address
         ).groups()
         page = fetch(address)
         assert '"disabledExtensions": ["@jupyterlab/extensionmanager-extension"' in page

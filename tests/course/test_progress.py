@@ -100,6 +100,13 @@ def test_hints_before_any_check_are_the_start_only() -> None:
     assert [progress.next_hint("ring", HINTS) for _ in range(2)] == [("start", 0), None]
 
 
+def test_after_what_failed_comes_how_to_go_on() -> None:
+    progress.record(verdict("ring", "failed", "sum"))
+    hints = HINTS | {"second": "2", "nearly": "3"}
+    keys = [progress.next_hint("ring", hints) for _ in range(5)]
+    assert keys == [("start", 3), ("sum", 2), ("second", 1), ("nearly", 0), None]
+
+
 def test_a_hint_that_no_longer_exists_is_passed_over() -> None:
     progress.record(verdict("ring", "failed", "removed"))
     assert [progress.next_hint("ring", HINTS) for _ in range(2)] == [("start", 0), None]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hpml.checks import registry
 
+STEPS = ("second", "nearly")  # after "start": what to ask oneself, and nearly the lines
 GENERAL = "hpml.checks.run_check"
 _PACKAGE = Path(__file__).parents[1]
 
@@ -30,6 +31,19 @@ def of(exercise: str) -> Mapping[str, str]:
         return _dict_in(module, _keyword_of_check(module))
     except NotConstant:  # a check may make them in any way: then it is imported
         return registry.find(exercise).hints
+
+
+def steps(exercise: str) -> Mapping[str, str]:
+    """How to go on, by STEPS: for who has not tried anything, or has read all hints on what failed.
+
+    They are in `_steps.py` beside the checks of a module, and no judge names them. Empty where
+    nobody has written them yet.
+    """
+    module = f"{registry.module_of(exercise).rpartition('.')[0]}._steps"
+    if not _is_here(module):
+        return {}
+    found = _named(module, "STEPS")
+    return found.get(exercise, {}) if isinstance(found, dict) else {}
 
 
 def _dict_in(module: str, node: ast.expr) -> dict[str, str]:

@@ -111,11 +111,16 @@ def check(
 def hint(
     exercise: Annotated[str, typer.Argument(metavar="ID", help="The exercise, as in ./hpml list.")],
 ) -> None:
-    """A hint: first how to start, then, call by call, what helps with what failed last time."""
+    """A hint: first how to start, then, call by call, what helps with what failed last time, and
+    how to go on, from a question to nearly the lines."""
     from hpml.checks import hint_texts
     from hpml.course import progress
 
-    known = {**hint_texts.general(), **hint_texts.of(exercise)}
+    known = {
+        **hint_texts.general(),
+        **hint_texts.of(exercise),
+        **hint_texts.steps(exercise),
+    }
     following = progress.next_hint(exercise, known)
     again = f"./hpml hint {exercise}"
     if following is None:

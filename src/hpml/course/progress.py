@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from hpml.checks import hint_texts
 from hpml.course.schedule import Course, Exercise, Module
 from hpml.files import atomic
 from hpml.paths import home
@@ -56,11 +57,11 @@ def next_hint(exercise: str, known: dict[str, str]) -> tuple[str, int] | None:
     """The key of the next hint to read, and how many are left after it; None after the last.
 
     `known` are the check's hints by key. "start" comes first, then those for the last check's
-    failures. After the last one they begin again.
+    failures, then how to go on. After the last one they begin again.
     """
     with _changing() as progress:
         entry = progress.setdefault(exercise, _fresh())
-        queue = list(dict.fromkeys(["start", *entry["failed_hints"]]))
+        queue = list(dict.fromkeys(["start", *entry["failed_hints"], *hint_texts.STEPS]))
         unread = [key for key in queue if key in known and key not in entry["read_hints"]]
         if not unread:
             entry["read_hints"] = []

@@ -1,0 +1,99 @@
+"""How to go on, for each exercise of module 06: the hints after "start"."""
+
+STEPS = {
+    "process_group": {
+        "second": (
+            "Under srun, which variable has the tasks of each node, and what does 2(x2),1 mean "
+            "for node 1? Which number of the job makes a port that neighbours do not share? "
+            "With no GPU, which device and backend?"
+        ),
+        "nearly": (
+            "Three branches: RANK, SLURM_STEP_ID, else one process. A port: a constant plus the "
+            "job id modulo 1000 or more, all below 32768. The first host: what stands before "
+            "the first comma outside brackets, with the first number of the brackets. Device: "
+            "local rank modulo GPUs. start gives init_process_group tcp://, rank and world "
+            "size."
+        ),
+    },
+    "shard_sampler": {
+        "second": (
+            "How many samples has each rank, if all have the same number and none is left out? "
+            "Who draws the order, and what must be the same on all ranks so that it is the same "
+            "order? What changes it from epoch to epoch?"
+        ),
+        "nearly": (
+            "Length: length over world_size, rounded up. A torch.Generator with manual_seed of "
+            "seed plus epoch, and randperm. Positions rank, rank + world_size, … below "
+            "len(self) times world_size, each modulo length, so that the end is filled up from "
+            "the beginning; yield ints."
+        ),
+    },
+    "ddp": {
+        "second": (
+            "How does a bucket know that its last gradient has arrived? If bucket 2 is complete "
+            "before bucket 1 on one rank, in which order must they leave? And what is sent for "
+            "a parameter without a gradient in this step?"
+        ),
+        "nearly": (
+            "Broadcast parameters and buffers from rank 0. Buckets: the trained parameters in "
+            "reverse, a new one when the next does not fit; a post-accumulate hook counts down "
+            "what is missing. While the next bucket in order is complete: cat its flat "
+            "gradients, zeros for None, and all_reduce with async_op. synchronize sends the "
+            "rest, waits, divides by the world size, splits by numel, sets p.grad."
+        ),
+    },
+    "global_metrics": {
+        "second": (
+            "Which three numbers can be added up over batches and over ranks? What does "
+            "cross_entropy return that can be added up, unlike its mean? And if no rank has any "
+            "sample?"
+        ),
+        "nearly": (
+            "One tensor of three float64: the loss with reduction='sum', the right answers, the "
+            "samples. Add up over the batches, one all_reduce after the loop, on every rank "
+            "also without a batch, then divide the first two by the third. With 0 samples both "
+            "are nan."
+        ),
+    },
+    "checkpoint": {
+        "second": (
+            "Which position means the same on 2 ranks and on 3: one in the rank's share, or one "
+            "in the whole order? When must it be moved on, before the yield or after? What is "
+            "on disk if the program dies while it writes?"
+        ),
+        "nearly": (
+            "Draw the order from seed plus epoch; take global_batch at a time, move the "
+            "position before the yield, and give out this rank's every world_size-th of it. "
+            "After the loop the next epoch, position 0. save: rank 0 writes all three states "
+            "under another name, flushes, fsyncs, renames with os.replace; then a barrier for "
+            "all."
+        ),
+    },
+    "ddp_train": {
+        "second": (
+            "What does the launcher say, and under which names do torchrun and srun say it? Of "
+            "the global batch, how many samples are each rank's? A loss to print is that of all "
+            "samples: what do the ranks add up?"
+        ),
+        "nearly": (
+            "init_process_group with rank and world size, DistributedDataParallel around the "
+            "model, DistributedSampler with the seed and set_epoch in each epoch, a batch of "
+            "global_batch // world_size. Add up loss times len(labels), all_reduce that, divide "
+            "by len(dataset). Rank 0 prints. destroy_process_group."
+        ),
+    },
+    "find_the_hang": {
+        "second": (
+            "A rank is at a place: a call in distributed_c10d.py, or none, and a line of "
+            "train.py. If all places but one are alike, who is it? With a recorder: which "
+            "collective is not retired, and who has no entry for it?"
+        ),
+        "nearly": (
+            "The place is the innermost frame of distributed_c10d.py and the innermost one of "
+            "train.py, from the main thread's stack, or from the log's error if the stack has "
+            "none. With a recorder compare process group and collective_seq_id of the "
+            "unfinished entry with what each rank has called. Return rank, that call's name, "
+            "and the rank's own line."
+        ),
+    },
+}

@@ -1,0 +1,125 @@
+"""How to go on, for each exercise of module 07: the hints after "start"."""
+
+STEPS = {
+    "split_layers": {
+        "second": (
+            "What arrives at rank 1 is a new tensor, without a history. What must it have so "
+            "that backward leaves a gradient on it? And which call of backward takes a gradient "
+            "that comes from elsewhere?"
+        ),
+        "nearly": (
+            "Not the first rank: receive into an empty tensor, requires_grad_(). Not the last: "
+            "send output.detach(), receive a gradient of the output's shape, "
+            "output.backward(gradient). The last: loss.backward(). Not the first, at the end: "
+            "send x.grad to the rank before. The loss is returned on the last rank alone."
+        ),
+    },
+    "tensor_parallel": {
+        "second": (
+            "Which sum over the ranks is missing at the end of forward, and which at the "
+            "beginning of backward? Each is one all_reduce. Which biases belong to a share, and "
+            "which must be added once?"
+        ),
+        "nearly": (
+            "SumInBackward: forward gives x, backward all_reduces. SumInForward: the other way "
+            "round. Read up and its bias from start to stop along 0, down along 1, and its bias "
+            "whole, added after the sum. Attention: shares are whole heads, start and stop "
+            "times the width of a head; query, key, value along 0, out along 1."
+        ),
+    },
+    "gpipe": {
+        "second": (
+            "What must each micro-batch keep until its backward? If micro-batches differ in "
+            "size, which weight has the mean loss of each in that of the whole batch?"
+        ),
+        "nearly": (
+            "First loop over all micro-batches: receive, requires_grad_, stage, send the "
+            "detached output, and append (x, output) to a list. On the last rank the loss of a "
+            "micro-batch times its share of all samples is kept in the output's place. Second "
+            "loop over that list: receive the gradient unless last, backward, send x.grad "
+            "unless first."
+        ),
+    },
+    "one_f_one_b": {
+        "second": (
+            "How many forward passes must rank r do before the first gradient can arrive there? "
+            "After them, what follows each forward pass? If both neighbours send to each other "
+            "at once, who receives?"
+        ),
+        "nearly": (
+            "The warm-up is last minus rank. In the loop: forward, and from number warm_up on "
+            "one backward of the oldest micro-batch after it; after the loop the backwards that "
+            "are left. Send with isend, keep the tensor and the work, and wait for all of them "
+            "at the end; receive as before."
+        ),
+    },
+    "zero1": {
+        "second": (
+            "If each parameter has one owner, who gives its new value to the others, and from "
+            "which rank? How are owners chosen so that bytes are balanced? If somebody changes "
+            "lr in param_groups, how does the inner optimizer know?"
+        ),
+        "nearly": (
+            "The owner of the next parameter is the rank with the fewest bytes so far. The "
+            "inner optimizer gets groups with this rank's parameters alone. step: copy all "
+            "options of param_groups but params into its groups, its step, then broadcast every "
+            "parameter from its owner. gathered_state_dict: gather_object of {number: state} to "
+            "rank 0, merged there."
+        ),
+    },
+    "fsdp": {
+        "second": (
+            "When is a whole weight needed in backward, and can it be gathered again then, "
+            "instead of being saved? What does each rank keep of a whole gradient, and which "
+            "exchange gives it exactly that?"
+        ),
+        "nearly": (
+            "A shard is numel over ranks, rounded up, the last one padded with zeros. An "
+            "autograd.Function gathers in forward, and in backward hands each rank its part and "
+            "averages it. saved_tensors_hooks: pack a note in the weight's place, unpack "
+            "gathers it again. Start the next layer's gather with async_op before this one "
+            "computes. What is not sharded is all_reduced in synchronize."
+        ),
+    },
+    "mesh_2d": {
+        "second": (
+            "Which ranks make one row of the table, and which one column? new_group must be "
+            "called by whom: by its members, or by all? Over which of the two groups are "
+            "activations added, and over which gradients averaged?"
+        ),
+        "nearly": (
+            "ranks is arange(data * tensor) viewed as data rows. Every rank loops over all "
+            "rows, then over all columns, calls new_group for each, and keeps the one that it "
+            "is in. enter sums in backward, leave sums in forward, both over the row's group. "
+            "average: all_reduce each .grad over the column's group, and divide by data."
+        ),
+    },
+    "mesh_layout": {
+        "second": (
+            "How does a rank's number become its place along each dimension of the mesh, if the "
+            "last one counts fastest? If a dimension of a product is summed over and is split, "
+            "what does each rank hold then?"
+        ),
+        "nearly": (
+            "divmod over the mesh, from its last dimension to its first. A slice is the length "
+            "over the parts, times the place. forward_sum: the mesh dimensions of those names "
+            "that are split and not in the output, and 4 bytes for each number of the local "
+            "output. gradient_sums is forward_sum with the output among the inputs and that "
+            "input as the output."
+        ),
+    },
+    "moe_all_to_all": {
+        "second": (
+            "If every rank knows how many tokens each rank has for each expert, what can each "
+            "compute without asking again? Who is taken first where the capacity is not enough? "
+            "What is the gradient of an exchange?"
+        ),
+        "nearly": (
+            "Exchange: all_to_all_single with output and input lengths; backward is the same "
+            "with the two swapped. moe: bincount, all_gather, and what lower ranks have before "
+            "mine gives how many of mine are taken. Sort my tokens by expert, stable; send; "
+            "sort what comes by expert, compute, sort back, send back; put the rows in their "
+            "places, zeros elsewhere, times the gate."
+        ),
+    },
+}
