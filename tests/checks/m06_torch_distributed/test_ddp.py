@@ -7,6 +7,7 @@ import torch
 
 from hpml.checks import judge
 from hpml.checks.m06_torch_distributed._wrapped_training import (
+    AGAIN,
     BATCH,
     PLACES,
     STEPS,
@@ -14,7 +15,7 @@ from hpml.checks.m06_torch_distributed._wrapped_training import (
     serial,
     serve,
 )
-from hpml.checks.m06_torch_distributed.ddp import CHECK, STAGE_1, STAGE_2
+from hpml.checks.m06_torch_distributed.ddp import CHECK, STAGE_1, STAGE_2, sent_much
 from hpml.checks.plays import play_once
 from hpml.course import schedule, wrong_answers
 from hpml.ranks.evidence import Diagnosis
@@ -263,6 +264,39 @@ def test_the_wire_is_counted_by_the_kernel(good, more, held):
     problem = WIRE(with_ranks(good, of_rank))
     assert (problem is None) == held
     assert held or problem.hint == "wire"
+
+
+def with_more(run, more, stage="one model"):
+    """The run with so many more bytes on each rank's link."""
+    changed = [
+        replace(rank, traffic=replace(rank.traffic, sent_bytes=rank.traffic.sent_bytes + more))
+        for rank in run.stages[stage].ranks
+    ]
+    evidence = replace(run.stages[stage], ranks=tuple(changed))
+    return replace(run, stages={**run.stages, stage: evidence})
+
+
+def test_a_wire_that_carried_too_much_once_is_measured_again(good):
+    assert not sent_much(good.inputs, good.stages)
+    much = with_more(good, 900_000)
+    assert sent_much(much.inputs, much.stages)
+    assert WIRE(much).hint == "wire"
+    again = replace(much, stages={**much.stages, AGAIN: good.stages["one model"]})
+    assert WIRE(again) is None
+    assert WIRE(with_more(again, 900_000, AGAIN)).hint == "wire"
+
+
+def test_the_second_measurement_is_of_an_answer_that_is_right_there(good):
+    much = with_more(good, 900_000)
+    ranks = [
+        replace(rank, value={**rank.value, "after": rank.value["after"][:1] * STEPS})
+        for rank in good.stages["one model"].ranks
+    ]
+    lazy = replace(good.stages["one model"], ranks=tuple(ranks))
+    run = replace(much, stages={**much.stages, AGAIN: lazy})
+    assert WIRE(run).hint == "parity"
+    hung = replace(lazy, diagnosis=Diagnosis("hang", "rank 0 waits"))
+    assert WIRE(replace(run, stages={**run.stages, AGAIN: hung})).hint == "hang"
 
 
 def test_half_the_points_are_for_a_plain_average(solution):

@@ -13,7 +13,7 @@ from hpml.checks.m06_torch_distributed._wrapped_training import (
     trained_and_frozen,
 )
 from hpml.predict.collectives import all_reduce_bytes, broadcast_bytes
-from hpml.ranks.evidence import Call, RankEvidence
+from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
 PADDING = 64  # bytes by which a message may be rounded up
 
@@ -178,18 +178,15 @@ def left_late(step: Step, of: str) -> Problem | None:
     return None
 
 
-def as_little_as_a_ring(run: Run) -> Problem | CannotJudge | None:
+def as_little_as_a_ring(evidence: Evidence) -> Problem | CannotJudge | None:
     """Over the whole launch: rank 0's state is sent once, then the gradients of each step."""
-    gradients = STEPS * all_reduce_bytes(run.world_size, sum(trained_and_frozen()[0]))
+    ranks = evidence.world_size
+    gradients = STEPS * all_reduce_bytes(ranks, sum(trained_and_frozen()[0]))
     # By its names, where a tied weight stands twice: that is how many send it, once in a run
     state = sum(t.numel() * t.element_size() for t in Net().state_dict().values())
-    for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
+    for rank in evidence.ranks if ranks > 1 else ():
         # A rank that sends too little did not save traffic: it skipped gradients.
         if rank.traffic is not None and rank.traffic.sent_bytes < gradients / 2:
             sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link"
             return Problem(f"{sent}: gradients cannot be among them", "alone")
-    return over_bytes(
-        run.stages["one model"],
-        [gradients + broadcast_bytes(run.world_size, state)] * run.world_size,
-        "wire",
-    )
+    return over_bytes(evidence, [gradients + broadcast_bytes(ranks, state)] * ranks, "wire")

@@ -22,6 +22,7 @@ from hpml.checks.seeds import derived
 from hpml.ranks import Reply, Server, ask
 
 LEARNING_RATE = 0.5
+AGAIN = "one model, measured again"  # a stage
 STEPS = 3
 TOKENS = 256
 BATCH, WIDTH = 10, 48
@@ -126,8 +127,10 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
         ]
 
     sides = ("left", "right")
+    one_model = ranks([["both"] * STEPS] * world_size)
     return {
-        "one model": ranks([["both"] * STEPS] * world_size),
+        "one model": one_model,
+        AGAIN: one_model,
         "two branches": ranks(
             [[sides[(rank + step) % 2] for step in range(STEPS)] for rank in range(world_size)]
         ),
@@ -200,8 +203,11 @@ def serial(
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, Any]:
     """By stage: rank 0's `start`, and the states `after` each step."""
-    expected = {}
+    expected: dict[str, Any] = {}
     for stage, ranks in inputs.items():
+        if stage == AGAIN:
+            expected[stage] = expected["one model"]
+            continue
         start = ranks[0]["state"]
         steps = list(zip(*(rank["batches"] for rank in ranks), strict=True))
         expected[stage] = {"start": start, "after": serial(start, steps, world_size)}
