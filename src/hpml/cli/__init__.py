@@ -52,6 +52,7 @@ COMMANDS = {
     "check": Command("learn_command", "check", "Check the answers in files.", "Exercises"),
     "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),
     "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
+    "restore": Command("learn_command", "restore", "A notebook as it was handed out.", "Exercises"),
     "grade": Command("grade_command", "grade", "Grade what a class handed in.", "Teaching"),
     "run-sheet": Command(
         "run_sheet_command", "run_sheet", "The day on paper, for the instructor.", "Teaching"

@@ -189,6 +189,23 @@ def watch(files: Watched = None) -> int:
     return DONE
 
 
+def restore(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Notebooks or scripts.")],
+) -> None:
+    """Put a notebook or script back as it was handed out. Yours is kept beside it.
+
+    ./hpml restore exercises/01_parallel_sgd.ipynb
+    """
+    from hpml.course import own_answers
+    from hpml.course import restore as restoring
+    from hpml.paths import CHECKOUT
+
+    for path in files:
+        kept = restoring.restore(path, CHECKOUT)
+        yours = f"; yours is {own_answers.as_typed(kept)}" if kept else ""
+        typer.echo(f"{path} is as it was handed out{yours}")
+
+
 def _answers(typed: Iterable[Path], exercise: str | None = None) -> "tuple[Answer, ...]":
     """The answers to what was typed: exercise ids, and files. With `exercise`, that one only."""
     from hpml.answer import read_all

@@ -13,7 +13,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpml.course import paired
+from hpml.course import paired, restore
 from hpml.course.build import exercise_files, source_notebook
 from hpml.course.schedule import Course
 from hpml.errors import UserError
@@ -73,6 +73,7 @@ LEFT_OUT = (
     "course/wrong_answers.py",
     "grading",
 )
+_TO_RESTORE = ("notebooks/", "exercises/")
 # README.md: text between these marks is not for learners, nor are lines with these commands.
 _ASIDE = re.compile(r"<!-- not in a release -->.*?<!-- in a release again -->", re.DOTALL)
 _COMMAND = re.compile(r"^ *\./hpml (?:build|course|grade|release|test)\b.*\n", re.MULTILINE)
@@ -100,6 +101,8 @@ def files(course: Course) -> dict[str, File]:
         made[module.notebook.as_posix()] = File(paired.text_of(lecture).encode())
         for path, text in exercise_files(course, module).items():
             made[path.as_posix()] = File(text.encode())
+    handed_out = {p: file.data for p, file in made.items() if p.startswith(_TO_RESTORE)}
+    made[f"src/hpml/course/{restore.HANDED_OUT.name}"] = File(restore.archive(handed_out))
     for folder, endings in _ENDINGS.items():
         for path in (course.root / folder).rglob("*"):
             inside = path.relative_to(course.root / folder).as_posix()
