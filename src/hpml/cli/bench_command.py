@@ -71,22 +71,6 @@ def bench_check(
     give(measure(rounds, exercises or ()), json)
 
 
-@app.command("flips")
-def bench_flips(
-    exercises: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ID]…", help="Exercises; default: all with a budget."),
-    ] = None,
-    json: JSON = None,
-    times: Annotated[int, typer.Option(min=1, help="Gradings of each.")] = 50,
-    busy: Annotated[int, typer.Option(min=0, help="Processes that compute meanwhile.")] = 4,
-) -> None:
-    """Right answers graded again and again under load: how many verdicts are of failed?"""
-    from hpml.bench.flips import bench as measure
-
-    give(measure(exercises or (), times, busy), json)
-
-
 @app.command("network")
 def bench_network(
     json: JSON = None,

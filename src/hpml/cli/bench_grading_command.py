@@ -1,4 +1,4 @@
-"""`./hpml bench attacks` and `./hpml bench grade`: for instructors, and so not in a release."""
+"""`./hpml bench attacks`, `grade` and `flips`: for instructors, and so not in a release."""
 
 from typing import Annotated
 
@@ -45,3 +45,19 @@ def bench_grade(
     from hpml.bench.grade import bench as measure
 
     give(measure(people, by_nbgrader, class_size, only or ()), json)
+
+
+@app.command("flips")
+def bench_flips(
+    exercises: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]…", help="Exercises; default: all with a budget."),
+    ] = None,
+    json: JSON = None,
+    times: Annotated[int, typer.Option(min=1, help="Gradings of each.")] = 50,
+    busy: Annotated[int, typer.Option(min=0, help="Processes that compute meanwhile.")] = 4,
+) -> None:
+    """Right answers graded again and again under load: how many verdicts are of failed?"""
+    from hpml.bench.flips import bench as measure
+
+    give(measure(exercises or (), times, busy), json)
