@@ -55,6 +55,7 @@ RUN_BY = {
     "./hpml bench attacks": "tests/grading/test_attacks.py",
     "./hpml bench grade": "tests/bench/test_grade.py",
     "./hpml bench check": "tests/bench/test_check.py",
+    "./hpml bench flips": "tests/bench/test_flips.py",
     "./hpml bench network": "tests/bench/test_network.py",
     "./hpml bench allreduce": "tests/bench/test_allreduce.py",
     "./hpml bench predict": "tests/bench/test_predict.py",
