@@ -2,15 +2,17 @@
 
 import base64
 import html.parser
+import io
 import re
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from hpml.checks.verdict import ClaimResult, Verdict
-from hpml.course import report, schedule
+from hpml.course import picture, report, schedule
 from hpml.course.page import sanitized
 from hpml.course.run import CourseRun, DataUsed, plan
 from hpml.doctor import Fact
@@ -263,6 +265,75 @@ def test_an_interrupted_run_says_so(made):
     assert "The run was interrupted." in front.text
     assert "1 of 2 cells ran" in front.text
     assert run.modules[0].notebooks["solution"].status == "not run"
+
+
+def test_the_summary_names_each_exercise_that_did_not_pass_and_why(made):
+    tree = shown({VERDICT: verdict("tree", False)})
+    run, front, _ = made(solution=[tree])
+    words = report.summary(run, report.collect(run))
+    assert "0 of 2 exercises passed" in words
+    assert "tree: 1 of 2 claims hold." in words
+    assert "ring: not checked." in words
+    assert words in front.text
+
+
+def test_an_exercise_that_cannot_be_judged_here_is_named_with_the_reason(made):
+    claims = (ClaimResult("on a node", False, 2, "no SLURM here", judged=False),)
+    open_ = Verdict("ring", "The ring", "not gradable", claims, "1 cannot be judged here", 7)
+    run, *_ = made(solution=[shown({VERDICT: open_.record()})])
+    assert "ring: 1 cannot be judged here: no SLURM here." in report.summary(
+        run, report.collect(run)
+    )
+
+
+def test_the_exercises_of_a_run_that_ended_early_share_one_sentence(made):
+    def stop(run: CourseRun) -> None:
+        run.modules[0].notebooks["solution"].cells[0].status = "not run"
+
+    run, *_ = made(solution=[new_code_cell("1")], change=stop)
+    words = report.summary(run, report.collect(run))
+    its = "the solution notebook of module 03"
+    assert f"ring, tree: not checked, because {its} did not run to its end." in words
+
+
+def test_the_table_of_the_day_comes_before_what_was_measured(made):
+    _, front, _ = made(lecture=[FIGURE, NUMBERS])
+    assert front.text.index("The day When") < front.text.index("Measured in this run")
+
+
+def test_a_plot_may_be_shown_dark_and_a_photograph_may_not():
+    def address(image: Image.Image) -> str:
+        content = io.BytesIO()
+        image.save(content, "PNG")
+        return picture.address({"image/png": base64.b64encode(content.getvalue()).decode()})
+
+    plot = Image.new("RGB", (200, 100), "white")
+    plot.paste("navy", (20, 20, 80, 60))
+    photograph = Image.effect_noise((200, 100), 80)
+    assert picture.is_drawing(address(plot))
+    assert not picture.is_drawing(address(photograph))
+    assert not picture.is_drawing(picture.address({"image/png": PIXEL}))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_colour_of_text_has_a_contrast_of_7_on_what_it_stands_on(theme):
+    """WCAG 2.2, success criterion 1.4.6 and the definition of contrast ratio."""
+    style = (Path(report.__file__).parent / "templates/style.css").read_text()
+    at_dark = style.index("@media (prefers-color-scheme: dark)")
+    part = style[:at_dark] if theme == "light" else style[at_dark : style.index("* { box-sizing")]
+    colours = dict(re.findall(r"--([\w-]+): #([0-9a-f]{6})", part))
+
+    def luminance(name: str) -> float:
+        parts = [int(colours[name][at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    papers = ["paper", "raised", "bad-paper", "warn-paper"]
+    texts = ["ink", "soft", "accent", "good", "bad", "warn"]
+    for text in texts + [name for name in colours if name.startswith("c-")]:
+        for paper in papers:
+            low, high = sorted([luminance(text), luminance(paper)])
+            assert (high + 0.05) / (low + 0.05) >= 7, (text, paper)
 
 
 @pytest.mark.parametrize("tree", [None, False])

@@ -157,7 +157,8 @@ def _output(raw: NotebookNode, folder: Path, link: Callable[[str], str]) -> Outp
 
 def _picture(source: str, text: str) -> Markup:
     alternative = "" if text.startswith("<") else text  # not "<Figure size 640x480 …>"
-    return Markup('<img src="{}" alt="{}">').format(source, alternative or "Figure")
+    kind = Markup(' class="drawing"') if picture.is_drawing(source) else ""
+    return Markup('<img{} src="{}" alt="{}">').format(kind, source, alternative or "Figure")
 
 
 def _code(source: str) -> Markup:

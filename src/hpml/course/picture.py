@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from nbformat import NotebookNode
 
 KINDS = ("image/svg+xml", "image/png", "image/jpeg", "image/gif", "image/webp")
+FLAT_COLOURS, FLAT = 12, 0.7  # the commonest colours of a drawing, and how much they cover
 SMALL_COLOURS, COLOURS = 64, 256  # in a small picture, in any; a plot's text has many greys
 
 
@@ -22,6 +23,26 @@ def address(data: Mapping[str, str | Sequence[str]]) -> str:
             content = re.sub(r"\s", "", content)
             return f"data:{kind};base64,{content}"
     return ""
+
+
+def is_drawing(picture: str) -> bool:
+    """Whether the picture at a PNG's `address` is few colours on white, as a plot: no photographs.
+
+    Such a picture may be shown with light and dark exchanged.
+    """
+    from PIL import Image
+
+    start = "data:image/png;base64,"
+    if not picture.startswith(start):
+        return False
+    try:
+        image = Image.open(io.BytesIO(base64.b64decode(picture.removeprefix(start)))).convert("RGB")
+    except (OSError, ValueError):  # of any kind that a browser may still show
+        return False
+    image.thumbnail((400, 400), Image.Resampling.NEAREST)  # whose colours are the picture's own
+    counted = sorted(image.getcolors(image.width * image.height), reverse=True)
+    flat = sum(pixels for pixels, _ in counted[:FLAT_COLOURS])
+    return min(counted[0][1]) >= 240 and flat >= FLAT * image.width * image.height
 
 
 def small(picture: str, width: int) -> str:

@@ -22,6 +22,8 @@ from hpml.doctor import Fact
 from hpml.files import atomic
 from hpml.publish import RESULT, SKIP, VERDICT, rounded
 
+REASONS = 3  # in the summary, of exercises that did not pass; the others are in their table
+
 
 @dataclass(frozen=True)
 class Location:
@@ -55,6 +57,10 @@ class Result:
     picture: str
     place: Location
     lead: str = ""  # the sentence above it, where the front page begins with it
+
+    @property
+    def is_drawing(self) -> bool:
+        return picture.is_drawing(self.picture)
 
 
 @dataclass(frozen=True)
@@ -194,7 +200,7 @@ def all_well(run: CourseRun, found: Collected) -> bool:
 
 
 def summary(run: CourseRun, found: Collected) -> str:
-    """One or two sentences: how much ran, how much passed, how long it took."""
+    """A few sentences: how much ran, how much passed, how long it took, and what did not pass."""
     ran = sum(cell.status == "ran" for notebook in run.notebooks for cell in notebook.cells)
     cells = sum(len(notebook.cells) for notebook in run.notebooks)
     parts = [f"{ran} of {cells} cells ran" if ran < cells else f"All {cells} cells ran"]
@@ -203,7 +209,37 @@ def summary(run: CourseRun, found: Collected) -> str:
         passed = sum(bool(record) and record["status"] == "passed" for *_, record, _ in exercises)
         parts.append(f"{passed} of {len(exercises)} exercises passed")
     words = ", ".join(parts) + f", in {duration(run.seconds)}."
+    reasons: dict[str, list[str]] = {}
+    for module, exercise, record, _ in exercises:
+        if not record or record["status"] != "passed":
+            why = _why_not_passed(run, found, module, record).rstrip(".")
+            reasons.setdefault(why, []).append(exercise.id)
+    shown = list(reasons.items())[:REASONS]
+    words += "".join(f" {', '.join(ids)}: {why}." for why, ids in shown)
+    if more := sum(map(len, reasons.values())) - sum(len(ids) for _, ids in shown):
+        words += f" {more} more did not pass: see the report's exercises."
     return words + (" The run was interrupted." if run.interrupted else "")
+
+
+def _why_not_passed(
+    run: CourseRun, found: Collected, module: Module, record: dict[str, Any] | None
+) -> str:
+    if record:
+        not_judged = [claim["message"] for claim in record["claims"] if not claim["judged"]]
+        reasons = [record["headline"].rstrip("."), *dict.fromkeys(not_judged)]
+        return ": ".join(filter(None, reasons)) or record["status"]
+    solution = next(one.notebooks["solution"] for one in run.modules if one.module is module)
+    its = f"the solution notebook of module {module.id}"
+    if solution.status == "failed":
+        return f"not checked, because {its} failed"
+    if solution.status != "ran":
+        return f"not checked, because {its} did not run to its end"
+    skipped = [
+        skip.why
+        for skip in found.skips
+        if skip.place and skip.place.module is module and skip.place.kind == "solution"
+    ]
+    return f"not checked: {'; '.join(dict.fromkeys(skipped))}" if skipped else "not checked"
 
 
 def duration(seconds: float) -> str:
