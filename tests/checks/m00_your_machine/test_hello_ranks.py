@@ -50,6 +50,10 @@ def test_what_was_seen_is_said_in_figures():
     assert problem.hint == "sum"
 
 
+def test_the_sum_of_one_rank_is_its_number_and_no_equation():
+    assert CHECK.claims[0].judge(run_of([30], [27])).expected == "27"
+
+
 @given(st.integers(0, 2**31 - 1), st.integers(2, 4))
 def test_inputs_tell_a_sum_from_what_is_taken_for_it(seed, world_size):
     numbers = inputs(seed, world_size)

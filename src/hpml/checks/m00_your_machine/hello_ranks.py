@@ -30,7 +30,8 @@ def _wrong(run: Run, rank: int) -> Problem | None:
         return Problem(f"rank {rank} returned {kind}", "type", "an int")
     if value == run.expected:
         return None
-    expected = f"{' + '.join(str(number) for number in run.inputs)} = {run.expected}"
+    terms = " + ".join(str(number) for number in run.inputs)
+    expected = f"{terms} = {run.expected}" if run.world_size > 1 else str(run.expected)
     seen = f"rank {rank} returned {value}"
     # Compare all ranks: a maximum is equal to one rank's own number.
     if all(type(v) is int and v == n for v, n in zip(run.values, run.inputs, strict=True)):
