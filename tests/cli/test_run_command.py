@@ -126,7 +126,7 @@ def test_jupyterlab_opens_the_first_notebook_asks_nobody_and_ends_at_one_ctrl_c(
         "HPML_HOME": str(tmp_path / "home"),
         "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"),
     }
-    command = [sys.executable, "-m", "hpml", "lab", "--", "--no-browser", "--port", "0"]
+    command = [sys.executable, "-m", "hpml", "lab", "--no-browser", "--port", "0", "--"]
     command.append(f"--ServerApp.root_dir={tmp_path}")
     log = tmp_path / "log"
     with open(log, "w") as written:
@@ -153,6 +153,7 @@ def test_jupyterlab_opens_the_first_notebook_asks_nobody_and_ends_at_one_ctrl_c(
         assert lab.pid in group
         lab.send_signal(signal.SIGINT)
         assert lab.wait(timeout=60) == 0
+        assert not re.search("WARN|Traceback", log.read_text()), log.read_text()
         assert not [pid for pid in group if psutil.pid_exists(pid)]
     finally:
         if lab.poll() is None:

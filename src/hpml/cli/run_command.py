@@ -72,10 +72,16 @@ def lab(
         typer.Argument(metavar="[-- ARGUMENT]…", help="Handed on to JupyterLab."),
     ] = None,
     data: Annotated[str | None, typer.Option(metavar="DIR", help=_DATA_HELP)] = None,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address, for a browser elsewhere.")
+    ] = False,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", min=0, max=65535, help="Its port; default: 8888.")
+    ] = None,
 ) -> int:
     """Open the course in JupyterLab, at its first notebook. Ctrl-C ends it.
 
-    ./hpml lab -- --no-browser --port 8889
+    What comes after -- is handed on to it: ./hpml lab --no-browser -- --ServerApp.ip=0.0.0.0
     """
     from hpml.course import lab as jupyter
     from hpml.course import progress, schedule
@@ -83,7 +89,9 @@ def lab(
     from hpml.paths import CHECKOUT, home
 
     course = schedule.load()
-    command = jupyter.command(course.modules[0].notebook, arguments or ())
+    given = ["--no-browser"] if no_browser else []
+    given += [f"--port={port}"] if port is not None else []
+    command = jupyter.command(course.modules[0].notebook, [*given, *(arguments or ())])
     environment = jupyter.environment(os.environ, home(), find(data) if data else None)
     if where := progress.core_path(course):
         typer.echo(where, err=True)  # where JupyterLab writes, too

@@ -23,8 +23,8 @@ def command(first: Path, extra: Sequence[str] = ()) -> list[str]:
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
         "--ServerApp.answer_yes=True",  # one Ctrl-C is enough
-        "--ServerApp.log_level=WARN",  # prints the address and errors
-        "--LabApp.log_level=WARN",
+        "--ServerApp.log_level=ERROR",  # prints the address, which is critical to it, and errors
+        "--LabApp.log_level=ERROR",
         *root,
         *extra,
     ]  # fmt: skip

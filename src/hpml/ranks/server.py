@@ -31,6 +31,8 @@ SANDBOXED = "sandboxed"  # argument of a server in a sandbox that is one submiss
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
+    # Ctrl-C in a terminal goes to all of its processes; this one ends when its parent has ended.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     prepare(sys.argv[2])
     serve(control, RankWall() if sys.argv[3:] == [SANDBOXED] else None)
 
@@ -61,7 +63,8 @@ def serve(control: socket.socket, around: RankWall | None = None) -> None:
     os.set_blocking(wake_in, False)
     os.set_blocking(wake_out, False)
     signal.set_wakeup_fd(wake_out)
-    control.sendall(b"ready\n")
+    with contextlib.suppress(BrokenPipeError):  # its parent has ended meanwhile
+        control.sendall(b"ready\n")
     supervisors: set[int] = set()
     while True:
         readable, _, _ = select.select([control, wake_in], [], [])
@@ -69,7 +72,7 @@ def serve(control: socket.socket, around: RankWall | None = None) -> None:
             processes.drain(wake_in)
             _reap_supervisors(supervisors)
         if control in readable:
-            message, fds, _, _ = socket.recv_fds(control, 1, PER_RANK * MAX_RANKS + 1)
+            message, fds = _received(control)
             if not message:
                 break
             for fd in fds:
@@ -85,6 +88,15 @@ def serve(control: socket.socket, around: RankWall | None = None) -> None:
             for fd in fds:
                 os.close(fd)
     _wait_then_kill(supervisors)
+
+
+def _received(control: socket.socket) -> tuple[bytes, list[int]]:
+    """A message with its files; empty where the other end is closed."""
+    try:
+        message, fds, _, _ = socket.recv_fds(control, 1, PER_RANK * MAX_RANKS + 1)
+    except ConnectionResetError:  # it was closed with something unread, as our "ready"
+        return b"", []
+    return message, fds
 
 
 def _import_what_ranks_use() -> None:
