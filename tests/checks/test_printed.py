@@ -41,6 +41,10 @@ def test_what_a_library_logs_by_itself_is_no_print_of_the_answers():
     )
     warned = "/x/lib/python3.11/site-packages/torch/a.py:7: UserWarning: beta"
     assert printed(play(warned)) == "[0] torch/a.py:7: UserWarning: beta"
+    for kind in ("FutureWarning", "DeprecationWarning"):
+        old = f"/x/lib/python3.11/site-packages/torch/a.py:7: {kind}: `a` is deprecated"
+        assert printed(play(f"first\n{old}\n  return a()\n  mine\n")) == "[0] first\n[0]   mine"
+        assert kind in printed(play(f"/home/me/w.py:7: {kind}: mine is old"))
 
 
 def test_a_progress_bar_is_its_last_state():

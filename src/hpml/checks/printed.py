@@ -5,7 +5,7 @@ It is the answer's own text, and hostile to whoever shows it: every line is made
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hpml.checks.contract import Stage
 from hpml.files.sanitize import cut, plain, short
@@ -16,6 +16,8 @@ COLUMNS = 160  # characters of a line
 RANKS = 16
 # What PyTorch's C++ logs by itself: "[rank0]:[W1123 15:25:03.949 CPUAllocator.cpp:245] Memory …"
 _LOGGED = re.compile(r"(\[rank\d+\]:)?\s*\[[IW]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] ")
+# What a library has to say to who maintains it, such as that a name of its own is an old one
+_OUTDATED = re.compile(r"/\S*/(site|dist)-packages/\S+: (Future|(Pending)?Deprecation)Warning: ")
 _INSTALLED = re.compile(r"^/\S*/(site|dist)-packages/")  # where a library is, in its warnings
 LONGEST = 12_000  # characters in all
 
@@ -26,7 +28,7 @@ def printed(stages: Mapping[str, Evidence], of_check: Sequence[Stage] = ()) -> s
 
     `stages` are the play's launches by name. Those without the answer, by `of_check`, are left out.
     Of each rank the first and last lines are shown, with how many are left out between; and none
-    that PyTorch itself logs about what it does.
+    that PyTorch itself logs about what it does, or a library about its own older names.
     """
     without = {stage.name for stage in of_check if not stage.with_answer}
     texts = {
@@ -61,7 +63,7 @@ def _marked(evidence: Evidence) -> list[str]:
 
 def _lines(rank: RankEvidence) -> list[str]:
     lines = rank.stdout.rstrip().split("\n") if rank.stdout.strip() else []
-    lines = [line for line in lines if not _LOGGED.match(line[:COLUMNS])]
+    lines = [*_own(lines)]
     left_out = len(lines) - FIRST - LAST
     if rank.stdout_cut:  # its end is not known
         return [*_shown(lines[: FIRST + LAST]), "… and so on: more than is kept of a rank's output"]
@@ -69,6 +71,19 @@ def _lines(rank: RankEvidence) -> list[str]:
         return _shown(lines)
     between = f"… {left_out} lines are left out here …"
     return [*_shown(lines[:FIRST]), between, *_shown(lines[-LAST:])]
+
+
+def _own(lines: Iterable[str]) -> Iterator[str]:
+    """Without what libraries say by themselves; a warning comes with its line of source."""
+    of_warning = False
+    for line in lines:
+        begin = line[: 4 * COLUMNS]
+        if of_warning and begin.startswith("  "):
+            of_warning = False
+            continue
+        of_warning = bool(_OUTDATED.match(begin))
+        if not of_warning and not _LOGGED.match(begin):
+            yield line
 
 
 def _shown(lines: Iterable[str]) -> list[str]:
