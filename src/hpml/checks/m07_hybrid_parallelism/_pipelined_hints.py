@@ -47,7 +47,7 @@ HINTS = {
     "requires grad before the stage computes: Tensor.requires_grad_(). And backward() of what is "
     "no single number needs the gradient of it.",
     "mismatch": SHAPES,
-    "killed": "Gloo ends a process into whose tensor more bytes arrive than it has. " + SHAPES,
+    "what arrives": SHAPES,
 }
 
 # Where the whole batch travels at once
@@ -68,6 +68,5 @@ BATCH_HINTS = {
     "need not travel: every rank is given its own.",
     "whole": "Each step's batch crosses each border once forward and once back, as a whole.",
     "mismatch": BATCH_SHAPES,
-    "killed": "Gloo ends a process into whose tensor more bytes arrive than it has. "
-    + BATCH_SHAPES,
+    "what arrives": BATCH_SHAPES,
 }
