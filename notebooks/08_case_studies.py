@@ -688,7 +688,8 @@ for worth in (0.5, 0.7, 0.8, 0.9):
 # them to root alone since 2020, because energy can give secret keys away
 # ([CVE-2020-8694](https://nvd.nist.gov/vuln/detail/CVE-2020-8694)). Then the cell prints the reason.
 #
-# *Predict: two threads draw more power than one. Do they take more energy for an image, or less?*
+# Two threads draw more power than one. Where there is a counter, the cell says whether they take more
+# energy for an image, or less.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError

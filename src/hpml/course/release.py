@@ -96,10 +96,13 @@ def files(course: Course) -> dict[str, File]:
     for link in re.findall(r"\]\((docs/[^)#]+)\)", made["README.md"].data.decode()):
         made[link] = _file(course.root / link)
     for module in course.modules:
-        for path in (module.notebook.with_suffix(".py"), *module.jobs):
+        for path in module.jobs:
             made[path.as_posix()] = _file(course.root / path)
         lecture = source_notebook(course, module, module.notebook)
         made[module.notebook.as_posix()] = File(paired.text_of(lecture).encode())
+        # With its links too: JupyterLab takes the cells that it shows from the script.
+        script = module.notebook.with_suffix(".py").as_posix()
+        made[script] = File(paired.script_of(lecture).encode())
         for path, text in exercise_files(course, module).items():
             made[path.as_posix()] = File(text.encode())
     handed_out = {p: file.data for p, file in made.items() if p.startswith(_TO_RESTORE)}
