@@ -216,7 +216,7 @@ BIG = {"output_type": "stream", "name": "stdout", "text": ["x" * 2_000_001]}
         (edit(LECTURE, code_cell(1, outputs=[LEAK])), LECTURE, "a path .*: /home/ada"),
         (edit(LECTURE, code_cell(1, outputs=[BIG])), LECTURE, "outputs of 2.0 MB"),
         (edit(LECTURE, code_cell(1, source=["6 * 8"])), LECTURE, "the source of cell 3 differs"),
-        (edit(LECTURE, lambda nb: nb["cells"].pop()), LECTURE, "4 cells there, 3 here"),
+        (edit(LECTURE, lambda nb: nb["cells"].pop()), LECTURE, "5 cells there, 4 here"),
         (edit(LECTURE, lambda nb: nb["metadata"].update(x=1)), LECTURE, "metadata differ"),
         (edit(SOLUTION, code_cell(1, metadata={})), SOLUTION, "the metadata of cell 4 differs"),
         (replace("notebooks/03_rings.py", "6 * 7", "6 * 8"), LECTURE, "source of cell 3 differs"),

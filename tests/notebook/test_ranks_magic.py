@@ -211,7 +211,7 @@ def test_the_answer_run_last_counts_and_its_names_are_there(run, shell):
     run("%%answer hello_ranks\nsecond = 2\ndef inner():\n    return second")
     assert shell.user_ns["second"] == 2
     assert shell.user_ns["inner"]() == 2
-    assert "second" in notebook._answers["hello_ranks"]
+    assert "second" in notebook._answers["hello_ranks"].source
 
 
 def test_ranks_have_what_an_answer_defines(run):

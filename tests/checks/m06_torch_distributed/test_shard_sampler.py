@@ -122,11 +122,11 @@ def all_orders(change):
         (lambda order: order, {}),
         (
             lambda order: ["Tensor" for _ in order],
-            {"cover": "types", "epochs": "types", "repeatable": "seed"},
+            {"cover": "types", "epochs": "types", "repeatable": "types"},
         ),
         (
             lambda order: [True for _ in order],
-            {"cover": "types", "epochs": "types", "repeatable": "seed"},
+            {"cover": "types", "epochs": "types", "repeatable": "types"},
         ),
         (lambda order: [-1 - value for value in order], {"cover": "range", "epochs": "range"}),
         (lambda order: order[:-1], {"cover": "tail", "share": "tail"}),
