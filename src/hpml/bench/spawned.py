@@ -62,7 +62,7 @@ def check(exercise: str) -> None:
     """Judge this kernel's answer to `exercise`. Raises NotHeld where it fails."""
     from hpml import notebook  # here, so that the ranks need not import IPython
 
-    judge(find(exercise), notebook._answers[exercise])
+    judge(find(exercise), notebook._answers[exercise].source)
 
 
 def judge(check: Check, source: str, seed: int | None = None) -> None:

@@ -179,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     wanted = arguments[0] if arguments[0] in COMMANDS else None
     if wanted and arguments == [wanted] and COMMANDS[wanted].group:
-        arguments.append("--help")  # as for ./hpml alone
+        arguments.append("--help")  # as where no command is given
     if wanted and COMMANDS[wanted].keeps_dashes and "--" in arguments:
         arguments.insert(arguments.index("--"), "--")  # the parser takes one away
     import typer

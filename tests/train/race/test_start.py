@@ -1,5 +1,6 @@
 """A try in processes of its own: what came of it is kept, whatever way it ended."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -23,11 +24,13 @@ def own_home(tmp_path, monkeypatch):
 
 
 def children() -> list[psutil.Process]:
-    return [
-        each
-        for each in psutil.Process().children(recursive=True)
-        if start.MODULE in " ".join(each.cmdline())
-    ]
+    """The processes of a try that are there; one that has ended and waits to be reaped is not."""
+    found = []
+    for each in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if start.MODULE in " ".join(each.cmdline()):
+                found.append(each)
+    return found
 
 
 def test_a_try_that_reaches_its_goal_is_followed_and_kept():
