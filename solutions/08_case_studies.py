@@ -72,7 +72,7 @@ from hpml import check
 # | networks | noise | right to |
 # |---|---|---|
 # | 6 quiet | none, but for the fifth digit | 0.1 % |
-# | 16 noisy | 2.7 % for each size (standard deviation), delays | 4 % each |
+# | 32 noisy | 2.7 % for each size (standard deviation), delays | 4 % each, 1.4 % together (root mean square) |
 # | 12 shared | 2 % for each size, delays, 8 disturbed sizes | 4 % each |
 #
 # One function has to do for all of them: it is not given the kind of network.

@@ -19,7 +19,7 @@ from hpml.checks.m08_case_studies._fit_cases import (
     ring_seconds,
 )
 from hpml.checks.m08_case_studies._fit_mistakes import OF_BETA
-from hpml.checks.m08_case_studies.fit_alpha_beta import CHECK, TOLERANCE, drive, inputs
+from hpml.checks.m08_case_studies.fit_alpha_beta import CHECK, TOGETHER, TOLERANCE, drive, inputs
 from hpml.course import schedule, wrong_answers
 from hpml.predict.collectives import Cost, all_reduce_seconds
 from hpml.ranks.evidence import Evidence, RankEvidence
@@ -116,13 +116,25 @@ def test_the_tolerance_holds_for_each_of_both(kind):
     for share, expected in ((0.9, False), (1.1, True)):
         for place in (0, 1):
             value = right(1)
-            for number, one in enumerate(networks(1)):
-                pair = [one.alpha, one.beta]
-                pair[place] *= 1 + share * TOLERANCE[one.kind] * (one.kind == kind)
-                value["fitted"][number] = tuple(pair)
+            number = [one.kind for one in networks(1)].index(kind)
+            pair = list(value["fitted"][number])
+            pair[place] *= 1 + share * TOLERANCE[kind]
+            value["fitted"][number] = tuple(pair)
             assert [bool(problem) for problem in problems(value, 1)] == [
                 expected and number == claim for number in range(4)
             ]
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.9, False), (1.1, True)])
+def test_noisy_networks_are_judged_together_too(share, expected):
+    value = right(1)
+    value["fitted"] = [
+        (alpha * (1 + share * TOGETHER * (one.kind == NOISY)), beta)
+        for (alpha, beta), one in zip(value["fitted"], networks(1), strict=True)
+    ]
+    problem = problems(value, 1)[2]
+    assert bool(problem) == expected
+    assert problem is None or "together they are off by 1.5%" in problem.message
 
 
 def test_a_negative_latency_is_named():

@@ -16,7 +16,7 @@ from functools import lru_cache
 SIZES = tuple(sorted([64 << k for k in range(25)] + [96 << k for k in range(24)]))
 REPETITIONS = 10
 QUIET, NOISY, SHARED = "quiet", "noisy", "shared"
-NETWORKS = {QUIET: 6, NOISY: 16, SHARED: 12}
+NETWORKS = {QUIET: 6, NOISY: 32, SHARED: 12}
 NOISE = {QUIET: 1e-5, NOISY: 0.027, SHARED: 0.02}  # of a size's seconds, standard deviation
 DISTURBED = 8  # sizes of 49, the largest one and one of the two smallest among them
 DELAYED = 0.5  # the part of the repetitions that something else delays
