@@ -11,7 +11,7 @@ from hpml.trace.repetition import quickest
 
 STAGES = 4
 COUNTS = (1, 2, 4, 8, 16)
-FORWARD, BACKWARD = 0.100, 0.200  # seconds of a micro-batch; sending one takes some 2 ms
+FORWARD, BACKWARD = 0.100, 0.200  # seconds of a micro-batch: long beside sending one
 STEPS = 3  # the quickest counts
 CONDITION = (
     f"share of the ranks' time in which they compute nothing, {STAGES} ranks, torch's "

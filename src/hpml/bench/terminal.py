@@ -1,7 +1,7 @@
 """How long a learner waits in a terminal: each command a process of its own, cold and warm.
 
 Cold is without the server that `hpml.cli.hand_over` describes; the first check starts it. Warm is
-with it, once it is at rest. The shell script `./hpml` adds some 20 ms to each.
+with it, once it is at rest.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""A warm server that is a fork of this process, in some 20 ms: nothing has to be imported again.
+"""A warm server that is a fork of this process: nothing has to be imported again.
 
 For a process that `hpml.ranks.server.prepare` has prepared, and that has one thread.
 """
