@@ -94,10 +94,10 @@ def test_a_wrong_answer_fails_and_the_hints_follow_it(hpml, tmp_path: Path) -> N
     assert checked.returncode == 1
     assert "./hpml check mine.py --id hello_ranks --seed 7" in checked.stdout
     hints = [hpml("hint", "hello_ranks").stdout for _ in range(5)]
-    assert hints[0].startswith("Put the number into a tensor")
+    assert hints[0].startswith("Your number is an int,")
     assert "3 more: ./hpml hint hello_ranks" in hints[0]
     assert hints[1].startswith("The number came back as it went in.")
-    assert hints[2].startswith("What comes back must be an int")
+    assert hints[2].startswith("torch.tensor(number) makes a tensor")
     assert hints[3].startswith("Three lines on every rank")
     assert hints[4].startswith("That was the last one.")
 

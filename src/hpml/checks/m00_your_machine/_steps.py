@@ -3,8 +3,9 @@
 STEPS = {
     "hello_ranks": {
         "second": (
-            "What comes back must be an int, and all_reduce works on a tensor, in place. So "
-            "what is in the tensor after the call, and how does one number get out of it?"
+            "torch.tensor(number) makes a tensor of the number. all_reduce returns nothing: it "
+            "writes the sum into that tensor, on every rank. What type has the tensor, and what "
+            "type must come back?"
         ),
         "nearly": (
             "Three lines on every rank, with no if: the tensor, dist.all_reduce on it, and its "
@@ -18,9 +19,9 @@ STEPS = {
             "first is 0?"
         ),
         "nearly": (
-            "The array is 0- and then parts minus 1. In the log's name %x is the job's name, %A "
-            "the array's job and %a the part. The last line is srun, a blank and the command, "
-            "so that every task runs it."
+            "--job-name={name}, and the log is %x-%A_%a.log: %x is the job's name, %A the "
+            "array's job number, %a the part's number. The array is 0-{parts - 1}, the time "
+            "{minutes}. The last line is srun {command}, so that every task runs it."
         ),
     },
     "read_queue": {
@@ -29,10 +30,10 @@ STEPS = {
             "In sacct, which rows are steps of a job rather than a job?"
         ),
         "nearly": (
-            "A step's id has a dot. Split squeue's line at blanks 7 times at most, so that the "
-            "reason stays whole. A time is D-HH:MM:SS with the days left out at times: "
-            "rpartition('-') gives days and clock; an entry's node hours are nodes times "
-            "seconds over 3600."
+            "A step's id has a dot. Split squeue's line with split(None, 7), so that the reason "
+            "stays whole. A time is D-HH:MM:SS or HH:MM:SS: days, _, clock = "
+            "elapsed.rpartition('-'), where days may be ''. A job's node-hours are its nodes "
+            "times its seconds over 3600."
         ),
     },
 }

@@ -64,8 +64,8 @@ CHECK = Check(
         Claim("every rank returns the sum over all ranks", 1, every_rank_has_the_sum),
     ),
     hints={
-        "start": "Put the number into a tensor, torch.tensor(number), and call dist.all_reduce on "
-        "it: afterwards the same tensor holds the sum, on every rank.",
+        "start": "Your number is an int, and dist.all_reduce works on a tensor. What do you make "
+        "of the number before the call, and where is the sum after it?",
         "alone": "The number came back as it went in. Each rank sees only its own; they meet in "
         "dist.all_reduce(tensor), which writes the sum into the tensor it is given and returns "
         "nothing.",

@@ -284,9 +284,10 @@ CHECK = Check(
         Claim("submitted, each task of each part runs the command once", 2, judge_submitted),
     ),
     hints={
-        "start": "Begin with the one line that must come first, '#!/bin/bash'. Then one #SBATCH "
-        "line for each of --nodes, --ntasks-per-node, --cpus-per-task, --time, --array and "
-        "--output, with f'...{nodes}', and last the command. slurm/00_hello.slurm has most.",
+        "start": "Which of the arguments does each #SBATCH line take? After '#!/bin/bash', which "
+        "must come first, write one line for each of --job-name, --nodes, --ntasks-per-node, "
+        "--cpus-per-task, --time, --array and --output, with f'...{nodes}', and last the "
+        "command. slurm/00_hello.slurm has most.",
         "text": "Return the script as one str, its lines ended by \\n.",
         "shebang": "The first line says which program reads the script: #!/bin/bash, with nothing "
         "in front of it. A text that begins after three quotes begins with an empty line, unless "
@@ -307,8 +308,8 @@ CHECK = Check(
         "array": "--array=0-3 is four parts, 0, 1, 2 and 3: both ends count, and the first is 0 "
         "here. --array=4 is one part, whose number is 4.",
         "log": "In --output, %A is the array's job number, the same for all parts, and %a the "
-        "number of the part. %j is another number for each part, and without %a all of them write "
-        "into one file.",
+        "number of the part. %x is the name that --job-name gives. %j is another number for each "
+        "part, and without %a all of them write into one file.",
         "refused": "What sbatch said names the line that it cannot take.",
         "srun": "A job script runs once, on the first of its nodes. It is `srun` in front of a "
         "command that starts one process per task, on all of them.",

@@ -319,10 +319,11 @@ CHECK = Check(
         Claim("failed has the parts of arrays that have to run again", 1, judge_failed),
     ),
     hints={
-        "start": "Take it line by line, without the header: line.split() for squeue, "
-        "line.split('|') for sacct. Print one line's fields before you count on them.",
+        "start": "Which columns of each table do you need, and what stands between two columns? "
+        "Take it line by line, without the header: line.split() for squeue, line.split('|') for "
+        "sacct. Print one line's fields before you count on them.",
         "keys": "Return {'waiting': dict, 'node_hours': float, 'failed': list of str}, as the "
-        "docstring says.",
+        "text says.",
         "array": "Give job ids as squeue prints them. 4711_[4-7%2] is one line, for the parts 4 "
         "to 7 of array 4711 that still wait, of which two may run at a time.",
         "user": "squeue prints eight characters of a user's name, and jobs of everybody. Compare "

@@ -3,14 +3,14 @@
 STEPS = {
     "amdahl": {
         "second": (
-            "Strong: the problem stays, one rank needs 1 second of it. Weak: each rank brings a "
-            "parallel part of its own, so how long would one rank need for all of them? For the "
-            "last function, solve the strong formula for the serial share."
+            "Strong: if one rank needs 1 second, how long do p ranks need? Weak: if p ranks "
+            "need 1 second, how long would one rank need for the work of them all? For the last "
+            "function, solve the strong formula for the serial fraction."
         ),
         "nearly": (
-            "Strong is 1 over (serial plus the parallel share over ranks). Weak is serial plus "
-            "the parallel share times ranks. Efficiency is per rank. For the serial share, "
-            "write 1/speedup = s + (1 - s)/ranks, and bring s to one side."
+            "Strong is 1 / (serial + (1 - serial) / ranks). Weak is serial + (1 - serial) * "
+            "ranks. Efficiency is the speed-up over the ranks. For the serial fraction s, write "
+            "1/speedup = s + (1 - s)/ranks, and bring s to one side."
         ),
     },
     "sync_sgd": {
@@ -20,15 +20,16 @@ STEPS = {
             "ranks, give the right mean?"
         ),
         "nearly": (
-            "start: one broadcast from rank 0, into weights. step: x.T times the errors is a "
-            "sum over this rank's samples; all_reduce it, all_reduce the number of samples too, "
-            "and divide one by the other before the step."
+            "start: dist.broadcast(weights, src=0), and return weights. step: x.T @ (x @ "
+            "weights - y) is a sum over this rank's samples; all_reduce it, all_reduce the "
+            "number of samples too, as a tensor, and divide one by the other before the step."
         ),
     },
     "lr_scaling": {
         "second": (
-            "What is the rate at step 0, and what is it at step warm_up_steps? Between the two "
-            "it is a straight line."
+            "At a step within the warm-up, which part of the way from base_rate to the scaled "
+            "rate is done? What does that division do if warm_up_steps is 0, and which case "
+            "must come first then?"
         ),
         "nearly": (
             "The factor is the number of ranks, or its square root. During the warm-up: the "
@@ -67,10 +68,10 @@ STEPS = {
             "worker in each step before it can send something, and how many messages is that?"
         ),
         "nearly": (
-            "Server, in each step: a loop that sends, its own gradient, a loop that receives "
-            "and adds; then weights minus learning rate times total over ranks. Worker, in each "
-            "step: receive into a tensor, send gradient of it. No worker is sent anything after "
-            "the last step."
+            "Server, in each step: a loop that sends the weights, its own gradient, a loop that "
+            "receives and adds; then weights - learning_rate * total / ranks. Worker, in each "
+            "step: receive into weights, send gradient(weights). No worker is sent anything "
+            "after the last step."
         ),
     },
     "async_sgd": {
@@ -80,23 +81,24 @@ STEPS = {
             "is too far ahead?"
         ),
         "nearly": (
-            "recv without src takes the next message of anybody, and returns the rank that it "
-            "was from. Apply it, count it, and let that worker wait if it has steps left. Then "
-            "look at all who wait: whose count is at most the smallest count plus the staleness "
-            "gets the weights, and waits no longer."
+            "First all workers get the weights. Then recv without src takes the next message of "
+            "anybody, and returns the rank that it was from. Apply it, count it, and let that "
+            "worker wait if it has steps left. Then look at all who wait: whose count is at "
+            "most the smallest count plus the staleness gets the weights, and waits no longer."
         ),
     },
     "alpha_beta": {
         "second": (
             "For the tree: how many levels do 5 ranks need? For ring and halving-doubling: "
-            "which share of all bytes leaves one rank in one of the two phases? Additions "
-            "happen in one phase alone."
+            "which part of nbytes does one rank send in one of the two phases? And in which "
+            "phase are numbers added?"
         ),
         "nearly": (
-            "Naive: twice p - 1 whole messages. Tree: twice log2 p, rounded up, whole messages. "
-            "Ring: twice p - 1 messages of nbytes / p. Halving-doubling: twice log2 p messages, "
-            "together twice (p - 1)/p of nbytes. The gamma term is once, not twice, what a "
-            "phase brings."
+            "Naive: 2 (p - 1) messages of nbytes. Tree: 2 log2(p) of them, log2 rounded up. "
+            "Ring: 2 (p - 1) messages of nbytes / p. Halving-doubling: 2 log2(p) messages, "
+            "together 2 (p - 1)/p nbytes. Seconds are alpha times the messages, plus beta times "
+            "their bytes, plus gamma times half of their bytes: on the way back nothing is "
+            "added."
         ),
     },
 }

@@ -305,10 +305,10 @@ CHECK = Check(
         Claim("they predict what is measured over a slow link", 2, predicts_the_curve),
     ),
     hints={
-        "start": "Three counts for each algorithm, on the rank that has most to do: messages, one "
-        "after the other (times alpha); the bytes of these messages (times beta); bytes that it "
-        "adds up (times gamma). What is sent while something else is received counts once. Draw 4 "
-        "ranks and count.",
+        "start": "Draw 4 ranks. Which of them has most to do? Count three things there: "
+        "messages, one after the other (times alpha); the bytes of these messages (times beta); "
+        "bytes that it adds up (times gamma). What is sent while something else is received "
+        "counts once.",
         "latency": "Each message pays its latency, and a step cannot begin before the last one is "
         "over: count the messages that the busiest rank sends or receives one after the other. A "
         "ring has 2 (p-1) steps, whatever the parts' size.",

@@ -155,8 +155,9 @@ CHECK = Check(
         Claim("a measured speed-up tells the serial fraction", 1, holds("serial_fraction")),
     ),
     hints={
-        "start": "Write down the time of one rank and the time of p ranks, each as serial part "
-        "plus parallel part, and divide. Only the parallel part is shared.",
+        "start": "Which part of the time gets shorter with more ranks, and which does not? Write "
+        "down the time of one rank and the time of p ranks, each as serial part plus parallel "
+        "part, and divide.",
         "swapped": "The serial fraction is the part that every run does alone, however many ranks "
         "there are. Which of your two terms shrinks (or grows) with p? Try s = 0, where nothing is "
         "serial: p ranks are p times as fast.",

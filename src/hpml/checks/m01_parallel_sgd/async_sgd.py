@@ -175,9 +175,10 @@ CHECK = Check(
         Claim("training converges", 2, converges),
     ),
     hints={
-        "start": "The server's loop has one message per turn: receive a gradient from whoever "
-        "speaks first, apply it, note whose it was, and send weights to those who may go on now. A "
-        "worker receives weights, computes, and sends its gradient.",
+        "start": "Who may go on when a gradient has arrived, and who must wait? The server's "
+        "loop has one message per turn: receive a gradient from whoever speaks first, apply it, "
+        "note whose it was, and send weights to those who may go on now. A worker receives "
+        "weights, computes, and sends its gradient.",
         "barrier": "A barrier by another name: somebody waits for one particular worker before all "
         "the others are served. A loop over the workers that receives from each in turn, a round "
         "that ends when all have come, a collective. dist.recv(tensor) without a source takes what "

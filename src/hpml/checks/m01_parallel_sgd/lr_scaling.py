@@ -250,8 +250,8 @@ CHECK = Check(
         ),
     ),
     hints={
-        "start": "Each of k ranks brings a batch as large as one rank had alone: the global batch "
-        "is k times as large. By how much does each rule raise the rate then?",
+        "start": "Each of N ranks brings a batch as large as one rank had alone: the global "
+        "batch is N times as large. By how much does each rule raise the rate then?",
         "batch": "What counts is by how much the batch has grown, not how large it is. base_rate "
         "was found with batches of batch_per_rank; k ranks bring k of them.",
         "batch_only": "The rate was found with this very batch size: nothing to be scaled for "

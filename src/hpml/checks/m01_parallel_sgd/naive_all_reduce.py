@@ -152,9 +152,10 @@ CHECK = Check(
         ),
     ),
     hints={
-        "start": "Two kinds of ranks. Rank 0: a tensor for the total, which begins as a copy of "
-        "its own; one more to receive into, once for each of the others. All the others: send, "
-        "then receive. dist.get_rank() and dist.get_world_size() tell them apart.",
+        "start": "What does rank 0 need that the others do not? There are two kinds of ranks. "
+        "Rank 0: a tensor for the total, which begins as a copy of its own; one more to receive "
+        "into, once for each of the others. All the others: send, then receive. dist.get_rank() "
+        "and dist.get_world_size() tell them apart.",
         "alone": "That is this rank's own tensor: nothing of the others has come to it. A sum over "
         "ranks takes messages, dist.send on one side and dist.recv on the other.",
         "root_only": "Rank 0 has added up and keeps the result to itself. Who else needs it, and "

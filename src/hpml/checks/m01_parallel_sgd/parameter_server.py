@@ -198,9 +198,10 @@ CHECK = Check(
         ),
     ),
     hints={
-        "start": "One step: the server sends its weights to every worker, all of them compute "
-        "their gradients, the server receives the workers', adds its own, divides by the number of "
-        "ranks, and takes the step.",
+        "start": "Who sends what to whom in one step, and what must have arrived before? The "
+        "server sends its weights to every worker, all of them compute their gradients, the "
+        "server receives the workers', adds its own, divides by the number of ranks, and takes "
+        "the step.",
         "forgotten": "The server has samples of its own, and nobody else will compute their "
         "gradient. In each step, it is one of the gradients of the mean.",
         "sum": "The loss of the big batch is the mean over all ranks, the server included: divide "

@@ -317,10 +317,10 @@ CHECK = Check(
         Claim("over a slow link, that is all it takes", 4, as_fast_as_the_links, of_calls=True),
     ),
     hints={
-        "start": "Two loops of p-1 steps. In each step a rank sends one part to the right and "
-        "receives another from the left: one call of exchange. In the first loop what comes is "
-        "added to the rank's own; in the second it takes its place. Write down for 3 ranks who "
-        "sends which part in which step before you write code.",
+        "start": "For 3 ranks: who sends which part in which step? Write it down before you "
+        "write code. There are two loops of p-1 steps. In each step a rank sends one part to the "
+        "right and receives another from the left: one call of exchange. In the first loop what "
+        "comes is added to the rank's own; in the second it takes its place.",
         "unchanged": "The tensor that was given must hold the sum afterwards; what is returned is "
         "not looked at. Parts that share its memory (tensor.view(-1), slices, tensor_split) can be "
         "written to; a sum that is made elsewhere must be copied back.",

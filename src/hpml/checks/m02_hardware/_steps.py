@@ -5,27 +5,30 @@ STEPS = {
         "second": (
             "Bytes: each tensor once, read or written, times the bytes of one element. For "
             "conv2d, how many places does the kernel have along one length, with padding on "
-            "both sides? For the roof: each level and the unit would take how many seconds "
-            "alone?"
+            "both sides? For the roof: how many seconds would the unit take alone, and each "
+            "level of memory alone?"
         ),
         "nearly": (
-            "matmul: 2 m k n operations, and m k + k n + m n elements. conv2d: places along a "
-            "length are (length + 2 padding - kernel) // stride + 1; each output number takes 2 "
-            "times channels / groups times the kernel's numbers. roofline: the largest of the "
-            "seconds names the roof, and flops over these seconds is the rate."
+            "matmul: 2 m k n FLOP, and m k + k n + m n elements. conv2d: along a length, "
+            "(length + 2 padding - kernel) // stride + 1 places. Each output number takes 2 "
+            "seen FLOP, with seen = channels // groups * prod(kernel); the weight has "
+            "out_channels * seen elements. roofline: flops / machine[unit], and bytes / "
+            "machine[level] for each level: the largest is the time and names the roof. flops / "
+            "traffic['memory'] is the intensity, flops over the time the rate."
         ),
     },
     "prefetch": {
         "second": (
-            "A bounded queue waits on a put. Who frees the reader if the consumer leaves the "
-            "loop early? And how does an error in the reader's thread get to the consumer?"
+            "A put into a full queue waits. Who frees the reader if the caller leaves the loop "
+            "early? And how does an error in the reader's thread get to the caller?"
         ),
         "nearly": (
-            "The reader puts pairs: a batch, the end, or the error that it caught; the consumer "
-            "returns or raises accordingly. Around the consumer's loop stands try and finally: "
-            "set an Event that the reader looks at, make room so that it does not wait any "
-            "longer, and join it. Count who holds a batch: the reader may be at most depth "
-            "batches ahead."
+            "queue.Queue(depth). The reader puts pairs: ('batch', batch), at last ('end', "
+            "None), or ('error', error) with what it caught. Your generator yields, returns or "
+            "raises accordingly. Around its loop stands try, and in finally: set an Event, "
+            "empty the queue so that a put that waits can end, and join the reader. The reader "
+            "looks at the Event after each put, and returns if it is set. So depth batches "
+            "wait, and the reader holds one more."
         ),
     },
     "memory_budget": {
@@ -35,11 +38,13 @@ STEPS = {
             "neither? From which layer on does anything need a backward at all?"
         ),
         "nearly": (
-            "One function: numel times element_size, summed. Run the layers on the meta device, "
-            "and note what each keeps, by the memory that it lies in, so that nothing counts "
-            "twice. The largest batch is what is left of the memory after the three other "
-            "kinds, divided by the activations of one sample and rounded down, and never below "
-            "0."
+            "Bytes are numel() times element_size(), summed. Send torch.empty(shape, "
+            "device='meta'), of the parameters' dtype, through the layers one by one. On meta "
+            "all addresses are 0, so number the memories yourself: each output has a new "
+            "number, but Flatten's and an in-place ReLU's has its input's. From the first "
+            "trained layer on, note in a dict what each layer keeps, by that number, and a "
+            "pool's int64s beside it. Largest batch: memory less the three other kinds, at "
+            "least 0, // the activations of one sample."
         ),
     },
     "pack_files": {
@@ -49,10 +54,11 @@ STEPS = {
             "file when a Dataset is sent to a worker?"
         ),
         "nearly": (
-            "Mark, 8 bytes with the index's length, the index, the samples in the order of "
-            "their names. Write it beside the target and rename it at the end. Read with "
-            "os.pread, which moves no position. Check mark and size in __init__. Pickled, it is "
-            "its class and its path."
+            "MARK, 8 bytes with the index's length (struct.pack), the index as JSON, the "
+            "samples in the order of their names. Write it beside the target, and os.replace it "
+            "at the end. In __init__ check the mark, and that the file's size is the last "
+            "sample's end. __getitem__ is one os.pread, which moves no position. __reduce__ "
+            "returns (Packed, (self.path,)): each worker opens its own file."
         ),
     },
     "fusion_buffer": {
@@ -62,10 +68,12 @@ STEPS = {
             "the last buffer, which nothing fills up?"
         ),
         "nearly": (
-            "A dict from dtype to the gradients that wait. Send when bytes held plus this one "
-            "are more than buffer_bytes; a larger gradient goes alone; after the loop send what "
-            "is left. Start each all_reduce with async_op, wait for all at the end, divide by "
-            "the ranks, split by numel, and copy_ each part into its gradient."
+            "A dict from dtype to the gradients that wait. Skip an empty one. One with nbytes "
+            "above buffer_bytes is sent alone, and what waits goes on waiting. Else, if what "
+            "waits and this one are more than buffer_bytes, send what waits first; then this "
+            "one waits. After the loop send what is left. To send: torch.cat of the flat "
+            "gradients, all_reduce with async_op=True. At the very end wait for each, divide by "
+            "the ranks, split by numel, and gradient.copy_(part.view_as(gradient))."
         ),
     },
     "binding_plan": {
@@ -78,21 +86,23 @@ STEPS = {
             "Give each rank a home first: its GPU's NUMA domain, else the first level whose "
             "number of places divides the ranks. In each home the ranks share the cores evenly, "
             "in order; all ranks get as many as the smallest share has. A mask is the sum of 1 "
-            "<< cpu, in hex. Options: tasks per node, mask_cpu, OMP_NUM_THREADS."
+            "<< cpu, in hex. Options: --ntasks-per-node=N, --cpu-bind=mask_cpu:M0,M1,... and "
+            "--export=ALL,OMP_NUM_THREADS=T, with T the cores of a rank."
         ),
     },
     "mixed_precision": {
         "second": (
-            "Which weights does an update that is too small for bfloat16 have to reach? In "
-            "which order come unscaling, the norm, clipping and the update? When a gradient is "
-            "not finite, what changes and what does not?"
+            "A step takes 0.0005 from a weight of 0.3. Of which dtype must the weight be so "
+            "that this counts? In which order come unscaling, the norm, clipping and the "
+            "update? When a gradient is not finite, what changes and what does not?"
         ),
         "nearly": (
-            "Keep the weights in float32 and cast in the product alone. LossScale.step: if any "
-            "gradient is not finite, halve the scale, set the count to 0, return False. Else "
-            "divide by the scale in float32, take one norm over all, multiply by min(1, "
-            "max_norm / norm), update, count; after growth_interval good steps in a row double "
-            "the scale."
+            "Each product is (a.bfloat16() @ b.bfloat16()).float(). Trainer: weights with "
+            "requires_grad_(), torch.autograd.grad of the loss, and under no_grad weight -= "
+            "learning_rate * gradient. LossScale.step: if any gradient is not finite, halve the "
+            "scale, set the count to 0, return False. Else gradient.float() / scale, one norm "
+            "over all, times min(1, max_norm / norm), update, count; after growth_interval good "
+            "steps in a row double the scale, and count from 0."
         ),
     },
 }

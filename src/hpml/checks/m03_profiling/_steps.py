@@ -3,14 +3,16 @@
 STEPS = {
     "instrument": {
         "second": (
-            "How does each rank know its own file's name? Which parts of the loop have names in "
-            "the text, and at which place of the loop is one step over?"
+            "In what must the files' names differ, so that no rank writes over another's? A "
+            "window is over after the last recorded step: which argument of profile is a "
+            "function to be called then? And at which place of the loop is one step over?"
         ),
         "nearly": (
-            "profile takes schedule=schedule(wait, warmup, active, repeat=1), on_trace_ready, "
-            "record_shapes and profile_memory. on_trace_ready gets the profiler, whose "
-            "export_chrome_trace writes rank N's file. In the loop four times with "
-            "record_function(name), and as its last line profiler.step()."
+            "profile takes schedule=schedule(wait=wait, warmup=warmup, active=active, "
+            "repeat=1), on_trace_ready, record_shapes=True and profile_memory=True. "
+            "on_trace_ready gets the profiler, whose export_chrome_trace(path) writes rank N's "
+            "file. In the loop four times with record_function(name), and as its last line "
+            "profiler.step()."
         ),
     },
     "fix_the_loader": {
@@ -20,11 +22,12 @@ STEPS = {
             "32 rows, which 32 columns?"
         ),
         "nearly": (
-            "Read all records with numpy, pad all images once. Per batch draw top, left and the "
-            "coin as tensors of one number for each image; rows are top plus arange(32), "
-            "columns left plus arange(32), flipped where the coin says so. Index the padded "
-            "images with images, rows and columns broadcast against each other, and normalise "
-            "the batch as a whole."
+            "Read all records once with np.fromfile, and pad all images once, as uint8. Per "
+            "batch draw top, left and the coin as tensors of shape (B, 1); rows are top + "
+            "torch.arange(32), columns left + torch.arange(32), flipped where the coin says so. "
+            "padded[chosen[:, None, None], :, rows[:, :, None], columns[:, None, :]] takes all "
+            "crops at once, with the colours last: permute(0, 3, 1, 2) brings them to the "
+            "front. Then float32, and normalise the batch as a whole."
         ),
     },
     "step_breakdown": {
@@ -33,24 +36,27 @@ STEPS = {
             "an operator run? If marks are nested, which of them is right for the piece?"
         ),
         "nearly": (
-            "Make a list of (time, +1 or -1, event), cut to the step, and sort it by time. Go "
-            "through it with what is open now: each piece goes to the innermost open mark, or "
-            "to communication if a message is open and no operator is, except while loading or "
-            "transforming. Then take in the change. What no mark has is other. Milliseconds, so "
-            "divide by 1000."
+            "Of each event with ph X in the step make (begin, +1, event) and (end, -1, event), "
+            "cut to the step, and sort by time alone. Keep what is open: marks on the step's "
+            "own thread, messages, operators. Before each change, the piece since the change "
+            "before goes to communication if a message is open and no operator is, unless the "
+            "innermost mark is loading or transforms; else to the innermost mark; without one, "
+            "to other. So does what is left at the step's end. Milliseconds: divide by 1000."
         ),
     },
     "find_the_straggler": {
         "second": (
-            "What is a rank's own work in a phase: its length, less the time in which it does "
-            "what? And for how many steps in a row, up to the last one, must one rank be late?"
+            "Gloo events may overlap, and ops lie within other ops. What goes wrong if you add "
+            "up their durations, and what do you need of them instead? Which part of a mark's "
+            "time is not own work?"
         ),
         "nearly": (
-            "Own work of a phase is its length without the moments when a gloo event is open "
-            "and no cpu_op runs. A rank is late in a step if it has over 10 % more own work "
-            "than every other rank. Count back from the last step while it is the same rank; "
-            "under 3, None. The phases are those in which it has over 20 % more than the mean "
-            "of the others."
+            "Merge a rank's gloo events into intervals that do not overlap, and its cpu_ops "
+            "likewise. Own work of a mark: its length, less its time in the first, plus its "
+            "time in both at once. In each step add up the phases: late is the rank with the "
+            "most, if that is over 1.1 times the second most. Count back from the last step "
+            "while it is the same rank; under 3, None. Its phases are those with over 1.2 times "
+            "the others' mean, summed over these steps."
         ),
     },
     "overlap": {
@@ -60,10 +66,12 @@ STEPS = {
             "last?"
         ),
         "nearly": (
-            "Transfer time of a collective: the shortest of its events over the ranks; data "
-            "move in that long an end of each event. Make the intervals of communication and of "
-            "work unions first. Hidden is what both have in common in the step; exposed is "
-            "moving less work; waiting is communication less hidden less exposed. Seconds."
+            "Sort each rank's gloo events by their begin: the k-th of all ranks belong "
+            "together. In each of them data move at its end, for as long as the shortest of "
+            "them takes. Work is cpu_op without c10d::. Merge a rank's communication, its work "
+            "and its moving data into intervals that do not overlap. In each step: hidden is "
+            "what communication and work have in common; exposed is moving data, less what they "
+            "have in common with work; waiting is the rest. Divide by 1e6."
         ),
     },
 }

@@ -8,23 +8,26 @@ STEPS = {
             "if NumPy has repeated the value in broadcasting?"
         ),
         "nearly": (
-            "matmul: g times b transposed, and a transposed times g. relu: g where a is above "
-            "0. backward: count the uses of each node first, begin with a gradient of 1, add up "
-            "what comes, and let a node go on when its count is 0. A gradient is summed over "
-            "the axes that broadcasting added, and over those of length 1."
+            "matmul: g @ b.T and a.T @ g. relu: g * (a > 0). backward: with a list as a stack, "
+            "count the uses of each node that requires a gradient, from the loss on. Begin with "
+            "a gradient of 1, add up what comes with +, which makes a new array, and let a node "
+            "go on when its count is 0. Before that, sum a gradient over the axes that "
+            "broadcasting added in front, and with keepdims over those where the value has "
+            "length 1."
         ),
     },
     "gradient_hooks": {
         "second": (
             "In which order do gradients become ready on one rank, and is that the same on "
-            "another? all_reduce pairs calls by their order. What should a hook do whose turn "
-            "it is not yet?"
+            "another? all_reduce pairs calls by their order. What should a hook do if its "
+            "parameter's turn has not come yet?"
         ),
         "nearly": (
             "The order: parameters() reversed, without frozen ones. A hook notes its parameter "
             "as ready; then, while the next in the order is ready, it starts all_reduce on that "
-            "one's .grad with async_op=True and keeps (gradient, work). finish waits for each, "
-            "divides by the world size, and clears both lists for the next step."
+            "one's .grad with async_op=True and keeps (gradient, work). finish waits for each "
+            "work, divides the gradient by the world size, and clears what is ready and what is "
+            "kept, for the next step."
         ),
     },
     "optimizers": {
@@ -47,10 +50,13 @@ STEPS = {
             "leave behind, which difference decides?"
         ),
         "nearly": (
-            "plan: follow views to their base, drop nodes that no output needs, and collect the "
-            "steps from the end: a base that is met for the first time is freed just after that "
-            "node; reverse at last. order: a branch has a peak and what it leaves; run first "
-            "the one with the largest peak minus what it leaves."
+            "plan: follow views to their base, and drop nodes that no output needs. Take the "
+            "others from the last to the first: bases of inputs that you meet for the first "
+            "time are freed just after that node, those of given tensors and outputs never. "
+            "Reverse the steps. order: for each branch, its peak, what it leaves, its names. Of "
+            "a node's inputs, the one with the largest peak minus what it leaves runs first. "
+            "Each input reaches its peak on top of what those before it left; at last the "
+            "node's own bytes come on top of all."
         ),
     },
     "tf_input_pipeline": {
@@ -60,10 +66,10 @@ STEPS = {
             "different in each epoch?"
         ),
         "nearly": (
-            "from_tensor_slices of the files, interleave with TFRecordDataset, map decode, "
-            "cache, shuffle(samples, seed), map augment of the image alone, batch, prefetch. "
-            "interleave and both maps with tf.data.AUTOTUNE calls in parallel, prefetch with "
-            "AUTOTUNE too."
+            "from_tensor_slices(files), interleave(tf.data.TFRecordDataset), map of a function "
+            "that parses, decodes and reshapes to (8, 8, 3), cache, shuffle(samples, "
+            "seed=seed), map of augment on the image alone, batch, prefetch. interleave and "
+            "both maps with num_parallel_calls=tf.data.AUTOTUNE, prefetch(tf.data.AUTOTUNE)."
         ),
     },
 }

@@ -156,8 +156,9 @@ CHECK = Check(
         Claim("5000 operations in a chain, and 2^40 paths, are no trouble", 2, judge_deep),
     ),
     hints={
-        "start": "Divide the work: first find an order in which every node comes after all that "
-        "use it. Then go through it once, and let each node pass its gradient on to its inputs.",
+        "start": "In which order may nodes pass their gradients on, if each does it once? First "
+        "find an order in which every node comes after all that use it. Then go through it once, "
+        "and let each node pass its gradient on to its inputs.",
         "form": "backward returns nothing. It sets node.grad, an array, on the nodes that it "
         "walks over, the loss among them.",
         "dtype": "Values are float64, and so are gradients. Which of your calls makes another "

@@ -280,9 +280,10 @@ CHECK = Check(
         Claim("training ends where it does without compression", 3, trains_as_well),
     ),
     hints={
-        "start": "Three moments: before the reduction (compress: remember the type, make it "
-        "float16), the reduction itself (which is told the compressed tensor), after it "
-        "(decompress: back to the type that was remembered).",
+        "start": "What travels, and what has to be remembered until it is back? Three moments: "
+        "before the reduction (compress: remember the type, make it float16), the reduction "
+        "itself (of the compressed tensor), after it (decompress: back to the type that was "
+        "remembered).",
         "no_call": "A mean over ranks takes a message to the other ranks: hvd.allreduce.",
         "after_reduce": "What goes into the all-reduce goes over the wire. Rounding the result "
         "afterwards loses as much precision and saves nothing: compress first, reduce what came "

@@ -4,15 +4,16 @@ STEPS = {
     "process_group": {
         "second": (
             "Under srun, which variable has the tasks of each node, and what does 2(x2),1 mean "
-            "for node 1? Which number of the job makes a port that neighbours do not share? "
-            "With no GPU, which device and backend?"
+            "for node 1? How do you make a port out of the job id, so that jobs 4711 and 4712 "
+            "have two different ones? With no GPU, which device and backend?"
         ),
         "nearly": (
-            "Three branches: RANK, SLURM_STEP_ID, else one process. A port: a constant plus the "
-            "job id modulo 1000 or more, all below 32768. The first host: what stands before "
-            "the first comma outside brackets, with the first number of the brackets. Device: "
-            "local rank modulo GPUs. start gives init_process_group tcp://, rank and world "
-            "size."
+            "Three branches: RANK, SLURM_STEP_ID, else one process. Under srun MASTER_ADDR and "
+            "MASTER_PORT win if they are set. Else the port is 10_000 + job id % 20_000, and "
+            "the first host is what stands before the first comma outside brackets, with the "
+            "first number of each bracket. Device: cuda: and local rank % gpus. start: "
+            "init_process_group(backend, init_method='tcp://ADDRESS:PORT', rank=..., "
+            "world_size=...), and return the settings."
         ),
     },
     "shard_sampler": {
@@ -35,11 +36,12 @@ STEPS = {
             "a parameter without a gradient in this step?"
         ),
         "nearly": (
-            "Broadcast parameters and buffers from rank 0. Buckets: the trained parameters in "
-            "reverse, a new one when the next does not fit; a post-accumulate hook counts down "
-            "what is missing. While the next bucket in order is complete: cat its flat "
-            "gradients, zeros for None, and all_reduce with async_op. synchronize sends the "
-            "rest, waits, divides by the world size, splits by numel, sets p.grad."
+            "Broadcast p.detach() and the buffers from rank 0. Buckets: the trained parameters "
+            "in reverse, a new one when the next does not fit; a post-accumulate hook counts "
+            "down what its bucket lacks. While the next bucket in order is complete: cat its "
+            "flat gradients, zeros for None, and all_reduce with async_op=True. synchronize "
+            "sends the rest, waits, divides by the world size, splits by numel, sets p.grad, "
+            "and resets the counts for the next step."
         ),
     },
     "global_metrics": {
@@ -64,22 +66,25 @@ STEPS = {
         "nearly": (
             "Draw the order from seed plus epoch; take global_batch at a time, move the "
             "position before the yield, and give out this rank's every world_size-th of it. "
-            "After the loop the next epoch, position 0. save: rank 0 writes all three states "
-            "under another name, flushes, fsyncs, renames with os.replace; then a barrier for "
-            "all."
+            "After the loop the next epoch, position 0. save: rank 0 writes all three "
+            "state_dicts under another name, with flush and os.fsync, and os.replace gives it "
+            "its own; then a barrier for all. load: torch.load, and load_state_dict of all "
+            "three."
         ),
     },
     "ddp_train": {
         "second": (
-            "What does the launcher say, and under which names do torchrun and srun say it? Of "
-            "the global batch, how many samples are each rank's? A loss to print is that of all "
-            "samples: what do the ranks add up?"
+            "Under which names do torchrun and srun give a rank its numbers? Of the global "
+            "batch, how many samples are each rank's? The loss to print is that of all samples: "
+            "what do the ranks add up?"
         ),
         "nearly": (
-            "init_process_group with rank and world size, DistributedDataParallel around the "
-            "model, DistributedSampler with the seed and set_epoch in each epoch, a batch of "
-            "global_batch // world_size. Add up loss times len(labels), all_reduce that, divide "
-            "by len(dataset). Rank 0 prints. destroy_process_group."
+            "init_process_group with rank and world size; model.to(device), "
+            "DistributedDataParallel around it, and an optimizer for its parameters; "
+            "DistributedSampler with the seed, and set_epoch in each epoch; batches of "
+            "global_batch // world_size. Add up loss.detach() * len(labels) in a float64 "
+            "tensor, all_reduce it after each epoch, divide by len(dataset). Rank 0 prints. At "
+            "the end destroy_process_group."
         ),
     },
     "find_the_hang": {
@@ -89,11 +94,13 @@ STEPS = {
             "collective is not retired, and who has no entry for it?"
         ),
         "nearly": (
-            "The place is the innermost frame of distributed_c10d.py and the innermost one of "
-            "train.py, from the main thread's stack, or from the log's error if the stack has "
-            "none. With a recorder compare process group and collective_seq_id of the "
-            "unfinished entry with what each rank has called. Return rank, that call's name, "
-            "and the rank's own line."
+            "A rank's place: the function of its innermost frame in distributed_c10d.py, or "
+            "none, and the line of its innermost one in train.py, by in_stack, or by in_log if "
+            "the stack has none. Without a recorder, all others are at one place, in a "
+            "collective: that is the call. With one: of an entry that is not retired take "
+            "process_group[0] and collective_seq_id; the rank that has no such entry is "
+            "missing, and the call is profiling_name after its colon. The line is that of its "
+            "place."
         ),
     },
 }

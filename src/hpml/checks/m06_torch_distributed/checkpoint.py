@@ -197,9 +197,9 @@ CHECK = Check(
         Claim("killed while writing, it leaves the old checkpoint", 3, old_one_is_left),
     ),
     hints={
-        "start": "List what decides the next step: weights, what the optimizer remembers, the "
-        "learning rate, which samples come next. All of it has to be in the file, and none of it "
-        "may depend on how many ranks there were.",
+        "start": "What decides the next step? Make a list: weights, what the optimizer "
+        "remembers, the learning rate, which samples come next. All of it has to be in the file, "
+        "and none of it may depend on how many ranks there were.",
         "no_file": "`path` is the finished file's name. If you write under another name first, "
         "something has to give it its own in the end.",
         "writers": "All ranks hold the same weights. What do several writers of one file win, and "

@@ -149,10 +149,11 @@ CHECK = Check(
     timeout=30.0,
     claims=(*STAGE_1, *STAGE_2),
     hints={
-        "start": "Stage 1 needs two places: __init__ makes the ranks alike, and synchronize "
-        "replaces each p.grad by its mean over the ranks, one all_reduce for each trained "
-        "parameter. Stage 2 adds buckets to __init__, and a hook that sends a bucket as soon as "
-        "its gradients are there.",
+        "start": "What must be equal on all ranks before the first step, and what before each "
+        "optimizer step? Stage 1 needs two places: __init__ makes the ranks alike, and "
+        "synchronize replaces each p.grad by its mean over the ranks, one all_reduce for each "
+        "trained parameter. Stage 2 adds buckets to __init__, and a hook that sends a bucket as "
+        "soon as its gradients are there.",
         "no_broadcast": "Averaging gradients keeps equal weights equal. It does not make different "
         "weights equal: who has the weights that count when training starts?",
         "buffers": "A model's state is more than what the optimizer changes. Think of the running "

@@ -207,8 +207,9 @@ def judge_message(run: Run) -> Problem | None:
 
 
 HINTS = {
-    "start": "A mean over all samples is one sum over all ranks divided by one count over all "
-    "ranks. Divide last.",
+    "start": "Rank 0 has 90 samples and rank 1 has 10: why is the mean of their two means wrong? "
+    "A mean over all samples is one sum over all ranks divided by one count over all ranks. "
+    "Divide last.",
     "means": "That is the mean of the ranks' means: a rank with 3 samples weighs as much as one "
     "with 300. Means cannot be averaged without their counts; sums can be added.",
     "batches": "That is a mean over batches. The last batch is smaller than the others, and its "

@@ -307,8 +307,9 @@ def judge_repeatable(run: Run) -> Problem | None:
 
 
 HINTS = {
-    "start": "One order for all ranks, drawn from seed and epoch; padded to a multiple of the "
-    "number of ranks; then each rank takes its share of it. Try 7 samples on 3 ranks on paper.",
+    "start": "7 samples on 3 ranks: who takes which? Try it on paper. One order for all ranks, "
+    "drawn from seed and epoch; padded to a multiple of the number of ranks; then each rank "
+    "takes its share of it.",
     "own_order": "The ranks must share out ONE order. If each shuffles for itself, with a "
     "generator or a seed of its own, some samples are taken twice and others never. The rank says "
     "which part of the order to take, not which order.",

@@ -8,10 +8,11 @@ STEPS = {
             "that comes from elsewhere?"
         ),
         "nearly": (
-            "Not the first rank: receive into an empty tensor, requires_grad_(). Not the last: "
-            "send output.detach(), receive a gradient of the output's shape, "
-            "output.backward(gradient). The last: loss.backward(). Not the first, at the end: "
-            "send x.grad to the rank before. The loss is returned on the last rank alone."
+            "Not the first rank: receive into torch.empty(shape, dtype=torch.float64), then "
+            "requires_grad_(). Not the last: send output.detach(), receive a gradient of the "
+            "output's shape, output.backward(gradient). The last: loss.backward(). Not the "
+            "first, at the end: send x.grad to the rank before. The loss is returned on the "
+            "last rank alone."
         ),
     },
     "tensor_parallel": {
@@ -21,10 +22,12 @@ STEPS = {
             "which must be added once?"
         ),
         "nearly": (
-            "SumInBackward: forward gives x, backward all_reduces. SumInForward: the other way "
-            "round. Read up and its bias from start to stop along 0, down along 1, and its bias "
-            "whole, added after the sum. Attention: shares are whole heads, start and stop "
-            "times the width of a head; query, key, value along 0, out along 1."
+            "SumInBackward.backward: all_reduce the gradient, contiguous, and return it. "
+            "SumInForward.forward: all_reduce a clone of the part, and return that; its "
+            "backward returns the gradient. A layer applies the first to x, and the second to "
+            "its part; then it adds the whole bias. Read up and its bias from start to stop "
+            "along 0, down along 1. Attention: my_share(heads), times the width of a head; "
+            "query, key, value along 0, out along 1."
         ),
     },
     "gpipe": {
@@ -33,11 +36,11 @@ STEPS = {
             "size, which weight has the mean loss of each in that of the whole batch?"
         ),
         "nearly": (
-            "First loop over all micro-batches: receive, requires_grad_, stage, send the "
-            "detached output, and append (x, output) to a list. On the last rank the loss of a "
-            "micro-batch times its share of all samples is kept in the output's place. Second "
-            "loop over that list: receive the gradient unless last, backward, send x.grad "
-            "unless first."
+            "First loop over all micro-batches: receive into torch.empty(shape, "
+            "dtype=torch.float64), requires_grad_, stage, send the detached output, and append "
+            "(x, output) to a list. On the last rank the loss of a micro-batch times its share "
+            "of all samples is kept in the output's place. Second loop over that list: receive "
+            "the gradient unless last, backward, send x.grad unless first."
         ),
     },
     "one_f_one_b": {
@@ -47,10 +50,10 @@ STEPS = {
             "at once, who receives?"
         ),
         "nearly": (
-            "The warm-up is last minus rank. In the loop: forward, and from number warm_up on "
-            "one backward of the oldest micro-batch after it; after the loop the backwards that "
-            "are left. Send with isend, keep the tensor and the work, and wait for all of them "
-            "at the end; receive as before."
+            "The warm-up is world size - 1 - rank forward passes. In the loop: forward, and "
+            "from number warm_up on one backward of the oldest micro-batch after it; after the "
+            "loop the backwards that are left. Send with isend, keep the tensor and the work, "
+            "and wait for all of them at the end; receive as before."
         ),
     },
     "zero1": {
@@ -61,10 +64,11 @@ STEPS = {
         ),
         "nearly": (
             "The owner of the next parameter is the rank with the fewest bytes so far. The "
-            "inner optimizer gets groups with this rank's parameters alone. step: copy all "
-            "options of param_groups but params into its groups, its step, then broadcast every "
-            "parameter from its owner. gathered_state_dict: gather_object of {number: state} to "
-            "rank 0, merged there."
+            "inner optimizer gets groups with this rank's parameters alone, perhaps none. step: "
+            "copy all options of param_groups but params into its groups, call its step, then "
+            "broadcast every parameter from its owner. gathered_state_dict: number the "
+            "parameters in their order; gather_object brings each rank's {number: state} to "
+            "rank 0, which merges them."
         ),
     },
     "fsdp": {
@@ -75,10 +79,12 @@ STEPS = {
         ),
         "nearly": (
             "A shard is numel over ranks, rounded up, the last one padded with zeros. An "
-            "autograd.Function gathers in forward, and in backward hands each rank its part and "
-            "averages it. saved_tensors_hooks: pack a note in the weight's place, unpack "
-            "gathers it again. Start the next layer's gather with async_op before this one "
-            "computes. What is not sharded is all_reduced in synchronize."
+            "autograd.Function gathers in forward; its backward is all_to_all_single, then what "
+            "arrived is added up and divided by the ranks. For the layer's own forward, "
+            "vars(layer)['weight'] = whole hides the shard. saved_tensors_hooks around it: pack "
+            "returns a note for a tensor in the whole weight's storage, unpack gathers it "
+            "again. Start the next layer's gather with async_op=True before this one computes. "
+            "What is not sharded is all_reduced in synchronize."
         ),
     },
     "mesh_2d": {
@@ -90,8 +96,9 @@ STEPS = {
         "nearly": (
             "ranks is arange(data * tensor) viewed as data rows. Every rank loops over all "
             "rows, then over all columns, calls new_group for each, and keeps the one that it "
-            "is in. enter sums in backward, leave sums in forward, both over the row's group. "
-            "average: all_reduce each .grad over the column's group, and divide by data."
+            "is in. enter sums in backward, leave sums a clone in forward, both over the row's "
+            "group; backward returns (gradient, None), as the group has no gradient. average: "
+            "all_reduce each .grad over the column's group, and divide by data."
         ),
     },
     "mesh_layout": {
@@ -101,11 +108,12 @@ STEPS = {
             "what does each rank hold then?"
         ),
         "nearly": (
-            "divmod over the mesh, from its last dimension to its first. A slice is the length "
-            "over the parts, times the place. forward_sum: the mesh dimensions of those names "
-            "that are split and not in the output, and 4 bytes for each number of the local "
-            "output. gradient_sums is forward_sum with the output among the inputs and that "
-            "input as the output."
+            "divmod over the mesh, from its last dimension to its first, gives a rank's places. "
+            "A part is the size over the number of parts; a slice begins at the place times "
+            "that. forward_sum: first check all dimensions together; then the mesh dimensions "
+            "of those names that are split and not in the output, and 4 bytes for each number "
+            "of the local output. gradient_sums: forward_sum with the output put in the place "
+            "of that input, and the input as the output."
         ),
     },
     "moe_all_to_all": {
@@ -115,11 +123,12 @@ STEPS = {
             "What is the gradient of an exchange?"
         ),
         "nearly": (
-            "Exchange: all_to_all_single with output and input lengths; backward is the same "
-            "with the two swapped. moe: bincount, all_gather, and what lower ranks have before "
-            "mine gives how many of mine are taken. Sort my tokens by expert, stable; send; "
-            "sort what comes by expert, compute, sort back, send back; put the rows in their "
-            "places, zeros elsewhere, times the gate."
+            "Exchange: all_to_all_single(arrived, rows, received, sent); backward is "
+            "Exchange.apply with the two lists swapped. moe: bincount with minlength, "
+            "all_gather; an expert takes of mine at most the capacity less what lower ranks "
+            "have for it, and at least 0. Sort my tokens by expert, stable, without those "
+            "dropped; exchange; sort what comes by expert, apply each expert once, sort back; "
+            "exchange back. Put the rows in their places, zeros elsewhere, times gate[:, None]."
         ),
     },
 }

@@ -2,8 +2,9 @@
 `_layout_cases`, and what a judge names itself."""
 
 HINTS = {
-    "start": "Begin with nbytes; it is judged before the others are written. Then seconds for "
-    "data 1, where the last table is all zeros. choose needs no idea: it tries everything.",
+    "start": "Which kinds of bytes does a rank hold? Begin with nbytes; it is judged before the "
+    "others are written. Then seconds for data 1, where the last table is all zeros. choose "
+    "needs no idea: it tries everything.",
     "unwritten": "This function is not written yet; what is written has been judged.",
     "types": "Return plain numbers: bytes, seconds, and from choose a dict with five ints "
     "(`//`, not `/`), or None.",

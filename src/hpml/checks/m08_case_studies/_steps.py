@@ -4,14 +4,15 @@ STEPS = {
     "fit_alpha_beta": {
         "second": (
             "Other work on a machine only adds time, so which repetition is nearest to the "
-            "truth? Sizes go from bytes to megabytes: if errors are not relative, which sizes "
-            "decide alone? What if one size is off the line altogether?"
+            "truth? Sizes go from 64 bytes to 1 GiB: if errors are counted in seconds and not "
+            "in percent, which sizes decide alone? What if one size is off the line altogether?"
         ),
         "nearly": (
-            "The minimum of each size; least squares with rows divided by the seconds; then "
-            "again a number of times, with less weight for sizes far off the line. alpha is the "
-            "constant over 2 (p - 1), beta the slope over 2 (p - 1)/p. half_size is where both "
-            "terms of the ring are equal: p times alpha over beta."
+            "The minimum of each size. Least squares with each row, (1, bytes), divided by its "
+            "seconds, so that each right side is 1; then again a number of times, with less "
+            "weight for sizes far off the line. alpha is the constant over 2 (p - 1), beta the "
+            "slope over 2 (p - 1)/p. half_size is where both terms of the ring are equal: p "
+            "times alpha over beta."
         ),
     },
     "predict_scaling": {
@@ -21,26 +22,26 @@ STEPS = {
             "last bucket?"
         ),
         "nearly": (
-            "all_reduce: 2 (p - 1) alpha, and 2 (p - 1)/p times nbytes times 8 over the rate in "
-            "bit/s. Forward is a third of the time, backward two thirds, split by flop, last "
-            "layer first. A full bucket leaves at the later of now and free. The step is the "
-            "later of both at the end, plus wait times log2 p. fit: try shares of 1 to 100 %, "
-            "take the wait that meets the first point, keep the share that misses the second "
-            "least."
+            "beta is 8 over the rate. images_per_s: now = compute / 3, free = 0, bucket = 0. "
+            "For each layer, last first: now grows by its part of backward, bucket by its "
+            "bytes; when it is full, free = max(now, free) + its all-reduce, and it is empty "
+            "again. After the loop likewise with a rest. A step is max(now, free) + wait * "
+            "log2(ranks). share multiplies the rate across. fit: for each share the wait that "
+            "meets the first point; without negative ones, the share that comes nearest to the "
+            "second."
         ),
     },
     "find_the_knee": {
         "second": (
-            "What do a node's unused ranks cost? With several sizes on equally many nodes, "
-            "which one is worth drawing? The worth is a share of what: of the last point's "
-            "rate, or of the smallest one's?"
+            "What do a node's unused ranks cost? Of several sizes on equally many nodes, which "
+            "one counts? And what exactly is the yardstick: whose images/s, divided by what?"
         ),
         "nearly": (
-            "bill: images over rate over 3600; nodes rounded up, times hours, times the price, "
-            "rounded to cents. cheapest: the minimum of (money, hours, ranks) over all in time, "
-            "else None. Knee: by nodes the fastest size; from the smallest on, go further while "
-            "images/s added per node added is at least worth times the smallest size's images/s "
-            "per node."
+            "bill: images / rate / 3600 hours; nodes are rounded up, money is nodes times hours "
+            "times the price, to cents. cheapest: the minimum of (money, hours, ranks) over all "
+            "in time, else None. Knee: a dict from nodes to the fastest (rate, ranks); in the "
+            "order of nodes, go on while the images/s added per node added are at least worth "
+            "times the first entry's images/s per node. Return the ranks where you stop."
         ),
     },
     "choose_layout": {
@@ -50,11 +51,12 @@ STEPS = {
             "what divides what?"
         ),
         "nearly": (
-            "nbytes: 2, 2 and 12 bytes a parameter of this rank's, and the activations of "
-            "min(micro_batches, pipeline) micro-batches. seconds: micro_batches plus pipeline - "
-            "1 slots of compute and tensor sums, plus sends; then what of the gradients is not "
-            "hidden by two thirds of compute, and at stage 3 the parameters. choose: every "
-            "legal layout, those that fit, the least seconds."
+            "nbytes: 2n, 2n and 12n, of which the stage divides some by data, and the "
+            "activations of min(m, p) micro-batches. seconds: m + p - 1 slots, each compute, "
+            "four all-reduces for each layer, and with p > 1 the sends. Then gradients: 2u in "
+            "stage 0, else u, less two thirds of a slot's compute, never below 0; m times from "
+            "stage 2 on. Then parameters: u in stages 1 and 2, 2u m in stage 3. choose: of all "
+            "legal layouts that fit, the one with the least seconds."
         ),
     },
 }
