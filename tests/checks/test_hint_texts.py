@@ -39,6 +39,7 @@ def test_reading_them_imports_no_torch():
 def test_who_has_tried_nothing_gets_three_hints(exercise: str) -> None:
     steps = hint_texts.steps(exercise)
     assert tuple(steps) == hint_texts.STEPS
+    assert "?" in hint_texts.of(exercise)["start"]
     assert "?" in steps["second"]
     assert not set(steps) & set(hint_texts.of(exercise))
     assert all(20 < len(text.split()) < 100 or exercise == "hello_ranks" for text in steps.values())

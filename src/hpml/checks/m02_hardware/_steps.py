@@ -42,8 +42,8 @@ STEPS = {
             "device='meta'), of the parameters' dtype, through the layers one by one. On meta "
             "all addresses are 0, so number the memories yourself: each output has a new "
             "number, but Flatten's and an in-place ReLU's has its input's. From the first "
-            "trained layer on, note in a dict what each layer keeps, by that number, and a "
-            "pool's int64s beside it. Largest batch: memory less the three other kinds, at "
+            "trained layer on, note in a dict what each layer keeps, by that number, and "
+            "MaxPool2d's int64s beside it. Largest batch: memory less the three other kinds, at "
             "least 0, // the activations of one sample."
         ),
     },
