@@ -9,9 +9,9 @@ STEPS = {
             "level of memory alone?"
         ),
         "nearly": (
-            "matmul: 2 m k n FLOP, and m k + k n + m n elements. conv2d: along a length, "
-            "(length + 2 padding - kernel) // stride + 1 places. Each output number takes 2 "
-            "seen FLOP, with seen = channels // groups * prod(kernel); the weight has "
+            "matmul: 2 * m * k * n FLOP, and m * k + k * n + m * n elements. conv2d: along a "
+            "length, (length + 2 * padding - kernel) // stride + 1 places. Each output number "
+            "takes 2 * seen FLOP, with seen = channels // groups * prod(kernel); the weight has "
             "out_channels * seen elements. roofline: flops / machine[unit], and bytes / "
             "machine[level] for each level: the largest is the time and names the roof. flops / "
             "traffic['memory'] is the intensity, flops over the time the rate."

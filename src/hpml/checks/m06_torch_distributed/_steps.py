@@ -46,9 +46,8 @@ STEPS = {
     },
     "global_metrics": {
         "second": (
-            "Which three numbers can be added up over batches and over ranks? What does "
-            "cross_entropy return that can be added up, unlike its mean? And if no rank has any "
-            "sample?"
+            "Which three numbers can be added up over batches and over ranks? Which reduction "
+            "of cross_entropy can be added up, unlike its mean? And if no rank has any sample?"
         ),
         "nearly": (
             "One tensor of three float64: the loss with reduction='sum', the right answers, the "

@@ -17,9 +17,9 @@ STEPS = {
     },
     "tensor_parallel": {
         "second": (
-            "Which sum over the ranks is missing at the end of forward, and which at the "
-            "beginning of backward? Each is one all_reduce. Which biases belong to a share, and "
-            "which must be added once?"
+            "Which sum over the ranks is missing at the end of forward, and which at the end of "
+            "backward? Each is one all_reduce. Which biases belong to a share, and which must "
+            "be added once?"
         ),
         "nearly": (
             "SumInBackward.backward: all_reduce the gradient, contiguous, and return it. "
@@ -33,7 +33,8 @@ STEPS = {
     "gpipe": {
         "second": (
             "What must each micro-batch keep until its backward? If micro-batches differ in "
-            "size, which weight has the mean loss of each in that of the whole batch?"
+            "size, with which weight does the mean loss of each count in that of the whole "
+            "batch?"
         ),
         "nearly": (
             "First loop over all micro-batches: receive into torch.empty(shape, "
@@ -45,9 +46,9 @@ STEPS = {
     },
     "one_f_one_b": {
         "second": (
-            "How many forward passes must rank r do before the first gradient can arrive there? "
-            "After them, what follows each forward pass? If both neighbours send to each other "
-            "at once, who receives?"
+            "p - 1 - r ranks are behind rank r. How many forward passes has it done when its "
+            "first backward pass begins, and what follows each forward pass from then on? If "
+            "two neighbours send to each other at once, who receives?"
         ),
         "nearly": (
             "The warm-up is world size - 1 - rank forward passes. In the loop: forward, and "
@@ -58,9 +59,9 @@ STEPS = {
     },
     "zero1": {
         "second": (
-            "If each parameter has one owner, who gives its new value to the others, and from "
-            "which rank? How are owners chosen so that bytes are balanced? If somebody changes "
-            "lr in param_groups, how does the inner optimizer know?"
+            "What must happen between the owner's update of a parameter and the next forward "
+            "pass? How do all ranks find the same owners without asking each other? If somebody "
+            "changes lr in param_groups, how does the inner optimizer get to know?"
         ),
         "nearly": (
             "The owner of the next parameter is the rank with the fewest bytes so far. The "
