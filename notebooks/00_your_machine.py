@@ -323,3 +323,8 @@ plt.show()
 # - PyTorch's [tutorial on distributed applications](https://docs.pytorch.org/tutorials/intermediate/dist_tuto.html),
 #   up to "Collective Communication"
 # - your own site's pages: its partitions, its file systems, its rules for login nodes
+
+# %% [markdown]
+# ## Where next
+#
+# The [exercises](../exercises/00_your_machine.ipynb) of this module: first `hello_ranks`; for the evening `job_script`, `read_queue`.

@@ -831,3 +831,8 @@ else:
 #   and Gropp 2005, sections 3 and 4: the ring and its relatives.
 #
 # Now the exercises: `exercises/01_parallel_sgd.ipynb`. `sync_sgd` and `ring_all_reduce` first.
+
+# %% [markdown]
+# ## Where next
+#
+# The [exercises](../exercises/01_parallel_sgd.ipynb) of this module: first `sync_sgd`, `ring_all_reduce`; for the evening `amdahl`, `lr_scaling`, `naive_all_reduce`, `parameter_server`, `async_sgd`, `alpha_beta`.

@@ -1086,3 +1086,8 @@ conclude(*trial.finding)
 #   arXiv:2007.00072: normalisations and elementwise layers on a GPU's roofline.
 # - Mohan et al. 2021, *Analyzing and mitigating data stalls in DNN training*, PVLDB 14(5), pages
 #   771–784: a step that waits for storage, and one that waits for decoding, told apart.
+
+# %% [markdown]
+# ## Where next
+#
+# The [exercises](../exercises/02_hardware.ipynb) of this module: first `roofline`, `prefetch`; for the evening `memory_budget`, `pack_files`, `fusion_buffer`, `binding_plan`, `mixed_precision`.

@@ -1102,3 +1102,8 @@ if not shutil.which("sbatch"):
 # (arXiv:2007.06775), section 3: loading in nine networks. Graham et al. 1982, *gprof*, section 3:
 # counting and sampling in one profiler. Geimer et al. 2010, *The Scalasca performance toolset
 # architecture*: wait states.
+
+# %% [markdown]
+# ## Where next
+#
+# The [exercises](../exercises/03_profiling.ipynb) of this module: first `instrument`, `fix_the_loader`; for the evening `step_breakdown`, `find_the_straggler`, `overlap`.

@@ -1540,3 +1540,8 @@ if not shutil.which("sbatch"):
 # - Ansel et al. 2024, *PyTorch 2*, ASPLOS: how Dynamo and Inductor capture and compile
 # - Li et al. 2020, *PyTorch Distributed*, VLDB, section 3: https://arxiv.org/abs/2006.15704
 # - Seide et al. 2014, *1-bit stochastic gradient descent*, Interspeech
+
+# %% [markdown]
+# ## Where next
+#
+# The [exercises](../exercises/04_frameworks.ipynb) of this module: first `autodiff`, `gradient_hooks`; for the evening `optimizers`, `static_graph`, `tf_input_pipeline`.

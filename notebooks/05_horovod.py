@@ -731,3 +731,8 @@ shutil.rmtree(FOLDER)
 #   *Horovod with MPI*, *Elastic Horovod*.
 # - Open MPI's manual page `mpirun(1)`: mapping, ranking and binding.
 # - NCCL's user guide, https://docs.nvidia.com/deeplearning/nccl: communicators, environment variables.
+
+# %% [markdown]
+# ## Where next
+#
+# The [exercises](../exercises/05_horovod.ipynb) of this module: first `hvd_torch`; for the evening `hvd_keras`, `hvd_fusion`, `hvd_compression`.

@@ -1234,3 +1234,8 @@ print("…", source("lightning_torch").partition("if __name__")[2])
 # - PyTorch's notes on [DDP](https://docs.pytorch.org/docs/stable/notes/ddp.html), and its page on
 #   [torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html), "Debugging"
 # - [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html): its variables, elastic runs
+
+# %% [markdown]
+# ## Where next
+#
+# The [exercises](../exercises/06_torch_distributed.ipynb) of this module: first `shard_sampler`, `ddp`, `ddp_train`; for the evening `process_group`, `global_metrics`, `checkpoint`, `find_the_hang`.

@@ -1369,3 +1369,8 @@ conclude(
 # - Rajbhandari et al. 2020, *ZeRO*, arXiv:1910.02054, sections 5 and 7; Zhao et al. 2023, *PyTorch
 #   FSDP*, arXiv:2304.11277, sections 3 and 4.
 # - Shazeer et al. 2018, *Mesh-TensorFlow*, arXiv:1811.02084, sections 3 to 5.
+
+# %% [markdown]
+# ## Where next
+#
+# The [exercises](../exercises/07_hybrid_parallelism.ipynb) of this module: first `tensor_parallel`, `gpipe`; for the evening `split_layers`, `one_f_one_b`, `zero1`, `fsdp`, `mesh_2d`, `mesh_layout`, `moe_all_to_all`.

@@ -1346,3 +1346,8 @@ conclude(*grid_findings.of_published_small(a_p100))
 #
 # - Goyal et al. 2017, *Accurate, large minibatch SGD: training ImageNet in 1 hour*:
 #   https://arxiv.org/abs/1706.02677
+
+# %% [markdown]
+# ## Where next
+#
+# The [exercises](../exercises/08_case_studies.ipynb) of this module: first `predict_scaling`; for the evening `fit_alpha_beta`, `find_the_knee`, `choose_layout`.

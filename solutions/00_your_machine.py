@@ -197,3 +197,10 @@ check("read_queue")
 # Most of the work here is to read tables that are made for people. Both programs can print what is
 # easier to read: `squeue --me --noheader --format="%i|%T|%r"`, `sacct --allocations` for jobs
 # without their steps, and where SLURM is new enough `--json`.
+
+# %% [markdown]
+# ## Where next
+#
+# The next lecture is [01 Parallel computing for deep learning](../notebooks/01_parallel_sgd.ipynb); then come its [exercises](01_parallel_sgd.ipynb). `./hpml list` in a terminal shows what is done and what is left.
+#
+# The [lecture](../notebooks/00_your_machine.ipynb) of these exercises.

@@ -766,3 +766,10 @@ check("alpha_beta")
 # under 2 GB per rank, the tree 20 GB, and naive 2,046 GB, half into rank 0 and half out of it. By these formulas halving-doubling is never slower
 # than the ring. In a real network its partners are far apart and share links on the way, which the
 # formulas leave out; a ring's neighbours can be next to each other.
+
+# %% [markdown]
+# ## Where next
+#
+# The next lecture is [02 Hardware and its bottlenecks](../notebooks/02_hardware.ipynb); then come its [exercises](02_hardware.ipynb). `./hpml list` in a terminal shows what is done and what is left.
+#
+# The [lecture](../notebooks/01_parallel_sgd.ipynb) of these exercises.

@@ -755,3 +755,10 @@ check("mixed_precision")
 # **Answer.** In float32 it is 0.25. In bfloat16 it stays where it was, near 0.3:
 # between 0.25 and 0.5 the numbers are 0.25 / 128 = 0.00195 apart, and a change of less than half of
 # that is rounded away.
+
+# %% [markdown]
+# ## Where next
+#
+# The next lecture is [03 Profiling with TensorBoard](../notebooks/03_profiling.ipynb); then come its [exercises](03_profiling.ipynb). `./hpml list` in a terminal shows what is done and what is left.
+#
+# The [lecture](../notebooks/02_hardware.ipynb) of these exercises.

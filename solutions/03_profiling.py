@@ -624,3 +624,10 @@ check("overlap")
 # **Answer.** No. The mark `backward` ends only when the last all-reduce has ended, so it covers the
 # communication whether anything hides it or not. What hides it is work: ops that go on at the same
 # time.
+
+# %% [markdown]
+# ## Where next
+#
+# The next lecture is [04 Inside the frameworks](../notebooks/04_frameworks.ipynb); then come its [exercises](04_frameworks.ipynb). `./hpml list` in a terminal shows what is done and what is left.
+#
+# The [lecture](../notebooks/03_profiling.ipynb) of these exercises.

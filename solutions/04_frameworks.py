@@ -641,3 +641,10 @@ check("tf_input_pipeline")
 # where an element is a whole batch. Parallel calls keep the order of their elements unless
 # `deterministic=False`; the order then depends on which call is ready first, and a seed no longer
 # repeats it.
+
+# %% [markdown]
+# ## Where next
+#
+# The next lecture is [05 Horovod](../notebooks/05_horovod.ipynb); then come its [exercises](05_horovod.ipynb). `./hpml list` in a terminal shows what is done and what is left.
+#
+# The [lecture](../notebooks/04_frameworks.ipynb) of these exercises.

@@ -471,3 +471,10 @@ check("hvd_compression")
 # %% [markdown]
 # **Answer.** The sum is 120,000. Half precision ends at 65,504, so the sum is infinite, and so is a
 # quarter of it. Divided first, each rank sends 7,500, and the sum is the mean.
+
+# %% [markdown]
+# ## Where next
+#
+# The next lecture is [06 Data parallel CIFAR-10 with torch.distributed](../notebooks/06_torch_distributed.ipynb); then come its [exercises](06_torch_distributed.ipynb). `./hpml list` in a terminal shows what is done and what is left.
+#
+# The [lecture](../notebooks/05_horovod.ipynb) of these exercises.

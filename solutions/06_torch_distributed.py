@@ -871,3 +871,10 @@ check("find_the_hang")
 # **Answer.** Read the one that differs. The error is written by the 511: they wait, and a timeout
 # ends a wait. The rank that does not come has no wait that could end, so its log stays silent. Look
 # at the stacks before the timeout ends the job, or let the flight recorder write its traces then.
+
+# %% [markdown]
+# ## Where next
+#
+# The next lecture is [07 Hybrid parallelism and model sharding](../notebooks/07_hybrid_parallelism.ipynb); then come its [exercises](07_hybrid_parallelism.ipynb). `./hpml list` in a terminal shows what is done and what is left.
+#
+# The [lecture](../notebooks/06_torch_distributed.ipynb) of these exercises.

@@ -1208,3 +1208,10 @@ check("moe_all_to_all")
 # counts: one number for each expert. The counts of lower ranks are the places in front of its own
 # tokens, so a rank knows where its tokens stand in every queue. The same table has the lengths of all
 # pieces: what to send, and what will arrive.
+
+# %% [markdown]
+# ## Where next
+#
+# The next lecture is [08 Case studies: what happens at 256 GPUs](../notebooks/08_case_studies.ipynb); then come its [exercises](08_case_studies.ipynb). `./hpml list` in a terminal shows what is done and what is left.
+#
+# The [lecture](../notebooks/07_hybrid_parallelism.ipynb) of these exercises.

@@ -508,3 +508,10 @@ check("choose_layout")
 # **Answer.** All of it. A stage has a quarter of the layers, and keeps four micro-batches' worth of
 # them instead of one's. A pipeline divides states, not the first stage's activations; smaller
 # micro-batches, more copies and tensor ranks do that.
+
+# %% [markdown]
+# ## Where next
+#
+# This was the last module. `./hpml list` in a terminal shows what is done and what is left.
+#
+# The [lecture](../notebooks/08_case_studies.ipynb) of these exercises.

@@ -121,6 +121,16 @@ def test_what_is_committed_is_what_the_sources_make() -> None:
     assert [str(finding) for finding in build.check(COURSE, COURSE.modules)] == []
 
 
+def test_sources_have_the_links_that_jupyterlab_shows() -> None:
+    """In a checkout it takes cells from the scripts, and outputs alone from the notebooks."""
+    paths = [path for module in COURSE.modules for path in (module.notebook, module.solution)]
+    scripts = [COURSE.root / path.with_suffix(".py") for path in paths]
+    ends = [script.read_text().rpartition("\n# %%")[2] for script in scripts]
+    assert [
+        script for script, end in zip(scripts, ends, strict=True) if "# ## Where" not in end
+    ] == []
+
+
 def skip_where_it_cannot_run(module: schedule.Module) -> None:
     for exercise in module.exercises:
         if why := flavour.missing(find(exercise.id).needs):

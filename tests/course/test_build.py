@@ -120,6 +120,19 @@ def test_notebooks_end_in_links_that_are_replaced_where_a_source_has_them(course
     assert build.exercise_files(course, course.modules[0]) == made
 
 
+def test_links_that_a_source_has_are_compared(course: Course) -> None:
+    script = course.root / "notebooks/03_rings.py"
+    links = source(content(course, LECTURE)["cells"][-1]).replace("\n", "\n# ")
+    text = f"{script.read_text()}\n# %% [markdown]\n# {links}\n"
+    script.write_text(text)
+    assert build.check(course, course.modules) == []
+    for wrong in (text.replace("`ring`", "`bush`"), text + '\n# %%\n"more"\n'):
+        script.write_text(wrong)
+        assert "notebooks/03_rings.py: its links are not course.toml's: copy the last cell of " in (
+            "\n".join(map(str, build.check(course, course.modules)))
+        )
+
+
 def test_an_exercise_links_the_next_module(course: Course) -> None:
     first = course.modules[0]
     second = dataclasses.replace(first, id="04", name="trees", title="Trees")

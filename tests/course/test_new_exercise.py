@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpml.course import build, new_exercise, schedule
+from hpml.course import build, new_exercise, schedule, where_next
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
@@ -70,6 +70,15 @@ def test_the_other_cells_of_the_solutions_keep_their_outputs(course: Course) -> 
     assert len(of_solutions) == 2  # the new answer and its check
     (of_lecture,) = set(findings) - set(of_solutions)  # whose last cell names the exercises
     assert "notebooks/03_rings.ipynb: not a pair with 03_rings.py" in of_lecture
+
+
+def test_links_stay_at_the_end(course: Course) -> None:
+    (module,) = course.modules
+    script = course.root / "solutions/03_rings.py"
+    links = f"{where_next.IN_SCRIPT}#\n# On.\n"
+    script.write_text(f"{script.read_text()}\n{links}")
+    new_exercise.create(course, module, "bush")
+    assert script.read_text().endswith(f'check("bush")\n\n{links}')
 
 
 def test_all_that_is_written_is_named(course: Course) -> None:

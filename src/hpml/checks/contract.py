@@ -214,6 +214,8 @@ class Check:
     submits: bool = False  # a judge submits what the answer returns to this machine's SLURM
     # The answer at work, for the learner's own check in a notebook; a grader never asks for it
     picture: Callable[["Check", str], "Picture"] | None = None
+    # Lines below a pass: the answer beside a library's own, measured. As `picture`, for the learner
+    beside: Callable[["Check", str], Sequence[str]] | None = None
 
     @property
     def points(self) -> int:

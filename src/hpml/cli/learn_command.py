@@ -304,6 +304,10 @@ def _check_and_report(
         typer.echo(_format_verdict(answer, verdict, stacks))
         code = max(code, CODES[verdict.status])
         if verdict.passed:
+            from hpml.checks.beside_library import beside_library
+
+            for line in beside_library(answer.exercise, answer.source):
+                typer.echo(line)
             for sentence in progress.after_a_pass(course, answer.exercise):
                 typer.echo(sentence)
             typer.echo("")

@@ -73,6 +73,7 @@ def check(course: Course, modules: Iterable[Module]) -> list[Finding]:
     for module in modules:
         for path in (module.notebook, module.solution):
             found += _check_executed(course, module, path)
+            found += _check_links(course, module, path)
         try:
             made = exercise_files(course, module)
         except UserError as error:
@@ -227,6 +228,18 @@ def _check_executed(course: Course, module: Module, path: Path) -> Iterator[Find
         yield Finding(path, f"not a pair with {script}: {difference}: run ./hpml build")
     for fault in faults(committed):
         yield Finding(path, fault)
+
+
+def _check_links(course: Course, module: Module, path: Path) -> Iterator[Finding]:
+    """Links that a source has itself are the generated ones, in its last cell."""
+    script = path.with_suffix(".py")
+    try:
+        cells = paired.read_script(course.root / script).cells
+    except UserError:  # `_check_executed` has found it
+        return
+    links = where_next.text(course, module, lecture=path == module.notebook)
+    if any(map(where_next.is_in, cells)) and cells[-1].source != links:
+        yield Finding(script, f"its links are not course.toml's: copy the last cell of {path.name}")
 
 
 def _difference(made: NotebookNode, committed: NotebookNode) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 
-from hpml.course import build, paired, schedule, wrong_answers
+from hpml.course import build, paired, schedule, where_next, wrong_answers
 from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 
@@ -113,7 +113,7 @@ def create(course: Course, module: Module, exercise: str) -> list[Path]:
         course = schedule.load(course.root / listed)
         module = course.module(module.id)
         source = (course.root / script).read_text(encoding="utf-8")
-        _write(course.root / script, source.rstrip("\n") + "\n" + CELLS.format(id=exercise))
+        _write(course.root / script, _with_cells(source, exercise))
         _write(course.root / module.solution, _solution_notebook(course, module))
         for path, text in build.exercise_files(course, module).items():
             _write(course.root / path, text)
@@ -154,6 +154,13 @@ def _with_line(toml: str, module: Module, exercise: str) -> str:
     lines = "    " + listed + ",\n" if listed else ""
     line = f'    {{ id = "{exercise}", minutes = 10 }},\n'
     return toml[: block.start("listed")] + "\n" + lines + line + toml[block.end("listed") :]
+
+
+def _with_cells(script: str, exercise: str) -> str:
+    """The solutions' script with the exercise's cells, before the links that it may end with."""
+    above, heading, links = script.partition(where_next.IN_SCRIPT)
+    cells = above.rstrip("\n") + "\n" + CELLS.format(id=exercise)
+    return f"{cells}\n{heading}{links}" if heading else cells
 
 
 def _solution_notebook(course: Course, module: Module) -> str:

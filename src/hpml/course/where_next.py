@@ -1,6 +1,9 @@
 """The last cell of every notebook: links from lecture to exercises, and on to the next module.
 
-It is generated from course.toml, and not typed. Links are relative, as JupyterLab follows them.
+It is generated from course.toml. Links are relative, as JupyterLab follows them.
+
+The course's sources have it too: in a checkout JupyterLab shows the cells of the script. There it
+is typed, and `./hpml build --check` compares.
 """
 
 from collections.abc import Iterable
@@ -11,6 +14,7 @@ from nbformat import NotebookNode
 from hpml.course.schedule import Course, Exercise, Module
 
 HEADING = "## Where next"
+IN_SCRIPT = f"# %% [markdown]\n# {HEADING}\n"  # how the cell begins in a script
 
 
 def is_in(cell: NotebookNode) -> bool:
@@ -21,12 +25,16 @@ def is_in(cell: NotebookNode) -> bool:
 def append(notebook: NotebookNode, course: Course, module: Module, lecture: bool) -> None:
     """Put the cell with links at the end of a module's lecture, or of its exercises, in place.
 
-    One that is there is replaced: whoever saves the .ipynb in JupyterLab writes it to the .py too.
+    One that is there is replaced.
     """
-    text = after_lecture(module) if lecture else after_exercises(course, module)
-    notebook.cells = [cell for cell in notebook.cells if not is_in(cell)]
-    cell = nbformat.v4.new_markdown_cell(f"{HEADING}\n\n{text}", id="where-next")
-    notebook.cells.append(cell)
+    links = nbformat.v4.new_markdown_cell(text(course, module, lecture), id="where-next")
+    notebook.cells = [*(cell for cell in notebook.cells if not is_in(cell)), links]
+
+
+def text(course: Course, module: Module, lecture: bool) -> str:
+    """What the cell has."""
+    links = after_lecture(module) if lecture else after_exercises(course, module)
+    return f"{HEADING}\n\n{links}"
 
 
 def after_lecture(module: Module) -> str:

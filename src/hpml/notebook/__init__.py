@@ -98,7 +98,7 @@ def check(exercise: str, seed: int | None = None, stacks: bool = False) -> None:
         progress.record(verdict)
         _show(verdict, note, stacks)
         _show_picture(verdict, taken.source)
-        _show_standing(verdict)
+        _show_standing(verdict, taken.source)
     except KeyboardInterrupt:
         raise NotYet(f"{exercise}: interrupted, and not judged") from None
     if not any(claim.judged for claim in verdict.claims):
@@ -148,13 +148,15 @@ def _show_picture(verdict: "Verdict", source: str) -> None:
     display({"text/plain": picture.words, "image/png": image}, raw=True)
 
 
-def _show_standing(verdict: "Verdict") -> None:
-    """What is done and what is next, below a verdict that passes. In ./hpml lab alone: committed
-    notebooks have the same output whatever else is done."""
+def _show_standing(verdict: "Verdict", source: str) -> None:
+    """What was measured beside a library, what is done and what is next, below a verdict that
+    passes. In ./hpml lab alone: committed notebooks have the same output whatever else is done."""
+    from hpml.checks.beside_library import beside_library
     from hpml.course import lab, progress, schedule
 
     if verdict.passed and os.environ.get(lab.STANDING):
-        print("\n".join(progress.after_a_pass(schedule.load(), verdict.exercise)))
+        measured = beside_library(verdict.exercise, source)
+        print("\n".join([*measured, *progress.after_a_pass(schedule.load(), verdict.exercise)]))
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

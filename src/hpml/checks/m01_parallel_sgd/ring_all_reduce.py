@@ -25,6 +25,7 @@ from hpml.checks.m01_parallel_sgd._beside import (
     slow_because,
     time_over_link,
 )
+from hpml.checks.m01_parallel_sgd._beside_gloo import beside_gloo
 from hpml.checks.m01_parallel_sgd._sums import draw_tensor, wrong_sum
 from hpml.network.link import parse_rate
 from hpml.predict.collectives import all_reduce_bytes, seconds
@@ -292,6 +293,7 @@ CHECK = Check(
     title="All-reduce around a ring",
     names=("ring_all_reduce",),
     picture=all_reduce_picture("ring_all_reduce", in_place=True),
+    beside=beside_gloo,
     to_write="the two loops around the ring",
     allowed=ready_made.MESSAGES,
     not_allowed=(ready_made.COLLECTIVES, ready_made.REMOTE_CALLS),
