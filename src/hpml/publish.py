@@ -33,6 +33,9 @@ SKIP = "application/vnd.hpml.skip+json"
 CONCLUSION = "application/vnd.hpml.conclusion+json"
 VERDICT = "application/vnd.hpml.verdict+json"
 
+# Metadata of a drawing on white: JupyterLab marks it, and ./hpml lab darkens it in the dark theme
+FIGURE = {"needs_background": "light"}
+
 Number = int | float
 
 
@@ -142,4 +145,4 @@ def _display(bundle: dict[str, Any]) -> None:
     if get_ipython() is None:  # a plain script shows only the text
         print(bundle["text/plain"])
     else:
-        display(bundle, raw=True)
+        display(bundle, raw=True, metadata=FIGURE if "image/png" in bundle else {})

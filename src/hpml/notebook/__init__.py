@@ -14,7 +14,7 @@ from hpml.answer.module import as_module
 from hpml.errors import UserError
 from hpml.notebook.short_traceback import shortly, syntax_error_as_text
 from hpml.notebook.taken import Taken
-from hpml.publish import VERDICT
+from hpml.publish import FIGURE, VERDICT
 
 if TYPE_CHECKING:
     from hpml.checks.verdict import Verdict
@@ -145,7 +145,7 @@ def _show_picture(verdict: "Verdict", source: str) -> None:
     except (ValueError, UserError, ServerDied):  # the verdict stands without a picture
         return
     image = base64.b64encode(picture.png).decode("ascii")
-    display({"text/plain": picture.words, "image/png": image}, raw=True)
+    display({"text/plain": picture.words, "image/png": image}, raw=True, metadata=FIGURE)
 
 
 def _show_standing(verdict: "Verdict", source: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
+from hpml.publish import FIGURE
 from hpml.ranks.evidence import Evidence
 from hpml.trace.holdings import Holdings, Sent, holdings
 from hpml.trace.ring_picture import draw, summary
@@ -23,7 +24,7 @@ def step_through(evidence: Evidence) -> None:
     from IPython.display import display
 
     for bundle in bundles(holdings(evidence)):
-        display(bundle, raw=True)
+        display(bundle, raw=True, metadata=FIGURE)
 
 
 def show_steps(
@@ -41,7 +42,7 @@ def show_steps(
 
     shown = widget(last, lambda step: _png(frame(step)), sentence)
     for bundle in _both(every, summary, shown):
-        display(bundle, raw=True)
+        display(bundle, raw=True, metadata=FIGURE)
 
 
 def bundles(seen: Holdings) -> list[dict[str, object]]:
