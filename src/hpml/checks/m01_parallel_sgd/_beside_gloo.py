@@ -25,7 +25,7 @@ LINK = "100mbit"
 LONG = 72_000  # elements, float32: as long as the tensors that are judged
 TURNS = 3  # of each; the shortest time counts
 LIMIT = 10.0  # seconds
-YOURS, GLOOS = "yours", "Gloo's"
+KINDS = YOURS, GLOOS = "yours", "Gloo's"
 
 
 def beside_gloo(check: Check, source: str) -> list[str]:
@@ -73,16 +73,14 @@ def in_words(evidence: Evidence) -> list[str]:
         return []
     needed = all_reduce_bytes(evidence.world_size, 4 * LONG)
     least = seconds(needed, evidence.link.rate)
-    took = {
-        name: elapsed(evidence, (f"{name}: begins", f"{name}: ends")) for name in (YOURS, GLOOS)
-    }
-    sent = {name: most_sent(evidence, name) for name in (YOURS, GLOOS)}
+    took = {name: elapsed(evidence, (f"{name}: begins", f"{name}: ends")) for name in KINDS}
+    sent = {name: most_sent(evidence, name) for name in KINDS}
+    yours, gloos = (f"{kilobytes(sent[name])}, {1000 * took[name]:.0f} ms" for name in KINDS)
     return [
-        f"Your ring: each rank sent {kilobytes(sent[YOURS])} in {1000 * took[YOURS]:.0f} ms. "
-        f"Gloo's all_reduce: {kilobytes(sent[GLOOS])} in {1000 * took[GLOOS]:.0f} ms.",
-        f"({evidence.world_size} ranks with {kilobytes(4 * LONG)} each behind "
-        f"{format_rate(evidence.link.rate)}, in turn, best of {TURNS}; "
-        f"2 (p-1)/p of that are {kilobytes(needed)}, and take {1000 * least:.0f} ms.)",
+        f"Your ring: each rank sent {yours}. Gloo's all_reduce: {gloos}.",
+        f"Best of {TURNS}, {kilobytes(4 * LONG)} on each of {evidence.world_size} ranks, "
+        f"{format_rate(evidence.link.rate)}; 2 (p-1)/p of it are {kilobytes(needed)}, "
+        f"and take {1000 * least:.0f} ms.",
     ]
 
 
