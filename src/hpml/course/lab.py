@@ -23,7 +23,7 @@ def command(first: Path, extra: Sequence[str] = ()) -> list[str]:
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
         "--LabApp.custom_css=True",
-        f"--ServerApp.static_custom_path={SETTINGS / 'custom'}",
+        f"--ServerApp.tornado_settings=static_custom_path={SETTINGS / 'custom'}",
         "--ServerApp.answer_yes=True",  # one Ctrl-C is enough
         "--ServerApp.log_level=ERROR",  # prints the address, which is critical to it, and errors
         "--LabApp.log_level=ERROR",
