@@ -31,7 +31,10 @@ RUN_HERE = {
         "512",
     ),
     "./hpml train --help": ("./hpml train --help", "--lr-rule"),
-    "./hpml test -k ranks": ("./hpml test -k ranks --collect-only -q", "test_launch.py"),
+    "./hpml test -k ranks": (
+        "./hpml test -k ranks --collect-only -q tests/ranks",
+        "test_launch.py",
+    ),
 }
 RUN_BY = {
     "./hpml tensorboard FOLDER": "tests/tensorboard/test_command.py",

@@ -1,6 +1,12 @@
-"""./hpml grade, as an instructor types it, in real sandboxes."""
+"""./hpml grade, as an instructor types it, in real sandboxes.
 
+A class is graded by a process of its own, and what its end, its rights or its output depend on.
+What else is asked of the command is asked in this process: to start it takes seconds each time.
+"""
+
+import contextlib
 import csv
+import io
 import json
 import os
 import shutil
@@ -34,6 +40,23 @@ def grade(*words: object, timeout: float = 200, **environment: str) -> subproces
         text=True,
         timeout=timeout,
     )
+
+
+def grade_here(*words: object) -> subprocess.CompletedProcess:
+    """The same in this process, which has imported all it takes."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main(["grade", *map(str, words)])
+    return subprocess.CompletedProcess(words, ended.value.code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(autouse=True)
+def _a_wide_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", ENVIRONMENT["COLUMNS"])
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +120,7 @@ def test_a_class_is_graded_and_everything_written(graded):
 def test_a_second_run_goes_on_and_grades_nobody_twice(graded, class_):
     out, _ = graded
     before = {path: path.stat().st_mtime_ns for path in (out / "records").iterdir()}
-    again = grade(class_, "--out", out, "--resume")
+    again = grade_here(class_, "--out", out, "--resume")
     assert again.returncode == 1, again.stderr
     assert "4 of 4 were graded before and are kept" in again.stdout
     assert {path: path.stat().st_mtime_ns for path in (out / "records").iterdir()} == before
@@ -107,7 +130,7 @@ def test_who_is_graded_alone_later_is_in_the_tables_with_everybody(graded, class
     out = tmp_path / "out"
     shutil.copytree(graded[0], out)
     shutil.copy(STUB, tmp_path / "late.ipynb")
-    told = grade(tmp_path / "late.ipynb", "--only", "hello_ranks", "--out", out, "--resume")
+    told = grade_here(tmp_path / "late.ipynb", "--only", "hello_ranks", "--out", out, "--resume")
     assert told.returncode == 1, told.stderr
     for name in ("marks.csv", "index.html", "junit.xml"):
         text = (out / name).read_text()
@@ -117,11 +140,11 @@ def test_who_is_graded_alone_later_is_in_the_tables_with_everybody(graded, class
 
 def test_the_verdicts_of_a_record_again_show_the_instructor_what_was_expected(graded):
     out, _ = graded
-    told = grade("--again", "di", "--only", "read_queue", "--out", out)
+    told = grade_here("--again", "di", "--only", "read_queue", "--out", out)
     assert told.returncode == 0, told.stdout + told.stderr
     assert "In the record: failed, 0 of 5 points. Now: failed, 0 of 5 points." in told.stdout
     assert "numpy_is_imported_elsewhere" in told.stdout
-    every = grade("--again", "di", "--out", out)
+    every = grade_here("--again", "di", "--out", out)
     assert every.returncode == 0, every.stdout + every.stderr
     assert "In the record: not counted. There is no answer to judge." in every.stdout
     assert "%% answer hello_ranks" in every.stdout
@@ -133,7 +156,7 @@ def test_the_verdicts_of_a_record_again_show_the_instructor_what_was_expected(gr
         (("--again", "di", "--only", "ddp"), "di.json: ddp was not graded"),
         (("--again", "di", "--only", "dpp"), "no exercise 'dpp' in course.toml"),
     ):
-        refused = grade(*words, "--out", out)
+        refused = grade_here(*words, "--out", out)
         assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
 
 
@@ -161,18 +184,18 @@ def test_grading_is_finished_where_nobody_reads_its_output(class_, tmp_path):
 
 def test_parts_on_several_nodes_are_merged(class_, tmp_path, graded):
     for part in ("1/2", "2/2"):
-        told = grade(class_, "--out", tmp_path, "--part", part, "--jobs", 1)
+        told = grade_here(class_, "--out", tmp_path, "--part", part, "--jobs", 1)
         assert told.returncode == 0, told.stderr
         assert f"Then: ./hpml grade --merge --out {tmp_path}" in told.stdout
         assert not (tmp_path / "marks.csv").exists()
-    merged = grade("--merge", "--out", tmp_path)
+    merged = grade_here("--merge", "--out", tmp_path)
     assert merged.returncode == 1, merged.stderr
     assert (tmp_path / "marks.csv").read_text() == (graded[0] / "marks.csv").read_text()
 
 
 @pytest.mark.usefixtures("sandboxed")
 def test_one_record_as_json(class_):
-    told = grade(class_ / "ada.ipynb", "--only", "hello_ranks", "--json", "-")
+    told = grade_here(class_ / "ada.ipynb", "--only", "hello_ranks", "--json", "-")
     assert told.returncode == 0, told.stderr
     record = json.loads(told.stdout)
     assert (record["person"], record["earned"], record["core"]) == ("ada", 2, False)
@@ -181,7 +204,7 @@ def test_one_record_as_json(class_):
 
 @pytest.mark.usefixtures("sandboxed")
 def test_core_exercises_alone_count_and_everything_says_so(class_, tmp_path):
-    told = grade(class_ / "ada.ipynb", "--core", "--out", tmp_path)
+    told = grade_here(class_ / "ada.ipynb", "--core", "--out", tmp_path)
     assert told.returncode == 0, told.stderr
     assert "2 of 2 points (core exercises only)." in told.stdout
     assert "read_queue" not in told.stdout
@@ -223,7 +246,7 @@ def test_a_grader_that_is_killed_leaves_no_process_and_loses_nothing(class_, tmp
     assert alive == []
     before = {path: path.stat().st_mtime_ns for path in (out / "records").glob("*.json")}
     assert 1 <= len(before) < 3
-    told = grade(*[tmp_path / f"more{n}.ipynb" for n in range(3)], "--out", out, "--resume")
+    told = grade_here(*[tmp_path / f"more{n}.ipynb" for n in range(3)], "--out", out, "--resume")
     assert told.returncode == 0, told.stdout + told.stderr
     assert len(read_folder(out / "records")) == 3
     assert all(path.stat().st_mtime_ns == then for path, then in before.items())
@@ -253,13 +276,11 @@ def test_a_grader_that_is_killed_leaves_no_process_and_loses_nothing(class_, tmp
         ),
     ],
 )
-def test_bad_input_gets_one_line(class_, words, said, capsys):
-    with pytest.raises(SystemExit) as ended:  # in this process, which has imported all it takes
-        main(["grade", *(word.replace("{class}", str(class_)) for word in words)])
-    assert ended.value.code == 2
-    err = capsys.readouterr().err
-    assert said in err
-    assert err.count("\n") == 1
+def test_bad_input_gets_one_line(class_, words, said):
+    refused = grade_here(*(word.replace("{class}", str(class_)) for word in words))
+    assert refused.returncode == 2
+    assert said in refused.stderr
+    assert refused.stderr.count("\n") == 1
 
 
 def test_without_a_sandbox_grading_does_not_start_unless_told_to(class_, tmp_path, monkeypatch):
