@@ -33,6 +33,8 @@ settings.load_profile("untimed")
 IN_CI = os.environ.get("CI") == "true"
 HARDWARE = ("GPU", "processor")  # a reason to skip in CI must name one of these
 
+LONGEST_ID = 2000  # characters
+
 # What takes longest begins first: else one worker is left with it when the others are done. Groups
 # of pytest-xdist and files; the cluster mostly waits, so it goes beside what computes.
 FIRST = (
@@ -108,6 +110,13 @@ def disk(tmp_path) -> Iterator[Path]:
 def _keeps_pages(folder: Path) -> bool:
     ended = subprocess.run(["stat", "-fc", "%T", folder], capture_output=True, text=True)
     return ended.stdout.strip() in ("tmpfs", "ramfs")
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A short name for a parameter of megabytes: each message about its test would carry them."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{argname} of {len(val)}"
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
