@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -31,10 +32,10 @@ RIGHT = CHECKOUT / COURSE.module("00").solution
 STUB = CHECKOUT / COURSE.module("00").exercise_notebook
 
 
-def grade(*words: object, timeout: float = 200, **environment: str) -> subprocess.CompletedProcess:
+def grade(*words: object, timeout: float = 200) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "hpml", "grade", *map(str, words)],
-        env=ENVIRONMENT | environment,
+        env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -283,22 +284,24 @@ def test_bad_input_gets_one_line(class_, words, said):
     assert refused.stderr.count("\n") == 1
 
 
-def test_without_a_sandbox_grading_does_not_start_unless_told_to(class_, tmp_path, monkeypatch):
-    empty = tmp_path / "bin"
-    empty.mkdir()
-    told = grade(class_, "--out", tmp_path / "out", PATH=str(empty))
+@pytest.fixture
+def no_programs(tmp_path, monkeypatch) -> Iterator[None]:
+    """PATH is an empty folder, so that there is no bubblewrap."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    sandbox.missing.cache_clear()
+    yield
+    sandbox.missing.cache_clear()
+
+
+@pytest.mark.usefixtures("no_programs")
+def test_without_a_sandbox_grading_does_not_start_unless_told_to(class_, tmp_path):
+    told = grade_here(class_, "--out", tmp_path / "out")
     assert told.returncode == 2
     assert "needs a sandbox: bwrap is not installed: apt install bubblewrap" in told.stderr
     assert not (tmp_path / "out").exists()
-    unsafe = grade(
-        class_ / "ada.ipynb",
-        "--only",
-        "hello_ranks",
-        "--unsafe",
-        "--out",
-        tmp_path / "out",
-        PATH=str(empty),
-    )
+    words = [class_ / "ada.ipynb", "--only", "hello_ranks", "--unsafe", "--out", tmp_path / "out"]
+    unsafe = grade_here(*words)
     assert unsafe.returncode == 0, unsafe.stderr
     assert "UNSAFE" in unsafe.stderr
     (record,) = read_folder(tmp_path / "out" / "records")
