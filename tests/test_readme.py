@@ -47,6 +47,7 @@ RUN_BY = {
     "./hpml watch": "tests/cli/test_learn.py",
     "./hpml restore exercises/06_torch_distributed.py": "tests/course/test_restore.py",
     "./hpml course check": "tests/test_course.py",
+    "./hpml course check --page build/wrong_answers.html": "tests/course/test_wrong_page.py",
     "./hpml course core": "tests/course/test_core_path.py",
     "./hpml course conclusions": "tests/course/test_conclusions.py",
     "./hpml course check count_messages": "tests/course/test_new_exercise.py",

@@ -199,6 +199,24 @@ def test_a_good_course_is_good_in_every_row(course: Course) -> None:
     assert record(rows)["good"] is True
 
 
+def test_a_row_of_a_wrong_answer_has_what_its_learner_reads(course: Course) -> None:
+    rows = course.rows()
+    assert [row.first_failure for row in rows[:3]] == [None] * 3
+    word, leaves = rows[4], rows[5]
+    assert word.wrong == "of another type"
+    assert word.first_failure is not None
+    assert word.first_failure.claim == "an int comes back"
+    assert re.fullmatch(r"with 1 rank: '\d+' is no int", word.first_failure.message)
+    assert (word.first_failure.line, word.first_failure.hint) == ("", "An int.")
+    # No claim was judged of an answer that did not return.
+    assert leaves.first_failure is not None
+    assert leaves.first_failure.claim == ""
+    assert "line 7 of your answer" in leaves.first_failure.message
+    assert leaves.first_failure.line == 'line 7 |     raise ValueError("no")'
+    assert leaves.first_failure.hint == "Look."
+    assert record(rows)["rows"][5]["first_failure"]["hint"] == "Look."
+
+
 def solution(old: str, new: str) -> Callable[[Course], None]:
     return lambda course: course.edit("solutions/03_rings.py", old, new)
 

@@ -1,6 +1,7 @@
 """./hpml build and ./hpml course: make the exercises, prove them, and look at the lectures."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,18 +62,26 @@ def course_check(
         list[str] | None, typer.Argument(metavar="[ID]…", help="Exercises; default: all.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The rows as JSON.")] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Where a page of all wrong answers goes."),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Answers judged at a time.")] = 2,
 ) -> int:
     """Prove each exercise: its stub fails, its solution passes, and each wrong answer is caught.
 
-    Exit code 1 when a row is not good.
+    With --page, also a page to read through: of each wrong answer what is wrong, and the claim,
+    message, line and hint that its learner reads. Exit code 1 when a row is not good.
     """
     from rich.console import Console
 
     from hpml.checks import find, ids, judge
-    from hpml.course import schedule
+    from hpml.course import schedule, wrong_page
     from hpml.course.prove import prove, record
+    from hpml.files import atomic
 
+    if page is not None:
+        page.parent.mkdir(parents=True, exist_ok=True)  # an error here comes before the minutes
     console = Console(highlight=False)
     rows = prove(
         schedule.load(),
@@ -83,6 +92,8 @@ def course_check(
         workers=workers,
         on_row=(lambda row: None) if as_json or not console.is_terminal else _progress(console),
     )
+    if page is not None:
+        atomic.write_text(page, wrong_page.write(rows))
     if as_json:
         typer.echo(json.dumps(record(rows), indent=1))
     else:

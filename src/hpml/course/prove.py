@@ -12,7 +12,7 @@ The wrong answers are edits of the solution: see `hpml.course.wrong_answers`.
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from hpml.checks.contract import Check
 from hpml.checks.run_check import GENERAL_HINTS
 from hpml.checks.verdict import Verdict
 from hpml.course import paired, wrong_answers
+from hpml.course.first_failure import FirstFailure, first_failure
 from hpml.course.schedule import Course, Exercise, Module
 from hpml.course.wrong_answers import WrongAnswer
 from hpml.errors import UserError
@@ -44,6 +45,8 @@ class Row:
     shows: str  # the outcome in a few words
     reason: str = ""
     seconds: float = 0.0
+    wrong: str = ""  # what is wrong in a wrong answer, as its table describes it
+    first_failure: FirstFailure | None = None  # what its learner reads
 
     @property
     def good(self) -> bool:
@@ -114,9 +117,10 @@ def _tasks(
     rows = known(*_prove_check(course, module, exercise, check, len(wrong)))
     if missing := flavour.missing(check.needs):
         unproved = [("stub", module.exercise_notebook.name), ("solution", module.solution.name)]
-        unproved += [("wrong answer", answer.name) for answer in wrong]
         shows = f"not gradable: {missing}"
-        return rows + known(*(Row(check.id, part, name, shows) for part, name in unproved))
+        rows += known(*(Row(check.id, part, name, shows) for part, name in unproved))
+        wrong_rows = (_row_of(answer, check) for answer in wrong)
+        return rows + known(*(replace(row, shows=shows) for row in wrong_rows))
     if not check.claims:  # nothing to judge yet, but its files can be inspected
         return [*rows, lambda: _prove_solution(course, module, check, judge)]
     solution = cache(partial(wrong_answers.solution, course, exercise.id))
@@ -260,13 +264,14 @@ def _prove_wrong(
 def _prove_wrong_by(
     wrong: WrongAnswer, solution: Callable[[], str], check: Check, judge: Judge
 ) -> Row:
-    row = Row(check.id, "wrong answer", wrong.name, "")
+    row = _row_of(wrong, check)
     if wrong.hint not in {*check.hints, *GENERAL_HINTS}:
         known = ", ".join(check.hints)
         return replace(row, reason=f"it names the hint {wrong.hint!r}, the check has {known}")
     verdict, row = _judged(row, check, judge, lambda: wrong.answer(solution()))
     if verdict is None:
         return row
+    row = replace(row, first_failure=first_failure(verdict))
     if wrong.needs and verdict.status == "not gradable" and verdict.nothing_failed:
         return replace(row, shows=f"not gradable without {wrong.needs}; {_unjudged(verdict)}")
     failed = [claim for claim in verdict.claims if not claim.passed]
@@ -285,6 +290,10 @@ def _prove_wrong_by(
     else:
         reason = ""
     return replace(row, shows=shows, reason=reason)
+
+
+def _row_of(wrong: WrongAnswer, check: Check) -> Row:
+    return Row(check.id, "wrong answer", wrong.name, "", wrong=wrong.wrong)
 
 
 def _unjudged(verdict: Verdict) -> str:
@@ -329,5 +338,5 @@ def record(rows: Sequence[Row]) -> dict[str, Any]:
     """The table as JSON-ready plain data."""
     return {
         "good": all(row.good for row in rows),
-        "rows": [{**row.__dict__, "good": row.good} for row in rows],
+        "rows": [{**asdict(row), "good": row.good} for row in rows],
     }

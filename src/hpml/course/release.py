@@ -61,6 +61,7 @@ LEFT_OUT = (
     "course/committed.py",
     "course/conclusions.py",
     "course/core_path.py",
+    "course/first_failure.py",
     "course/graded.py",
     "course/new_exercise.py",
     "course/paired.py",
@@ -70,8 +71,10 @@ LEFT_OUT = (
     "course/release.py",
     "course/run_sheet.py",
     "course/templates/run_sheet.html.j2",
+    "course/templates/wrong_page.html.j2",
     "course/where_next.py",
     "course/wrong_answers.py",
+    "course/wrong_page.py",
     "grading",
 )
 _TO_RESTORE = ("notebooks/", "exercises/")
