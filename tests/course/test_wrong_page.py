@@ -56,6 +56,17 @@ def test_its_contents_count_answers_those_without_a_line_and_those_not_as_meant(
     assert re.findall(r'<td class="number[^"]*">(\d+)', contents) == ["3", "1", "1"]
 
 
+def test_in_a_file_the_table_of_the_rows_is_not_cut_to_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = wrong("a_name_of_more_than_twenty_letters", "x", SUM, "failed, hint alone " + "y" * 40)
+    monkeypatch.setattr(prove, "prove", lambda *_, **__: [ROWS[0], long])
+    with pytest.raises(SystemExit):
+        cli.main(["course", "check"])
+    shown = capsys.readouterr().out
+    assert re.search(r"a_name_of_more_than_twenty_letters +failed, hint alone y{40}", shown)
+
+
 def test_the_command_writes_it_beside_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -191,8 +191,9 @@ def _print(console: "Console", rows: "list[Row]") -> None:
             Text("✓" if row.good else "✗", style or "green"),
             *(Text(text, style) for text in (*shown, seen)),
         )
-    # In a file or a log there is no window to fit into.
-    console.print(table, width=None if console.is_terminal else 160)
+    if not console.is_terminal:  # in a file or a log there is no window to fit into
+        console.width = 160
+    console.print(table)
     bad = sum(not row.good for row in rows)
     exercises = len({row.exercise for row in rows})
     seconds = sum(row.seconds for row in rows)
