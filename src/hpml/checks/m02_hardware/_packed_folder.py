@@ -231,7 +231,9 @@ def damaged(answer: ModuleType, seed: int) -> dict[str, str]:
         except ValueError as error:
             found[what] = "named" if path in str(error) else f"unnamed: {error}"
         except Exception as error:
-            found[what] = f"{type(error).__name__}: {error}"
+            kind = type(error)  # struct.error is named "error": which one is it?
+            module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+            found[what] = f"{module}{kind.__name__}: {error}"
         else:
             found[what] = ""
         os.remove(path)

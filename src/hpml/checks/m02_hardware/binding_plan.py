@@ -161,13 +161,15 @@ def all_have_as_many_as_there_are(run: Run) -> Problem | None:
         where = f"on {asked['words']}"
         if len(set(counts)) > 1:
             seen = f"{where}: ranks have from {min(counts)} to {max(counts)} cores"
-            return Problem(seen, "uneven", f"{most} cores each")
+            return cores_are_their_own(run) or Problem(seen, "uneven", f"{most} cores each")
         if counts[0] != most:
             sockets = {row["socket"] for row in asked["cpus"]}
             everyone = {cpu for cpus in plan for cpu in cpus}
             mine = {row["socket"] for row in asked["cpus"] if row["cpu"] in everyone}
             hint = "first_node" if mine < sockets else "idle"
-            return Problem(f"{where}: each rank has {counts[0]} cores", hint, f"{most} cores each")
+            seen = f"{where}: each rank has {counts[0]} cores"
+            # Who takes a core's threads for cores, or the system's, has counted something else
+            return cores_are_their_own(run) or Problem(seen, hint, f"{most} cores each")
     return None
 
 

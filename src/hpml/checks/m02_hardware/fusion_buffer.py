@@ -145,7 +145,10 @@ def packed_otherwise(run: Run, rank: int, taken: Taken) -> Problem | None:
     if sent == wanted:
         return None
     of = f"{CASES[taken.case]}, rank {rank}: "
-    counts = " and ".join(f"{len(each)} messages of {name}" for name, each in sorted(sent.items()))
+    counts = " and ".join(
+        f"{len(each)} message{'s' * (len(each) > 1)} of {name}"
+        for name, each in sorted(sent.items())
+    )
     seen = f"{of}{counts or 'no message'} for {len(given)} gradients"
     if not sent:
         return Problem(seen, "alone", in_words(wanted))
@@ -158,7 +161,9 @@ def packed_otherwise(run: Run, rank: int, taken: Taken) -> Problem | None:
         carried, own = nbytes.get(name, 0), sum(wanted.get(name, []))
         if carried != own:
             text = f"{of}{carried} bytes were sent as {name}; the gradients of {name} have {own}"
-            return Problem(text, "dtypes" if set(nbytes) != set(wanted) else "bytes")
+            but_the_last = sum(wanted.get(name, [])[:-1])
+            hint = "last_buffer" if carried == but_the_last else "bytes"
+            return Problem(text, "dtypes" if set(nbytes) != set(wanted) else hint)
     if sum(map(len, sent.values())) == sum(inside(*each).numel() > 0 for each in given):
         return Problem(seen, "messages", in_words(wanted))
     largest = max([buffer_bytes, *(inside(*each).nbytes for each in given)])

@@ -108,6 +108,7 @@ def mistakes(kind: str, network: Mapping[str, Any], of: Figures) -> Iterator[tup
     elif kind == "optimizer states":
         yield "frozen", many * of["parameters"]
         yield "buffer_gradients", many * of["weights"]
+        yield "buffer_gradients", many * of["trained and buffers"]
         for one in range(3):
             yield "moments", one * of["gradients"]
     else:
@@ -225,10 +226,11 @@ def largest_fits(run: Run) -> Problem | CannotJudge | None:
                     "too_large",
                 )
             if sum(at_one_more.values()) <= memory:
+                of_one = not no_budget(run) and hint_for("activations", run) == "one_sample"
                 return Problem(
                     f"{of} is {batch}, and by your budget {batch + 1} fit, in "
                     f"{sum(at_one_more.values())} bytes",
-                    "one_more",
+                    "one_sample" if of_one else "one_more",  # that budget never grows
                 )
             takes = peak_at(batch, network, measured)
             if abs(takes / memory - 1) > 1.5 * WITHIN:
@@ -336,8 +338,8 @@ CHECK = Check(
         "front of it have to keep?",
         "batch_itself": "The batch counts, too: the first layer keeps it, and the program has it "
         "in any case.",
-        "peak": "Add your four figures up, and compare the sum with the peak. If the kinds are "
-        "right one by one, so is the sum.",
+        "peak": "The peak is the sum of the four kinds: if they are right one by one, so is the "
+        "sum, and with it the largest batch. Mend the kinds that are wrong above first.",
         "batch_type": "largest_batch returns an int: a number of samples, 0 where not even one "
         "fits.",
         "none_fits": "This memory is too small for the weights. Then no batch fits: return 0.",

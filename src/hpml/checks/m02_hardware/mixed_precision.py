@@ -151,7 +151,9 @@ def what_is_computed(run: Run) -> Problem | None:
         )
         products = [off_grid(theirs[name]) for name in ("w1", "w2")]
         if max(products) > 0.01:
-            return Problem(f"{seen}{recorded(value, PRODUCTS)}", "products")
+            odd = recorded(value, PRODUCTS)
+            hint = "float16" if odd.endswith("took float16") else "products"
+            return Problem(f"{seen}{odd}", hint)
         if far < 0.02 or off_grid(theirs["gain"]) < 0.01:
             return Problem(f"{seen}{recorded(value, REDUCTIONS)}", "reductions")
         return Problem(seen, "network")
@@ -198,7 +200,7 @@ def keeps_accuracy(run: Run) -> Problem | None:
             return Problem(f"{seen}; all weights are bfloat16 numbers", "master")
         if all(abs(a - b) <= PARITY for a, b in zip(losses, expected["stale"], strict=True)):
             return Problem(f"{seen}; it is that of the weights at the start", "stale")
-        return Problem(seen, "training")
+        return what_is_computed(run) or Problem(seen, "training")
     return None
 
 
@@ -213,11 +215,12 @@ def trains_in_bfloat16(run: Run) -> Problem | None:
         _, gradients = with_gradients(before, batch, product=in_bfloat16)
         moved = {name: (before[name] - got[name]) / LEARNING_RATE for name in gradients}
         if (far := apart(moved, gradients)) > STEP_CLOSE:
-            return Problem(
+            seen = (
                 f"step {step} is {100 * far:.2g} % from a step with products in bfloat16, as a "
-                "share of its length",
-                "float32_steps",
+                "share of its length"
             )
+            # A loss that is not as it should be explains its steps
+            return what_is_computed(run) or Problem(seen, "float32_steps")
     return None
 
 
@@ -256,6 +259,9 @@ CHECK = Check(
         "item, or under no_grad. Casting with .to keeps the graph.",
         "products": "Both operands of both products are cast: activations and weights. If one is "
         "float32, PyTorch raises or computes in float32.",
+        "float16": "This product took float16. It has 16 bits too, and fewer of them for the "
+        "exponent: what is above 65504 is inf there. bfloat16 reaches as far as float32. Which of "
+        "the two do you cast to?",
         "reductions": "The layer norm, the softmax and the loss add up many numbers. bfloat16 has "
         "8 bits for them: 256 + 1 is 256 there. Cast each product back to float32 before anything "
         "else is done with it.",

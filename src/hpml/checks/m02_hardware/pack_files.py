@@ -61,7 +61,9 @@ def holds_all(run: Run) -> Problem | None:
     for value in run.stages["read"].values:
         if value["length"] != len(right):
             message = f"the pack has {value['length']} samples"
-            return Problem(message, "lost", f"{len(right)}, as many as there are files")
+            names = {sample[0] for sample in value["samples"]}
+            absent = next((f": {name!r} is missing" for name, *_ in right if name not in names), "")
+            return Problem(message, "lost", f"{len(right)}, as many as there are files{absent}")
         for place, sample in enumerate(value["samples"]):
             if problem := wrong_sample(sample, right, place):
                 return problem
@@ -91,11 +93,12 @@ def reads_what_it_needs(run: Run) -> Problem | CannotJudge | None:
         own = sum(run.expected[place][1] for place in given["takes"])
         number = len(given["takes"])
         if taken - opened > own + number * PER_SAMPLE:
-            return Problem(
+            problem = Problem(
                 f"{number} samples of {own / KIB:.0f} KiB together took reads of "
                 f"{(taken - opened) / KIB:.0f} KiB",
                 "too_much",
             )
+            return holds_all(run) or problem  # other samples at these places have other sizes
     opens = [
         one.opened.get(PACK, 0)
         for rank in evidence.ranks
@@ -115,7 +118,10 @@ def reads_what_it_needs(run: Run) -> Problem | CannotJudge | None:
 
 
 def wrong_in(found: Any, right: Sequence[Sample]) -> Problem | None:
-    """What is wrong with samples by their places, as a process reported them."""
+    """What is wrong with samples by their places, as a process reported them.
+
+    Samples that are wrong for whoever reads them (`holds_all`) have nothing to do with forks.
+    """
     if "failed" in found:
         return Problem(found["failed"], "raised")
     for place, sample in found.items():
@@ -134,16 +140,18 @@ def shared(run: Run) -> Problem | None:
     found = value["pickled"]
     inner = found.get("samples", found)
     if problem := wrong_in(inner, run.expected):
-        return Problem(f"a copy that went through pickle: {problem.message}", "pickle")
+        seen = Problem(f"a copy that went through pickle: {problem.message}", "pickle")
+        return seen if problem.hint == "raised" else holds_all(run) or seen
     if found["bytes"] > OPENING:
         size = found["bytes"] // KIB
         return Problem(f"pickled, the data set is {size} KiB", "pickle", "its path, and no content")
     processes = value["forked"]
     for one in [processes] if isinstance(processes, dict) else processes:
         if problem := wrong_in(one, run.expected):
-            return Problem(
+            seen = Problem(
                 f"two forked processes read one data set at once: {problem.message}", "position"
             )
+            return seen if problem.hint == "raised" else holds_all(run) or seen
     return None
 
 
@@ -159,8 +167,7 @@ def refuses(run: Run) -> Problem | None:
             cut = "without" in what
             return Problem(f"{opened} was opened as if it were whole", "cut" if cut else "foreign")
         if seen != "named":
-            raised = seen if seen.startswith("unnamed") else f"a {seen}"
-            text = f"{opened}: opening it raised {raised}"[:200].replace(
+            text = f"{opened}: opening it raised {seen}"[:200].replace(
                 "raised unnamed", "raised a ValueError that does not name the file"
             )
             return Problem(text, "unclear", "a ValueError that names the file")
@@ -193,7 +200,8 @@ def leaves_the_old_one(run: Run) -> Problem | CannotJudge | None:
     (left,) = run.stages["after the kill"].values
     if isinstance(left, dict) or left != run.expected:
         why = left["failed"] if isinstance(left, dict) else "its samples are not the files"
-        return Problem(f"what is left after a kill cannot be read: {why}", "in_place")
+        seen = Problem(f"what is left after a kill cannot be read: {why}", "in_place")
+        return seen if isinstance(left, dict) else holds_all(run) or seen
     return None
 
 
@@ -222,8 +230,8 @@ CHECK = Check(
         "no_file": "`target` is the finished file's name.",
         "one_file": "Whoever copies the pack copies one file: the index belongs into it, and what "
         "was written on the way has to be gone.",
-        "lost": "Every file counts: in folders of folders, without a byte in it, and without an "
-        "ending.",
+        "lost": "Every file counts: in `folder` itself, in folders of folders, without a byte in "
+        "it, and without an ending.",
         "types": "packed[7] is a pair: the path within the folder, with /, and the bytes.",
         "order": "Folders list their files in any order. Sort the paths, as str, once, before "
         "anything is written.",
@@ -246,7 +254,7 @@ CHECK = Check(
         "cut": "A copy that was interrupted looks like a pack from the front. What would you "
         "compare, when it is opened, to see that the end is missing?",
         "foreign": "Other programs write files too. Some bytes at the beginning that only a pack "
-        "has tell it from them.",
+        "has tell it from them, and an empty file has none.",
         "unclear": "Who is to find the file among thousands needs its name in the message. Check "
         "before you parse: how many bytes came, and what they are.",
         "in_place": "Opening a file for writing empties it. Write under another name in the same "

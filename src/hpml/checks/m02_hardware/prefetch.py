@@ -28,6 +28,7 @@ from hpml.ranks.evidence import Evidence, RankEvidence
 
 SIZE = 4  # samples of a batch; the last has fewer
 RANKS = 2  # side by side, and each alone: one leaves by a break, the other by close()
+TWO_READERS = "generator already executing"  # Python's message of the second one's error
 LOADER = ReadyMade("`DataLoader`", ("torch.utils.data.dataloader.DataLoader",))
 
 
@@ -101,7 +102,7 @@ def unexpected(value: dict[str, Any]) -> Problem | None:
     if value["error"] is None:
         return None
     kind, message = value["error"]
-    hint = "two_readers" if "already executing" in message else "raised"
+    hint = "two_readers" if TWO_READERS in message else "raised"
     return Problem(f"the loop ended with {kind}: {message}", hint)
 
 
@@ -120,7 +121,8 @@ def overlaps(run: Run) -> Problem | None:
         number = len(given["batches"])
         done, busy = reads(rank)[:number], computations(rank)
         if len(done) < number or not busy:
-            return Problem(f"{len(done)} of {number} batches were read", "lost")
+            seen = Problem(f"{len(done)} of {number} batches were read", "lost")
+            return every_batch(run) or seen
         for place, read in enumerate(done):
             if place < given["depth"] or any(overlap(read, other) for other in busy):
                 continue
@@ -145,18 +147,21 @@ def bounded(run: Run) -> Problem | None:
         depth, number = given["depth"], len(given["batches"])
         most = max(ahead(rank, number), default=0)
         if most > depth + 1:
+            if (at_once := overlaps(run)) and at_once.hint == "all_first":
+                return at_once
             return Problem(
                 f"while the caller computed, {most} batches were read that it had not asked for, "
                 f"with a depth of {depth}",
-                "all_first" if len(ahead(rank, number)) == most else "unbounded",
+                "unbounded",
                 f"at most {depth} that wait and one in the reader's hands",
             )
         if most < depth and fault(evidence) is None:
-            return Problem(
+            seen = Problem(
                 f"the caller computed for long, and {most} of the next batches were read meanwhile",
                 "shallow",
                 f"{depth}",
             )
+            return every_batch(run) or overlaps(run) or seen  # who takes turns is never ahead
     return fault(evidence)
 
 
@@ -174,9 +179,11 @@ def raises(run: Run) -> Problem | None:
             return Problem(f"{seen}, and the loop ended as if that were the end", "swallowed")
         if value["error"] != [kind, message]:
             found = ": ".join(value["error"])[:100]
-            return Problem(f"{seen}, and the loop ended with {found}", "another_error")
+            hint = "two_readers" if TWO_READERS in found else "another_error"
+            return Problem(f"{seen}, and the loop ended with {found}", hint)
         if problem := misread(value["got"], batches):
-            return Problem(f"{seen} after {len(batches)} batches: {problem.message}", "early")
+            problem = Problem(f"{seen} after {len(batches)} batches: {problem.message}", "early")
+            return every_batch(run) or overlaps(run) or problem  # out of order without an error too
     return None
 
 
@@ -198,6 +205,8 @@ def leaves_none(run: Run) -> Problem | CannotJudge | None:
         if problem := fault(evidence):
             stuck = problem.hint in ("hang", "limit")
             hint = {"error": "swallowed", "left": "stuck"}.get(stage) if stuck else None
+            if TWO_READERS in problem.message:
+                hint = "two_readers"
             return Problem(problem.message, hint or problem.hint)
         for rank, given in zip(evidence.ranks, run.inputs[stage], strict=True):
             closes = given.get("closes", False)
@@ -260,8 +269,9 @@ CHECK = Check(
         "swallowed": "An exception that leaves a thread's function ends the thread, and nobody "
         "else hears of it. Catch it in the reader, hand it over in the queue, and raise it where "
         "the caller waits.",
-        "another_error": "Hand over the exception itself, and raise that: the caller may catch it "
-        "by its type.",
+        "another_error": "The caller may catch the reader's exception by its type. Catch it in the "
+        "thread in which it is raised, hand over that very object, and raise it where the caller "
+        "waits.",
         "early": "The error belongs after the batches that were read before it. If it goes "
         "through the same queue, it comes in its turn.",
         "after_the_end": "A thread ends when its function returns. Which call does yours still "
@@ -269,7 +279,8 @@ CHECK = Check(
         "after_break": "After a break nobody takes from the queue any more, and a reader that "
         "waits for room waits for ever. A generator that is dropped or closed runs its `finally`: "
         "say there that it is over, see to it that the reader wakes up and looks, and wait for it "
-        "with join(). A daemon thread is only forgotten at the program's end.",
+        "with join(). A daemon thread is only forgotten at the program's end. And an object is not "
+        "dropped while a thread holds it, as one does whose `target` is the object's own method.",
         "stuck": "The caller waits for the reader's end, and the reader for room in the queue: "
         "who wakes it up?",
         "no_close": "A generator function gives close() for nothing; a class of your own has to "

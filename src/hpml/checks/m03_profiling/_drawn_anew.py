@@ -175,8 +175,14 @@ def shuffled(rounds: Sequence[Sequence[Crops]]) -> Problem | None:
         for number, epoch in enumerate(one, 1):
             order, places = epoch.image, np.arange(len(epoch.image))
             steps = int((np.diff(order) == 1).sum())
-            if int((order == places).sum()) >= ALIKE or steps >= ALIKE:
+            same = int((order == places).sum())
+            if same == len(order):
                 return Problem(f"epoch {number} has the images in the file's order", "order")
+            if same >= ALIKE or steps >= ALIKE:
+                some = f"{steps} images come right after the one before them in the file"
+                if steps < ALIKE:
+                    some = f"{same} images are at their own place of the file"
+                return Problem(f"in epoch {number}, {some}", "order")
             # The mean of |order - place| is a third of the number, and this is 8 deviations off
             if np.abs(order - places).mean() < len(order) / 6:
                 message = f"in epoch {number}, images stay close to their places in the file"

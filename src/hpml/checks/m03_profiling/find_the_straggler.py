@@ -6,6 +6,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -169,7 +170,9 @@ def judge_recorded(run: Run) -> Problem | None:
         return problem
     for wrong in (wrong_rank, wrong_step, wrong_phases, wrong_blame):
         if problem := first_problem(run, wrong, recorded=True):
-            return problem
+            # The made jobs tell mistakes apart that look alike in the recorded ones
+            made = first_problem(run, wrong)
+            return replace(problem, hint=made.hint) if made else problem
     return None
 
 

@@ -219,7 +219,8 @@ def judge_repeatable(what: Found) -> Problem | None:
         values = getattr(first, field)
         if np.ptp(values) and all(np.array_equal(values, getattr(one, field)) for one in others):
             message = f"generators with {ROUNDS} different seeds give the same {drawn}"
-            return Problem(message, "generator")
+            not_drawn = judge_epochs(what) if drawn == "order" else None
+            return not_drawn or Problem(message, "generator")
     return None
 
 
@@ -306,8 +307,8 @@ CHECK = Check(
         "never.",
         "labels": "Images and labels are permuted by the same indices. Which of the two have you "
         "indexed?",
-        "order": "Neighbours in a file resemble each other. Draw one permutation of all images for "
-        "the epoch, and cut it into batches.",
+        "order": "Neighbours in a file resemble each other. Draw one permutation of all images, "
+        "not of batches, for the epoch, and cut it into batches.",
         "same_order": "An epoch begins when __iter__ is called. What is drawn in __init__ is drawn "
         "once for all epochs, and a generator that is seeded again begins again.",
         "no_crop": "Take one image of known numbers, 3 x 32 x 32, through your code. Is it padded "
@@ -320,8 +321,9 @@ CHECK = Check(
         "loses gray levels.",
         "dropped": "Loading gets fast without augmentation, and the network gets worse: it sees "
         "the same pixels in every epoch. It has to stay: as one operation for the batch.",
-        "whole_batch": "One draw for the batch is one crop for all its images. Draw B numbers, and "
-        "give each image its own rows and columns: an index of shape (B, 32) for each.",
+        "whole_batch": "One draw for the batch is one place, or one coin, for all its images. Draw "
+        "B rows, B columns and B coins, and give each image its own rows and columns of pixels: "
+        "two indices of shape (B, 32).",
         "kept": "Augmentation is new in each epoch. Whatever is drawn in __init__, or kept from "
         "the first epoch, or drawn from a generator that is seeded anew, is the same in the next.",
         "edge": "A crop of 32 in 40 pixels has 9 places: 0 to 8. The end of torch.randint is left "

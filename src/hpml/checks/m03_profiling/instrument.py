@@ -62,6 +62,8 @@ def profiles_no_more(run: Run) -> Problem | None:
         on = {number // len(PARTS) for number, (_, on) in enumerate(parts_asked(rank)) if on}
         asked = set(window(given))
         if outside := sorted(on - asked):
+            if (problem := right_steps(run)) and problem.hint == "step_place":
+                return problem  # a window that opens early follows from it
             seen = f"the profiler was recording in step {outside[0]}"
             return Problem(seen, wrong_recording(on, given), shown(window(given)))
         if lacking := sorted(asked - on):
@@ -287,8 +289,8 @@ CHECK = Check(
         "`active` of them. Does `step()` come exactly once in each step?",
         "outside": "Recording costs time and memory in each operator. It is for the window alone: "
         "let the `schedule` switch it on and off.",
-        "step_place": "`step()` says that a step is over: it comes after the last part of the step "
-        "and outside of all marks.",
+        "step_place": "`step()` says that a step is over: it comes once in each step, after its "
+        "last part and outside of all marks.",
         "names": "`with record_function(name):` around each part: loading, forward, backward, "
         "optimizer; in each step, once.",
         "around": "A mark covers what runs inside its `with`: one part, the whole of it, and "

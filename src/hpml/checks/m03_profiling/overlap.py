@@ -5,6 +5,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -166,8 +167,11 @@ def judge_recorded(run: Run) -> Problem | None:
     """The recorded job is always the same: who knows it by heart has shown nothing here."""
     if problem := judge_hidden(run):
         return problem
-    seen = judged(run, ("hidden",), HIDDEN_MISTAKES, recorded=True)
-    return seen or judged(run, ("waiting", "exposed"), WAITING_MISTAKES, recorded=True)
+    if seen := judged(run, ("hidden",), HIDDEN_MISTAKES, recorded=True):
+        return seen
+    seen = judged(run, ("waiting", "exposed"), WAITING_MISTAKES, recorded=True)
+    made = judge_waiting(run)  # it tells mistakes apart that look alike in the recorded job
+    return replace(seen, hint=made.hint) if seen and made else seen
 
 
 CHECK = Check(

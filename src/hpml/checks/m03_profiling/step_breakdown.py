@@ -5,6 +5,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from types import ModuleType
 from typing import Any
@@ -52,7 +53,8 @@ def wrong_form(got: Any, steps: int) -> Problem | None:
         if not all(isinstance(value, float) and math.isfinite(value) for value in one.values()):
             return Problem("a step has a part that is no number", "form")
     if len(got) != steps:
-        return Problem(f"breakdown returned {len(got)} steps", "steps", str(steps))
+        many = f"{len(got)} step{'s' * (len(got) != 1)}"
+        return Problem(f"breakdown returned {many}", "steps", str(steps))
     return None
 
 
@@ -139,7 +141,9 @@ def messages(run: Run) -> Problem | None:
 
 
 def recorded(run: Run) -> Problem | None:
-    return is_right(run, "recorded", "a trace that was recorded")
+    problem = is_right(run, "recorded", "a trace that was recorded")
+    made = nested(run) or messages(run)  # they tell mistakes apart that look alike here
+    return replace(problem, hint=made.hint) if problem and made else problem
 
 
 CHECK = Check(
