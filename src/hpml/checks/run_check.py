@@ -29,7 +29,8 @@ GENERAL_HINTS = {
     "differs between ranks.",
     "mismatch": "A collective is one operation on all ranks together: same call, same order, same "
     "shape, same dtype. Print what each rank is about to bring.",
-    "raised": "Start from the exception: it names a line of your answer.",
+    "raised": "Start from the exception. If a line of your answer is named, begin there: what did "
+    "each of its variables hold?",
     "memory": "A rank may not hold so much at one time: what can be freed, or held elsewhere?",
     "exited": "An answer returns; it does not leave the process.",
     "killed": "The process was ended from outside or crashed in native code; where the signal is "
@@ -58,8 +59,9 @@ GENERAL_HINTS = {
     "cluster: the notebook's first text has the list of what it may import.",
     "not_allowed": "The exercise is to write this yourself: the line below its title says what it "
     "is to be made of. Whatever you write by hand may be as simple as you like.",
-    LEDGER: "What your calls put in and what went over the links differ. Let all that ranks tell "
-    "each other go through the functions that the exercise allows.",
+    LEDGER: "What your calls put in and what went over the links differ. Is every message waited "
+    "for? One that nobody waits for may not arrive. And whatever ranks exchange goes through the "
+    "functions that the exercise allows.",
     TRAVEL: "In each step every rank needs the mean of all ranks' gradients, and nothing more: "
     "samples stay with the rank that took them.",
     "refused": "Return what the exercise's docstring asks for: plain values and tensors.",

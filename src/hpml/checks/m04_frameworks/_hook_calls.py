@@ -67,7 +67,7 @@ def travels_once(run: Run) -> Problem | None:
                 f"in step {number}, rank {rank.rank} put {step.carried} bytes into its collectives"
             )
             if more < 0 or more > slack:
-                hint = "alone" if not step.calls else "bytes"
+                hint = "bytes" if step.calls else "alone" if number == 1 else "kept"
                 if 0 <= more - tied <= slack:
                     seen, hint = f"{seen}; the tied weight has {tied} bytes", "tied"
                 elif 0 <= more - frozen <= slack:
@@ -85,15 +85,17 @@ def as_little_as_a_ring(run: Run) -> Problem | CannotJudge | None:
         return missing
     due = STEPS * all_reduce_bytes(run.world_size, sum(sizes().values()))
     most = HEADERS * SLACK * due + (SETUP_PER_PEER + PER_CALL * STEPS * len(sizes())) * peers
+    found = travels_once(run)
+    known = found.hint if found and found.hint != "bytes" else None
     for rank in evidence.ranks:
         sent = rank.traffic.sent_bytes
         seen = f"rank {rank.rank} sent {sent / 1e3:.0f} kB over its link, by the kernel's count"
         # A rank that sends too little did not save traffic: it skipped gradients.
         if sent < due / 2:
-            return Problem(f"{seen}: gradients cannot be among them", "alone")
+            return Problem(f"{seen}: gradients cannot be among them", known or "alone")
         if sent > most:
             enough = f"{due / 1e3:.0f} kB are enough, {most / 1e3:.0f} kB with what TCP adds"
-            return Problem(f"{seen}; {enough}", "wire")
+            return Problem(f"{seen}; {enough}", known or "wire")
     return None
 
 

@@ -180,10 +180,9 @@ CHECK = Check(
         "message. Which of PyTorch's ways to list parameters knows that?",
         "frozen": "Where requires_grad is False there is no gradient: nothing to send, and nothing "
         "to average.",
-        "raised": "Start from the exception: it names a line of your answer. If it is about a "
-        "parameter or its gradient: a frozen parameter takes no hook, and p.grad is there only "
-        "when this step's backward has added everything up. What does your answer know of this "
-        "step, and what of the one before?",
+        "raised": "Start from the exception. If it is about a parameter or its gradient: a frozen "
+        "parameter takes no hook, and p.grad is there only when this step's backward has added "
+        "everything up. What does your answer know of this step, and what of the one before?",
         "bytes": "Count what one step has to send: each trained parameter's gradient, once, in its "
         "own dtype.",
         "wire": "To add up n bytes over p ranks, each rank must send 2 (p-1)/p · n; a ring sends "

@@ -4,6 +4,7 @@ No claim is about seconds. A rank's order of passes is the parent's record of wh
 long a pipeline takes in which every rank keeps its order follows from the order alone.
 """
 
+import operator
 from collections import Counter
 from dataclasses import replace
 
@@ -90,7 +91,8 @@ def mistake(step: Step, rank: int, got: dict[str, torch.Tensor]) -> tuple[str, s
     times = products / sum(right[k].square().sum().item() for k in right)
     if not state_difference(got, {k: times * right[k] for k in right}, CLOSE):
         return "factor", f"they are {times:.3g} times those"
-    return "parity", ""
+    # Gradients are looked at from the last rank on
+    return "parity" if rank == len(step.entering) - 1 else "border", ""
 
 
 def loss_is_returned(run: Run) -> Problem | None:
@@ -98,17 +100,27 @@ def loss_is_returned(run: Run) -> Problem | None:
     for number, step in enumerate(run.expected["steps"]):
         right = sum(s * loss for s, loss in zip(step.shares, step.losses, strict=True))
         got = run.values[last]["losses"][number]
-        where = in_step(run, number)
+        where, before = in_step(run, number), enumerate(run.expected["steps"][:number])
         if not is_number(got):
             return Problem(f"{where}, rank {last} returned {described(got)}", "loss", "a number")
         if not abs(got - right) <= CLOSE * max(1.0, abs(right)):
-            alike = abs(got - sum(step.losses) / len(step.losses)) <= CLOSE
+            if problem := next(filter(None, (wrong_gradients(run, k, s) for k, s in before)), None):
+                return problem  # the weights are others by now, and so is the loss
             alone = [k for k, loss in enumerate(step.losses) if abs(got - loss) <= CLOSE]
             which = f", that of micro-batch {alone[0]} alone" if alone else ""
             seen = f"{where}, rank {last} returned the loss {got:.6g}{which}"
-            hint = "mean_of_means" if alike and len(step.sizes) > 1 else "loss"
-            return Problem(seen, hint, f"{right:.6g}")
+            return Problem(seen, mistake_in_loss(step, got), f"{right:.6g}")
     return None
+
+
+def mistake_in_loss(step: Step, got: float) -> str:
+    """The hint for the mistake that explains a loss: where gradients have it too, theirs."""
+    summed, samples = sum(step.losses), sum(map(operator.mul, step.sizes, step.losses))
+    usual = {"mean_of_means": summed / len(step.losses), "scaled": summed, "sum": samples}
+    for hint, value in usual.items() if len(step.sizes) > 1 else ():
+        if abs(got - value) <= CLOSE * max(1.0, abs(value)):
+            return hint
+    return "loss"
 
 
 # ---- messages
@@ -162,7 +174,10 @@ def wrong_messages(
     if sent.total() == right.total():
         seen += f", {nbytes(sent)} bytes"
         due = f"{nbytes(right)} bytes"
-    return Problem(seen, "whole" if sent.total() < right.total() else "messages", due)
+    if sent.total() >= right.total():
+        return Problem(seen, "messages", due)
+    left_out = nbytes(sent) < nbytes(right) and noun == "micro-batches"
+    return Problem(seen, "passes" if left_out else "whole", due)
 
 
 def nbytes(messages: Counter[int]) -> int:
@@ -188,8 +203,11 @@ def order_of(run: Run, number: int) -> pipeline.Schedule | Problem:
         for kind in ("forward", "backward"):
             done = sum(one.kind == kind for one in order)
             if done < len(micro_batch):
-                seen = f"{where}, rank {rank.rank} makes {done} right {kind} passes"
-                return Problem(seen, "passes", str(len(micro_batch)))
+                seen = (
+                    f"{where}, rank {rank.rank} makes {done} right {kind} pass{'es' * (done != 1)}"
+                )
+                none = kind == "backward" and not done and rank.rank < run.world_size - 1
+                return Problem(seen, "sent_back" if none else "passes", str(len(micro_batch)))
         orders.append(tuple(order))
     return pipeline.Schedule("answer", tuple(orders))
 
@@ -265,7 +283,7 @@ def little_memory(run: Run) -> Problem | CannotJudge | None:
                 f"with activations of {held / 1e6:.0f} MB for a micro-batch, rank {rank} of "
                 f"{stage.world_size} had {peak / 1e6:.0f} MB at one time; {live} micro-batches and "
                 f"{MORE / 1e6:.0f} MB for all else are {most / 1e6:.0f} MB",
-                "memory",
+                too_many.hint if (too_many := few_live(run)) else "memory",
             )
     return None
 

@@ -27,6 +27,9 @@ HINTS = {
     "added up twice? There is one batch here, and no rank has another share of it.",
     "parity": "Follow one micro-batch: what goes into the stage, what comes out, whose gradient "
     "comes back, and to which of the stage's outputs does it belong?",
+    "border": "The ranks behind this one have right gradients, so what went forward was right. "
+    "Look at the way back: is what the next rank sends the gradient of its input, and does this "
+    "rank's backward begin with it, at the output that it belongs to?",
     "weights": "The step of the optimizer is not yours: train_step leaves gradients behind, and "
     "weights as they were.",
     "loss": "The loss of the whole batch is the mean over all its samples, on the last rank. Which "
@@ -42,10 +45,10 @@ HINTS = {
     "passes": "Each micro-batch goes through each stage once forward and once backward. Is what "
     "comes into the stage what the stage before has computed, and is the gradient that of its "
     "output?",
-    "raised": "Start from the exception: it names a line of your answer. If it comes from "
-    "backward, there are two usual reasons. The gradient of the input exists only if the input "
-    "requires grad before the stage computes: Tensor.requires_grad_(). And backward() of what is "
-    "no single number needs the gradient of it.",
+    "raised": "Start from the exception. If it is about gradients, there are three usual reasons. "
+    "The gradient of the input exists only if the input requires grad before the stage computes: "
+    "Tensor.requires_grad_(). backward() of what is no single number needs the gradient of it. And "
+    "it begins at what the stage computed, not at a detached copy.",
     "mismatch": SHAPES,
     "what arrives": SHAPES,
 }
@@ -55,6 +58,7 @@ BATCH_HINTS = {
     "sent_back": HINTS["sent_back"],
     "no_backward": HINTS["no_backward"],
     "factor": HINTS["factor"],
+    "border": HINTS["border"],
     "weights": HINTS["weights"],
     "collective": HINTS["collective"],
     "neighbours": HINTS["neighbours"],

@@ -127,7 +127,10 @@ def why(run: Run, step: int, rank: int, got: dict[str, torch.Tensor]) -> Problem
         if wrong == set(TIED):
             return Problem(f"{of}'s tied weight is not that of both uses: {found}", "tied")
         if all(expected[name].numel() < 1024 for name in wrong):
-            return Problem(f"{of}'s {min(wrong)}, which is replicated, {found.seen}", "replicated")
+            seen = f"{of}'s replicated parameters are not those of one process: {found}"
+            return Problem(seen, "replicated")
+        if all(name.startswith("frozen.") for name in wrong):
+            return Problem(f"{of}'s frozen layer has changed: {found}", "frozen")
         return Problem(f"{of}'s weights are not those of one process: {found}", "parity")
     seen = f"{of}'s weights are not those of one process on the whole batch: {found}"
     return Problem(seen, "stale", found.expected)
@@ -196,6 +199,8 @@ def in_both_dtypes(run: Run) -> Problem | None:
             largest = wanted.abs().max().item()
             far = (change - wanted).abs().max().item() / largest
             if not far <= ROUNDED:
+                if problem := equals_big_batch(run):
+                    return problem  # gradients are wrong in any dtype
                 return Problem(
                     f"{of} {name} has changed otherwise than with master weights in float32: by "
                     f"{100 * far:.0f} % of the largest change",

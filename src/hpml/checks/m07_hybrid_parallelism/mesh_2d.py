@@ -250,7 +250,8 @@ def trains_alike(run: Run) -> Problem | None:
             old = start[names.index(name)]
             if not difference(got - old, mesh[0] * (weight - old), TOLERANCE):
                 return Problem(message, "sum")
-            return Problem(message, "weights")
+            # What is wrong in a layer's input and output is wrong in its weights' gradients
+            return layer_is_whole(run) or Problem(message, "weights")
     return None
 
 
@@ -322,9 +323,10 @@ CHECK = Check(
         "other_dimension": "That is the other group. Ranks of a row have different slices and the "
         "same samples; ranks of a column have the same slices and different samples. In 2 × 2, "
         "ranks 0 and 1 are a row.",
-        "all_ranks": "A call without `group` is for all ranks. What would be added up then: "
-        "outputs of other samples, or gradients of other slices? Where a mesh has one row, so is "
-        "the row's group.",
+        "all_ranks": "This call is for all ranks: it has no `group`, or the other one of the two, on a "
+        "mesh of one row or one column. What is added up then: outputs of other samples, or "
+        "gradients of other slices? Ranks of a row have the same samples, ranks of a column the "
+        "same slices.",
         "output": "Each rank has a part of the sum over the hidden numbers. leave() adds up the "
         "parts in the tensor group.",
         "input": "What is the identity in forward is a sum in backward: x's gradient consists of "
@@ -347,7 +349,7 @@ CHECK = Check(
         "group, the others wait. Every rank makes every group, in the same order.",
         "hang": "new_group is for all ranks: every rank makes every group, in the same order, and "
         "keeps the two in which it is.",
-        "raised": "Start from the exception: it names a line of your answer. If it is about a "
+        "raised": "Start from the exception. If it is about a "
         "group: a rank that is not in one cannot use it. Keep the group of your own row, and "
         "that of your own column.",
     },

@@ -404,7 +404,7 @@ CHECK = Check(
         "any_split": "Not every dimension that is split makes a sum necessary. Batches are split "
         "in data parallel training; is the forward pass followed by an all-reduce?",
         "one_of_two": "Two dimensions that are summed over are split here, over two dimensions of "
-        "the mesh. A rank has a quarter of the products, not half of them.",
+        "the mesh. Summed along one of them, a rank still lacks the parts along the other.",
         "whole_mesh": "Ranks that differ in the other dimensions of the mesh have other slices of "
         "the result, or copies of the same sum. Adding those up is wrong.",
         "whole_bytes": "Each rank puts in what it has: its slice of the result, not the whole.",

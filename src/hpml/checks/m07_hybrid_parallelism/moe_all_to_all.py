@@ -131,7 +131,12 @@ def experts_learn(run: Run) -> Problem | None:
                 start = own["experts"][number]
                 if all(map(torch.equal, got, start)):
                     return Problem(f"{seen} has not changed", "unchanged")
-                return Problem(f"{seen} is not that of one process", "experts")
+                outputs = [one[step]["output"] for one in run.stages["training"].values]
+                before = all(
+                    same(one, due["output"]) for one, due in zip(outputs, ranks, strict=True)
+                )
+                hint = "experts" if before else "forward_first"
+                return Problem(f"{seen} is not that of one process", hint)
     return None
 
 
@@ -170,7 +175,9 @@ def only_what_must(run: Run) -> Problem | CannotJudge | None:
         for rank, least in zip(evidence.ranks, enough, strict=True):
             if rank.traffic.sent_bytes < least:
                 seen = f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes in all"
-                return Problem(f"{seen}: not all tokens and outputs are among them", "parity")
+                why = all_that_fit(run) or dropped(run) or gradients(run) or experts_learn(run)
+                hint = why.hint if why else "parity"
+                return Problem(f"{seen}: not all tokens and outputs are among them", hint)
         if problem := over_bytes(evidence, enough, "wire"):
             return problem
     return None
@@ -250,7 +257,7 @@ CHECK = Check(
         "hang": "Every rank takes part in every exchange, forward and backward. A rank whose "
         "experts got no tokens must still have its exchanges in the graph: an expert that is "
         "applied to no rows is connected, zeros that you make are not.",
-        "raised": "Start from the exception: it names a line of your answer. A rank can have no "
+        "raised": "Start from the exception, and from the case that is named. A rank can have no "
         "tokens, an expert can get none, and one rank may be all there is: try these by hand.",
     },
 )

@@ -96,7 +96,7 @@ def cause(run: Run, stage: str, step: int, part: int, rank: int) -> str:
         step
     ):  # an update was wrong: because of a gradient that came back wrong, or of a weight's own
         wrong = [n for n in range(step) if not gradients_agree(run, stage, n)]
-        return cause(run, stage, wrong[0], 1, rank) if wrong else "training"
+        return (cause(run, stage, wrong[0], 1, rank) or "backward") if wrong else "training"
     alike = all(value.shape == right.shape for value in values)
     if alike and not all(same(value, values[0]) for value in values):
         return "partial"
@@ -119,7 +119,10 @@ def forward_is_whole(run: Run, stage: str) -> Problem | None:
 
 
 def backward_is_whole(run: Run, stage: str) -> Problem | None:
-    return problem_of(run, stage, 1, "backward")
+    problem, output = problem_of(run, stage, 1, "backward"), forward_is_whole(run, stage)
+    if problem and problem.hint == "backward" and output and output.hint == "forward":
+        return output  # what is wrong on the way there is wrong on the way back
+    return problem
 
 
 def attention_is_whole(run: Run) -> Problem | None:
@@ -235,9 +238,9 @@ CHECK = Check(
         "start": "Y = GELU(X A) B. Cut A into columns: which numbers of X A can a rank compute, "
         "and can it apply GELU to them alone? Which rows of B do they meet, and what is missing "
         "then?",
-        "forward": "Each rank computes its part of the sum over the hidden numbers. Follow one "
-        "hidden number: one row of up.weight makes it, with its bias, and one column of "
-        "down.weight uses it. Do your slices of the three belong together?",
+        "forward": "Each rank computes its part of the sum over the hidden numbers. Is each hidden "
+        "number on one rank? Follow one: a row of up.weight makes it, with its bias, and a column "
+        "of down.weight uses it. Do your slices of the three belong together?",
         "partial": "The ranks' outputs differ: each has summed over its own hidden numbers. Whose "
         "sum is missing?",
         "mean": "That is the sum divided by the number of ranks. The parts of a sum are added up, "
@@ -256,8 +259,9 @@ CHECK = Check(
         "forward all-reduce each rank has the whole gradient already: its backward is the "
         "identity.",
         "none": "No call at all: parts of a sum on several ranks cannot meet without one.",
-        "too_many": "The pair needs one sum. Between the two layers each rank goes on with its own "
-        "hidden numbers.",
+        "too_many": "One sum each way is enough. In forward, only the last layer's output is a "
+        "sum over ranks. In backward, a rank first adds up what it has for the gradient of x, from "
+        "all weights that use x, and that travels once.",
         "other_calls": "Nothing has to be gathered: a column of A meets only its own row of B, on "
         "the same rank. The output is a sum.",
         "bytes": "What is added up is the output, or in backward the gradient of the input: as "
@@ -274,8 +278,9 @@ CHECK = Check(
         "heads": "The weights of head h are rows h·d to (h+1)·d of query, key and value, with d = "
         "features / heads, also in the scale 1/√d; and the columns h·d to (h+1)·d of out.",
         "types": "The output has the shape and dtype of x.",
-        "raised": "Start from the exception: it names a line of your answer. If it comes with one "
-        "rank: there is nothing to add up there, and nobody to send to.",
+        "raised": "Start from the exception. If sizes do not fit: a weight is [outputs, inputs]; "
+        "which of its dimensions has the hidden numbers, or the heads? Shares of attention are "
+        "counted in whole heads, each of d = features / heads numbers.",
         "hang": "Every rank has to make the same calls in the same order, backward too: does the "
         "input of one rank need no gradient?",
     },

@@ -156,7 +156,8 @@ def updated_once(run: Run) -> Problem | None:
             if times == run.world_size > 1:
                 return Problem(f"{seen}: by every rank", "replicated")
             if times != 1:
-                return Problem(seen, "replicated" if times else "late_group", "once")
+                left_out = "late_group" if GROUPS[number] == 2 else "unchanged"
+                return Problem(seen, "replicated" if times else left_out, "once")
     for number, ranks in owners(run).items():
         if len(ranks) > 1:
             seen = f"parameter {number} was updated by rank {min(ranks)} in one step and by rank"
@@ -229,7 +230,9 @@ def travels_once(run: Run) -> Problem | None:
         once = peers * sum(BYTES[n] for n in there)
         seen = f"in a step, the ranks sent {sent:.0f} bytes of parameters, all together"
         if sent < least:
-            return Problem(seen, "replicated" if not sent else "not_sent")
+            alone = updated_once(run)  # where every rank updates all, nothing needs to be sent
+            replicated = alone is not None and alone.hint == "replicated"
+            return Problem(seen, "replicated" if replicated and not sent else "not_sent")
         if sent > MOST * once:
             return Problem(f"{seen}; each parameter once to each other rank is {once}", "wire")
     return None
@@ -246,7 +249,8 @@ def state_is_whole(run: Run) -> Problem | None:
         if not isinstance(got, dict) or set(got) != set(expected):
             return Problem(f"{of} is no dict of `state` and `param_groups`", "gather")
         if problem := states_differ(of, got["state"], expected["state"]):
-            return problem
+            # Moments of other steps are wrong wherever they are gathered
+            return (parity(run, index) if problem.hint == "steps" else None) or problem
         if not same(got["param_groups"], expected["param_groups"]):
             return Problem(
                 f"{of} has other param_groups than the plain optimizer's", "state_groups"
@@ -257,7 +261,10 @@ def state_is_whole(run: Run) -> Problem | None:
 def states_differ(of: str, got: Any, expected: dict[str, Any]) -> Problem | None:
     if not isinstance(got, dict) or not set(expected) <= set(got):
         have = len(got) if isinstance(got, dict) else 0
-        return Problem(f"{of} has the states of {have} parameters of {len(expected)}", "gather")
+        held = got if isinstance(got, dict) else {}
+        in_place = all(n in expected and same(states, expected[n]) for n, states in held.items())
+        seen = f"{of} has the states of {have} parameters of {len(expected)}"
+        return Problem(seen, "gather" if in_place else "indices")
     for number, states in expected.items():
         if same(got[number], states):
             continue
@@ -265,7 +272,7 @@ def states_differ(of: str, got: Any, expected: dict[str, Any]) -> Problem | None
             if other != number and same(got[number], theirs):
                 seen = f"{of} has parameter {other}'s moments in the place of parameter {number}'s"
                 return Problem(seen, "indices")
-        return Problem(f"{of} has other moments for parameter {number}", "indices")
+        return Problem(f"{of} has other moments for parameter {number}", "steps")
     return None
 
 
@@ -349,6 +356,9 @@ CHECK = Check(
         "indices": "In a plain optimizer's state_dict() a parameter is a number: its place in "
         "all groups, one after the other. This rank's optimizer counts its own parameters only. "
         "`optimizer.state` has them by parameter.",
+        "steps": "The states are those of the steps that were taken, each under its parameter's "
+        "number. Which numbers does this rank's optimizer know, and are its states gathered after "
+        "the last step?",
         "state_groups": "Rank 0's optimizer has a part of the parameters in its groups. The whole "
         "state_dict has all of them there, as numbers, and the options that count now.",
         "mismatch": "All ranks walk through the same groups in the same order, and each parameter "
