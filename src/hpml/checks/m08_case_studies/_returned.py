@@ -1,9 +1,22 @@
 """What an answer's functions returned, by the claim that they were called for."""
 
+from types import ModuleType
 from typing import Any
 
 from hpml.checks.compare import described
 from hpml.checks.contract import Problem, Run
+
+
+def exception_in_words(error: Exception, answer: ModuleType) -> str:
+    """On a rank: an exception of the answer's, and the line of it that was at work."""
+    trace, line = error.__traceback__, 0
+    while trace is not None:
+        if trace.tb_frame.f_globals is vars(answer):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    first = (str(error).splitlines() or [""])[0]
+    at = f" (line {line} of your answer)" if line and type(error) is not NotImplementedError else ""
+    return f"{type(error).__name__}: {first}"[:200] + at
 
 
 def returned(

@@ -32,7 +32,7 @@ from hpml.checks.m08_case_studies._layout_model import (
     seconds,
 )
 from hpml.checks.m08_case_studies._layout_picture import layout_picture
-from hpml.checks.m08_case_studies._returned import returned
+from hpml.checks.m08_case_studies._returned import exception_in_words, returned
 
 EXACT = 1e-4  # of a value: float32 has more than this
 FASTEST = 1e-9  # of the best seconds
@@ -106,8 +106,7 @@ def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
         except ImportError:
             raise
         except Exception as error:  # what is not written yet costs its own claims' points only
-            lines = str(error).splitlines() or [""]
-            return {"raised": f"{type(error).__name__}: {lines[0]}"[:200]}
+            return {"raised": exception_in_words(error, answer)}
 
     def plain(value: Any) -> Any:
         """A layout with numpy's ints as Python's; anything else as it is."""

@@ -31,7 +31,7 @@ from hpml.checks.m08_case_studies._knee_mistakes import (
     OF_THE_KNEE,
 )
 from hpml.checks.m08_case_studies._knee_picture import knee_picture
-from hpml.checks.m08_case_studies._returned import returned
+from hpml.checks.m08_case_studies._returned import exception_in_words, returned
 
 CENT = 0.0051  # money may be rounded to cents or not
 ROUNDED = 0.051  # hours that are this near were rounded to a digit or two
@@ -58,8 +58,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         except ImportError:
             raise
         except Exception as error:  # what is not written yet costs its own claims' points only
-            lines = str(error).splitlines() or [""]
-            return {"raised": f"{type(error).__name__}: {lines[0]}"[:200]}
+            return {"raised": exception_in_words(error, answer)}
 
     return {
         "bills": [answer.bill(*case) for case in inputs["bills"]],
@@ -128,6 +127,8 @@ def judge_edges(run: Run) -> Problem | None:
     if isinstance(told, Problem):
         return told
     problem = judged("cheapest", jobs, told[-len(jobs) :], cheapest, OF_THE_EDGES, "edges")
+    if problem and problem.hint == "edges":  # a wrong bill may be all there is
+        return judge_cheapest(run) or judge_bill(run) or problem
     return problem and (judge_cheapest(run) or problem)
 
 

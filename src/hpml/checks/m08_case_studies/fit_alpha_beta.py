@@ -30,7 +30,7 @@ from hpml.checks.m08_case_studies._fit_mistakes import (
     Fitted,
 )
 from hpml.checks.m08_case_studies._fit_picture import fit_picture
-from hpml.checks.m08_case_studies._returned import returned
+from hpml.checks.m08_case_studies._returned import exception_in_words, returned
 
 # Of the planted α and β. Three repetitions' noise of the sizes that show it leaves about 1 % in a
 # fit that weighs all alike, and under 3 % in the worst of a run's networks.
@@ -66,8 +66,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         except ImportError:
             raise
         except Exception as error:  # what is not written yet costs its own claims' points only
-            lines = str(error).splitlines() or [""]
-            return {"raised": f"{type(error).__name__}: {lines[0]}"[:200]}
+            return {"raised": exception_in_words(error, answer)}
 
     return {
         "fitted": [answer.fit_alpha_beta(*one) for one in inputs["networks"]],

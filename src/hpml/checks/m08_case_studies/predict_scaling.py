@@ -23,7 +23,7 @@ from hpml.checks.m08_case_studies._bucketed_step import (
     ring_seconds,
 )
 from hpml.checks.m08_case_studies._published_jobs import published
-from hpml.checks.m08_case_studies._returned import returned
+from hpml.checks.m08_case_studies._returned import exception_in_words, returned
 from hpml.checks.m08_case_studies._scaling_jobs import (
     Table,
     drawn_job,
@@ -85,8 +85,7 @@ def drive(answer: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
         except ImportError:
             raise
         except Exception as error:  # what is not written yet costs its own claims' points only
-            lines = str(error).splitlines() or [""]
-            return {"raised": f"{type(error).__name__}: {lines[0]}"[:200]}
+            return {"raised": exception_in_words(error, answer)}
 
     def foretold(job: Any, points: Any, ranks: list[int]) -> list[Any]:
         share, wait = answer.fit(deepcopy(job), points)
@@ -334,8 +333,8 @@ CHECK = Check(
         "wait": "One `wait` for each doubling of the ranks: 3 for 8 ranks, none for one.",
         "constants": "The step without constants is right. With them: the rate across nodes is "
         "multiplied by share, and wait · log2(ranks) is added when everything else is over.",
-        "range": "A share above 1 is more than the network has, and a wait below 0 is time given "
-        "back. Leave out such pairs.",
+        "range": "A share is a fraction, no percentage: above 1 it is more than the network has. "
+        "And a wait below 0 is time given back: leave out such pairs.",
         "swapped": "The share first, then the wait.",
         "wait_of_share": "The share is right, and the wait is not: with this share, the first of "
         "the two points leaves one wait, in seconds and for one doubling of the ranks.",
