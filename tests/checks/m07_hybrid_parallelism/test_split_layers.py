@@ -73,6 +73,35 @@ def test_gradients_of_another_length_are_explained(good, times, hint):
     assert "in step 1," in problem.message
 
 
+def test_behind_right_gradients_the_way_back_is_wrong(good):
+    def of(wrong):
+        def change(rank, value):
+            if rank != wrong:
+                return value
+            drawn = [{k: g + torch.rand_like(g) for k, g in s.items()} for s in value["gradients"]]
+            return {**value, "gradients": drawn}
+
+        return GRADIENTS(with_values(good, change))
+
+    assert [of(rank).hint for rank in range(3)] == ["border", "border", "parity"]
+
+
+def test_a_loss_of_wrong_weights_is_explained_by_the_gradients(good):
+    def change(rank, value):
+        first, *losses = value["losses"]
+        changed = {**value, "losses": [first, *(loss and 2 * loss for loss in losses)]}
+        if rank == 0:
+            changed["gradients"] = [{}, *value["gradients"][1:]]
+        return changed
+
+    def loss_alone(rank, value):
+        return {**change(rank, value), "gradients": value["gradients"]}
+
+    run = with_values(good, change)
+    assert LOSS(run) == GRADIENTS(run)
+    assert LOSS(with_values(good, loss_alone)).hint == "loss"
+
+
 def test_a_later_step_counts_too(good):
     def change(rank, value):
         *rest, last = value["gradients"]

@@ -98,6 +98,8 @@ def test_who_updates_is_known_from_the_factors_that_ranks_ask_for(good):
         return replace(rank, asked=tuple(a for a in rank.asked if not isinstance(a.request, list)))
 
     assert OWNERS(with_ranks(good, by_all)).hint == "replicated"
+    silent = with_ranks(good, lambda rank: replace(by_all(rank), calls=()))
+    assert TRAVELS(silent).hint == "replicated"
     assert "updated 0 times" in OWNERS(with_ranks(good, nobody)).message
 
 
@@ -134,7 +136,7 @@ def test_memory_is_the_kernels_count(good, more, hint):
 
 
 @pytest.mark.parametrize(
-    ("factor", "hint"), [(1, None), (0, "replicated"), (0.5, "not_sent"), (2, "wire")]
+    ("factor", "hint"), [(1, None), (0, "not_sent"), (0.5, "not_sent"), (2, "wire")]
 )
 def test_bytes_within_a_step_are_those_of_its_parameters(good, factor, hint):
     def scaled(rank):
@@ -162,6 +164,30 @@ def renumbered(states):
 def test_a_state_that_is_not_the_plain_optimizers_is_found(good, change, hint):
     changed = with_job(good, 0, lambda job: {**job, "state": change(job["state"])}, rank=0)
     assert STATE(changed).hint == hint
+
+
+def test_states_in_other_places_are_not_missing_ones(good):
+    def shifted(job):
+        states = job["state"]["state"]
+        moved = {"0": states["2"], "1": states["1"]}
+        return {**job, "state": {**job["state"], "state": moved}}
+
+    assert STATE(with_job(good, 0, shifted, rank=0)).hint == "indices"
+
+
+def test_states_of_wrong_steps_are_explained_by_the_steps(good):
+    def other(job):
+        states = job["state"]["state"]
+        twice = {name: 2 * moment for name, moment in states["0"].items()}
+        return {**job, "state": {**job["state"], "state": {**states, "0": twice}}}
+
+    def stale(job):
+        return {**other(job), "after": [job["after"][0], job["after"][0], *job["after"][2:]]}
+
+    assert STATE(with_job(good, 0, other, rank=0)).hint == "steps"
+    run = with_job(good, 0, stale, rank=0)
+    assert PARITY(run).hint == "unchanged"
+    assert STATE(run) == PARITY(run)
 
 
 def test_only_rank_0_has_the_state(good):
