@@ -323,10 +323,10 @@ CHECK = Check(
         "other_dimension": "That is the other group. Ranks of a row have different slices and the "
         "same samples; ranks of a column have the same slices and different samples. In 2 × 2, "
         "ranks 0 and 1 are a row.",
-        "all_ranks": "A sum here is over all ranks: of a call without `group`, or, on a mesh of one "
-        "row or one column, of the other one of the two groups. What is added up then: outputs of other samples, or "
-        "gradients of other slices? Ranks of a row have the same samples, ranks of a column the "
-        "same slices.",
+        "all_ranks": "A sum here is over all ranks: of a call without `group`, or, on a mesh of "
+        "one row or one column, of the other one of the two groups. What is added up then: "
+        "outputs of other samples, or gradients of other slices? Ranks of a row have the same "
+        "samples, ranks of a column the same slices.",
         "output": "Each rank has a part of the sum over the hidden numbers. leave() adds up the "
         "parts in the tensor group.",
         "input": "What is the identity in forward is a sum in backward: x's gradient consists of "
