@@ -257,7 +257,7 @@ CHECK = Check(
         "hang": "Every rank takes part in every exchange, forward and backward. A rank whose "
         "experts got no tokens must still have its exchanges in the graph: an expert that is "
         "applied to no rows is connected, zeros that you make are not.",
-        "raised": "Start from the exception, and from the case that is named. A rank can have no "
+        "raised": "Start from the exception. A rank can have no "
         "tokens, an expert can get none, and one rank may be all there is: try these by hand.",
     },
 )
