@@ -130,6 +130,19 @@ def test_a_batch_that_its_own_budget_contradicts(good):
     assert shifted(less=False).hint == "too_large"
 
 
+def test_a_budget_of_one_sample_is_no_mistake_of_rounding(good):
+    batches = iter([network["batch"] for network in good.inputs["answered"][0]["networks"]])
+
+    def change(figures):
+        batch, at_it, _ = figures["fits"][0]
+        kinds = figures["budget"]
+        budget = kinds | {"activations": round(kinds["activations"] / next(batches))}
+        return figures | {"budget": budget, "fits": [[batch, at_it, at_it], figures["fits"][1]]}
+
+    run = answered(good, change)
+    assert ACTIVATIONS(run).hint == FITS(run).hint == "one_sample"
+
+
 def test_a_batch_that_is_far_from_what_was_measured(good):
     """The budgets agree with the batch: all of it is wrong by a factor."""
 

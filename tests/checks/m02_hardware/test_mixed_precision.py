@@ -176,6 +176,19 @@ def test_a_step_of_float32_products_is_found_at_the_start_and_at_the_end(good, w
         assert PARITY_HOLDS(run) is None
 
 
+def test_a_loss_that_is_wrong_explains_the_training_that_calls_it(good, with_record):
+    stage = good.stages[STAGE].values[0]
+    sampled = [[torch.tensor(9.0).bfloat16(), stage["sampled"][0][1]], *stage["sampled"][1:]]
+    run = with_record(good, "sampled", sampled)
+    assert STEPS_IN_BFLOAT16(run) is PARITY_HOLDS(run) is None
+    weights = {name: each + 1.0 for name, each in stage["after"]["1"].items()}
+    assert STEPS_IN_BFLOAT16(with_record(run, "after", stage["after"] | {"1": weights})).hint == (
+        "reductions"
+    )
+    losses = [each + 2 * PARITY for each in stage["losses"]]
+    assert PARITY_HOLDS(with_record(run, "losses", losses)).hint == "reductions"
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_every_difficulty_of_a_loss_scale_is_among_the_steps(seed):
     given = scaling.inputs(seed)

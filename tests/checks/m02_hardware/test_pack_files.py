@@ -153,6 +153,22 @@ def test_other_processes_read_the_same(good):
     assert SHARED(hung).hint == REFUSES(hung).hint == "hang"
 
 
+def test_samples_that_are_wrong_for_everybody_have_one_cause(good):
+    samples = good.stages["read"].values[0]["samples"]
+    turned = with_value(good, "read", {"samples": samples[::-1]})
+    assert HOLDS(turned).hint == "order"
+    own = sum(good.expected[place][1] for place in good.inputs["read"][0]["takes"])
+    more = packed.TAKES * PER_SAMPLE + own
+    assert READS(with_counts(turned, packed.TAKEN, read_bytes=more)).hint == "order"
+    spoiled = {str(place): sample for place, sample in enumerate(samples[::-1])}
+    assert SHARED(with_value(turned, "share", {"forked": [spoiled]})).hint == "order"
+    copied = {"pickled": {"bytes": 9, "samples": spoiled}}
+    assert SHARED(with_value(turned, "share", copied)).hint == "order"
+    # A copy that cannot be made is a mistake of its own
+    failed = {"pickled": {"failed": "TypeError: cannot pickle"}}
+    assert SHARED(with_value(turned, "share", failed)).hint == "pickle"
+
+
 @pytest.mark.parametrize(
     ("seen", "hint"),
     [

@@ -112,6 +112,20 @@ def test_one_batch_more_than_the_bound_is_too_many(good):
     assert BOUNDED(with_ranks(good, "slow", far(-1))).hint == "shallow"
 
 
+def test_two_readers_are_the_cause_of_all_that_they_break(good):
+    error = ["ValueError", "generator already executing"]
+
+    def fallen(rank):
+        value = {"got": [], "error": error}
+        return replace(rank, value=value, asked=rank_that("next", "read").asked)
+
+    run = good
+    for stage in ("overlap", "slow", "error"):
+        run = with_ranks(run, stage, fallen)
+    for judge in (EVERY, OVERLAPS, BOUNDED, RAISES):
+        assert judge(run).hint == "two_readers"
+
+
 def test_an_error_that_is_lost_is_no_end(good):
     quiet = with_ranks(good, "error", lambda rank: replace(rank, value={"got": [], "error": None}))
     assert RAISES(quiet).hint == "swallowed"

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -173,6 +174,18 @@ def test_right_draws_are_never_improbable_and_wrong_ones_are():
     assert improbable(0, 690, 1 / 9) == -1
     assert improbable(690, 690, 1 / 2) == 1
     assert improbable(345, 690, 1 / 2) == 0
+
+
+def test_batches_in_another_order_are_not_said_to_be_in_the_files_order():
+    def epoch(order, sizes=(32, 32, 32, 8)):
+        return SimpleNamespace(image=np.array(order), sizes=list(sizes))
+
+    whole = epoch(range(104))
+    assert shuffled([[whole, whole]]).message == "epoch 1 has the images in the file's order"
+    turned = epoch([*range(64, 96), *range(32), *range(32, 64), *range(96, 104)])
+    problem = shuffled([[turned, turned]])
+    assert problem.hint == "order"
+    assert problem.message.startswith("in epoch 1, 101 images come right after the one before them")
 
 
 def test_a_count_is_improbable_below_one_in_a_trillion():
