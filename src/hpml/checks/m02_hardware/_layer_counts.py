@@ -81,6 +81,8 @@ def conv2d(call: Call, mistake: str = "") -> Counts:
     }
     if mistake == "batch":
         parts["input"] //= batch
+    if mistake == "batch_of_output":
+        parts["output"] //= batch
     if mistake == "batch_of_weights":
         parts["weights"] *= batch
     if mistake == "padded":
@@ -113,7 +115,7 @@ FLOP_MISTAKES = {
 BYTE_MISTAKES = {
     "matmul": (*ITEM_MISTAKES, "weights", "output", "every_use"),
     "conv2d": (*ITEM_MISTAKES, "weights", "output", "input", "groups", "batch",
-               "batch_of_weights", "padded", "every_use", "input_size", "padding", "one_side",
-               "stride", "rounded_up", "no_first"),
+               "batch_of_weights", "batch_of_output", "padded", "every_use", "input_size",
+               "padding", "one_side", "stride", "rounded_up", "no_first"),
     "elementwise": (*ITEM_MISTAKES, "output", "one_input", "no_input"),
 }  # fmt: skip

@@ -319,6 +319,7 @@ CHECK = Check(
         "every_use": "A number that is used many times is read once here: caches and registers "
         "keep it. These are the least bytes that can move.",
         "batch": "The layer works on a whole batch: shape[0] images.",
+        "batch_of_output": "The layer works on a whole batch: each image has an output of its own.",
         "batch_of_weights": "All images of the batch use the same weights: they are read once.",
         "groups": "With groups, a filter sees only the channels of its group: how many are these?",
         "groups_twice": "Each output channel belongs to one group, so there are still "

@@ -180,10 +180,11 @@ CHECK = Check(
         "hidden": "While this rank computes, a message under way costs the step nothing. It "
         "computes while an operator runs, on whichever thread, and in loading and transforms. Of a "
         "message that crosses the border of a step, each step has what lies inside it.",
-        "exposed": "Inside the mark of backward the main thread may wait for a message, or for a "
-        "thread that does. Exposed communication comes first, whatever mark is open. And a message "
-        "that began in the step before may still be under way when this one begins. Three "
-        "beginnings of a name make an event a message.",
+        "exposed": "Some communication is missing. Look for three things. Inside the mark of "
+        "backward the main thread may wait for a message, or for a thread that does: exposed "
+        "communication comes first, whatever mark is open. A message that began in the step before "
+        "may still be under way when this one begins. And three beginnings of a name make an event "
+        "a message.",
         "twice": "An event inside another is part of it, and what is on two threads at the same "
         "time takes that time once. An event that crosses the border of a step counts inside it.",
         "threads": "A thread that loads ahead does so while the main thread computes. Which "
