@@ -224,6 +224,13 @@ def test_seconds_are_judged_and_the_first_two_calls_say_why(good, with_ranks, hi
     else:
         assert TIME(busy).hint == hint
 
+    # They took as long each time: that hides what calls in another order cost.
+    busy = with_messages(slow, 500.0)
+    if hint == "slow":
+        assert TIME(busy) is None
+    else:
+        assert isinstance(TIME(busy), CannotJudge)
+
 
 def with_messages(run, *seconds):
     """The run with known good messages that took so long, each time."""

@@ -235,6 +235,9 @@ def as_few_bytes_as_can_be(run: Run) -> Problem | CannotJudge | None:
     return over_bytes(stage, [bound] * run.world_size, "bytes")
 
 
+TOO_BUSY = CannotJudge("the machine is too busy to time messages: check again when it is not")
+
+
 def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
     # With injected waits before calls, the waits would be timed.
     if run.world_size not in TIMED_AT or run.delayed:
@@ -247,12 +250,18 @@ def as_fast_as_the_links(run: Run) -> Problem | CannotJudge | None:
     for stage in tries:
         problem = slow_in(stage, run.inputs["even"][0]["bound"], known)
         if not isinstance(problem, Problem):
-            return problem
+            return problem or too_busy_to_tell(stage, run.inputs["even"][0]["bound"])
     # The order of calls does not depend on load; if it is right, a slow time may be the machine's.
     took = min(min(rounds.seconds(stage)) for stage in tries)
     if problem.hint == "slow" and known is not None and as_slow_once(known, took / GOOD):
-        return CannotJudge("the machine is too busy to time messages: check again when it is not")
+        return TOO_BUSY
     return problem
+
+
+def too_busy_to_tell(stage: Evidence, bound: float | None) -> CannotJudge | None:
+    """Slow calls in an order that may be why, beside known messages that were slow as well."""
+    slow = bound is not None and isinstance(slow_in(stage, bound, None), Problem)
+    return TOO_BUSY if slow and slow_because(stage.ranks) != "slow" else None
 
 
 def arrives_outside(stage: Evidence) -> Problem | None:
