@@ -76,7 +76,7 @@ def test_no_points_no_harm_and_nobody_marked_down(long):
     # Bombs only go off where a limit is known to hold: see the next two tests, and `grouped`.
     tried = [attack for attack in some() if (attack.exercise in LONG) == long]
     said: list[str] = []
-    outcome = attacks.run(tried, examine=attacks.examine_briefly, say=said.append)
+    outcome = attacks.run(tried, examine=attacks.examine_briefly, shared=True, say=said.append)
     assert (outcome.unearned, outcome.harmed, outcome.marked_down) == ({}, (), ()), said
     assert {attack.name for attack in tried} < set(outcome.records)
     assert len(outcome.records) > len(tried)  # the honest

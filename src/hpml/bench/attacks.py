@@ -168,16 +168,21 @@ def run(
     jobs: int = 2,
     limits: sandbox.Limits = LIMITS,
     examine: Examine = examine_fully,
+    shared: bool = False,
     say: Callable[[str], None] = print,
 ) -> Outcome:
-    """Hand in the attacks, with honest neighbours, and grade them all in one batch."""
+    """Hand in the attacks, with honest neighbours, and grade them all in one batch.
+
+    Each of the honest answers every exercise that is attacked; with `shared`, each exercise is
+    answered by one of them.
+    """
     course = schedule.load()
     exercises = tuple(dict.fromkeys(each.exercise for each in attacks))
     become_subreaper()  # a process that outlives its sandbox becomes our child
     with tempfile.TemporaryDirectory(prefix="hpml-attacks-") as name, _canaries() as canaries:
         handed_in, out = Path(name, "submitted"), Path(name, "out")
         handed_in.mkdir()
-        honest = _hand_in(attacks, exercises, handed_in)
+        honest = _hand_in(attacks, exercises, handed_in, shared)
         submissions = intake.collect([handed_in], Path(name))
         judge = Judge(course, exercises, limits=limits, examine=examine)
         records = batch.grade(submissions, judge, out, _Listener(say), jobs=jobs)
@@ -188,8 +193,8 @@ def run(
     harmed += [f"{r.person} could not be graded: {_why(r)}" for r in records if not r.complete]
     earned = {each.name: by_person[each.name].earned for each in attacks if each.name not in lost}
     too_much = {a: earned.get(a.name, 0) - a.expect for a in attacks}
-    points = sum(find(exercise).points for exercise in exercises)
-    down = [name for name in honest if name not in lost and by_person[name].earned < points]
+    points = {name: sum(find(each).points for each in own) for name, own in honest.items()}
+    down = [name for name in honest if name not in lost and by_person[name].earned < points[name]]
     return Outcome(
         by_person,
         unearned={a.name: more for a, more in too_much.items() if more > 0},
@@ -216,10 +221,13 @@ def _lost(record: Record) -> str:
     return "; ".join(f"{each.exercise} {each.status}, {each.headline}" for each in less)
 
 
-def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) -> list[str]:
-    """Write a notebook per attack, and honest ones in between; the honest people's names.
+def _hand_in(
+    attacks: Sequence[Attack], exercises: Sequence[str], folder: Path, shared: bool
+) -> dict[str, Sequence[str]]:
+    """Write a notebook per attack, and honest ones in between.
 
-    The first of them has the course's solutions, the others right answers in unusual styles.
+    The first of the honest has the course's solutions, the others right answers in unusual styles.
+    Returns which exercises each of them answers, by name: all, or with `shared` a part.
     """
     solved = {
         answer.exercise: answer.source
@@ -231,19 +239,17 @@ def _hand_in(attacks: Sequence[Attack], exercises: Sequence[str], folder: Path) 
     for answer in right_answers.read_all():
         if answer.exercise in styles:
             styles[answer.exercise].append(answer.source)
-    honest = []
-    for number, attack in enumerate(attacks):
+    names = [f"{attack.name}_neighbour" for attack in attacks[BESIDE // 2 :: BESIDE]] or ["honest"]
+    every, parts = tuple(styles), len(names) if shared else 1
+    honest = {name: every[number % parts :: parts] for number, name in enumerate(names)}
+    for number, (name, own) in enumerate(honest.items()):
+        answers = [styles[exercise][number % len(styles[exercise])] for exercise in own]
+        _write(folder / f"{name}.ipynb", answers)
+    for attack in attacks:
         if attack.path.suffix == ".ipynb":
             shutil.copy(attack.path, folder)
         else:
             _write(folder / f"{attack.name}.ipynb", [attack.source])
-        if number % BESIDE == BESIDE // 2:
-            own = [style[len(honest) % len(style)] for style in styles.values()]
-            honest.append(f"{attack.name}_neighbour")
-            _write(folder / f"{honest[-1]}.ipynb", own)
-    if not honest:
-        honest.append("honest")
-        _write(folder / "honest.ipynb", list(solved.values()))
     return honest
 
 
