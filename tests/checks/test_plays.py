@@ -2,6 +2,7 @@
 
 import dataclasses
 import select
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -134,6 +135,54 @@ def test_a_fault_ends_what_is_still_under_way(launched):
     threads = threading.active_count()
     assert judge(CHECK, EASY).headline == "with 1 rank: rank 0 waits"
     assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["before the thread runs", "once it runs"])
+def test_an_interrupt_while_plays_are_started_ends_all_of_them(launched, monkeypatch, begun):
+    at_work = threading.Semaphore(0)
+
+    def work(world_size, leash):
+        at_work.release()
+        return until_cancelled(leash)
+
+    launched(work)
+    start, started = threading.Thread.start, []
+
+    def interrupted(thread):
+        """The second thread's start is interrupted, before it waits for the thread, or after."""
+        started.append(thread)
+        if len(started) == 1 or begun:
+            start(thread)
+        if len(started) == 2:
+            for _ in range(2 if begun else 1):
+                at_work.acquire(timeout=60)
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            world_sizes(CHECK)
+    for thread in started[: 2 if begun else 1]:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_an_interrupt_while_plays_are_waited_for_ends_all_of_them(launched):
+    main, ended = threading.main_thread().ident, threading.Semaphore(0)
+
+    def work(world_size, leash):
+        if world_size == 3:
+            time.sleep(0.2)  # until the plays are waited for; sooner is another place, as good
+            signal.pthread_kill(main, signal.SIGINT)
+        try:
+            return until_cancelled(leash)
+        finally:
+            ended.release()
+
+    launched(work)
+    with pytest.raises(KeyboardInterrupt):
+        world_sizes(CHECK)
+    assert all(ended.acquire(blocking=False) for _ in PLAYS)
 
 
 def test_a_slow_play_goes_on_alone_with_its_whole_limit_and_the_others_come_again(

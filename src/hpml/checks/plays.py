@@ -72,7 +72,9 @@ def outcomes(
     shared: dict[Play, _Shared] = {}
     try:
         for play in sharing:
+            # Known before it is started, so that an interrupt at any time ends it
             shared[play] = _Shared(check, source, play, seed)
+            shared[play].start()
         if shared:  # the server may take seconds to start; that does not count as slow
             with contextlib.suppress(ServerDied):
                 warm.server(check.needs).wait_until_ready()
@@ -137,9 +139,15 @@ class _Shared:
         self._found: dict[str, Evidence] = {}
         self._fault: Evidence | None = None
         self._leash = Leash()
+        # Not the thread's own end: where join() is interrupted, a thread counts as ended while it
+        # runs (Python 3.9 to 3.11, github.com/python/cpython/issues/90882)
+        self._over = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to play."""
         try:
-            self._inputs = _inputs(check, self._seed, play.world_size)
+            self._inputs = _inputs(self._check, self._seed, self._play.world_size)
         except Exception as error:  # raised in this play's turn
             self._error = error
             return
@@ -160,12 +168,14 @@ class _Shared:
             )
         except BaseException as error:
             self._error = error
+        finally:
+            self._over.set()
 
     def done_by(self, deadline: float) -> bool:
         """Wait for its end until `deadline`; returns whether it has ended."""
         if self._thread is not None and not self._ended:
-            self._thread.join(max(0.0, deadline - time.monotonic()))
-        return self._thread is None or not self._thread.is_alive()
+            self._over.wait(max(0.0, deadline - time.monotonic()))
+        return self._thread is None or self._over.is_set()
 
     def go_on_alone(self) -> None:
         self._leash.alone()
@@ -181,7 +191,7 @@ class _Shared:
             except Exception as error:
                 why = error
         if self._thread is not None:
-            self._thread.join()
+            self._over.wait()
         if self._error is not None:
             raise self._error
         if self._fault is not None:
@@ -192,7 +202,7 @@ class _Shared:
         return run, self._fault
 
     def cancel(self) -> None:
-        if not self._ended and self._thread is not None and self._thread.is_alive():
+        if not self._ended:
             self._leash.cancel()
 
     def end(self) -> None:
@@ -201,6 +211,9 @@ class _Shared:
             return
         self._ended = True
         if self._thread is not None:
+            if self._thread.ident is None:  # interrupted while it was started
+                return  # it finds the leash pulled, if it begins after all
+            self._over.wait()
             self._thread.join()
         self._leash.close()
 
