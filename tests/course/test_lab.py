@@ -67,3 +67,18 @@ def test_line_numbers_are_on_and_every_setting_is_one_that_jupyterlab_has():
         schema = Path(sys.prefix, "share/jupyter/lab/schemas", package, f"{name}.json")
         known = json.loads(schema.read_text(encoding="utf-8"))["properties"]
         assert settings.keys() <= known.keys()
+
+
+def test_every_argument_is_one_that_jupyterlab_has():
+    """An unknown one is a warning in the terminal, and does nothing."""
+    from jupyter_server.serverapp import ServerApp
+    from jupyterlab.labapp import LabApp
+
+    known = {each.__name__: each.class_trait_names(config=True) for each in (LabApp, ServerApp)}
+    names = [
+        word.removeprefix("--").split("=")[0] for word in lab.command(Path("notebooks/a.ipynb"))
+    ]
+    settings = [name.split(".") for name in names if name.startswith(tuple(known))]
+    assert ["LabApp", "custom_css"] in settings
+    assert [name for owner, name in settings if name not in known[owner]] == []
+    assert (lab.SETTINGS / "custom" / "custom.css").is_file()

@@ -45,6 +45,10 @@ MIDDLE = """(element => {
 OUTPUT = f"{NOTEBOOK}.content.activeCell.node.querySelector('.jp-Cell-outputArea')"
 KEPT = f"{OUTPUT}.querySelectorAll('img[src^=\"data:image/png\"]').length"
 BUTTON = f"[...{OUTPUT}.querySelectorAll('button')].find(each => each.textContent == '%s')"
+FILTER = f"getComputedStyle({OUTPUT}.querySelector('img')).filter"
+OPEN = "void jupyterapp.commands.execute('docmanager:open', { path: %s, factory: 'Editor' })"
+BEFORE_NAMES = """[...document.querySelectorAll("#jp-main-dock-panel .lm-TabBar-tabLabel")].map(
+    label => getComputedStyle(label, "::before").content)"""
 STEP = f"""(async () => {{
     const picture = {OUTPUT}.querySelector("img.widget-image");
     if (!picture?.naturalWidth) return null;
@@ -184,6 +188,10 @@ def test_its_first_lecture_renders_and_its_cells_run(page, released):
     assert "error" not in ranks["kinds"], ranks["text"]
     assert "[1] I am one of 2, and the sum is 3" in ranks["text"]
 
+    page.value(OPEN % json.dumps("exercises/00_your_machine.py"))  # no second kernel
+    names = ["none", '"exercises · "']  # what stands before the names of the two tabs
+    until(lambda: page.value(BEFORE_NAMES) == names, "two tabs that can be told apart")
+
 
 @pytest.mark.parametrize("page", ["01_parallel_sgd"], indirect=True)
 def test_its_stepper_shows_another_step_with_its_sentence_at_a_click(page):
@@ -201,3 +209,6 @@ def test_its_stepper_shows_another_step_with_its_sentence_at_a_click(page):
     until(lambda: (seen := at(2)) and seen[1] != first[1], "step 2, with another picture")
     page.click(BUTTON % "previous")
     until(lambda: at(1) == first, "step 1 again, with its picture")
+
+    page.value("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    until(lambda: (page.value(FILTER) or "").startswith("invert"), "drawing on a dark page")
