@@ -20,7 +20,7 @@ STEPS = {
             "ranks, give the right mean?"
         ),
         "nearly": (
-            "start: dist.broadcast(weights, src=0), and return weights. step: x.T @ (x @ "
+            "start: broadcast the weights from rank 0, and return them. step: x.T @ (x @ "
             "weights - y) is a sum over this rank's samples; all_reduce it, all_reduce the "
             "number of samples too, as a tensor, and divide one by the other before the step."
         ),
