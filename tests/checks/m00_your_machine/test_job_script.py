@@ -144,6 +144,13 @@ def test_what_is_not_the_answers_fault_is_not_judged(slurm, done):
     assert isinstance(submitted(run_right()), CannotJudge)
 
 
+def test_a_script_without_srun_is_told_so_where_no_slurm_runs_it(slurm):
+    slurm(CannotJudge("no SLURM answers here"), CannotJudge("no SLURM answers here"))
+    assert submitted(run_right()).why == "no SLURM answers here"
+    without = submitted(run_right(lambda text: text.replace("srun ", "")))
+    assert without.why.startswith("no SLURM answers here; no line of the script has srun")
+
+
 def test_a_refusal_counts_only_where_a_right_script_is_taken(slurm):
     slurm(Submission("sbatch: error: no"), Submission())
     assert submitted(run_right()).hint == "refused"

@@ -86,6 +86,21 @@ def test_every_wrong_scale_is_found_on_every_draw_with_its_own_hint(hand_made, v
         assert found == dict.fromkeys(rules, hint)
 
 
+@pytest.mark.parametrize("hint", exercise.SCALED)
+def test_a_right_warm_up_to_a_wrong_rate_has_the_hint_of_that_rate(hand_made, values, hint):
+    wrong = values(SEED)
+    for drawn, row in zip(exercise.inputs(SEED, 1)[0], wrong, strict=True):
+        of = exercise.setting_of(drawn)
+        row["scaled"] = exercise.SCALED[hint](of)
+        row["at"] = [
+            exercise._ramp(of.base_rate, row["scaled"], step, of.warm_up_steps)
+            for step in drawn["steps"]
+        ]
+    found = problems(hand_made(exercise.CHECK, [wrong], seed=SEED))
+    assert set(found.values()) == {hint}
+    assert "begins" not in found
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_every_wrong_schedule_is_found_on_every_draw_with_its_own_hint(hand_made, values, seed):
     for hint, formula in exercise.AT.items():

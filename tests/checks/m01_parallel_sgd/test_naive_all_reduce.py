@@ -41,7 +41,7 @@ def test_ranks_and_seeds_have_tensors_of_their_own():
     [
         (lambda own, total: own, "root_only"),
         (lambda own, total: total / 3, "mean"),
-        (lambda own, total: total + own, "root_only"),
+        (lambda own, total: total + own, "terms"),
         (lambda own, total: None, "returns"),
         (lambda own, total: total.flip(0), "start"),
         (lambda own, total: total[1:], "start"),
@@ -80,6 +80,22 @@ def test_collectives_are_told_by_the_ledger(good, with_ranks):
     assert "in reduce (line " in problem.message
     silent = with_ranks(good, lambda rank: replace(rank, calls=()))
     assert MESSAGES(silent).hint == "alone"
+
+
+def test_who_sends_nothing_where_others_do_hears_who_sends_what_to_whom(good, with_ranks):
+    def root_only(rank):
+        sent = () if rank.rank == 0 else rank.calls
+        return replace(rank, calls=tuple(call for call in sent if call.operation == "send"))
+
+    problem = MESSAGES(with_ranks(good, root_only))
+    assert (problem.message, problem.hint) == ("rank 0 sends nothing to anybody", "traffic")
+
+
+def test_bytes_that_a_collective_brought_have_its_hint(good, with_ranks):
+    def of_rank(rank):
+        return replace(rank, calls=tuple(replace(c, operation="reduce") for c in rank.calls))
+
+    assert TRAFFIC(with_ranks(good, of_rank)).hint == "collective"
 
 
 def test_who_sends_how_much_is_told_by_ledger_and_kernel(good, with_ranks):

@@ -153,7 +153,7 @@ def test_what_is_no_ring_of_messages_is_told(good, with_ranks):
         return replace(call, detail=f"to {other}") if call in own_sends(rank.calls) else call
 
     assert "2 of the ranks only" in RING(with_calls(in_pairs)).message
-    assert RING(with_ranks(good, lambda r: replace(r, calls=()), "even")).hint == "unchanged"
+    assert RING(with_ranks(good, lambda r: replace(r, calls=()), "even")).hint == "neighbours"
 
 
 def test_too_many_bytes_are_told_by_ledger_and_kernel(good, with_ranks):

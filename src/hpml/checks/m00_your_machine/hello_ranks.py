@@ -26,8 +26,10 @@ def expect(numbers: list[int], world_size: int) -> int:
 def _wrong(run: Run, rank: int) -> Problem | None:
     value = run.values[rank]
     if isinstance(value, bool) or not isinstance(value, int):
-        kind = "None" if value is None else f"a {type(value).__name__}"
-        return Problem(f"rank {rank} returned {kind}", "type", "an int")
+        kind, hint = (
+            (f"a {type(value).__name__}", "type") if value is not None else ("None", "none")
+        )
+        return Problem(f"rank {rank} returned {kind}", hint, "an int")
     if value == run.expected:
         return None
     terms = " + ".join(str(number) for number in run.inputs)
@@ -71,8 +73,11 @@ CHECK = Check(
         "nothing.",
         "everyone": "One rank knows the sum and the others do not. dist.reduce leaves the result "
         "with one rank; dist.all_reduce leaves it with all.",
-        "sum": "Ranks talked, but the result is not the sum. all_reduce adds unless told otherwise "
-        "(op=dist.ReduceOp.SUM), and wants one call from each rank, however many there are.",
+        "sum": "Ranks talked, but the result is not the sum. Compare it with the numbers of the "
+        "ranks: is it one of them, is one left out, or is a sum divided? all_reduce adds the "
+        "tensors of all ranks, however many there are, unless op names another operation.",
+        "none": "A call of dist.all_reduce returns nothing: it writes the sum into the tensor it "
+        "is given. Keep that tensor in a variable, and return its number, tensor.item().",
         "type": "Return a plain int: tensor.item() takes the number out of a tensor of one "
         "element.",
         "raised": "Start from the exception: it names a line of your answer. dist.all_reduce takes "

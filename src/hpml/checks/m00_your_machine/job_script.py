@@ -17,6 +17,8 @@ from hpml.checks.kits import sbatch, slurm_job
 from hpml.checks.kits.ready_made import ANYTHING
 
 ASKED = {"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "cpus-per-task": "cpus_per_task"}
+# What can be seen of a script where no SLURM runs it. Others (mpirun) may start tasks, too.
+_NO_SRUN = "no line of the script has srun, and a script itself runs once, on the first node"
 # The job's command: each task prints one line, with a word that the answer does not know.
 REPORT = """\
 echo "{word} ${{SLURM_ARRAY_TASK_ID-none}} ${{SLURM_PROCID-none}} ${{SLURMD_NODENAME-none}}"
@@ -139,7 +141,7 @@ def judge_array(run: Run) -> Problem | None:
             return _missing("array", request)
         wanted = list(range(job["parts"]))
         if (indices := sbatch.array_parts(text)) != wanted:
-            seen = "nothing that sbatch knows" if indices is None else f"parts {_listed(indices)}"
+            seen = "nothing that sbatch knows" if indices is None else _parts(indices)
             return Problem(f"--array={text} is {seen}", "array", _listed(wanted))
     for job, request in found:
         pattern = request.options.get("output")
@@ -155,6 +157,10 @@ def judge_array(run: Run) -> Problem | None:
                 message = f"--output={pattern}: part {part} of job 4711 ({own}) writes to {log!r}"
                 return Problem(message, "log", repr(wanted))
     return None
+
+
+def _parts(indices: list[int]) -> str:
+    return f"part{'s' * (len(indices) != 1)} {_listed(indices)}"
 
 
 def _listed(indices: list[int]) -> str:
@@ -176,7 +182,7 @@ def judge_submitted(run: Run) -> Problem | CannotJudge | None:
     files = {job["command"].split()[-1]: REPORT.format(word=word)}
     done = slurm_job.submit(script, files)
     if isinstance(done, CannotJudge):
-        return done
+        return done if "srun" in script else CannotJudge(f"{done.why}; {_NO_SRUN}")
     if done.refused:
         reference = slurm_job.submit(right(**job), files, test_only=True)
         if isinstance(reference, CannotJudge) or reference.refused:

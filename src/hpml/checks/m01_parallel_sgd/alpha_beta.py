@@ -164,7 +164,7 @@ def wrong_cost(
     name: str, cases: list[list[float]], said: list[list[Any]], right: list[list[float]]
 ) -> Problem | None:
     for (nbytes, ranks, *_), told, expected in zip(cases, said, right, strict=True):
-        of = f"{name}, {nbytes} bytes, {ranks} ranks"
+        of = f"{name}(nbytes={nbytes}, ranks={ranks}, …)"
         for got in told:
             if not is_number(got):
                 return Problem(f"{of}: it returned {described(got)}, not seconds", "types")
@@ -177,9 +177,9 @@ def wrong_cost(
             rows = zip(cases, said, right, strict=True)
             counts = [(n, p, s[factor], r[factor]) for (n, p, *_), s, r in rows if p > 1]
             return Problem(
-                f"{of}: {told[factor]:.6g} {words}",
+                f"{of}: {count(told[factor])} {words}",
                 misconception(name, factor, counts),
-                f"{expected[factor]:.6g}",
+                count(expected[factor]),
             )
         if not same(told[0], expected[0]):
             return Problem(f"{of}: {told[0]:.6g} s", "sum", f"{expected[0]:.6g} s")
@@ -191,6 +191,11 @@ FACTORS = (
     "bytes of these messages (the factor of beta)",
     "bytes added up by the busiest rank (the factor of gamma)",
 )
+
+
+def count(number: float) -> str:
+    """As text: all digits of whole numbers, else two after the point."""
+    return f"{round(number, 2):.15g}"
 
 
 def same(one: float, other: float) -> bool:
@@ -216,6 +221,9 @@ def misconception(name: str, factor: int, counts: list[tuple[int, int, Any, floa
         return "levels" if name == "tree" and uneven else "latency"
     if name == "naive" and everywhere(lambda n, p, right: 2 * n):
         return "root"
+    parts = (lambda n, p: n // p, lambda n, p: -(-n // p))
+    if any(everywhere(lambda n, p, right, of=of: 2 * (p - 1) * of(n, p)) for of in parts):
+        return "whole"
     if everywhere(lambda n, p, right: 2 * right):
         return "bytes"
     if all(is_number(said) and said > right * (1 + 1e-9) for _, _, said, right in counts):
@@ -252,10 +260,11 @@ def predicts_the_curve(run: Run) -> Problem | CannotJudge | None:
                 seconds, predicted = (
                     " and ".join(f"{t * 1e3:.1f} ms" for t in times) for times in (took, said)
                 )
+                first = closed_form(name)(run)
                 return Problem(
                     f"{name} of 64 kB and 192 kB took {seconds}; with what was measured between "
                     f"two ranks, your function says {predicted}",
-                    "curve",
+                    first.hint if first else "curve",
                 )
     return None
 
@@ -326,6 +335,8 @@ CHECK = Check(
         "bytes": "The bytes of the messages that follow one another on the busiest rank: what it "
         "sends while it receives counts once, and the bytes of other ranks do not count. beta is "
         "in seconds per byte.",
+        "whole": "Only whole bytes are counted. A p-th of n need not be a whole number: it is "
+        "n / p, and n // p leaves the rest out.",
         "added": "One addition for each byte that arrives to be added, and none on the way back: "
         "naive adds p-1 tensors, all on rank 0; a tree one in each step up; ring and "
         "halving-doubling share the work, (p-1)/p · n on each rank.",

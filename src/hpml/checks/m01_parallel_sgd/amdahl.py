@@ -53,11 +53,13 @@ MISTAKES: dict[str, dict[str, Formula]] = {
         "swapped": lambda s, p: amdahl(1 - s, p),
         "grows": gustafson,
         "seconds": lambda s, p: s + (1 - s) / p,
+        "rounded": lambda s, p: round(amdahl(s, p)),
     },
     "weak_speedup": {
         "swapped": lambda s, p: gustafson(1 - s, p),
         "stays": amdahl,
         "per_rank": lambda s, p: gustafson(s, p) / p,
+        "rounded": lambda s, p: round(gustafson(s, p)),
     },
     "efficiency": {
         "percent": lambda speedup, p: 100 * speedup / p,
@@ -71,6 +73,9 @@ MISTAKES: dict[str, dict[str, Formula]] = {
         "clamped": lambda speedup, p: max(0.0, karp_flatt(speedup, p)),
     },
 }
+
+# Hints for what no usual mistake explains; "start" is about speed-ups
+OTHERWISE = {"efficiency": "of_all", "serial_fraction": "no_serial"}
 
 
 def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
@@ -116,7 +121,7 @@ def misconception(name: str, calls: Sequence[Sequence[Any]], got: Sequence[float
     for hint, formula in MISTAKES[name].items():
         if all(close(g, formula(*call)) for g, call in zip(got, calls, strict=True)):
             return hint
-    return "start"
+    return OTHERWISE.get(name, "start")
 
 
 def holds(name: str) -> Callable[[Run], Problem | None]:
@@ -158,8 +163,8 @@ CHECK = Check(
         "start": "Which part of the time gets shorter with more ranks, and which does not? Write "
         "down the time of one rank and the time of p ranks, each as serial part plus parallel "
         "part, and divide.",
-        "swapped": "The serial fraction is the part that every run does alone, however many ranks "
-        "there are. Which of your two terms shrinks (or grows) with p? Try s = 0, where nothing is "
+        "swapped": "The serial fraction is the part that stays as it is, however many ranks there "
+        "are. Which of your two terms shrinks (or grows) with p? Try s = 0, where nothing is "
         "serial: p ranks are p times as fast.",
         "grows": "That is the speed-up of a problem that grows with the ranks, and it has no "
         "limit. Here the problem stays: with s = 0.1, can any number of ranks be more than 10 "
@@ -168,6 +173,8 @@ CHECK = Check(
         "of the parallel work in the same time; how long would one rank take for all of it?",
         "seconds": "That is the time that p ranks take, if one rank takes 1. A speed-up is the "
         "time of one rank divided by it.",
+        "rounded": "The formula is right, and its values are rounded to whole numbers. A speed-up "
+        "need not be one: return it as it is.",
         "per_rank": "That is the efficiency: the speed-up per rank. The speed-up itself is p times "
         "as much.",
         "percent": "Efficiency is a fraction: 1 where p ranks are p times as fast.",

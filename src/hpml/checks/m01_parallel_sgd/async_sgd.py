@@ -30,6 +30,8 @@ from hpml.checks.m01_parallel_sgd._straggler import (
 from hpml.ranks.evidence import Evidence
 
 TOLERANCE = 1e-9  # all is float64: only the order of additions may differ
+# Hints for a server that steps otherwise: what its workers compute on then follows from that
+OF_THE_SERVER = ("mean", "lost", "twice", "sign")
 
 
 def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str, torch.Tensor]:
@@ -118,14 +120,18 @@ def keeps_the_bound(run: Run) -> Problem | None:
             for number, counts in enumerate(applied_before(rank, ranks)):
                 seen = f"rank {rank.rank}'s gradient {number + 1}"
                 if None in counts:
-                    own = number == 0
-                    message = f"{seen} was computed on weights that the server never had"
-                    return Problem(message, "own_weights" if own else "protocol")
+                    given = gradients(rank)[number].request["weights"]
+                    if not difference(given, ranks[rank.rank]["weights"]):
+                        return Problem(f"{seen} was computed on its own weights", "own_weights")
+                    return Problem(
+                        f"{seen} was computed on weights that no number of whole steps leads to",
+                        because_of(run, "protocol"),
+                    )
                 least = number - bound
                 mine = counts[rank.rank - 1]
                 if mine < least:
                     message = f"{seen} was computed on weights with {mine} of its own in them"
-                    return Problem(message, "stale", f"at least {least}")
+                    return Problem(message, because_of(run, "stale"), f"at least {least}")
                 for worker, count in enumerate(counts, 1):
                     if count < least:
                         return Problem(
@@ -135,6 +141,12 @@ def keeps_the_bound(run: Run) -> Problem | None:
                             f"at least {least} with a staleness of {bound}",
                         )
     return None
+
+
+def because_of(run: Run, hint: str) -> str:
+    """`hint` for weights that a worker had, or why the server's own are wrong."""
+    first = applied_once(run)
+    return first.hint if first and first.hint in OF_THE_SERVER else hint
 
 
 def converges(run: Run) -> Problem | None:
@@ -150,10 +162,11 @@ def converges(run: Run) -> Problem | None:
             for weights in (start, final)
         )
         if not after < before / 2:
+            first = applied_once(run) or keeps_the_bound(run)
             return Problem(
                 f"the squared distance to the optimum is {after:.3g} after {STEPS} steps of each "
                 f"worker, from {before:.3g}",
-                "start",
+                first.hint if first else "start",
             )
     return None
 
@@ -185,14 +198,14 @@ CHECK = Check(
         "comes first, and returns whose it is.",
         "strict": "One step too early: with a staleness of s, a worker may be s steps ahead of the "
         "slowest, and it is only held back when it would start a step further ahead than that.",
-        "bound": "Nobody held that worker back. Count each worker's gradients as they come: a "
-        "worker that would get more than staleness steps ahead of the slowest gets its weights "
-        "later, once the slowest has caught up. Who gets weights then may be several workers at "
-        "once.",
+        "bound": "That worker was to be held back at that moment. Count each worker's gradients "
+        "as they come: who has c of them in the weights gets weights for its step c, and gets them "
+        "only once every worker has at least c - staleness. When the slowest has caught up, "
+        "several workers may get weights at once.",
         "stale": "These weights are too old even for the worker itself: it has to receive the "
         "server's weights in each step, before it computes.",
         "own_weights": "The worker came with weights of its own, and the server's count: receive "
-        "them before the first gradient.",
+        "them before each gradient, the first one as well, and compute it on them.",
         "protocol": "What arrives at a worker is not what the server had. Do the sender and the "
         "receiver of each message agree what it is, and is the buffer still in use when the next "
         "one is written?",

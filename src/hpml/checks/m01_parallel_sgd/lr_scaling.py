@@ -192,6 +192,7 @@ def at_steps(which: Callable[[int, Setting], bool]) -> Callable[[Run], Problem |
 
     def judge(run: Run) -> Problem | None:
         rows = at_each_step(run)
+        follows = of_scaled_rate(run)
         for of, steps in rows:
             for step, got, expected in steps:
                 if not which(step, of):
@@ -200,11 +201,26 @@ def at_steps(which: Callable[[int, Setting], bool]) -> Callable[[Run], Problem |
                     return problem
                 if not close(got, expected):
                     message = f"with {of}, the rate at step {step} is {got:.6g}"
-                    hint = misconception(rows)
+                    if follows is not None:
+                        message += ", as it follows from the scaled rate"
+                    hint = misconception(rows) if follows is None else follows
                     return Problem(message, hint, f"{expected:.6g}")
         return None
 
     return judge
+
+
+def of_scaled_rate(run: Run) -> str | None:
+    """The hint of a wrong scaled rate, if all rates at all steps only follow from it."""
+    first = scaled_by("sqrt")(run) or scaled_by("linear")(run)
+    if first is None or first.hint == "types":
+        return None
+    for (of, steps), said in zip(at_each_step(run), run.values[0], strict=True):
+        for step, got, _ in steps:
+            right = _ramp(of.base_rate, said["scaled"], step, of.warm_up_steps)
+            if not is_number(got) or not close(got, right):
+                return None
+    return first.hint
 
 
 def misconception(rows: Sequence[tuple[Setting, Sequence[tuple[int, Any, float]]]]) -> str:

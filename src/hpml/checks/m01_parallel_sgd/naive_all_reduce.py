@@ -72,10 +72,10 @@ def misconception(run: Run, name: str, rank: int, got: Any, made: list[float] | 
         return "start"
     if made == [1 / run.world_size] * run.world_size:
         return "mean"
-    if run.world_size > 2 and sum(made) == 2:
+    if run.world_size > 2 and sum(made) == 2 and max(made) == 1:
         return "two_ranks"
     right_on_0 = not difference(run.values[0]["sums"][name], run.expected[name])
-    if rank and right_on_0:
+    if rank and right_on_0 and sum(made) <= 1:
         return "root_only"
     return "alone" if made == [float(r == rank) for r in range(run.world_size)] else "terms"
 
@@ -102,7 +102,10 @@ def by_send_and_recv(run: Run) -> Problem | None:
                 return Problem(f"rank {rank.rank} is in {call.operation}{where}", "collective")
         sends = [call for call in rank.calls if call.operation == "send"]
         if run.world_size > 1 and not sends:
-            return Problem(f"rank {rank.rank} sends nothing to anybody", "alone")
+            calls = (call for other in run.evidence.ranks for call in other.calls)
+            some_do = any(call.operation == "send" for call in calls)
+            hint = "traffic" if some_do else "alone"
+            return Problem(f"rank {rank.rank} sends nothing to anybody", hint)
     return None
 
 
@@ -116,6 +119,8 @@ def rank_0_has_the_traffic(run: Run) -> Problem | CannotJudge | None:
     for rank, share in zip(run.evidence.ranks, shares, strict=True):
         sent = sum(call.nbytes for call in rank.calls if call.operation == "send")
         if sent != share * each:
+            if (found := by_send_and_recv(run)) and found.hint == "collective":
+                return found  # the bytes only follow from it
             hint = "everybody" if rank.rank and sent > each else "traffic"
             return Problem(
                 f"rank {rank.rank} sends {sent / each:.3g} times the bytes of its tensors",
@@ -156,21 +161,22 @@ CHECK = Check(
         "Rank 0: a tensor for the total, which begins as a copy of its own; one more to receive "
         "into, once for each of the others. All the others: send, then receive. dist.get_rank() "
         "and dist.get_world_size() tell them apart.",
-        "alone": "That is this rank's own tensor: nothing of the others has come to it. A sum over "
-        "ranks takes messages, dist.send on one side and dist.recv on the other.",
+        "alone": "That rank has its own tensor alone, and nothing of the others' is in it. A sum "
+        "over ranks takes messages, dist.send on one side and dist.recv on the other.",
         "root_only": "Rank 0 has added up and keeps the result to itself. Who else needs it, and "
         "what do they wait in?",
-        "two_ranks": "One other rank's tensor was added, and there are more: rank 0 receives from "
-        "each rank from 1 to world size - 1, and sends to each of them.",
+        "two_ranks": "Of the other ranks' tensors, only one was added. Rank 0 receives from each "
+        "rank from 1 to world size - 1, adds what has arrived before the next one arrives in its "
+        "place, and sends the sum to each of them.",
         "terms": "Some ranks' tensors are in the total more than once or not at all. Each message "
         "needs a place to arrive in that nothing else is written to before it was added: one "
         "tensor for two receives under way keeps the last one only.",
         "mean": "That is the mean. Who wants it divides afterwards; an all-reduce adds up.",
         "returns": "The function returns the sum, a tensor of the same shape and dtype, on every "
         "rank.",
-        "input": "The caller still needs what it gave you: total = tensor is a second name for the "
-        "same memory, and += writes there. tensor.clone() is a copy; torch.empty_like(tensor) is "
-        "a place to receive into.",
+        "input": "The caller still needs the tensor that it gave you: neither add to it nor "
+        "receive into it, nor return it. total = tensor is only a second name for the same memory; "
+        "tensor.clone() is a copy, and torch.empty_like(tensor) a place to receive into.",
         "collective": "That is one of the library's collectives, which hides the very thing to be "
         "seen here: who sends what to whom. dist.send, dist.recv, dist.isend and dist.irecv are "
         "enough.",
@@ -178,8 +184,9 @@ CHECK = Check(
         "p (p-1) messages instead of 2 (p-1). Let one rank add up, and send the sum.",
         "traffic": "Through rank 0: each of the others sends its tensor to rank 0 once, and rank 0 "
         "sends the sum to each of them. Trees and rings come later.",
-        "raised": "Start from the exception: it names a line of your answer. If it is about ranks: "
-        "a rank cannot send to itself, and rank 0 is not among those that rank 0 receives from.",
+        "raised": "Start from the exception: it names a line of your answer. If it is about ranks, "
+        "or a pair that is not connected: a rank cannot send to itself, and rank 0 is not among "
+        "those that rank 0 receives from.",
         "hang": "A send is complete when its receive is there, and a receive when its send is. Go "
         "through one rank's calls in their order: who is on the other end of each, and what is "
         "that rank doing at that moment?",

@@ -101,7 +101,7 @@ def gradients_of_the_servers_weights(run: Run) -> Problem | None:
     for rank, own in enumerate(seen):
         if len(own) != STEPS:
             message = f"rank {rank} computed {len(own)} gradients in {STEPS} steps"
-            return Problem(message, "forgotten" if rank == 0 else "steps")
+            return Problem(message, "forgotten" if rank == 0 and len(own) < STEPS else "steps")
     for step in range(STEPS):
         # The server's weights at this step, right or wrong: it computes a gradient too.
         served = seen[0][step]
@@ -128,7 +128,9 @@ def equals_synchronous_sgd(run: Run) -> Problem | None:
                 return Problem(message, hint)
         if not difference(final, run.expected["weights"][-2], TOLERANCE):
             return Problem(f"{message}: they are those of one step less", "steps")
-        return Problem(message, "start")
+        # Where gradients are of other weights, the end only follows from them.
+        first = gradients_of_the_servers_weights(run)
+        return Problem(message, first.hint if first else "start")
     # Other steps may end at the same weights, so compare each step.
     for step, weights in enumerate(seen_by(run)[0][:STEPS]):
         if found := difference(weights, run.expected["weights"][step], TOLERANCE):
@@ -165,11 +167,17 @@ def one_copy_each_way(run: Run) -> Problem | CannotJudge | None:
             return Problem(
                 f"rank {rank.rank} sent {rank.traffic.sent_bytes} bytes over its link; "
                 f"{STEPS} steps take {bound}",
-                "collective",
+                because_of(run, "few"),
             )
     # The server may send the weights once more, before the first step or after the last.
     most = [least[0] + NBYTES * workers, *least[1:]]
-    return over_bytes(run.evidence, most, "wire")
+    return over_bytes(run.evidence, most, because_of(run, "wire"))
+
+
+def because_of(run: Run, hint: str) -> str:
+    """`hint` for a wrong number of bytes, or the hint of what the bytes only follow from."""
+    first = only_send_and_receive(run)
+    return first.hint if first else hint
 
 
 CHECK = Check(
@@ -202,8 +210,9 @@ CHECK = Check(
         "server sends its weights to every worker, all of them compute their gradients, the "
         "server receives the workers', adds its own, divides by the number of ranks, and takes "
         "the step.",
-        "forgotten": "The server has samples of its own, and nobody else will compute their "
-        "gradient. In each step, it is one of the gradients of the mean.",
+        "forgotten": "The server's own gradient is not in the step. The server has samples of its "
+        "own, and nobody else computes their gradient: in each step it is one of the gradients of "
+        "the mean, and what arrives is added to it.",
         "sum": "The loss of the big batch is the mean over all ranks, the server included: divide "
         "the sum of the gradients by the world size.",
         "alone": "The server went where its own gradient leads. What the workers sent has to be in "
@@ -218,13 +227,15 @@ CHECK = Check(
         "steps": "Count the rounds: every rank computes one gradient in each of the steps, and the "
         "server takes a step with them.",
         "collective": "A parameter server is made of messages between two ranks: dist.send and "
-        "dist.recv (or isend and irecv). The collective does the same sum in another way, which is "
-        "the next question of this module, not this one.",
+        "dist.recv (or isend and irecv). A collective makes the same sum without a server, and "
+        "the server is what this exercise is about.",
         "star": "A worker knows the server and nobody else. What other workers computed is in the "
         "weights that the server sends.",
         "wire": "Per step the server owes each worker one copy of the weights, and each worker "
         "owes it one gradient. The gradients of the others, or the same weights twice, need not "
         "travel.",
+        "few": "Per step each worker needs one copy of the server's weights, and the server one "
+        "gradient of each worker. Count the messages of that rank: is there a send in each step?",
         "types": "serve returns the server's weights: a float64 tensor of the shape that came in.",
         "hang": "Every send needs its recv on the other side, in the same order: dist.send may "
         "only return once the other has asked. Who speaks first, and does the server hear every "

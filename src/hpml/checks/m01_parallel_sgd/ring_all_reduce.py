@@ -197,7 +197,7 @@ def round_the_ring(run: Run) -> Problem | None:
     for rank in run.stages["even"].ranks:
         peers = {call.detail.split()[1].rstrip(",") for call in sends_of(rank)}
         if run.world_size > 1 and not peers:
-            return Problem(f"rank {rank.rank} sends nothing to anybody", "unchanged")
+            return Problem(f"rank {rank.rank} sends nothing to anybody", "neighbours")
         if len(peers) > 1:
             ranks = " and ".join(sorted(peers))
             return Problem(f"rank {rank.rank} sends to the ranks {ranks}", "neighbours")

@@ -169,7 +169,8 @@ def starts_alike(run: Run) -> Problem | None:
             if not difference(value["start"], given[rank]):
                 return Problem(f"{seen}, and is its own", "no_sync")
             averaged = not difference(value["start"], mean, TOLERANCE)
-            return Problem(seen, "start_mean" if averaged else "no_sync", found.expected)
+            otherwise = "no_sync" if rank else "made_up"
+            return Problem(seen, "start_mean" if averaged else otherwise, found.expected)
     return None
 
 
@@ -226,7 +227,12 @@ def no_samples(run: Run) -> Problem | None:
     if problem := fault(run.stages[LACKING]):
         own = {"hang": "without_samples", "raised": "empty"}
         return replace(problem, hint=own.get(problem.hint, problem.hint))
-    return follows_the_big_batch(run, KINDS[2])
+    problem = follows_the_big_batch(run, KINDS[2])
+    # Here several mistakes give the same weights: what explains those of full shards does here.
+    first = equal_shards(run) or uneven_shards(run)
+    if problem is None or first is None or problem.hint in ("nan", "types"):
+        return problem
+    return replace(problem, hint=first.hint)
 
 
 def samples_stay(run: Run) -> Problem | None:
@@ -277,10 +283,14 @@ CHECK = Check(
         "compute, and who adds up the parts?",
         "no_sync": "Equal gradients keep equal weights equal; they do not make different weights "
         "equal. Before the first step, one rank's weights have to get to all: dist.broadcast.",
+        "made_up": "Rank 0 keeps the weights that were given to it, whatever they are: it may have "
+        "loaded them from a file. No other weights are to be made; the other ranks get rank 0's: "
+        "dist.broadcast.",
         "start_mean": "That is the mean of all starting weights. Rank 0's count: it may have "
         "loaded them from a file.",
-        "sum": "Added up, and divided by too little. The loss of the big batch is a mean over all "
-        "samples of all ranks; a sum of gradients is a learning rate that grows with the ranks.",
+        "sum": "Added up, and divided by too little or by nothing. The loss of the big batch is a "
+        "mean over all samples of all ranks; with a sum, the learning rate grows with what was "
+        "added up.",
         "means": "That is the mean of the ranks' means: a rank with 40 samples weighs as much as "
         "one with 144. It is right only while all shards are of one length. Sums can be added, and "
         "so can counts.",
