@@ -198,8 +198,8 @@ def test_whatever_the_schedule_a_server_that_keeps_the_rule_has_no_problems(worl
         ({"wrong": -3}, dict.fromkeys(NAMES, "barrier")),
         ({"wrong": 1}, {"bound": "bound"}),
         ({"wrong": 100}, {"bound": "bound"}),
-        ({"rate": -straggler.LEARNING_RATE}, {"applied": "sign", "bound": "protocol"}),
-        ({"rate": 2 * straggler.LEARNING_RATE}, {"applied": "twice", "bound": "protocol"}),
+        ({"rate": -straggler.LEARNING_RATE}, {"applied": "sign", "bound": "sign"}),
+        ({"rate": 2 * straggler.LEARNING_RATE}, {"applied": "twice", "bound": "twice"}),
         ({"fresh": False}, {"bound": "stale"}),
     ],
 )

@@ -220,8 +220,8 @@ def test_the_ledger_tells_who_talks_to_whom(good, rank, calls, found):
         (0, 1.05 * (exercise.STEPS + 1) / exercise.STEPS, {}),
         (0, 1.75, {"wire": "wire"}),
         (1, 1.75, {"wire": "wire"}),
-        (0, 0.5, {"wire": "collective"}),
-        (1, 0.0, {"wire": "collective"}),
+        (0, 0.5, {"wire": "few"}),
+        (1, 0.0, {"wire": "few"}),
     ],
 )
 def test_the_kernel_tells_how_much_travelled(good, rank, factor, found):

@@ -120,8 +120,8 @@ def keeps_the_bound(run: Run) -> Problem | None:
             for number, counts in enumerate(applied_before(rank, ranks)):
                 seen = f"rank {rank.rank}'s gradient {number + 1}"
                 if None in counts:
-                    given = gradients(rank)[number].request["weights"]
-                    if not difference(given, ranks[rank.rank]["weights"]):
+                    given = gradients(rank)[number].request["weights"].double()
+                    if not difference(given[MODEL:], ranks[rank.rank]["weights"][MODEL:]):
                         return Problem(f"{seen} was computed on its own weights", "own_weights")
                     return Problem(
                         f"{seen} was computed on weights that no number of whole steps leads to",
