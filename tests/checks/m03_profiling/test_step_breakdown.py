@@ -111,3 +111,20 @@ def test_the_library_finds_the_same_in_the_recorded_trace(tmp_path):
         assert step.step == pytest.approx(1e3 * theirs.step)
         for part, seconds in theirs.parts().items():
             assert step.parts[part] == pytest.approx(1e3 * seconds, abs=0.005 * step.step)
+
+
+def test_the_recorded_trace_gets_the_hint_of_the_made_ones():
+    def exposed(value, kind):
+        step = value[kind][0][1]
+        less = 0.5 * step["communication"]
+        step["communication"] -= less
+        step["backward"] += less
+
+    def unnamed(value):
+        for step in value["recorded"][0]:
+            step["other"] += step["backward"]
+            step["backward"] = 0.0
+
+    assert RECORDED(a_run(unnamed)).hint == "names"
+    both = a_run(lambda value: (exposed(value, "messages"), unnamed(value)))
+    assert RECORDED(both).hint == MESSAGES(both).hint == "exposed"

@@ -272,7 +272,7 @@ CHECK = Check(
         "rank_name": "All ranks run the same program, in the same folder. A name that is the same "
         "on all of them is one file, and the last writer wins. `torch.distributed.get_rank()`.",
         "every_rank": "Whoever is slow is seen by comparing the ranks, so each needs its trace. "
-        "Is there an `if` around the profiler?",
+        "Is there an `if` around the profiler, or in what `on_trace_ready` calls?",
         "repeat": "After a window, a schedule begins again with waiting, until `repeat` windows "
         "are recorded; 0 means for ever. How many are asked for?",
         "no_trace": "What `export_chrome_trace` writes is a whole file of JSON. Does anything "
