@@ -238,9 +238,12 @@ def _refuse_operator(name: str, refusal: Callable[[], NotAllowed]) -> None:
 def _functions(found: Any) -> Iterator[FunctionType]:
     """A function and those that it wraps; a class's own methods, except class methods.
 
-    A library may call a class method to ask whether the class is in use.
+    A library may call a class method to ask whether the class is in use. What was refused before it
+    was made is deleted like any object, and `__del__` has nothing to refuse any more.
     """
-    members = vars(found).values() if isinstance(found, type) else [found]
+    members = [found]
+    if isinstance(found, type):
+        members = [member for name, member in vars(found).items() if name != "__del__"]
     for member in members:
         if isinstance(member, staticmethod):
             member = member.__func__

@@ -137,7 +137,7 @@ def test_too_many_bytes_are_told_apart(good):
 
 def test_no_message_is_too_few_and_one_per_parameter_too_many(good):
     assert FEW(with_calls(good, lambda call: None)).hint == "alone"
-    assert FEW(with_calls(good, lambda call: replace(call, nbytes=200_000))).hint == "one_bucket"
+    assert FEW(with_calls(good, lambda call: replace(call, nbytes=200_000))).hint == "bytes"
 
     def more(rank):
         return replace(rank, calls=rank.calls + 3 * rank.calls)
@@ -156,7 +156,9 @@ def test_late_messages_are_no_overlap(good, place):
 
         def after_the_place(call):
             ahead = [at for at in asked_at(rank, place) if at > call.issued > begin]
-            return replace(call, issued=ahead[0] + 1e-9) if ahead else call
+            overs = [at for at in asked_at(rank, "backward") if at > call.issued]
+            in_this_step = ahead and ahead[0] < overs[0]
+            return replace(call, issued=ahead[0] + 1e-9) if in_this_step else call
 
         return replace(rank, calls=tuple(after_the_place(call) for call in rank.calls))
 
@@ -169,7 +171,7 @@ def test_late_messages_are_no_overlap(good, place):
         small = (replace(c, nbytes=8) if c.issued < last else c for c in rank.calls)
         return replace(rank, calls=tuple(small))
 
-    assert OVERLAP(with_ranks(good, late)).hint == "after_backward"
+    assert OVERLAP(with_ranks(good, late)).hint == "late"
     assert OVERLAP(with_ranks(good, unreached)).hint == "unchanged"
     assert "gradients of 75264 bytes were ready" in OVERLAP(with_ranks(good, tokens)).message
 

@@ -110,7 +110,13 @@ def test_ranks_that_bring_back_something_else_fail_every_claim(hand_made, value)
 def test_a_sum_that_is_one_ranks_own_is_not_taken(hand_made):
     wrong = values(2)
     wrong[1]["group"]["sum"] = exercise.inputs(SEED, 2)[1]["number"]
-    assert problems(hand_made(exercise.CHECK, wrong, seed=SEED)) == {"start": "start"}
+    assert problems(hand_made(exercise.CHECK, wrong, seed=SEED)) == {"start": "group"}
+
+
+def test_settings_of_one_environment_for_all_have_one_hint_in_every_claim(hand_made):
+    mine = right(cases(SEED)[0]) | {"device": "cpu"}
+    found = problems(hand_made(exercise.CHECK, values(2, lambda case, told: mine), seed=SEED))
+    assert set(found.values()) == {"given"}
 
 
 def test_a_start_not_yet_written_leaves_the_other_claims():

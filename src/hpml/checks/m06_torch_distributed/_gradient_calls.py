@@ -1,7 +1,7 @@
 """What exercise ddp's ranks send for their gradients: how much, in how many messages, and when."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpml.checks.budget import over_bytes
 from hpml.checks.contract import CannotJudge, Problem, Run
@@ -110,10 +110,11 @@ def few_messages(run: Run) -> Problem | None:
                     "messages",
                 )
             if (size := max(call.nbytes for call in calls)) > largest:
+                more = travels_once(run)  # of which buckets may be too large
                 return Problem(
                     f"in step {step}, rank {rank.rank} sent a message of {size} bytes; "
                     f"bucket_bytes is {bucket}, and the largest parameter has {max(sizes)} bytes",
-                    "one_bucket",
+                    more.hint if more else "one_bucket",
                 )
     return None
 
@@ -122,7 +123,10 @@ def overlaps(run: Run) -> Problem | None:
     for rank in run.stages["one model"].ranks if run.world_size > 1 else ():
         for number, step in enumerate(steps_of(rank), 1):
             of = f"in step {number}, rank {rank.rank}"
-            if problem := for_show(step, of) or left_late(step, of):
+            if problem := for_show(step, of):
+                more = travels_once(run)
+                return replace(problem, hint=more.hint) if more else problem
+            if problem := left_late(step, of):
                 return problem
     return None
 
@@ -143,6 +147,9 @@ def for_show(step: Step, of: str) -> Problem | None:
 
 def left_late(step: Step, of: str) -> Problem | None:
     sizes, _ = trained_and_frozen()
+    too_late = "late" if any(call.issued < step.over for call in step.calls) else "after_backward"
+    if sum(call.nbytes for call in step.calls) < sum(sizes):  # what left early was too little
+        too_late = "bytes"
     # The largest parameter, the embedding, gets its gradient last. A bucket may be open where
     # backward comes to a place: of those before the middle, one of two has left.
     places = (
@@ -158,21 +165,19 @@ def left_late(step: Step, of: str) -> Problem | None:
             )
         early = [call for call in step.calls if call.issued < at]
         if not early:
-            return Problem(
-                f"{of} had sent nothing yet when backward came to {place}", "after_backward"
-            )
+            return Problem(f"{of} had sent nothing yet when backward came to {place}", too_late)
         if (sent := sum(call.nbytes for call in early)) < ready / part:
             return Problem(
                 f"{of} had sent {sent} bytes when backward came to {place}; gradients of {ready} "
                 "bytes were ready",
-                "after_backward",
+                too_late,
             )
         # By a thread of the answer's own, or by backward itself: from outside they look alike, and
         # the exercise asks for neither.
         if waited := [call for call in early if call.waited and call.waited < at]:
             return Problem(
-                f"{of} waited for {len(waited)} messages while backward still had gradients to "
-                "compute",
+                f"{of} waited for {len(waited)} message{'s' * (len(waited) > 1)} while backward "
+                "still had gradients to compute",
                 "waiting",
             )
     return None

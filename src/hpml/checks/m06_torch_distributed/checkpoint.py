@@ -42,9 +42,10 @@ def written_when_it_returns(run: Run) -> Problem | None:
     for rank in run.stages["train and stop"].ranks:
         files = next((a.files for a in rank.asked if not a.refused and a.request == SAVED), None)
         if not (files or {}).get(PATH):
+            never = PATH not in (run.stages["train and stop"].files or {})
             return Problem(
                 f"save had returned on rank {rank.rank}, and there was no file at `path` yet",
-                "early",
+                "no_file" if never else "early",
             )
     return None
 
@@ -72,7 +73,8 @@ def takes_what_is_left(run: Run) -> Problem | None:
     if resumed == batches[steps:]:
         return None
     epoch, done = divmod(steps * BATCH, LENGTH)
-    stopped = f"stopped on {run.world_size} ranks, resumed on {run.stages['resume'].world_size}"
+    before = f"{run.world_size} rank{'s' * (run.world_size > 1)}"
+    stopped = f"stopped on {before}, resumed on {run.stages['resume'].world_size}"
     after = f"after {done} samples of epoch {epoch}"
     if not resumed:
         return Problem(f"{stopped}: no samples were taken at all", "position", f"those {after}")
@@ -175,7 +177,8 @@ def old_one_is_left(run: Run) -> Problem | CannotJudge | None:
 
 ALL_RANKS = (
     "save and load are called by all ranks. If one waits for the others, does each of them come to "
-    "that place?"
+    "that place? A barrier that only the writing rank calls meets the next call of the others, "
+    "whatever that is."
 )
 
 CHECK = Check(
@@ -205,7 +208,8 @@ CHECK = Check(
         "writers": "All ranks hold the same weights. What do several writers of one file win, and "
         "what do they risk?",
         "early": "A rank that comes back from save may load the file, or end the job. What does it "
-        "have to know about rank 0 first?",
+        "have to know about rank 0 first? A barrier holds each rank until all have come to it: "
+        "where does rank 0 have to come to it, if the file is to be complete then?",
         "order": "One epoch has one order, the same on all ranks; a global batch is its next "
         "global_batch samples. Only then each rank takes its share.",
         "position": "Which samples of this epoch are done is part of the state, like the weights. "
@@ -224,6 +228,10 @@ CHECK = Check(
         "until the new one's last byte there is no checkpoint at all, unless the new one has "
         "another name until it is complete, and takes the old one's place in one step.",
         "torn": "At every moment, what is at `path` is the old one or the new one, as a whole.",
+        "raised": "Start from the exception: it names a line of your answer. If a file is not "
+        "there: a job that resumes may have more ranks than the one that saved, and all of them "
+        "read what rank 0 wrote. If a file is gone when it is to be renamed: has another rank "
+        "renamed it?",
         "hang": ALL_RANKS,
         "mismatch": ALL_RANKS,
     },

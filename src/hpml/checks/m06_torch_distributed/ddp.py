@@ -10,6 +10,7 @@ too much is measured a second time, where it has to be right as well.
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -47,13 +48,19 @@ def start_differs(run: Run, names: Sequence[str], what: str, hint: str) -> Probl
         got = {name: tensor for name, tensor in value["start"].items() if name in expected}
         if found := state_difference(got, expected):
             seen = f"after construction, rank {rank} does not have rank 0's {what}: {found}"
-            return Problem(seen, hint, found.expected)
+            untouched = not state_difference(value["after"][-1], value["start"])
+            return Problem(seen, "unchanged" if untouched else hint, found.expected)
     return None
 
 
 def starts_from_rank_0(run: Run) -> Problem | None:
     names = [name for name in run.expected["one model"]["start"] if name not in BUFFERS]
-    return start_differs(run, names, "parameters", "no_broadcast")
+    problem = start_differs(run, names, "parameters", "no_broadcast")
+    if problem and problem.hint == "no_broadcast":
+        trained = [name for name in names if not name.startswith("frozen.")]
+        if start_differs(run, trained, "", "") is None:
+            return replace(problem, hint="frozen_start")
+    return problem
 
 
 def starts_with_buffers(run: Run) -> Problem | None:
@@ -102,15 +109,22 @@ def equals_big_batch(run: Run) -> Problem | None:
 
 
 def unused_counts_as_zero(run: Run) -> Problem | None:
-    return fault(run.stages["two branches"]) or parity(run, "two branches", "unused")
+    if problem := fault(run.stages["two branches"]):
+        return problem
+    problem = parity(run, "two branches", "unused")
+    if problem and problem.hint == "unused" and (before := equals_big_batch(run)):
+        return replace(problem, hint=before.hint)  # it is wrong where all parameters are used, too
+    return problem
 
 
 def sends_little(run: Run) -> Problem | CannotJudge | None:
     problem = as_little_as_a_ring(run.stages["one model"])
     again = run.stages.get(AGAIN)
-    if again is None or not isinstance(problem, Problem):
-        return problem
-    return fault(again) or as_little_as_a_ring(again) or parity(run, AGAIN, "parity")
+    if isinstance(problem, Problem) and again is not None:
+        problem = fault(again) or as_little_as_a_ring(again) or parity(run, AGAIN, "parity")
+    if isinstance(problem, Problem) and problem.hint == "wire" and (more := travels_once(run)):
+        return replace(problem, hint=more.hint)
+    return problem
 
 
 def sent_much(inputs: Any, found: Mapping[str, Evidence]) -> bool:
@@ -156,8 +170,12 @@ CHECK = Check(
         "soon as its gradients are there.",
         "no_broadcast": "Averaging gradients keeps equal weights equal. It does not make different "
         "weights equal: who has the weights that count when training starts?",
-        "buffers": "A model's state is more than what the optimizer changes. Think of the running "
-        "mean of a batch norm: parameters() does not list it.",
+        "frozen_start": "A frozen parameter takes part in the forward pass. Nothing ever trains "
+        "it, so what differs at the start differs for good: it needs rank 0's value like all "
+        "others.",
+        "buffers": "A model's state is more than what the optimizer changes. Think of a batch "
+        "norm: its running mean is a buffer, and so is its count of batches, an integer. "
+        "parameters() lists neither, buffers() both.",
         "sum": "all_reduce adds up. Each rank's loss is a mean over its own share; the loss of the "
         "whole batch is the mean of those. A sum is a learning rate that grows with the ranks.",
         "alone": "The optimizer reads p.grad. What you reduced is a tensor of your own until its "
@@ -165,10 +183,11 @@ CHECK = Check(
         "unchanged": "The module you were given did not change: wrap it, do not copy it, and leave "
         "the gradients in its own parameters.",
         "parity": "Follow one gradient: into its place in a bucket, through the reduction, out of "
-        "the same place, in the same dtype, in every step anew.",
+        "the same place, in the same dtype, in every step anew. The last bucket may not be full: "
+        "does it leave, too?",
         "unused": "A parameter without a gradient in this step fires no hook, and its p.grad is "
         "None (not last step's value). Others still wait for its bucket: what does this rank add "
-        "to the mean, and when?",
+        "to the sum, and when? The mean is over all ranks, not only over those that used it.",
         "tied": "One tensor under two names is one parameter with one gradient. Which of PyTorch's "
         "ways to list parameters knows that?",
         "frozen": "Where requires_grad is False there will never be a gradient to average.",
@@ -177,11 +196,15 @@ CHECK = Check(
         "messages": "Every message costs its latency. A bucket is there so that many small "
         "gradients share one message. If you average one gradient after the other, stage 1 is "
         "done, and buckets are the next step.",
-        "one_bucket": "One message with everything in it cannot leave before everything is there. "
-        "bucket_bytes says when a bucket is full.",
+        "one_bucket": "bucket_bytes says when a bucket is full; only a parameter that is larger "
+        "than that makes a larger message, alone. One message with everything in it cannot leave "
+        "before everything is there.",
         "after_backward": "While backward computes the first layers, the last layers' gradients "
         "have been ready for long. PyTorch can tell you when one is: "
         "Tensor.register_post_accumulate_grad_hook.",
+        "late": "Some of it leaves while backward runs, but late. Buckets leave in their order, so "
+        "the first one is to hold what backward computes first: the last layers' gradients. And a "
+        "bucket leaves when its last gradient is there: a large one, late.",
         "waiting": "Sending and waiting are two things. A call that returns only when the message "
         "has arrived keeps whoever made it: in a hook that is backward, in a thread of your own it "
         "is the next bucket. An asynchronous one returns at once. Who waits for it, and when?",
@@ -189,8 +212,13 @@ CHECK = Check(
         "no more. Everyone's gradients on every rank, or all of them through one rank, are more. "
         "Which single collective makes the sum where it is needed?",
         "mismatch": "Collectives have no names: the third call on one rank meets the third on the "
-        "others. Gradients may become ready in another order there. What order can all ranks agree "
-        "on beforehand?",
+        "others. Gradients may become ready in another order there, and some never: do all ranks "
+        "send the same buckets in one order, on which they agree beforehand? And is a bucket "
+        "equally long on a rank that lacks some of its gradients?",
+        "raised": "Start from the exception: it names a line of your answer. If something is None: "
+        "in the case of two branches each rank uses only one of them, and has no gradients of the "
+        "other. If a shape does not fit: gradients come out of a bucket in the order and the sizes "
+        "in which they went in.",
         "hang": "Every rank must send every bucket in every step, even one whose gradients never "
         "came. Who sends it then?",
     },

@@ -1,5 +1,6 @@
 """Exercise ddp_train: a serial training script, made data parallel with PyTorch's own DDP."""
 
+import math
 import re
 from collections.abc import Sequence
 from types import FunctionType, ModuleType
@@ -180,16 +181,18 @@ def returns_global_losses(run: Run) -> Problem | None:
             if not abs(loss - right) <= TOLERANCE * max(1.0, right):
                 return Problem(
                     f"rank {rank}'s loss of epoch {epoch} is {loss:.4f}",
-                    hint_for_losses(run),
+                    hint_for_losses(run, loss, right),
                     f"{right:.4f}, the mean over all {LENGTH} samples",
                 )
     return None
 
 
-def hint_for_losses(run: Run) -> str:
+def hint_for_losses(run: Run, loss: float, right: float) -> str:
     """The hint for wrong losses: wrong weights also give these, so weights are compared first."""
-    problem = trains_under_torchrun(run)
-    return problem.hint if problem else "own_loss"
+    if problem := trains_under_torchrun(run):
+        return problem.hint
+    summed = run.world_size * right
+    return "loss_of_sums" if abs(loss - summed) <= 10 * TOLERANCE * summed else "own_loss"
 
 
 def prints_once(run: Run) -> Problem | None:
@@ -207,7 +210,7 @@ def prints_once(run: Run) -> Problem | None:
         if text != f"{loss:.4f}" and not close(text, loss):
             return Problem(
                 f"rank 0 printed {text} for epoch {epoch}",
-                hint_for_losses(run),
+                hint_for_losses(run, as_number(text), loss),
                 f"{loss:.4f}, the mean over all samples",
             )
     return None
@@ -215,10 +218,15 @@ def prints_once(run: Run) -> Problem | None:
 
 def close(text: str, loss: float) -> bool:
     """Whether `text` is a number equal to `loss` to about four digits."""
+    return abs(as_number(text) - loss) <= 10 * TOLERANCE
+
+
+def as_number(text: str) -> float:
+    """NaN if it is none."""
     try:
-        return abs(float(text) - loss) <= 10 * TOLERANCE
+        return float(text)
     except ValueError:
-        return False
+        return math.nan
 
 
 ALL_RANKS = (
@@ -255,7 +263,8 @@ CHECK = Check(
         "rank, a share on every rank, or on rank 0 alone? Few lines change.",
         "no_shard": "Ranks that all see all samples do the same work several times. Who tells "
         "the loader which samples are this rank's?",
-        "samples": "The shares of all ranks together are the data set, each sample once.",
+        "samples": "The shares of all ranks together are the data set, each sample once. Does the "
+        "sampler know how many ranks there are, and on each rank which one it is?",
         "no_samples": "The check looks at what is taken from the data set that train was given.",
         "set_epoch": "A sampler that is not told the epoch shuffles alike each time. It cannot "
         "know on its own that a new one begins.",
@@ -273,11 +282,15 @@ CHECK = Check(
         "does.",
         "own_loss": "What a rank adds up is the loss of its own share. Whoever reads the log "
         "wants that of all samples: DDP averages gradients, and nothing else.",
+        "loss_of_sums": "That is the mean loss, as many times as there are ranks. What is added up "
+        "over the ranks is of all samples: by how many is it divided?",
         "prints": "Somebody reads the log: one line per epoch, as the serial script has it.",
         "everyone_prints": "256 ranks that print give 256 lines per epoch. Who is the one to do "
         "it?",
-        "raised": "torchrun and srun name the same things differently: RANK and SLURM_PROCID, "
-        "WORLD_SIZE and SLURM_STEP_NUM_TASKS, LOCAL_RANK and SLURM_LOCALID.",
+        "raised": "Start from the exception: it names a line of your answer. If a variable is "
+        "missing: torchrun and srun name the same things differently, RANK and SLURM_PROCID, "
+        "WORLD_SIZE and SLURM_STEP_NUM_TASKS, LOCAL_RANK and SLURM_LOCALID. If there is no process "
+        "group: who makes it, and before what?",
         "hang": ALL_RANKS,
         "mismatch": ALL_RANKS,
     },

@@ -10,6 +10,7 @@ from typing import Any
 
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.raised_here import in_words
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.m06_torch_distributed._hung_jobs import HungJob, hung_jobs
 
@@ -38,8 +39,7 @@ def drive(answer: ModuleType, given: list[dict[str, Any]]) -> list[Any]:
         except (NotImplementedError, ImportError):
             raise
         except Exception as error:  # a job that is read wrong costs its own claim's points only
-            lines = str(error).splitlines() or [""]
-            found.append({"raised": f"{type(error).__name__}: {lines[0]}"[:200]})
+            found.append({"raised": in_words(error, answer)})
     return found
 
 
@@ -78,9 +78,9 @@ def wrong(job: HungJob, value: Any) -> Problem | None:
         return Problem(f"{_where(job)}: {value['raised']}", hint)
     if not isinstance(value, list) or len(value) != 3:
         return Problem(f"find_the_hang returned {described(value)}", "tuple", "three values")
-    for one, kind in zip(value, (int, str, int), strict=True):
+    for name, one, kind in zip(("rank", "call", "line"), value, (int, str, int), strict=True):
         if type(one) is not kind:
-            return Problem(f"{described(one)} is no {kind.__name__}", "tuple")
+            return Problem(f"{name} is {described(one)}, not of type {kind.__name__}", "tuple")
     rank, call, line = value
     if rank != job.rank:
         return Problem(f"{_where(job)}: rank {rank} is named", _rank_hint(job), f"rank {job.rank}")
@@ -111,13 +111,15 @@ def _rank_hint(job: HungJob) -> str:
 
 
 def _call_hint(job: HungJob, call: str) -> str:
-    if "wrapper" in call or call in ("train", "average", "load", "compute", "<module>"):
+    if "wrapper" in call or call in ("train", "average", "<module>"):
         return "frame"
     return "call"
 
 
 def _line_hint(job: HungJob, line: int) -> str:
     """The hint for the misconception that a wrong line suggests."""
+    if abs(line - job.line) == 1:
+        return "next"
     handled = "".join(re.findall(r"^ +File .*\n", job.log, re.M))
     if job.source == "log" and line in _lines(handled):
         return "gone"
@@ -191,6 +193,8 @@ CHECK = Check(
         "others' line is where they wait.",
         "library": "Give the line of train.py, as it stands in the dump or in the traceback. A "
         "line of PyTorch or of Python's library is the same in every hang.",
+        "next": "Lines in a dump and in a traceback are counted from 1, as in an editor: give the "
+        "number as it stands there.",
         "raised": "Which job was it? Some have no stacks, some no flight recorder: both are dicts, "
         "and empty then.",
     },

@@ -128,9 +128,12 @@ def close(key: str, one: float, other: float, tolerance: float | None = None) ->
     return abs(one - other) <= tolerance * max(1.0, abs(other))
 
 
-def misconception(rank: int, expected: dict[str, Any], key: str, got: float) -> str:
+def misconception(rank: int, expected: dict[str, Any], key: str, said: dict[str, Any]) -> str:
     """The hint for a wrong figure: the usual mistake that explains it."""
-    if math.isnan(got):
+    got, own = said[key], expected["own"][rank]
+    if own["samples"] != expected["samples"] and said["samples"] == own["samples"]:
+        return "own"
+    if math.isnan(got) or math.isnan(expected[key]):
         return "nan"
     if key != "samples":
         if close(key, got, expected[key], 1e-6):
@@ -138,8 +141,10 @@ def misconception(rank: int, expected: dict[str, Any], key: str, got: float) -> 
         for hint in ("means", "batches"):
             if close(key, got, expected[hint][key], 1e-6):
                 return hint
-    if close(key, got, expected["own"][rank][key], 1e-6):
+    if close(key, got, own[key], 1e-6):
         return "own"
+    if key == "accuracy" and got == int(got):
+        return "whole"
     return "own" if rank else "start"  # ranks are compared in turn: rank 0 had it right
 
 
@@ -157,7 +162,7 @@ def compare(run: Run, sets: tuple[int, ...]) -> Problem | None:
             return problem
         for key in KEYS:
             if not close(key, said[key], expected[key]):
-                hint = misconception(rank, expected, key, said[key])
+                hint = misconception(rank, expected, key, said)
                 return Problem(
                     f"{expected['name']}, rank {rank}: {key} is {said[key]:.9g}",
                     hint,
@@ -195,7 +200,8 @@ def judge_message(run: Run) -> Problem | None:
             message = f"rank {rank.rank} enters {each:.3g} collectives for one evaluation"
             return Problem(message, "messages")
         if run.world_size > 1 and each < 1:
-            return Problem(f"rank {rank.rank} enters {len(rank.calls)} collectives in 3", "own")
+            count = f"{len(rank.calls)} collective{'s' * (len(rank.calls) != 1)}"
+            return Problem(f"rank {rank.rank} enters {count} in {len(SETS)} evaluations", "own")
         for call in rank.calls:
             if call.dtype not in ("float64", "int64"):
                 message = f"rank {rank.rank} sends {call.dtype} in {call.operation}"
@@ -215,9 +221,12 @@ HINTS = {
     "batches": "That is a mean over batches. The last batch is smaller than the others, and its "
     "mean must weigh less. Count samples.",
     "own": "Each rank has only its part. What a rank has counted alone must be added up over all "
-    "of them, and all must come to the same figures.",
+    "of them, and all must come to the same figures: reduce leaves the sums on one rank, "
+    "all_reduce brings them to each.",
     "nan": "The mean of no samples is 0 / 0. A rank or a batch without samples adds 0 to each sum; "
     "only where no rank has any is the mean NaN.",
+    "whole": "An accuracy between 0 and 1 has come out as a whole number. Is something divided "
+    "with //, or put where only whole numbers fit?",
     "types": "Return a dict of plain Python numbers: .item() takes one out of a tensor, int() and "
     "float() convert.",
     "float64": "float32 counts without gaps only to 2**24 = 16 777 216, and loses small losses in "

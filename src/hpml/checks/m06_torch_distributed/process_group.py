@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 from types import ModuleType
 from typing import Any
@@ -12,6 +13,7 @@ import torch.distributed as dist
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.launchers import Case, become_task_of_srun, cases, srun_here
+from hpml.checks.kits.raised_here import in_words
 from hpml.checks.kits.ready_made import ALL_ELSE, SCONTROL
 from hpml.ranks import mark
 
@@ -48,7 +50,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         except NotImplementedError:
             raise
         except Exception as error:
-            seen.append(f"{type(error).__name__}: {error}")
+            seen.append(in_words(error, answer))
         if isinstance(seen[-1], dict) and isinstance(seen[-1].get("device"), torch.device):
             seen[-1]["device"] = str(seen[-1]["device"])
     if inputs["launched"]:
@@ -85,6 +87,7 @@ def unusable(case: Case, got: Any, keys: tuple[str, ...], hint: str) -> Problem 
     """A Problem if `got` lacks one of the keys, or has a value of the wrong type."""
     where = f"{case.name}, rank {case.rank}"
     if isinstance(got, str):
+        hint = "not_allowed" if got.startswith("NotAllowed:") else hint
         return Problem(f"{where}: settings raised {got}", hint)
     if not isinstance(got, dict):
         return Problem(f"{where}: settings returned {described(got)}, not a dict", "keys")
@@ -107,6 +110,22 @@ def differing(
             message = f"{case.name}: rank {case.rank} has {key} {got[key]!r}"
             return Problem(message, hint, repr(expected))
     return None
+
+
+def asked_of_itself(run: Run) -> bool:
+    """Whether a rank's settings are the same in all environments, but for the device."""
+    seen = [value.get("seen") if isinstance(value, dict) else None for value in run.values]
+    return all(
+        isinstance(found, list)
+        and all(isinstance(one, dict) for one in found)
+        and all(one.get(key) == found[0].get(key) for one in found for key in PLACE)
+        for found in seen
+    )
+
+
+def given(run: Run, problem: Problem | None) -> Problem | None:
+    """The problem, with another hint where the environment in the argument was not read at all."""
+    return replace(problem, hint="given") if problem and asked_of_itself(run) else problem
 
 
 def place_hint(case: Case, got: Mapping[str, Any], run: Run, rank: int, hint: str) -> str:
@@ -132,7 +151,7 @@ def judge_torchrun(run: Run) -> Problem | None:
             return problem
         hint = place_hint(case, got, run, rank, "torchrun")
         if problem := differing(case, got, keys, hint):
-            return problem
+            return given(run, problem)
     return None
 
 
@@ -141,13 +160,15 @@ def judge_srun(run: Run) -> Problem | None:
         if problem := unusable(case, got, PLACE, "srun"):
             return problem
         if problem := differing(case, got, PLACE, place_hint(case, got, run, rank, "srun")):
-            return problem
+            return given(run, problem)
     return None
 
 
 def master_hint(case: Case, got: str) -> str:
     if case.port is not None:
         return "exported"
+    if got == case.environment.get("SLURMD_NODENAME"):
+        return "own_node"
     if "[" in got or "," in got:
         return "host_list"
     if got.replace("0", "") == case.master_address.replace("0", ""):
@@ -164,12 +185,13 @@ def judge_master(run: Run) -> Problem | None:
             return problem
         if got["master_address"] != case.master_address:
             nodes = case.environment["SLURM_STEP_NODELIST"]
-            return Problem(
+            problem = Problem(
                 f"{case.name}, nodes {nodes}: rank {case.rank} looks for the master on "
                 f"{got['master_address']!r}",
                 master_hint(case, got["master_address"]),
                 repr(case.master_address),
             )
+            return given(run, problem)
     return None
 
 
@@ -185,14 +207,15 @@ def judge_port(run: Run) -> Problem | None:
             continue
         if port not in PORTS:
             message = f"job {case.job} meets on port {port}, which is not in 1024 to 32767"
-            return Problem(message, "port_range")
+            return given(run, Problem(message, "port_range"))
         if ports.setdefault(case.job, port) != port:
             message = f"ranks of one job look for each other on ports {ports[case.job]} and {port}"
             return Problem(message, "port_agreed")
     for one, other in combinations(sorted(ports), 2):
         if other - one < 1000 and ports[one] == ports[other]:
-            return Problem(f"jobs {one} and {other} both meet on port {ports[one]}", "port")
-    return ignored
+            problem = Problem(f"jobs {one} and {other} both meet on port {ports[one]}", "port")
+            return given(run, problem)
+    return given(run, ignored)
 
 
 def judge_device(run: Run) -> Problem | None:
@@ -200,12 +223,14 @@ def judge_device(run: Run) -> Problem | None:
         if problem := unusable(case, got, ("device",), "device"):
             return problem
         if got["device"] != case.device:
-            return Problem(
-                f"{case.name}: local rank {case.local_rank}, which sees {case.gpus} GPUs, "
+            gpus = f"{case.gpus} GPU{'s' * (case.gpus != 1)}"
+            problem = Problem(
+                f"{case.name}: local rank {case.local_rank}, which sees {gpus}, "
                 f"takes {got['device']!r}",
                 "device",
                 repr(case.device),
             )
+            return given(run, problem)
     return None
 
 
@@ -222,10 +247,13 @@ def judge_start(run: Run) -> Problem | None:
         became, size = group.get("rank"), group.get("world_size")
         if not same(became, rank) or not same(size, run.world_size):
             became, size = described(became), described(size)
-            message = f"rank {rank} of {run.world_size} became rank {became} of {size}"
-            return Problem(message, "start")
+            return Problem(
+                f"in the group that start made, rank {rank} of {run.world_size} is rank {became} "
+                f"of {size}",
+                "group",
+            )
         if not same(group.get("sum"), run.expected["sum"]):
-            return Problem(f"rank {rank}: the sum over all ranks is wrong", "start")
+            return Problem(f"rank {rank}: the sum over all ranks is wrong", "group")
         started = value.get("started")
         if not isinstance(started, dict):
             message = f"start returned {described(started)}, not the dict of settings"
@@ -233,13 +261,14 @@ def judge_start(run: Run) -> Problem | None:
         if not same(started.get("rank"), rank) or not same(
             started.get("world_size"), run.world_size
         ):
-            return Problem(f"rank {rank}: start returned settings of another process", "start")
+            return Problem(f"rank {rank}: start returned settings of another process", "group")
     keys = (*PLACE, "master_address", "master_port")
     for case, got, _ in replies(run, "none"):
         hint = "batch" if "SLURM_JOB_ID" in case.environment else "alone"
-        problem = unusable(case, got, keys, hint) or differing(case, got, keys, hint)
-        if problem:
+        if problem := unusable(case, got, keys, hint):
             return problem
+        if problem := differing(case, got, keys, hint):
+            return given(run, problem)
     return None
 
 
@@ -268,29 +297,39 @@ HINTS = {
     "says both.",
     "host_list": "A node list is compressed: names are separated by commas outside brackets, and "
     "inside a bracket are numbers and ranges. The master is one host: the first name, with the "
-    "first number in place of each of its brackets. `scontrol show hostnames LIST` shows the rest.",
+    "first number in place of each of its brackets. In a cluster's shell, `scontrol show hostnames "
+    "LIST` prints all of them.",
+    "own_node": "That is the node on which this rank runs, and ranks on other nodes name another. "
+    "All must look in one place: on the first host of the step, wherever they run themselves.",
     "zero_padding": "n[08-10] begins with n08. As an int, 08 is 8, and there is no host n8: keep "
     "the number as text.",
     "step": "A step can run on some of the job's nodes only. Rank 0 is on the first node of the "
     "step, and the job's list may begin with a node where nobody listens.",
     "exported": "A job script that exports MASTER_ADDR or MASTER_PORT has its reason, such as "
     "another network. What is set wins over what would be derived.",
-    "port": "Two jobs can share a node. With one port for all, the second cannot start, or worse, "
-    "joins the first. The job id is known to all ranks of a job and to no other job.",
+    "port": "Two jobs can share a node. If both come to one port, the second cannot start, or "
+    "worse, joins the first. The job id is known to all ranks of a job and to no other job. How "
+    "many ports do you make of it? Jobs less than 1000 apart must have different ones.",
     "port_range": "Job ids grow to 8 digits, ports end at 65535. Below 1024 they are root's, above "
     "32767 Linux lends them to outgoing connections. Fold the id into what is left.",
     "port_agreed": "All ranks of a job must come to the same port without having met: derive it "
     "from what they all know. A random or free port is known to one rank only. (hash() of a str "
     "also differs between processes.)",
-    "device": "A rank numbers the GPUs that it can see. With --gpus-per-task=1 each sees one, and "
-    "it is cuda:0 whatever the local rank. Without a GPU the device is the CPU.",
+    "device": "A process numbers the GPUs that it can see from 0, on every node anew: the rank in "
+    "the world does not count here. With --gpus-per-task=1 each sees one, and it is cuda:0 "
+    "whatever the local rank. Ranks that are more than their GPUs share them. Without a GPU the "
+    "device is the CPU.",
     "alone": "Without a launcher there is one process: rank 0 of 1, master 'localhost', port 0, "
     "which lets the kernel choose.",
     "batch": "A batch script has SLURM variables too, with SLURM_NTASKS for the steps to come, but "
     "it is one process. Only a task that srun started has SLURM_STEP_ID.",
-    "raised": "What is missing, and which launcher did you take it for? A MASTER_ADDR alone does "
-    "not mean torchrun, and torch's own env:// wants RANK and WORLD_SIZE, which srun does not set. "
-    "An address already in use means that two processes take themselves for rank 0.",
+    "group": "What does `start` pass to init_process_group, and what does it return? All ranks "
+    "must give the same address, the same port and the same world size, and each its own rank in "
+    "the world: what `settings` finds in os.environ.",
+    "raised": "Start from the exception. A variable is missing, or env:// expects one: srun sets "
+    "no RANK and no WORLD_SIZE, not even where MASTER_ADDR is set, and init_process_group can be "
+    "given rank and world_size instead. An address is in use: two processes take themselves for "
+    "rank 0. Which number has each passed on as its rank?",
     "hang": "All ranks must name the same master address, the same port and the same world size, "
     "and each another rank. Whoever differs is waited for without end.",
 }

@@ -179,22 +179,40 @@ def judge_cover(run: Run) -> Problem | None:
                 if problem := not_indices(order, length):
                     return problem
             counts = Counter(itertools.chain(*orders))
-            of = f"{length} samples on {run.world_size} ranks, epoch {epoch}"
+            of = case_of(run, length, epoch)
             missing = length - len(counts)
             twice = sum(count - 1 for count in counts.values())
             padding = share * run.world_size - length
+            never = f"{of}: {missing} of the samples come up on no rank"
             if missing and twice > padding:
                 hint = "own_order" if ranks_differ(run) else "blocks"
-                return Problem(f"{of}: {missing} never come up and others come up again", hint)
+                return Problem(f"{never}, and others more than once", hint)
             if missing:
-                return Problem(f"{of}: {missing} never come up", "tail")
+                return Problem(never, "tail")
             if twice > padding:
                 hint = "own_order" if ranks_differ(run) else "padding"
-                return Problem(f"{of}: {twice} are repeated", hint, f"{padding}, for padding")
+                if takes_all(run):
+                    hint = "everything"
+                seen = f"{of}: samples come up again {twice} times"
+                return Problem(seen, hint, f"{padding}, for padding")
             if counts and max(counts.values()) > -(-share * run.world_size // length):
                 value, count = counts.most_common(1)[0]
                 return Problem(f"{of}: index {value} comes up {count} times", "padding")
     return None
+
+
+def case_of(run: Run, length: int, epoch: int) -> str:
+    samples = f"{length} sample{'s' * (length != 1)}"
+    return f"{samples} on {run.world_size} rank{'s' * (run.world_size > 1)}, epoch {epoch}"
+
+
+def takes_all(run: Run) -> bool:
+    """Whether each rank takes the whole data set, of any length."""
+    return run.world_size > 1 and all(
+        len(set(said["orders"][0])) == length == len(said["orders"][0])
+        for length, _, ranks in shards(run)
+        for said in ranks
+    )
 
 
 def ranks_differ(run: Run) -> bool:
@@ -209,7 +227,7 @@ def judge_share(run: Run) -> Problem | None:
     for length, share, ranks in shards(run):
         for index, epoch in enumerate(run.inputs[JOB][0]["epochs"]):
             took = [len(rank["orders"][index]) for rank in ranks]
-            of = f"{length} samples on {run.world_size} ranks, epoch {epoch}"
+            of = case_of(run, length, epoch)
             if len(set(took)) > 1:
                 return Problem(f"{of}: the ranks take {took} samples", "uneven")
             for rank, said in enumerate(ranks):
@@ -217,7 +235,8 @@ def judge_share(run: Run) -> Problem | None:
                     message = f"{of}: rank {rank} yields {took[rank]}, and len() is {said['len']}"
                     return Problem(message, "len")
             if took[0] != share:
-                return Problem(f"{of}: every rank takes {took[0]}", "tail", str(share))
+                hint = "everything" if takes_all(run) else "many" if took[0] > share else "tail"
+                return Problem(f"{of}: every rank takes {took[0]}", hint, str(share))
     return None
 
 
@@ -263,7 +282,7 @@ def judge_epochs(run: Run) -> Problem | None:
                     return Problem(f"rank {rank} has epoch 0's order in epoch {epoch}", "set_epoch")
                 if run.world_size > 1 and set(order) == set(first):
                     message = f"rank {rank} has the same samples in epochs 0 and {epoch}"
-                    return Problem(message, "own_block")
+                    return Problem(message, "everything" if takes_all(run) else "own_block")
             if later[0] == later[1]:
                 message = f"rank {rank} has the same order in epochs {epochs[1]} and {epochs[2]}"
                 return Problem(message, "set_epoch")
@@ -317,9 +336,15 @@ HINTS = {
     "fewer samples than ranks, until all ranks have ceil(n / W). Count how often each comes up.",
     "blocks": "Where one rank's block ends, the next must begin. If blocks are ceil(n / W) long, "
     "they also start at multiples of ceil(n / W).",
+    "everything": "Here every rank takes all samples: the ranks do the same work W times over. "
+    "Each is to take only its part of the order, and rank and world size say which.",
     "tail": "Rounding down loses up to W - 1 samples in each epoch. Round up, and fill the gap.",
+    "many": "With the padding there are W · ceil(n / W) samples to be dealt out, and each rank "
+    "takes one W-th of them.",
     "uneven": "A rank with one sample more takes one step more, and waits in all_reduce for ranks "
-    "that have finished. All must have the same number.",
+    "that have finished. All must have the same number, ceil(n / W): the order is repeated from "
+    "its start until it is long enough. With fewer samples than ranks, repeating it once may not "
+    "do.",
     "len": "A loader and a progress bar ask len() before they iterate. It is this rank's number of "
     "samples, not the data set's.",
     "shuffle": "Neighbours in a data set often resemble each other, and many sets are sorted by "
@@ -331,7 +356,8 @@ HINTS = {
     "own_generator": "Random numbers drawn elsewhere (augmentation, dropout, another sampler) must "
     "not change the order, nor the order them. Give the permutation a torch.Generator of its own, "
     "made anew from seed and epoch each time.",
-    "seed": "Two runs with two seeds should not see the data in the same order.",
+    "seed": "Two runs with two seeds should not see the data in the same order. The seed must take "
+    "part in what seeds the generator, beside the epoch.",
     "types": "A data set is indexed by plain ints: .tolist() makes them of a tensor.",
     "range": "Indices run from 0 to the number of samples less one.",
     "raised": "Start from the exception: it names a line of your answer. If that works with many "
