@@ -285,9 +285,10 @@ CHECK = Check(
         "itself (of the compressed tensor), after it (decompress: back to the type that was "
         "remembered).",
         "no_call": "A mean over ranks takes a message to the other ranks: hvd.allreduce.",
-        "after_reduce": "What goes into the all-reduce goes over the wire. Rounding the result "
-        "afterwards loses as much precision and saves nothing: compress first, reduce what came "
-        "out, decompress last.",
+        "after_reduce": "What goes into the all-reduce goes over the wire, in its own type. "
+        "Rounded values in a float32 are as long as others, and a result that is rounded "
+        "afterwards has travelled whole. Compress first, reduce what came out as it is, decompress "
+        "last.",
         "wire": "Each rank must send 2 (p-1)/p · n of n compressed bytes; a ring sends no more. "
         "Which single collective makes the sum where it is needed?",
         "own_type": "The optimizer expects a gradient of its parameter's type: the context is "

@@ -11,6 +11,7 @@ from typing import Any
 
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.raised_here import in_words
 from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.m05_horovod._timeline import Planted, covered, planted, summed
 from hpml.ranks import mark
@@ -34,8 +35,7 @@ def drive(answer: ModuleType, inputs: list[list[Any]]) -> list[Any]:
         except Exception as error:
             if not cut:
                 raise
-            lines = str(error).splitlines() or [""]
-            found.append({"raised": f"{type(error).__name__}: {lines[0]}"[:200]})
+            found.append({"raised": in_words(error, answer)})
     return found
 
 
@@ -179,6 +179,9 @@ def judge_seconds(run: Run, key: str) -> Problem | None:
     for case, value in replies(run, cut=False):
         problem = malformed(value, key)
         if problem := problem or wrong_seconds(case, key, value[key]):
+            groups = judge_collectives(run)
+            if problem.hint == "pairs" and groups and groups.hint == "again":
+                return replace(problem, hint="again")
             return problem
     return None
 
@@ -192,6 +195,7 @@ def judge_negotiated(run: Run) -> Problem | None:
 
 
 def judge_cut_off(run: Run) -> Problem | None:
+    whole = judge_collectives(run) or judge_transferred(run) or judge_negotiated(run)
     for case, value in replies(run, cut=True):
         if isinstance(value, dict) and "raised" in value:
             return Problem(f"{case.name}: {value['raised']}", "cut")
@@ -199,12 +203,13 @@ def judge_cut_off(run: Run) -> Problem | None:
             if problem := malformed(value, key):
                 return problem
         if problem := wrong_collectives(case, value["collectives"]):
-            whole = judge_collectives(run) is None
-            return replace(problem, hint="unfinished") if whole else problem
+            if whole:
+                return replace(problem, hint=whole.hint)
+            few = sum(map(len, value["collectives"])) < sum(map(len, case.collectives))
+            return replace(problem, hint="lost" if few else "unfinished")
         for key in _PHASES:
             if problem := wrong_seconds(case, key, value[key]):
-                whole = judge_seconds(run, key) is None
-                return replace(problem, hint="unfinished") if whole else problem
+                return replace(problem, hint=whole.hint if whole else "unfinished")
     return None
 
 
@@ -259,9 +264,11 @@ CHECK = Check(
         "for each pid. Instants (X, i) neither begin nor end anything.",
         "cut": "A job that is killed leaves a file that stops anywhere: without its bracket, or in "
         "the middle of an event. Which part of the text is surely whole?",
+        "lost": "More of this file can be read. Many events may stand in one line, and all that "
+        "are whole count, up to the last of them.",
         "unfinished": "What had begun and not ended when the file stops is in no figure: nobody "
         "knows how long it took.",
-        "raised": "Which event was it? Metadata (M) have no time stamp, an E has no name, a marker "
-        "of a cycle (i) has no pid.",
+        "raised": "Which event was it? Metadata (M) have no time stamp, and those of pid 0 no name "
+        "in their args; an E has no name, a marker of a cycle (i) has no pid.",
     },
 )

@@ -273,6 +273,8 @@ CHECK = Check(
         "the optimizer.",
         "history": "Return model.fit(...).history: a dict with one number per epoch for each "
         "metric.",
+        "refused": "Return model.fit(...).history, not the object that fit returns: it is a dict "
+        "with one number per epoch for each metric.",
         "own_metrics": "Keras computes loss and accuracy from the samples that this rank has seen. "
         "Whoever reads the log wants those of all: a callback averages them at the end of each "
         "epoch.",
@@ -280,8 +282,9 @@ CHECK = Check(
         "everyone_prints": "256 ranks that print give 256 lines per epoch: verbose is for one of "
         "them.",
         "prints": "Somebody reads the log: rank 0 prints as the serial script does.",
-        "raised": "hvd.init() comes before anything else of Horovod's. A float without dtype is "
-        "the optimizer's momentum, which the callback for the rate wants to correct: "
+        "raised": "Start from the exception: it names a line of your answer. If Horovod is not "
+        "initialized: hvd.init() comes before anything else of it. If a float has no dtype: that "
+        "is the optimizer's momentum, which the callback for the rate wants to correct; "
         "momentum_correction=False.",
         "hang": ALL_RANKS,
         "mismatch": ALL_RANKS,

@@ -5,6 +5,7 @@ checkpoint at `path`, then with one that rank 0 alone can read.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -107,7 +108,12 @@ def goes_where_the_serial_script_goes(run: Run) -> Problem | None:
 
 
 def carries_on(run: Run) -> Problem | None:
-    return fault(run.stages["carry on"]) or goes_elsewhere(run, "carry on")
+    if problem := fault(run.stages["carry on"]):
+        return problem
+    problem = goes_elsewhere(run, "carry on")
+    if problem and problem.hint == "weights" and (before := goes_where_the_serial_script_goes(run)):
+        return replace(problem, hint=before.hint)  # it is wrong without a checkpoint, too
+    return problem
 
 
 def one_writer(run: Run) -> Problem | None:
@@ -184,7 +190,9 @@ CHECK = Check(
         "loader which samples are this rank's? There is no process group of torch.distributed "
         "here, so it has to be told how many ranks there are.",
         "no_samples": "The check looks at the model and the data set that train was given.",
-        "samples": "The shares of all ranks together are the data set, each sample once per epoch.",
+        "samples": "The shares of all ranks together are the data set, each sample once per epoch. "
+        "All ranks share out one order: do all draw it from the same seed, and does each sampler "
+        "know its rank and how many ranks there are?",
         "set_epoch": "A sampler that is not told the epoch shuffles alike each time. It cannot "
         "know on its own that a new one begins.",
         "order": "The serial script's order comes from seed + epoch, and step after step takes the "
@@ -207,9 +215,10 @@ CHECK = Check(
         "after the last step.",
         "writers": "All ranks hold the same weights. What do several writers of one file win, and "
         "what do they risk?",
-        "raised": "hvd.init() comes before anything else of Horovod's. Rank 0 alone has a "
-        "checkpoint to read: the others cannot open it. Gradients that were computed too often "
-        "before step() were never fetched: whose step() do you call?",
+        "raised": "Start from the exception: it names a line of your answer. If Horovod is not "
+        "initialized: hvd.init() comes before anything else of it. If a checkpoint is not there: "
+        "rank 0 alone has one. If gradients were computed too often before step(): nobody fetched "
+        "them, so whose step() do you call?",
         "hang": ALL_RANKS,
         "mismatch": ALL_RANKS,
     },
