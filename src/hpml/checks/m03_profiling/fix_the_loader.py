@@ -335,6 +335,9 @@ CHECK = Check(
         "a few of the 162 combinations, and not all.",
         "generator": "Every draw takes generator=self.generator, or a generator seeded from it: "
         "the global one depends on what else has drawn from it.",
+        "limit": "It did not finish in time. Does a loop of Python's still go through pixels? Then "
+        "it is about as slow as the given loader, which takes too long on a busy machine. If not: "
+        "does the loop over batches end?",
         "hang": "Does the loop over batches end? Does it wait for a process or a queue?",
     },
 )
