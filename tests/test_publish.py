@@ -13,6 +13,7 @@ from hpml.course.committed import faults
 from hpml.course.execute import execute, open_notebook
 from hpml.publish import (
     CONCLUSION,
+    FIGURE,
     RESULT,
     SKIP,
     conclude,
@@ -65,7 +66,7 @@ def test_an_executed_notebook_carries_what_was_published(tmp_path: Path):
 
 def test_what_leads_the_report_is_marked(monkeypatch):
     shown = []
-    monkeypatch.setattr("hpml.publish._display", shown.append)
+    monkeypatch.setattr("hpml.publish._display", lambda bundle, **_: shown.append(bundle))
     for lead in ({}, {"lead": "3 % off."}):
         publish_figure("curve", Figure(), "It rises.", **lead)
     skip("two nodes", "no SLURM", lead=True)
@@ -75,6 +76,18 @@ def test_what_leads_the_report_is_marked(monkeypatch):
     assert "lead" not in plain[RESULT]
     assert leading[RESULT]["lead"] == "3 % off."
     assert skipped[SKIP] == {"what": "two nodes", "why": "no SLURM", "lead": True}
+
+
+def test_a_drawing_is_marked_and_a_photograph_is_not(monkeypatch):
+    """What is marked has light and dark exchanged in the dark theme."""
+    marks = []
+    monkeypatch.setattr("hpml.publish._display", lambda _, metadata: marks.append(metadata))
+    drawing, photograph = Figure(), Figure()
+    drawing.add_subplot().imshow([[0.0, 1.0]])
+    photograph.add_subplot().imshow([[[0.1, 0.2, 0.3]]])
+    publish_figure("waits", drawing, "It waits.")
+    publish_figure("cat", photograph, "A cat.")
+    assert marks == [FIGURE, {}]
 
 
 def test_a_script_prints_the_text(capsys):

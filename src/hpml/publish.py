@@ -93,8 +93,14 @@ def publish_figure(name: str, figure: Figure, caption: str, *, lead: str = "") -
             "text/plain": " ".join(filter(None, [f"[{name}] {caption}", lead])),
             "image/png": encoded,
             RESULT: record,
-        }
+        },
+        metadata={} if _has_photograph(figure) else FIGURE,
     )
+
+
+def _has_photograph(figure: Figure) -> bool:
+    """Whether a part of it is an image in colours, which must not be inverted."""
+    return any(image.get_array().ndim == 3 for axes in figure.axes for image in axes.images)
 
 
 def skip(what: str, why: str, *, lead: bool = False) -> None:
@@ -138,11 +144,11 @@ def rounded(value: Number | str) -> str:
     return f"{value:.3g}"
 
 
-def _display(bundle: dict[str, Any]) -> None:
+def _display(bundle: dict[str, Any], metadata: dict[str, Any] | None = None) -> None:
     from IPython import get_ipython
     from IPython.display import display
 
     if get_ipython() is None:  # a plain script shows only the text
         print(bundle["text/plain"])
     else:
-        display(bundle, raw=True, metadata=FIGURE if "image/png" in bundle else {})
+        display(bundle, raw=True, metadata=metadata or {})
