@@ -1,11 +1,17 @@
 """A learner's session with a release, in JupyterLab in a real browser: what each step shows."""
 
+import contextlib
 import json
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+import psutil
 import pytest
 
+from hpml.checks import hint_texts
 from hpml.course import release, schedule, wrong_answers
 from hpml.tensorboard import browser
 
@@ -84,6 +90,7 @@ IN_VIEW = """(async notebook => {
     return notebook.node.getBoundingClientRect().right <= window.innerWidth;
 })(%s)"""
 SPLASH = "document.getElementById('jupyterlab-splash')"  # it covers the page for a while
+DIALOG = "document.querySelector('.jp-Dialog .jp-mod-accept')"
 
 
 @dataclass(frozen=True)
@@ -193,6 +200,35 @@ def assert_readable(notebook: Notebook) -> None:
         assert page.value(TOO_WIDE % notebook.outputs) == [], f"{width} px"
 
 
+def test_a_wrong_answer_its_hints_and_the_right_one(page):
+    """Module 00."""
+    notebook = opened(page, "00")
+    seen = notebook.answer("hello_ranks", wrong("hello_ranks", "only_the_root_calls"))
+    assert "✗ hello_ranks" in seen
+    assert "0 of 2 points" in seen
+    assert "with 2 ranks: rank 0 waits in all_reduce" in seen
+    assert "dist.all_reduce(total)" in seen  # the line that it names
+    assert "Hint. A collective is complete once every rank has called it." in seen
+    assert "change the answer cell, run it, and check again" in seen
+    assert "Traceback" not in seen
+    assert page.value(f"{notebook.outputs}.querySelectorAll('svg.hpml-calls').length") == 1
+    assert_readable(notebook)
+
+    notebook.command("notebook:insert-cell-below")
+    notebook.write(ask := f"!{sys.executable} -m hpml hint hello_ranks")
+    hints = hint_texts.of("hello_ranks")
+    assert hints["start"] in " ".join(notebook.run(ask).split())
+    assert hints["hang"] in " ".join(notebook.run(ask).split())  # of what failed
+
+    seen = notebook.answer("hello_ranks", right("hello_ranks"))
+    assert "✓ hello_ranks" in seen
+    assert "2 of 2 points" in seen
+    assert "The core path of module 00, Your machine, is done." in seen
+    following = COURSE.core[1]
+    assert f"next: {following.id} (core, {following.minutes} min), in exercises/01_" in seen
+    assert_readable(notebook)
+
+
 def test_a_check_names_the_text_that_it_judges(page):
     """Module 01: the answer's cell is edited, and not run."""
     notebook = opened(page, "01")
@@ -216,3 +252,55 @@ def test_a_check_names_the_text_that_it_judges(page):
     seen = notebook.run('check("amdahl")')
     assert "✗ amdahl" in seen
     assert "judged:" not in seen
+
+
+def test_a_check_that_is_interrupted_and_a_kernel_that_is_restarted(page, tmp_path):
+    """Module 06."""
+    endless = f"""\
+%%answer global_metrics
+import os
+import time
+from pathlib import Path
+
+
+def global_metrics(batches):
+    Path({str(tmp_path)!r}, str(os.getpid())).touch()
+    while batches:
+        time.sleep(0.1)"""
+    notebook = opened(page, "06")
+    notebook.write(endless, "%%answer global_metrics")
+    assert notebook.run("%%answer global_metrics") == ""
+    seen = interrupted(notebook, tmp_path)
+    while "points" in seen:  # so busy a machine that the ranks' limit came first
+        seen = interrupted(notebook, tmp_path)
+    assert seen == "global_metrics: interrupted, and not judged"
+    pids = [int(name) for name in os.listdir(tmp_path)]
+    page.until(lambda: not any(map(runs, pids)), "end of the ranks")
+
+    page.value("void (window.restart = jupyterapp.commands.execute('notebook:restart-kernel'))")
+    page.wait(f"{DIALOG} != null")
+    page.click_on(DIALOG)
+    page.value("window.restart.then(() => null)")
+    page.wait(IDLE % notebook.widget)
+    seen = notebook.run('check("global_metrics")')
+    assert "this kernel has no answer yet: run the cell that begins with" in seen
+    assert "Traceback" not in seen
+    assert notebook.run("%load_ext hpml") == ""
+    seen = notebook.answer("global_metrics", right("global_metrics"))
+    assert "✓ global_metrics" in seen
+    assert "5 of 5 points" in seen
+
+
+def interrupted(notebook: Notebook, ranks: Path) -> str:
+    """What is seen of a check that is interrupted once one more rank is in the folder `ranks`."""
+    before = len(os.listdir(ranks))
+    notebook.begin('check("global_metrics")')
+    notebook.page.until(lambda: len(os.listdir(ranks)) > before, "rank that runs the answer")
+    notebook.command("notebook:interrupt-kernel")
+    return notebook.ended()
+
+
+def runs(pid: int) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False

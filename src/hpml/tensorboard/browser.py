@@ -19,6 +19,12 @@ SWITCHES = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 
+_MIDDLE = """element => {
+    element.scrollIntoView({ block: "center" });
+    const box = element.getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
+}"""
+
 
 class Page:
     """One page. `requested` are the addresses that it asked for so far, `errors` its failures."""
@@ -97,6 +103,10 @@ class Page:
         """Press and release the left button."""
         self.mouse("mousePressed", x, y)
         self.mouse("mouseReleased", x, y)
+
+    def click_on(self, element: str) -> None:
+        """Scroll to an element, given as an expression, and click in the middle of it."""
+        self.click(*self.value(f"({_MIDDLE})({element})"))
 
     def size(self, width: int, height: int) -> None:
         """How large the window is, in pixels."""
