@@ -46,6 +46,7 @@ def test_what_may_have_changed_unseen_is_never_the_same():
     assert not same("a = {object(): 1}")
     assert not same("a = [[[[1]]]]")
     assert not same("a = list(range(51))")
+    assert not same("with torch.inference_mode(): a = torch.ones(3)")
 
 
 def test_a_tensor_that_was_changed_in_place_is_another():

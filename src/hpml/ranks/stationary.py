@@ -51,7 +51,8 @@ def _fingerprint(value: Any, depth: int) -> Any:
     if value is None or kind in (bool, int, float, str, bytes):
         return value
     if kind in (torch.Tensor, torch.nn.Parameter):
-        return id(value), value._version
+        # One made in inference mode counts no versions, and raises where it is asked for its own.
+        return next(_unknown) if value.is_inference() else (id(value), value._version)
     if issubclass(kind, _BY_IDENTITY):
         return id(value)
     if depth < _DEPTH:
