@@ -5,7 +5,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpml.checks import judge
 from hpml.checks.contract import Run
 from hpml.checks.m00_your_machine.hello_ranks import CHECK, expect, inputs
 from hpml.ranks.evidence import Evidence, RankEvidence
@@ -27,24 +26,13 @@ def test_the_sum_on_every_rank_passes():
     assert hints([60, 60, 60], [10, 20, 30]) == ["", ""]
 
 
-def test_the_sum_on_rank_0_only_is_half_of_it():
-    assert hints([60, 20, 0], [10, 20, 30]) == ["", "everyone"]
-    assert hints([60, 50, 0], [10, 20, 30]) == ["", "everyone"]
-
-
-def test_its_own_number_on_every_rank_is_alone_but_the_largest_on_one_is_not():
-    assert hints([10, 20, 30], [10, 20, 30]) == ["alone", "alone"]
-    assert hints([30, 30, 30], [30, 20, 10]) == ["sum", "sum"]
+def test_its_own_number_on_rank_0_alone_is_a_wrong_sum():
     assert hints([10, torch.ones(2)], [10, 20]) == ["sum", "sum"]
 
 
 @pytest.mark.parametrize("value", [60.0, True, "60", torch.tensor(60)])
 def test_only_an_int_is_a_number_here(value):
     assert hints([value, value, value], [10, 20, 30]) == ["type", "type"]
-
-
-def test_none_is_what_a_collective_returns():
-    assert hints([None, None], [10, 20]) == ["none", "none"]
 
 
 def test_what_was_seen_is_said_in_figures():
@@ -67,29 +55,3 @@ def test_inputs_tell_a_sum_from_what_is_taken_for_it(seed, world_size):
         product *= number
     assert len(set(numbers)) == world_size
     assert total not in (*numbers, product, max(numbers), total // world_size)
-
-
-ANSWER = """\
-%%answer hello_ranks
-import torch
-import torch.distributed as dist
-
-def hello(number):
-    total = torch.tensor(number)
-    dist.all_reduce(total)
-    return total.item()
-"""
-
-
-def test_a_right_answer_has_full_points_at_every_world_size():
-    verdict = judge("hello_ranks", ANSWER, worlds=(1, 2, 3, 4))
-    assert verdict.passed, verdict.headline
-    assert (verdict.earned, verdict.points) == (2, 2)
-
-
-def test_a_rank_that_stays_away_is_said_in_a_sentence():
-    lonely = ANSWER.replace("    dist.all", "    if dist.get_rank() == 0:\n        dist.all")
-    verdict = judge("hello_ranks", lonely)
-    assert verdict.earned == 0
-    assert "rank 0 waits in all_reduce (call 1, line 8 of your answer)" in verdict.headline
-    assert {claim.hint_key for claim in verdict.claims} == {"hang"}

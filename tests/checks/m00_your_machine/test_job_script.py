@@ -1,10 +1,10 @@
 """The check of job_script: requests are judged anywhere, what ran where a SLURM has run it."""
 
 import secrets
+from dataclasses import replace
 
 import pytest
 
-from hpml.checks import judge
 from hpml.checks.contract import CannotJudge, Run
 from hpml.checks.kits import slurm_job
 from hpml.checks.kits.slurm_job import Part, Submission
@@ -46,6 +46,11 @@ def logs(change=lambda lines: lines) -> dict[str, str]:
     return {f"{name}_{part}.log": "\n".join(change(lines(part))) + "\n" for part in (0, 1)}
 
 
+def ran(files=None, **facts: str) -> Submission:
+    """A job that has ended, with those log files; as it should, without arguments."""
+    return Submission("", ARRAY, True, parts(**facts), logs() if files is None else files)
+
+
 @pytest.fixture
 def slurm(monkeypatch):
     """`slurm(submission)`: a SLURM in which that becomes of every job; the list of scripts."""
@@ -70,7 +75,7 @@ def submitted(run: Run):
 
 
 def test_all_that_was_asked_for_passes_as_parsed_and_as_run(slurm):
-    scripts = slurm(Submission("", ARRAY, True, parts(), logs()))
+    scripts = slurm(ran())
     assert [claim.judge(run_right()) for claim in CHECK.claims] == [None] * 4
     assert scripts == [right(**JOB)]
 
@@ -78,49 +83,23 @@ def test_all_that_was_asked_for_passes_as_parsed_and_as_run(slurm):
 @pytest.mark.parametrize(
     ("done", "hint", "said"),
     [
-        (Submission("", ARRAY, True, parts(), logs(lambda ls: ls[:1])), "srun", "ran 1 time"),
-        (Submission("", ARRAY, True, parts(), logs(lambda ls: ls * 2)), "once", "ran 4 times"),
-        (Submission("", ARRAY, True, parts(), logs(lambda ls: ls[:1] * len(ls))), "once", "task"),
+        (ran(logs(lambda ls: ls[:1])), "srun", "ran 1 time"),
+        (ran(logs(lambda ls: ls * 2)), "once", "ran 4 times"),
+        (ran(logs(lambda ls: ls[:1] * len(ls))), "once", "task"),
+        (ran(logs(lambda ls: [*ls[1:], WORD])), "once", "not the command's"),
+        (ran(logs(lambda ls: [line.replace(" n1", " n0") for line in ls])), "once", "tasks ran"),
+        (ran({"other.log": "x"}), "log", "part 0 left no log; there is other.log"),
         (
-            Submission("", ARRAY, True, parts(), logs(lambda ls: [*ls[1:], WORD])),
-            "once",
-            "not the command's",
-        ),
-        (
-            Submission("", ARRAY, True, parts(), {"other.log": "x"}),
-            "log",
-            "part 0 left no log; there is other.log",
-        ),
-        (
-            Submission("", ARRAY, True, parts(JobState="FAILED"), logs(lambda _: ["x: no such"])),
+            ran(logs(lambda _: ["x: no such"]), JobState="FAILED"),
             "failed",
             "part 0 is FAILED; its log ends: x: no such",
         ),
+        (ran(NumNodes="1"), "number", "NumNodes=1"),
+        (replace(ran(), parts=parts()[:1]), "array", "1 parts ran"),
         (
-            Submission("", ARRAY, True, parts(NumNodes="1"), logs()),
-            "number",
-            "NumNodes=1",
-        ),
-        (
-            Submission("", ARRAY, True, parts()[:1], logs()),
-            "array",
-            "1 parts ran",
-        ),
-        (
-            Submission("", ARRAY, False, parts(JobState="RUNNING"), {}),
+            replace(ran({}, JobState="RUNNING"), ended=False),
             "limit",
             "part 0 was still running after 90 s",
-        ),
-        (
-            Submission(
-                "",
-                ARRAY,
-                True,
-                parts(),
-                logs(lambda ls: [line.replace(" n1", " n0") for line in ls]),
-            ),
-            "once",
-            "tasks ran",
         ),
     ],
 )
@@ -135,8 +114,8 @@ def test_what_ran_otherwise_is_said(slurm, done, hint, said):
     "done",
     [
         CannotJudge("no SLURM answers here"),
-        Submission("", ARRAY, False, parts(JobState="PENDING", Reason="Resources"), {}),
-        Submission("", ARRAY, True, parts(JobState="NODE_FAIL"), {}),
+        replace(ran({}, JobState="PENDING", Reason="Resources"), ended=False),
+        ran({}, JobState="NODE_FAIL"),
     ],
 )
 def test_what_is_not_the_answers_fault_is_not_judged(slurm, done):
@@ -201,19 +180,14 @@ def test_both_ways_to_ask_for_the_parts_log_are_right():
     assert job_script.judge_array(run_of(nameless)).hint == "log"
 
 
-def test_without_a_slurm_the_rest_is_judged_and_nothing_fails(monkeypatch, tmp_path):
+def test_without_a_slurm_the_requests_are_judged_in_their_short_form_too(monkeypatch, tmp_path):
     monkeypatch.setenv("HPML_HOME", str(tmp_path))
-    source = '''%%answer job_script
-def job_script(name, nodes, tasks_per_node, cpus_per_task, minutes, parts, command):
-    return f"""#!/bin/bash
+    monkeypatch.setattr(slurm_job.shutil, "which", lambda *_, **__: None)
+    script = """#!/bin/bash
 #SBATCH -N {nodes} --ntasks-per-node={tasks_per_node} -c {cpus_per_task} -t {minutes}:00
-#SBATCH -a 0-{parts - 1} -o {name}-%A_%a.log
+#SBATCH -a 0-{last} -o {name}-%A_%a.log
 srun {command}
 """
-'''
-    monkeypatch.setattr(slurm_job.shutil, "which", lambda *_, **__: None)
-    verdict = judge("job_script", source, seed=1)
-    assert verdict.status == "not gradable"
-    assert verdict.nothing_failed
-    assert (verdict.earned, verdict.points) == (4, 6)
-    assert "no SLURM answers here" in verdict.claims[-1].message
+    run = run_of([script.format(**job, last=job["parts"] - 1) for job in inputs(3, 1)[0]])
+    assert [claim.judge(run) for claim in CHECK.claims[:-1]] == [None] * 3
+    assert "no SLURM answers here" in submitted(run).why

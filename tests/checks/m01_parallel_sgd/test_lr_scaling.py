@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpml.checks import judge
 from hpml.checks.m01_parallel_sgd import lr_scaling as exercise
 from hpml.checks.m01_parallel_sgd.lr_scaling import Setting
 from hpml.train.learning_rate import peak
@@ -39,12 +38,6 @@ def values(solution):
 def problems(run):
     judged = {name: judge_it(run) for name, judge_it in JUDGES.items()}
     return {name: problem.hint for name, problem in judged.items() if problem is not None}
-
-
-def test_the_solution_holds(solution):
-    verdict = judge("lr_scaling", solution("lr_scaling"), seed=SEED)
-    assert verdict.passed, verdict.headline
-    assert verdict.earned == 10
 
 
 @given(settings)

@@ -26,6 +26,14 @@ def good(played):
     return with_bound(replace(run, stages={"even": even, "odd": run.stages["odd"]}), took)
 
 
+@pytest.fixture
+def on_links(good):
+    """The same, where this machine has an emulated network."""
+    if good.stages["even"].link is None:
+        pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
+    return good
+
+
 def with_bound(run, seconds):
     """The run with another time that its bytes need."""
     even = [{**rank, "bound": seconds} for rank in run.inputs["even"]]
@@ -92,10 +100,7 @@ def test_what_a_wrong_part_holds_leads_to_the_hint(good, with_tensor):
     problem = SUM(holding(ranks[0] + ranks[1]))
     assert problem.hint == "order"
     assert "elements 8 to 15 of 24 are not the sum, but rank 0's + rank 1's" in problem.message
-    assert SUM(holding(sum(ranks) + ranks[2])).hint == "twice"
     assert LENGTHS(holding(ranks[0])) is None
-    own = with_tensor(good, "even", "24 elements", lambda tensor: ranks[1])
-    assert SUM(own).hint == "unchanged"
     mean = with_tensor(good, "even", "24 elements", lambda tensor: tensor / 3)
     assert SUM(mean).hint == "mean"
 
@@ -120,7 +125,6 @@ def test_a_wrong_tail_is_told_from_a_wrong_ring(good, with_tensor):
         return tensor
 
     tail = with_tensor(good, "odd", name, last_element)
-    assert LENGTHS(tail).hint == "tail"
     both = with_tensor(tail, "even", "24 elements", lambda tensor: tensor.flip(0))
     assert LENGTHS(both).hint == "order"
     raised = replace(good.stages["odd"], diagnosis=Diagnosis("raised", "rank 1 raised"))
@@ -128,31 +132,13 @@ def test_a_wrong_tail_is_told_from_a_wrong_ring(good, with_tensor):
 
 
 def test_what_is_no_ring_of_messages_is_told(good, with_ranks):
-    def with_calls(change):
-        def of_rank(rank):
-            return replace(rank, calls=tuple(change(rank, call) for call in rank.calls))
+    def in_pairs(rank):
+        to = f"to {[1, 0, 0][rank.rank]}"
+        own = own_sends(rank.calls)
+        calls = (replace(call, detail=to) if call in own else call for call in rank.calls)
+        return replace(rank, calls=tuple(calls))
 
-        return with_ranks(good, of_rank, "even")
-
-    def named(rank, call):
-        return replace(call, operation="reduce_scatter") if call.line else call
-
-    assert RING(with_calls(named)).hint == "collective"
-
-    def both_ways(rank, call):
-        sends = own_sends(rank.calls)
-        if call not in sends:
-            return call
-        other = (rank.rank - 1 - sends.index(call) % 2) % 3
-        return replace(call, detail=f"to {other}")
-
-    assert RING(with_calls(both_ways)).hint == "neighbours"
-
-    def in_pairs(rank, call):
-        other = {0: 1, 1: 0, 2: 0}[rank.rank]
-        return replace(call, detail=f"to {other}") if call in own_sends(rank.calls) else call
-
-    assert "2 of the ranks only" in RING(with_calls(in_pairs)).message
+    assert "2 of the ranks only" in RING(with_ranks(good, in_pairs, "even")).message
     assert RING(with_ranks(good, lambda r: replace(r, calls=()), "even")).hint == "neighbours"
 
 
@@ -205,10 +191,8 @@ def slower(rank, times, hint):
 
 
 @pytest.mark.parametrize("hint", ["slow", "late", "turns"])
-def test_seconds_are_judged_and_the_first_two_calls_say_why(good, with_ranks, hint):
-    if good.stages["even"].link is None:
-        pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
-    slow = with_ranks(good, lambda rank: slower(rank, 9.0, hint), "even")
+def test_seconds_are_judged_and_the_first_two_calls_say_why(on_links, with_ranks, hint):
+    slow = with_ranks(on_links, lambda rank: slower(rank, 9.0, hint), "even")
     problem = TIME(slow)
     assert problem.hint == hint
     assert "the bytes that must travel" in problem.message
@@ -242,13 +226,13 @@ def with_messages(run, *seconds):
     return replace(run, stages={**run.stages, "messages": known})
 
 
-def test_who_is_slow_is_compared_with_known_messages_and_then_given_a_second_try(good, with_ranks):
-    if good.stages["even"].link is None:
-        pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
+def test_who_is_slow_is_compared_with_known_messages_and_then_given_a_second_try(
+    on_links, with_ranks
+):
     _, messages, again, _ = CHECK.stages
-    took = seconds(good.stages["even"])[0]
-    slow = with_bound(good, took / 2)
-    assert not messages.when(good.inputs, good.stages)
+    took = seconds(on_links.stages["even"])[0]
+    slow = with_bound(on_links, took / 2)
+    assert not messages.when(on_links.inputs, on_links.stages)
     assert messages.when(slow.inputs, slow.stages)
     assert not again.when(slow.inputs, slow.stages)
     assert not again.when(slow.inputs, with_messages(slow, took).stages)
@@ -258,7 +242,7 @@ def test_who_is_slow_is_compared_with_known_messages_and_then_given_a_second_try
 
     def then(times, change=lambda rank: rank):
         """With a second try that took `times` as long."""
-        second = with_ranks(good, lambda rank: stretched(change(rank), times), "even")
+        second = with_ranks(on_links, lambda rank: stretched(change(rank), times), "even")
         return replace(slow, stages={**slow.stages, "again": second.stages["even"]})
 
     assert TIME(then(1.0)).hint == "slow"
@@ -267,19 +251,15 @@ def test_who_is_slow_is_compared_with_known_messages_and_then_given_a_second_try
     assert SUM(then(1.0, lambda rank: replace(rank, value={**rank.value, "long": [ZEROS]})))
 
 
-def test_the_shorter_time_of_two_tries_counts(good, with_ranks):
-    if good.stages["even"].link is None:
-        pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
-    slow = with_ranks(good, lambda rank: stretched(rank, 9.0), "even")
+def test_the_shorter_time_of_two_tries_counts(on_links, with_ranks):
+    slow = with_ranks(on_links, lambda rank: stretched(rank, 9.0), "even")
     slow = with_messages(slow, 0.01)
     assert TIME(slow).hint == "slow"
-    assert TIME(replace(slow, stages={**slow.stages, "again": good.stages["even"]})) is None
+    assert TIME(replace(slow, stages={**slow.stages, "again": on_links.stages["even"]})) is None
 
 
-def test_without_a_whole_round_no_bytes_have_come_in_time(good, with_ranks):
-    if good.stages["even"].link is None:
-        pytest.skip(f"no emulated network: {good.stages['even'].no_link}")
-    none = with_ranks(good, lambda rank: replace(rank, asked=()), "even")
+def test_without_a_whole_round_no_bytes_have_come_in_time(on_links, with_ranks):
+    none = with_ranks(on_links, lambda rank: replace(rank, asked=()), "even")
     assert "receives less" in TIME(none).message
 
 
@@ -288,8 +268,3 @@ def test_a_wrong_second_loop_has_one_cause(good, with_tensor):
     run = with_tensor(good, "even", "24 elements", lambda tensor: tensor * 0 + 5)
     run = with_tensor(run, "odd", "1 element", lambda tensor: ZEROS[:1].to(tensor.dtype))
     assert LENGTHS(run).hint == SUM(run).hint
-
-
-def test_lengths_alone_have_their_own_hint(good, with_tensor):
-    run = with_tensor(good, "odd", "1 element", lambda tensor: tensor + 1)
-    assert LENGTHS(run).hint == "tail"
