@@ -98,6 +98,32 @@ def test_the_part_in_flight_is_pale() -> None:
     assert math.isclose(float(pale.get("width")), 3 * float(full.get("width")), rel_tol=0.02)
 
 
+def test_calls_in_flight_at_once_do_not_cover_each_other() -> None:
+    calls = (call(0, 0.4), call(0.1, 0.5), call(0.45, 0.6))
+    found = bars(drawn(Evidence(1, (RankEvidence(0, "returned", calls=calls),), 0.6)))
+    first, second, third = (float(rect.get("y")) for rect in found)
+    assert first + float(found[0].get("height")) <= second
+    assert third == first
+
+
+def test_making_the_group_is_not_drawn_and_does_not_count() -> None:
+    calls = (call(0.0, 30.0, "init_process_group"), call(30.0, 30.5, "barrier"))
+    root = drawn(Evidence(1, (RankEvidence(0, "returned", calls=calls),), 30.5))
+    assert len(bars(root)) == 1
+    assert "time (ms)" in words(root)
+    assert "all_reduce" not in words(root)
+
+
+def test_long_launches_are_drawn_in_seconds_and_marks_are_named_once() -> None:
+    marks = (Mark("begin", 0.1), Mark("end", 20.0))
+    row = RankEvidence(0, "returned", calls=(call(0.0, 30.0),), marks=marks)
+    root = drawn(Evidence(2, (row, row), 30.0))
+    assert "time (s)" in words(root)
+    lines = [line for line in root.iter(f"{SVG}line") if line.get("class") == "mark"]
+    assert len(lines) == 4
+    assert (words(root).count("begin"), words(root).count("end")) == (1, 1)
+
+
 def test_of_many_calls_the_last_are_drawn_and_that_is_said() -> None:
     calls = tuple(call(k / 1000, k / 1000 + 0.0005) for k in range(5000))
     ranks = tuple(RankEvidence(rank, "returned", calls=calls) for rank in range(8))

@@ -1,13 +1,15 @@
-"""Timelines: each call where it was, in figures that can be read back from the axes."""
+"""A launch in figures that can be read back from the axes."""
 
 import itertools
+from xml.etree import ElementTree
 
 import pytest
 from matplotlib.colors import to_rgba
-from matplotlib.patches import Rectangle
 
 from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence, Traffic
-from hpml.trace.launch_timeline import IN_FLIGHT, phase_bars, timeline, traffic_bars
+from hpml.trace.launch_svg import launch_svg
+from hpml.trace.launch_timeline import phase_bars, timeline, traffic_bars
+from hpml.trace.layout import IN_FLIGHT
 
 
 def call(index, operation, issued, waited, finished):
@@ -28,7 +30,7 @@ def evidence(*ranks, marks=()):
 
 
 def bars(figure):
-    """Of each bar: rank, from and to in the axis' unit, opacity."""
+    """Of each bar: row, from and to in the axis' unit, opacity."""
     return [
         (
             round(patch.get_y() + patch.get_height() / 2),
@@ -40,83 +42,26 @@ def bars(figure):
     ]
 
 
-def test_a_bar_goes_from_issue_to_completion_and_is_full_where_its_rank_waits():
-    figure = timeline(evidence([call(1, "all_reduce", 5.0, 5.1, 5.3)]))
-    assert bars(figure) == [(0, 0, 100, IN_FLIGHT), (0, 100, 300, 1)]
-    assert figure.axes[0].get_xlabel() == "time (ms)"
-
-
-def test_a_call_that_nobody_waits_for_is_pale_throughout():
-    figure = timeline(evidence([call(1, "all_reduce", 0.0, None, 0.2)]))
-    assert bars(figure) == [(0, 0, 200, IN_FLIGHT)]
-
-
-def test_each_rank_has_a_row_and_all_share_one_clock():
-    figure = timeline(
-        evidence([call(1, "barrier", 1.0, 1.0, 1.5)], [call(1, "barrier", 1.4, 1.4, 1.5)])
-    )
-    assert bars(figure) == [(0, 0, 500, 1), (1, 400, 500, 1)]
-    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert labels == ["rank 0", "rank 1"]
-
-
-def test_calls_in_flight_at_once_do_not_cover_each_other():
-    overlapping = [call(1, "all_reduce", 0, 0, 0.4), call(2, "all_reduce", 0.1, 0.1, 0.5)]
-    later = call(3, "all_reduce", 0.45, 0.45, 0.6)
-    first, second, third = timeline(evidence([*overlapping, later])).axes[0].patches
-    assert first.get_y() + first.get_height() <= second.get_y()
-    assert third.get_y() == first.get_y()
-
-
-def test_a_call_that_never_came_back_reaches_the_edge_and_is_labelled():
-    lost = call(1, "all_reduce", 0.5, 0.5, None)
-    figure = timeline(evidence([lost], [call(1, "barrier", 0.0, 0.0, 1.0)]))
-    axes = figure.axes[0]
-    assert bars(figure)[0][2] == pytest.approx(axes.get_xlim()[1], abs=1e-3)
-    assert [text.get_text() for text in axes.texts] == ["all_reduce: never came back"]
-    assert axes.patches[0].get_linestyle() == "--"
-
-
-def test_marks_are_lines_in_every_row_and_named_once():
-    marks = (Mark("begin", 0.1), Mark("end", 0.4))
-    row = [call(1, "all_reduce", 0.2, 0.2, 0.3)]
-    axes = timeline(evidence(row, row, marks=marks)).axes[0]
-    lines = [line for group in axes.collections for line in group.get_segments()]
-    assert sorted(round(line[0][0]) for line in lines) == [0, 0, 300, 300]
-    assert [text.get_text() for text in axes.texts] == ["begin", "end"]
-
-
-def test_long_launches_are_drawn_in_seconds():
-    figure = timeline(evidence([call(1, "all_reduce", 0.0, 0.0, 30.0)]))
-    assert figure.axes[0].get_xlabel() == "time (s)"
-    assert bars(figure) == [(0, 0, 30, 1)]
-
-
-def test_operations_differ_by_colour_and_by_hatch():
-    names = ("broadcast", "all_reduce", "barrier")
-    calls = [call(n, name, n, n, n + 0.5) for n, name in enumerate(names)]
-    figure = timeline(evidence(calls))
-    patches = figure.axes[0].patches
-    assert len({patch.get_facecolor() for patch in patches}) == 3
-    assert len({patch.get_hatch() for patch in patches}) == 3
-    legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == list(names)
-
-
-def test_the_legend_shows_each_operation_in_flight_and_waited_for_in_its_own_colour():
-    figure = timeline(evidence([call(1, "all_reduce", 0, 1, 2), call(2, "barrier", 2, 2, 3)]))
-    legend = figure.legends[0]
-    looks = [to_rgba(patch.get_facecolor()) for patch in legend.findobj(Rectangle)]
-    bars = [to_rgba(patch.get_facecolor()) for patch in figure.axes[0].patches]
-    assert [look[3] for look in looks] == [IN_FLIGHT, 1, IN_FLIGHT, 1]
-    assert [look[:3] for look in looks] == [bars[0][:3]] * 2 + [bars[-1][:3]] * 2
-    assert legend.get_title().get_text() == "pale: call in flight\nfull: its rank waits"
-
-
-def test_making_the_group_is_not_drawn():
-    made = call(1, "init_process_group", 0.0, 0.0, 9.0)
-    figure = timeline(evidence([made, call(2, "barrier", 9.0, 9.0, 9.5)]))
-    assert bars(figure) == [(0, 0, 500, 1)]
+def test_a_timeline_is_the_drawing_of_a_verdict_with_hatches_by_operation():
+    calls = [call(1, "all_reduce", 0.0, 0.1, 0.3), call(2, "barrier", 0.3, 0.3, 0.4)]
+    lost = call(1, "all_reduce", 0.0, 0.0, None)
+    one = evidence(calls, [lost], marks=(Mark("costs $5, not $6", 0.0),))
+    axes = timeline(one, title="a title").axes[0]
+    rects = ElementTree.fromstring(launch_svg(one, "")).iter("{http://www.w3.org/2000/svg}rect")
+    names = ("x", "y", "width", "height")
+    boxes = [[float(r.get(name)) for name in names] for r in rects if r.get("class") != "lane"]
+    drawn = [[*patch.get_xy(), patch.get_width(), patch.get_height()] for patch in axes.patches]
+    assert drawn == boxes
+    two_of_the_legend, (flight, waited, barrier, *_) = axes.patches[:2], axes.patches[2:]
+    assert to_rgba(flight.get_facecolor())[3] == IN_FLIGHT
+    assert to_rgba(waited.get_facecolor())[3] == 1
+    assert waited.get_hatch() != barrier.get_hatch()
+    assert [patch.get_hatch() for patch in two_of_the_legend] == ["", barrier.get_hatch()]
+    assert axes.patches[-1].get_linestyle() == "--"
+    words = {text.get_text() for text in axes.texts}
+    assert words >= {"a title", "rank 1", "costs $5, not $6", "time (ms)"}
+    assert not any(text.get_parse_math() for text in axes.texts)
+    assert [line.get_linestyle() for line in axes.lines].count(":") == 2  # a mark on each rank
 
 
 def test_a_launch_without_calls_is_refused():

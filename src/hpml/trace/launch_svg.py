@@ -1,10 +1,11 @@
 """A picture of one launch for a verdict, as SVG made without a plotting library: that is many times
 faster, a learner waits for it, and a class has hundreds of them.
 
-It looks like `hpml.trace.launch_timeline.timeline`: a row per rank, pale while a call is in flight,
-full while its rank waits for it, dashed where it never returned. The call that the launch failed in
-has a red edge and a cross. What a rank reported is not trusted: times outside the launch are moved
-to its edge, names are escaped and cut.
+A row per rank, pale while a call is in flight, full while its rank waits for it, dashed where it
+never returned; calls in flight at one time lie in lanes below each other. The call that makes the
+process group is left out. The call that the launch failed in has a red edge and a cross. What a
+rank reported is not trusted: times outside the launch are moved to its edge, names are escaped and
+cut. `hpml.trace.launch_timeline.timeline` shows the same drawing in a lecture.
 """
 
 import math
@@ -19,7 +20,7 @@ from hpml.trace.layout import IN_FLIGHT, PALETTE, drawn_calls, lanes
 
 CALLS = 200  # drawn at most: the last ones, which show how it ended
 RANKS = 16
-LANES = 8  # of one rank, beneath each other
+LANES = 12  # of one rank, beneath each other
 MARKS = 8  # of one rank
 
 WIDTH, LEFT, RIGHT = 760, 62, 176  # px; the lanes lie between LEFT and WIDTH - RIGHT
@@ -211,10 +212,11 @@ def _bars(
     calls: Sequence[Call], operations: Sequence[str], y: float, x: Place, failed: Collection[int]
 ) -> list[str]:
     numbers = [min(number, LANES - 1) for number in lanes(calls)]
-    height = (ROW - 6) / (max(numbers, default=0) + 1)
+    lane = (ROW - 6) / (max(numbers, default=0) + 1)
+    height = max(lane - 1, 0.9 * lane)
     parts = []
     for call, number in zip(calls, numbers, strict=True):
-        at = y + 3 + number * height
+        at = y + 3 + number * lane
         left = min(x(call.issued), WIDTH - RIGHT - SHORTEST)
         lost = call.finished is None
         right = WIDTH - RIGHT if lost else max(x(call.finished), left + SHORTEST)
@@ -223,14 +225,14 @@ def _bars(
         for begin, stop, alpha in ((left, waits, IN_FLIGHT), (waits, right, STUCK if lost else 1)):
             if stop > begin:
                 look = f'fill="{colour}"' + (f' fill-opacity="{alpha}"' if alpha < 1 else "")
-                parts.append(_rect(begin, at, stop - begin, height - 1, look))
+                parts.append(_rect(begin, at, stop - begin, height, look))
         if lost and call.index not in failed:
             dashed = f'fill="none" stroke="{colour}" stroke-width="1.5" stroke-dasharray="4 3"'
-            parts.append(_rect(left, at, right - left, height - 1, dashed))
+            parts.append(_rect(left, at, right - left, height, dashed))
         if call.index in failed:
             edge = 'class="failed"' + (' stroke-dasharray="4 3"' if lost else "")
-            parts.append(_rect(left, at, right - left, height - 1, edge))
-            parts.append(_words(min(left + 3, WIDTH - RIGHT - 9), at + height / 2 + 4, "✗", "bad"))
+            parts.append(_rect(left, at, right - left, height, edge))
+            parts.append(_words(min(left + 3, WIDTH - RIGHT - 9), at + lane / 2 + 4, "✗", "bad"))
     return parts
 
 

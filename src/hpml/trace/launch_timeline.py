@@ -1,71 +1,44 @@
 """A launch as a picture: calls by rank over time, seconds of phases, bytes sent."""
 
 from collections.abc import Mapping
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, Rectangle
 
 from hpml.publish import rounded
-from hpml.ranks.evidence import Call, Evidence, RankEvidence
-from hpml.trace.layout import IN_FLIGHT, PALETTE, drawn_calls, lanes
+from hpml.ranks.evidence import Evidence
+from hpml.trace.launch_svg import LEFT, WIDTH, launch_svg
+from hpml.trace.layout import PALETTE, drawn_calls
 
 # One for each colour of the palette, for prints without colour.
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo", "---")
+TITLE = 28  # px, above the drawing
+RED = "#c2371f"
 
 
 def timeline(evidence: Evidence, *, title: str = "") -> Figure:
-    """One row per rank, one bar per call from its issue to its completion, on one clock.
+    """The drawing of `hpml.trace.launch_svg`, as a figure below a title, for a lecture.
 
-    The pale part of a bar is a call in flight while its rank did other work, the full part is the
-    rank waiting for it; the legend has both for each operation. Calls in flight at one time lie in
-    lanes below each other. A call that never completed is drawn to the right edge with a dashed
-    outline. Marks are dotted lines, named on the first row. Time 0 is the earliest moment drawn;
-    the call that makes the process group is left out. `hpml.trace.repetition.quickest` cuts one
-    repetition out of a longer launch.
+    Rows are higher, bars have a hatch by operation too, a row's ground is white.
+    `hpml.trace.repetition.quickest` cuts one repetition out of a longer launch.
 
     Raises ValueError when no rank made a call.
     """
-    rows = [drawn_calls(rank) for rank in evidence.ranks]
-    if not any(rows):
+    if not any(drawn_calls(rank) for rank in evidence.ranks):
         raise ValueError("no rank made a call here, so there is nothing to draw")
-    moments = [call.issued for row in rows for call in row]
-    moments += [call.finished for row in rows for call in row if call.finished is not None]
-    moments += [mark.at for rank in evidence.ranks for mark in rank.marks]
-    start, end = min(moments), max(moments)
-    unit, scale = ("ms", 1e3) if end - start < 2 else ("s", 1.0)
-    width = max((end - start) * scale, 1e-3)
-
-    operations = list(dict.fromkeys(call.operation for row in rows for call in row))
-    figure = Figure(figsize=(9, 1.2 + 0.75 * len(rows)), layout="constrained")
-    axes = figure.subplots()
-    axes.set_xlim(-0.01 * width, 1.02 * width)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    for rank, row in zip(evidence.ranks, rows, strict=True):
-        numbers = lanes(row)
-        height = 0.8 / (max(numbers, default=0) + 1)
-        for call, number in zip(row, numbers, strict=True):
-            lane = (rank.rank - 0.4 + number * height, height)
-            _bar(axes, call, operations.index(call.operation), lane, start, scale)
-        _marks(axes, rank, start, scale)
-    axes.set_yticks(range(len(rows)), [f"rank {rank.rank}" for rank in evidence.ranks])
-    axes.tick_params(axis="y", length=0)
-    axes.spines[["top", "left", "right"]].set_visible(False)
-    axes.set_xlabel(f"time ({unit})")
-    axes.set_title(title, loc="left", pad=30 if any(rank.marks for rank in evidence.ranks) else 6)
-    figure.legend(
-        _legend(operations),
-        operations,
-        title="pale: call in flight\nfull: its rank waits",
-        alignment="left",
-        handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
-        handlelength=3,
-        loc="outside right upper",
-        frameon=False,
-    )
+    drawing = ElementTree.fromstring(launch_svg(evidence, title))
+    height = float(drawing.attrib["height"])
+    figure = Figure(figsize=(9, 14 * (height + TITLE) / WIDTH))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(height, -TITLE))
+    axes.set_axis_off()
+    axes.text(LEFT, -10, title, fontsize=12, parse_math=False)
+    for shape in drawing:
+        _DRAWN_AS.get(shape.tag.rpartition("}")[2], _nothing)(axes, shape)
     return figure
 
 
@@ -154,68 +127,48 @@ def traffic_bars(
     return figure
 
 
-def _legend(operations: list[str]) -> list[tuple[Patch, ...]]:
-    """For each operation a pale box and a full one, side by side."""
-    return [
-        tuple(
-            Patch(facecolor=(_colour(k), alpha), hatch=_hatch(k), edgecolor="black")
-            for alpha in (IN_FLIGHT, 1.0)
-        )
-        for k in range(len(operations))
-    ]
+def _rect(axes: Axes, shape: Element) -> None:
+    x, y, width, height = (float(shape.attrib[name]) for name in ("x", "y", "width", "height"))
+    kind, fill = shape.get("class"), shape.get("fill", "none")
+    dashes = "--" if shape.get("stroke-dasharray") else "-"
+    if kind == "lane":
+        return
+    if kind == "cause":
+        look = {"facecolor": (RED, 0.16)}
+    elif kind == "failed" or fill == "none":
+        edge = RED if kind == "failed" else shape.attrib["stroke"]
+        look = {"fill": False, "edgecolor": edge, "linewidth": 1.5, "linestyle": dashes}
+    else:
+        look = {"facecolor": (fill, float(shape.get("fill-opacity", 1)))}
+        look |= {"hatch": _hatch(PALETTE.index(fill)), "edgecolor": "black", "linewidth": 0.5}
+    axes.add_patch(Rectangle((x, y), width, height, **look))
 
 
-def _bar(
-    axes: Axes, call: Call, kind: int, lane: tuple[float, float], start: float, scale: float
-) -> None:
-    """Draw a call in the lane (top, height); one too short to be seen gets a minimum width."""
-    top, height = lane
-    edge = axes.get_xlim()[1]
-    lost = call.finished is None
-    left = (call.issued - start) * scale
-    right = edge if lost else max((call.finished - start) * scale, left + 0.002 * edge)
-    waits = right if call.waited is None else min((call.waited - start) * scale, right)
-    for begin, end, alpha in ((left, waits, IN_FLIGHT), (waits, right, 1.0)):
-        if end > begin:
-            axes.barh(
-                top,
-                end - begin,
-                left=begin,
-                height=height * 0.9,
-                align="edge",
-                facecolor=(_colour(kind), alpha),
-                hatch=_hatch(kind),
-                edgecolor="black",
-                linewidth=0.6,
-                linestyle="--" if lost else "-",
-            )
-    if lost:
-        axes.text(
-            right,
-            top + height * 0.45,
-            f"{call.operation}: never came back",
-            ha="right",
-            va="center",
-            fontsize="small",
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
-        )
+def _line(axes: Axes, shape: Element) -> None:
+    x, y1, y2 = (float(shape.attrib[name]) for name in ("x1", "y1", "y2"))
+    mark = shape.get("class") == "mark"
+    look = {"color": "black", "linestyle": ":"} if mark else {"color": "#8a8f96", "alpha": 0.35}
+    axes.plot([x, x], [y1, y2], linewidth=1.2 if mark else 0.8, zorder=3 if mark else 0, **look)
 
 
-def _marks(axes: Axes, rank: RankEvidence, start: float, scale: float) -> None:
-    for number, mark in enumerate(rank.marks):
-        at = (mark.at - start) * scale
-        axes.vlines(at, rank.rank - 0.46, rank.rank + 0.46, colors="black", linestyles=":")
-        if rank.rank == 0:
-            axes.annotate(
-                mark.name,
-                (at, -0.5),
-                xytext=(0, 2 + 11 * (number % 2)),  # so that neighbours do not overlap
-                textcoords="offset points",
-                fontsize="small",
-                ha="center",
-                va="bottom",
-                annotation_clip=False,
-            )
+def _words(axes: Axes, shape: Element) -> None:
+    kinds = shape.attrib["class"].split()
+    axes.text(
+        float(shape.attrib["x"]),
+        float(shape.attrib["y"]),
+        shape.text or "",
+        ha="right" if "e" in kinds else "center" if "m" in kinds else "left",
+        fontsize=9 if "s" in kinds else 10,
+        fontweight="bold" if "bad" in kinds else "normal",
+        parse_math=False,
+    )
+
+
+def _nothing(axes: Axes, shape: Element) -> None:
+    """The drawing's title and style say nothing in a figure."""
+
+
+_DRAWN_AS = {"rect": _rect, "line": _line, "text": _words}
 
 
 def _colour(kind: int) -> str:

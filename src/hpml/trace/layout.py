@@ -1,4 +1,4 @@
-"""The layout of a launch over time, for matplotlib and SVG alike."""
+"""The layout of a launch over time."""
 
 from collections.abc import Iterable
 
