@@ -500,7 +500,6 @@ conclude(
 # nanoseconds. But of a trace without kernels it knows only the steps. The table of operators is that
 # of the TensorBoard plugin (section 4), to the microsecond.
 #
-# `./hpml bench trace` has all of them read the same 100 MB, and measures seconds and memory.
 # (Format: *Trace Event Format*, Google. What PyTorch writes into it: `libkineto/src/output_json.cpp`
 # in github.com/pytorch/kineto. HolisticTraceAnalysis: hta.readthedocs.io.)
 

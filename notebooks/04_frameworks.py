@@ -1423,8 +1423,6 @@ if in_onnx:
 # %% [markdown]
 # ONNX Runtime rewrites the graph when it loads it: it fuses operators and chooses
 # [layouts](https://onnxruntime.ai/docs/performance/model-optimizations/graph-optimizations.html).
-# `./hpml bench frameworks` compares whole training steps too: PyTorch and TensorFlow, eager and
-# compiled, from the same weights to the same weights.
 #
 # ### What does not travel *(more)*
 #

@@ -503,7 +503,7 @@ for name, why in left_out.items():
 #   section 2 has the other case.
 # - Noise. A row that was measured once, on a cluster with other users, may simply be off.
 #
-# `./hpml bench predict` prints every row, and measures the same model here, on emulated links.
+# `./hpml bench predict` prints every row.
 #
 # ### Foretell your own runs *(more)*
 #

@@ -10,11 +10,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from hpml.bench.nbgrader_course import NbgraderCourse
 from hpml.course import schedule
 from hpml.course.paired import text_of
 from hpml.grading import batch, intake
 from hpml.grading.judging import Judge
+
+from .nbgrader_course import NbgraderCourse
 
 COURSE = schedule.load()
 MODULE = COURSE.module("00")

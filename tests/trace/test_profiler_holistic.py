@@ -1,12 +1,4 @@
-"""A trace of a GPU: the same times as HolisticTraceAnalysis finds, where it is installed.
-
-It is an optional dependency (`pip install -e '.[traces]'`), so the planted times stand here too.
-"""
-
-import contextlib
-import io
-import logging
-from importlib.util import find_spec
+"""A trace of a GPU: the times that were planted, which HolisticTraceAnalysis 0.5.0 found too."""
 
 import pytest
 
@@ -49,22 +41,3 @@ def test_computing_and_communication_and_what_is_hidden_of_it(path):
     times = [intervals.length(t) for t in (found.computing, found.communication, hidden)]
     expected = [COMPUTING, COMMUNICATION, HIDDEN]
     assert times == pytest.approx([STEPS * 1e-6 * time for time in expected])
-    if find_spec("hta"):
-        assert holistic(path) == pytest.approx((COMPUTING, COMMUNICATION - HIDDEN, 100 * 140 / 250))
-
-
-def holistic(path):
-    """Its time computing and communicating only, by step (µs), and the overlap (percent).
-
-    It leaves out the last step.
-    """
-    from hta.trace_analysis import TraceAnalysis
-
-    logging.disable(logging.INFO)
-    with contextlib.redirect_stdout(io.StringIO()):
-        found = TraceAnalysis(trace_files={0: str(path)}, trace_dir=str(path.parent))
-        times = found.get_temporal_breakdown(visualize=False).iloc[0]
-        overlap = found.get_comm_comp_overlap(visualize=False).iloc[0]["comp_comm_overlap_pctg"]
-    logging.disable(logging.NOTSET)
-    steps = STEPS - 1
-    return times["compute_time(us)"] / steps, times["non_compute_time(us)"] / steps, overlap

@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.profiler import ProfilerActivity, profile, schedule
 
-from hpml.bench.repeated_trace import record
+from hpml.measure.profiling_overhead import training_step
 from hpml.trace.profiler import intervals
 from hpml.trace.profiler.nesting import nesting
 from hpml.trace.profiler.operators import Operator, kernels, operators, table
@@ -122,7 +123,15 @@ def test_the_picture_has_two_bars_for_each_row(tmp_path):
 
 def test_the_table_is_that_of_the_tensorboard_plugin(tmp_path):
     path = tmp_path / "rank0.pt.trace.json"
-    record(path)
+    step = training_step()
+    with profile(
+        activities=[ProfilerActivity.CPU],
+        schedule=schedule(wait=0, warmup=1, active=3),
+        on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(path)),
+    ) as profiler:
+        for _ in range(4):
+            step()
+            profiler.step()
     import torch_tb_profiler.plugin  # noqa: F401  before the loader, which it imports in a circle
     from torch_tb_profiler.profiler.data import RunProfileData
     from torch_tb_profiler.profiler.run_generator import RunGenerator

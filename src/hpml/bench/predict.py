@@ -1,8 +1,8 @@
-"""The predictor against what was published, row by row, and against measured steps on links."""
+"""The predictor against what was published, row by row."""
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,26 +10,21 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from hpml.bench import predict_links
-from hpml.bench.predict_links import Measured
 from hpml.bench.table import machine_conditions
 from hpml.predict.published_foretold import MEDIAN, WORST, Table, foretold
 from hpml.predict.scaling_misses import why_missed
 
-LINKS = 0.15  # what the median over links is held to
-
 
 @dataclass(frozen=True)
 class Predicted:
-    """All published tables, why others cannot be foretold, and steps on links (None: not asked)."""
+    """All published tables, and why others cannot be foretold."""
 
     tables: Sequence[Table]
     left_out: dict[str, str]
-    links: Sequence[Measured] | None
     conditions: dict[str, str]
 
     def show(self, console: Console | None = None) -> None:
-        """Every row, then each table's median and worst, then the links."""
+        """Every row, then each table's median and worst."""
         console = console or Console()
 
         def line(text: str) -> None:
@@ -41,8 +36,6 @@ class Predicted:
             line(text)
         for name, why in self.left_out.items():
             line(f"not foretold: {name}: {why}")
-        for one in self.links or ():
-            line(str(one))
         for name, value in self.conditions.items():
             line(f"{name}: {value}")
 
@@ -68,22 +61,10 @@ class Predicted:
             "beside it, each rank as fast as on the largest size that was fitted: "
             f"{carried:.1%} in the median; the model is nearer in {better} tables"
         )
-        if self.links:
-            shown = [one for one in self.links if one.shows]
-            every = statistics.median(abs(one.error) for one in self.links)
-            said.append(
-                f"links: {every:.1%} in the median of {len(self.links)} steps (target {LINKS:.0%})"
-            )
-            if shown:
-                median = statistics.median(abs(one.error) for one in shown)
-                said.append(
-                    f"links: {median:.1%} in the median of the {len(shown)} steps in which "
-                    "communication shows"
-                )
         return said
 
     def write(self, path: Path) -> None:
-        """As JSON: every row of every table, and every step on links."""
+        """As JSON: every row of every table."""
         content = {
             "title": "bench predict",
             "conditions": self.conditions,
@@ -103,38 +84,16 @@ class Predicted:
                 for table in self.tables
                 for row in table.rows
             ],
-            "links": [
-                {
-                    "model": one.model,
-                    "rate": one.rate,
-                    "ranks": one.foretold.ranks,
-                    "seconds": one.seconds,
-                    "foretold": one.foretold.step.seconds,
-                    "error": one.error,
-                }
-                for one in self.links or ()
-            ],
         }
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(json.dumps(content, indent=2) + "\n")
 
 
-def bench(links: bool = True, report: Callable[[str], None] = print) -> Predicted:
-    """Foretell all tables, and with `links` measure steps on emulated ones; `report` gets a line
-    for each rate.
-
-    Raises UserError where this machine cannot emulate a network.
-    """
+def bench() -> Predicted:
+    """Foretell all tables."""
     conditions = machine_conditions()
     conditions["published"] = "images/s of all ranks; constants fitted on the first rows of a table"
-    if links:
-        conditions["links"] = (
-            f"layers of {' and '.join(predict_links.MODELS)} with a part of their bytes; waits in "
-            "place of compute; quickest step; nothing fitted: α and β of a ping-pong"
-        )
-    measured = predict_links.measure(report=report) if links else None
-    tables, left_out = foretold()
-    return Predicted(tables, left_out, measured, conditions)
+    return Predicted(*foretold(), conditions)
 
 
 def _rows(tables: Sequence[Table]) -> RichTable:

@@ -3,7 +3,6 @@
 Benchmarks of the grader are in bench_grading_command.py.
 """
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,18 +39,11 @@ def bench_train(
         str | None,
         typer.Option(metavar="A,B", help="Compare these on 2 ranks instead: ddp,horovod."),
     ] = None,
-    against: Annotated[
-        bool, typer.Option("--against", help="Full runs beside those of another recipe instead.")
-    ] = False,
 ) -> None:
     """Time and accuracy of a full training run; images/s by ranks and threads, or by back end."""
     from hpml.bench import train
 
-    if against:
-        from hpml.bench.train_against import against as measure
-
-        give(measure(data, seeds=range(max(seeds, 1)), threads=threads), json)
-    elif backends is not None:
+    if backends is not None:
         give(train.compare(data, backends.split(","), rounds), json)
     else:
         give(train.bench(data, rounds=rounds, seeds=range(seeds), threads=threads), json)
@@ -138,20 +130,6 @@ def bench_io(
     give(measure(data, rounds, images), json)
 
 
-@app.command("trace")
-def bench_trace(
-    json: JSON = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds, each over everything.")] = 3,
-    megabytes: Annotated[int, typer.Option(min=1, help="Size of the trace that is read.")] = 100,
-) -> None:
-    """A large profile read by four readers, seconds and memory; what recording costs a step."""
-    # Else torch.profiler prints two lines of its own about each profile: read as torch is loaded.
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    from hpml.bench.trace import bench as measure
-
-    give(measure(rounds, megabytes), json)
-
-
 @app.command("shard")
 def bench_shard(
     json: JSON = None,
@@ -173,27 +151,11 @@ def bench_shard(
 @app.command("predict")
 def bench_predict(
     json: JSON = None,
-    links: Annotated[
-        bool, typer.Option("--links/--no-links", help="Also measure steps on emulated links.")
-    ] = True,
 ) -> None:
-    """Scaling foretold: every row of the published tables; and steps over emulated links."""
+    """Scaling foretold: every row of the published tables, beside what was published."""
     from hpml.bench.predict import bench as measure
 
-    give(measure(links), json)
-
-
-@app.command("frameworks")
-def bench_frameworks(
-    json: JSON = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds, each over all ways.")] = 5,
-    batch: Annotated[int, typer.Option(min=1, help="Images in a step.")] = 64,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of each way.")] = 1,
-) -> None:
-    """One training step in PyTorch and TensorFlow, eager and compiled; forward in ONNX Runtime."""
-    from hpml.bench.frameworks import bench as measure
-
-    give(measure(rounds, batch, threads), json)
+    give(measure(), json)
 
 
 def give(table: "Table | Predicted", json: Path | None) -> None:

@@ -31,20 +31,14 @@ def bench_grade(
     people: Annotated[
         int | None, typer.Option(min=1, help="Full submissions; default: three for each core.")
     ] = None,
-    by_nbgrader: Annotated[
-        int, typer.Option("--nbgrader", min=0, help="As many of them for nbgrader: minutes each.")
-    ] = 1,
-    class_size: Annotated[
-        int, typer.Option("--class", min=0, help="People in the mixed class; 0 leaves it out.")
-    ] = 200,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="Submissions of this exercise only.")
+        list[str] | None, typer.Option(metavar="ID", help="Grade this exercise of them only.")
     ] = None,
 ) -> None:
-    """Submissions per minute beside nbgrader autograde; a class, and the memory it takes."""
+    """Submissions per minute, graded one at a time and two."""
     from hpml.bench.grade import bench as measure
 
-    give(measure(people, by_nbgrader, class_size, only or ()), json)
+    give(measure(people, only or ()), json)
 
 
 @app.command("flips")

@@ -57,17 +57,6 @@ class NbgraderCourse:
             raise UserError(f"nbgrader {' '.join(words)} failed:\n" + "\n".join(said))
         return ended
 
-    def errors(self, person: str, assignment: str) -> list[str]:
-        """What cost points in an autograded notebook: exceptions, and whatever is on stderr."""
-        path = self.folder / "autograded" / person / assignment / f"{assignment}.ipynb"
-        cells = nbformat.read(path, as_version=4).cells
-        outputs = [output for cell in cells for output in cell.get("outputs", [])]
-        return [
-            f"{o.ename}: {o.evalue}" if o.output_type == "error" else o.text.strip()
-            for o in outputs
-            if o.output_type == "error" or o.get("name") == "stderr"
-        ]
-
     def marks(self) -> dict[str, tuple[float, float]]:
         """Score and highest possible score of each person, as `nbgrader export` has them."""
         self.run("export", "--to", "marks.csv")
