@@ -1,9 +1,8 @@
-"""Exercise hvd_keras: what its judges say of a good run, and of the same run with one change."""
+"""Exercise hvd_keras: what its judges say of a good run with one change."""
 
 import pytest
 import torch
 
-from hpml.checks import judge
 from hpml.checks.m05_horovod._keras_script import (
     BATCH,
     EPOCHS,
@@ -13,33 +12,13 @@ from hpml.checks.m05_horovod._keras_script import (
     rate_at,
 )
 from hpml.checks.m05_horovod.hvd_keras import CHECK
-from hpml.ranks import flavour
 
-SAMPLES, ALIKE, RATE, STEPS, METRICS, PRINTS = [claim.judge for claim in CHECK.claims]
+SAMPLES, ALIKE, RATE, STEPS, METRICS, _ = [claim.judge for claim in CHECK.claims]
 
 
 @pytest.fixture(scope="module")
 def good(played):
     return played(CHECK, 2, 5)
-
-
-def test_a_good_run_has_no_problems(good):
-    assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
-
-
-def test_variables_may_be_broadcast_before_training_as_well(solution):
-    if why := flavour.missing(CHECK.needs):
-        pytest.skip(why)
-    callback = "hvd.callbacks.BroadcastGlobalVariablesCallback(0),"
-    source = solution("hvd_keras").replace(callback, "")
-    source = source.replace(
-        "    callbacks = [",
-        "    import horovod.tensorflow as of_tensorflow\n"
-        "    of_tensorflow.broadcast_variables(model.variables, root_rank=0)\n"
-        "    callbacks = [",
-    )
-    verdict = judge("hvd_keras", source, worlds=[2])
-    assert verdict.passed, verdict
 
 
 def test_the_rate_rises_from_one_ranks_to_that_of_all():
@@ -58,22 +37,11 @@ def test_ranks_that_are_made_alike_after_the_first_step_bring_gradients_of_their
     assert torch.equal(later["states"][1][0][0], later["states"][1][1][0])
 
 
-def with_seen(good, with_value, rank, change):
-    """The run with `change(number, step)` for each step that a rank has seen."""
-
-    def changed(value):
-        return value | {"seen": [change(n, step) for n, step in enumerate(value["seen"])]}
-
-    return with_value(good, rank, changed)
-
-
 @pytest.mark.parametrize(
     ("change", "hint"),
     [
         (lambda batch: [], "no_samples"),
         (lambda batch: [*batch, 0], "samples"),
-        (lambda batch: [*range(2 * BATCH)], "no_shard"),
-        (lambda batch: [*range(BATCH)], "order"),
     ],
 )
 def test_what_is_wrong_with_a_share_is_said(good, with_taken, change, hint):
@@ -82,31 +50,18 @@ def test_what_is_wrong_with_a_share_is_said(good, with_taken, change, hint):
     assert STEPS(run).hint == hint
 
 
-def test_weights_that_differ_are_told(good, with_value):
-    def later(n, step):
-        return step | {"weights": [w + 1e-4 * (n >= 4) for w in step["weights"]]}
+def test_weights_that_differ_later_are_told_with_the_step(good, with_value):
+    def later(value):
+        seen = [
+            step | {"weights": [w + 1e-4 * (n >= 4) for w in step["weights"]]}
+            for n, step in enumerate(value["seen"])
+        ]
+        return value | {"seen": seen}
 
-    def at_once(n, step):
-        return step | {"weights": [w + 1e-4 * (n >= 1) for w in step["weights"]]}
-
-    run = with_seen(good, with_value, 1, later)
+    run = with_value(good, 1, later)
     assert ALIKE(run) is None
     assert STEPS(run).hint == "weights"
     assert "after step 4, rank 1's" in STEPS(run).message
-    assert ALIKE(with_seen(good, with_value, 1, at_once)).hint == "no_broadcast"
-
-
-@pytest.mark.parametrize(
-    ("rates", "hint"),
-    [
-        (lambda n: LEARNING_RATE, "unscaled"),
-        (lambda n: 2 * LEARNING_RATE, "no_warmup"),
-        (lambda n: LEARNING_RATE * (2 if n > 3 else 1), "warmup"),
-    ],
-)
-def test_what_is_wrong_with_the_rate_is_said(good, with_value, rates, hint):
-    run = with_seen(good, with_value, 0, lambda n, step: step | {"rate": rates(n)})
-    assert RATE(run).hint == hint
 
 
 @pytest.mark.parametrize("kept", [0, 1, -1])
@@ -116,14 +71,11 @@ def test_rates_that_are_missing_do_not_rise(good, with_value, kept):
     assert RATE(run).hint == "batch"
 
 
-def test_metrics_of_one_rank_are_told_from_wrong_ones(good, with_value):
-    own = good.expected[False]["accuracy"][:, 1].tolist()
-
+def test_metrics_that_are_nobodys_or_malformed_are_told(good, with_value):
     def with_history(history):
         return with_value(good, 1, lambda value: value | {"history": history})
 
     history = good.values[1]["history"]
-    assert METRICS(with_history(history | {"accuracy": own})).hint == "own_metrics"
     assert METRICS(with_history(history | {"loss": [0.1] * EPOCHS})).hint == "metrics"
     for malformed in (None, {}, history | {"loss": None}, history | {"loss": [0.1]}):
         assert METRICS(with_history(malformed)).hint == "history"
