@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from hpml.measure.layers import layers, table
+from hpml.measure.layers import layers
 from hpml.models.vision_transformer import Attention
 
 
@@ -88,10 +88,3 @@ def test_attention_as_one_layer_counts_its_products():
     assert row.name == "0"
     assert row.kind == "Attention"
     assert row.forward.flops == projections + scores_and_mean
-
-
-def test_the_table_has_a_row_for_each_layer_and_their_sum(rows):
-    lines = table(list(rows.values())).splitlines()
-    assert len(lines) == 1 + len(rows) + 1
-    assert lines[1].startswith("stem.0")
-    assert lines[-1].startswith("all of them")

@@ -12,7 +12,6 @@ from hpml.predict.frameworks import (
     KINDS,
     MADE,
     SPLITS,
-    framework,
     more_than_data,
     still_developed,
 )
@@ -52,12 +51,6 @@ def test_years_kinds_and_names_are_of_the_table():
 def test_order_is_by_kind_then_by_year():
     keys = [(list(KINDS).index(one.kind), one.first) for one in TABLE]
     assert keys == sorted(keys)
-
-
-def test_an_unknown_framework_is_named_with_all_others():
-    assert framework("CNTK").until == 2019
-    with pytest.raises(ValueError, match="'Torch7' is not in the table of frameworks: Caffe, "):
-        framework("Torch7")
 
 
 def test_the_markdown_table_has_a_row_each():

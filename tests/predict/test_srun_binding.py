@@ -1,26 +1,12 @@
 """The recorded bindings mean what the lecture concludes from them."""
 
-from hpml.machine.topology import cpus_of
 from hpml.predict import srun_binding
-from hpml.predict.srun_binding import BLOCK, CORES, CYCLIC, HARDWARE_THREADS, NODE
-
-
-def sockets(cpus: str) -> set[int]:
-    mine = set(cpus_of(cpus))
-    return {core.socket for core in NODE.cores if not mine.isdisjoint(core.cpus)}
+from hpml.predict.srun_binding import CORES, HARDWARE_THREADS
 
 
 def test_hardware_threads_that_are_asked_for_as_cores_leave_half_of_the_node_idle():
     assert (HARDWARE_THREADS.cores, srun_binding.idle(HARDWARE_THREADS)) == ((32, 32), 64)
     assert (CORES.cores, srun_binding.idle(CORES)) == ((64, 64), 0)
-
-
-def test_no_rank_is_on_two_sockets_and_neighbours_are_on_one_where_asked():
-    def places(recorded):
-        return [sockets(cpus) for cpus in recorded.ranks]
-
-    assert places(CYCLIC) == [{0}, {1}, {0}, {1}]
-    assert places(BLOCK) == [{0}, {0}, {1}, {1}]
 
 
 def test_the_sentence_has_the_numbers_of_the_record():

@@ -4,7 +4,7 @@ import pytest
 
 from hpml.errors import UserError
 from hpml.trace.profiler.collectives import collectives
-from hpml.trace.profiler.communication import communication, table
+from hpml.trace.profiler.communication import communication
 
 from .played_ranks import play
 
@@ -56,11 +56,3 @@ def test_a_collective_is_in_the_step_in_which_it_was_called():
 def test_a_step_that_was_not_profiled_is_named():
     with pytest.raises(UserError, match="no profiled step 9: there is 3"):
         communication(play([[0.01]] * 2), 9)
-
-
-def test_ranks_read_as_a_table_in_ms_of_a_step():
-    lines = table(communication(play([[0.01] * 2, [0.04] * 2]))).splitlines()
-    assert [line.split() for line in lines[1:]] == [
-        ["0", "10.0", "10.0", "25.0"],
-        ["1", "5.0", "5.0", "0.0"],
-    ]

@@ -51,7 +51,6 @@ def test_a_stages_time_is_without_that_of_the_stages_before_it(tmp_path):
     assert [1e9 * stage.seconds for stage in found.stages] == pytest.approx([5, 20, 15, 20])
     assert sum(stage.seconds for stage in found.stages) == pytest.approx(60e-9)
     assert (found.steps, found.share) == (1, pytest.approx(0.7))
-    assert found.slowest.name in ("decode", "batch")
 
 
 def test_a_stage_on_another_thread_counts_by_itself_and_waiting_outside_steps_does_not(tmp_path):

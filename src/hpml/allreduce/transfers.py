@@ -65,10 +65,6 @@ class Schedule:
         """How many messages all ranks send together."""
         return sum(map(len, self.steps))
 
-    def sent_parts(self, rank: int) -> int:
-        """How many parts `rank` sends in all."""
-        return sum(t.last - t.first for step in self.steps for t in step if t.source == rank)
-
     def loads(self, per_node: int | None = None) -> list[Load]:
         """Each step's load of its busiest rank, and of the busiest node of `per_node` ranks."""
         return [_load(step, per_node or self.world_size) for step in self.steps]

@@ -144,23 +144,6 @@ def _measure(calls: Sequence[Call], rounds: int) -> list[Layer]:
     ]
 
 
-def table(rows: Sequence[Layer]) -> str:
-    """Milliseconds of each layer, and what it reaches: as text, a row each, and their sum."""
-    lines = [f"{'layer':34}{'forward':>10}{'backward':>10}{'GFLOP':>8}{'MB':>8}{'FLOP/byte':>11}"]
-    for row in rows:
-        both = Pass(
-            0, row.forward.flops + row.backward.flops, row.forward.nbytes + row.backward.nbytes
-        )
-        lines.append(
-            f"{row.name:34}{row.forward.seconds * 1e3:7.2f} ms{row.backward.seconds * 1e3:7.2f} ms"
-            f"{both.flops / 1e9:8.3f}{both.nbytes / 1e6:8.1f}{both.intensity:11.1f}"
-        )
-    there, back = (
-        sum(getattr(row, way).seconds for row in rows) for way in ("forward", "backward")
-    )
-    return "\n".join([*lines, f"{'all of them':34}{there * 1e3:7.2f} ms{back * 1e3:7.2f} ms"])
-
-
 def _calls(
     model: nn.Module, inputs: Sequence[Tensor], whole: type[nn.Module] | tuple
 ) -> list[Call]:

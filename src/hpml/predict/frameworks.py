@@ -67,15 +67,6 @@ def frameworks() -> tuple[Framework, ...]:
     return tuple(sorted(every, key=lambda one: (kinds.index(one.kind), one.first, one.name)))
 
 
-def framework(name: str) -> Framework:
-    """The framework of this name. Raises ValueError, with all names, where there is none."""
-    for one in frameworks():
-        if one.name == name:
-            return one
-    known = ", ".join(one.name for one in frameworks())
-    raise ValueError(f"{name!r} is not in the table of frameworks: {known}")
-
-
 def still_developed(shown: Sequence[Framework]) -> tuple[bool, str, str]:
     """For `conclude`: fewer than half are developed, and all of these that are added to another
     framework are added to PyTorch."""

@@ -1,4 +1,4 @@
-"""What SLURM bound two and four ranks to on a node of 2 × 64 cores, by the options of srun.
+"""What SLURM bound two ranks to on a node of 2 × 64 cores, by the options of srun.
 
 Recorded from the log of a slurmd (SLURM 22.05.8, task/affinity, CR_Core_Memory) whose hwloc was
 given such a node: 2 hardware threads in each core, the second ones numbered from 128. srun(1)
@@ -33,14 +33,6 @@ HARDWARE_THREADS = Recorded(
     "--ntasks-per-node=2 --cpus-per-task=64", ("0-31,128-159", "64-95,192-223")
 )
 CORES = Recorded("--ntasks-per-node=2 --cpus-per-task=64 --hint=nomultithread", ("0-63", "64-127"))
-CYCLIC = Recorded(
-    "--ntasks-per-node=4 --cpus-per-task=32 --hint=nomultithread",
-    ("0-31", "64-95", "32-63", "96-127"),
-)
-BLOCK = Recorded(
-    "--ntasks-per-node=4 --cpus-per-task=32 --hint=nomultithread --distribution=block:block",
-    ("0-31", "32-63", "64-95", "96-127"),
-)
 
 
 def picture(*recorded: Recorded, title: str = "") -> Figure:

@@ -1,8 +1,7 @@
 """What a rank holds between steps when states are sharded: ZeRO's three stages, in bytes.
 
 Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models,
-arXiv:1910.02054, sections 3.1 (Adam in mixed precision) and 5 (the stages; figure 1), 7 (what they
-send).
+arXiv:1910.02054, sections 3.1 (Adam in mixed precision) and 5 (the stages; figure 1).
 """
 
 from dataclasses import dataclass
@@ -41,15 +40,3 @@ def on_a_rank(stage: int, parameters: int, ranks: int, each: Bytes = MIXED_ADAM)
         each.gradients * (part if stage >= 2 else whole),
         each.states * (part if stage >= 1 else whole),
     )
-
-
-def sent(stage: int, nbytes: float, ranks: int) -> float:
-    """Bytes that each rank sends in a step, where all parameters, and all gradients, are `nbytes`.
-
-    With p ranks (p-1)/p · n for each of: a reduce-scatter of the gradients, an all-gather of the
-    parameters, and in stage 3 one more of them, because they were freed after the forward pass
-    (section 7). Stage 0's all-reduce is as much as the first two.
-    """
-    if stage not in range(4):
-        raise ValueError(f"ZeRO has the stages 0 to 3, not {stage}")
-    return (3 if stage == 3 else 2) * (ranks - 1) / ranks * nbytes

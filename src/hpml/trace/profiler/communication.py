@@ -69,17 +69,6 @@ def communication(traces: Sequence[Trace], step: int | None = None) -> tuple[Com
     )
 
 
-def table(ranks: Sequence[Communication]) -> str:
-    """A line of text for each rank, in ms per step."""
-    lines = [f"{'rank':<6}{'hidden':>9}{'transfer':>11}{'waiting':>10}   ms per step"]
-    for one in ranks:
-        hidden, moved, waited = (
-            1e3 * part / one.steps for part in (one.hidden, one.transferred, one.waited)
-        )
-        lines.append(f"{one.rank:<6}{hidden:>9.1f}{moved:>11.1f}{waited:>10.1f}")
-    return "\n".join(lines)
-
-
 def communication_by_step(traces: Sequence[Trace]) -> dict[int, tuple[Communication, ...]]:
     """Of each rank in each profiled step of rank 0, by the step's number; see `communication`."""
     everywhere = _everywhere(traces)

@@ -57,11 +57,6 @@ class InputPipeline:
         """Of a step's time, how much is waiting for input, in [0, 1]."""
         return self.waiting / self.seconds if self.seconds else 0.0
 
-    @property
-    def slowest(self) -> Stage:
-        """The stage with the most time of its own."""
-        return max(self.stages, key=lambda stage: stage.seconds)
-
 
 @dataclass(frozen=True)
 class _Event:
