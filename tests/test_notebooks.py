@@ -22,13 +22,19 @@ from hpml.course.graded import CHECK
 from hpml.data import synthetic
 from hpml.ranks import flavour
 
+from .suite.import_graph import check_file
+
 CELL_TIMEOUT = 600  # seconds
 NOTEBOOK_TIMEOUT = 1200
 PLUGIN = Path(__file__).parent / "nbval_plugin"  # alone there: kernels can import from it
 COURSE = schedule.load()
 # Lectures take longest, and more so later in the day: they begin first.
 BACKWARDS = COURSE.modules[::-1]
-MODULES = [pytest.param(module, id=module.id) for module in BACKWARDS]
+LIMIT = pytest.mark.timeout(NOTEBOOK_TIMEOUT + 60)
+ENGINE = [
+    "src/hpml/notebook/__init__.py",
+    "src/hpml/checks/run_check.py",
+]
 
 
 def once(path: Path) -> pytest.MarkDecorator:
@@ -36,11 +42,32 @@ def once(path: Path) -> pytest.MarkDecorator:
     return pytest.mark.xdist_group(str(path.with_suffix("")))
 
 
+def in_turn(kind: str, module: schedule.Module, path: Path) -> pytest.MarkDecorator:
+    """A notebook is run again where its cells, its exercises' checks or what it imports changed."""
+    checks = [check_file(exercise.id) for exercise in module.exercises]
+    script = path.with_suffix(".py")
+    committed = (COURSE.root / path).read_text(encoding="utf-8")  # its outputs are compared
+    return pytest.mark.in_turn(kind, str(path), [str(script), *ENGINE, *checks], committed)
+
+
 EXECUTED = [
-    pytest.param(module, path, id=str(path.with_suffix("")), marks=once(path))
-    for kind in ("notebook", "solution")
+    pytest.param(
+        module,
+        path,
+        id=str(path.with_suffix("")),
+        marks=[once(path), LIMIT, in_turn(kind, module, path)],
+    )
+    for part, kind in (("notebook", "lectures"), ("solution", "solutions as notebooks"))
     for module in BACKWARDS
-    for path in [getattr(module, kind)]
+    for path in [getattr(module, part)]
+]
+STUBS = [
+    pytest.param(
+        module,
+        id=module.id,
+        marks=[LIMIT, in_turn("exercises as notebooks", module, module.exercise_notebook)],
+    )
+    for module in BACKWARDS
 ]
 
 
@@ -150,6 +177,7 @@ LECTURE_06 = COURSE.module("06").notebook
 
 
 @once(LECTURE_06)
+@in_turn("lectures", COURSE.module("06"), LECTURE_06)
 def test_every_framework_of_the_lecture_trains(executed) -> None:
     """DDP and Horovod under PyTorch do the same arithmetic, and end with the same accuracy."""
     skip_where_it_cannot_run(COURSE.module("06"))
@@ -177,7 +205,7 @@ def printed_by(cells: list[Ran], path: Path, part: str) -> str:
     return cells[number].printed
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", STUBS)
 def test_an_exercise_fails_at_its_checks_and_nowhere_else(
     module: schedule.Module, tmp_path: Path
 ) -> None:

@@ -1,11 +1,11 @@
-"""In CI a skip is a failure, unless hardware is missing: conftest.py, tried on small test files."""
+"""In CI a skip is a failure, unless hardware is missing: suite/skips.py, on small test files."""
 
 from pathlib import Path
 
 import pytest
 
 pytest_plugins = ["pytester"]
-CONFTEST = Path(__file__).with_name("conftest.py").read_text()
+SKIPS_PLUGIN = Path(__file__).with_name("suite").joinpath("skips.py").read_text()
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def outcome(pytester, monkeypatch):
     def run(source: str, ci: bool) -> tuple[str, int]:
         monkeypatch.setenv("CI", "true" if ci else "")
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        pytester.makeconftest(CONFTEST)
+        pytester.makeconftest(SKIPS_PLUGIN)
         pytester.makepyfile(source)
         result = pytester.runpytest_inprocess("-q")
         return result.stdout.str(), result.ret
@@ -69,7 +69,7 @@ def test_good(): pass
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_last_lines_name_what_was_not_tested_and_the_remedy(pytester, monkeypatch, workers):
     monkeypatch.setenv("CI", "")
-    pytester.makeconftest(CONFTEST)
+    pytester.makeconftest(SKIPS_PLUGIN)
     pytester.makepyfile(
         test_tests=MACHINE,
         test_file="import pytest\npytest.skip('no GPU: buy one', allow_module_level=True)",

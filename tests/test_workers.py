@@ -1,25 +1,13 @@
 """What the tests ask of pytest-xdist: groups that share a worker, and the longest first."""
 
-import importlib.util
 import os
 import subprocess
 import sys
 
-import pytest
-
 from hpml.cli.test_command import DISTRIBUTION
 from hpml.paths import CHECKOUT
 
-CONFTEST = CHECKOUT / "tests" / "conftest.py"
-
-
-@pytest.fixture
-def first() -> tuple[str, ...]:
-    """The groups and files that begin first."""
-    spec = importlib.util.spec_from_file_location("conftest_of_all", CONFTEST)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.FIRST
+ORDER = (CHECKOUT / "tests" / "suite" / "order.py").read_text()
 
 
 def test_tests_of_one_group_share_a_worker(tmp_path):
@@ -37,8 +25,16 @@ def test_tests_of_one_group_share_a_worker(tmp_path):
     assert len({(tmp_path / name).read_text() for name in "abcdefgh"}) == 1
 
 
+def order(**times: float) -> str:
+    """A conftest.py that orders tests of test_it.py by these seconds."""
+    known = {f"test_it.py::{name}": (seconds, False) for name, seconds in times.items()}
+    return f"{ORDER}\n\ndef pytest_configure(config):\n    " + (
+        f"config.pluginmanager.register(Order({known!r}))\n"
+    )
+
+
 def test_tests_that_share_a_fixture_of_their_file_share_a_worker(tmp_path):
-    (tmp_path / "conftest.py").write_text(CONFTEST.read_text())
+    (tmp_path / "conftest.py").write_text(order())
     (tmp_path / "test_it.py").write_text(
         "import os, pytest\n"
         "@pytest.fixture(scope='module')\n"
@@ -53,30 +49,24 @@ def test_tests_that_share_a_fixture_of_their_file_share_a_worker(tmp_path):
     assert (tmp_path / "made").read_text() == "once\n"
 
 
-def test_the_longest_begin_first_wherever_they_are_collected(tmp_path, first):
-    order = tmp_path / "order"
-    (tmp_path / "conftest.py").write_text(CONFTEST.read_text())
-    (tmp_path / "test_all.py").write_text(
+def test_the_longest_begin_first_and_a_group_counts_as_one(tmp_path):
+    (tmp_path / "conftest.py").write_text(order(test_a=2, test_b=3, test_c=2.5, test_d=9))
+    (tmp_path / "test_it.py").write_text(
         "import pytest\n"
-        "from pathlib import Path\n"
-        f"names = ['neither', *{first[::-1]!r}]\n"
-        "marks = [pytest.mark.xdist_group(name) for name in names]\n"
-        "params = [pytest.param(n, marks=m) for n, m in zip(names, marks)]\n"
-        "@pytest.mark.parametrize('name', params)\n"
-        "def test_it(name):\n"
-        f"    with open({str(order)!r}, 'a') as file:\n"
+        "def noted(name):\n"
+        f"    with open({str(tmp_path / 'order')!r}, 'a') as file:\n"
         "        print(name, file=file)\n"
+        "@pytest.mark.xdist_group('both')\n"
+        "def test_a(): noted('a')\n"
+        "def test_b(): noted('b')\n"
+        "@pytest.mark.xdist_group('both')\n"
+        "def test_c(): noted('c')\n"
+        "def test_d(): noted('d')\n"
+        "def test_new(): noted('new')\n"
     )
     ended = run("-n", "1", str(tmp_path))
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert order.read_text().split() == [*first, "neither"]
-
-
-def test_what_begins_first_is_there(first):
-    sources = [path.read_text() for path in (CHECKOUT / "tests").rglob("*.py")]
-    for name in first:
-        group = f'xdist_group("{name}")'
-        assert (CHECKOUT / name).exists() or any(group in source for source in sources), name
+    assert (tmp_path / "order").read_text().split() == ["d", "a", "c", "b", "new"]
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:

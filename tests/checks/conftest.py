@@ -13,6 +13,9 @@ from hpml.course import schedule, wrong_answers
 from hpml.ranks import flavour
 from hpml.ranks.evidence import Asked, Call, Evidence, RankEvidence
 
+from ..suite import kept
+from ..suite.import_graph import check_file
+
 
 @pytest.fixture(scope="session")
 def solution() -> Callable[[str], str]:
@@ -21,16 +24,25 @@ def solution() -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="session")
-def played(solution) -> Callable[[Check, int, int], Run]:
-    """`played(check, world_size, seed)`: a run of the right answer."""
+def played(solution, request) -> Callable[[Check, int, int], Run]:
+    """`played(check, world_size, seed)`: a run of the right answer.
+
+    It is launched once for all tests, and again where the answer, its check or the engine changed.
+    """
+    graph = request.config.pluginmanager.get_plugin("hpml turns").graph
 
     def run_of(check: Check, world_size: int, seed: int) -> Run:
         if why := flavour.missing(check.needs):
             pytest.skip(why)
         source = solution(check.id).replace("%%answer", "#", 1)
-        run, fault = play_once(check, source, world_size, seed)
-        assert fault is None, fault.diagnosis
-        return run
+
+        def launched() -> Run:
+            run, fault = play_once(check, source, world_size, seed)
+            assert fault is None, fault.diagnosis
+            return run
+
+        files = [check_file(check.id), "src/hpml/checks/plays.py"]
+        return kept.once(graph.key(files, source, f"{world_size} {seed}"), launched)
 
     return run_of
 

@@ -1,46 +1,45 @@
 """Everybody who is right gets everything: the course's solutions, and unusual right answers."""
 
-import shutil
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from hpml.bench.honest import in_turn, read_all
+from hpml.bench.honest import Honest, read_all
+from hpml.bench.honest import in_turn as as_submissions
 from hpml.checks import find
 from hpml.checks.plays import play_once
 from hpml.checks.registry import ids
-from hpml.course import schedule
+from hpml.course import schedule, wrong_answers
 from hpml.grading.grade import Options, grade
 from hpml.grading.record import Result
-from hpml.paths import CHECKOUT
+
+from ..suite.import_graph import check_file
 
 COURSE = schedule.load()
 # Seconds are measured for some claims. Where the machine is too busy for that, nobody loses points.
 BUSY = "the machine is too busy"
 ALL = read_all()
+GRADER = ["src/hpml/grading/grade.py"]
 GRADED = tuple(exercise for exercise in ids() if not find(exercise).submits)
 
 
-def hand_in_solutions(folder: Path) -> dict[tuple[str, str], str]:
-    """Write all solutions into `folder` as one person's submission.
+def solutions() -> list[Honest]:
+    """The course's own answers."""
+    return [
+        Honest(f"{exercise}, the solution", exercise, "", wrong_answers.solution(COURSE, exercise))
+        for exercise in GRADED
+    ]
 
-    Returns who wrote each answer that is graded, by person and exercise.
+
+def hand_in(right: list[Honest], folder: Path) -> dict[tuple[str, str], str]:
+    """Write submissions into `folder`, each with at most one answer to an exercise.
+
+    Returns who wrote each answer, by person and exercise.
     """
-    (folder / "solutions").mkdir()
-    for module in COURSE.modules:
-        shutil.copy(CHECKOUT / module.solution, folder / "solutions")
-    return {("solutions", exercise): "the solution" for exercise in GRADED}
-
-
-def hand_in_all(folder: Path) -> dict[tuple[str, str], str]:
-    """Write submissions into `folder`: all solutions, and all of ALL, one an exercise in each.
-
-    Returns who wrote each answer that is graded, by person and exercise.
-    """
-    written = hand_in_solutions(folder)
-    graded = [honest for honest in ALL if honest.exercise in GRADED]
-    for number, submission in enumerate(in_turn(graded), 1):
+    folder.mkdir()
+    written = {}
+    for number, submission in enumerate(as_submissions(right), 1):
         written |= {(f"person{number}", one.exercise): one.name for one in submission}
         notebook = nbformat.v4.new_notebook()
         notebook.cells = [nbformat.v4.new_code_cell(one.source) for one in submission]
@@ -77,21 +76,16 @@ def test_every_exercise_is_answered_by_somebody_unusual():
 
 
 @pytest.mark.usefixtures("sandboxed")
-@pytest.mark.parametrize(
-    ("hand_in", "jobs"),
-    [
-        # Everybody two at a time, which is the harder of the two; one at a time, the solutions.
-        pytest.param(hand_in_all, 2, id="all, 2 at a time"),
-        pytest.param(hand_in_solutions, 1, id="solutions, 1 at a time"),
-    ],
-)
 def test_the_grader_gives_full_marks_to_solutions_and_to_unusual_right_answers(
-    tmp_path, hand_in, jobs
+    tmp_path, in_turn, key_of
 ):
-    (tmp_path / "class").mkdir()
-    written = hand_in(tmp_path / "class")
-    listener = Listener()
-    records = grade(Options([tmp_path / "class"], jobs=jobs), COURSE, tmp_path / "out", listener)
+    right = [one for one in (*solutions(), *ALL) if one.exercise in GRADED]
+    keys = {one.name: key_of([*GRADER, check_file(one.exercise)], one.source) for one in right}
+    chosen = in_turn("honest answers", keys)
+    written = hand_in([one for one in right if one.name in chosen], tmp_path / "class")
+    # Two at a time, which is the harder of the two
+    options = Options([tmp_path / "class"], jobs=2)
+    records = grade(options, COURSE, tmp_path / "out", listener := Listener())
     assert listener.not_graded == ("job_script",)  # it takes a SLURM, which no sandbox has
     results = {(rec.person, one.exercise): one for rec in records for one in rec.results}
     assert written.keys() <= results.keys()

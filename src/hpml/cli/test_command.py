@@ -12,24 +12,27 @@ from hpml.paths import CHECKOUT
 
 # pytest's codes: passed, failed, could not collect, internal error, usage, nothing selected.
 PYTEST = {0: DONE, 1: FAILED, 2: FAILED, 3: NOT_GRADABLE, 4: USAGE, 5: USAGE}
-WORKERS = 2  # more would only make ranks of different tests compete for the cores
-# In the order of tests/conftest.py; xdist would begin with the groups that have the most tests.
+# In the order of tests/suite/order.py; xdist would begin with the groups that have the most tests.
 DISTRIBUTION = ("--dist", "loadgroup", "--no-loadscope-reorder")
 
 
 def run_tests(
     pytest_arguments: Annotated[
         list[str] | None,
-        typer.Argument(help="For pytest: tests/data -k truncated, -n 0 --pdb, ..."),
+        typer.Argument(help="--quick, --changed, --all, tests/data -k truncated, -n 0 --pdb, ..."),
     ] = None,
 ) -> int:
-    """Run every test of the project, or those that the arguments select.
+    """Run the tests: what a change touches, and of the rest of the answers and notebooks a share.
 
-    Where CI=true, a test that is skipped for something that .ci/run installs is a failure.
+    --quick plays what starts no process and takes less than a second; --changed what the files
+    touch that differ from the last commit, for at most three minutes; --all everything. All other
+    arguments are pytest's. Where CI=true, a test that is skipped for something that .ci/run
+    installs is a failure.
     """
     arguments = pytest_arguments or []
     if not any(argument.startswith(("-n", "--numprocesses", "--pdb")) for argument in arguments):
-        arguments += ["-n", str(min(WORKERS, os.cpu_count() or 1)), *DISTRIBUTION]
+        # One more than there are cores: launches of ranks wait for each other
+        arguments += ["-n", str((os.cpu_count() or 1) + 1), *DISTRIBUTION]
     command = [sys.executable, "-m", "pytest", "--durations=10", *arguments]
     code = subprocess.run(command, cwd=CHECKOUT).returncode
     return PYTEST.get(code, NOT_GRADABLE)

@@ -10,7 +10,7 @@ The wrong answers are edits of the solution: see `hpml.course.wrong_answers`.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
@@ -31,6 +31,9 @@ WORLDS = (1, 2, 3, 4)
 FEWEST = 4  # wrong answers per exercise
 FEWEST_HINTS = 3
 
+Part = Literal["check", "stub", "solution", "wrong answer"]
+PARTS: tuple[Part, ...] = ("check", "stub", "solution", "wrong answer")
+
 Find = Callable[[str], Check]
 Judge = Callable[..., Verdict]  # (check, source), and perhaps worlds=
 
@@ -40,7 +43,7 @@ class Row:
     """One proof about an exercise. `reason` is empty if it holds."""
 
     exercise: str
-    part: Literal["check", "stub", "solution", "wrong answer"]
+    part: Part
     name: str
     shows: str  # the outcome in a few words
     reason: str = ""
@@ -63,6 +66,8 @@ def prove(
     workers: int = 2,
     on_row: Callable[[Row], None] = lambda row: None,
     brief: bool = False,
+    parts: Container[Part] = PARTS,
+    wrong: str = "",
 ) -> list[Row]:
     """A row for each proof about the exercises (default: all of the course), in order.
 
@@ -70,7 +75,8 @@ def prove(
     existing checks: when the whole course is proved, a check that course.toml lacks is a bad row,
     and so are wrong answers to no exercise. `workers` answers are judged at a time; `on_row` gets
     the rows in order, each as soon as possible. With `brief`, a wrong answer is judged at its
-    `world` size alone, and at all sizes only if it does not fail there as it should.
+    `world` size alone, and at all sizes only if it does not fail there as it should. Only `parts`
+    are proved, and of the wrong answers only `wrong`, if it is named.
     """
     wanted = list(exercises)
     chosen = [
@@ -83,7 +89,12 @@ def prove(
         course.exercise(name)  # its error names the valid ids
     rows: list[Row] = []
     with ThreadPoolExecutor(workers) as pool:
-        tasks = [task for pair in chosen for task in _tasks(course, *pair, find, judge, brief)]
+        tasks = [
+            task
+            for pair in chosen
+            for part, name, task in _tasks(course, *pair, find, judge, brief)
+            if part in parts and (part != "wrong answer" or wrong in ("", name))
+        ]
         if not wanted:
             tasks += [lambda row=row: row for row in _strays(course, ids)]
         try:
@@ -97,13 +108,14 @@ def prove(
 
 
 Task = Callable[[], Row]
+Named = tuple[Part, str, Task]  # the part and the name of the row that the task makes
 
 
 def _tasks(
     course: Course, module: Module, exercise: Exercise, find: Find, judge: Judge, brief: bool
-) -> list[Task]:
-    def known(*rows: Row) -> list[Task]:
-        return [lambda row=row: row for row in rows]
+) -> list[Named]:
+    def known(*rows: Row) -> list[Named]:
+        return [(row.part, row.name, lambda row=row: row) for row in rows]
 
     try:
         check = find(exercise.id)
@@ -116,19 +128,38 @@ def _tasks(
         return known(*_prove_check(course, module, exercise, check, FEWEST), unread)
     rows = known(*_prove_check(course, module, exercise, check, len(wrong)))
     if missing := flavour.missing(check.needs):
-        unproved = [("stub", module.exercise_notebook.name), ("solution", module.solution.name)]
+        unproved: list[tuple[Part, str]] = [
+            ("stub", module.exercise_notebook.name),
+            ("solution", module.solution.name),
+        ]
         shows = f"not gradable: {missing}"
         rows += known(*(Row(check.id, part, name, shows) for part, name in unproved))
         wrong_rows = (_row_of(answer, check) for answer in wrong)
         return rows + known(*(replace(row, shows=shows) for row in wrong_rows))
+    right: Named = (
+        "solution",
+        module.solution.name,
+        lambda: _prove_solution(course, module, check, judge),
+    )
     if not check.claims:  # nothing to judge yet, but its files can be inspected
-        return [*rows, lambda: _prove_solution(course, module, check, judge)]
+        return [*rows, right]
     solution = cache(partial(wrong_answers.solution, course, exercise.id))
     return [
         *rows,
-        lambda: _prove_stub(course, module, check, judge),
-        lambda: _prove_solution(course, module, check, judge),
-        *(partial(_prove_wrong, answer, solution, check, judge, brief) for answer in wrong),
+        (
+            "stub",
+            module.exercise_notebook.name,
+            lambda: _prove_stub(course, module, check, judge),
+        ),
+        right,
+        *(
+            (
+                "wrong answer",
+                answer.name,
+                partial(_prove_wrong, answer, solution, check, judge, brief),
+            )
+            for answer in wrong
+        ),
     ]
 
 
