@@ -1,11 +1,10 @@
-"""Exercise checkpoint: what its judges say of a good run, and of one with one thing changed."""
+"""Exercise checkpoint: what its judges say of a good run with one thing changed."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 
-from hpml.checks import judge
 from hpml.checks.contract import CannotJudge
 from hpml.checks.m06_torch_distributed._stopped_training import HELD, PATH, SAVE, SAVED, STATE
 from hpml.checks.m06_torch_distributed.checkpoint import BATCH, CHECK, LENGTH, place_of
@@ -13,60 +12,41 @@ from hpml.checks.plays import play_once
 from hpml.ranks.evidence import Diagnosis
 
 ONE_WRITER, WRITTEN, SAMPLES, SAME, KILLED = (claim.judge for claim in CHECK.claims)
+WRITING = "killed while writing"
 
 
 @pytest.fixture(scope="module")
-def good(solution):
+def good(played):
     """A run whose rank 0 was killed in time: on a busy machine it may have ended by then."""
-    source = solution("checkpoint").replace("%%answer", "#", 1)
-    for _ in range(10):
-        run, fault = play_once(CHECK, source, world_size=2, seed=5)
-        assert fault is None
-        if run.stages["killed while writing"].ranks[0].end == "killed":
+    for seed in range(5, 15):
+        run = played(CHECK, 2, seed)
+        if run.stages[WRITING].ranks[0].end == "killed":
             return run
     pytest.fail("in ten runs, no kill came in time")
 
 
-def with_values(run, stage, change, rank=0):
-    """The run with `change(value)` merged into what one rank returned in a stage."""
-    evidence = run.stages[stage]
-    ranks = list(evidence.ranks)
-    ranks[rank] = replace(ranks[rank], value=ranks[rank].value | change(ranks[rank].value))
-    return replace(run, stages={**run.stages, stage: replace(evidence, ranks=tuple(ranks))})
+def with_stage(run, stage, **fields):
+    """The run with these fields in a stage's evidence."""
+    return replace(run, stages={**run.stages, stage: replace(run.stages[stage], **fields)})
 
 
 def asked_with(run, rank, change):
     """The run with `change` for the request in which a rank reports that save has returned."""
-    evidence = run.stages["train and stop"]
-    ranks = list(evidence.ranks)
+    ranks = list(run.stages["train and stop"].ranks)
     asked = [change(each) if each.request == SAVED else each for each in ranks[rank].asked]
     ranks[rank] = replace(ranks[rank], asked=tuple(each for each in asked if each is not None))
-    stopped = replace(evidence, ranks=tuple(ranks))
-    return replace(run, stages={**run.stages, "train and stop": stopped})
+    return with_stage(run, "train and stop", ranks=tuple(ranks))
 
 
 def resumed_with(run, batches):
     """The run whose resumed ranks took these global batches, dealt out in turn."""
-    evidence = run.stages["resume"]
-    w = evidence.world_size
-    ranks = tuple(
-        replace(rank, value=rank.value | {"taken": [batch[rank.rank :: w] for batch in batches]})
-        for rank in evidence.ranks
+    resumed = run.stages["resume"].ranks
+    dealt = [[batch[rank.rank :: len(resumed)] for batch in batches] for rank in resumed]
+    ranks = (
+        replace(rank, value=rank.value | {"taken": taken})
+        for rank, taken in zip(resumed, dealt, strict=True)
     )
-    return replace(run, stages={**run.stages, "resume": replace(evidence, ranks=ranks)})
-
-
-@pytest.mark.parametrize("seed", [1, 20_000])
-def test_the_solution_holds_at_every_world_size(solution, seed):
-    verdict = judge("checkpoint", solution("checkpoint"), seed=seed)
-    assert verdict.passed, verdict
-
-
-def test_a_good_run_has_no_problems_and_a_kill(good):
-    assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
-    evidence = good.stages["killed while writing"]
-    assert (evidence.ranks[0].end, evidence.ranks[0].signal) == ("killed", "SIGKILL")
-    assert evidence.killed == 0
+    return with_stage(run, "resume", ranks=tuple(ranks))
 
 
 def test_it_resumes_on_another_number_of_ranks():
@@ -84,26 +64,21 @@ def test_it_stops_where_no_mistake_looks_like_another():
         assert all(done / world not in (done, done - BATCH) for world in (2, 3, 4))
 
 
-def test_files_of_other_ranks_and_none_at_all_are_said(good):
+def test_files_of_other_ranks_are_named_and_rank_0_may_write_more(good):
     def left(files):
-        stopped = replace(good.stages["train and stop"], files=files)
-        return replace(good, stages={**good.stages, "train and stop": stopped})
+        return with_stage(good, "train and stop", files=files)
 
     other = ONE_WRITER(left({PATH: 5, "rank1/checkpoint.pt.tmp": 0}))
-    assert (other.hint, other.message) == (
-        "writers",
-        "besides rank 0, rank 1 wrote checkpoint.pt.tmp",
-    )
-    assert ONE_WRITER(left({f"{PATH}.0": 5})).hint == "no_file"
+    assert other.message == "besides rank 0, rank 1 wrote checkpoint.pt.tmp"
     assert ONE_WRITER(left({PATH: 5, f"{PATH}.txt": 1, ".tmp/rank1/x": 1})) is None
     assert ONE_WRITER(left(None)).hint == "writers"
 
 
 @pytest.mark.parametrize("seen", [{}, {PATH: 0}, {"rank1/checkpoint.pt": 5}, None])
 def test_a_rank_that_comes_back_early_is_named(good, seen):
-    early = asked_with(good, 1, lambda asked: replace(asked, files=seen))
-    assert "rank 1" in WRITTEN(early).message
-    assert WRITTEN(early).hint == "early"
+    early = WRITTEN(asked_with(good, 1, lambda asked: replace(asked, files=seen)))
+    assert "rank 1" in early.message
+    assert early.hint == "early"
 
 
 def test_a_rank_that_never_comes_back_has_no_file_there(good):
@@ -125,26 +100,10 @@ def test_rank_0_is_held_up_from_outside(solution):
     assert list(other) == [SAVE, SAVED]
 
 
-def test_where_a_run_resumed_is_told_from_the_samples(good):
+def test_no_samples_those_of_a_later_epoch_and_one_batch_less_are_told(good):
     batches, steps = good.expected["batches"], good.expected["steps"]
-    order = [sample for batch in batches for sample in batch]
-    per_epoch = LENGTH // BATCH
-
-    def from_sample(start):
-        rest = order[start:]
-        return [rest[at : at + BATCH] for at in range(0, len(rest), BATCH)]
-
-    cases = {
-        "position": batches[per_epoch:],
-        "epoch": batches[steps - per_epoch :],
-        "twice": batches[steps - 1 :],
-        "local": from_sample(LENGTH + (steps * BATCH - LENGTH) // 3),
-        "order": [list(range(BATCH))],
-    }
-    for hint, taken in cases.items():
-        assert SAMPLES(resumed_with(good, taken)).hint == hint
     assert SAMPLES(resumed_with(good, [])).hint == "position"
-    assert SAMPLES(resumed_with(good, batches[2 * per_epoch :])).hint == "local"
+    assert SAMPLES(resumed_with(good, batches[2 * LENGTH // BATCH :])).hint == "local"
     assert SAMPLES(resumed_with(good, batches[steps:-1])).hint == "order"
     assert SAMPLES(resumed_with(good, batches[steps:])) is None
 
@@ -156,18 +115,18 @@ def test_places_are_found_in_any_epoch():
     assert place_of([0] * BATCH, order) is None
 
 
-@pytest.mark.parametrize(("part", "hint"), [("loaded", "weights"), ("final", "optimizer")])
-def test_weights_that_differ_are_blamed_on_the_right_thing(good, part, hint):
-    changed = with_values(
-        good, "resume", lambda v: {part: v[part] | {"inner.bias": v[part]["inner.bias"] + 1e-6}}
-    )
-    assert SAME(changed).hint == hint
+@pytest.mark.parametrize("part", ["loaded", "final"])
+def test_weights_that_differ_by_little_are_named(good, with_value, part):
+    def off(value):
+        return value | {part: value[part] | {"inner.bias": value[part]["inner.bias"] + 1e-6}}
+
+    changed = with_value(good, 0, off, "resume")
     assert "inner.bias differs by up to 1e-06" in SAME(changed).message
 
 
-def test_what_is_left_after_the_kill_counts(good):
+def test_what_is_left_after_the_kill_counts(good, with_value):
     def left(value):
-        return with_values(good, "after the kill", lambda _: value)
+        return with_value(good, 0, lambda old: old | value, "after the kill")
 
     assert KILLED(left({"failed": "EOFError: Ran out of input"})).hint == "in_place"
     weights = good.stages["after the kill"].values[0]["loaded"]
@@ -179,41 +138,30 @@ def test_what_is_left_after_the_kill_counts(good):
     assert KILLED(left({"loaded": None})).hint == "torn"
 
 
-def test_without_a_kill_there_is_no_pass(good):
-    evidence = good.stages["killed while writing"]
-    ranks = tuple(replace(rank, end="returned", signal=None) for rank in evidence.ranks)
-    unharmed = replace(evidence, ranks=ranks, diagnosis=None, killed=None)
-    run = replace(good, stages={**good.stages, "killed while writing": unharmed})
-    assert KILLED(run).hint == "incomplete"
-    crashed = replace(unharmed, diagnosis=Diagnosis("raised", "rank 0 raised KeyError: 'model'"))
-    run = replace(good, stages={**good.stages, "killed while writing": crashed})
-    assert KILLED(run).message == "rank 0 raised KeyError: 'model'"
-
-
-def test_where_the_machine_could_not_kill_the_answer_is_not_blamed(good):
-    evidence = good.stages["killed while writing"]
-    ranks = tuple(replace(rank, end="returned", signal=None) for rank in evidence.ranks)
-    reason = "inotify: Too many open files"
-    unharmed = replace(evidence, ranks=ranks, diagnosis=None, killed=None, no_kill=reason)
-    run = replace(good, stages={**good.stages, "killed while writing": unharmed})
-    assert KILLED(run) == CannotJudge(f"this machine cannot watch a folder: {reason}")
-    crashed = replace(unharmed, diagnosis=Diagnosis("raised", "rank 0 raised KeyError: 'model'"))
-    run = replace(good, stages={**good.stages, "killed while writing": crashed})
-    assert KILLED(run).message == "rank 0 raised KeyError: 'model'"
+@pytest.mark.parametrize("no_kill", ["", "inotify: Too many open files"])
+def test_without_a_kill_there_is_no_pass_and_a_machine_that_cannot_is_named(good, no_kill):
+    ranks = (replace(rank, end="returned", signal=None) for rank in good.stages[WRITING].ranks)
+    unharmed = {"ranks": tuple(ranks), "killed": None, "no_kill": no_kill}
+    found = KILLED(with_stage(good, WRITING, **unharmed, diagnosis=None))
+    if no_kill:
+        assert found == CannotJudge(f"this machine cannot watch a folder: {no_kill}")
+    else:
+        assert found.hint == "incomplete"
+    raised = Diagnosis("raised", "rank 0 raised KeyError: 'model'")
+    assert (
+        KILLED(with_stage(good, WRITING, **unharmed, diagnosis=raised)).message == raised.sentence
+    )
 
 
 def test_a_rank_that_ends_itself_was_not_killed_while_writing(good):
-    by_itself = replace(good.stages["killed while writing"], killed=None)
-    run = replace(good, stages={**good.stages, "killed while writing": by_itself})
-    assert KILLED(run).hint == "killed"
+    assert KILLED(with_stage(good, WRITING, killed=None)).hint == "killed"
 
 
 @pytest.mark.parametrize("how", ["it was removed", "it was written in place"])
 def test_a_moment_without_a_whole_file_counts_whatever_is_left(good, how):
-    exposed = replace(good.stages["killed while writing"], broken=how)
-    run = replace(good, stages={**good.stages, "killed while writing": exposed})
-    assert KILLED(run).hint == "in_place"
-    assert KILLED(run).message.endswith(how)
+    exposed = KILLED(with_stage(good, WRITING, broken=how))
+    assert exposed.hint == "in_place"
+    assert exposed.message.endswith(how)
 
 
 def test_it_is_killed_after_a_replacement_that_nothing_in_the_inputs_names():
@@ -223,8 +171,7 @@ def test_it_is_killed_after_a_replacement_that_nothing_in_the_inputs_names():
 
 
 def test_a_resume_that_ends_badly_leaves_the_other_claims(good):
-    bad = replace(good.stages["resume"], diagnosis=Diagnosis("hang", "rank 1 waits"))
-    run = replace(good, stages={**good.stages, "resume": bad})
+    run = with_stage(good, "resume", diagnosis=Diagnosis("hang", "rank 1 waits"))
     assert SAMPLES(run).hint == SAME(run).hint == "hang"
     assert ONE_WRITER(run) is None
     assert KILLED(run) is None

@@ -7,49 +7,55 @@ from types import ModuleType
 import pytest
 
 from hpml.answer import as_python
-from hpml.checks.contract import Run
 from hpml.checks.m06_torch_distributed import _hung_jobs
 from hpml.checks.m06_torch_distributed._hung_jobs import hung_jobs, recorded, stands_at
 from hpml.checks.m06_torch_distributed.find_the_hang import CHECK, drive, inputs
 from hpml.course import schedule, wrong_answers
 from hpml.paths import CHECKOUT
-from hpml.ranks.evidence import Evidence, RankEvidence
 
 WRONG = wrong_answers.read(schedule.load(), "find_the_hang")
 SEEDS = range(25)
-
-
-def run_of(value, seed: int = 0) -> Run:
-    evidence = Evidence(1, (RankEvidence(0, "returned", value=value),), 0.1)
-    return Run(1, seed, None, None, evidence, {"play": evidence})
 
 
 def right(seed: int) -> list[list]:
     return [[job.rank, job.call, job.line] for job in hung_jobs(seed)]
 
 
-def hints(value, seed: int = 0) -> list[str]:
-    problems = [claim.judge(run_of(value, seed)) for claim in CHECK.claims]
-    return [problem.hint if problem else "" for problem in problems]
+@pytest.fixture
+def problems(hand_made):
+    """`problems(value, seed)`: what each claim says of what an answer returned."""
+    return lambda value, seed=0: [
+        claim.judge(hand_made(CHECK, [value], seed=seed)) for claim in CHECK.claims
+    ]
 
 
-def played(source: str, seed: int) -> list[str]:
-    """The hints that an answer gets, played in this process."""
-    answer = ModuleType("answer")
-    exec(source, vars(answer))
-    return hints(drive(answer, inputs(seed, 1)[0]), seed)
+@pytest.fixture
+def hints(problems):
+    return lambda value, seed=0: [p.hint if p else "" for p in problems(value, seed)]
 
 
-def test_the_right_answer_finds_every_hang(solution):
+@pytest.fixture
+def in_process(hints):
+    """`in_process(source, seed)`: the hints of an answer that is played in this process."""
+
+    def of(source, seed):
+        answer = ModuleType("answer")
+        exec(source, vars(answer))
+        return hints(drive(answer, inputs(seed, 1)[0]), seed)
+
+    return of
+
+
+def test_the_right_answer_finds_every_hang(solution, in_process):
     source = as_python(solution("find_the_hang"))
-    assert all(played(source, seed) == ["", "", ""] for seed in SEEDS)
+    assert all(in_process(source, seed) == ["", "", ""] for seed in SEEDS)
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
-def test_a_wrong_answer_gets_its_hint_whatever_the_jobs(wrong, solution):
+def test_a_wrong_answer_gets_its_hint_whatever_the_jobs(wrong, solution, in_process):
     source = as_python(wrong.answer(solution("find_the_hang")))
     for seed in SEEDS:
-        assert next(filter(None, played(source, seed)), "") == wrong.hint, seed
+        assert next(filter(None, in_process(source, seed)), "") == wrong.hint, seed
 
 
 def test_jobs_are_fresh_for_every_seed():
@@ -106,21 +112,19 @@ def test_both_ranks_of_a_pair_are_the_one_that_does_not_come():
 
 
 @pytest.mark.parametrize("value", [None, 3, [], [None], "text", [[0, "all_reduce"]] * 12])
-def test_what_is_no_such_list_is_reported(value):
+def test_what_is_no_such_list_is_reported(hints, value):
     assert set(hints(value)) == {"tuple"}
 
 
-def test_a_bool_is_no_rank_and_a_float_no_line():
+def test_a_bool_is_no_rank_and_a_float_no_line(hints):
     jobs = right(0)
     assert hints([[True, *job[1:]] for job in jobs]) == ["tuple"] * 3
     assert hints([[*job[:2], float(job[2])] for job in jobs]) == ["tuple"] * 3
 
 
-def test_no_message_has_what_should_have_been_found():
+def test_no_message_has_what_should_have_been_found(problems):
     for seed in SEEDS:
-        value = [[job.rank + 1, job.call, job.line] for job in hung_jobs(seed)]
-        for claim in CHECK.claims:
-            problem = claim.judge(run_of(value, seed))
+        for problem in problems([[rank + 1, *rest] for rank, *rest in right(seed)], seed):
             assert problem.expected.startswith("rank ")
             assert problem.expected not in problem.message
 

@@ -1,11 +1,9 @@
-"""Exercise global_metrics: the right answer holds, and each misconception meets its own hint."""
+"""Exercise global_metrics: what its judges say of metrics and calls that are made by hand."""
 
-import math
 from dataclasses import replace
 
 import pytest
 
-from hpml.checks import judge
 from hpml.checks.m06_torch_distributed import global_metrics as exercise
 from hpml.ranks.evidence import Call
 
@@ -32,14 +30,7 @@ def problems(run):
     return {name: problem.hint for name, problem in judged if problem is not None}
 
 
-@pytest.mark.parametrize("seed", [0, 1, 20_000])
-def test_the_solution_holds_at_every_world_size(solution, seed):
-    verdict = judge("global_metrics", solution("global_metrics"), seed=seed)
-    assert verdict.passed, verdict.headline
-    assert verdict.earned == 5
-
-
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("world_size", [2, 3, 4])
 def test_usual_mistakes_are_far_from_the_truth(seed, world_size):
     """On every draw, so that no wrong answer passes by luck."""
@@ -66,34 +57,13 @@ def test_one_rank_lacks_samples_and_others_have_some(seed, world_size):
     [
         (lambda expected, rank: {}, {}),
         (
-            lambda expected, rank: {key: expected["means"][key] for key in ("loss", "accuracy")},
-            {"exact": "means"},
-        ),
-        (
-            lambda expected, rank: expected["own"][rank],
-            {"exact": "own", "agreed": "own", "empty": None},
-        ),
-        (lambda expected, rank: {"loss": math.nan}, {"exact": "nan", "empty": "nan"}),
-        (
             lambda expected, rank: {"accuracy": expected["accuracy"] * (1 + 1e-8)},
             {"exact": "float64", "empty": "float64"},
         ),
-        (
-            lambda expected, rank: {"loss": "0.3"},
-            MISTYPED,
-        ),
-        (
-            lambda expected, rank: {"samples": True},
-            MISTYPED,
-        ),
-        (
-            lambda expected, rank: {"samples": 10**4000},
-            MISTYPED,
-        ),
-        (
-            lambda expected, rank: {"samples": float(expected["samples"])},
-            MISTYPED,
-        ),
+        (lambda expected, rank: {"loss": "0.3"}, MISTYPED),
+        (lambda expected, rank: {"samples": True}, MISTYPED),
+        (lambda expected, rank: {"samples": 10**4000}, MISTYPED),
+        (lambda expected, rank: {"samples": float(expected["samples"])}, MISTYPED),
         (
             # All agree, and on nothing that is so
             lambda expected, rank: {"samples": expected["samples"] + 1},
@@ -103,9 +73,8 @@ def test_one_rank_lacks_samples_and_others_have_some(seed, world_size):
     ],
 )
 def test_changed_metrics_meet_their_hint(hand_made, change, found):
-    got = problems(hand_made(exercise.CHECK, values(2, change), seed=SEED, calls=[CALL] * 3))
-    assert got.keys() == found.keys()
-    assert all(hint in (None, got[name]) for name, hint in found.items())
+    run = hand_made(exercise.CHECK, values(2, change), seed=SEED, calls=[CALL] * 3)
+    assert problems(run) == found
 
 
 @pytest.mark.parametrize(
@@ -115,9 +84,7 @@ def test_changed_metrics_meet_their_hint(hand_made, change, found):
         ([replace(CALL, operation="all_gather", dtype="int64")] * 3, None),
         ([CALL] * 6, "messages"),
         ([], "own"),
-        ([replace(CALL, dtype="float32")] * 3, "float64"),
         ([replace(CALL, dtype="")] * 3, "float64"),
-        ([replace(CALL, nbytes=4096)] * 3, "messages"),
     ],
 )
 def test_the_ledger_tells_how_it_was_sent(hand_made, calls, hint):

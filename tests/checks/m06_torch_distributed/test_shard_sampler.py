@@ -1,4 +1,4 @@
-"""Exercise shard_sampler: the right answer holds, and each misconception meets its own hint."""
+"""Exercise shard_sampler: what its judges say of a right answer's orders with one change."""
 
 import random
 import types
@@ -60,47 +60,6 @@ def problems(run):
     return {name: problem.hint for name, problem in judged if problem is not None}
 
 
-@pytest.mark.parametrize("seed", [0, 1, 20_000])
-def test_the_solution_holds_at_every_world_size(solution, seed):
-    verdict = judge("shard_sampler", solution("shard_sampler"), seed=seed)
-    assert verdict.passed, verdict.headline
-    assert verdict.earned == 10
-
-
-@pytest.mark.parametrize("dealt", ["strided", "in blocks", "padded at the end by hand"])
-def test_any_division_of_one_order_is_right(dealt):
-    """The contract leaves open which part of the order a rank takes."""
-    take = {
-        "strided": "self.order()[self.rank :: self.world_size]",
-        "in blocks": "self.order()[self.rank * len(self) : (self.rank + 1) * len(self)]",
-        "padded at the end by hand": "self.order()[::-1][self.rank :: self.world_size]",
-    }[dealt]
-    source = f"""
-import random
-
-class ShardSampler:
-    def __init__(self, length, rank, world_size, seed=0):
-        self.length, self.rank, self.world_size, self.seed = length, rank, world_size, seed
-        self.epoch = 0
-
-    def set_epoch(self, epoch):
-        self.epoch = epoch
-
-    def __len__(self):
-        return (self.length + self.world_size - 1) // self.world_size
-
-    def order(self):
-        order = list(range(self.length))
-        random.Random(1000 * self.seed + self.epoch).shuffle(order)
-        return (order * self.world_size)[: len(self) * self.world_size]
-
-    def __iter__(self):
-        return iter({take})
-"""
-    verdict = judge("shard_sampler", source, seed=SEED)
-    assert verdict.passed, [claim.message for claim in verdict.claims]
-
-
 def all_orders(change):
     """The same change made to every order that every rank brought back."""
 
@@ -121,16 +80,10 @@ def all_orders(change):
     [
         (lambda order: order, {}),
         (
-            lambda order: ["Tensor" for _ in order],
-            {"cover": "types", "epochs": "types", "repeatable": "types"},
-        ),
-        (
             lambda order: [True for _ in order],
             {"cover": "types", "epochs": "types", "repeatable": "types"},
         ),
         (lambda order: [-1 - value for value in order], {"cover": "range", "epochs": "range"}),
-        (lambda order: order[:-1], {"cover": "tail", "share": "tail"}),
-        (lambda order: sorted(order), {"epochs": "shuffle", "repeatable": "seed"}),
     ],
 )
 def test_changed_orders_meet_their_hint(values, run_of, change, found):
@@ -138,17 +91,11 @@ def test_changed_orders_meet_their_hint(values, run_of, change, found):
     assert problems(run) == found
 
 
-def test_a_rank_that_takes_anothers_share_is_seen(values, run_of):
-    ranks = values(3)
-    run = run_of([ranks[0], ranks[1], ranks[1]])
-    assert problems(run) == {"cover": "own_order"}
-
-
-def test_a_disturbed_generator_is_seen(values, run_of):
-    ranks = values(2)
-    ranks[1]["untouched"] = False
-    run = run_of(ranks)
-    assert problems(run) == {"repeatable": "own_generator"}
+def test_tensors_are_one_cause_in_all_claims(values, run_of):
+    run = run_of(all_orders(lambda order: ["Tensor" for _ in order])(values(2)))
+    found = [problem for claim in exercise.CHECK.claims if (problem := claim.judge(run))]
+    assert {problem.message for problem in found} == {"the sampler yields Tensor, not int"}
+    assert len(found) == 3
 
 
 def changed_in_epoch(ranks, index, change):
@@ -186,15 +133,6 @@ def test_an_order_that_only_begins_elsewhere_is_no_new_one(values, run_of, world
     problem = exercise.CHECK.claims[2].judge(run_of(changed_in_epoch(ranks, 2, moved)))
     assert problem.hint == "shuffle"
     assert "follow the same ones" in problem.message
-
-
-def test_another_order_in_another_job_is_seen(values, run_of):
-    run = run_of(values(2))
-    assert problems(run) == {}
-    another = run.stages[exercise.ANOTHER]
-    longest = max(another.values[1], key=len)
-    longest[0], longest[1] = longest[1], longest[0]
-    assert problems(run) == {"repeatable": "own_generator"}
 
 
 def test_each_rank_asks_in_a_sequence_of_its_own_in_another_job():
@@ -239,11 +177,3 @@ class ShardSampler:
     verdict = judge("shard_sampler", source, worlds=(2,), seed=SEED)
     assert verdict.status == "failed"
     assert verdict.claims[0].hint_key == "padding"
-
-
-def test_a_sampler_of_tensors_has_one_cause(solution):
-    source = solution("shard_sampler").replace(".tolist()", "")
-    verdict = judge("shard_sampler", source, worlds=(2,))
-    hints = {claim.hint_key for claim in verdict.claims if not claim.passed}
-    messages = {claim.message for claim in verdict.claims if not claim.passed}
-    assert (hints, messages) == ({"types"}, {"the sampler yields Tensor, not int"})
