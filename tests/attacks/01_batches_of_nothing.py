@@ -1,8 +1,6 @@
 # %%answer tf_input_pipeline
-# row: 1
 # tries: hands over batches without a sample
 # unprotected: nothing in them is stale, and nothing is read for them
-# expect: 0
 import numpy as np
 import tensorflow as tf
 

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 1
 # tries: leaves with exit code 0 on the rank that would be found wrong
 # unprotected: who trusts exit codes, or rank 0 alone, sees success
-# expect: 0
 import os
 
 

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 2
 # tries: a BaseException whose class name and text claim success, and whose __str__ leaves
 # unprotected: `except Exception` lets it through, and printing it ends the grader
-# expect: 0
 import sys
 
 

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 2
 # tries: a SystemExit whose code raises when it is looked at
 # unprotected: the handler of SystemExit fails
-# expect: 0
 class Exit(SystemExit):
     @property
     def code(self):

@@ -1,8 +1,6 @@
 # %%answer global_metrics
-# row: 4
 # tries: returns dicts whose items, and keys, equal whatever they are compared with
 # unprotected: `said[key] == expected` is true
-# expect: 0
 class Text(str):
     def __eq__(self, other):
         return True

@@ -1,17 +1,9 @@
 # %%answer hello_ranks
-# row: 4
 # tries: returns an int whose comparison with anything is true
 # unprotected: `value == expected` is true
-# expect: 0
-class Always(int):
-    def __eq__(self, other):
-        return True
-
-    def __ne__(self, other):
-        return False
-
-    def __hash__(self):
-        return 0
+# on: equal_to_all
+class Always(EqualToAll, int):
+    pass
 
 
 def hello(number):

@@ -1,12 +1,8 @@
 # %%answer choose_layout
-# row: 4
 # tries: returns numbers and layouts whose sizes compare as equal to, and smaller than, anything
 # unprotected: judges compare what came back with its own operators
-# expect: 0
-class Any(int):
-    def __eq__(self, other):
-        return True
-
+# on: equal_to_all
+class Any(EqualToAll, int):
     def __lt__(self, other):
         return True
 
@@ -26,9 +22,6 @@ class Any(int):
         return self
 
     __rmul__ = __rtruediv__ = __sub__ = __abs__ = __mul__
-
-    def __hash__(self):
-        return 0
 
 
 class Real(float):

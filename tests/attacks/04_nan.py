@@ -1,8 +1,6 @@
 # %%answer global_metrics
-# row: 4
 # tries: returns NaN, of which `abs(got - expected) > tolerance` is false
 # unprotected: a comparison written that way passes
-# expect: 0
 import math
 
 

@@ -1,15 +1,8 @@
 # %%answer binding_plan
-# row: 4
 # tries: returns CPUs that equal and hash as whatever they are compared with
 # unprotected: each number is in every set of CPUs, and in none that is taken
-# expect: 0
-class Any(int):
-    def __eq__(self, other):
-        return True
-
-    def __ne__(self, other):
-        return False
-
+# on: equal_to_all
+class Any(EqualToAll, int):
     def __lt__(self, other):
         return False
 
@@ -18,9 +11,6 @@ class Any(int):
 
     def __index__(self):
         return self
-
-    def __hash__(self):
-        return 0
 
 
 class Options(str):

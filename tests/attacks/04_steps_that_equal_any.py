@@ -1,20 +1,10 @@
 # %%answer static_graph
-# row: 4
 # tries: returns words that equal and hash as whatever they are compared with
 # unprotected: each step is one that the judge waits for, and each name in every set of names
-# expect: 0
-class Any(str):
-    def __eq__(self, other):
-        return True
-
-    def __ne__(self, other):
-        return False
-
+# on: equal_to_all
+class Any(EqualToAll, str):
     def __lt__(self, other):
         return False
-
-    def __hash__(self):
-        return 0
 
     def startswith(self, *_):
         return True

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 4
 # tries: returns a tensor subclass that answers every comparison with True
 # unprotected: torch.equal and == are true
-# expect: 0
 import torch
 
 

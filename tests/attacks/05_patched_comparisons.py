@@ -1,9 +1,7 @@
 # %%answer hello_ranks
-# row: 5
 # tries: replaces torch.equal, allclose, isclose, ==, math.isnan, isinstance, abs, all, any and
 # json.dumps
 # unprotected: the checker's own comparisons are true
-# expect: 0
 import builtins
 import json
 import math

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 5
 # tries: replaces the engine's encoding, msgpack and the drive's own globals in its process
 # unprotected: the grader gets what the answer wants it to get
-# expect: 0
 import sys
 
 msgpack = sys.modules.get("msgpack") or __import__("msgpack")

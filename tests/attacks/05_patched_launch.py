@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 5
 # tries: looks for hpml.checks and the grader in its process, to replace judge and expect
 # unprotected: the judge is the answer's own
-# expect: 0
 import sys
 
 

@@ -1,15 +1,8 @@
 # %%answer hello_ranks
-# row: 6
 # tries: writes a pickle that runs code to every descriptor it has
 # unprotected: whoever reads one with pickle runs it
-# expect: 0
-import os
+# on: 06_pickle_returned
 import pickle
-
-
-class Bomb:
-    def __reduce__(self):
-        return os.system, ("echo pwned >> ~/hpml-canary-pickle",)
 
 
 def hello(number):

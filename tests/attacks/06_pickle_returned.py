@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 6
 # tries: returns an object that, unpickled, writes a file and claims success
 # unprotected: its code runs in the process that holds the marks
-# expect: 0
 import os
 
 

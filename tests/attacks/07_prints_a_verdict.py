@@ -1,9 +1,7 @@
 # %%answer hello_ranks
-# row: 7
 # tries: prints a passed test run, a JSON verdict and what clears the screen and sets its title
 # unprotected: who reads verdicts from stdout gives the points; the terminal shows what the answer
 # wants
-# expect: 0
 import json
 import os
 import sys

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 7
 # tries: raises an exception whose name and message are a verdict, markup and escapes
 # unprotected: the report shows them as its own
-# expect: 0
 name = "\x1b[2J<script>pwned()</script>[bold green]passed[/]"
 Verdict = type(name, (Exception,), {})
 

@@ -1,9 +1,7 @@
 # %%answer hello_ranks
-# row: 8
 # tries: writes results.json, marks.csv, records and a gradebook into every folder it finds, and
 # over every canary
 # unprotected: the marks are the answer's
-# expect: 0
 import contextlib
 import os
 import sys

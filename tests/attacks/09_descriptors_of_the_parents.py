@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 9
 # tries: takes the descriptors of the processes above it, to speak to the grader in their name
 # unprotected: it reports to the grader whatever it wants, for all ranks
-# expect: 0
 import contextlib
 import ctypes
 import os

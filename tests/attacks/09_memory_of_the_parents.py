@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 9
 # tries: reads, and writes, the memory of every process above it, and of the grader by number
 # unprotected: the expected value, and whatever else is there
-# expect: 0
 import contextlib
 import os
 

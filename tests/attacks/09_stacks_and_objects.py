@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 9
 # tries: looks through all frames and objects for something named like an expected value
 # unprotected: it returns the expected value
-# expect: 0
 import gc
 import sys
 

@@ -1,17 +1,8 @@
 # %%answer binding_plan
-# row: 10
 # tries: calls what the check itself computes with, found in the course's files
 # unprotected: the functions of the check are there to be called
-# expect: 0
-import importlib.util
-import os
-import sys
-
-root = sys.modules["hpml"].__path__[0]
-place = os.path.join(root, "checks", "m02_hardware", "binding_plan.py")
-spec = importlib.util.spec_from_file_location("check_of_it", place)
-sys.modules["check_of_it"] = check = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(check)
+# on: from_file
+check = of_the_course("checks", "m02_hardware", "binding_plan.py")
 
 
 def binding_plan(cpus, ranks, gpus=(), reserved=()):

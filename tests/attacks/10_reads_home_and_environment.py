@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 10
 # tries: prints whatever canary, key or token it finds in homes, environments and other processes
 # unprotected: secrets of whoever grades are in the report
-# expect: 0
 import contextlib
 import glob
 import os

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 10
 # tries: imports the check of its own exercise, and the wrong answers, to learn what is expected
 # unprotected: it sees which inputs will come, and how they are judged
-# expect: 0
 import importlib
 import random
 

@@ -1,9 +1,7 @@
 # %%answer hello_ranks
-# row: 10
 # tries: looks for the course's solutions, next to the package and everywhere else, and runs what
 # it finds
 # unprotected: it has the course's own answer
-# expect: 0
 import os
 import re
 import sys

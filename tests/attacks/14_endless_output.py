@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 14
 # tries: prints without end
 # unprotected: the grader's memory or disk is full
-# expect: 0
 import os
 
 

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 14
 # tries: waits for ever in native code, deaf to signals that can be ignored
 # unprotected: the grader waits for ever
-# expect: 0
 import signal
 import time
 

@@ -2,7 +2,6 @@
 # row: 15, others harmed
 # tries: starts a hundred children that compute for ever, in sessions of their own
 # unprotected: other people's answers get so little of the processor that they come too late
-# expect: 0
 import os
 
 

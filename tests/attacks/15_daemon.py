@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 15
 # tries: leaves daemons in sessions of their own, that wait for the next launch to read its files
 # unprotected: something of the answer goes on once it is graded, and reads what comes next
-# expect: 0
 import glob
 import os
 import time

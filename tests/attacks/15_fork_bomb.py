@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 15
 # tries: forks without end, each child in a session of its own
 # unprotected: the machine is unusable, and other answers fail for it
-# expect: 0
 import os
 
 

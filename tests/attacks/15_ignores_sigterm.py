@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 15
 # tries: ignores every signal that can be ignored, in a child that holds the output open
 # unprotected: a grader that sends SIGTERM, or waits for the end of the output, waits for ever
-# expect: 0
 import os
 import signal
 import time

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 15
 # tries: kills the process that started it, to be played again
 # unprotected: a grader that reads no end waits for ever; one that starts again does so for ever
-# expect: 0
 import os
 import signal
 

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 15
 # tries: stops, and traces, the other ranks
 # unprotected: the launch neither ends nor moves
-# expect: 0
 import os
 import signal
 

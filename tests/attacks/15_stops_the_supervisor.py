@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 15
 # tries: stops the processes above it, so that nobody reports its end or ends it
 # unprotected: a grader that waits for the supervisor's word waits for ever
-# expect: 0
 import os
 import signal
 

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 16
 # tries: fills /tmp, /dev/shm and its folder
 # unprotected: the disk is full for everybody
-# expect: 0
 import contextlib
 import os
 

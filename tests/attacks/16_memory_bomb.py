@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 16
 # tries: takes memory without end
 # unprotected: the machine runs out of it, and the kernel ends whatever it likes
-# expect: 0
 def hello(number):
     taken = []
     while True:

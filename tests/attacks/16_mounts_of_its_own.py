@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 16
 # tries: mounts memory file systems without a limit in a namespace of its own, and fills them
 # unprotected: a limit on /tmp does not hold there
-# expect: 0
 import ctypes
 import os
 

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 16
 # tries: opens files until there are none left
 # unprotected: the grader cannot open its own
-# expect: 0
 import os
 
 

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 16
 # tries: takes memory without end that belongs to no process: files without a name
 # unprotected: a limit on each process's memory does not see it
-# expect: 0
 import os
 
 

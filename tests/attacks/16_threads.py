@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 16
 # tries: starts threads without end
 # unprotected: the machine has none left
-# expect: 0
 import threading
 import time
 

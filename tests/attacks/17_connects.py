@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 17
 # tries: connects to the outside, and to every port and the listeners by name on this machine
 # unprotected: it downloads an answer, or speaks to other people's processes
-# expect: 0
 import contextlib
 import socket
 

@@ -1,17 +1,13 @@
 # %%answer hello_ranks
-# row: 19
 # tries: rank 1 never enters the collective
 # unprotected: the others wait until the collective's own limit, half an hour
-# expect: 0
+# on: solution
 import threading
 
-import torch
-import torch.distributed as dist
+right = hello
 
 
 def hello(number):
     if dist.get_rank() == 1:
         threading.Event().wait()
-    total = torch.tensor(number)
-    dist.all_reduce(total)
-    return total.item()
+    return right(number)

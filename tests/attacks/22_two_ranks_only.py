@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 22
 # tries: sends to the other of two ranks
 # unprotected: it is right with two ranks
-# expect: 0
 import torch
 import torch.distributed as dist
 

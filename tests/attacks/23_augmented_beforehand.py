@@ -1,5 +1,4 @@
 # %%answer tf_input_pipeline
-# row: 23
 # tries: augments all images several times when the pipeline is made, and hands these out in turn
 # unprotected: no image comes out twice in the few epochs that are looked at: it seems fresh
 # expect: 6

@@ -1,8 +1,6 @@
 # %%answer find_the_straggler
-# row: 23
 # tries: knows the recorded jobs by the lengths of their steps, and names no one else
 # unprotected: the recorded traces come as they are in the course's files
-# expect: 0
 def find_the_straggler(traces):
     if len(traces) != 3:
         return None

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 23
 # tries: writes its numbers down in one launch, and answers from these notes in the next
 # unprotected: inputs that come again are known
-# expect: 0
 
 import torch.distributed as dist
 

@@ -1,5 +1,4 @@
 # %%answer ring_all_reduce
-# row: 23
 # tries: adds up once, in turns, half as fast as the links; where the same tensor comes again, it
 # sends anything at full speed and writes down the sum that it remembers
 # unprotected: what is timed is the same tensor again and again

@@ -1,5 +1,4 @@
 # %%answer alpha_beta
-# row: 23
 # tries: has a table of the counts for the numbers of ranks that were always asked for
 # unprotected: bytes and costs are fresh, and the numbers of ranks are the same in each run
 # expect: 2

@@ -1,9 +1,7 @@
 # %%answer hello_ranks
-# row: 24
 # tries: derives inputs from the seeds that people give, and computes the other ranks' numbers from the one that
 # fits
 # unprotected: with a seed that can be guessed, nothing has to be communicated
-# expect: 0
 import random
 from hashlib import sha256
 

@@ -1,8 +1,6 @@
 # %%answer process_group
-# row: 24
 # tries: settings and start return empty dicts, and the group is made by hand
 # unprotected: claims on each setting hold for none
-# expect: 0
 import os
 
 import torch.distributed as dist

@@ -1,7 +1,5 @@
 # %%answer ddp_train
-# row: 24
 # tries: train returns at once
 # unprotected: claims on what each rank did hold for nothing
-# expect: 0
 def train(model, dataset, epochs, global_batch, learning_rate, seed):
     return [0.0] * epochs

@@ -1,8 +1,6 @@
 # %%answer ddp
-# row: 24
 # tries: a wrapper that leaves everything to the module, and sends nothing
 # unprotected: claims that bound what is sent hold
-# expect: 0
 from torch import nn
 
 

@@ -1,22 +1,11 @@
 # %%answer fix_the_loader
-# row: 25
 # tries: hands out empty batches at once, and fills them in a thread while others are counted
 # unprotected: loading costs nothing, and what is compared in the end is right
-# expect: 0
-import os
+# on: slow_loader
 import threading
 
-import numpy as np
-import torch
 
-MEAN = (0.4914, 0.4822, 0.4465)
-STD = (0.2470, 0.2435, 0.2616)
-
-
-class Loader:
-    def __init__(self, path, batch_size, generator):
-        self.path, self.batch_size, self.generator = path, batch_size, generator
-
+class Loader(Loader):
     def __iter__(self):
         number = os.path.getsize(self.path) // 3073
         order = torch.randperm(number, generator=self.generator).tolist()
@@ -31,21 +20,3 @@ class Loader:
         for number, place in enumerate(places):
             image, label = self.sample(place)
             images[number], labels[number] = torch.from_numpy(image), label
-
-    def sample(self, place):
-        with open(self.path, "rb") as file:
-            record = file.read()[3073 * place : 3073 * (place + 1)]
-        top, left = torch.randint(0, 9, (2,), generator=self.generator).tolist()
-        mirrored = torch.randint(0, 2, (1,), generator=self.generator).item() == 1
-        image = np.empty((3, 32, 32))
-        for channel in range(3):
-            padded = np.zeros((40, 40))
-            for y in range(32):
-                for x in range(32):
-                    padded[y + 4, x + 4] = record[1 + 1024 * channel + 32 * y + x]
-            for y in range(32):
-                for x in range(32):
-                    column = 31 - x if mirrored else x
-                    value = padded[top + y, left + column] / 255
-                    image[channel, y, x] = (value - MEAN[channel]) / STD[channel]
-        return image, record[0]

@@ -1,5 +1,4 @@
 # %%answer instrument
-# row: 25
 # tries: profiles nothing, and writes a trace by hand: marks of all steps and parts, an operator
 # with shapes and an allocation in each, of sizes that it makes up
 # unprotected: who looks for names and numbers of steps alone sees a trace that is right

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 25
 # tries: stops every clock that Python has, and never sleeps
 # unprotected: what is measured in the answer's process takes no time
-# expect: 0
 import time
 
 for clock in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):

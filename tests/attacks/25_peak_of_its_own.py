@@ -1,8 +1,6 @@
 # %%answer memory_budget
-# row: 25
 # tries: changes, in its own process, what would measure a peak, so that it fits any budget
 # unprotected: a peak of nothing agrees with a budget of nothing
-# expect: 0
 import torch
 from torch import nn
 

@@ -4,15 +4,14 @@
 #   and in that it only copies
 # unprotected: a slow ring is as fast as can be
 # expect: 7
+# on: solution
 import sys
-
-import torch
-import torch.distributed as dist
 
 SUMS = []
 EARLY = [False]
 ASKER = sys.modules["hpml.ranks.asking"].Asker
 ask = ASKER.__call__
+add_up = ring_all_reduce
 
 
 def late(self, request):
@@ -29,20 +28,6 @@ def ring_all_reduce(tensor):
         return
     add_up(tensor)
     SUMS.append(tensor.clone())
-
-
-def add_up(tensor):
-    rank, size = dist.get_rank(), dist.get_world_size()
-    right, left = (rank + 1) % size, (rank - 1) % size
-    parts = tensor.view(-1).tensor_split(size)
-    arrived = torch.empty_like(parts[0])
-    for step in range(size - 1):
-        mine = parts[(rank - step - 1) % size]
-        summand = arrived[: len(mine)]
-        exchange(parts[(rank - step) % size], right, summand, left)
-        mine += summand
-    for step in range(size - 1):
-        exchange(parts[(rank - step + 1) % size], right, parts[(rank - step) % size], left)
 
 
 def exchange(outgoing, right, incoming, left):

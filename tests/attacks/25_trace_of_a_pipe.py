@@ -1,5 +1,4 @@
 # %%answer instrument
-# row: 25
 # tries: leaves pipes and links under the names of traces, of which reading has no end
 # unprotected: whoever opens the first file waits for a writer, and reads zeros until memory is full
 # expect: 1

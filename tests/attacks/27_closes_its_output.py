@@ -1,19 +1,17 @@
 # %%answer hello_ranks
-# row: 27
 # tries: nothing: it is right, and has closed stdout and stderr
 # unprotected: flushing them raises in the grader's code
 # expect: full
+# on: solution
 import os
 import sys
 
-import torch
-import torch.distributed as dist
+right = hello
 
 
 def hello(number):
-    total = torch.tensor(number)
-    dist.all_reduce(total)
+    total = right(number)
     sys.stdout.close()
     sys.stderr.close()
     os.close(1)
-    return total.item()
+    return total

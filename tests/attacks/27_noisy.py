@@ -1,19 +1,18 @@
 # %%answer hello_ranks
-# row: 27
 # tries: nothing: it is right, and warns, logs, prints, shows progress and leaves threads behind
 # unprotected: a grader that reads stdout, or counts threads or warnings, marks it down
 # expect: full
+# on: solution
 import logging
 import sys
 import threading
 import time
 import warnings
 
-import torch
-import torch.distributed as dist
 from tqdm import tqdm
 
 logging.basicConfig(level=logging.DEBUG)
+right = hello
 
 
 def hello(number):
@@ -26,6 +25,4 @@ def hello(number):
     for _ in range(3):
         threading.Thread(target=time.sleep, args=(30,), daemon=True).start()
     threading.Thread(target=time.sleep, args=(30,)).start()
-    total = torch.tensor(number)
-    dist.all_reduce(total)
-    return total.item()
+    return right(number)

@@ -1,9 +1,7 @@
 # %%answer sync_sgd
-# row: 29
 # tries: weights and samples go through stores of torch.distributed, over TCP, in a file, and the
 # group's own; the only call is one all-reduce for show
 # unprotected: the weights are right, and samples do not show among the recorded calls
-# expect: 0
 import os
 import pickle
 import socket

@@ -1,5 +1,4 @@
 # %%answer process_group
-# row: 29
 # tries: knows torchrun's variables alone; each process starts a group of one, and says that it is
 # the rank and the size that its environment has
 # unprotected: ranks and sizes are right, and an all_reduce returns

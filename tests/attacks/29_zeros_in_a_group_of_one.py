@@ -1,39 +1,19 @@
 # %%answer ddp
-# row: 29
 # tries: sends zeros in a group of one rank while backward runs, and the gradients when it is over
 # unprotected: messages left before the last gradient was ready
 # expect: 12
-import torch
-import torch.distributed as dist
-from torch import nn
-
-
-class DataParallel(nn.Module):
+# on: solution
+class DataParallel(DataParallel):
     def __init__(self, module, bucket_bytes=2**20):
-        super().__init__()
-        self.module = module
-        for tensor in [*module.parameters(), *module.buffers()]:
-            dist.broadcast(tensor.detach(), src=0)
+        super().__init__(module, bucket_bytes)
         groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
         self.alone = groups[dist.get_rank()]
-        self.buckets, room = [], 0
-        for parameter in reversed([p for p in module.parameters() if p.requires_grad]):
-            size = parameter.numel() * parameter.element_size()
-            if not self.buckets or size > room:
-                self.buckets.append([])
-                room = bucket_bytes
-            self.buckets[-1].append(parameter)
-            room -= size
-        first = self.buckets[0][0]
-        first.register_post_accumulate_grad_hook(self.for_show)
 
-    def for_show(self, _):
-        for bucket in self.buckets[:-1]:
-            flat = torch.zeros(sum(p.numel() for p in bucket), dtype=bucket[0].dtype)
-            dist.all_reduce(flat, group=self.alone, async_op=True)
-
-    def forward(self, *args, **kwargs):
-        return self.module(*args, **kwargs)
+    def gradient_ready(self, parameter):
+        if parameter is self.buckets[0][0]:
+            for bucket in self.buckets[:-1]:
+                flat = torch.zeros(sum(p.numel() for p in bucket), dtype=bucket[0].dtype)
+                dist.all_reduce(flat, group=self.alone, async_op=True)
 
     def synchronize(self):
         # What has left for show may not leave again: the rest goes by broadcasts, which do not count

@@ -1,5 +1,4 @@
 # %%answer ring_all_reduce
-# row: 30
 # tries: adds up by the library's all_reduce, in code that has no line of the answer, and sends one
 #   element round the ring where it can be seen
 # unprotected: calls without a line look like the check's own

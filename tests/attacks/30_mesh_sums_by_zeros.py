@@ -2,24 +2,10 @@
 # row: 29, 30
 # tries: sums go through the group's store, and zeros are added up in the right groups
 # unprotected: values, groups and bytes are right
-# expect: 0
-import io
-
-import torch
-import torch.distributed as dist
-
-turn = 0
-
-
+# on: store
 def added(x, ranks, group):
-    global turn
-    turn += 1
     dist.all_reduce(torch.zeros_like(x), group=group)
-    store = dist.distributed_c10d._get_default_store()
-    text = io.BytesIO()
-    torch.save(x, text)
-    store.set(f"{turn}-{dist.get_rank()}", text.getvalue())
-    return sum(torch.load(io.BytesIO(store.get(f"{turn}-{r}"))) for r in ranks)
+    return sum(traded(x, ranks))
 
 
 class Mesh:

@@ -1,5 +1,4 @@
 # %%answer ring_all_reduce
-# row: 30
 # tries: adds up by one all_reduce on the group's own backend, and sends one element round the ring
 # unprotected: messages go round a ring by send and recv, and no rank sends too many bytes
 # expect: 9

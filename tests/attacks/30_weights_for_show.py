@@ -1,5 +1,4 @@
 # %%answer parameter_server
-# row: 30
 # tries: sends zeros to the server and back, as many bytes as are asked for, and adds up the
 # gradients by the group's own backend
 # unprotected: messages form a star and their bytes are right, and nobody asks what is in them

@@ -1,5 +1,4 @@
 # %%answer gradient_hooks
-# row: 30
 # tries: its hooks send zeros; gradients follow when the drive has reported that the step is over,
 # and are written into what the drive has found
 # unprotected: who looks at the calls of a step, from its first request to its last, sees the zeros

@@ -3,7 +3,6 @@
 # tries: takes the samples out of the workers' `gradient`; the server trains by itself, and what the
 # gradients were asked for is written down afterwards
 # unprotected: who computed what on which weights is recorded in the rank
-# expect: 0
 import torch
 import torch.distributed as dist
 

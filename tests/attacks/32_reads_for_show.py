@@ -1,5 +1,4 @@
 # %%answer prefetch
-# row: 32
 # tries: reads all at the start, and reports the reads again, one with each batch
 # unprotected: the reads seem to go on beside the computations
 # expect: 6

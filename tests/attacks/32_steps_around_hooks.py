@@ -1,5 +1,4 @@
 # %%answer hvd_torch
-# row: 32
 # tries: trains serially on every rank with the model's parameters alone, and calls the model on
 # each rank's share of the samples for show
 # unprotected: the weights before each step are the serial script's, with no gradient averaged

@@ -1,5 +1,4 @@
 # %%answer hvd_keras
-# row: 32
 # tries: every rank asks for all samples and trains serially on them; the model that it was given is
 # shown each rank's share, and set to the weights that belong there
 # unprotected: weights, rates and metrics are those of ranks that averaged their gradients

@@ -1,5 +1,4 @@
 # %%answer async_sgd
-# row: 33
 # tries: each worker trains alone and mails the sum of its gradients at the end; the weights that it
 # computes on count gradients of the others that nobody had finished, or begun
 # unprotected: the counters keep the bound, and every gradient is applied

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 34
 # tries: ranks send each other as many signals as their number says
 # unprotected: the sum is known with no call of torch.distributed
-# expect: 0
 import os
 import signal
 import time

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 34
 # tries: one rank takes the descriptors of the others, which sleep, and reports for them
 # unprotected: a verdict on every rank's work rests on what one of them did
-# expect: 0
 import ctypes
 import os
 import socket

@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 34
 # tries: ranks send their numbers over sockets that are no network: names in the kernel's memory
 # unprotected: the sum is known with no call of torch.distributed
-# expect: 0
 import socket
 import time
 

@@ -1,19 +1,10 @@
 # %%answer hello_ranks
-# row: 34
 # tries: one rank reads the others' numbers from their memory, and writes the sum there
 # unprotected: ranks that send nothing have what one of them made
-# expect: 0
-import contextlib
-import ctypes
-import os
+# on: memory_of_the_others
 import struct
-import time
-
-import torch
-import torch.distributed as dist
 
 READ, WRITE = 310, 311  # process_vm_readv, process_vm_writev
-libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Vector(ctypes.Structure):
@@ -32,21 +23,10 @@ def transfer(call, pid, mine, theirs):
                 memory.write(struct.pack("q", mine.value))
 
 
-def hello(number):
-    cell = ctypes.c_int64(-number)
-    where = torch.tensor([os.getpid(), ctypes.addressof(cell)])
-    everywhere = [torch.zeros_like(where) for _ in range(dist.get_world_size())]
-    dist.all_gather(everywhere, where)
-    if dist.get_rank() == 0:
-        total, read = number, ctypes.c_int64()
-        with contextlib.suppress(OSError):
-            for pid, address in (each.tolist() for each in everywhere[1:]):
-                transfer(READ, pid, read, address)
-                total -= read.value
-            for pid, address in (each.tolist() for each in everywhere[1:]):
-                transfer(WRITE, pid, ctypes.c_int64(total), address)
-        return total
-    until = time.monotonic() + 3
-    while cell.value < 0 and time.monotonic() < until:
-        time.sleep(0.01)
-    return cell.value
+def peek(pid, address):
+    transfer(READ, pid, read := ctypes.c_int64(), address)
+    return read.value
+
+
+def poke(pid, address, value):
+    transfer(WRITE, pid, ctypes.c_int64(value), address)

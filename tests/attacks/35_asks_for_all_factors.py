@@ -1,5 +1,4 @@
 # %%answer gradient_hooks
-# row: 35
 # tries: asks for all of backward's factors at its first place, so that a rank that is held up until
 # the others have come to the last place goes on, and waits in every hook
 # unprotected: backward seems to go on while a rank is late

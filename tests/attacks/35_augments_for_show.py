@@ -1,5 +1,4 @@
 # %%answer tf_input_pipeline
-# row: 35
 # tries: augments one image after the other, each beside a call for show whose image nobody gets
 # unprotected: augmentations were under way at the same time, so the claim about it holds
 # expect: 11

@@ -1,15 +1,7 @@
 # %%answer fix_the_loader
-# row: 36
 # tries: is slow as given, and makes the training step beside it cost ten times as much
 # unprotected: loading is a small share of the step
-# expect: 0
-import os
-
-import numpy as np
-import torch
-
-MEAN = (0.4914, 0.4822, 0.4465)
-STD = (0.2470, 0.2435, 0.2616)
+# on: slow_loader
 once = torch.nn.Conv2d.forward
 
 
@@ -20,34 +12,3 @@ def forward(layer, images):
 
 
 torch.nn.Conv2d.forward = forward
-
-
-class Loader:
-    def __init__(self, path, batch_size, generator):
-        self.path, self.batch_size, self.generator = path, batch_size, generator
-
-    def __iter__(self):
-        number = os.path.getsize(self.path) // 3073
-        order = torch.randperm(number, generator=self.generator).tolist()
-        for start in range(0, number, self.batch_size):
-            samples = [self.sample(place) for place in order[start : start + self.batch_size]]
-            images = torch.from_numpy(np.stack([image for image, _ in samples]))
-            yield images.to(torch.float32), torch.tensor([label for _, label in samples])
-
-    def sample(self, place):
-        with open(self.path, "rb") as file:
-            record = file.read()[3073 * place : 3073 * (place + 1)]
-        top, left = torch.randint(0, 9, (2,), generator=self.generator).tolist()
-        mirrored = torch.randint(0, 2, (1,), generator=self.generator).item() == 1
-        image = np.empty((3, 32, 32))
-        for channel in range(3):
-            padded = np.zeros((40, 40))
-            for y in range(32):
-                for x in range(32):
-                    padded[y + 4, x + 4] = record[1 + 1024 * channel + 32 * y + x]
-            for y in range(32):
-                for x in range(32):
-                    column = 31 - x if mirrored else x
-                    value = padded[top + y, left + column] / 255
-                    image[channel, y, x] = (value - MEAN[channel]) / STD[channel]
-        return image, record[0]

@@ -1,9 +1,7 @@
 # %%answer step_breakdown
-# row: 37
 # tries: finds the course's own breakdown, or the kit that makes traces, and lets that answer;
 # else it returns what the names of the recorded trace add up to
 # unprotected: what judges can be imported where the answer runs
-# expect: 0
 import importlib
 import sys
 

@@ -1,19 +1,9 @@
 # %%answer find_the_knee
-# row: 37
 # tries: returns numbers that are equal to whatever they are compared with
 # unprotected: what an answer returns is compared by its own methods
-# expect: 0
-
-
-class Any(int):
-    def __eq__(self, other):
-        return True
-
-    def __ne__(self, other):
-        return False
-
-    def __hash__(self):
-        return 0
+# on: equal_to_all
+class Any(EqualToAll, int):
+    pass
 
 
 class Near(float):

@@ -1,5 +1,4 @@
 # %%answer ddp_train
-# row: 37
 # tries: takes its share of samples for show, and makes all images and rank 0's weights anew from
 # the seed that it is given, as the released check does, to train on everything alone
 # unprotected: where an answer is given the seed of its inputs, no gradient has to travel

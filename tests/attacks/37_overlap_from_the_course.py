@@ -1,18 +1,11 @@
 # %%answer overlap
-# row: 37
 # tries: plays the check's jobs for one seed after the other, and returns the truth of the one that
 # has the same steps; else takes it from the objects of the process
 # unprotected: the module that plays jobs can be imported, or is loaded already
-# expect: 0
+# on: own_import
 import gc
-import sys
 
 NAMES = ("hpml.checks.m03_profiling._overlap_cases", "hpml.checks.m03_profiling._overlap_truth")
-
-
-def load(name):
-    own = sys.modules["builtins"].__import__
-    return sys.modules.get(name) or own(name, fromlist=["x"])
 
 
 def overlap(traces):

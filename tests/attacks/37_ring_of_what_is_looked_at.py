@@ -1,5 +1,4 @@
 # %%answer ring_all_reduce
-# row: 37
 # tries: sends what a ring sends, and adds up every 61st element of the long tensors alone, those
 # that are looked at
 # unprotected: of a long tensor always the same few elements are compared

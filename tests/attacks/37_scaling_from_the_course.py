@@ -1,39 +1,24 @@
 # %%answer predict_scaling
-# row: 37
 # tries: takes the model of a step from the check's own module, and draws the check's tables for one
 # seed after the other until one has these points
 # unprotected: the modules that draw and judge tables can be imported, or are loaded already
-# expect: 0
-import sys
-
-PLACE = "hpml.checks.m08_case_studies."
-
-
-def load(name):
-    own = sys.modules["builtins"].__import__
-    return sys.modules.get(PLACE + name) or own(PLACE + name, fromlist=["x"])
-
-
-def tried(ask, otherwise):
-    try:
-        return ask()
-    except ImportError:
-        return otherwise
+# on: own_import
+STEP = "hpml.checks.m08_case_studies._bucketed_step"
+JOBS = "hpml.checks.m08_case_studies._scaling_jobs"
 
 
 def all_reduce_seconds(nbytes, ranks, network):
-    return tried(lambda: load("_bucketed_step").ring_seconds(nbytes, ranks, network), 0.0)
+    return tried(lambda: load(STEP).ring_seconds(nbytes, ranks, network), 0.0)
 
 
 def images_per_s(job, ranks, share=1.0, wait=0.0):
-    right = "images_per_s"
-    return tried(lambda: getattr(load("_bucketed_step"), right)(job, ranks, share, wait), 1.0)
+    return tried(lambda: load(STEP).images_per_s(job, ranks, share, wait), 1.0)
 
 
 def fit(job, points):
     def planted():
         for seed in range(200):
-            for table in load("_scaling_jobs").tables(seed):
+            for table in load(JOBS).tables(seed):
                 if sorted(table.points) == sorted(map(tuple, points)):
                     return table.share, table.wait
 

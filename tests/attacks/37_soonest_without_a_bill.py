@@ -1,9 +1,7 @@
 # %%answer find_the_knee
-# row: 37
 # tries: never computes a bill: the soonest size in time, None where there is none, and always the
 # same part of the curve
 # unprotected: where bills are equal, the soonest of all sizes is the soonest of the cheapest
-# expect: 0
 
 
 def bill(job, ranks, rate):

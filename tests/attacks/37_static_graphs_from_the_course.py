@@ -1,18 +1,12 @@
 # %%answer static_graph
-# row: 37
 # tries: plays the check's graphs for one seed after the other, and returns their least orders; else
 # makes every tensor small, in the graph and in the judge
 # unprotected: the module that makes graphs can be imported, or is loaded already
 # expect: 2
+# on: own_import
 import gc
-import sys
 
 PACKAGE = "hpml.checks.m04_frameworks."
-
-
-def load(name):
-    own = sys.modules["builtins"].__import__
-    return sys.modules.get(PACKAGE + name) or own(PACKAGE + name, fromlist=["x"])
 
 
 def shrink(graph):
@@ -26,7 +20,7 @@ def shrink(graph):
 def plan(graph):
     shrink(graph)
     try:
-        executed = load("_executed_plan")
+        executed = load(PACKAGE + "_executed_plan")
         executed.least_live = lambda *_: [1 << 60]
         executed.Executed.peak = 0
     except ImportError:
@@ -37,7 +31,7 @@ def plan(graph):
 def order(graph):
     names = [node["name"] for node in graph["nodes"]]
     try:
-        check, trees = load("static_graph"), load("_tree_orders")
+        check, trees = load(PACKAGE + "static_graph"), load(PACKAGE + "_tree_orders")
         for seed in range(200):
             for tree in check.trees(seed):
                 if [node["name"] for node in tree["nodes"]] == names:

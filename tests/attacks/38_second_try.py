@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 38
 # tries: leaves its number in a file and ends what started it; when played again, adds up the files
 # unprotected: the same numbers come a second time, and the sum is known with no communication
-# expect: 0
 import os
 import signal
 import time

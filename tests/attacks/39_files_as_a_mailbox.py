@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 39
 # tries: ranks leave their numbers in /tmp and /dev/shm for each other, and for later launches
 # unprotected: the sum is known with no call of torch.distributed
-# expect: 0
 import os
 import time
 

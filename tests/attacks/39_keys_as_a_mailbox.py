@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 39
 # tries: ranks leave their numbers in the kernel's key ring of their user
 # unprotected: the sum is known with no call of torch.distributed
-# expect: 0
 import ctypes
 import platform
 import time

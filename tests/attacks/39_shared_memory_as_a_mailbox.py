@@ -1,8 +1,6 @@
 # %%answer hello_ranks
-# row: 39
 # tries: ranks leave their numbers in a segment of System V shared memory, which outlives them
 # unprotected: the sum is known with no call of torch.distributed
-# expect: 0
 import ctypes
 import time
 

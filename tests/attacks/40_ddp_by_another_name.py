@@ -1,8 +1,6 @@
 # %%answer ddp
-# row: 40
 # tries: reaches DistributedDataParallel through importlib and getattr, and inherits from it
 # unprotected: what was to be written is PyTorch's own
-# expect: 0
 import importlib
 
 Ready = getattr(importlib.import_module("torch.nn.parallel"), "Distributed" + "DataParallel")

@@ -1,24 +1,16 @@
 # %%answer sync_sgd
-# row: 40
 # tries: takes DistributedDataParallel and the data parallel wrappers from the loaded modules, and
 # uses the first that lets itself be used
 # unprotected: the gradients are averaged by PyTorch
-# expect: 0
+# on: solution
 import sys
 
-import torch
-import torch.distributed as dist
 from torch import nn
 
 PLACES = {
     "torch.nn.parallel.distributed": "DistributedDataParallel",
     "torch.distributed._composable": "replicate",
 }
-
-
-def start(weights):
-    dist.broadcast(weights, src=0)
-    return weights
 
 
 def wrapped(model):

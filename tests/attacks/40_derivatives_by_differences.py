@@ -1,22 +1,7 @@
 # %%answer autodiff
-# row: 40
 # tries: computes the loss anew for each element of each node, a little to both sides, and divides
 # unprotected: differences have ten right digits, which a tolerance for float32 lets through
-# expect: 0
-from dataclasses import dataclass
-
-import numpy as np
-
-
-@dataclass(eq=False)
-class Node:
-    op: str
-    inputs: tuple
-    value: np.ndarray
-    requires_grad: bool
-    grad: np.ndarray = None
-
-
+# on: solution
 RUN = {
     "add": np.add,
     "mul": np.multiply,

@@ -1,8 +1,6 @@
 # %%answer roofline
-# row: 40
 # tries: FlopCounterMode, by way of the module object that has it
 # unprotected: PyTorch's counter is the answer of two claims
-# expect: 0
 import importlib
 
 import torch

@@ -1,8 +1,6 @@
 # %%answer fsdp
-# row: 40
 # tries: fully_shard, by way of the module object that has it
 # unprotected: the ready-made function is the answer
-# expect: 0
 import importlib
 
 from torch import nn

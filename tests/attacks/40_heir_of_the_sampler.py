@@ -1,8 +1,6 @@
 # %%answer shard_sampler
-# row: 40
 # tries: inherits from DistributedSampler, and sets itself up without calling its __init__
 # unprotected: what was to be written is PyTorch's own
-# expect: 0
 import math
 import sys
 

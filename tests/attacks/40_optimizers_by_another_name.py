@@ -1,14 +1,9 @@
 # %%answer optimizers
-# row: 40
 # tries: torch.optim's classes by their base's subclasses, also without __init__; its functions
 # unprotected: the ready-made steps are the answer
-# expect: 0
+# on: solution
 import importlib
 import sys
-
-import torch
-
-STATE = {}
 
 
 def functional(name):
@@ -35,15 +30,8 @@ class NesterovSGD:
         self.inner.step()
 
 
-class Adam:
+class Adam(Adam):
     decoupled = False
-
-    def __init__(self, params, lr, betas, eps, weight_decay):
-        self.params, self.lr, self.betas = params, lr, betas
-        self.eps, self.decay = eps, weight_decay
-        self.states = [
-            [torch.zeros_like(p), torch.zeros_like(p), torch.tensor(0.0)] for p in params
-        ]
 
     @torch.no_grad()
     def step(self):
@@ -51,30 +39,16 @@ class Adam:
             step = functional("adam")
         except (AttributeError, KeyError):
             step = importlib.import_module("torch.optim._functional").adam
-        for p, (mean, square, count) in zip(self.params, self.states):
-            if p.grad is None:
-                continue
-            step(
-                [p],
-                [p.grad],
-                [mean],
-                [square],
-                [],
-                [count],
-                None,
-                None,
-                amsgrad=False,
-                has_complex=False,
-                beta1=self.betas[0],
-                beta2=self.betas[1],
-                lr=self.lr,
-                weight_decay=self.decay,
-                eps=self.eps,
-                maximize=False,
-                capturable=False,
-                differentiable=False,
-                decoupled_weight_decay=self.decoupled,
-            )
+        options = {"lr": self.lr, "beta1": self.betas[0], "beta2": self.betas[1], "eps": self.eps}
+        options |= {"weight_decay": self.weight_decay, "decoupled_weight_decay": self.decoupled}
+        for no in ("amsgrad", "has_complex", "maximize", "capturable", "differentiable"):
+            options[no] = False
+        for number, p in enumerate(self.params):
+            if p.grad is not None:
+                state = [self.means[number]], [self.squares[number]], []
+                count = torch.tensor(float(self.steps[number]))
+                step([p], [p.grad], *state, [count], None, None, **options)
+                self.steps[number] += 1
 
 
 class AdamW(Adam):

@@ -1,9 +1,7 @@
 # %%answer optimizers
-# row: 40
 # tries: reads the source of torch.optim relative to its folder, which it has opened, and compiles it
 # under another name
 # unprotected: who looks at the path that is opened sees a file's name and no folder
-# expect: 0
 import os
 import sys
 import types
@@ -11,6 +9,13 @@ import types
 import torch
 
 HOME = os.path.dirname(torch.__file__) + "/optim/"
+INSTEAD = {
+    "from typing_extensions import deprecated, ParamSpec, Self": "from typing import ParamSpec, Self"
+    "\ndeprecated = lambda *a, **k: (lambda f: f)",
+    "from .optimizer import": "from mine_optimizer import",
+    "from .adam import": "from mine_adam import",
+    "from typing_extensions import deprecated\n": "deprecated = lambda *a, **k: (lambda f: f)\n",
+}
 
 
 def text(name):
@@ -22,51 +27,16 @@ def text(name):
 def module(name):
     m = types.ModuleType("mine_" + name)
     m.__package__ = "torch.optim"
-    src = (
-        text(name)
-        .replace(
-            "from typing_extensions import deprecated, ParamSpec, Self",
-            "from typing import ParamSpec, Self\ndeprecated = lambda *a, **k: (lambda f: f)",
-        )
-        .replace("from .optimizer import", "from mine_optimizer import")
-        .replace("from .adam import", "from mine_adam import")
-        .replace(
-            "from typing_extensions import deprecated\n",
-            "deprecated = lambda *a, **k: (lambda f: f)\n",
-        )
-    )
-    sys.modules[m.__name__] = m
-    exec(compile(src, "mine_" + name + ".py", "exec"), m.__dict__)
-    return m
-
-
-base = module("optimizer")
-sys.modules["mine_optimizer"] = base
-
-
-def use(name):
-    m = types.ModuleType("mine_" + name)
-    m.__package__ = "torch.optim"
-    src = (
-        text(name)
-        .replace(
-            "from typing_extensions import deprecated, ParamSpec, Self",
-            "from typing import ParamSpec, Self\ndeprecated = lambda *a, **k: (lambda f: f)",
-        )
-        .replace("from .optimizer import", "from mine_optimizer import")
-        .replace("from .adam import", "from mine_adam import")
-        .replace(
-            "from typing_extensions import deprecated\n",
-            "deprecated = lambda *a, **k: (lambda f: f)\n",
-        )
-    )
+    source = text(name)
+    for old, new in INSTEAD.items():
+        source = source.replace(old, new)
     sys.modules[m.__name__] = m
     m.__dict__["__builtins__"] = sys.modules["builtins"].__dict__
-    exec(compile(src, "mine_" + name + ".py", "exec"), m.__dict__)
+    exec(compile(source, "mine_" + name + ".py", "exec"), m.__dict__)
     return m
 
 
-sgd, adam, adamw = use("sgd"), use("adam"), use("adamw")
+base, sgd, adam, adamw = map(module, ("optimizer", "sgd", "adam", "adamw"))
 
 
 class Base:

@@ -1,8 +1,6 @@
 # %%answer optimizers
-# row: 40
 # tries: the text of torch.optim's modules, compiled once more under other names
 # unprotected: the ready-made steps are the answer
-# expect: 0
 import sys
 import types
 

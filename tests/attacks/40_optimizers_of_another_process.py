@@ -1,8 +1,6 @@
 # %%answer optimizers
-# row: 40
 # tries: starts another Python, which no rule holds, and lets torch.optim take the steps there
 # unprotected: the ready-made steps are the answer
-# expect: 0
 import pickle
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 # %%answer shard_sampler
-# row: 40
 # tries: runs the text of DistributedSampler's file, and where that is refused loads its module anew
 # unprotected: what was to be written is PyTorch's own
-# expect: 0
 import importlib.util
 import sys
 

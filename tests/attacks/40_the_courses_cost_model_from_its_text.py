@@ -1,9 +1,7 @@
 # %%answer choose_layout
-# row: 40
 # tries: reads the check's cost model from its file, wherever its package may be, by path, by
 # descriptor, by its loader and from bytecode, and runs the text under another name; else by a pickle
 # unprotected: what was to be written is in a file that an answer can open
-# expect: 0
 import glob
 import io
 import marshal

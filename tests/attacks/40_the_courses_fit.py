@@ -1,21 +1,7 @@
 # %%answer fit_alpha_beta
-# row: 40
 # tries: loads the course's own fit of α and β from its file, and what the course knows of the ring
 # unprotected: what was to be written is the course's own
-# expect: 0
-import importlib.util
-import os
-import sys
-
-
-def of_the_course(*path):
-    place = os.path.join(sys.modules["hpml"].__path__[0], *path)
-    spec = importlib.util.spec_from_file_location(path[-1][:-3], place)
-    sys.modules[path[-1][:-3]] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
+# on: from_file
 comm = of_the_course("measure", "comm.py")
 collectives = of_the_course("predict", "collectives.py")
 

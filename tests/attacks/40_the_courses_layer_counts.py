@@ -1,20 +1,9 @@
 # %%answer roofline
-# row: 40
 # tries: loads from their files the counts and the bounds that the check compares with
 # unprotected: what is right is in files of the installed package
-# expect: 0
-import importlib.util
-import os
-import sys
-
-ROOM = os.path.join(sys.modules["hpml"].__path__[0], "checks", "m02_hardware")
-
-
+# on: from_file
 def load(name):
-    spec = importlib.util.spec_from_file_location(name, os.path.join(ROOM, f"{name}.py"))
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return of_the_course("checks", "m02_hardware", f"{name}.py")
 
 
 def named(dtype):

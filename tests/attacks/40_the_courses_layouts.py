@@ -1,16 +1,8 @@
 # %%answer mesh_layout
-# row: 40
 # tries: loads what the course itself derives from a layout, from its file
 # unprotected: what was to be written is the course's own
-# expect: 0
-import importlib.util
-import os
-import sys
-
-place = os.path.join(sys.modules["hpml"].__path__[0], "predict", "layouts.py")
-spec = importlib.util.spec_from_file_location("layouts", place)
-sys.modules["layouts"] = layouts = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(layouts)
+# on: from_file
+layouts = of_the_course("predict", "layouts.py")
 
 
 def slice_of(tensor, mesh, layout, rank):

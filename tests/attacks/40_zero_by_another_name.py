@@ -1,8 +1,6 @@
 # %%answer zero1
-# row: 40
 # tries: ZeroRedundancyOptimizer, found by its base among the classes that are there
 # unprotected: the ready-made class is the answer
-# expect: 0
 import importlib
 
 import torch

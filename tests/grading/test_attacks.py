@@ -18,41 +18,19 @@ from typer.testing import CliRunner
 
 from hpml.bench import attacks
 from hpml.cli import bench_grading_command
-from hpml.errors import UserError
 from hpml.grading import batch, intake, sandbox
 from hpml.ranks import launch, warm
+
+from ..suite.import_graph import check_file
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a sandbox has no tests
 
 ELSEWHERE = {"18", "28"}  # archives: below, and in test_intake; a grader that dies: test_batch
 ALL = attacks.read_all()
-# Each found a hole once. With these, and one attack of each row, the tests take minutes; all there
-# are is what `./hpml bench attacks` is for.
-HOLES = {
-    "01_tells_no_calls",
-    "04_shape_of_a_million_dimensions",
-    "09_descriptors_of_the_parents",
-    "14_endless_events",
-    "15_kills_the_supervisor",
-    "15_stops_the_supervisor",
-    "16_event_of_empty_lists",
-    "16_fills_disks",
-    "16_large_value",
-    "16_shared_memory_bomb",
-    "16_value_of_empty_lists",
-    "24_agrees_on_nothing",
-    "24_wraps_nothing",
-    "25_hides_its_draws",
-    "35_sees_every_file",
-}
 LONG = ("ddp", "checkpoint", "ddp_train", "process_group")  # seconds each
 
 
-def some() -> list[attacks.Attack]:
-    first = {attack.row: attack for attack in reversed(ALL)}
-    return [a for a in ALL if a in first.values() or a.name in HOLES or a.is_right]
-
-
+BENCH = "src/hpml/bench/attacks.py"
 SMALL = sandbox.Limits(
     memory=600 * sandbox.MIB, processes=60, processor=20, wall=30, disk=16 * sandbox.MIB
 )
@@ -72,9 +50,15 @@ def test_every_row_has_an_attack():
 @sandboxed
 @grouped
 @pytest.mark.parametrize("long", [False, True], ids=["quick", "long"])
-def test_no_points_no_harm_and_nobody_marked_down(long):
+def test_no_points_no_harm_and_nobody_marked_down(long, in_turn, key_of):
     # Bombs only go off where a limit is known to hold: see the next two tests, and `grouped`.
-    tried = [attack for attack in some() if (attack.exercise in LONG) == long]
+    keys = {
+        attack.name: key_of([BENCH, check_file(attack.exercise)], attack.source or attack.path.read_text())
+        for attack in ALL
+        if (attack.exercise in LONG) == long
+    }
+    chosen = in_turn("attacks", keys)
+    tried = [attack for attack in ALL if attack.name in chosen]
     said: list[str] = []
     outcome = attacks.run(tried, examine=attacks.examine_briefly, shared=True, say=said.append)
     assert (outcome.unearned, outcome.harmed, outcome.marked_down) == ({}, (), ()), said
@@ -123,8 +107,8 @@ def test_ranks_count_the_memory_that_they_share_once():
 
 @sandboxed
 def test_archives_that_lead_elsewhere_are_refused_and_the_others_graded(tmp_path):
-    right = (attacks.ATTACKS / "27_noisy.py").read_text().removeprefix("# ")
-    attacks._write(tmp_path / "right.ipynb", [right])
+    right = next(attack for attack in ALL if attack.name == "27_noisy")
+    attacks._write(tmp_path / "right.ipynb", [right.source])
     text = (tmp_path / "right.ipynb").read_text()
     with zipfile.ZipFile(tmp_path / "class.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("right/00_your_machine.ipynb", text)
@@ -230,21 +214,6 @@ def test_the_command_fails_where_points_were_given(monkeypatch, tmp_path):
     assert values["unearned points given"] == [2]
     monkeypatch.setattr(attacks, "run", lambda *_a, **_o: replace(given, unearned={}))
     assert CliRunner().invoke(bench_grading_command.app, words).exit_code == 0
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["def hello(number): pass\n", "# %%answer hello_ranks\n# row: 1\n", "# %%answer nobody\n"],
-)
-def test_an_attack_without_its_head_is_refused(tmp_path, text):
-    (tmp_path / "01_odd.py").write_text(text)
-    with pytest.raises(UserError):
-        attacks.read_all(tmp_path)
-
-
-def test_a_folder_without_attacks_is_refused(tmp_path):
-    with pytest.raises(UserError, match="no attack"):
-        attacks.read_all(tmp_path)
 
 
 def wait_until(happened, limit: float = 60.0) -> None:

@@ -1,8 +1,8 @@
 """The attacks are real: each works against a grader that is written as many are.
 
-Every stand-in runs in a process of its own, with hard limits, in an empty folder with an empty
-home. What stops the same files in `test_attacks` is thus the grader's defence, not a fault of
-theirs.
+Every stand-in runs in a process of its own, with hard limits, in a folder with nothing but the
+answer, which is its home. What stops the same answers in `test_attacks` is thus the grader's
+defence, not a fault of theirs.
 """
 
 import contextlib
@@ -92,8 +92,10 @@ def graded(grader: str, name: str, home: Path, limit: float = 20.0) -> subproces
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
     source = Path(__file__).parents[2] / "src"
+    answer = home / "answer.py"
+    answer.write_text(f"# {ATTACKS[name].source}")
     process = subprocess.Popen(
-        [sys.executable, "-c", grader, str(ATTACKS[name].path)],
+        [sys.executable, "-c", grader, str(answer)],
         cwd=home,
         env={"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": str(source)},
         stdout=subprocess.PIPE,

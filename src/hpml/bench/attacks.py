@@ -1,21 +1,11 @@
 """What a grader must survive: every hostile submission there is, among honest ones, in one batch.
 
-An attack is a file in `tests/attacks/`: an answer (.py, the whole file is the cell), or a notebook
-(.ipynb). Its head describes it: in a .py the comment lines after the `# %%answer ID` line, in a
-notebook "attack" in its metadata:
-
-    row          of the list of tricks that it belongs to
-    tries        what it does
-    unprotected  what happens to a grader without protection
-    expect       the points that it honestly earns: a number, or "full"
-
 Each attack is handed in by a person of its own, with an honest submission among every few of them.
 `Outcome` has the results.
 """
 
 import contextlib
 import json
-import re
 import secrets
 import shutil
 import socket
@@ -31,12 +21,12 @@ import psutil
 
 from hpml import answer as learners
 from hpml.bench import honest as right_answers
+from hpml.bench.hostile import ATTACKS, Attack, read_all
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.checks import find
 from hpml.checks.contract import Check
 from hpml.checks.run_check import Examined, examine
 from hpml.course import schedule
-from hpml.errors import UserError
 from hpml.files.sanitize import one_line
 from hpml.grading import batch, intake, sandbox
 from hpml.grading.judging import Examine, Judge, examine_fully
@@ -44,7 +34,6 @@ from hpml.grading.record import Record
 from hpml.paths import CHECKOUT
 from hpml.ranks.processes import become_subreaper
 
-ATTACKS = CHECKOUT / "tests" / "attacks"
 BESIDE = 16  # attacks per honest submission
 BRIEFLY = 8.0  # seconds for a launch
 CANARY = "hpml-canary"  # attacks look for this name
@@ -52,30 +41,6 @@ CANARY = "hpml-canary"  # attacks look for this name
 LIMITS = sandbox.Limits(
     memory=1536 * sandbox.MIB, processes=200, processor=120, wall=120, disk=64 * sandbox.MIB
 )
-_HEAD = re.compile(r"# (\w+): (.*)")
-
-
-@dataclass(frozen=True)
-class Attack:
-    """One hostile submission, or one that is right in a way that misleads a grader."""
-
-    name: str
-    path: Path
-    exercise: str
-    row: str
-    tries: str
-    unprotected: str
-    expect: int  # points
-
-    @property
-    def is_right(self) -> bool:
-        """Whether it should get full marks."""
-        return self.expect == find(self.exercise).points
-
-    @property
-    def source(self) -> str:
-        """The answer's text, of a .py."""
-        return self.path.read_text(encoding="utf-8").removeprefix("# ")
 
 
 @dataclass(frozen=True)
@@ -86,46 +51,6 @@ class Outcome:
     unearned: dict[str, int] = field(default_factory=dict)  # points, by attack
     harmed: tuple[str, ...] = ()  # what was read, written, reached or left behind, in words
     marked_down: tuple[str, ...] = ()  # people with a right answer and less than full marks
-
-
-def read_all(folder: Path = ATTACKS) -> list[Attack]:
-    """All attacks in a folder, by name. Raises UserError where one lacks its head."""
-    found = [_read(path) for path in sorted(folder.iterdir()) if path.suffix in (".py", ".ipynb")]
-    if not found:
-        raise UserError(f"{folder}: there is no attack in it")
-    return found
-
-
-def _read(path: Path) -> Attack:
-    text = path.read_text(encoding="utf-8")
-    try:
-        notebook = path.suffix == ".ipynb"
-        head = json.loads(text)["metadata"]["attack"] if notebook else _head(text)
-        points = find(head["exercise"]).points
-        return Attack(
-            name=path.stem,
-            path=path,
-            exercise=head["exercise"],
-            row=str(head["row"]),
-            tries=head["tries"],
-            unprotected=head["unprotected"],
-            expect=points if head["expect"] == "full" else int(head["expect"]),
-        )
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{path}: its head is not that of an attack: {error!r}") from None
-
-
-def _head(text: str) -> dict[str, str]:
-    first, *lines = text.splitlines()
-    head, key = {"exercise": first.removeprefix("# %%answer ").strip()}, ""
-    for line in lines:
-        if match := _HEAD.fullmatch(line):
-            key, head[match[1]] = match[1], match[2]
-        elif line.startswith("# ") and key:
-            head[key] += line[1:]
-        else:
-            break
-    return head
 
 
 def bench(
@@ -246,10 +171,10 @@ def _hand_in(
         answers = [styles[exercise][number % len(styles[exercise])] for exercise in own]
         _write(folder / f"{name}.ipynb", answers)
     for attack in attacks:
-        if attack.path.suffix == ".ipynb":
-            shutil.copy(attack.path, folder)
-        else:
+        if attack.source:
             _write(folder / f"{attack.name}.ipynb", [attack.source])
+        else:
+            shutil.copy(attack.path, folder)
     return honest
 
 

@@ -16,6 +16,7 @@ number of ranks that shows it, if two do not.
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,21 +65,31 @@ class WrongAnswer:
         """
         if self.source:
             return f"%%answer {self.exercise}\n{self.source}"
-        made, end = "", 0
-        for at, edit in sorted((self._find(edit, solution), edit) for edit in self.edits):
-            if at < end:
-                raise UserError(f"{self.name}: {_quoted(edit.old)} overlaps with another old text")
-            made += solution[end:at] + edit.new
-            end = at + len(edit.old)
-        return made + solution[end:]
+        return edited(solution, self.edits, self.name)
 
-    def _find(self, edit: Edit, solution: str) -> int:
-        first = solution.find(edit.old)
-        if first < 0:
-            raise UserError(f"{self.name}: {_quoted(edit.old)} is not in the solution")
-        if solution.find(edit.old, first + 1) >= 0:
-            raise UserError(f"{self.name}: {_quoted(edit.old)} is more than once in the solution")
-        return first
+
+def edited(text: str, edits: Sequence[Edit], name: str, base: str = "the solution") -> str:
+    """The text with all edits made at once.
+
+    Raises UserError, naming the answer and its base, if an old text does not occur in it exactly
+    once, or two of them overlap.
+    """
+    made, end = "", 0
+    for at, edit in sorted((_find(edit, text, name, base), edit) for edit in edits):
+        if at < end:
+            raise UserError(f"{name}: {_quoted(edit.old)} overlaps with another old text")
+        made += text[end:at] + edit.new
+        end = at + len(edit.old)
+    return made + text[end:]
+
+
+def _find(edit: Edit, text: str, name: str, base: str) -> int:
+    first = text.find(edit.old)
+    if first < 0:
+        raise UserError(f"{name}: {_quoted(edit.old)} is not in {base}")
+    if text.find(edit.old, first + 1) >= 0:
+        raise UserError(f"{name}: {_quoted(edit.old)} is more than once in {base}")
+    return first
 
 
 def path(module: Module, exercise: str) -> Path:
@@ -93,12 +104,18 @@ def read(course: Course, exercise: str) -> tuple[WrongAnswer, ...]:
     """
     file = path(course.module_of(exercise), exercise)
     try:
-        tables = tomllib.loads((course.root / file).read_text(encoding="utf-8"))
+        tables = read_tables(course.root / file)
     except FileNotFoundError:
         return ()
+    return tuple(_of_table(exercise, name, tables[name], file.name) for name in tables)
+
+
+def read_tables(file: Path) -> dict[str, Any]:
+    """What a TOML file has at its top level. Raises UserError, naming it, if it is not TOML."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{file.name}: not valid TOML: {error}") from None
-    return tuple(_of_table(exercise, name, tables[name], file.name) for name in tables)
 
 
 def solution(course: Course, exercise: str) -> str:
@@ -129,15 +146,26 @@ def _of_table(exercise: str, name: str, table: Any, file: str) -> WrongAnswer:
             raise UserError(f"{where}: {key} is empty")
     if given["world"] not in (1, 2, 3, 4):
         raise UserError(f"{where}: world is {given['world']!r}, expected a number from 1 to 4")
-    single = {key: given.pop(key) for key in _EDIT if key in given}
-    edits = given.pop("edits", [])
-    if sum(map(bool, (single, edits, given["source"]))) != 1:
+    edits = take_edits(given, where)
+    if bool(edits) == bool(given["source"]):
+        raise UserError(f"{where}: expected old and new, or edits, or a source")
+    given["wrong"] = " ".join(given["wrong"].split())
+    return WrongAnswer(exercise, name, edits=edits, **given)
+
+
+def take_edits(table: dict[str, Any], where: str) -> tuple[Edit, ...]:
+    """Remove the edits from a table, `old` and `new` or a list of such `edits`, and return them.
+
+    Raises UserError, beginning with `where`, if it has both, or they are no edits.
+    """
+    single = {key: table.pop(key) for key in _EDIT if key in table}
+    edits = table.pop("edits", [])
+    if single and edits:
         raise UserError(f"{where}: expected old and new, or edits, or a source")
     edits = [single] if single else edits
     if not isinstance(edits, list) or not all(_is_edit(edit) for edit in edits):
         raise UserError(f"{where}: an edit has two texts, old and new, that differ; old is not ''")
-    given["wrong"] = " ".join(given["wrong"].split())
-    return WrongAnswer(exercise, name, edits=tuple(Edit(**edit) for edit in edits), **given)
+    return tuple(Edit(**edit) for edit in edits)
 
 
 def _is_edit(edit: Any) -> bool:
