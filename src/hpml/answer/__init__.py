@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from hpml.answer import cells
 from hpml.errors import UserError
@@ -218,7 +219,7 @@ def _near(line: str) -> re.Match[str] | None:
     return _NEAR.fullmatch(line.strip())
 
 
-def _names_one(near: re.Match[str] | None) -> bool:
+def _names_one(near: re.Match[str] | None) -> TypeGuard[re.Match[str]]:
     """Whether there is an exercise id, and nothing after it."""
     return bool(near and near["id"] and not near["rest"].strip())
 

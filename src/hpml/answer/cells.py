@@ -7,7 +7,7 @@ has an effect, whatever their size. Nothing is executed.
 import json
 import re
 from collections.abc import Iterator
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed lacks it
 from typing import Any, NamedTuple
 
 from hpml.answer.percent import Quotes, uncommented
@@ -58,7 +58,8 @@ def of_notebook(data: bytes) -> Iterator[Cell]:
 
 def of_script(data: bytes) -> Iterator[Cell]:
     """The cells of a percent script that may hold an answer, with magics as in a notebook."""
-    number, cell, quotes = 0, [], Quotes()
+    number, quotes = 0, Quotes()
+    cell: list[str] = []
     lines = _text(data).splitlines()
     cells: list[tuple[int, str, list[str]]] = []
     for at, line in enumerate(lines):

@@ -106,11 +106,11 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
 
 def _files_of(module: str) -> list[str]:
     """The paths under which a module can be loaded; it need not have been imported."""
-    if module in sys.modules:
-        file = sys.modules[module].__file__
-    else:
-        package, *inner = module.split(".")
-        file = os.path.join(os.path.dirname(sys.modules[package].__file__), *inner) + ".py"
+    package, *inner = module.split(".")
+    file = sys.modules[module if module in sys.modules else package].__file__
+    assert file is not None  # neither is built in
+    if module not in sys.modules:
+        file = os.path.join(os.path.dirname(file), *inner) + ".py"
     return [file, os.path.realpath(file), os.path.realpath(cache_from_source(file))]
 
 
@@ -198,7 +198,7 @@ def _replace(name: str, refusal: Callable[[], NotAllowed]) -> None:
     built_in = FunctionType(_raising((), number), globals(), last)
     if isinstance(found, type):  # of an extension module
         try:
-            found.__init__ = built_in
+            found.__init__ = built_in  # type: ignore[misc]  # meant for subclasses too
         except TypeError:  # it is immutable, and an instance of it may be there already
             _replace_methods(found, number)
         return

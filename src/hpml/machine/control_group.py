@@ -140,7 +140,7 @@ def _makers_here() -> str:
 
 def _inside(membership: Path) -> dict[str, str]:
     """This process's own group by version 1 controller: its path without the first slash."""
-    found = {}
+    found: dict[str, str] = {}
     try:
         lines = membership.read_text().splitlines()
     except OSError:

@@ -21,9 +21,12 @@ import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hpml.network.link import Link
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
 
 INTERFACE = "eth0"  # of each rank, in its own namespace
 
@@ -119,7 +122,7 @@ def build(link: Link, world_size: int, privileged: bool = False) -> Network:
         raise NoNetwork(f"the kernel refuses a bridge, veth or tbf ({error.args[-1]})") from None
 
 
-def _build(netlink: "IPRoute", link: Link, world_size: int) -> Network:  # noqa: F821
+def _build(netlink: "IPRoute", link: Link, world_size: int) -> Network:
     from pyroute2 import IPRoute
 
     from hpml.network import veth
@@ -254,8 +257,8 @@ def drop_privileges() -> None:
 
 
 def _seen_from_port(counters: dict[str, int]) -> Counts:
-    names = ("rx_bytes", "rx_packets", "tx_bytes", "tx_packets")
-    return tuple(counters[name] for name in names)
+    received = counters["rx_bytes"], counters["rx_packets"]
+    return *received, counters["tx_bytes"], counters["tx_packets"]
 
 
 _libc = ctypes.CDLL(None, use_errno=True)

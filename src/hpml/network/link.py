@@ -61,7 +61,7 @@ def parse_rate(text: str) -> int:
     """Bits per second that "100mbit" or "2.5gbit" means. Raises UserError for anything else."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([a-z]+)", text.strip().lower())
     unit = UNITS.get(match[2]) if match else None
-    if unit is None:
+    if match is None or unit is None:
         why = "bps is bytes per second to some and bits to others" if "bps" in text.lower() else ""
         raise UserError(
             f"link {text!r} is not a rate{f' ({why})' if why else ''}: "

@@ -6,11 +6,11 @@ has moved for a while, `fault` once a rank has ended without returning, `limit` 
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from hpml.ranks import memory_limit, messages
-from hpml.ranks.evidence import KINDS, Call, Diagnosis, Raised
+from hpml.ranks.evidence import KINDS, Call, Cause, Diagnosis, Kind, Raised
 from hpml.ranks.ledger import MAX_OUTPUT, MAX_PRINTED, MEETING, RankLog
 
 # What a member of a group may bring that differs from the others', by operation
@@ -32,6 +32,8 @@ _CONSEQUENCES = (
     "timed out",
     "horovod has been shut down",
 )
+
+Key = TypeVar("Key")
 
 
 class Agreement:
@@ -140,7 +142,7 @@ def _has_its_other_side(rank: int, call: Call, by_rank: dict[int, RankLog]) -> b
     sending = call.operation == "send"
     if peer not in by_rank and (sending or who != "from anyone"):
         return False  # a rank that does not exist
-    receiver = peer if sending else rank
+    receiver = peer if sending and peer is not None else rank
     received = [c for c in by_rank[receiver].calls if c.operation == "recv" and _tag(c) == tag]
     sent = {
         other: [c for c in log.calls if c.detail.partition(", ")[0] == f"to {receiver}"]
@@ -149,7 +151,7 @@ def _has_its_other_side(rank: int, call: Call, by_rank: dict[int, RankLog]) -> b
     sent = {other: [c for c in calls if _tag(c) == tag] for other, calls in sent.items()}
     if not any(c.detail.startswith("from anyone") for c in received):
         theirs = [c for c in received if c.detail.partition(", ")[0] == f"from {rank}"]
-        return len(theirs if sending else sent[peer]) >= call.sequence
+        return len(theirs if sending or peer is None else sent[peer]) >= call.sequence
     everybody = [c for calls in sent.values() for c in calls]
     if sending:
         return len(received) > sum(c.finished is not None for c in everybody)
@@ -197,13 +199,13 @@ def hang(logs: Sequence[RankLog], of: str) -> Diagnosis:
         ranks = tuple(sorted({rank for rank, _ in lost}))
         return Diagnosis("hang", "; ".join(parts), ranks, cause="never waited for")
     causes = [log.rank for log in (*elsewhere, *left)]
-    sends = {log.pending.operation for log in waiting}
+    sends = {log.pending.operation for log in waiting if log.pending is not None}
     if not causes and sends == {"send"}:
         parts.append("everybody sends and nobody receives")
     elif not causes and sends and sends <= {"recv", "recv_anysource"}:
         parts.append("everybody receives and nobody sends")
     causes = causes or [log.rank for log in (waiting or asking)]
-    alone = "one rank" if len(logs) == 1 else ""
+    alone: Cause = "one rank" if len(logs) == 1 else ""
     return Diagnosis("hang", "; ".join(parts), tuple(causes), cause=alone)
 
 
@@ -285,10 +287,12 @@ def fault(logs: Sequence[RankLog], of: str) -> Diagnosis | None:
     victims = [log for log in ended if log not in causes]
     for call, ranks in _by(victims, lambda log: _last_call(log, of)):
         parts.append(f"{_ranks(ranks)} lost the connection in {call}")
-    kind = {"exited": "exited", "killed": "killed"}.get(first.end or "", "raised")
+    kind: Kind = "raised"
     if first.refused is not None:
         kind = "refused"
-    aborted = "aborted" if kind == "killed" and first.signal == "SIGABRT" else ""
+    elif first.end == "exited" or first.end == "killed":
+        kind = first.end
+    aborted: Cause = "aborted" if kind == "killed" and first.signal == "SIGABRT" else ""
     return Diagnosis(kind, "; ".join(parts), tuple(log.rank for log in same), cause=aborted)
 
 
@@ -309,7 +313,7 @@ def out_of_memory(
         words = f"{_ranks(ranks)} ran out of {its} {memory_limit.words(allowed)}{where}"
         parts.append(f"{words}: {it} held {held}" if held else words)
     others = [log for log in logs if log not in out and by_rank.get(log.rank)]
-    for held, ranks in _by(others, lambda log: _held(by_rank[log.rank])):
+    for held, ranks in _by(others, lambda log: _held(by_rank[log.rank] or {})):
         parts.append(f"{_ranks(ranks)} {_s(ranks, 'held', 'each held')} {held}")
     return Diagnosis("memory", "; ".join(parts), tuple(log.rank for log in out))
 
@@ -375,7 +379,7 @@ def _out_of_memory(log: RankLog) -> str:
 def _waits(logs: Sequence[RankLog], of: str) -> list[str]:
     return [
         f"{_ranks(ranks)} {_s(ranks, 'waits', 'wait')} in {call}"
-        for call, ranks in _by(logs, lambda log: _name(log.pending, of))
+        for call, ranks in _by(logs, lambda log: log.pending and _name(log.pending, of))
     ]
 
 
@@ -444,14 +448,14 @@ def _brings(call: Call) -> str:
     return what + (f" {call.detail}" if call.detail else "")
 
 
-def _listing(calls: dict[int, Call], describe) -> str:
+def _listing(calls: dict[int, Call], describe: Callable[[Call], str]) -> str:
     groups: dict[str, list[int]] = defaultdict(list)
     for rank in sorted(calls):
         groups[describe(calls[rank])].append(rank)
     return ", ".join(f"{_ranks(ranks)} {text}" for text, ranks in groups.items())
 
 
-def _odd_ones(calls: dict[int, Call], key) -> tuple[int, ...]:
+def _odd_ones(calls: dict[int, Call], key: Callable[[Call], object]) -> tuple[int, ...]:
     """The ranks that differ from most of the others; all of them where there is no majority."""
     groups: dict[object, list[int]] = defaultdict(list)
     for rank, call in calls.items():
@@ -464,8 +468,8 @@ def _odd_ones(calls: dict[int, Call], key) -> tuple[int, ...]:
     )
 
 
-def _by(logs: Iterable[RankLog], key) -> list[tuple]:
-    groups: dict[object, list[int]] = {}
+def _by(logs: Iterable[RankLog], key: Callable[[RankLog], Key]) -> list[tuple[Key, list[int]]]:
+    groups: dict[Key, list[int]] = {}
     for log in logs:
         groups.setdefault(key(log), []).append(log.rank)
     return list(groups.items())

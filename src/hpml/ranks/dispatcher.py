@@ -89,12 +89,16 @@ def prepare() -> None:
         setattr(ProcessGroup, name, _handing_over(getattr(ProcessGroup, name)))
     for name in communicating(Backend):
         setattr(Backend, name, _through_dispatcher(name, getattr(Backend, name)))
-    ProcessGroup.split_group = _splitting(ProcessGroup.split_group)
+    _wrap(ProcessGroup, "split_group", _splitting)
     if dist.is_gloo_available():
-        dist.ProcessGroupGloo.__init__ = _keeping(dist.ProcessGroupGloo.__init__)
-    Work.wait = _waiting(Work.wait)
-    Work.is_completed = _asking(Work.is_completed)
-    Work.get_future = _with_future(Work.get_future)
+        _wrap(dist.ProcessGroupGloo, "__init__", _keeping)
+    _wrap(Work, "wait", _waiting)
+    _wrap(Work, "is_completed", _asking)
+    _wrap(Work, "get_future", _with_future)
+
+
+def _wrap(owner: type, name: str, wrapper: Callable[[Any], Callable[..., Any]]) -> None:
+    setattr(owner, name, wrapper(getattr(owner, name)))
 
 
 def _replace(namespace: str, replacement: Callable[..., Callable]) -> None:
@@ -116,7 +120,9 @@ def _replace(namespace: str, replacement: Callable[..., Callable]) -> None:
             library.impl(name, kernel, "BackendSelect", with_keyset=True)
 
 
-def _go_on(operator: torch._ops.OpOverload, keys: torch._C.DispatchKeySet, *values, **named) -> Any:
+def _go_on(
+    operator: torch._ops.OpOverload, keys: torch._C.DispatchKeySet, *values: Any, **named: Any
+) -> Any:
     """Call the original kernel. Other threads may run meanwhile: it may wait for one of Gloo's,
     which may wait for the interpreter's lock."""
     return operator.redispatch(keys.remove(DispatchKey.BackendSelect), *values, **named)
@@ -251,7 +257,8 @@ def _through_dispatcher(name: str, original: Callable[..., Any]) -> Callable[...
 
 def _group_of(backend: Backend) -> ProcessGroup:
     if backend not in _groups:
-        group = ProcessGroup(backend.rank(), backend.size())
+        # PyTorch's own types have only its other constructor
+        group = ProcessGroup(backend.rank(), backend.size())  # type: ignore[call-arg]
         kind = ProcessGroup.BackendType.GLOO
         group._register_backend(torch.device("cpu"), kind, backend)
         group._set_default_backend(kind)

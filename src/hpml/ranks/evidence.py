@@ -10,6 +10,12 @@ from typing import Any, Literal
 
 from hpml.network.link import Link
 
+End = Literal["returned", "raised", "exited", "killed", "ended"]
+Kind = Literal[
+    "hang", "mismatch", "raised", "exited", "killed", "limit", "flood", "memory", "refused"
+]
+Cause = Literal["", "what arrives", "never waited for", "endless loop", "one rank", "aborted"]
+
 
 @dataclass(frozen=True)
 class Call:
@@ -155,7 +161,7 @@ class RankEvidence:
     """
 
     rank: int
-    end: Literal["returned", "raised", "exited", "killed", "ended"]
+    end: End
     value: Any = None
     raised: Raised | None = None
     exit_code: int | None = None
@@ -192,15 +198,11 @@ class Diagnosis:
     - "aborted": a library's own code ended the process, by SIGABRT (killed).
     """
 
-    kind: Literal[
-        "hang", "mismatch", "raised", "exited", "killed", "limit", "flood", "memory", "refused"
-    ]
+    kind: Kind
     sentence: str
     ranks: tuple[int, ...] = ()
     stacks: dict[int, str] = field(default_factory=dict)
-    cause: Literal[
-        "", "what arrives", "never waited for", "endless loop", "one rank", "aborted"
-    ] = ""
+    cause: Cause = ""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,10 @@ def missing(flavour: Flavour) -> str | None:
             return f"{package} is not installed: ./hpml doctor says what to do"
     if not by_horovod(flavour):
         return None
-    (folder,) = find_spec("horovod").submodule_search_locations
+    horovod = find_spec("horovod")
+    assert horovod is not None  # found above
+    assert horovod.submodule_search_locations is not None
+    (folder,) = horovod.submodule_search_locations
     if not any(Path(folder).glob(_EXTENSIONS[flavour])):
         framework = _EXTENSIONS[flavour].partition("/")[0]
         return f"Horovod was built without {framework}: ./hpml horovod"

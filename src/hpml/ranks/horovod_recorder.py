@@ -36,15 +36,17 @@ def install(recorder: Recorder, flavour: Flavour) -> None:
     if flavour == "horovod":
         from horovod.torch import mpi_ops
 
-        from hpml.ranks.horovod_torch import RecordingLibrary
+        from hpml.ranks import horovod_torch
 
-        mpi_ops.mpi_lib = RecordingLibrary(mpi_ops.mpi_lib, recorder, ProcessSets(mpi_ops._basics))
+        sets = ProcessSets(mpi_ops._basics)
+        mpi_ops.mpi_lib = horovod_torch.RecordingLibrary(mpi_ops.mpi_lib, recorder, sets)
     else:
         from horovod.tensorflow import mpi_ops
 
-        from hpml.ranks.horovod_tensorflow import RecordingLibrary
+        from hpml.ranks import horovod_tensorflow
 
-        mpi_ops.MPI_LIB = RecordingLibrary(mpi_ops.MPI_LIB, recorder, ProcessSets(mpi_ops._basics))
+        sets = ProcessSets(mpi_ops._basics)
+        mpi_ops.MPI_LIB = horovod_tensorflow.RecordingLibrary(mpi_ops.MPI_LIB, recorder, sets)
     mpi_ops._basics.init = _initialising(mpi_ops._basics, recorder)
 
 

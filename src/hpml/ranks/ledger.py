@@ -1,12 +1,12 @@
 """In the parent: a rank's events, checked and gathered into its part of the evidence."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from signal import Signals
 from typing import Any
 
 from hpml.ranks import encoding
-from hpml.ranks.evidence import Asked, Call, Counts, Mark, Raised, RankEvidence
+from hpml.ranks.evidence import Asked, Call, Counts, End, Mark, Raised, RankEvidence
 
 MEETING = ("init_process_group", "hvd.init")  # they create a group and are no calls of it
 MAX_CALLS = 200_000
@@ -33,7 +33,7 @@ class RankLog:
     requested: int = 0  # bytes of all requests
     waiting: int | None = None  # place in `calls` of the one that the rank waits for
     begun: bool = False  # it is forked and has its job
-    end: str | None = None  # as RankEvidence.end, None while at work
+    end: End | None = None  # as RankEvidence.end, None while at work
     value: Any = None
     raised: Raised | None = None
     refused: str | None = None
@@ -149,20 +149,20 @@ class RankLog:
 
     def _call(
         self,
-        now,
-        index,
-        operation,
-        group,
-        sequence,
-        dtype,
-        shape,
-        nbytes,
-        detail,
-        line,
-        at,
-        tensor="",
-        kept=0,
-    ):
+        now: float,
+        index: int,
+        operation: object,
+        group: Iterable[Any],
+        sequence: Any,
+        dtype: object,
+        shape: Iterable[Any],
+        nbytes: Any,
+        detail: object,
+        line: Any,
+        at: float,
+        tensor: object = "",
+        kept: Any = 0,
+    ) -> None:
         if (self.calls and index != self.calls[-1].index + 1) or not 0 <= index <= MAX_CALLS:
             raise ValueError(f"call {index} after {len(self.calls)} calls")
         self.calls.append(
@@ -189,7 +189,7 @@ class RankLog:
             raise ValueError(f"a moment {since:.1f} s from the start, told after {now:.1f} s")
         return since
 
-    def _ended(self, end: str, now: float) -> None:
+    def _ended(self, end: End, now: float) -> None:
         self.end, self.ended_at, self.waiting = end, now, None
 
     def process_ended(self, status: int, now: float) -> None:

@@ -97,7 +97,8 @@ class Tracker(TorchDispatchMode):
             self._resized(storage)
             return result
 
-        torch.UntypedStorage.resize_ = resizing  # how fully_shard frees what it has gathered
+        # How fully_shard frees what it has gathered
+        setattr(torch.UntypedStorage, "resize_", resizing)  # noqa: B010
         self.__enter__()
 
     def __torch_dispatch__(

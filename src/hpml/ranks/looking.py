@@ -50,8 +50,13 @@ def files_in(folder: str) -> dict[str, int] | None:
 
 def files_in_all(folders: Iterable[str]) -> dict[str, int] | None:
     """The files of all folders together, by their paths from there; None if one has too many."""
-    found = [files_in(folder) for folder in folders]
-    return None if None in found else {path: size for one in found for path, size in one.items()}
+    found: dict[str, int] = {}
+    for folder in folders:
+        files = files_in(folder)
+        if files is None:
+            return None
+        found |= files
+    return found
 
 
 def first_below(path: str, files: Mapping[str, int]) -> str | None:

@@ -89,8 +89,7 @@ def first_misfit(logs: Sequence[RankLog]) -> tuple[Place, Call, Call] | None:
 def never_waited_for(log: RankLog, logs: Sequence[RankLog]) -> tuple[int, Call] | None:
     """The rank and its call that would complete the message that `log`'s rank waits for, where that
     rank has not waited for it yet: an isend or irecv whose handle may be lost."""
-    place = log.pending and place_of(log.rank, log.pending)
-    if place is None:
+    if log.pending is None or (place := place_of(log.rank, log.pending)) is None:
         return None
     sends = log.pending.operation == "recv"  # the other side does
     other = place.sender if sends else place.receiver

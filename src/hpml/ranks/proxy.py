@@ -121,7 +121,8 @@ class Proxy:
         if kind == "collective":
             self._collective(*content)
         elif kind in ("await", "notice"):
-            self._notice(*content, waits=kind == "await")
+            (number,) = content
+            self._notice(number, waits=kind == "await")
         elif kind == "group":
             self._group(*content)
         elif kind == "begin":

@@ -258,5 +258,6 @@ def _nbytes(tensor: torch.Tensor) -> int:
 
 def _error(kind: str, message: str) -> Exception:
     found = getattr(builtins, kind, None) or getattr(dist, kind, None)
-    known = isinstance(found, type) and issubclass(found, Exception)
-    return (found if known else RuntimeError)(message)
+    if isinstance(found, type) and issubclass(found, Exception):
+        return found(message)
+    return RuntimeError(message)

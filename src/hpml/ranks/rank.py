@@ -1,6 +1,7 @@
 """What a rank does from its fork to its end: set itself up, run the drive, send the result."""
 
 import faulthandler
+import io
 import itertools
 import os
 import pickle
@@ -98,8 +99,9 @@ def run(
     null = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, null), (1, output), (2, output)):
         os.dup2(source, target)
-    sys.stdout.reconfigure(line_buffering=True)
-    sys.stderr.reconfigure(line_buffering=True)
+    for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, io.TextIOWrapper)
+        stream.reconfigure(line_buffering=True)
     job: Job = pickle.loads(receive_job(sock))
     send = EventSender(sock)
     try:

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic, sleep  # by value: an answer may replace them in `time`
+from types import FrameType
 from typing import Any
 
 import torch
@@ -37,9 +38,9 @@ class Recorder:
 
     def line(self) -> int | None:
         """The innermost line of the watched file on the main thread's stack, if there is one."""
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         if threading.current_thread() is not threading.main_thread():
-            frame = sys._current_frames().get(threading.main_thread().ident)
+            frame = sys._current_frames().get(threading.main_thread().ident or 0)
         while frame is not None:
             if frame.f_code.co_filename == self._watched:
                 return frame.f_lineno

@@ -63,7 +63,8 @@ def _plain(value: Any, put: Callable[[torch.Tensor], dict[str, int]]) -> Any:
     if isinstance(value, timedelta):
         return {"milliseconds": round(value / timedelta(milliseconds=1))}
     if isinstance(value, dist.ReduceOp | dist.ReduceOp.RedOpType):
-        return {"reduction": getattr(value, "op", value).name}
+        operation: Any = getattr(value, "op", value)
+        return {"reduction": operation.name}
     if type(value).__name__ in OPTIONS:
         fields = {name: getattr(value, name) for name in _FIELDS if hasattr(value, name)}
         return {type(value).__name__: [[name, _plain(f, put)] for name, f in fields.items()]}

@@ -34,15 +34,18 @@ class RemoteGroup(ProcessGroup):
     supports_coalescing = supports_splitting = supports_time_estimate = False
 
     def __init__(self, options: Any, _backend_options: Any) -> None:
-        super().__init__(options.group_rank, options.group_size)
+        # PyTorch's own types have only its other constructor
+        super().__init__(options.group_rank, options.group_size)  # type: ignore[call-arg]
         named = tuple(options.global_ranks_in_group)
         ranks = named or tuple(range(options.group_size))
         name = f"{options.group_id} {_place[-100:]}"
+        assert _connection is not None  # made by `install`
         self._number = _connection.group(name, ranks, not named, options.timeout)
         # ProcessGroup takes its name from a backend, so register one that refuses all calls.
-        fails = FakeProcessGroup.Options()
+        fake: Any = FakeProcessGroup  # PyTorch's types of it lack what follows
+        fails = fake.Options()
         fails.error_on_collective = True
-        backend = FakeProcessGroup._create_internal(options.group_rank, options.group_size, fails)
+        backend = fake._create_internal(options.group_rank, options.group_size, fails)
         self._register_backend(torch.device("cpu"), ProcessGroup.BackendType.CUSTOM, backend)
 
     def getBackendName(self) -> str:
@@ -51,13 +54,13 @@ class RemoteGroup(ProcessGroup):
     def name(self) -> str:
         return "gloo"
 
-    def _get_backend(self, _device: torch.device) -> "RemoteGroup":
+    def _get_backend(self, _device: torch.device) -> Any:
         return self
 
     def supports_tensor_alloc(self, _device: torch.device) -> bool:
         return False
 
-    def split_group(self, *_: Any, **__: Any) -> None:
+    def split_group(self, *_: Any, **__: Any) -> ProcessGroup:
         raise NotImplementedError("here groups are made by torch.distributed.new_group")
 
     merge_remote_group = split_group
@@ -65,10 +68,12 @@ class RemoteGroup(ProcessGroup):
 
 def _remote(method: str) -> Callable[..., Any]:
     def call(self: RemoteGroup, *args: Any, **kwargs: Any) -> Work | None:
+        assert _connection is not None
         work = _connection.call(self._number, method, args, kwargs)
         if method != "monitored_barrier":  # which waits itself
             return work
         work.wait_silently()
+        return None
 
     call.__name__ = method
     return call
@@ -147,7 +152,9 @@ def _initialising(original: Callable) -> Callable:
 
 
 def _grouping(original: Callable) -> Callable:
-    def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args, **kwargs):
+    def new_group(
+        ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
         backend = backend and _remote_for(backend)
         return original(ranks, timeout, backend, *args, **kwargs)
 

@@ -34,7 +34,7 @@ _made: list[TCPStore] = []  # a PrefixStore holds what is C++ in one, and nothin
 def install(address: str | None) -> None:
     """From now on, stores of this process are for meeting only. Rank 0's is at `address`."""
     _LOCAL.update({address or "localhost", socket.gethostname()})
-    dist.TCPStore = TCPStore
+    setattr(dist, "TCPStore", TCPStore)  # noqa: B010
 
 
 def _at(host: str | None, port: int | str) -> str:
@@ -50,7 +50,7 @@ def of_store(store: dist.Store) -> str:
     while isinstance(store, dist.PrefixStore):
         store = store.underlying_store
     if isinstance(store, dist.FileStore):
-        return f"file {store.path}"
+        return f"file {store.path}"  # type: ignore[attr-defined]  # PyTorch's types lack it
     return getattr(store, "place", "")
 
 

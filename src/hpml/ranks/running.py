@@ -22,7 +22,7 @@ from hpml.ranks.evidence import Counts, Diagnosis, Evidence, Traffic
 from hpml.ranks.flavour import by_horovod
 from hpml.ranks.killing import Kill
 from hpml.ranks.leash import Cancelled, Leash
-from hpml.ranks.ledger import RankLog
+from hpml.ranks.ledger import MEETING, RankLog
 from hpml.ranks.live import from_page
 from hpml.ranks.rank import Job
 from hpml.ranks.serving import Server, Serving
@@ -55,7 +55,7 @@ class Running:
     ) -> None:
         self._server = server
         self._world_size = len(jobs)
-        self._header = {
+        self._header: dict[str, Any] = {
             "scratch": scratch,
             "cwd": jobs[0].cwd,
             "kept": kept,
@@ -216,15 +216,15 @@ class Running:
             elif kind == "leash":
                 self._cancelled = True
                 self._let_go_of_leash()
-            elif key.fileobj.fileno() >= 0:  # else it was closed since, with the rank's end
+            elif (channel := _channel(key)).fileno() >= 0:  # else closed since, with its rank's end
                 if mask & selectors.EVENT_WRITE:
-                    self._send_unsent(key.fileobj, rank)
+                    self._send_unsent(channel, rank)
                 if mask & selectors.EVENT_READ:
-                    disagree = self._read_events(key.fileobj, rank) or disagree
+                    disagree = self._read_events(channel, rank) or disagree
         return disagree
 
     def _until(self, next_look: float) -> float:
-        due = self._serving and self._serving.next_due
+        due = self._serving.next_due if self._serving else None
         return next_look if due is None else min(next_look, self._started + due)
 
     def _send_what_is_due(self) -> None:
@@ -366,8 +366,9 @@ class Running:
         # Events that it sent before it died may still be on their way through the socket.
         for key in list(self._selector.get_map().values()):
             if key.data == ("channel", rank):
-                while key.fileobj.fileno() >= 0 and _has_data(key.fileobj):
-                    self._read_events(key.fileobj, rank)
+                channel = _channel(key)
+                while channel.fileno() >= 0 and _has_data(channel):
+                    self._read_events(channel, rank)
         self._watch.moved = True
         self._logs[rank].process_ended(status, time.monotonic() - self._started)
 
@@ -386,9 +387,9 @@ class Running:
                     self._hear_supervisor()
                 elif kind == "output":
                     self._read_output(key.fd, rank)
-                elif key.fileobj.fileno() >= 0:  # what a rank still sends is no longer evidence
-                    self._selector.unregister(key.fileobj)
-                    key.fileobj.close()
+                elif (channel := _channel(key)).fileno() >= 0:
+                    self._selector.unregister(channel)
+                    channel.close()  # what a rank still sends is no longer evidence
         if not self._all_gone:  # nor has the supervisor removed the ranks' folder
             self._server.end_all()
             shutil.rmtree(self._header["scratch"], ignore_errors=True)
@@ -407,7 +408,7 @@ class Running:
     def _close(self) -> None:
         self._let_go_of_leash()
         for key in list(self._selector.get_map().values()):
-            os.close(key.fd) if isinstance(key.fileobj, int) else key.fileobj.close()
+            os.close(key.fd) if isinstance(key.fileobj, int) else _channel(key).close()
         for stack in self._stacks:
             os.close(stack)
         self._stacks.clear()
@@ -418,7 +419,12 @@ class Running:
 def _may_still_come(log: RankLog) -> bool:
     """Whether the rank is at work, or on its way into the group."""
     pending = log.pending
-    return log.end is None and (pending is None or pending.operation in diagnose.MEETING)
+    return log.end is None and (pending is None or pending.operation in MEETING)
+
+
+def _channel(key: selectors.SelectorKey) -> socket.socket:
+    assert isinstance(key.fileobj, socket.socket)
+    return key.fileobj
 
 
 def _has_data(channel: socket.socket) -> bool:

@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 import time
+from typing import Any, cast
 
 import psutil
 
@@ -33,7 +34,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     # Ctrl-C in a terminal goes to all of its processes; this one ends when its parent has ended.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    prepare(sys.argv[2])
+    prepare(cast(flavour.Flavour, sys.argv[2]))
     serve(control, RankWall() if sys.argv[3:] == [SANDBOXED] else None)
 
 
@@ -67,7 +68,8 @@ def serve(control: socket.socket, around: RankWall | None = None) -> None:
         control.sendall(b"ready\n")
     supervisors: set[int] = set()
     while True:
-        readable, _, _ = select.select([control, wake_in], [], [])
+        watched: list[Any] = [control, wake_in]
+        readable, _, _ = select.select(watched, [], [])
         if wake_in in readable:
             processes.drain(wake_in)
             _reap_supervisors(supervisors)

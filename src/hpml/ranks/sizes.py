@@ -7,17 +7,15 @@ when this module was imported, with the subclass's own switched off.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch._C import DisableTorchFunctionSubclass, TensorBase
 
 _numel, _element_size = TensorBase.numel, TensorBase.element_size
 _indices, _values = TensorBase._indices, TensorBase._values
-_dtype, _shape, _layout = (
-    TensorBase.dtype.__get__,
-    TensorBase.shape.__get__,
-    TensorBase.layout.__get__,
-)
+_base: Any = TensorBase  # its properties, which types take for their values
+_dtype, _shape, _layout = _base.dtype.__get__, _base.shape.__get__, _base.layout.__get__
 
 
 @dataclass(frozen=True)

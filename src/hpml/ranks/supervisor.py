@@ -16,6 +16,7 @@ import socket
 import time
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 from hpml.ranks import resident
 from hpml.ranks.forking import FAULT, Launch, fork_all, tell
@@ -56,7 +57,7 @@ def _watch_over(launch: Launch) -> None:
     control, barrier, writings = launch.control, launch.barrier, launch.writings
     kill = launch.header["kill"]
     while True:
-        watched = [writings] if kill and writings is not None else []
+        watched: list[Any] = [writings] if kill and writings is not None else []
         if barrier.open:
             watched.append(barrier)
         watched += launch.gates.values()
@@ -71,7 +72,8 @@ def _watch_over(launch: Launch) -> None:
             barrier.look()
             if barrier.failed:
                 tell(control, {"failed": barrier.failed})
-        if writings in readable and (writings.look() >= kill["nth"] or writings.broken):
+        looked = writings if writings in readable else None
+        if kill and looked is not None and (looked.look() >= kill["nth"] or looked.broken):
             _kill_rank(kill["rank"], launch)
             tell(control, {"killed": kill["rank"]})
             kill = None
@@ -107,7 +109,7 @@ def _end(launch: Launch) -> None:
         {
             "peaks": peaks,
             "set_back": set_back,
-            "live": live or [None] * len(peaks),
+            "live": list(live) or [None] * len(peaks),
             "limited": limited.pop() if len(limited) == 1 else "",
         },
     )
@@ -191,7 +193,7 @@ def _report_ends(launch: Launch) -> None:
         if rank is not None and not barrier.lifted:
             barrier.give_up(rank)
             tell(launch.control, {"failed": barrier.failed})
-        if pid in pids:
+        if rank is not None and pid in pids:
             launch.counts[rank].ended(1024 * usage.ru_maxrss)
             limit = launch.limits.get(rank)
             out = status < 0 and limit is not None and limit.killed()

@@ -23,8 +23,10 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from typing import cast
 
 from hpml.ranks import processes, server, wall
+from hpml.ranks.flavour import Flavour
 from hpml.ranks.rank_wall import RankWall
 
 REQUEST = 2**14  # bytes at most
@@ -36,7 +38,7 @@ class Shares(RuntimeError):
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    server.prepare(sys.argv[2])
+    server.prepare(cast(Flavour, sys.argv[2]))
     processes.allow_looking_inside(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps them

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -56,6 +57,18 @@ class SandboxSpec:
     main: str = _MAIN
 
 
+class Process(Protocol):
+    """A child of this process, by what is used of `subprocess.Popen`."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float) -> object: ...
+
+    def kill(self) -> None: ...
+
+
 class WarmServer:
     """A running `hpml.ranks.server`, in a sandbox if one is given. See `server()`.
 
@@ -70,7 +83,7 @@ class WarmServer:
         own = {"PYTHONUNBUFFERED": "1", "GLOO_SOCKET_IFNAME": loopback()}
         environment = {**(os.environ if inside is None else inside.environment), **own}
         # A session of its own: Ctrl-C in the terminal or the kernel is for us, not for the server.
-        self._process = subprocess.Popen(
+        self._process: Process = subprocess.Popen(
             [
                 *(inside.command if inside else ()),
                 sys.executable,

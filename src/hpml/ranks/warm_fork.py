@@ -21,7 +21,8 @@ class _Fork:
     """A fork of this process, as `subprocess.Popen` has it."""
 
     def __init__(self, pid: int) -> None:
-        self.pid, self.returncode = pid, None
+        self.pid = pid
+        self.returncode: int | None = None
 
     def poll(self) -> int | None:
         if self.returncode is None:
@@ -35,11 +36,11 @@ class _Fork:
 
     def wait(self, timeout: float) -> int:
         deadline = time.monotonic() + timeout
-        while self.poll() is None:
+        while (code := self.poll()) is None:
             if time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired("a warm server", timeout)
             time.sleep(0.002)
-        return self.returncode
+        return code
 
     def kill(self) -> None:
         if self.poll() is None:

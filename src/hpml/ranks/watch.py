@@ -65,7 +65,7 @@ class Watch:
         quiet: float = QUIET,
     ) -> None:
         self._find_pids: Callable[[], Sequence[int]] = tuple
-        self._find_on_network = self._find_pids
+        self._find_on_network: Callable[[], Sequence[int]] = tuple
         self.moved = True  # something was heard since the last look
         self._logs, self._watched, self._timeout = logs, watched, timeout
         self._stack_pipes, self._started = stack_pipes, started
@@ -223,8 +223,8 @@ class Watch:
     def _loops(self, log: RankLog, now: float) -> bool:
         """Whether several looks found the rank in a loop in which nothing changes."""
         source = self._watched.source
-        last = log.calls[-1:] and max(log.calls[-1].issued, log.calls[-1].finished or 0.0)
-        quiet = now - self._started - (last or 0.0)
+        last = max((max(c.issued, c.finished or 0.0) for c in log.calls[-1:]), default=0.0)
+        quiet = now - self._started - last
         # A rank that has not begun has no handler for the signal yet, and would be killed by it.
         if source is None or not log.begun or log.waiting is not None or quiet < BEFORE_LOOPS:
             log.samples.clear()
@@ -235,7 +235,7 @@ class Watch:
             and len({fingerprint for _, fingerprint in recent}) == 1
             and all(line and stationary.never_ends(source, line) for line, _ in recent)
         ):
-            log.line = min(line for line, _ in recent)
+            log.line = min(line for line, _ in recent if line)
             return True
         self._signal(log.rank, SAMPLE_SIGNAL)
         return False

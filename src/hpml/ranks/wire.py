@@ -56,7 +56,9 @@ def sent_bytes(call: Call, rank: int) -> float:
 
 
 def _root(call: Call) -> int:
-    return int(re.search(r"(?:from|to) (\d+)$", call.detail)[1])
+    found = re.search(r"(?:from|to) (\d+)$", call.detail)
+    assert found is not None  # of the operations that have a root
+    return int(found[1])
 
 
 def _children(place: int, size: int) -> int:
