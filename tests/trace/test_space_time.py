@@ -2,20 +2,9 @@
 
 import pytest
 
-from hpml.ranks.evidence import Call, Evidence, RankEvidence
 from hpml.trace.space_time import format_bytes, space_time
 
-
-def call(operation, sequence, detail, issued, finished, nbytes=8):
-    return Call(
-        sequence, operation, (0, 1), sequence, "float32", (2,), nbytes, detail, 1, issued, issued,
-        finished,
-    )  # fmt: skip
-
-
-def evidence(*ranks):
-    rows = [RankEvidence(number, "returned", calls=tuple(row)) for number, row in enumerate(ranks)]
-    return Evidence(len(rows), tuple(rows), 1.0)
+from .test_messages import call, evidence
 
 
 def one_message(begin=2.0, end=2.25, nbytes=8):

@@ -104,7 +104,6 @@ class Timeline:
     """
 
     operations: tuple[Operation, ...]  # in the order in which they began
-    cycles: tuple[float, ...] = ()  # with HOROVOD_TIMELINE_MARK_CYCLES=1
     started: float | None = None  # seconds since 1970
     cut_at: int | None = None
 

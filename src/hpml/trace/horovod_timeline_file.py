@@ -79,8 +79,7 @@ def parse(content: bytes, name: str = "timeline") -> Timeline:
                 f"timeline: {name} has a record that Horovod does not write, "
                 f"{json.dumps(record)[:80]}: name the file that HOROVOD_TIMELINE named"
             ) from None
-    cycles = tuple(event.at for event in events if event.kind == "i")
-    return Timeline(_operations(events), cycles, started, reader.cut_at)
+    return Timeline(_operations(events), started, reader.cut_at)
 
 
 def _event(record: dict[str, Any], tensors: dict[int, str]) -> Event:

@@ -34,23 +34,17 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """A way to keep images. `write` makes the folder, which must not be there, whole or not at all.
-
-    `finds` says in words how `reader[index]` finds its image.
-    """
+    """A way to keep images. `write` makes the folder, which must not be there, whole or not at all."""
 
     write: Callable[[Path, np.ndarray, np.ndarray], None]
     open: Callable[[Path], Reader]
-    finds: str
 
 
 FORMATS = {
-    "files": Format(files.write, files.Files, "a file of its own"),
-    "tar": Format(tar.write, tar.Tar, "all headers are read first"),
-    "TFRecord": Format(
-        tfrecord_stream.write, tfrecord_stream.Stream, "all record lengths are read first"
-    ),
-    "HDF5": Format(hdf5.write, hdf5.Dataset, "offset = index × size"),
-    "LMDB": Format(lmdb_tree.write, lmdb_tree.Tree, "a B+ tree by key, in a memory map"),
-    "memory map": Format(memory_map.write, memory_map.Map, "offset = index × size"),
+    "files": Format(files.write, files.Files),  # a file of its own for each image
+    "tar": Format(tar.write, tar.Tar),  # all headers are read first
+    "TFRecord": Format(tfrecord_stream.write, tfrecord_stream.Stream),  # all lengths are read first
+    "HDF5": Format(hdf5.write, hdf5.Dataset),  # offset = index × size
+    "LMDB": Format(lmdb_tree.write, lmdb_tree.Tree),  # a B+ tree by key, in a memory map
+    "memory map": Format(memory_map.write, memory_map.Map),  # offset = index × size
 }

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpml.trace.profiler.nesting import nesting
-from hpml.trace.profiler.phases import DEVICE
 from hpml.trace.profiler.trace import Trace
 
 
@@ -32,11 +31,6 @@ def operators(trace: Trace, *, by_shape: bool = False) -> tuple[Operator, ...]:
     `by_shape`: calls with inputs of different shapes apart (`record_shapes=True`).
     """
     return _by_name(trace, trace.of("cpu_op"), by_shape)
-
-
-def kernels(trace: Trace) -> tuple[Operator, ...]:
-    """What a GPU ran, copies included, the one with most time first; empty without a GPU."""
-    return _by_name(trace, trace.of(*DEVICE), False)
 
 
 def _by_name(trace: Trace, which: np.ndarray, by_shape: bool) -> tuple[Operator, ...]:

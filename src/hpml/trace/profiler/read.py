@@ -69,7 +69,7 @@ class _Columns:
                     memory.append(self._memory(event))
             elif event.ph in ends:
                 if event.cat == "fwdbwd":
-                    ends[event.ph].append((_number(event.id), self._at(event), self._thread(event)))
+                    ends[event.ph].append((_number(event.id), self._at(event)))
             elif not event.ph and event.name:
                 self._odd(f"an event of no kind ({event.name[:40]!r})")
             elif event.ph == "M" and event.name == "thread_name" and event.args is not None:
@@ -151,20 +151,20 @@ class _Columns:
             return NO_LINKS
         _, *rows = np.intersect1d(sides[0]["id"], sides[1]["id"], return_indices=True)
         forward, backward = (side[row] for side, row in zip(sides, rows, strict=True))
-        return Links(
-            (forward["at"] - zero) * MICROSECOND,
-            forward["thread"],
-            (backward["at"] - zero) * MICROSECOND,
-            backward["thread"],
-        )
+        return Links(*((side["at"] - zero) * MICROSECOND for side in (forward, backward)))
 
     def _allocations(self, zero: float) -> Allocations:
         memory = np.concatenate([np.zeros(0, MEMORY_RECORD), *self.memory])
         if not len(memory):
             return NO_ALLOCATIONS
         memory = memory[np.argsort(memory["at"], kind="stable")]
-        columns = (memory[name] for name in ("change", "allocated", "device"))
-        return Allocations((memory["at"] - zero) * MICROSECOND, *columns, tuple(self.devices))
+        return Allocations(
+            (memory["at"] - zero) * MICROSECOND,
+            memory["change"],
+            memory["allocated"],
+            memory["device"],
+            tuple(self.devices),
+        )
 
 
 EVENT = np.dtype(
@@ -174,7 +174,7 @@ EVENT = np.dtype(
     }
 )
 MEMORY_RECORD = np.dtype([("at", "f8"), ("change", "i8"), ("allocated", "i8"), ("device", "i4")])
-LINK_END = np.dtype([("id", "i8"), ("at", "f8"), ("thread", "i4")])
+LINK_END = np.dtype([("id", "i8"), ("at", "f8")])
 
 
 def _on_one_line(shapes: bytes) -> str:

@@ -22,14 +22,12 @@ class Step:
 class Links:
     """Which forward event led to which backward event; m links, the two sides in the same order.
 
-    A side is the time (seconds) at which its event starts, and its thread (an index into
-    `Trace.threads`). torch.profiler writes them as flow events of the category "fwdbwd".
+    A side is the time (seconds) at which its event starts. torch.profiler writes both as flow
+    events of the category "fwdbwd".
     """
 
     forward: np.ndarray  # float64 [m]
-    forward_thread: np.ndarray  # int32 [m]
     backward: np.ndarray  # float64 [m]
-    backward_thread: np.ndarray  # int32 [m]
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Allocations:
     devices: tuple[str, ...]  # "cpu", "cuda:0"
 
 
-NO_LINKS = Links(*(np.zeros(0, kind) for kind in (float, np.int32, float, np.int32)))
+NO_LINKS = Links(np.zeros(0), np.zeros(0))
 NO_ALLOCATIONS = Allocations(
     np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32), ()
 )
