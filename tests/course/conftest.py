@@ -7,7 +7,8 @@ import pytest
 
 from hpml.course import build, release, schedule
 
-COURSE = """
+# A module's exercises are to be added.
+DAY = """
 title = "A day"
 subtitle = "short"
 [[module]]
@@ -17,7 +18,9 @@ title = "Rings"
 slot = "09:00"
 minutes = 45
 asks = "Why?"
-exercises = [{ id = "ring", minutes = 10, core = true }, { id = "tree", minutes = 10 }]
+"""
+COURSE = f"""{DAY}
+exercises = [{{ id = "ring", minutes = 10, core = true }}, {{ id = "tree", minutes = 10 }}]
 """
 
 LECTURE = """\

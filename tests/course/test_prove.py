@@ -19,20 +19,11 @@ from hpml.course.prove import Row, prove, record
 from hpml.errors import UserError
 from hpml.ranks import flavour
 
+from .conftest import DAY
+
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks cannot import tests
 
-COURSE = """
-title = "A day"
-subtitle = "short"
-[[module]]
-id = "03"
-name = "rings"
-title = "Rings"
-slot = "09:00"
-minutes = 45
-asks = "Why?"
-exercises = [{ id = "total", minutes = 10 }]
-"""
+COURSE = DAY + 'exercises = [{ id = "total", minutes = 10 }]\n'
 
 SOLUTION = """\
 # %% [markdown]

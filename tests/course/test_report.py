@@ -1,7 +1,6 @@
 """The report: whole, safe to open, and complete, whatever the notebooks put out."""
 
 import base64
-import html.parser
 import io
 import re
 from pathlib import Path
@@ -17,6 +16,8 @@ from hpml.course.page import sanitized
 from hpml.course.run import CourseRun, DataUsed, plan
 from hpml.doctor import Fact
 from hpml.publish import RESULT, SKIP, VERDICT
+
+from ..page_elements import Elements
 
 COURSE = """
 title = "A day of rings"
@@ -44,33 +45,6 @@ FACTS = (
     Fact("cores", "2 usable", True),
     Fact("SLURM", "none", False, "job scripts are read, not run", "log in to a cluster"),
 )
-
-
-class Elements(html.parser.HTMLParser):
-    """All elements of a page with their attributes, and its text without style sheets."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.words: list[str] = []
-        self.inside: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, {name: value or "" for name, value in attributes}))
-        self.inside.append(tag)
-
-    def handle_endtag(self, tag):
-        while self.inside and self.inside.pop() != tag:
-            pass
-
-    def handle_data(self, data):
-        if "style" not in self.inside:
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
 
 
 def shown(data: dict, cell: str = "show()"):
@@ -195,7 +169,7 @@ def test_the_front_page_lists_everything(made):
         "Two nodes: no SLURM here", "Module 04, Meshes: not asked for in this run",  # the skips
         "2 usable", "Costs: job scripts are read, not run. Remedy: log in to a cluster.",
     ):  # fmt: skip
-        assert words in front.text.replace("\N{NO-BREAK SPACE}", " "), words
+        assert words in front.folded.replace("\N{NO-BREAK SPACE}", " "), words
     pictures = [attributes for tag, attributes in front.elements if tag == "img"]
     expected = {"src": f"data:image/png;base64,{PIXEL}", "alt": "It <learns>."}
     assert pictures == [expected]
@@ -206,7 +180,7 @@ def test_real_data_is_said_and_synthetic_data_is_unmistakable_on_every_page(made
     assert len(pages) == 3
     for page in pages.values():
         assert "<strong>SYNTHETIC data.</strong>" in page
-    assert "trained on SYNTHETIC images" in Elements(pages["index.html"]).text
+    assert "trained on SYNTHETIC images" in Elements(pages["index.html"]).folded
 
 
 def test_real_data_is_not_called_synthetic(made):
@@ -221,9 +195,9 @@ def test_a_failure_is_on_the_front_page_with_its_error_and_a_link_to_its_cell(ma
         cells[1].status = "not run"
 
     run, front, pages = made(lecture=[NUMBERS, new_code_cell("2")], change=fail)
-    assert "“show()”" in front.text
-    assert "ValueError: <bad>" in front.text
-    assert "1 cell after it not run" in front.text
+    assert "“show()”" in front.folded
+    assert "ValueError: <bad>" in front.folded
+    assert "1 cell after it not run" in front.folded
     links = [attributes.get("href") for tag, attributes in front.elements if tag == "a"]
     assert "03_rings_lecture.html#cell-0" in links
     assert 'id="cell-0"' in pages["03_rings_lecture.html"]
@@ -239,7 +213,7 @@ def test_where_the_last_cell_failed_nothing_is_said_of_cells_after_it(made):
 
     _, front, pages = made(lecture=[NUMBERS], change=fail)
     assert "ValueError: bad" in pages["03_rings_lecture.html"]
-    assert "after it" not in pages["03_rings_lecture.html"] + front.text
+    assert "after it" not in pages["03_rings_lecture.html"] + front.folded
 
 
 def test_a_kernel_that_never_came_up_is_reported_with_its_last_words(made):
@@ -249,8 +223,8 @@ def test_a_kernel_that_never_came_up_is_reported_with_its_last_words(made):
         notebook.cells[0].status = "not run"
 
     _, front, _ = made(lecture=[NUMBERS], change=fail)
-    assert "the kernel did not start" in front.text
-    assert "no module <x>" in front.text
+    assert "the kernel did not start" in front.folded
+    assert "no module <x>" in front.folded
 
 
 def test_an_interrupted_run_says_so(made):
@@ -262,8 +236,8 @@ def test_an_interrupted_run_says_so(made):
     run, front, _ = made(
         lecture=[NUMBERS], solution=[shown({VERDICT: verdict("ring", True)})], change=interrupt
     )
-    assert "The run was interrupted." in front.text
-    assert "1 of 2 cells ran" in front.text
+    assert "The run was interrupted." in front.folded
+    assert "1 of 2 cells ran" in front.folded
     assert run.modules[0].notebooks["solution"].status == "not run"
 
 
@@ -274,7 +248,7 @@ def test_the_summary_names_each_exercise_that_did_not_pass_and_why(made):
     assert "0 of 2 exercises passed" in words
     assert "tree: 1 of 2 claims hold." in words
     assert "ring: not checked." in words
-    assert words in front.text
+    assert words in front.folded
 
 
 def test_an_exercise_that_cannot_be_judged_here_is_named_with_the_reason(made):
@@ -298,7 +272,7 @@ def test_the_exercises_of_a_run_that_ended_early_share_one_sentence(made):
 
 def test_the_table_of_the_day_comes_before_what_was_measured(made):
     _, front, _ = made(lecture=[FIGURE, NUMBERS])
-    assert front.text.index("The day When") < front.text.index("Measured in this run")
+    assert front.folded.index("The day When") < front.folded.index("Measured in this run")
 
 
 def test_a_plot_may_be_shown_dark_and_a_photograph_may_not():
@@ -343,9 +317,9 @@ def test_all_is_well_only_when_every_exercise_passed(made, tree):
         cells.append(shown({VERDICT: verdict("tree", tree)}))
     run, front, _ = made(solution=cells)
     assert not report.all_well(run, report.collect(run))
-    assert "1 of 2 exercises passed" in front.text
+    assert "1 of 2 exercises passed" in front.folded
     status = "not checked in this run" if tree is None else "1 of 2 claims hold"
-    assert status in front.text
+    assert status in front.folded
 
 
 def test_all_is_well_when_all_ran_and_passed(made):
@@ -360,7 +334,7 @@ def test_verdicts_of_a_lecture_do_not_count(made):
 
 def test_a_failed_verdict_shows_its_message_and_hint_on_the_page(made):
     _, _, pages = made(solution=[shown({VERDICT: verdict("ring", False)})])
-    text = Elements(pages["03_rings_solution.html"]).text
+    text = Elements(pages["03_rings_solution.html"]).folded
     assert "With 3 ranks: sent 9 bytes" in text
     assert "Hint: Send less." in text
     assert "no <more> than needed" in text
@@ -373,17 +347,17 @@ def test_the_front_page_begins_with_the_figure_that_leads_and_shows_it_once(made
     _, front, _ = made(lecture=[NUMBERS, LEADING, FIGURE], leads=TITLE)
     pictures = [attributes["alt"] for tag, attributes in front.elements if tag == "img"]
     assert pictures == ["Up.", "It <learns>."]
-    assert front.text.index(TITLE) < front.text.index("It was 3 % <off>.")
-    assert front.text.index("It was 3 % <off>.") < front.text.index("Measured in this run")
+    assert front.folded.index(TITLE) < front.folded.index("It was 3 % <off>.")
+    assert front.folded.index("It was 3 % <off>.") < front.folded.index("Measured in this run")
     links = [attributes.get("href") for tag, attributes in front.elements if tag == "a"]
     assert links[0] == "03_rings_lecture.html#cell-1"
-    assert "Not measured in this run" not in front.text
+    assert "Not measured in this run" not in front.folded
 
 
 def test_where_only_the_leading_figure_was_published_no_section_is_empty(made):
     _, front, _ = made(lecture=[LEADING], leads=TITLE)
-    assert TITLE in front.text
-    assert "Measured in this run" not in front.text
+    assert TITLE in front.folded
+    assert "Measured in this run" not in front.folded
 
 
 def failed(run: CourseRun) -> None:
@@ -414,12 +388,12 @@ def interrupted(run: CourseRun) -> None:
 )
 def test_where_there_is_no_leading_figure_one_line_gives_the_reason(made, how, why):
     _, front, _ = made(leads=TITLE, **how)
-    assert f"{TITLE} Not measured in this run: {why}." in front.text
+    assert f"{TITLE} Not measured in this run: {why}." in front.folded
 
 
 def test_a_course_in_which_nothing_leads_says_nothing_of_it(made):
     _, front, _ = made(lecture=[LEADING])
-    assert "Not measured" not in front.text
+    assert "Not measured" not in front.folded
     assert [tag for tag, _ in front.elements].count("img") == 1
 
 
@@ -472,7 +446,7 @@ def test_formulas_are_mathml_and_unreadable_ones_stay_as_text(made):
         "<mfrac><mrow><mi>p</mi><mo>−</mo><mn>1</mn></mrow><mrow><mi>p</mi></mrow></mfrac>" in page
     )
     assert "\\frac" not in page
-    assert "\\begin{oops}" in Elements(page).text
+    assert "\\begin{oops}" in Elements(page).folded
 
 
 def test_links_between_notebooks_lead_to_pages_and_others_to_files(made):
@@ -497,7 +471,7 @@ def test_pictures_beside_a_notebook_become_part_of_the_page(made, tmp_path: Path
     pictures = [attributes for tag, attributes in page.elements if tag == "img"]
     encoded = base64.b64encode(b"picture").decode()
     assert pictures == [{"src": f"data:image/png;base64,{encoded}", "alt": "a ring"}]
-    assert "gone" in page.text
+    assert "gone" in page.folded
 
 
 def test_code_below_a_magic_is_highlighted(made):

@@ -8,18 +8,9 @@ from hpml.checks import find
 from hpml.course import schedule
 from hpml.errors import UserError
 
-ONE_MODULE = """
-title = "A day"
-subtitle = "short"
-[[module]]
-id = "03"
-name = "rings"
-title = "Rings"
-slot = "09:00"
-minutes = 45
-asks = "Why?"
-exercises = [{ id = "ring", minutes = 20, core = true }, { id = "tree", minutes = 10 }]
-"""
+from .conftest import COURSE
+
+ONE_MODULE = COURSE.replace('"ring", minutes = 10', '"ring", minutes = 20')
 
 
 @pytest.fixture

@@ -7,18 +7,9 @@ import pytest
 from hpml.course import schedule, wrong_answers
 from hpml.errors import UserError
 
-COURSE = """
-title = "A day"
-subtitle = "short"
-[[module]]
-id = "03"
-name = "rings"
-title = "Rings"
-slot = "09:00"
-minutes = 45
-asks = "Why?"
-exercises = [{ id = "ring", minutes = 10 }]
-"""
+from .conftest import DAY
+
+COURSE = DAY + 'exercises = [{ id = "ring", minutes = 10 }]\n'
 
 SOLUTION = """\
 # %%

@@ -2,7 +2,6 @@
 
 import base64
 import dataclasses
-import html.parser
 import re
 import subprocess
 from collections.abc import Callable
@@ -18,38 +17,10 @@ from hpml.grading.record import Picture, Record
 from hpml.ranks.evidence import Evidence, RankEvidence
 from hpml.trace.launch_svg import launch_svg
 
+from ..page_elements import Elements
 from .conftest import HOSTILE, hostile_text
 
 EXERCISES = ("process_group", "shard_sampler", "ddp", "global_metrics")
-
-
-class Elements(html.parser.HTMLParser):
-    """All elements of a page with their attributes, and its text without style sheets."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.title = ""
-        self.inside = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attributes)))
-        self.inside = tag
-
-    def handle_endtag(self, tag: str) -> None:
-        self.inside = ""
-
-    def handle_data(self, data: str) -> None:
-        if self.inside == "title":
-            self.title += data
-        elif self.inside != "style":
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return "".join(self.words)
 
 
 def seen_in_a_browser(chromium: str, page: str, folder: Path) -> Elements:

@@ -12,9 +12,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import jinja2
-from markupsafe import Markup
 
-from hpml.course import page, picture
+from hpml.course import page, page_templates, picture
 from hpml.course.execute import CellRun, NotebookRun
 from hpml.course.run import CourseRun, Kind, page_name
 from hpml.course.schedule import Exercise, Module
@@ -177,7 +176,9 @@ def lead(run: CourseRun, found: Collected) -> Lead | None:
         if result.lead and result.picture and result.place.page == its:
             return Lead(module.leads, result)
     lecture = next((one.notebooks["lecture"] for one in run.modules if one.module == module), None)
-    skipped = [skip.why for skip in found.skips if skip.lead and skip.place.page == its]
+    skipped = [
+        skip.why for skip in found.skips if skip.lead and skip.place and skip.place.page == its
+    ]
     of = f"the lecture of module {module.id}"
     if lecture is None:
         why = f"module {module.id} was not asked for"
@@ -206,7 +207,9 @@ def summary(run: CourseRun, found: Collected) -> str:
     parts = [f"{ran} of {cells} cells ran" if ran < cells else f"All {cells} cells ran"]
     exercises = _exercises(run, found)
     if exercises:
-        passed = sum(bool(record) and record["status"] == "passed" for *_, record, _ in exercises)
+        passed = sum(
+            record is not None and record["status"] == "passed" for *_, record, _ in exercises
+        )
         parts.append(f"{passed} of {len(exercises)} exercises passed")
     words = ", ".join(parts) + f", in {duration(run.seconds)}."
     reasons: dict[str, list[str]] = {}
@@ -311,15 +314,7 @@ def _links(run: CourseRun, notebook: NotebookRun, out: Path) -> Callable[[str], 
 
 @cache
 def _templates() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("hpml.course"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = Path(__file__).with_name("templates") / "style.css"
-    environment.globals["style"] = Markup(style.read_text(encoding="utf-8"))
+    environment = page_templates.environment()
     environment.filters.update(duration=_unbroken_duration, rounded=rounded)
     return environment
 

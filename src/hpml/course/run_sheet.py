@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 from nbformat import NotebookNode
 
-from hpml.course import core_path, page, picture, questions, wrong_answers
+from hpml.course import core_path, page, page_templates, picture, questions, wrong_answers
 from hpml.course.core_path import CorePath, Section
 from hpml.course.schedule import Course, Exercise, Module
 
@@ -84,14 +83,7 @@ def write(course: Course, hints: Mapping[str, Mapping[str, str]]) -> str:
 
     Raises UserError if a lecture, or a list of wrong answers, cannot be read.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("hpml.course"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    template = environment.get_template("run_sheet.html.j2")
+    template = page_templates.environment().get_template("run_sheet.html.j2")
     return template.render(
         course=course,
         sheets=[sheet(course, module, hints) for module in course.modules],

@@ -7,11 +7,8 @@ to the fix, and is nothing in them false? One HTML file, without scripts, that l
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
-import jinja2
-from markupsafe import Markup
-
+from hpml.course import page_templates
 from hpml.course.prove import Row
 
 
@@ -37,16 +34,8 @@ class Group:
 
 def write(rows: Iterable[Row]) -> str:
     """The page as HTML, from the rows of `hpml.course.prove.prove`."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("hpml.course"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = Path(__file__).with_name("templates") / "style.css"
-    environment.globals["style"] = Markup(style.read_text(encoding="utf-8"))
-    return environment.get_template("wrong_page.html.j2").render(groups=list(_groups(rows)))
+    template = page_templates.environment().get_template("wrong_page.html.j2")
+    return template.render(groups=list(_groups(rows)))
 
 
 def _groups(rows: Iterable[Row]) -> Iterable[Group]:

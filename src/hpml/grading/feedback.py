@@ -19,6 +19,7 @@ from pygments.lexers import PythonLexer
 
 from hpml.checks import render
 from hpml.checks.verdict import ClaimResult
+from hpml.course import page_templates
 from hpml.course.schedule import Course
 from hpml.files.sanitize import cut
 from hpml.grading import marks
@@ -73,17 +74,10 @@ def _template(name: str) -> jinja2.Template:
 @cache
 def _environment() -> jinja2.Environment:
     # The layout (base.html.j2, with its policy) and style are those of the day's report.
-    loaders = [jinja2.PackageLoader("hpml.grading"), jinja2.PackageLoader("hpml.course")]
-    environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(loaders),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    styles = [_style("hpml.course", "style.css"), _style("hpml.grading", "feedback.css")]
+    environment = page_templates.environment("hpml.grading")
+    own = resources.files("hpml.grading") / "templates" / "feedback.css"
     environment.globals.update(
-        style=Markup("\n".join(styles)),
+        style=environment.globals["style"] + Markup("\n" + own.read_text(encoding="utf-8")),
         signs=marks.SIGNS,
         unsafe_words=marks.UNSAFE,
         without_mark=WITHOUT_MARK,
@@ -99,10 +93,6 @@ def _environment() -> jinja2.Environment:
         note=marks.note,
     )
     return environment
-
-
-def _style(package: str, name: str) -> str:
-    return (resources.files(package) / "templates" / name).read_text(encoding="utf-8")
 
 
 def _code(source: str) -> Markup:
