@@ -45,6 +45,7 @@ class ImportGraph:
         self.root = root
         self._facts = SourceFacts(kept)
         self._edges: dict[str, frozenset[str]] = {}
+        self._digests: dict[str, str] = {}
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -100,8 +101,18 @@ class ImportGraph:
         return names
 
     def digest(self, file: str) -> str:
-        """The hash of a file's text."""
-        return _digest(self.root / file)
+        """The hash of a file's text, as it was when it was first asked for."""
+        if file not in self._digests:
+            text = (self.root / file).read_bytes()
+            self._digests[file] = hashlib.sha256(text).hexdigest()
+        return self._digests[file]
+
+    @cached_property
+    def _installed(self) -> str:
+        """Python, the packages, and Horovod's patch: what every proof rests on."""
+        locks = {"requirements.lock", "src/hpml/horovod/horovod-0.28.1.patch"} & self.files
+        digests = [self.digest(lock) for lock in sorted(locks)]
+        return "\0".join([platform.python_version(), platform.machine(), *digests])
 
     def save(self) -> None:
         """Keep what was read, for the next process."""
@@ -141,7 +152,7 @@ class ImportGraph:
 
     def key(self, files: Iterable[str], *texts: str) -> str:
         """A hash of the files, of all that they rest on, of what is installed, and of `texts`."""
-        whole = hashlib.sha256(_installed(self.root).encode())
+        whole = hashlib.sha256(self._installed.encode())
         for file in sorted(self.reach(files)):
             whole.update(f"{file}\0{self.digest(file)}\0".encode())
         for text in texts:
@@ -204,19 +215,6 @@ class ImportGraph:
             if f"{folder}/conftest.py" in self.files:
                 yield f"{folder}/conftest.py"
             folder = folder.rpartition("/")[0]
-
-
-@cache
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-@cache
-def _installed(root: Path) -> str:
-    """Python, the packages, and Horovod's patch: what every proof rests on."""
-    locks = ("requirements.lock", "src/hpml/horovod/horovod-0.28.1.patch")
-    texts = [_digest(root / lock) for lock in locks if (root / lock).is_file()]
-    return "\0".join([platform.python_version(), platform.machine(), *texts])
 
 
 @cache

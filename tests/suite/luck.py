@@ -101,6 +101,8 @@ class Luck:
         crashed = {test for test in self.failed if test in self.measuring}  # with their worker
         self.failed |= dict.fromkeys(crashed, True)
         lines = [*self._of_the_limit(), *self._of_turns()]
+        if self.plan.mode == "changed" and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK  # no test rests on what has changed
         lucky: list[str] = []
         if session.exitstatus == pytest.ExitCode.TESTS_FAILED and AGAIN not in os.environ:
             lucky = self._again()
@@ -154,8 +156,8 @@ class Luck:
     def _of_turns(self) -> list[str]:
         """How many of what is played in turn were played."""
         if self.plan.mode == "changed":
-            rest = f"; {self.left_out} more rest on it: ./hpml test" if self.left_out else ""
-            return [f"what {', '.join(self.plan.changed[:5])} touch{rest}"]
+            rest = f"; {self.left_out} more tests do: ./hpml test" if self.left_out else ""
+            return [f"played: what rests on {_named(self.plan.changed)}{rest}"]
         if not self.whole:
             return []
         return [
@@ -179,3 +181,9 @@ class Luck:
                 if test not in unpassed:
                     times[test] = [round(seconds, 3), test in self.starting]
         kept.tidy()
+
+
+def _named(files: tuple[str, ...]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(files) - 3} more files" if len(files) > 3 else ""
+    return ", ".join(files[:3]) + more

@@ -52,14 +52,14 @@ def configure(config: pytest.Config) -> None:
     config.pluginmanager.register(skips, "hpml skips")
     worker = getattr(config, "workerinput", None)
     if worker is None:
-        graph = ImportGraph(kept=kept.folder() / FACTS)
+        graph = ImportGraph(config.rootpath, kept.folder() / FACTS)
         plan = make_plan(config, graph)
         config.pluginmanager.register(_Distributing(plan), "hpml distributing")
         luck = Luck(config, plan, _is_whole(config), 60 * config.getoption("--limit"))
         config.pluginmanager.register(luck, "hpml luck")
     else:
         plan = pickle.loads(Path(worker[_PLAN]).read_bytes())
-        graph = ImportGraph(kept=kept.folder() / FACTS)
+        graph = ImportGraph(config.rootpath, kept.folder() / FACTS)
     if worker is not None or not config.getoption("numprocesses", None):
         config.pluginmanager.register(Turns(plan, graph), "hpml turns")
         config.pluginmanager.register(Order(plan.times), "hpml order")

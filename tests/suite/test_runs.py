@@ -1,0 +1,182 @@
+"""Whole runs of small suites: bad luck, in turn, quick, and a limit on time."""
+
+import json
+import subprocess
+
+import pytest
+
+from hpml.paths import CHECKOUT
+
+pytest_plugins = ["pytester"]
+
+CONFTEST = f"""
+import sys
+sys.path.insert(0, {str(CHECKOUT / "tests")!r})
+from suite import plugin
+import pytest
+
+def pytest_addoption(parser):
+    plugin.add_options(parser)
+
+def pytest_configure(config):
+    plugin.configure(config)
+
+@pytest.fixture
+def in_turn(request):
+    turns = request.config.pluginmanager.get_plugin("hpml turns")
+    return lambda kind, keys: turns.choose(request, kind, keys)
+"""
+
+
+@pytest.fixture
+def suite(pytester, monkeypatch):
+    """`suite(text of a test file, *options)`: exit code, and what was printed."""
+    monkeypatch.setenv("HPML_CACHE", str(pytester.path / "cache"))
+    monkeypatch.setenv("CI", "")
+    monkeypatch.delenv("HPML_TESTS_AGAIN", raising=False)
+    pytester.makeconftest(CONFTEST)
+    pytester.makeini("[pytest]\ntestpaths = .\naddopts = -p no:cacheprovider\n")
+
+    def run(text: str, *options: str) -> tuple[int, str]:
+        pytester.makepyfile(test_it=text)
+        ended = pytester.runpytest_subprocess("-q", *options)
+        return ended.ret, ended.stdout.str()
+
+    return run
+
+
+LUCKY = """
+import pathlib, pytest
+@pytest.mark.measures
+def test_clock():
+    tries = pathlib.Path("tries")
+    tries.write_text(tries.read_text() + "x" if tries.exists() else "x")
+    assert len(tries.read_text()) % 2 == 0  # each first time fails
+
+def test_sure(): pass
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_what_measures_is_tried_once_more_and_the_third_time_is_red(suite, workers):
+    for _ in range(2):
+        code, said = suite(LUCKY, "-n", workers)
+        assert (code, said.splitlines()[-1]) == (
+            0,
+            "passed at the second try, alone: test_it.py::test_clock",
+        ), said
+    code, said = suite(LUCKY, "-n", workers)
+    assert code == 1
+    assert said.splitlines()[-1] == (
+        "test_it.py::test_clock was lucky 3 times in the last 20 runs: it has to be mended"
+    )
+
+
+def test_what_fails_twice_is_red_and_so_is_what_measures_nothing(suite):
+    mark = "import pytest\n@pytest.mark.measures\ndef test_clock(): assert 0\n"
+    code, said = suite(mark)
+    assert (code, said.count("once more, alone")) == (1, 1)
+    other = "import pathlib\ndef test_fact():\n    assert not pathlib.Path('x').mkdir() and 0\n"
+    code, said = suite(other)
+    assert (code, said.count("once more, alone")) == (1, 0)
+    code, said = suite(f"{LUCKY}\ndef test_wrong(): assert 0\n")
+    assert (code, said.count("once more, alone")) == (1, 0)
+
+
+IN_TURN = """
+import pytest
+@pytest.mark.parametrize("n", [
+    pytest.param(n, marks=pytest.mark.in_turn("answers", str(n), ["test_it.py"], f"text {n}"))
+    for n in range(10)
+])
+def test_it(n): assert n != BAD
+
+def test_many(in_turn):
+    names = in_turn("attacks", {"a": "1", "b": "2"})
+    assert set(names) <= {"a", "b"}
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_in_turn_plays_what_is_new_what_failed_and_a_fifth(suite, workers):
+    def lines(bad, *options):
+        said = suite(IN_TURN.replace("BAD", str(bad)), "-n", workers, *options)[1]
+        return [line for line in said.splitlines() if " played, " in line]
+
+    assert lines(3) == [
+        "answers: 10 of 10 played, 10 of them new or changed",
+        "attacks: 2 of 2 played, 2 of them new or changed",
+    ]
+    # The test file is another, and so is every key that it is part of
+    assert lines(4)[0] == "answers: 10 of 10 played, 10 of them new or changed"
+    assert lines(4) == [
+        "answers: 3 of 10 played, 1 of them new or changed",
+        "attacks: 1 of 2 played, 0 of them new or changed",
+    ]
+    assert lines(4, "--all")[0].startswith("answers: 10 of 10")
+
+
+QUICK = """
+import subprocess, time, pytest
+@pytest.fixture(scope="module")
+def started(): return subprocess.run(["true"])
+def test_quick(): pass
+def test_starts(): subprocess.run(["true"])
+def test_shares(started): pass
+def test_slow(): time.sleep(1.1)
+"""
+
+
+def test_quick_leaves_out_what_starts_something_or_is_slow(suite):
+    code, said = suite(QUICK, "--quick")
+    assert code == 0
+    assert "2 passed, 2 skipped" in said  # nobody has timed test_slow yet
+    assert "left out: it starts a process" in said
+    assert "4 passed" in suite(QUICK)[1]
+    assert "1 passed, 3 deselected" in suite(QUICK, "--quick")[1]
+
+
+def test_changed_plays_what_rests_on_the_change(suite, pytester):
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@localhost"]
+        subprocess.run(["git", *who, *words], cwd=pytester.path, check=True, capture_output=True)
+
+    pytester.makepyfile(test_reads='NAME = "table.csv"\ndef test_table(): pass\n')
+    pytester.path.joinpath("table.csv").write_text("1\n")
+    pytester.path.joinpath(".gitignore").write_text("cache\n__pycache__\nrunpytest-*\nstd*\n")
+    git("init", "-q")
+    suite("def test_it(): pass\n")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    assert suite("def test_it(): pass\n", "--changed")[0] == 4  # nothing has changed
+    pytester.path.joinpath("table.csv").write_text("2\n")
+    said = suite("def test_it(): pass\n", "--changed")[1]
+    assert "1 passed, 1 deselected" in said
+    assert said.splitlines()[-1] == "played: what rests on table.csv"
+    git("commit", "-qam", "second")
+    # A clean tree: what the last commit changed
+    assert "1 passed, 1 deselected" in suite("def test_it(): pass\n", "--changed")[1]
+    assert suite("def test_it(): pass\n", "--changed", "--all")[0] == 4
+
+
+def test_a_run_stops_by_its_limit_and_names_what_then_ran(suite):
+    text = "import time\ndef test_quick(): pass\ndef test_endless(): time.sleep(600)\n"
+    code, said = suite(text, "--limit", "0.25", "-n", "1")
+    assert code == 2, said
+    assert "1 passed" in said
+    assert said.splitlines()[-2] == "stopped after 0 minutes, as was asked; then ran:"
+    assert said.splitlines()[-1].startswith("test_it.py::test_endless (")
+
+
+def test_an_endless_test_ends_with_its_stack(suite):
+    text = "import time\ndef test_endless():\n    time.sleep(600)\ndef test_other(): pass\n"
+    code, said = suite(text, "--timeout", "1", "--timeout-method", "thread", "-n", "1")
+    assert code == 1, said
+    assert "test_endless" in said
+    assert "1 failed, 1 passed" in said
+
+
+def test_what_is_kept_is_read_again(suite, pytester):
+    suite(LUCKY)
+    kept = json.loads((pytester.path / "cache" / "tests" / "times.json").read_text())
+    assert kept["test_it.py::test_sure"][1] is False
