@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
@@ -12,6 +11,8 @@ from hpml.allreduce import mpi
 from hpml.errors import UserError
 from hpml.network import available
 from hpml.predict.collectives import all_reduce_bytes, seconds
+
+from ..waiting import until
 
 
 @pytest.fixture
@@ -51,21 +52,14 @@ def test_what_takes_too_long_is_ended_with_all_its_processes():
 def test_whoever_is_killed_takes_the_others_along():
     with ThreadPoolExecutor(1) as pool:
         measured = pool.submit(mpi.mpi_all_reduce_seconds, [10_000_000], 2, "1mbit", timeout=60)
-        until(lambda: sum("mpi_rank.py" in line for line in left_over()) >= 4)  # mpirun, ranks ...
+        until(lambda: sum("mpi_rank.py" in line for line in left_over()) >= 4, "mpirun and ranks")
         for child in psutil.Process().children():
             with contextlib.suppress(psutil.ZombieProcess):  # of an earlier test
                 if "hpml.allreduce.mpi_hosts" in child.cmdline():
                     child.kill()
         with pytest.raises(UserError, match="mpirun ended with -9"):
             measured.result(timeout=30)
-    until(lambda: not left_over())
-
-
-def until(true) -> None:
-    limit = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < limit
-        time.sleep(0.05)
+    until(lambda: not left_over(), "the end of all ranks", 30)
 
 
 def test_an_algorithm_that_open_mpi_has_not_is_refused():

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,10 @@ import pytest
 
 from hpml import paths
 from hpml.cli import check_server, hand_over
+
+from ..waiting import has_ended, until
+
+pytestmark = pytest.mark.measures  # a daemon
 
 LIMIT = 300  # seconds; far more than any of these takes
 RIGHT = """\
@@ -59,14 +62,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         server.kill()
 
 
-def ended(process: psutil.Process) -> bool:
-    """Whether it has ended; whoever has to reap it may not have done so yet."""
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def servers(home: Path) -> list[psutil.Process]:
     """The processes that are servers of this home, and no forks of one."""
     found = []
@@ -87,13 +82,6 @@ def run(*arguments: str, code: str | None = None) -> subprocess.CompletedProcess
     return subprocess.run(
         [sys.executable, *program, *arguments], capture_output=True, text=True, timeout=LIMIT
     )
-
-
-def wait_until(holds, what: str) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -142,11 +130,11 @@ def test_a_server_serves_every_check_until_the_sources_change(home):
 
     changed = run("check", "mine.py", code=AS_OF_OTHER_SOURCES)
     assert changed.returncode == 0, changed.stderr
-    wait_until(lambda: ended(server), "the server of older sources stays")
+    until(lambda: has_ended(server.pid), "the end of the server of older sources")
     (newer,) = servers(home)
     for socket_of_it in (home / "servers").glob("*-changed"):
         socket_of_it.unlink()
-    wait_until(lambda: ended(newer), "the server stays, and its socket is gone")
+    until(lambda: has_ended(newer.pid), "the end of a server whose socket is gone")
 
 
 def interrupted(home: Path, server: psutil.Process) -> None:
@@ -159,11 +147,11 @@ def interrupted(home: Path, server: psutil.Process) -> None:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         # The command, its warm server, a supervisor at least
-        wait_until(lambda: len(server.children(recursive=True)) > 2, "no command began")
+        until(lambda: len(server.children(recursive=True)) > 2, "a command")
         client.send_signal(number)
         client.communicate(timeout=LIMIT)
         assert client.returncode == code
-        wait_until(lambda: not server.children(recursive=True), "something of it stays")
+        until(lambda: not server.children(recursive=True), "the end of all of it")
     assert servers(home) == [server]
 
 

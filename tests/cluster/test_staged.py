@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from hpml.paths import CHECKOUT
+
+from ..waiting import until
 
 IMAGES = 3  # files in place of CIFAR-10's
 # In place of hpml.data, which takes a second to import
@@ -58,18 +59,11 @@ def copies(disk: Path) -> list[str]:
     return sorted(path.name for path in disk.iterdir())
 
 
-def wait_for(path: Path) -> None:
-    limit = time.monotonic() + PATIENCE
-    while not path.exists():
-        assert time.monotonic() < limit, f"no {path.name}"
-        time.sleep(0.05)
-
-
 def running(node, job: int, *, rank: int = 0) -> subprocess.Popen:
     """A rank that reads its copy, until it is killed."""
     reading = node.disk.parent / f"{job}.{rank}"
     process = node(job, "sh", "-c", f"ls $HPML_DATA/images > {reading}; sleep 600", rank=rank)
-    wait_for(reading)
+    until(reading.exists, reading.name)
     return process
 
 

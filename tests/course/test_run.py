@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import nbformat
-import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -16,6 +15,8 @@ from hpml.course import schedule
 from hpml.course.execute import CellRun, NotebookRun, open_notebook
 from hpml.course.run import CourseRun, DataUsed, plan, prepare, run_course
 from hpml.errors import UserError
+
+from ..waiting import gone
 
 MODULE = """
 [[module]]
@@ -72,15 +73,6 @@ def text_of(run: CourseRun, notebook: int, cell: int) -> str:
     """All that one cell of an executed notebook printed."""
     outputs = run.notebooks[notebook].notebook.cells[cell].outputs
     return "".join(output.get("text", "") for output in outputs)
-
-
-def gone(pid: int, within: float = 10.0) -> bool:
-    deadline = time.monotonic() + within
-    while time.monotonic() < deadline:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_every_notebook_runs_in_order_in_its_own_kernel_folder_and_environment(tmp_path: Path):
@@ -199,8 +191,8 @@ def test_ctrl_c_keeps_what_was_done_and_leaves_no_kernel(tmp_path: Path):
         textwrap.dedent(f"""
         import sys
         from pathlib import Path
-        sys.path.insert(0, {str(Path(__file__).parent)!r})
-        from test_run import DataUsed, Heard, make_course, plan, run_course
+        sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+        from tests.course.test_run import DataUsed, Heard, make_course, plan, run_course
 
         class Loud(Heard):
             def started(self, run, cell, number):

@@ -1,28 +1,17 @@
 """A program is run to its end or its limit, and nothing of it stays."""
 
 import sys
-import time
 
-import psutil
 import pytest
 
 from hpml.horovod import command
+
+from ..waiting import gone
 
 
 @pytest.fixture
 def log(tmp_path):
     return tmp_path / "log"
-
-
-def gone(pid: int) -> bool:
-    for _ in range(500):
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return True
-        except psutil.NoSuchProcess:
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def test_status_and_lines_and_log(log):

@@ -16,15 +16,7 @@ import torch.distributed as dist
 from hpml.errors import UserError
 from hpml.ranks import launch, mark, warm
 
-
-def gone(pid: int, limit: float = 10.0) -> bool:
-    """Whether the process ends within `limit` seconds."""
-    deadline = time.monotonic() + limit
-    while time.monotonic() < deadline:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.02)
-    return False
+from ..waiting import gone
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
@@ -249,6 +241,7 @@ def test_a_server_that_was_killed_is_started_again():
     assert launch(lambda: 2, 2).values == (2, 2)
 
 
+@pytest.mark.measures
 def test_killing_the_parent_ends_server_and_ranks(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(
