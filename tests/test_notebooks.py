@@ -165,6 +165,7 @@ def skip_where_it_cannot_run(module: schedule.Module) -> None:
 
 
 @pytest.mark.parametrize(("module", "path"), EXECUTED)
+@pytest.mark.measures
 def test_a_notebook_comes_out_as_committed(module: schedule.Module, path: Path, executed) -> None:
     skip_where_it_cannot_run(module)
     assert faults(nbformat.read(COURSE.root / path, as_version=4)) == []
@@ -178,6 +179,7 @@ LECTURE_06 = COURSE.module("06").notebook
 
 @once(LECTURE_06)
 @in_turn("lectures", COURSE.module("06"), LECTURE_06)
+@pytest.mark.measures
 def test_every_framework_of_the_lecture_trains(executed) -> None:
     """DDP and Horovod under PyTorch do the same arithmetic, and end with the same accuracy."""
     skip_where_it_cannot_run(COURSE.module("06"))

@@ -1,5 +1,7 @@
 """Repeated gradings: which exercises have a budget, and what counts as a flip."""
 
+import pytest
+
 from hpml.bench import flips
 from hpml.checks import find
 from hpml.checks.verdict import ClaimResult, Verdict
@@ -34,6 +36,11 @@ def test_the_table_counts_failures_and_names_seeds(monkeypatch):
     table = flips.bench(["ddp"], times=3, busy=0, say=lines.append)
     assert [(row.name, row.values, row.target) for row in table.rows] == [("ddp: failed", [1], "0")]
     assert lines == ["ddp, grading 2, seed 7: seen"]
+
+
+def test_one_right_answer_graded_once_is_no_flip(bench_command):
+    table = bench_command("flips", "hello_ranks", "--times", "1", "--busy", "0")
+    assert [(row.name, row.values) for row in table.rows] == [("hello_ranks: failed", [0])]
 
 
 def test_processes_that_compute_are_gone_afterwards():

@@ -181,6 +181,7 @@ def test_stubs_beside_an_answer_take_one_line_each(hpml, tmp_path: Path) -> None
     assert "· ddp: not written yet (mine.py, line 13)" in checked.stdout.splitlines()
 
 
+@pytest.mark.measures
 def test_watching_checks_what_was_saved_and_ends_with_ctrl_c(tmp_path: Path) -> None:
     path = write(tmp_path / "mine.py", ALONE)
     process = subprocess.Popen(

@@ -11,6 +11,8 @@ from hpml.cluster.terminal import RECORDING, Terminal
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
+pytestmark = pytest.mark.measures  # a daemon
+
 RECORDED = dict(json.loads(RECORDING.read_text(encoding="utf-8")))
 
 

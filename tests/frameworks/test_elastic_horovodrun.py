@@ -11,7 +11,10 @@ from hpml.frameworks import elastic_horovodrun
 from hpml.ranks import flavour
 
 WHY = flavour.missing("horovod")
-pytestmark = pytest.mark.skipif(WHY is not None, reason=str(WHY))
+pytestmark = [
+    pytest.mark.measures,  # a clock
+    pytest.mark.skipif(WHY is not None, reason=str(WHY)),
+]
 
 # Four steps of two workers in an epoch, and eight of one
 SHORT = {"HPML_EPOCHS": "8", "HPML_IMAGES": "200", "HPML_BATCH": "25"}

@@ -15,6 +15,8 @@ from hpml.train import learning_rate
 from hpml.train.config import TrainConfig
 from hpml.train.history import read_history
 
+pytestmark = pytest.mark.measures  # a clock
+
 LIMIT = 120.0  # seconds, for any of the waits here
 EPOCHS, SAMPLES = 5, 3000
 

@@ -96,6 +96,7 @@ def test_a_script_without_a_result_is_told(script):
         run(script("serial_torch", "pass"))
 
 
+@pytest.mark.measures
 def test_a_script_that_does_not_end_is_ended_with_its_children(script, tmp_path):
     name = script(
         "serial_torch",

@@ -287,6 +287,7 @@ def drive_then_wait(drive):
 
 
 @pytest.mark.usefixtures("sandboxed")
+@pytest.mark.measures
 def test_time_of_processors_and_of_the_clock_is_limited():
     def burn():  # and change a variable, or it would be seen for an endless loop
         total = 0

@@ -144,6 +144,7 @@ def test_what_stays_within_a_node_does_not_cross_its_uplink():
     assert second.received_bytes > MEGABYTE > second.sent_bytes
 
 
+@pytest.mark.measures
 def test_the_kernel_keeps_the_rate_and_the_rank_cannot_change_it():
     def drive():
         from pyroute2 import IPRoute, NetlinkError
@@ -214,6 +215,7 @@ def test_the_callers_environment_comes_last():
     assert evidence.values == ("me", "me")
 
 
+@pytest.mark.measures
 def test_a_message_long_under_way_is_no_hang_not_even_out_of_the_recorders_sight():
     def drive():
         # DistributedDataParallel waits in C++; on this link it has to for two seconds.
@@ -255,6 +257,7 @@ def test_nothing_is_left_of_the_network(end):
     assert gone(seen.made, limit=1.0)
 
 
+@pytest.mark.measures
 def test_nothing_is_left_when_the_parent_is_killed(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(

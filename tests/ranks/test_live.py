@@ -63,6 +63,7 @@ def test_of_a_training_step(options):
     assert found.peak == sum(found.at_peak.values())
 
 
+@pytest.mark.measures
 def test_it_agrees_with_the_kernel():
     def drive():
         model = network()

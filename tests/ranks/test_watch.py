@@ -36,6 +36,7 @@ def test_time_without_a_core_is_not_the_ranks_up_to_twice_the_limit(
     assert set(asked) == {os.getpid()}
 
 
+@pytest.mark.measures
 def test_two_processes_on_one_core_wait_for_it():
     core = str(min(os.sched_getaffinity(0)))
     both = [

@@ -16,10 +16,11 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
 
-from . import kept
+from . import kept, minutes
 from .order import plain_id
 from .turns import Plan
 
@@ -118,6 +119,8 @@ class Luck:
             if often and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._keep(lucky)
+        if file := self.config.getoption("--minutes"):
+            Path(file).write_text(minutes.table(self.seconds, self.starting), encoding="utf-8")
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             for line in lines:

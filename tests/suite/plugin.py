@@ -5,6 +5,7 @@
     --changed        what the files touch that differ from the last commit; where none does, those
                      that the last commit changed; --changed=REV: those that differ from REV
     --limit MINUTES  stop by then, with what there is
+    --minutes FILE   also write where the time went, as a table
 
 Without one of these, all but what is played in turn: see turns.py.
 """
@@ -39,6 +40,7 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="REV",
         help="What a change touches, for at most three minutes (default: since the last commit).",
     )
+    group.addoption("--minutes", metavar="FILE", help="Write where the time went.")
     group.addoption("--limit", type=float, default=0.0, metavar="MINUTES", help="Stop by then.")
 
 

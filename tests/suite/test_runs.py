@@ -177,6 +177,9 @@ def test_an_endless_test_ends_with_its_stack(suite):
 
 
 def test_what_is_kept_is_read_again(suite, pytester):
-    suite(LUCKY)
+    suite(LUCKY, "--minutes", "table.md")
+    table = pytester.path.joinpath("table.md").read_text()
+    assert table.splitlines()[2].startswith("| all | 2 | 0 |")
+    assert table.splitlines()[3].startswith("| `test_it.py` | 2 | 0 |")
     kept = json.loads((pytester.path / "cache" / "tests" / "times.json").read_text())
     assert kept["test_it.py::test_sure"][1] is False

@@ -108,7 +108,6 @@ class Turns:
     def _keep(self, config, items: list, kept: list) -> None:
         ids = {item.nodeid for item in kept}
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in ids])
-        self.left_out += len(items) - len(kept)
         items[:] = kept
 
     def _choose(self, kind: str, keys: Mapping[str, str]) -> set[str]:

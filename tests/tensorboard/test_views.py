@@ -14,6 +14,8 @@ from torch.utils.tensorboard import SummaryWriter
 from hpml.tensorboard import browser
 from hpml.tensorboard.views import Views
 
+pytestmark = pytest.mark.measures  # a browser
+
 LIMIT = 240
 # Every chart on the page: its labels, and for each series its name and numbers
 CHARTS = """[...document.querySelectorAll('canvas')].map(canvas => Chart.getChart(canvas)).map(
