@@ -38,6 +38,7 @@ def test_the_table_counts_failures_and_names_seeds(monkeypatch):
     assert lines == ["ddp, grading 2, seed 7: seen"]
 
 
+@pytest.mark.measures
 def test_one_right_answer_graded_once_is_no_flip(bench_command):
     table = bench_command("flips", "hello_ranks", "--times", "1", "--busy", "0")
     assert [(row.name, row.values) for row in table.rows] == [("hello_ranks: failed", [0])]

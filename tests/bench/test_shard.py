@@ -81,6 +81,16 @@ def test_cases_take_turns_and_become_ratios_of_their_own_network(monkeypatch):
     ]
 
 
+def test_one_way_on_two_ranks_for_real(bench_command, monkeypatch):
+    monkeypatch.setattr(shard, "BATCH", 8)
+    monkeypatch.setattr(shard, "STEPS", 2)
+    monkeypatch.setattr(bubble, "measure", lambda: {4: 0.45})
+    table = bench_command("shard", "--rounds", "1", "--ranks", "2", ways=WAYS[:1])
+    rows = {row.name: row for row in table.rows}
+    assert rows["2 ranks, data parallel"].values[0] > 0
+    assert rows["2 ranks, data parallel: peak of a rank"].values[0] > 1  # MB
+
+
 def test_without_the_course_s_answers_its_exercises_are_left_out(tmp_path):
     assert shard.solutions(tmp_path) == {}
 
@@ -105,6 +115,7 @@ def test_a_launch_that_fails_is_told_with_its_way():
         shard.launched(way, 2, None, answer="class FullyShard: pass")
 
 
+@pytest.mark.measures
 def test_four_stages_that_wait_idle_at_least_as_long_as_the_formula_has_it(monkeypatch):
     monkeypatch.setattr(bubble, "STEPS", 1)
     found = bubble.measure(counts=(1, 2))

@@ -33,10 +33,13 @@ def test_short_runs_take_turns_and_become_ratios(monkeypatch):
     assert "SYNTHETIC" in table.conditions["data"] or "CIFAR" in table.conditions["data"]
 
 
-def test_no_seeds_no_full_run(monkeypatch):
-    monkeypatch.setattr(train, "run", lambda ranks, options, limit=0.0: history(1.0))
-    table = train.bench(None, rounds=1, seeds=[], say=lambda line: None)
-    assert [row.name for row in table.rows] == [train._name(*layout) for layout in train.LAYOUTS]
+def test_no_seeds_no_full_run_and_short_ones_for_real(bench_command, monkeypatch):
+    short = "--epochs 2 --samples 64 --test-samples 20 --batch-size 16 --widths 8,8,8"
+    monkeypatch.setattr(train, "SHORT_RUN", short.split())
+    monkeypatch.setattr(train, "LAYOUTS", ((1, 1), (2, 1)))
+    table = bench_command("train", "--rounds", "1", "--seeds", "0")
+    assert [row.name for row in table.rows] == ["1 rank × 1 thread", "2 ranks × 1 thread"]
+    assert all(row.values[0] > 0 for row in table.rows)
 
 
 def test_a_run_that_fails_is_told_in_its_own_last_line():
@@ -44,6 +47,7 @@ def test_a_run_that_fails_is_told_in_its_own_last_line():
         train.run(1, ["--epochs", "0"], limit=120)
 
 
+@pytest.mark.measures
 def test_a_run_that_takes_too_long_is_ended():
     with pytest.raises(UserError, match="not done after 0 s"):
         train.run(1, ["--epochs", "1"], limit=0.1)

@@ -3,7 +3,10 @@
 from collections import defaultdict
 from collections.abc import Mapping, Set
 
-HEAD = "| part | tests | start a process | seconds | slowest file |\n| :--- | ---: | ---: | ---: | :--- |"
+HEAD = (
+    "| part | tests | start a process | seconds | slowest file |",
+    "| :--- | ---: | ---: | ---: | :--- |",
+)
 
 
 def table(seconds: Mapping[str, float], starting: Set[str]) -> str:
@@ -27,4 +30,4 @@ def table(seconds: Mapping[str, float], starting: Set[str]) -> str:
     rows = sorted(rows, reverse=True)
     lines = [f"| {part} | {n} | {s} | {took:.0f} | {named} |" for took, part, n, s, named in rows]
     all_ = f"| all | {len(seconds)} | {len(starting)} | {whole:.0f} | |"
-    return "\n".join([HEAD, all_, *lines]) + "\n"
+    return "\n".join([*HEAD, all_, *lines]) + "\n"
