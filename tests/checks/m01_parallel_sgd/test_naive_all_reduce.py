@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
 from hpml.checks.contract import CannotJudge
 from hpml.checks.m01_parallel_sgd.naive_all_reduce import CHECK
@@ -24,6 +23,8 @@ def test_a_good_run_has_no_problems(good):
 
 
 def test_ranks_and_seeds_have_tensors_of_their_own():
+    import torch
+
     ranks = CHECK.inputs(3, 2) + CHECK.inputs(4, 2)
     first = [rank["a matrix of float64"] for rank in ranks]
     assert not any(torch.equal(first[0], other) for other in first[1:])
