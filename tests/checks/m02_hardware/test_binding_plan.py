@@ -4,7 +4,6 @@ import types
 
 import pytest
 
-from hpml.checks import judge
 from hpml.checks.kits import srun_step
 from hpml.checks.m02_hardware import _binding_picture
 from hpml.checks.m02_hardware import binding_plan as exercise
@@ -44,11 +43,6 @@ def run_of(hand_made, right, *, plan=None, options=None, seed=3):
 def test_the_solution_holds_on_every_draw(hand_made, right, seed):
     run = run_of(hand_made, right, seed=seed)
     assert [claim.judge(run) for claim in CHECK.claims] == [None] * 6
-
-
-def test_the_solution_has_all_points(solution):
-    verdict = judge("binding_plan", solution("binding_plan"), seed=3)
-    assert (verdict.passed, verdict.earned) == (True, 12)
 
 
 def test_inputs_are_fresh_for_every_seed():
@@ -111,7 +105,6 @@ def test_ranks_of_a_domain_may_change_places(hand_made, right):
     ("plan", "hint"),
     [
         (lambda case, plan: "a map object", "plan_types"),
-        (lambda case, plan: [[] for _ in plan], "empty"),
         (lambda case, plan: plan[1:], "ranks"),
         (lambda case, plan: [[10**30] for _ in plan], "absent"),
         (lambda case, plan: [[cpu, cpu] for cpu, *_ in plan], "shared"),
@@ -138,12 +131,9 @@ def test_a_plan_of_one_core_each_is_not_all_there_is(hand_made, right):
         (lambda words: [*words, "--cpus-per-task"], "option"),
         (lambda words: words[1:], "tasks"),
         (lambda words: ["--ntasks-per-node=9", *words[1:]], "tasks"),
-        (lambda words: ["-n4", *words[1:]], "ntasks"),
         (lambda words: [words[0], words[2]], "bind"),
-        (lambda words: [words[0], "--cpu-bind=sockets", words[2]], "automatic"),
         (lambda words: [words[0], "--cpu-bind=mask_cpu:all", words[2]], "mask_text"),
         (lambda words: [words[0], "--cpu-bind=mask_cpu:0x1", words[2]], "mask"),
-        (lambda words: [*words, "--exact"], "exact"),
         (lambda words: [*words, "-c", "1"], "exact"),
         (lambda words: [*words, "--hint=nomultithread"], "beside"),
     ],
@@ -169,18 +159,6 @@ def test_a_mask_of_any_size_is_judged(hand_made, right):
     problem = OPTIONS(run_of(hand_made, right, options=change))
     assert problem.hint == "mask"
     assert len(problem.message) < 1000
-
-
-def test_no_message_has_the_expected_value(hand_made, right):
-    run = run_of(
-        hand_made,
-        right,
-        plan=lambda case, plan: [cpus[:2] for cpus in plan],
-        options=lambda case, words: [words[0], "--cpu-bind=mask_cpu:0x1", words[2]],
-    )
-    for problem in (MOST(run), OPTIONS(run)):
-        assert problem.expected
-        assert problem.expected not in problem.message
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpml.checks import judge
 from hpml.checks.m02_hardware import _fused_picture
 from hpml.checks.m02_hardware._made_gradients import (
     CASES,
@@ -25,12 +24,6 @@ MEAN, KINDS, MESSAGES, LEAVES, WIRE = (claim.judge for claim in CHECK.claims)
 @pytest.fixture(scope="module")
 def good(played):
     return played(CHECK, 2, 5)
-
-
-@pytest.mark.parametrize("seed", [2, 3, 20_000])
-def test_the_solution_holds_at_every_world_size(solution, seed):
-    verdict = judge("fusion_buffer", solution("fusion_buffer"), seed=seed)
-    assert verdict.passed, verdict
 
 
 def test_a_good_run_has_no_problems(good):
@@ -104,56 +97,35 @@ def test_gradients_are_served_once_and_in_order():
         reply(0, "gradient")
 
 
-def with_calls(run, change):
-    """The run with `change(calls)` for the calls of each rank."""
-    ranks = tuple(replace(rank, calls=tuple(change(rank.calls))) for rank in run.evidence.ranks)
-    return replace(run, evidence=replace(run.evidence, ranks=ranks))
-
-
-def heavier(calls, times):
-    return [replace(call, nbytes=call.nbytes * times) for call in calls]
-
-
 @pytest.mark.parametrize(
-    ("change", "hint"),
+    "change",
     [
-        (lambda calls: (), "alone"),
-        (lambda calls: calls[1:], "bytes"),
-        (lambda calls: heavier(calls, 2), "bytes"),
-        (lambda calls: [replace(call, dtype="float32") for call in calls], "dtypes"),
-        (lambda calls: [*calls, replace(calls[-1], nbytes=0)], "empty"),
-        (lambda calls: [replace(calls[0], operation="all_reduce_coalesced")], "messages"),
+        lambda calls: calls[1:],
+        lambda calls: tuple(replace(call, nbytes=2 * call.nbytes) for call in calls),
     ],
 )
-def test_other_messages_than_the_rules_are_a_problem(good, change, hint):
-    run = with_calls(good, change)
-    assert MESSAGES(run).hint == hint
-    assert LEAVES(run).hint == hint
+def test_fewer_or_more_bytes_than_those_of_the_gradients_are_a_problem(good, with_ranks, change):
+    run = with_ranks(good, lambda rank: replace(rank, calls=change(rank.calls)))
+    assert MESSAGES(run).hint == LEAVES(run).hint == "bytes"
 
 
-def test_a_message_that_leaves_two_gradients_late_is_late(good):
+def test_a_message_that_leaves_two_gradients_late_is_late(good, with_ranks):
     rule = messages(good.inputs[0]["gradients"][0], good.inputs[0]["buffer_bytes"])
     number = rule["float32"][0].leaves_with
 
-    def moved(gradients, seconds):
-        """The first message leaves after so many gradients more were asked for."""
-        ranks = []
-        for rank in good.evidence.ranks:
-            at = rank.asked[number + gradients].at + seconds
+    def moved(gradients):
+        """The first message leaves just after so many gradients more were asked for."""
+
+        def of_rank(rank):
+            at = rank.asked[number + gradients].at + 1e-6
             first = replace(rank.calls[0], issued=at, waited=None)
-            ranks.append(replace(rank, calls=(first, *rank.calls[1:])))
-        return replace(good, evidence=replace(good.evidence, ranks=tuple(ranks)))
+            return replace(rank, calls=(first, *rank.calls[1:]))
 
-    assert LEAVES(moved(1, 1e-6)) is None
-    assert LEAVES(moved(2, 1e-6)).hint == "late"
-    assert MESSAGES(moved(2, 1e-6)) is None
+        return with_ranks(good, of_rank)
 
-
-def test_a_wait_before_the_last_message_is_needless(good):
-    def change(calls):
-        return [replace(calls[0], waited=calls[0].issued), *calls[1:]]
-
-    assert LEAVES(with_calls(good, change)).hint == "waiting"
+    assert LEAVES(moved(1)) is None
+    assert LEAVES(moved(2)).hint == "late"
+    assert MESSAGES(moved(2)) is None
 
 
 def test_whatever_is_wrong_with_a_gradient_is_named(good, with_value):
@@ -163,8 +135,7 @@ def test_whatever_is_wrong_with_a_gradient_is_named(good, with_value):
             value[case][number] = change(value[case][number])
             return value
 
-        run = with_value(good, 1, of_value)
-        return replace(run, stages={"play": run.evidence})
+        return with_value(good, 1, of_value)
 
     for change, words in (
         (lambda t: t + 1, "differs by up to"),
@@ -181,25 +152,26 @@ def test_whatever_is_wrong_with_a_gradient_is_named(good, with_value):
         assert KINDS(changed(1, 0, change)) is not None
 
 
-def test_what_lies_between_a_strided_gradients_elements_is_compared(good, with_value):
-    given_ = good.inputs[1]["gradients"][1]
-    number = next(n for n, (_, layout) in enumerate(given_) if layout == "columns")
-
-    def of_value(value):
-        value = [list(each) for each in value]
-        value[1][number] = value[1][number].clone()
-        value[1][number][:, 1] += 12
-        return value
-
-    assert KINDS(with_value(good, 1, of_value)).hint == "strides"
-
-
 def test_a_rank_that_left_out_cases_is_not_judged(good, with_value):
     with pytest.raises(ValueError, match="other cases"):
         MEAN(with_value(good, 1, lambda value: value[: len(CASES) - 1]))
 
 
-def test_the_picture_is_that_of_the_answer(solution):
+@pytest.fixture(scope="module")
+def launched():
+    """The picture's launches, one for each source."""
+    launched, known = _fused_picture.launched, {}
+
+    def once(check, source, ranks):
+        if source not in known:
+            known[source] = launched(check, source, ranks)
+        return known[source]
+
+    return once
+
+
+def test_the_picture_is_that_of_the_answer(solution, launched, monkeypatch):
+    monkeypatch.setattr(_fused_picture, "launched", launched)
     source = solution("fusion_buffer")
     assert CHECK.picture(CHECK, source).png.startswith(b"\x89PNG")
     late = source.replace("in gradients:", "in list(gradients):")
@@ -210,9 +182,9 @@ def test_the_picture_is_that_of_the_answer(solution):
 
 @pytest.mark.parametrize("reason", ["", "no network namespaces"])
 def test_the_picture_has_the_seconds_over_a_link_beside_one_message_for_each_gradient(
-    solution, monkeypatch, reason
+    solution, launched, monkeypatch, reason
 ):
-    launched, sent, shown = _fused_picture.launched, [], []
+    sent, shown = [], []
 
     def over_a_link(check, source, ranks):
         evidence = launched(check, source, ranks)

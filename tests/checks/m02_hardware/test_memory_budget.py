@@ -1,9 +1,6 @@
 """Exercise memory_budget: what is measured, and what its judges say of budgets."""
 
-from dataclasses import replace
-
 import pytest
-import torch
 
 from hpml.checks.contract import CannotJudge
 from hpml.checks.m02_hardware._measured_networks import KINDS, build, networks
@@ -17,36 +14,41 @@ def good(played):
     return played(CHECK, 1, 5)
 
 
-def answered(run, change, stage="answered"):
-    """The run with `change(figures)` for what a stage returned of each network."""
-    evidence = run.stages[stage]
-    (rank,) = evidence.ranks
-    value = [change(dict(figures)) for figures in rank.value]
-    evidence = replace(evidence, ranks=(replace(rank, value=value),))
-    return replace(run, stages={**run.stages, stage: evidence})
+@pytest.fixture
+def answered(good, with_value):
+    """`answered(change, stage)`: with `change(figures)` for what it returned of each network."""
+
+    def changed(change, stage="answered"):
+        return with_value(good, 0, lambda value: [change(dict(one)) for one in value], stage)
+
+    return changed
 
 
-def budgets(run, **kinds):
-    """The run with `change(figure, figures measured)` for a kind of each budget."""
-    (measured,) = run.stages["measured"].values
-    at = iter(measured)
+@pytest.fixture
+def budgets(good, answered):
+    """`budgets(kind, change)`: with `change(figure, figures measured)` for it in each budget."""
 
-    def change(figures):
-        of = next(at)
-        budget = {
-            kind: kinds[kind.replace(" ", "_")](n, of) if kind.replace(" ", "_") in kinds else n
-            for kind, n in figures["budget"].items()
-        }
-        return figures | {"budget": budget}
+    def changed(kind, change):
+        (measured,) = good.stages["measured"].values
+        at = iter(measured)
 
-    return answered(run, change)
+        def of_network(figures):
+            budget = figures["budget"]
+            return figures | {"budget": budget | {kind: change(budget[kind], next(at))}}
+
+        return answered(of_network)
+
+    return changed
 
 
+@pytest.mark.measures
 def test_a_good_run_has_no_problems(good):
     assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
 
 
 def test_networks_are_fresh_and_of_three_sorts():
+    import torch
+
     first, second = networks(1), networks(2)
     assert [one["layers"] for one in first] != [one["layers"] for one in second]
     assert {one["optimizer"] for one in first} == {"sgd", "momentum", "adam"}
@@ -57,6 +59,7 @@ def test_networks_are_fresh_and_of_three_sorts():
     assert all(p.device.type == "meta" for model in models for p in model.parameters())
 
 
+@pytest.mark.measures
 def test_what_is_measured_is_the_networks(good):
     """Against counts that are made here, of the network of images, whose layers are known."""
     (measured,) = good.stages["measured"].values
@@ -73,64 +76,42 @@ def test_what_is_measured_is_the_networks(good):
         assert of["peak of twice"] - of["peak"] > 0.9 * (of["activations"] - of["weights"])
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize(
-    ("judge", "kinds", "hint"),
+    ("judge", "kind", "change", "hint"),
     [
-        (WEIGHTS, {"weights": lambda n, of: of["parameters"]}, "buffers"),
-        (WEIGHTS, {"weights": lambda n, of: n + 1}, "weights"),
-        (GRADIENTS, {"gradients": lambda n, of: 0}, "no_gradients"),
-        (GRADIENTS, {"gradients": lambda n, of: of["parameters"]}, "frozen"),
-        (GRADIENTS, {"gradients": lambda n, of: n - 4}, "gradients"),
-        (STATES, {"optimizer_states": lambda n, of: of["gradients"]}, "moments"),
-        (STATES, {"optimizer_states": lambda n, of: n + 4}, "moments"),
-        (ACTIVATIONS, {"activations": lambda n, of: 2 * n}, "twice"),
-        (ACTIVATIONS, {"activations": lambda n, of: of["last"]}, "last"),
-        (ACTIVATIONS, {"activations": lambda n, of: of["outputs"]}, "outputs"),
-        (ACTIVATIONS, {"activations": lambda n, of: int(1.02 * n)}, "kept"),
-        (PEAK, {"weights": lambda n, of: n + int(0.2 * of["peak"])}, "peak"),
-        (PEAK, {"activations": lambda n, of: n - min(n, int(0.2 * of["peak"]))}, "peak"),
+        (WEIGHTS, "weights", lambda n, of: n + 1, "weights"),
+        (GRADIENTS, "gradients", lambda n, of: n - 4, "gradients"),
+        (STATES, "optimizer states", lambda n, of: n + 4, "moments"),
+        (ACTIVATIONS, "activations", lambda n, of: int(1.02 * n), "kept"),
+        (PEAK, "weights", lambda n, of: n + int(0.2 * of["peak"]), "peak"),
+        (PEAK, "activations", lambda n, of: n - min(n, int(0.2 * of["peak"])), "peak"),
     ],
 )
-def test_a_wrong_kind_is_named(good, judge, kinds, hint):
-    problem = judge(budgets(good, **kinds))
-    assert problem.hint == hint
-    assert problem.hint in CHECK.hints
+def test_a_wrong_kind_is_named(budgets, judge, kind, change, hint):
+    assert judge(budgets(kind, change)).hint == hint
 
 
-def test_a_little_of_the_activations_is_forgiven(good):
-    assert ACTIVATIONS(budgets(good, activations=lambda n, of: int(0.995 * n))) is None
+def test_a_little_of_the_activations_is_forgiven(budgets):
+    assert ACTIVATIONS(budgets("activations", lambda n, of: int(0.995 * n))) is None
 
 
 @pytest.mark.parametrize("value", [None, 3, {}, {kind: 1.5 for kind in KINDS}])
-def test_what_is_no_budget_is_named(good, value):
-    run = answered(good, lambda figures: figures | {"budget": value})
+def test_what_is_no_budget_is_named(answered, value):
+    run = answered(lambda figures: figures | {"budget": value})
     for judge in (WEIGHTS, GRADIENTS, STATES, ACTIVATIONS, PEAK):
         assert judge(run).hint == "types"
 
 
-@pytest.mark.parametrize(
-    ("batch", "hint"), [(None, "batch_type"), (-1, "batch_type"), (2.0, "batch_type")]
-)
-def test_what_is_no_batch_is_named(good, batch, hint):
+@pytest.mark.parametrize("batch", [None, -1, 2.0])
+def test_what_is_no_batch_is_named(answered, batch):
     def change(figures):
         return figures | {"fits": [[batch, None, None], figures["fits"][1]]}
 
-    assert FITS(answered(good, change)).hint == hint
+    assert FITS(answered(change)).hint == "batch_type"
 
 
-def test_a_batch_that_its_own_budget_contradicts(good):
-    def shifted(less):
-        def change(figures):
-            (batch, at_it, one_more), none = figures["fits"]
-            return figures | {"fits": [[batch, *((at_it,) * 2 if less else (one_more,) * 2)], none]}
-
-        return FITS(answered(good, change))
-
-    assert shifted(less=True).hint == "one_more"
-    assert shifted(less=False).hint == "too_large"
-
-
-def test_a_budget_of_one_sample_is_no_mistake_of_rounding(good):
+def test_a_budget_of_one_sample_is_no_mistake_of_rounding(good, answered):
     batches = iter([network["batch"] for network in good.inputs["answered"][0]["networks"]])
 
     def change(figures):
@@ -139,29 +120,30 @@ def test_a_budget_of_one_sample_is_no_mistake_of_rounding(good):
         budget = kinds | {"activations": round(kinds["activations"] / next(batches))}
         return figures | {"budget": budget, "fits": [[batch, at_it, at_it], figures["fits"][1]]}
 
-    run = answered(good, change)
+    run = answered(change)
     assert ACTIVATIONS(run).hint == FITS(run).hint == "one_sample"
 
 
-def test_a_batch_that_is_far_from_what_was_measured(good):
+@pytest.mark.measures
+def test_a_batch_that_is_far_from_what_was_measured(answered):
     """The budgets agree with the batch: all of it is wrong by a factor."""
 
     def change(figures):
         (batch, at_it, one_more), none = figures["fits"]
         return figures | {"fits": [[2 * batch, at_it, one_more], none]}
 
-    assert FITS(answered(good, change)).hint == "peak"
+    assert FITS(answered(change)).hint == "peak"
 
 
-def test_a_batch_where_nothing_fits(good):
+def test_a_batch_where_nothing_fits(answered):
     def change(figures):
         return figures | {"fits": [figures["fits"][0], [1, figures["budget"], figures["budget"]]]}
 
-    assert FITS(answered(good, change)).hint == "none_fits"
+    assert FITS(answered(change)).hint == "none_fits"
 
 
-def test_a_library_that_needs_much_to_work_in_costs_nobody_a_point(good):
-    run = answered(good, lambda figures: figures | {"peak": 2 * figures["peak"]}, "measured")
+def test_a_library_that_needs_much_to_work_in_costs_nobody_a_point(answered):
+    run = answered(lambda figures: figures | {"peak": 2 * figures["peak"]}, "measured")
     assert isinstance(PEAK(run), CannotJudge)
     assert isinstance(FITS(run), CannotJudge)
     assert ACTIVATIONS(run) is None

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from hpml.checks import judge
 from hpml.checks.m02_hardware import _scaled_gradients as scaling
 from hpml.checks.m02_hardware._two_precisions import (
     LEARNING_RATE,
@@ -27,6 +26,7 @@ from hpml.checks.m02_hardware.mixed_precision import (
     serve,
     wrong_dtypes,
 )
+from hpml.ranks.evidence import Diagnosis
 
 COMPUTED, PARITY_HOLDS, STEPS_IN_BFLOAT16, GOOD, OVERFLOW, GROWTH = (
     claim.judge for claim in CHECK.claims
@@ -58,12 +58,6 @@ def with_record(with_value):
         return with_value(run, 0, lambda record: record | {part: value}, STAGE)
 
     return changed
-
-
-@pytest.mark.parametrize("seed", [2, 3, 20_000])
-def test_the_solution_holds(solution, seed):
-    verdict = judge("mixed_precision", solution("mixed_precision"), seed=seed)
-    assert verdict.passed, verdict
 
 
 def test_a_good_run_has_no_problems(good):
@@ -162,8 +156,6 @@ def test_a_loss_that_strays_is_a_problem(good, with_record):
         changed = [*losses]
         changed[step] += 2 * PARITY
         assert PARITY_HOLDS(with_record(good, "losses", changed)).hint == "training"
-    stale = good.expected["stale"]
-    assert PARITY_HOLDS(with_record(good, "losses", stale)).hint == "stale"
 
 
 def test_a_step_of_float32_products_is_found_at_the_start_and_at_the_end(good, with_record):
@@ -211,39 +203,26 @@ def test_every_difficulty_of_a_loss_scale_is_among_the_steps(seed):
     assert not torch.allclose(small.half().float(), small, rtol=CLOSE, atol=0)
 
 
-def replayed(run, taken=None, scales=None):
-    """The run with other returned values of `step`, or other scales by step."""
-    evidence = run.stages[scaling.STAGE]
-    (rank,) = evidence.ranks
-    asked = list(rank.asked)
-    for step, scale in (scales or {}).items():
-        asked[step] = replace(asked[step], request={"scale": scale})
-    value = rank.value | {"taken": [*rank.value["taken"]]}
-    for step, took in (taken or {}).items():
-        value["taken"][step] = took
-    rank = replace(rank, asked=tuple(asked), value=value)
-    evidence = replace(evidence, ranks=(rank,))
-    return replace(run, evidence=evidence, stages={**run.stages, scaling.STAGE: evidence})
+def test_what_step_returns_counts(good, with_value):
+    def returned(step, took):
+        def change(value):
+            taken = [*value["taken"]]
+            taken[step] = took
+            return value | {"taken": taken}
+
+        return with_value(good, 0, change, scaling.STAGE)
+
+    assert GOOD(returned(0, False)).hint == "returns"
+    assert OVERFLOW(returned(scaling.BAD[0], True)).hint == "returns"
+    assert GROWTH(returned(0, False)) is None
 
 
-def test_what_step_returns_counts(good):
-    assert GOOD(replayed(good, taken={0: False})).hint == "returns"
-    assert OVERFLOW(replayed(good, taken={scaling.BAD[0]: True})).hint == "returns"
-    assert GROWTH(replayed(good, taken={0: False})) is None
-
-
-def test_a_scale_that_is_not_halved_or_not_doubled_is_found(good):
-    scales = [asked.request["scale"] for asked in good.stages[scaling.STAGE].ranks[0].asked]
-    after = scaling.BAD[0] + 1
-    assert OVERFLOW(replayed(good, scales={after: scales[after] / 2})).hint == "halve"
-    assert GROWTH(replayed(good, scales={2: scales[2] * 2})).hint == "in_a_row"
-
-
-def test_points_of_the_first_part_do_not_need_the_second(solution):
-    source = solution("mixed_precision").replace("self.scale /= 2", "raise NotImplementedError()")
-    verdict = judge("mixed_precision", source, seed=4)
-    assert verdict.earned == 6
-    assert [claim.passed for claim in verdict.claims] == [True] * 3 + [False] * 3
+def test_points_of_the_first_part_do_not_need_the_second(good):
+    ended = replace(good.stages[scaling.STAGE], diagnosis=Diagnosis("raised", "rank 0 raised"))
+    run = replace(good, stages={**good.stages, scaling.STAGE: ended})
+    held = [claim.judge(run) is None for claim in CHECK.claims]
+    assert held == [True] * 3 + [False] * 3
+    assert CHECK.stages[-1].dies
 
 
 def test_the_picture_is_that_of_the_answer(solution):
