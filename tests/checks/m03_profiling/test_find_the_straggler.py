@@ -124,16 +124,3 @@ def test_nobody_at_all_is_no_answer():
 def test_phases_may_come_in_any_order():
     values = [one and [*one[:2], one[2][::-1]] for one in right(1)]
     assert hints(values, 1) == [""] * 5
-
-
-def test_no_message_has_what_should_have_been_found():
-    for seed in SEEDS:
-        for changed in (
-            [one and [one[0] + 1, *one[1:]] for one in right(seed)],
-            [one and [one[0], one[1] + 1, one[2]] for one in right(seed)],
-            [one and [*one[:2], ["optimizer"]] for one in right(seed)],
-        ):
-            problems = [claim.judge(run_of(changed, seed)) for claim in CHECK.claims]
-            for problem in filter(None, problems):
-                assert problem.expected
-                assert problem.expected not in problem.message.partition(":")[2]

@@ -94,10 +94,6 @@ def test_a_step_of_100_ms_is_no_percentage():
     assert wrong_sums(shares, right).hint == "units"
 
 
-def test_the_steps_have_an_order():
-    assert ADDS_UP(a_run(lambda value: value["nested"][0].reverse())).hint == "order"
-
-
 def test_the_library_finds_the_same_in_the_recorded_trace(tmp_path):
     """A second opinion, from other code by the same rules."""
     path = tmp_path / "trace.json"
