@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from hpml.answer.enforce import NotAllowed
 from hpml.checks.contract import Run
@@ -15,9 +14,7 @@ from hpml.checks.m04_frameworks import _recorded_graphs as made
 from hpml.checks.m04_frameworks._gradient_faults import wrong_gradient
 from hpml.checks.m04_frameworks._graph_gradients import gradients
 from hpml.checks.m04_frameworks._walk_back import (
-    OF_ZIP,
     RAISED_LIMIT,
-    TOO_MANY,
     TooManyVisits,
     address,
     count_visits,
@@ -96,12 +93,8 @@ def test_a_claim_is_about_graphs_of_its_kind(kind, judge):
         ("once", "ValueError", "fit"),
         ("shared", "ValueError", "again"),
         ("broadcast", "ValueError", "shape"),
-        ("branches", "KeyError", "opaque"),
         ("everything", "ValueError", "raised"),
-        ("once", OF_ZIP, "tuple"),
-        ("chain", "RecursionError", "recursion"),
         ("chain", RAISED_LIMIT, "recursion"),
-        ("ladder", TOO_MANY, "paths"),
     ],
 )
 def test_what_ends_a_walk_has_a_hint(kind, error, hint):
@@ -117,7 +110,6 @@ def test_what_has_another_form(value):
 
 def test_an_error_in_the_product_is_about_the_product():
     found = {"raised": "ValueError", "line": 3, "function": "matmul_vjp"}
-    assert ONCE(a_run(only("once", found))).hint == "matmul"
     assert ONCE(a_run(only("once", found | {"function": "relu_vjp"}))).hint == "fit"
     assert ONCE(a_run(only("once", found | {"function": "backward"}))).hint == "raised"
 
@@ -157,75 +149,21 @@ def test_rounding_is_not():
     assert [claim.judge(a_run(change)) for claim in CHECK.claims] == [None] * len(CHECK.claims)
 
 
-def test_each_use_must_be_in_the_sum():
+def test_what_no_usual_mistake_explains_is_a_chain():
     def build(g):
-        x = g.leaf(2, 3)
-        g.loss_of([g.op("mul", x, g.leaf(2, 3)), g.op("tanh", x), x])
+        x = g.leaf(2)
+        g.loss_of([g.op("add", x, g.leaf(2)), g.op("tanh", x)])
 
     graph, truth = a_graph(build)
-    uses = [use.adds for use in truth.uses[0]]
-    assert len(uses) == 3
-    for some in (uses[:1], uses[1:2], uses[1:]):
-        assert judged(graph, truth, n0=sum(some)) == "add"
-    assert judged(graph, truth, n0=7 * uses[0]) == "chain"
-
-
-def test_a_node_that_passes_on_too_early():
-    def build(g):
-        x = g.leaf(3)
-        y = g.op("tanh", x)
-        g.loss_of([g.op("mul", y, y), g.op("tanh", y)])
-
-    graph, truth = a_graph(build)
-    assert judged(graph, truth, n0=truth.expected[0] * 0.3) == "order"
-
-
-def test_adding_in_place_is_seen_by_the_memory():
-    def build(g):
-        x, y = g.leaf(2), g.leaf(2)
-        g.loss_of([g.op("add", x, y), g.op("tanh", x)])
-
-    graph, truth = a_graph(build)
-    found = right(graph, truth)
-    found["grads"][1] = found["grads"][0]
-    found["memory"][1] = found["memory"][0]
-    problem = wrong_gradient(graph, truth, found["grads"], found["memory"])
-    assert problem.hint == "aliasing"
-    assert judged(graph, truth, n1=truth.expected[0]) == "chain"  # in memory of its own
-
-
-def test_broadcast_values_have_a_shape_and_a_sum():
-    def build(g):
-        g.loss_of([g.op("mul", g.leaf(3, 1), g.leaf(3, 4)), g.op("tanh", g.leaf(2))])
-
-    graph, truth = a_graph(build)
-    due = truth.expected[0]
-    assert judged(graph, truth, n0=due[:, 0]) == "shape"
-    assert judged(graph, truth, n0=due / 4) == "axes"
-    assert judged(graph, truth, n0=due.astype(np.float32)) == "dtype"
-    assert judged(graph, truth, n0=None) == "missing"
+    assert judged(graph, truth, n0=7 * truth.uses[0][0].adds) == "chain"
+    # Another node's gradient in memory of its own is not added in place
+    assert judged(graph, truth, n1=truth.expected[0]) == "chain"
     assert judged(graph, truth, n0="none") == "form"
-    tanh = next(i for i, node in enumerate(graph["nodes"]) if node[0] == "tanh")
-    leaf = graph["nodes"][tanh][1][0]
-    assert judged(graph, truth, **{f"n{leaf}": np.ones(2)}) == "chain"
 
 
-def test_who_gets_no_gradient_has_none():
-    def build(g):
-        hidden = g.leaf(2)
-        g.loss_of([g.op("mul", g.op("detach", hidden), g.op("tanh", g.leaf(2)))])
-
-    graph, truth = a_graph(build)
-    assert truth.expected[0] is None
-    assert judged(graph, truth, n0=np.zeros(2)) == "reached"
-    assert judged(graph, truth, n1=np.zeros(2)) == "constants"
-
-
-def test_the_walk_begins_with_one():
+def test_the_walk_may_begin_with_a_plain_one():
     graph, truth = a_graph(lambda g: g.loss_of([g.leaf(2)]))
-    last = len(graph["nodes"]) - 1
-    assert judged(graph, truth, **{f"n{last}": 2.5}) == "seed"
-    assert judged(graph, truth, **{f"n{last}": 1.0}) is None
+    assert judged(graph, truth, **{f"n{len(graph['nodes']) - 1}": 1.0}) is None
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -322,16 +260,6 @@ def test_numbers_that_are_no_arrays_do_not_share_memory():
     assert address(np.float64(1)) is None
 
 
-def test_a_vjp_that_writes_into_what_it_was_given():
-    def build(g):
-        g.loss_of([g.op("tanh", g.leaf(3))])
-
-    graph, truth = a_graph(build)
-    grad = truth.expected[1].copy()
-    grad[1] = 0
-    assert judged(graph, truth, n1=grad) == "overwritten"
-
-
 def test_graphs_of_all_kinds_are_left_to_the_parts_that_are_wrong():
     def change(kind, found):
         wrong = kind in ("once", "everything")
@@ -347,6 +275,8 @@ def test_graphs_of_all_kinds_are_left_to_the_parts_that_are_wrong():
 
 @pytest.mark.parametrize("recording", [True, False])
 def test_what_torch_records_for_its_own_walk_is_refused(recording):
+    import torch
+
     def backward(loss):
         x = torch.tensor(loss.value, requires_grad=recording)
         loss.grad = (x * x).detach().numpy()

@@ -1,7 +1,6 @@
 """The check of optimizers: its steps are torch.optim's, and its judges find each mistake."""
 
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,12 +13,9 @@ from hpml.checks.m04_frameworks import _optimizer_steps as steps
 from hpml.checks.m04_frameworks._optimizer_cases import CASES, RULES, STEPS, cases, drive, in_a_row
 from hpml.checks.m04_frameworks._optimizer_picture import optimizers_picture
 from hpml.checks.m04_frameworks.optimizers import CHECK, expect, inputs
-from hpml.course import schedule, wrong_answers
 from hpml.ranks.evidence import Evidence, RankEvidence
 
-WRONG = wrong_answers.read(schedule.load(), "optimizers")
 SEEDS = range(2)
-HONEST = sorted(Path(__file__).parents[2].glob("honest/optimizers_*.py"))
 MADE = {"NesterovSGD": torch.optim.SGD, "Adam": torch.optim.Adam, "AdamW": torch.optim.AdamW}
 
 
@@ -88,21 +84,6 @@ def test_every_mistake_can_be_seen_where_it_is_looked_for(rule):
                 assert max(far) > 1e-3, (mistake, seed)
 
 
-def test_right_answers_are_right_whatever_the_inputs(solution):
-    answers = [solution("optimizers"), *(path.read_text().removeprefix("# ") for path in HONEST)]
-    assert len(answers) > 3
-    for source in map(as_python, answers):
-        for seed in SEEDS:
-            assert hints(played(source, seed), seed) == [""] * len(CHECK.claims)
-
-
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
-def test_a_wrong_answer_gets_its_hint_whatever_the_inputs(wrong, solution):
-    source = as_python(wrong.answer(solution("optimizers")))
-    for seed in SEEDS:
-        assert next(filter(None, hints(played(source, seed), seed)), "") == wrong.hint, seed
-
-
 def test_inputs_are_fresh_for_every_seed_and_have_what_the_text_names():
     for rule in RULES:
         rows = [in_a_row(cases(seed)[rule]["plain"]["parameters"]).tolist() for seed in SEEDS]
@@ -145,15 +126,6 @@ def test_what_has_another_shape_is_reported(odd):
         rule: {name: {"after": odd, "views": odd, "changed": 0} for name in CASES} for rule in RULES
     }
     assert set(hints(value)) == {"in_place"}
-
-
-def test_no_message_has_what_should_have_been_found(solution):
-    source = as_python(solution("optimizers")).replace(
-        "p.sub_(self.lr *", "p.sub_(1.01 * self.lr *"
-    )
-    problem = CHECK.claims[0].judge(run_of(played(source, 1), 1))
-    assert problem.expected
-    assert problem.expected not in problem.message
 
 
 def test_the_picture_of_a_right_answer_and_of_one_that_runs_away(solution):
