@@ -2,40 +2,23 @@
 
 import ast
 import re
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from .suite import kept
+from .suite.import_graph import FRONT_DOORS, ImportGraph
+from .suite.plugin import FACTS
+
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src" / "hpml"
-# The package's own front door hands on what notebooks use, lazily; `python -m hpml` is the cli.
-FRONT_DOORS = {"hpml", "hpml.__main__"}
+GRAPH = ImportGraph(kept=kept.folder() / FACTS)
+MODULES = {name: ROOT / file for name, file in GRAPH.modules.items()}
 
 
-def modules() -> dict[str, Path]:
-    """Every module of the library by its dotted name."""
-    names = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        names[".".join(parts).removesuffix(".__init__")] = path
-    return names
-
-
-def imports(name: str, path: Path, known: dict[str, Path]) -> set[str]:
-    """The modules of the library that a module imports, also inside its functions."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert not node.level, f"{name}: relative import; write the whole name"
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                found.add(whole if whole in known else node.module)
-    return {module for module in found if module in known and module != name}
-
-
-MODULES = modules()
-IMPORTS = {name: imports(name, path, MODULES) for name, path in MODULES.items()}
+@cache
+def imports() -> dict[str, set[str]]:
+    """The modules of the library that each of them imports, also inside its functions."""
+    return {name: GRAPH.imports(name) for name in MODULES}
 
 
 def room(module: str) -> str:
@@ -61,7 +44,7 @@ def test_a_room_imports_only_from_floors_below():
     height = {name: -number for number, floor in enumerate(floors()) for name in floor}
     upward = [
         f"{name} imports {other}"
-        for name, others in IMPORTS.items()
+        for name, others in imports().items()
         if name not in FRONT_DOORS
         for other in others - FRONT_DOORS
         if room(name) != room(other) and height[room(other)] >= height[room(name)]
@@ -69,8 +52,13 @@ def test_a_room_imports_only_from_floors_below():
     assert not upward
 
 
+def test_imports_have_whole_names():
+    relative = {name: GRAPH.relative_imports(name) for name in MODULES}
+    assert {name: found for name, found in relative.items() if found} == {}
+
+
 def test_no_files_import_each_other_in_a_circle():
-    graph = {name: others - FRONT_DOORS for name, others in IMPORTS.items()}
+    graph = {name: others - FRONT_DOORS for name, others in imports().items()}
     TopologicalSorter(graph).prepare()  # raises CycleError with the circle
 
 

@@ -11,12 +11,16 @@ from hpml.data import load
 from hpml.data.tfrecord import as_written, parse, write
 from hpml.errors import UserError
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-tf = pytest.importorskip("tensorflow", reason="tensorflow is not installed")
+
+@pytest.fixture(scope="module")
+def tf():
+    """TensorFlow, which takes seconds to import: not while tests are collected."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    return pytest.importorskip("tensorflow", reason="tensorflow is not installed")
 
 
 @pytest.mark.parametrize(("count", "shards"), [(10, 3), (7, 7), (100, 1)])
-def test_every_image_is_there_once_with_its_label(whole, tmp_path, count, shards):
+def test_every_image_is_there_once_with_its_label(tf, whole, tmp_path, count, shards):
     train = load(whole).train
     files = write(train, tmp_path / "records", shards=shards, count=count)
     assert len(files) == shards
@@ -30,7 +34,7 @@ def test_every_image_is_there_once_with_its_label(whole, tmp_path, count, shards
             np.testing.assert_array_equal(image, expected.transpose(1, 2, 0))
 
 
-def test_files_that_are_there_are_not_written_again(whole, tmp_path):
+def test_files_that_are_there_are_not_written_again(tf, whole, tmp_path):
     train = load(whole).train
     (first,) = write(train, tmp_path / "records", shards=1, count=5)
     before = first.stat().st_mtime_ns
@@ -40,18 +44,18 @@ def test_files_that_are_there_are_not_written_again(whole, tmp_path):
         write(train, tmp_path / "records", shards=2, count=5)
 
 
-def test_tf_data_adds_nothing_to_a_pipeline_as_written():
+def test_tf_data_adds_nothing_to_a_pipeline_as_written(tf):
     options = as_written(tf.data.Dataset.range(3)).options().experimental_optimization
     assert (options.inject_prefetch, options.apply_default_optimizations) == (False, False)
 
 
-def test_shards_without_an_image_are_refused(whole, tmp_path):
+def test_shards_without_an_image_are_refused(tf, whole, tmp_path):
     with pytest.raises(UserError, match="8 shards of 5 images: give from 1 to 5"):
         write(load(whole).train, tmp_path / "records", shards=8, count=5)
     assert not (tmp_path / "records").exists()
 
 
-def test_nothing_is_left_of_files_that_were_not_finished(whole, tmp_path, monkeypatch):
+def test_nothing_is_left_of_files_that_were_not_finished(tf, whole, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
@@ -61,7 +65,7 @@ def test_nothing_is_left_of_files_that_were_not_finished(whole, tmp_path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tensorflows_remarks_are_discarded_and_pythons_stderr_is_not():
+def test_tensorflows_remarks_are_discarded_and_pythons_stderr_is_not(tf):
     code = (
         "import os, sys\n"
         "from hpml.data.tfrecord import tensorflow\n"

@@ -140,6 +140,17 @@ class ImportGraph:
             found.update(self._beside(file, facts.relative), self._conftests(folder))
         return frozenset(found - {file})
 
+    def imports(self, module: str) -> set[str]:
+        """The modules of the library that one of them imports, also inside its functions."""
+        found = set()
+        for name in self._facts.of(self.root / self.modules[module]).imports:
+            found.add(name if name in self.modules else name.rpartition(".")[0])
+        return found & self.modules.keys() - {module}
+
+    def relative_imports(self, module: str) -> tuple[tuple[int, str], ...]:
+        """Its imports that begin with dots: how many dots, and what follows."""
+        return self._facts.of(self.root / self.modules[module]).relative
+
     def reach(self, files: Iterable[str]) -> frozenset[str]:
         """The files, and all that they rest on."""
         found = set(files)
