@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from hpml.bench import flips
 from hpml.checks import find, ids, judge
 from hpml.course import schedule, wrong_answers
 from hpml.course.prove import Part, prove
@@ -20,6 +21,17 @@ COURSE = schedule.load()
 EXERCISES = [exercise.id for module in COURSE.modules for exercise in module.exercises]
 HERE = "tests/test_course.py"
 solution = cache(wrong_answers.solution)
+
+
+@pytest.fixture
+def measured(request):
+    """`measured(exercise)`: the test measures, if its check judges seconds or bytes on a link."""
+
+    def mark(exercise: str) -> None:
+        if flips.has_budget(find(exercise)):
+            request.applymarker(pytest.mark.measures)
+
+    return mark
 
 
 def proved(exercise: str, *parts: Part, wrong: str = "") -> None:
@@ -61,7 +73,8 @@ def right(exercise: str):
 
 
 @pytest.mark.parametrize("exercise", map(right, EXERCISES))
-def test_the_stub_fails_and_the_solution_has_full_points_at_every_world_size(exercise):
+def test_the_stub_fails_and_the_solution_has_full_points_at_every_world_size(exercise, measured):
+    measured(exercise)
     proved(exercise, "stub", "solution")
 
 
@@ -84,7 +97,8 @@ WRONG = [wrong(answer) for each in EXERCISES for answer in wrong_answers.read(CO
 
 
 @pytest.mark.parametrize(("exercise", "name"), WRONG)
-def test_a_wrong_answer_meets_its_hint(exercise, name):
+def test_a_wrong_answer_meets_its_hint(exercise, name, measured):
+    measured(exercise)
     proved(exercise, "wrong answer", wrong=name)
 
 
