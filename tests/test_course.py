@@ -72,7 +72,7 @@ def right(exercise: str):
     return pytest.param(exercise, marks=mark)
 
 
-@pytest.mark.parametrize("exercise", map(right, EXERCISES))
+@pytest.mark.parametrize("exercise", [right(exercise) for exercise in EXERCISES])
 def test_the_stub_fails_and_the_solution_has_full_points_at_every_world_size(exercise, measured):
     measured(exercise)
     proved(exercise, "stub", "solution")
