@@ -70,15 +70,6 @@ def test_a_call_is_complete_when_the_rank_notices():
         assert last.finished is None
 
 
-def test_a_call_from_cpp_is_complete_when_it_is():
-    def drive():
-        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
-        model(torch.ones(2, 4)).sum().backward()
-
-    for rank in launch(drive, 2).ranks:
-        assert all(call.finished is not None for call in rank.calls)
-
-
 def test_groups_have_their_members_also_once_they_were_split():
     def drive():
         pair, rank = dist.new_group([1, 2], backend="cpu:gloo"), dist.get_rank()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from hpml.data.cifar10 import CLASSES, Data, Split
+from hpml.data.cifar10 import Data
 from hpml.errors import UserError
 from hpml.ranks import launch
 from hpml.train import Run, requests
@@ -17,38 +17,17 @@ from hpml.train.layout import Layout, lay_out
 from hpml.train.state import local
 from hpml.train.totals import Totals
 
+from .test_run import CPU, small_data, vit_config
+
 # Ranks get what they run by value; they cannot import a test.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-CPU = torch.device("cpu")
 GLOBAL_BATCH = 24  # images in a step of all copies together
-
-
-def small_data(train: int = 60, test: int = 13) -> Data:
-    """Coloured noise, brighter by class; a last batch and a test set that no layout divides."""
-    random = np.random.default_rng(0)
-
-    def split(count: int) -> Split:
-        labels = np.arange(count) % 10
-        noise = random.integers(0, 60, (count, 3, 32, 32))
-        return Split((noise + 18 * labels[:, None, None, None]).astype(np.uint8), labels)
-
-    return Data(split(train), split(test), CLASSES, None, "memory", "binary", True)
 
 
 def config(copies: int, **changes) -> TrainConfig:
     """A short run in which `copies` of the network together see GLOBAL_BATCH images a step."""
-    defaults = {
-        "model": "vit",
-        "epochs": 2,
-        "batch_size": GLOBAL_BATCH // copies,
-        "lr": 0.001,
-        "lr_rule": "none",
-        "precision": "fp32",
-        "progress": False,
-        "micro_batches": 3,
-    }
-    return TrainConfig(**(defaults | changes))
+    return vit_config(**{"batch_size": GLOBAL_BATCH // copies, "micro_batches": 3} | changes)
 
 
 def losses(asked: TrainConfig, data: Data) -> list[tuple[float, ...]]:
@@ -64,7 +43,7 @@ def losses(asked: TrainConfig, data: Data) -> list[tuple[float, ...]]:
 
 @cache
 def alone() -> list[tuple[float, ...]]:
-    return losses(config(1), small_data())
+    return losses(config(1), small_data(60))
 
 
 def gradients(asked: TrainConfig, data: Data) -> dict[str, torch.Tensor]:
@@ -80,7 +59,7 @@ def gradients(asked: TrainConfig, data: Data) -> dict[str, torch.Tensor]:
 
 
 def on_ranks(count: int, asked: TrainConfig) -> list[dict]:
-    data = small_data()
+    data = small_data(60)
 
     def drive(rank):
         return {"gradients": gradients(asked, data), "losses": losses(asked, data)}
@@ -110,7 +89,8 @@ LAYOUTS = {  # name: ranks, copies, options
 def test_every_layout_trains_as_one_rank_does(layout):
     """In its gradients too: Adam's steps do not show their scale."""
     ranks, copies, options = LAYOUTS[layout]
-    expected = gradients(config(1), small_data())
+    expected = gradients(config(1), small_data(60))
+    assert alone()[-1][0] < alone()[0][0]
     seen = set()
     for value in on_ranks(ranks, config(copies, **options)):
         np.testing.assert_allclose(value["losses"], alone(), rtol=1e-4)
@@ -134,7 +114,7 @@ def held(asked: TrainConfig, data: Data) -> list[int]:
 def share(layout: str) -> np.ndarray:
     """What each rank holds of one whole network's parameters and optimizer states."""
     ranks, copies, options = LAYOUTS[layout]
-    data, asked = small_data(), config(copies, **options)
+    data, asked = small_data(60), config(copies, **options)
     evidence = launch(lambda rank: held(asked, data), ranks, inputs=list(range(ranks)))
     assert evidence.diagnosis is None, evidence.diagnosis
     return np.array(evidence.values) / held(config(1), data)

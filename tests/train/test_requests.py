@@ -5,7 +5,6 @@ import signal
 
 import torch
 
-from hpml.ranks import launch
 from hpml.train import requests
 
 
@@ -27,20 +26,3 @@ def test_handlers_are_left_alone_when_nobody_listens():
     before = signal.getsignal(signal.SIGTERM)
     with requests.listen(False):
         assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_all_ranks_agree_on_the_step_though_one_heard():
-    def drive(heard):
-        asked = requests.Requests()
-        answers = []
-        for step in range(1, 21):
-            if heard and step == 3:
-                asked.note(signal.SIGTERM)
-            answers.append(asked.agreed(step, torch.device("cpu")))
-        return answers
-
-    evidence = launch(drive, 3, inputs=[False, True, False])
-    first, *others = evidence.values
-    assert all(other == first for other in others)
-    assert first[9] == requests.SAVE_AND_STOP
-    assert sum(first) == requests.SAVE_AND_STOP

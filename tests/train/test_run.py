@@ -53,16 +53,8 @@ def small_config(**changes) -> TrainConfig:
 
 
 def vit_config(**changes) -> TrainConfig:
-    defaults = {
-        "model": "vit",
-        "epochs": 2,
-        "batch_size": 8,
-        "lr": 0.001,
-        "lr_rule": "none",
-        "precision": "fp32",
-        "progress": False,
-    }
-    return TrainConfig(**(defaults | changes))
+    own = {"model": "vit", "lr": 0.001, "widths": None, "early_share": None}
+    return small_config(**own | changes)
 
 
 def weights(run: Run) -> dict[str, torch.Tensor]:
@@ -136,7 +128,7 @@ def test_with_batch_statistics_each_rank_normalises_its_own_batch():
 
 
 class StopAt(requests.Requests):
-    """Asks for a checkpoint and a stop at one step, as if by a signal."""
+    """Asks for a checkpoint and a stop at one step, as if by a signal; at 0 never."""
 
     def __init__(self, step: int):
         super().__init__()
@@ -271,35 +263,6 @@ def test_it_learns_and_test_metrics_do_not_depend_on_ranks():
         assert value == pytest.approx([last.test_loss, last.test_accuracy], rel=1e-5)
 
 
-def test_the_transformer_learns_and_two_ranks_are_one_with_both_batches():
-    data = small_data(train=96)
-
-    def drive(rank):
-        run = Run(vit_config(batch_size=12), data, CPU)
-        run.augment = lambda images, index, consumed: images
-        return [epoch.train_loss for epoch in run.train(requests.Requests()).epochs]
-
-    alone = Run(vit_config(batch_size=24), data, CPU)
-    alone.augment = lambda images, index, consumed: images
-    losses = [epoch.train_loss for epoch in alone.train(requests.Requests()).epochs]
-    assert losses[-1] < losses[0]
-    evidence = launch(drive, 2, inputs=[0, 1])
-    assert evidence.diagnosis is None, evidence.diagnosis
-    for value in evidence.values:
-        assert value == pytest.approx(losses, rel=1e-4)
-
-
-def test_the_transformer_stopped_and_resumed_is_as_never_stopped(tmp_path):
-    data = small_data()
-    never = Run(vit_config(), data, CPU)
-    never.train(requests.Requests())
-    config = vit_config(checkpoint=str(tmp_path), resume=True)
-    assert Run(config, data, CPU).train(StopAt(4)).stopped
-    second = Run(config, data, CPU)
-    second.train(requests.Requests())
-    assert_equal(weights(second), weights(never), rtol=0, atol=0)
-
-
 def test_the_same_seed_gives_the_same_run_and_another_another():
     data = small_data()
 
@@ -405,24 +368,6 @@ def test_under_torchrun_two_processes_share_a_transformer_and_one_goes_on_with_i
         epoch.test_accuracy for epoch in history.epochs
     ]
     assert "1 rank × 1 thread" in again.stdout
-
-
-def test_under_torchrun_two_processes_share_each_matrix(tmp_path):
-    out = tmp_path / "history.json"
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    options = "--model vit --epochs 1 --samples 40 --test-samples 33 --batch-size 20 --threads 1"
-    options += f" --precision fp32 --no-progress --out {out}"
-    ended = run_script(*options.split(), "--tensor=2", launcher=torchrun, TMPDIR=str(tmp_path))
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("2 ranks × 1 thread") == 1
-    alone = tmp_path / "alone.json"
-    assert run_script(*options.split(), "--out", str(alone)).returncode == 0
-    together, expected = read_history(out), read_history(alone)
-    # Both ranks have the same images, as one process has them.
-    assert (together.world_size, together.parameters) == (2, expected.parameters)
-    assert [epoch.train_loss for epoch in together.epochs] == pytest.approx(
-        [epoch.train_loss for epoch in expected.epochs], rel=1e-3
-    )
 
 
 @pytest.mark.parametrize(

@@ -8,63 +8,29 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import pytest
-import torch
 
-from hpml.data.cifar10 import CLASSES, Data, Split
 from hpml.errors import UserError
 from hpml.ranks import launch
 from hpml.train import Run, checkpoint, requests
 from hpml.train.config import TrainConfig
 
+from .test_run import CPU, StopAt, small_data, vit_config
+
 # Ranks get what they run by value; they cannot import a test.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-CPU = torch.device("cpu")
 GLOBAL_BATCH = 24  # images in a step of all copies together; five steps in an epoch
 
 
-def small_data(train: int = 120, test: int = 13) -> Data:
-    random = np.random.default_rng(0)
-
-    def split(count: int) -> Split:
-        labels = np.arange(count) % 10
-        noise = random.integers(0, 60, (count, 3, 32, 32))
-        return Split((noise + 18 * labels[:, None, None, None]).astype(np.uint8), labels)
-
-    return Data(split(train), split(test), CLASSES, None, "memory", "binary", True)
-
-
 def config(folder: Path | None, copies: int, **changes) -> TrainConfig:
-    defaults = {
-        "model": "vit",
-        "epochs": 2,
-        "batch_size": GLOBAL_BATCH // copies,
-        "lr": 0.001,
-        "lr_rule": "none",
-        "precision": "fp32",
-        "progress": False,
-        "lookahead": True,
-        "checkpoint": folder and str(folder),
-        "resume": folder is not None,
-    }
-    return TrainConfig(**(defaults | changes))
-
-
-class StopAt(requests.Requests):
-    """Asks for a checkpoint and a stop at one step, as if by a signal; at 0 never."""
-
-    def __init__(self, step: int):
-        super().__init__()
-        self.left = step
-
-    def agreed(self, step, device):
-        self.left -= 1
-        return requests.SAVE_AND_STOP if self.left == 0 else requests.NOTHING
+    own = {"batch_size": GLOBAL_BATCH // copies, "lookahead": True}
+    kept = {"checkpoint": folder and str(folder), "resume": folder is not None}
+    return vit_config(**own | kept | changes)
 
 
 def part(asked: TrainConfig, steps: int) -> list[list[float]]:
     """Losses after the epochs done so far, of a run that stops after `steps` more."""
-    run = Run(asked, small_data(), CPU)
+    run = Run(asked, small_data(120), CPU)
     run.augment = lambda images, index, consumed: images  # each copy draws its own
     history = run.train(StopAt(steps))
     assert history.stopped is (steps > 0)
@@ -120,7 +86,7 @@ def test_optimizer_states_come_back_and_each_parameter_keeps_its_own(tmp_path):
     on_ranks(2, asked, 4)
     saved = checkpoint.load(tmp_path)
     assert "tensors" not in saved
-    run = Run(config(tmp_path, 1), small_data(), CPU)
+    run = Run(config(tmp_path, 1), small_data(120), CPU)
     tensors = run.tensors()
     for name, _ in run.network.named_parameters():
         assert tensors[f"optimizer.{name}.step"] == 4
@@ -169,7 +135,7 @@ def test_killed_while_saving_leaves_a_checkpoint_that_is_whole(tmp_path, moment,
     asked = config(tmp_path, 2, shard="fsdp", epochs=1)
 
     def drive(rank):
-        run = Run(asked, small_data(), CPU)
+        run = Run(asked, small_data(120), CPU)
         run.augment = lambda images, index, consumed: images
         run.train(SaveTwice(moment if rank == 0 else None))
 
@@ -187,7 +153,7 @@ def test_when_one_rank_is_asked_to_stop_all_save_their_parts_and_stop_at_the_sam
         listening = requests.Requests()
         if rank == 1:
             listening.note(signal.SIGTERM)
-        run = Run(asked, small_data(), CPU)
+        run = Run(asked, small_data(120), CPU)
         return {"stopped": run.train(listening).stopped, "steps": run.steps}
 
     evidence = launch(drive, 2, inputs=[0, 1])
