@@ -1,7 +1,10 @@
 """Hints are read from the checks' files as they are when the checks are imported."""
 
+import importlib.util
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +46,22 @@ def test_who_has_tried_nothing_gets_three_hints(exercise: str) -> None:
     assert "?" in steps["second"]
     assert not set(steps) & set(hint_texts.of(exercise))
     assert all(20 < len(text.split()) < 100 or exercise == "hello_ranks" for text in steps.values())
+
+
+@pytest.mark.parametrize("exercise", ids())
+def test_a_hint_that_no_judge_can_give_is_none(exercise: str) -> None:
+    """Its key stands in the check once more than in the table, or is put together there."""
+    own = Path(importlib.util.find_spec(registry.module_of(exercise)).origin)
+    beside = [*own.parent.glob("_*.py"), *own.parents[1].glob("kits/*.py")]
+    engine = [*own.parents[1].glob("*.py"), *own.parents[2].glob("ranks/*.py")]
+    others = "".join(path.read_text() for path in (*beside, *engine))
+    text = own.read_text()
+    unmet = [
+        key
+        for key in hint_texts.of(exercise)
+        if text.count(f'"{key}"') < 2
+        and f'"{key}"' not in others
+        and not re.search(rf'f"\{{\w+\}}_{key.rpartition("_")[2]}"', text + others)
+        and not re.search(rf'f"{key.partition("_")[0]}_\{{\w+\}}"', text + others)
+    ]
+    assert unmet == []
