@@ -1,4 +1,4 @@
-"""README.md: its table is the day's, and its links lead somewhere."""
+"""README.md and CONTRIBUTING.md: the table is the day's, and all that they name is there."""
 
 import dataclasses
 import re
@@ -9,7 +9,8 @@ from hpml.course import build, readme, schedule
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
-TEXT = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+PAGES = {page: (CHECKOUT / page).read_text("utf-8") for page in ("README.md", "CONTRIBUTING.md")}
+TEXT = PAGES["README.md"]
 
 
 def test_the_day_is_that_of_course_toml():
@@ -21,11 +22,24 @@ def test_a_page_without_the_marks_is_refused():
         readme.with_schedule("no marks", schedule.load())
 
 
-def test_every_link_and_picture_leads_to_a_file_of_the_repository():
-    targets = re.findall(r"\]\(([^)#]+)\)", TEXT)
-    assert len(targets) >= 5
-    missing = [target for target in targets if not (CHECKOUT / target).is_file()]
-    assert not missing
+def test_every_link_leads_to_a_file_of_the_repository():
+    targets = {page: re.findall(r"\]\(([^)#]+)[)#]", text) for page, text in PAGES.items()}
+    assert all(targets.values())
+    assert [
+        (page, t) for page in PAGES for t in targets[page] if not (CHECKOUT / t).is_file()
+    ] == []
+
+
+def test_every_path_that_is_named_is_there():
+    folders = "src|tests|notebooks|solutions|exercises|slurm|docs|packages"
+    named = {
+        path for text in PAGES.values() for path in re.findall(rf"`((?:{folders})/[^\s`]*)", text)
+    }
+    assert len(named) > 20
+    # ID stands for any module's
+    assert [
+        path for path in sorted(named) if "ID" not in path and not any(CHECKOUT.glob(path))
+    ] == []
 
 
 def test_build_writes_the_table_and_its_check_notices_an_old_one(tmp_path):

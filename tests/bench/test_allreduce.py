@@ -11,13 +11,14 @@ from hpml.network.link import parse_link
 QUIET = {"report": lambda line: None}
 
 
-def test_every_algorithm_has_its_rows_and_none_beats_the_bound(monkeypatch):
+def test_every_algorithm_has_its_rows_and_none_beats_the_bound(bench_command, monkeypatch):
     monkeypatch.setattr(
         allreduce.mpi, "missing", lambda: "mpirun is not installed: apt install openmpi-bin"
     )
     sizes = {4: 2, 10_000: 2, 250_000: 2}
     monkeypatch.setattr(allreduce, "FITTED", (4, 250_000))
-    table = allreduce.bench(1, ["10mbit"], sizes, [2], **QUIET)
+    options = ["--rounds", "1", "--link", "10mbit"]
+    table = bench_command("allreduce", *options, sizes=sizes, worlds=[2])
     rows = {row.name: row for row in table.rows}
     where = "10 Mbit/s, 2 ranks"
     assert rows[f"{where}: bound"].values == [10]

@@ -13,9 +13,9 @@ WHY = flavour.missing("horovod")
 pytestmark = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 
 
-def test_fusion_needs_fewer_collectives_for_the_same_bytes(monkeypatch):
+def test_fusion_needs_fewer_collectives_for_the_same_bytes(bench_command, monkeypatch):
     monkeypatch.setattr(fusion, "STEPS", 3)
-    table = fusion.bench(rounds=1, rates=["100mbit"], report=lambda line: None)
+    table = bench_command("fusion", "--rounds", "1", rates=["100mbit"])
     row = {row.name: row for row in table.rows}
     link = "100 Mbit/s"
     collectives = [row[f"{link}, {case.name}: collectives"].values[0] for case in fusion.CASES]

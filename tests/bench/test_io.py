@@ -75,13 +75,12 @@ def test_every_batch_is_copied_once():
     assert (sizes, copied) == ([3, 3, 1], list(range(7)))
 
 
-def test_a_tiny_run(monkeypatch, tmp_path):
+def test_a_tiny_run(bench_command, monkeypatch, tmp_path):
     monkeypatch.setattr(io.tf_data_loading, "rate", lambda *_: 7.0)
     monkeypatch.setattr(io.tempfile, "tempdir", str(tmp_path))
-    told = []
-    table = io.bench(rounds=1, images=60, workers=(0, 1), formats=["files"], report=told.append)
+    options = ["--rounds", "1", "--images", "60"]
+    table = bench_command("io", *options, workers=(0, 1), formats=["files"])
     row = {row.name: row for row in table.rows}
-    assert told == ["round 1 of 1"]
     assert row["tf.data"].values == [7.0]
     assert {"files, in order", "files, shuffled"} <= {name.partition(": ")[2] for name in row}
     assert row[io.PACKED].values[0] > 0

@@ -8,8 +8,8 @@ from hpml.bench import network
 from hpml.errors import UserError
 
 
-def test_links_and_launches_become_ratios():
-    table = network.bench(rounds=1, rates=["10mbit"], worlds=[2], report=lambda line: None)
+def test_links_and_launches_become_ratios(bench_command):
+    table = bench_command("network", "--rounds", "1", rates=["10mbit"], worlds=[2])
     link, reduced, alone, linked, cost = table.rows
     assert (link.name, link.values) == ("10 Mbit/s", [0.01])
     assert reduced.name == "10 Mbit/s, 2 ranks"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hpml import cli
 from hpml.course import build, schedule, where_next
 from hpml.course.paired import read_script
 from hpml.course.schedule import Course
@@ -37,8 +38,22 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in paths}
 
 
-def test_a_second_build_elsewhere_makes_the_same_bytes(built: Path, unbuilt: Course) -> None:
-    assert build.build(unbuilt, unbuilt.modules) == []
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """`command(course, "03")` is `./hpml build 03` in that course, its lines; it must end well."""
+
+    def run(course: Course, *words: str) -> list[str]:
+        monkeypatch.setattr(schedule, "load", lambda: course)
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["build", *words])
+        assert ended.value.code == 0
+        return capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_a_second_build_elsewhere_makes_the_same_bytes(built, unbuilt: Course, command) -> None:
+    assert command(unbuilt, "03")[-1] == "Everything is made."
     again = files(unbuilt.root)
     varying = "application/none"
     for path, text in files(built).items():
@@ -285,11 +300,10 @@ def test_an_expected_error_is_no_failure(unbuilt: Course) -> None:
     assert found == []
 
 
-def test_outputs_can_be_kept_when_only_words_change(course: Course) -> None:
-    said: list[str] = []
+def test_outputs_can_be_kept_when_only_words_change(course: Course, command) -> None:
     process = cells(course, LECTURE)
     replace("notebooks/03_rings.py", "What goes round?", "What comes round?")(course)
-    assert build.build(course, course.modules, keep_outputs=True, say=said.append) == []
+    said = command(course, "03", "--keep-outputs")
     assert said[0] == f"{LECTURE}: written"  # no cell ran before
     kept = list(cells(course, LECTURE).values())[-1]
     assert kept == list(process.values())[-1]

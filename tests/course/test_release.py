@@ -313,6 +313,13 @@ def test_its_commands_work_without_the_rest_of_the_project(released, tmp_path):
     answer.write_text(f"# %%\n# {right.source}")
     assert "2 of 2" in said("check", str(answer))
     assert f"2 of {POINTS} points" in said("list")
+    notebook = released / "exercises/00_your_machine.py"
+    original = notebook.read_text()
+    notebook.write_text("mine")
+    kept = notebook.with_name("00_your_machine.mine-1.py")
+    assert kept.name in said("restore", "exercises/00_your_machine.py")
+    assert (notebook.read_text(), kept.read_text()) == (original, "mine")
+    kept.unlink()  # others look at this release, too
     assert "sbatch" in said("submit", "06", "--nodes", "2", "--dry-run")
     assert json.loads(said("doctor", "--json"))["can_run"]
     assert re.match(r"\d+\.\d+", said("lab", "--", "--version"))
