@@ -4,7 +4,6 @@ import types
 
 import pytest
 
-from hpml.checks import judge
 from hpml.checks.m07_hybrid_parallelism import mesh_layout as exercise
 from hpml.predict import layouts
 
@@ -22,12 +21,6 @@ def values(solution):
 
 def problems(run):
     return [claim.judge(run) for claim in exercise.CHECK.claims]
-
-
-def test_the_solution_holds(solution):
-    verdict = judge("mesh_layout", solution("mesh_layout"), seed=SEED)
-    assert verdict.passed, verdict.headline
-    assert verdict.earned == 10
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -86,19 +79,6 @@ def test_every_wrong_sum_is_found_with_its_hint(hand_made, values, seed, mistake
     assert FORWARD(run).hint == mistake
     assert GRADIENTS(run).hint == mistake
     assert SLICES(run) is None
-
-
-def test_gradients_taken_to_follow_the_forward_sum(hand_made, values):
-    right = values(SEED)
-    changed = [
-        said
-        if said["forward"] == exercise.REFUSED
-        else said | {"gradients": [said["forward"]] * len(said["gradients"])}
-        for said in right
-    ]
-    run = hand_made(exercise.CHECK, [changed], seed=SEED)
-    assert GRADIENTS(run).hint == "as_forward"
-    assert FORWARD(run) is None
 
 
 def test_who_refuses_everything_has_no_points(hand_made, values):

@@ -1,48 +1,45 @@
-"""Exercise split_layers: what its judges say of a good run, and of the same run changed."""
+"""Exercise split_layers: what its judges say of a good run with one thing changed."""
 
 import itertools
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 from hpml.checks.m07_hybrid_parallelism import _pipelined_training as training
 from hpml.checks.m07_hybrid_parallelism.split_layers import CHECK, SIZES
-from hpml.checks.plays import play_once
 
 GRADIENTS, LOSS, MESSAGES = [claim.judge for claim in CHECK.claims]
 
 
 @pytest.fixture(scope="module")
-def good(solution):
-    source = solution("split_layers").replace("%%answer", "#", 1)
-    run, fault = play_once(CHECK, source, world_size=3, seed=5)
-    assert fault is None
-    return run
+def good(played):
+    return played(CHECK, 3, 5)
 
 
-def with_values(run, change):
-    """The run with `change(rank, value)` in place of what each rank's drive returned."""
-    ranks = [replace(one, value=change(one.rank, one.value)) for one in run.evidence.ranks]
-    return replace(run, evidence=replace(run.evidence, ranks=tuple(ranks)))
+@pytest.fixture
+def with_values(good, with_ranks):
+    """`with_values(change)`: with `change(rank, value)` for what each rank returned."""
+    return lambda change: with_ranks(
+        good, lambda one: replace(one, value=change(one.rank, one.value))
+    )
 
 
-def with_calls(run, change):
-    """The run with `change(rank, call)` in place of each call; None leaves it out."""
-    ranks = [
-        replace(one, calls=tuple(c for c in (change(one.rank, c) for c in one.calls) if c))
-        for one in run.evidence.ranks
-    ]
-    return replace(run, evidence=replace(run.evidence, ranks=tuple(ranks)))
+@pytest.fixture
+def with_calls(good, with_ranks):
+    """`with_calls(change)`: with `change(rank, call)` for each call; None leaves it out."""
+
+    def of_rank(change, one):
+        calls = (change(one.rank, call) for call in one.calls)
+        return replace(one, calls=tuple(call for call in calls if call))
+
+    return lambda change: with_ranks(good, partial(of_rank, change))
 
 
 def test_inputs_are_fresh_for_every_seed():
     first, other = (CHECK.inputs(seed, 4)[0]["served"][0]["targets"] for seed in (1, 2))
     assert not torch.equal(first, other)
-
-
-def test_a_good_run_passes(good):
-    assert [judge(good) for judge in (GRADIENTS, LOSS, MESSAGES)] == [None] * 3
 
 
 def test_stages_are_uneven_and_have_widths_of_their_own():
@@ -60,20 +57,18 @@ def test_only_the_ends_are_served_the_batch():
     assert all(shape[0] == SIZES[0][0] for _, _, shape in served)
 
 
-@pytest.mark.parametrize(
-    ("times", "hint"), [(-1.0, "factor"), (0.5, "factor"), (7.0, "sum"), (0.0, "factor")]
-)
-def test_gradients_of_another_length_are_explained(good, times, hint):
+@pytest.mark.parametrize("times", [-1.0, 0.0])
+def test_gradients_turned_round_or_of_no_length_are_off_by_a_factor(with_values, times):
     def change(rank, value):
         first, *rest = value["gradients"]
         return {**value, "gradients": [{k: times * g for k, g in first.items()}, *rest]}
 
-    problem = GRADIENTS(with_values(good, change))
-    assert problem.hint == hint
+    problem = GRADIENTS(with_values(change))
+    assert problem.hint == "factor"
     assert "in step 1," in problem.message
 
 
-def test_behind_right_gradients_the_way_back_is_wrong(good):
+def test_behind_right_gradients_the_way_back_is_wrong(with_values):
     def of(wrong):
         def change(rank, value):
             if rank != wrong:
@@ -81,12 +76,12 @@ def test_behind_right_gradients_the_way_back_is_wrong(good):
             drawn = [{k: g + torch.rand_like(g) for k, g in s.items()} for s in value["gradients"]]
             return {**value, "gradients": drawn}
 
-        return GRADIENTS(with_values(good, change))
+        return GRADIENTS(with_values(change))
 
     assert [of(rank).hint for rank in range(3)] == ["border", "border", "parity"]
 
 
-def test_a_loss_of_wrong_weights_is_explained_by_the_gradients(good):
+def test_a_loss_of_wrong_weights_is_explained_by_the_gradients(with_values):
     def change(rank, value):
         first, *losses = value["losses"]
         changed = {**value, "losses": [first, *(loss and 2 * loss for loss in losses)]}
@@ -97,45 +92,36 @@ def test_a_loss_of_wrong_weights_is_explained_by_the_gradients(good):
     def loss_alone(rank, value):
         return {**change(rank, value), "gradients": value["gradients"]}
 
-    run = with_values(good, change)
+    run = with_values(change)
     assert LOSS(run) == GRADIENTS(run)
-    assert LOSS(with_values(good, loss_alone)).hint == "loss"
+    assert LOSS(with_values(loss_alone)).hint == "loss"
 
 
-def test_a_later_step_counts_too(good):
+def test_a_later_step_counts_too(with_values):
     def change(rank, value):
         *rest, last = value["gradients"]
         return {**value, "gradients": [*rest, {k: g + 1e-6 for k, g in last.items()}]}
 
-    assert "in step 3" in GRADIENTS(with_values(good, change)).message
+    assert "in step 3" in GRADIENTS(with_values(change)).message
 
 
-def test_weights_that_train_step_changed_are_reported_as_that(good):
-    def change(rank, value):
-        return {**value, "changed": [False, rank == 1, False]}
-
-    problem = GRADIENTS(with_values(good, change))
-    assert problem.hint == "weights"
-    assert "rank 1" in problem.message
-
-
-def test_a_rank_that_is_no_neighbour_is_named(good):
+def test_a_rank_that_is_no_neighbour_is_named(with_calls):
     def change(rank, call):
         return replace(call, detail="to 2") if rank == 0 and call.operation == "send" else call
 
-    problem = MESSAGES(with_calls(good, change))
+    problem = MESSAGES(with_calls(change))
     assert (problem.hint, problem.message) == ("neighbours", "rank 0 sends to rank 2")
 
 
-def test_gradients_that_are_not_sent_back_are_missed(good):
+def test_gradients_that_are_not_sent_back_are_missed(with_calls):
     def change(rank, call):
         return None if rank == 2 and call.operation == "send" else call
 
-    assert MESSAGES(with_calls(good, change)).hint == "sent_back"
+    assert MESSAGES(with_calls(change)).hint == "sent_back"
 
 
-def test_a_shorter_message_is_seen(good):
+def test_a_shorter_message_is_seen(with_calls):
     def change(rank, call):
         return replace(call, nbytes=call.nbytes // 2) if rank == 1 else call
 
-    assert MESSAGES(with_calls(good, change)) is not None
+    assert MESSAGES(with_calls(change)) is not None

@@ -1,17 +1,16 @@
 """Exercise tensor_parallel: its judges on a good run, and on one with one thing changed."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from hpml.checks import judge
 from hpml.checks.m07_hybrid_parallelism import _parallel_layers as layers
 from hpml.checks.m07_hybrid_parallelism.tensor_parallel import CHECK, MESSAGE
 from hpml.models.vision_transformer import Attention
-from hpml.ranks.evidence import Call
 
 FORWARD, BACKWARD, ONCE, SHARE, HEADS, HEADS_ONCE, HEADS_SHARE = (c.judge for c in CHECK.claims)
 
@@ -21,42 +20,14 @@ def good(played):
     return played(CHECK, 3, 5)
 
 
-def changed(run, stage, change):
-    """The run with `change(rank's evidence)` in one stage."""
-    evidence = run.stages[stage]
-    ranks = tuple(change(rank) for rank in evidence.ranks)
-    return replace(run, stages={**run.stages, stage: replace(evidence, ranks=ranks)})
+@pytest.fixture
+def with_calls(good, with_ranks):
+    """`with_calls(change, stage)`: with the calls that `change(call)` lists for each."""
 
-
-def with_calls(run, change, stage="mlp"):
-    def of_rank(rank):
+    def of_rank(change, rank):
         return replace(rank, calls=tuple(one for call in rank.calls for one in change(call)))
 
-    return changed(run, stage, of_rank)
-
-
-def with_value(run, step, part, change, stage="mlp"):
-    """The run with rank 1's output (part 0) or gradient (1) of a step changed."""
-
-    def of_rank(rank):
-        if rank.rank != 1:
-            return rank
-        value = [list(pair) for pair in rank.value]
-        value[step][part] = change(value[step][part])
-        return replace(rank, value=value)
-
-    return changed(run, stage, of_rank)
-
-
-@pytest.mark.parametrize("seed", [1, 20_001])
-def test_the_solution_holds_at_every_world_size(solution, seed):
-    verdict = judge("tensor_parallel", solution("tensor_parallel"), seed=seed)
-    assert verdict.passed, verdict.headline
-    assert verdict.earned == 15
-
-
-def test_a_good_run_has_no_problems(good):
-    assert [claim.judge(good) for claim in CHECK.claims] == [None] * len(CHECK.claims)
+    return lambda change, stage="mlp": with_ranks(good, partial(of_rank, change), stage)
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
@@ -98,14 +69,16 @@ def test_inputs_differ_between_seeds_and_are_the_same_on_all_ranks():
         (0, 0, lambda y: y + 1e-6, FORWARD, "partial"),
         (0, 0, lambda y: y.float(), FORWARD, "types"),
         (0, 0, lambda y: y[:1], FORWARD, "types"),
-        (1, 0, lambda y: 2 * y, FORWARD, "training"),
-        (0, 1, lambda g: g / 3, BACKWARD, "mean"),
-        (0, 1, lambda g: 3 * g, BACKWARD, "twice"),
         (2, 1, lambda g: g + 1e-3, BACKWARD, "backward"),
     ],
 )
-def test_a_wrong_value_on_one_rank_is_found(good, step, part, change, judged, hint):
-    problem = judged(with_value(good, step, part, change))
+def test_a_wrong_value_on_one_rank_is_found(good, with_value, step, part, change, judged, hint):
+    def changed(value):  # the output (part 0) or the gradient (1) of a step
+        pair = [*value[step]]
+        pair[part] = change(pair[part])
+        return [*value[:step], pair, *value[step + 1 :]]
+
+    problem = judged(with_value(good, 1, changed, "mlp"))
     assert problem.hint == hint
     assert "rank 1" in problem.message
 
@@ -114,32 +87,27 @@ def test_a_wrong_value_on_one_rank_is_found(good, step, part, change, judged, hi
     ("change", "hint"),
     [
         (lambda call: [], "none"),
-        (lambda call: [call, call], "too_many"),
-        (lambda call: [replace(call, operation="all_gather")], "other_calls"),
         (lambda call: [replace(call, nbytes=MESSAGE // 2)], "bytes"),
         (lambda call: [replace(call, issued=0.0)], "outside"),
     ],
 )
-def test_calls_are_counted_in_forward_and_in_backward(good, change, hint):
-    assert ONCE(with_calls(good, change)).hint == hint
-    assert HEADS_ONCE(with_calls(good, change, "attention")).hint == hint
+def test_calls_are_counted_in_forward_and_in_backward(with_calls, change, hint):
+    assert ONCE(with_calls(change)).hint == hint
+    assert HEADS_ONCE(with_calls(change, "attention")).hint == hint
 
 
-def test_a_call_moved_from_backward_to_forward_is_found(good):
+def test_a_call_moved_from_backward_to_forward_is_found(good, with_ranks):
     def move(rank):
         calls = list(rank.calls)
         calls[1] = replace(calls[1], issued=calls[0].issued)
         return replace(rank, calls=tuple(calls))
 
-    assert ONCE(changed(good, "mlp", move)).hint == "too_many"
+    assert ONCE(with_ranks(good, move, "mlp")).hint == "too_many"
 
 
-def test_one_rank_needs_no_calls(played):
-    run = played(CHECK, 1, 5)
-    extra = Call(1, "all_reduce", (0,), 1, "float64", (1,), MESSAGE, "sum", 1, 0.0)
-    none = with_calls(run, lambda call: [])
-    some = changed(run, "mlp", lambda rank: replace(rank, calls=(*rank.calls, extra)))
-    assert ONCE(none) is ONCE(some) is None
+def test_one_rank_needs_no_calls_and_may_make_some(with_calls):
+    for run in (with_calls(lambda call: []), with_calls(lambda call: [call] * 3)):
+        assert ONCE(replace(run, world_size=1)) is None
 
 
 @pytest.mark.parametrize(
@@ -147,10 +115,9 @@ def test_one_rank_needs_no_calls(played):
     [
         ({"start": 0, "stop": 1}, "share"),  # rank 1's share begins later
         ({"dim": 1, "start": 0, "stop": 2}, "dimension"),
-        ({"dim": 0, "start": 0, "stop": 50}, "everything"),
     ],
 )
-def test_what_a_rank_reads_is_held_to_its_share(good, change, hint):
+def test_what_a_rank_reads_is_held_to_its_share(good, with_ranks, change, hint):
     def of_rank(rank):
         if rank.rank != 1:
             return rank
@@ -162,20 +129,19 @@ def test_what_a_rank_reads_is_held_to_its_share(good, change, hint):
         ]
         return replace(rank, asked=tuple(asked))
 
-    assert SHARE(changed(good, "mlp", of_rank)).hint == hint
+    assert SHARE(with_ranks(good, of_rank, "mlp")).hint == hint
 
 
 @pytest.mark.parametrize("name", ["up.weight", "down.bias"])
-def test_a_weight_that_a_rank_does_not_read_is_found(good, name):
+def test_a_weight_that_a_rank_does_not_read_is_found(good, with_ranks, name):
     def of_rank(rank):
         left = [
             a for a in rank.asked if not isinstance(a.request, dict) or a.request["read"] != name
         ]
         return replace(rank, asked=tuple(left))
 
-    assert SHARE(changed(good, "mlp", of_rank)).hint == (
-        "whole_bias" if name == "down.bias" else "share"
-    )
+    hint = "whole_bias" if name == "down.bias" else "share"
+    assert SHARE(with_ranks(good, of_rank, "mlp")).hint == hint
 
 
 @pytest.mark.parametrize(
