@@ -1,11 +1,7 @@
 """The check of find_the_knee: jobs have one right choice, and judges name mistakes."""
 
-from types import ModuleType
-
 import pytest
 
-from hpml.answer import as_python
-from hpml.checks.contract import Run
 from hpml.checks.m08_case_studies import _knee_cases as cases
 from hpml.checks.m08_case_studies._knee_mistakes import (
     OF_THE_BILL,
@@ -13,11 +9,8 @@ from hpml.checks.m08_case_studies._knee_mistakes import (
     OF_THE_EDGES,
     OF_THE_KNEE,
 )
-from hpml.checks.m08_case_studies.find_the_knee import CHECK, drive, inputs
-from hpml.course import schedule, wrong_answers
-from hpml.ranks.evidence import Evidence, RankEvidence
+from hpml.checks.m08_case_studies.find_the_knee import CHECK, inputs
 
-WRONG = wrong_answers.read(schedule.load(), "find_the_knee")
 SEEDS = range(5)
 EXAMPLE = {
     "images": 72_000_000,
@@ -29,16 +22,6 @@ EXAMPLE = {
 }
 
 
-def problems(value, seed: int = 0) -> list:
-    evidence = Evidence(1, (RankEvidence(0, "returned", value=value),), 0.1)
-    run = Run(1, seed, None, None, evidence, {"play": evidence})
-    return [claim.judge(run) for claim in CHECK.claims]
-
-
-def hints(value, seed: int = 0) -> list[str]:
-    return [problem.hint if problem else "" for problem in problems(value, seed)]
-
-
 def right(seed: int) -> dict:
     jobs = [*cases.deadline_jobs(seed), *cases.edge_jobs(seed)]
     return {
@@ -46,13 +29,6 @@ def right(seed: int) -> dict:
         "deadlines": [cases.cheapest(job) for job in jobs],
         "knees": [cases.knee(job) for job in cases.knee_jobs(seed)],
     }
-
-
-def played(source: str, seed: int) -> list[str]:
-    """The hints that an answer gets, played in this process."""
-    answer = ModuleType("answer")
-    exec(source, vars(answer))
-    return hints(drive(answer, inputs(seed, 1)[0]), seed)
 
 
 def test_inputs_are_fresh_for_every_seed():
@@ -103,20 +79,12 @@ def test_where_bills_are_equal_the_soonest_size_is_a_dearer_one():
             assert soonest == max(job["measured"])[0] != cases.cheapest(job)
 
 
-def test_who_compares_bills_in_whole_units_earns_nothing_for_ties(solution):
+def test_who_compares_bills_in_whole_units_earns_nothing_for_ties(right_answer, played_here):
     old = "found.append((money, hours, ranks))"
-    source = as_python(solution("find_the_knee"))
-    assert old in source
-    source = source.replace(old, "found.append((round(money), hours, ranks))")
+    assert old in right_answer
+    source = right_answer.replace(old, "found.append((round(money), hours, ranks))")
     for seed in SEEDS:
-        assert played(source, seed)[2] in ("tie", "cheapest")
-
-
-def test_who_takes_the_soonest_in_time_earns_nothing_for_ties(solution):
-    (soonest,) = [wrong for wrong in WRONG if wrong.name == "soonest_in_time"]
-    source = as_python(soonest.answer(solution("find_the_knee")))
-    for seed in SEEDS:
-        assert played(source, seed) == ["", "fastest", "fastest", ""]
+        assert played_here(source, seed)[2] in ("tie", "cheapest")
 
 
 def test_of_every_mistake_there_is_a_job_that_shows_it():
@@ -138,42 +106,25 @@ def test_hints_of_mistakes_are_those_of_the_check():
 @pytest.mark.parametrize(
     ("name", "mistake"), OF_THE_BILL, ids=[str(number) for number in range(len(OF_THE_BILL))]
 )
-def test_a_wrong_bill_is_named(name, mistake):
+def test_a_wrong_bill_is_named(hints, name, mistake):
     for seed in SEEDS:
         bills = [(cases.exact_bill(*one)[0], mistake(*one)) for one in cases.bill_cases(seed)]
         assert hints(right(seed) | {"bills": bills}, seed) == [name, "", "", ""]
 
 
-def test_planted_choices_are_right():
-    assert hints(right(3), 3) == [""] * 4
-
-
-def test_the_right_answer_is_right_whatever_the_jobs(solution):
-    source = as_python(solution("find_the_knee"))
-    assert all(played(source, seed) == [""] * 4 for seed in range(20))
-
-
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.name)
-def test_a_wrong_answer_gets_its_hint_whatever_the_jobs(wrong, solution):
-    source = as_python(wrong.answer(solution("find_the_knee")))
-    for seed in SEEDS:
-        assert next(filter(None, played(source, seed)), "") == wrong.hint, seed
-
-
-def test_what_is_not_written_yet_costs_only_its_own_points(solution):
-    source = as_python(solution("find_the_knee"))
+def test_what_is_not_written_yet_costs_only_its_own_points(right_answer, played_here):
     unwritten = "\ndef find_the_knee(job):\n    raise NotImplementedError()\n"
-    assert played(source + unwritten, 1) == ["", "", "", "unwritten"]
+    assert played_here(right_answer + unwritten, 1) == ["", "", "", "unwritten"]
     raising = "\ndef cheapest(job):\n    return {}[1]\n"
-    assert played(source + raising, 1) == ["", "raised", "raised", ""]
+    assert played_here(right_answer + raising, 1) == ["", "raised", "raised", ""]
 
 
 @pytest.mark.parametrize("odd", [None, 3, [], [8] * 3, {"raised": 3}])
-def test_what_is_no_list_of_choices_is_reported(odd):
+def test_what_is_no_list_of_choices_is_reported(hints, odd):
     assert hints(right(0) | {"deadlines": odd, "knees": odd}) == ["", "shape", "shape", "shape"]
 
 
-def test_a_message_has_the_job_as_it_is_given():
+def test_a_message_has_the_job_as_it_is_given(problems):
     wrong = right(1)
     wrong["knees"] = [1_000_003] * len(wrong["knees"])
     job = cases.knee_jobs(1)[0]
@@ -183,30 +134,30 @@ def test_a_message_has_the_job_as_it_is_given():
 
 
 @pytest.mark.parametrize("value", [2.5, "8", [8], True, float("nan"), float("inf")])
-def test_what_is_no_number_of_ranks_is_reported(value):
+def test_what_is_no_number_of_ranks_is_reported(hints, value):
     wrong = right(0)
     wrong["deadlines"][0] = wrong["deadlines"][-1] = wrong["knees"][0] = value
     assert hints(wrong) == ["", "shape", "shape", "shape"]
 
 
 @pytest.mark.parametrize("value", [None, 3.0, [], (1.0,), (1.0, "2"), (1.0, True)])
-def test_a_bill_that_is_no_pair_of_numbers_is_reported(value):
+def test_a_bill_that_is_no_pair_of_numbers_is_reported(hints, value):
     assert hints(right(0) | {"bills": [value] * cases.BILLS}) == ["bill_shape", "", "", ""]
 
 
-def test_a_bill_is_right_to_the_cent():
+def test_a_bill_is_right_to_the_cent(hints):
     for cents, expected in ((0.4, ""), (0.9, "bill")):
         bills = [(hours, money + cents / 100) for hours, money in right(1)["bills"]]
         assert hints(right(1) | {"bills": bills}, 1) == [expected, "", "", ""]
 
 
-def test_a_knee_is_never_none():
+def test_a_knee_is_never_none(hints):
     wrong = right(2)
     wrong["knees"][0] = None
     assert hints(wrong, 2) == ["", "", "", "knee"]
 
 
-def test_no_message_has_what_should_have_been_found():
+def test_no_message_has_what_should_have_been_found(problems):
     value = right(4)
     value["deadlines"] = [1_000_003] * len(value["deadlines"])
     value["knees"] = [1_000_003] * len(value["knees"])
@@ -218,5 +169,5 @@ def test_no_message_has_what_should_have_been_found():
 
 
 @pytest.mark.parametrize("value", [None, [], {"bills": [], "deadlines": [], "knees": 1}])
-def test_fewer_values_than_calls_are_reported(value):
+def test_fewer_values_than_calls_are_reported(hints, value):
     assert hints(value) == ["bill_shape", "shape", "shape", "shape"]
