@@ -111,6 +111,7 @@ def test_seconds_of_a_timeline_that_was_cut_count_too(problems, read, key):
     assert problem.hint == "unfinished"
 
 
+@pytest.mark.measures  # half a second has to be enough to write a timeline
 def test_its_timelines_are_like_recorded_ones(read, tmp_path):
     """Horovod itself writes one, and the right answer finds in it what was done."""
     from hpml.ranks import flavour, launch

@@ -87,6 +87,7 @@ def test_a_rank_that_never_comes_back_has_no_file_there(good):
     assert WRITTEN(refused).hint == "early"
 
 
+@pytest.mark.measures
 def test_rank_0_is_held_up_from_outside(solution):
     source = solution("checkpoint").replace("%%answer", "#", 1)
     hurries = f"import time\ntime.sleep = lambda *_: None\n{source}"
