@@ -109,7 +109,8 @@ class Luck:
             lucky = self._again()
             if lucky:
                 session.exitstatus = pytest.ExitCode.OK
-        if self.whole and not self.stopped and AGAIN not in os.environ:
+        finished = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        if self.whole and finished and AGAIN not in os.environ:
             often = self._count(lucky)
             lines += [f"passed at the second try, alone: {test}" for test in lucky]
             lines += [
