@@ -1,6 +1,8 @@
 """What the ledger says was sent is what the kernel counted, call by call, with Horovod too."""
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import cloudpickle
 import pytest
@@ -19,10 +21,27 @@ OVERHEAD = 0.05  # headers, of what is sent and, for acknowledgements, of what i
 MESSAGES = 3_000  # bytes of messages without tensors, such as a barrier's
 
 
+def sent_during(
+    kinds: dict[str, Callable[[], object]], barrier: Callable[[], object]
+) -> dict[str, int]:
+    """By name, the bytes that left this rank's interface until the call was done on all ranks."""
+
+    def counted() -> int:
+        lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+        return sum(int(line.split()[9]) for line in lines if not line.strip().startswith("lo:"))
+
+    sent = {}
+    for name, call in kinds.items():
+        barrier()
+        before = counted()
+        call()
+        barrier()
+        sent[name] = counted() - before
+    return sent
+
+
 def calls_of_every_kind() -> dict[str, int]:
     """By name, the bytes that left this rank's interface during each."""
-    from pathlib import Path
-
     import torch.distributed._functional_collectives as functional
 
     world, rank = dist.get_world_size(), dist.get_rank()
@@ -52,19 +71,7 @@ def calls_of_every_kind() -> dict[str, int]:
         ),
         "send": lambda: dist.send(mine, 1) if rank == 0 else dist.recv(mine) if rank == 1 else 0,
     }
-
-    def counted() -> int:
-        lines = Path("/proc/net/dev").read_text().splitlines()[2:]
-        return sum(int(line.split()[9]) for line in lines if not line.strip().startswith("lo:"))
-
-    sent = {}
-    for name, call in kinds.items():
-        dist.barrier()
-        before = counted()
-        call()
-        dist.barrier()
-        sent[name] = counted() - before
-    return sent
+    return sent_during(kinds, dist.barrier)
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 4])
@@ -84,8 +91,6 @@ def test_each_call_sends_what_the_ledger_says(world_size):
 
 def horovods_calls() -> dict[str, int]:
     """By name, the bytes that left this rank's interface during each, and until all were done."""
-    from pathlib import Path
-
     import horovod.torch as hvd
 
     mine, parts = torch.ones(ELEMENTS), [torch.ones(ELEMENTS // 2), torch.ones(ELEMENTS // 2)]
@@ -96,19 +101,7 @@ def horovods_calls() -> dict[str, int]:
         "allgather": lambda: hvd.allgather(mine),
         "alltoall": lambda: hvd.alltoall(mine),
     }
-
-    def counted() -> int:
-        lines = Path("/proc/net/dev").read_text().splitlines()[2:]
-        return sum(int(line.split()[9]) for line in lines if not line.strip().startswith("lo:"))
-
-    sent = {}
-    for name, call in kinds.items():
-        hvd.barrier()
-        before = counted()
-        call()
-        hvd.barrier()
-        sent[name] = counted() - before
-    return sent
+    return sent_during(kinds, hvd.barrier)
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 4])
