@@ -56,6 +56,7 @@ def over_bytes(
     peers = evidence.world_size - 1
     for rank, bound in zip(evidence.ranks, bounds, strict=True):
         most = slack * bound + SETUP_PER_PEER * peers
+        assert rank.traffic is not None  # on a network it is counted
         if (sent := payload(rank.traffic)) > most:
             return Problem(
                 f"rank {rank.rank} sent {_size(sent)} over its link, by the kernel's count of "
@@ -86,6 +87,7 @@ def over_seconds(
     """
     if missing := no_network(evidence):
         return missing
+    assert evidence.link is not None
     measure = max(bound, reference)
     if took <= slack * measure:
         return None

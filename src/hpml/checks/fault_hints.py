@@ -31,6 +31,7 @@ def hint_key(
     """The key of the hint for a launch with a diagnosis, of a check with these `hints` that is
     played with at most `most_ranks`."""
     diagnosis = evidence.diagnosis
+    assert diagnosis is not None
     raised = next((rank.raised for rank in evidence.ranks if rank.raised), None)
     if diagnosis.kind == "raised" and raised is not None and raised.line:
         if raised.kind in _OF_EXCEPTION:

@@ -7,6 +7,7 @@ import ast
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from hpml.checks import registry
 
@@ -62,11 +63,12 @@ def _keyword_of_check(module: str) -> ast.expr:
     raise NotConstant(f"{module} has no Check(…, hints=…)")
 
 
-def _value(module: str, node: ast.expr) -> str | dict[str, str]:
+def _value(module: str, node: ast.expr) -> Any:
+    """A text, or texts by name, to any depth."""
     if isinstance(node, ast.Name):
         return _named(module, node.id)
     if isinstance(node, ast.Dict):
-        found: dict[str, str] = {}
+        found: dict[str, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             read = _value(module, value)
             found |= read if key is None else {_value(module, key): read}
@@ -80,21 +82,21 @@ def _value(module: str, node: ast.expr) -> str | dict[str, str]:
     raise NotConstant(f"{module}, line {node.lineno}: {ast.unparse(node)}")
 
 
-def _named(module: str, name: str) -> str | dict[str, str]:
+def _named(module: str, name: str) -> Any:
     for node in _tree(module).body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if any(isinstance(target, ast.Name) and target.id == name for target in targets):
                 return _value(module, node.value)
-        elif isinstance(node, ast.ImportFrom) and _is_here(node.module):
+        elif isinstance(node, ast.ImportFrom) and node.module and _is_here(node.module):
             for alias in node.names:
                 if name == (alias.asname or alias.name):
                     return _named(node.module, alias.name)
     raise NotConstant(f"{module}: {name}")
 
 
-def _is_here(module: str | None) -> bool:
-    return module is not None and _file(module).is_file()
+def _is_here(module: str) -> bool:
+    return _file(module).is_file()
 
 
 def _file(module: str) -> Path:

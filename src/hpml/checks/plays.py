@@ -11,7 +11,7 @@ import contextvars
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
@@ -61,7 +61,7 @@ class Play:
 
 def outcomes(
     check: Check, source: str, plays: Sequence[Play], seed: int, *, side_by_side: bool = True
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """One outcome for each of `plays`, in their order, each with inputs of its own from `seed`.
 
     Raises a play's exception in its turn. Close the iterator to end the running plays. With
@@ -261,7 +261,10 @@ def _launches(
     proxied: bool = False,
 ) -> tuple[dict[str, Evidence], Evidence | None]:
     """The evidence of all stages by name, and of the failed stage, if any."""
-    stages = check.stages or (Stage("play", check.drive, link=check.link, serve=check.serve),)
+    stages = check.stages
+    if not stages:
+        assert check.drive is not None  # a check has one or the other
+        stages = (Stage("play", check.drive, link=check.link, serve=check.serve),)
     found: dict[str, Evidence] = {}
     began = False  # the answer, in an earlier stage
     with tempfile.TemporaryDirectory(prefix="hpml-play-") as scratch:

@@ -16,7 +16,7 @@ from hpml.checks.printed import printed
 from hpml.checks.reconcile import LEDGER, unreconciled
 from hpml.checks.registry import find
 from hpml.checks.source_lines import lines_named
-from hpml.checks.verdict import Cause, ClaimResult, Verdict
+from hpml.checks.verdict import Cause, ClaimResult, Status, Verdict
 from hpml.errors import UserError
 from hpml.files.sanitize import one_line
 from hpml.ranks import Evidence
@@ -158,7 +158,7 @@ def examine(
         return Examined(_not_gradable(check, _one_line(error), seed), runs[-1].evidence, error)
     unjudged = [claim for claim in claims if not claim.judged]
     failed = [claim for claim in claims if not claim.passed and claim.judged]
-    status = "failed" if failed else "not gradable" if unjudged else "passed"
+    status: Status = "failed" if failed else "not gradable" if unjudged else "passed"
     headline = f"{sum(claim.passed for claim in claims)} of {len(claims)} claims hold"
     if status == "passed":
         headline = "every claim holds"
@@ -175,9 +175,9 @@ def examine(
 
 def _explaining(run: Run, failed: Sequence[ClaimResult]) -> Evidence:
     """The run's launch whose end a failed claim's message reports, else its last one."""
-    ends = [evidence for evidence in run.stages.values() if evidence.diagnosis is not None]
     texts = "\n".join(claim.message for claim in failed)
-    return next((end for end in ends if end.diagnosis.sentence in texts), run.evidence)
+    told = (one for one in run.stages.values() if one.diagnosis and one.diagnosis.sentence in texts)
+    return next(told, run.evidence)
 
 
 def _shown(verdict: Verdict, check: Check, run: Run, evidence: Evidence, source: str) -> Verdict:
@@ -267,6 +267,7 @@ def _failed(check: Check, claim: Claim, problem: Problem, run: Run | None) -> Cl
 def _faulty(check: Check, run: Run, evidence: Evidence, seed: int) -> Verdict:
     """The verdict if not all ranks returned: no claim can be judged from such a run."""
     diagnosis = evidence.diagnosis
+    assert diagnosis is not None
     raised = next((rank.raised for rank in evidence.ranks if rank.raised), None)
     if diagnosis.kind == "raised" and raised is not None:
         if raised.kind == "NotImplementedError":

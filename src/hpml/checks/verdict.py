@@ -8,6 +8,7 @@ from typing import Any, Literal
 # what the exercise asks for. "not allowed": it imports or uses what the exercise's rules refuse.
 # "ours": a fault that is not the answer's. The others are `hpml.ranks.evidence.Diagnosis.kind`: the
 # launch ended so, and no claim was judged.
+Status = Literal["passed", "failed", "not gradable"]
 Cause = Literal[
     "claims",
     "unwritten",
@@ -60,7 +61,7 @@ class Verdict:
 
     exercise: str
     title: str
-    status: Literal["passed", "failed", "not gradable"]
+    status: Status
     claims: tuple[ClaimResult, ...]
     headline: str  # one sentence: why, leading with the cause
     seed: int

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from hpml.answer.cells import LARGEST
 from hpml.errors import UserError
 from hpml.grading.input_file import (
     ARCHIVE,
-    LARGEST,
     Found,
     is_ignored,
     is_wanted,

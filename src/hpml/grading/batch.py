@@ -8,7 +8,6 @@ OUT/records/PERSON.json   one record each, written atomically when it is done
 import contextlib
 import fcntl
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -286,6 +285,6 @@ def _write(record: Record, out: Path) -> None:
         records.write(record, out / RECORDS)
     except OSError as error:
         raise UserError(
-            f"{out}: the record of {record.person} cannot be written ({os.strerror(error.errno)}): "
+            f"{out}: the record of {record.person} cannot be written ({error.strerror}): "
             "what was graded before is there; make room and go on with --resume"
         ) from None

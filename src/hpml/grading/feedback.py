@@ -9,6 +9,7 @@ import base64
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from typing import Any
 from urllib.parse import quote
 
 import jinja2
@@ -76,8 +77,9 @@ def _environment() -> jinja2.Environment:
     # The layout (base.html.j2, with its policy) and style are those of the day's report.
     environment = page_templates.environment("hpml.grading")
     own = resources.files("hpml.grading") / "templates" / "feedback.css"
+    style: Any = environment.globals["style"]
     environment.globals.update(
-        style=environment.globals["style"] + Markup("\n" + own.read_text(encoding="utf-8")),
+        style=style + Markup("\n" + own.read_text(encoding="utf-8")),
         signs=marks.SIGNS,
         unsafe_words=marks.UNSAFE,
         without_mark=WITHOUT_MARK,

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 
@@ -171,7 +171,7 @@ def _put_marks(
                 comment.auto_comment = _comment(record, result)
 
 
-def _put_mark(grade: object, result: Result) -> None:
+def _put_mark(grade: Any, result: Result) -> None:
     """As nbgrader's SaveAutoGrades: a mark given by hand is kept."""
     score = float(result.earned) if result.has_mark else None
     if grade.manual_score is None:

@@ -221,13 +221,13 @@ class _Boxes:
             return
         if missing(flavour):
             flavour = "torch"  # the launch will report what is missing
-        there = self._box is not None and self._box.begin_answer()
-        if not there or order(self._box.server.flavour) < order(flavour):
+        box = self._box
+        if box is None or not box.begin_answer() or order(box.server.flavour) < order(flavour):
             self.renew()
-            self._box = self._stack.enter_context(sandbox(self._limits, flavour))
-            self.layers = self._box.layers
-        with warm.using(self._box.server):
-            yield self._box
+            box = self._box = self._stack.enter_context(sandbox(self._limits, flavour))
+            self.layers = box.layers
+        with warm.using(box.server):
+            yield box
 
     def renew(self) -> None:
         """End the current sandbox, so that the next one is new."""

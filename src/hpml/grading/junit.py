@@ -22,8 +22,8 @@ def as_xml(records: Iterable[Record]) -> bytes:
     for record in records:
         _suite(root, record)
     for key in ("tests", "failures", "errors"):
-        root.set(key, str(sum(int(suite.get(key)) for suite in root)))
-    root.set("time", f"{sum(float(suite.get('time')) for suite in root):.3f}")
+        root.set(key, str(sum(int(suite.attrib[key]) for suite in root)))
+    root.set("time", f"{sum(float(suite.attrib['time']) for suite in root):.3f}")
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 

@@ -16,7 +16,10 @@ from hpml.files.sanitize import short
 from hpml.grading.record import WITHOUT_MARK, Record, Result, Status, missed
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import JustifyMethod, RenderableType
+    from rich.table import Table
+
+    Column = tuple[str, JustifyMethod]  # its heading
 
 NOT_GRADABLE = "not gradable"
 CORE = "core exercises only"
@@ -211,7 +214,7 @@ def _count(results: Sequence[Result], earned: Sequence[int]) -> ExerciseCount:
     )
 
 
-def _table(title: str, *columns: tuple[str, str]) -> "RenderableType":
+def _table(title: str, *columns: "Column") -> "Table":
     from rich import box
     from rich.table import Table
 
@@ -249,7 +252,7 @@ def _people(records: Sequence[Record], course: Course) -> "RenderableType":
     from rich.text import Text
 
     columns = exercises(records, course)
-    heading = ("marks", "left")
+    heading: Column = ("marks", "left")
     table = _table("People", ("person", "left"), ("points", "right"), heading, ("note", "left"))
     for record in records:
         status = {result.exercise: result.status for result in record.results}
@@ -270,7 +273,7 @@ def _exercises(records: Sequence[Record], course: Course) -> "RenderableType":
     rows = counts(records, course)
     # The last three are columns only where there are any
     statuses = [s for s in SIGNS if s not in WITHOUT_MARK or any(s in c.number for c in rows)]
-    words = [(status, "right") for status in statuses]
+    words: list[Column] = [(status, "right") for status in statuses]
     table = _table("Exercises, in the order of the marks", ("exercise", "left"), *words)
     table.add_column("mean", justify="right")
     for count in rows:
@@ -284,8 +287,12 @@ def _most_missed(records: Sequence[Record]) -> "RenderableType | None":
     rows = missed(records)[:5]
     if not rows:
         return None
-    columns = (("exercise", "left"), ("missed by", "right"), ("most often for want of", "left"))
-    table = _table("Most missed", *columns)
+    table = _table(
+        "Most missed",
+        ("exercise", "left"),
+        ("missed by", "right"),
+        ("most often for want of", "left"),
+    )
     for exercise, count, of, claim in rows:
         table.add_row(_text(exercise), _text(f"{count} of {of}"), _text(claim or "an answer"))
     return table

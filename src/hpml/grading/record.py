@@ -248,7 +248,7 @@ def missed(records: Iterable[Record]) -> list[tuple[str, int, int, str]]:
             exercise,
             count,
             graded[exercise],
-            max(claims[exercise], key=claims[exercise].get, default=""),
+            max(claims[exercise], key=claims[exercise].__getitem__, default=""),
         )
         for exercise, count in lost.items()
     ]

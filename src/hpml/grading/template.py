@@ -80,7 +80,11 @@ class _EnclosedServer(warm.WarmServer):
     """A warm server that was forked from a template."""
 
     def __init__(
-        self, process: _Forked, control: socket.socket, inside: warm.SandboxSpec, flavour: Flavour
+        self,
+        process: _Forked,
+        control: socket.socket,
+        inside: warm.SandboxSpec | None,
+        flavour: Flavour,
     ) -> None:
         self.flavour = flavour
         self._inside = inside

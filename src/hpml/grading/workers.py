@@ -80,6 +80,7 @@ def judged(
                 submission, worker.submission = worker.submission, None
                 if isinstance(outcome, UserError):
                     raise outcome
+                assert submission is not None  # else nothing could be received
                 if isinstance(outcome, WorkerDied):
                     _end(worker)
                     workers.remove(worker)
@@ -104,7 +105,9 @@ def _start(judge: Judge) -> _Worker:
     context.set_forkserver_preload(list(PRELOADED))
     ours, theirs = context.Pipe()
     arguments = (theirs, judge, dict(os.environ))
-    process = context.Process(target=_work, args=arguments, daemon=False)
+    process = context.Process(  # type: ignore[attr-defined]  # typeshed has it in subclasses
+        target=_work, args=arguments, daemon=False
+    )
     process.start()
     theirs.close()
     return _Worker(process, ours)

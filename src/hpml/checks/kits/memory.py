@@ -15,7 +15,7 @@ def peaks(evidence: Evidence) -> list[int] | Problem | CannotJudge:
             return Problem(
                 f"rank {one.rank} has changed the kernel's count of its memory", "raised"
             )
-    found = [one.peak_bytes for one in evidence.ranks]
-    if None in found:
+    found = [one.peak_bytes for one in evidence.ranks if one.peak_bytes is not None]
+    if len(found) < len(evidence.ranks):
         return CannotJudge("this system does not count the peak memory of a process")
     return found

@@ -136,6 +136,7 @@ class _Player:
                 name, begin = self.open.pop()
                 self._event("user_annotation", name, begin, self.now)
                 if name.startswith("ProfilerStep#"):
+                    assert self.step is not None
                     made.steps[self.step] = (begin, self.now)
                     self.step = None
                 else:

@@ -47,8 +47,8 @@ class Rounds:
 
 def spans(rank: RankEvidence) -> list[tuple[float, float]]:
     """When each of a rank's rounds began and ended."""
-    asked = [one for one in rank.asked if one.answered is not None]
-    return [(one.answered, after.at) for one, after in itertools.pairwise(asked)]
+    asked = [(one.at, one.answered) for one in rank.asked if one.answered is not None]
+    return [(answered, at) for (_, answered), (at, _) in itertools.pairwise(asked)]
 
 
 def seconds(evidence: Evidence) -> list[float]:
@@ -61,8 +61,12 @@ def seconds(evidence: Evidence) -> list[float]:
 
 def received(rank: RankEvidence) -> list[int]:
     """Bytes that a rank received from others in each round, by calls within it."""
-    calls = [c for c in rank.calls if c.operation == "recv" and c.finished is not None]
+    calls = [
+        (c.issued, c.finished, c.nbytes)
+        for c in rank.calls
+        if c.operation == "recv" and c.finished is not None
+    ]
     return [
-        sum(c.nbytes for c in calls if begin <= c.issued and c.finished <= end)
+        sum(n for issued, finished, n in calls if begin <= issued and finished <= end)
         for begin, end in spans(rank)
     ]

@@ -81,7 +81,7 @@ def submit(
                 returned.stderr.strip() or returned.stdout.strip() or "sbatch failed"
             ).splitlines()
             return Submission(refused=messages[-1])
-        if test_only:
+        if number is None:  # it was a test only
             return Submission()
         job = number[1]
         ended, parts = _wait(environment, folder, job, 0.3 if slurm.shape else 2.0)
