@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from hpml import __version__
 from hpml.errors import USAGE, UserError
@@ -148,7 +148,7 @@ def application(wanted: str | None) -> "typer.Typer":
     )
     app.callback()(options)
     for name, command in COMMANDS.items():
-        function = _placeholder
+        function: Any = _placeholder
         if name == wanted:
             function = getattr(import_module(f"{__name__}.{command.module}"), command.function)
             if command.instructors and _is_here(command.instructors):

@@ -1,6 +1,7 @@
 """./hpml build and ./hpml course: make the exercises, prove them, and look at the lectures."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -162,7 +163,7 @@ def course_conclusions(
     return DONE if held else FAILED
 
 
-def _progress(console: "Console"):
+def _progress(console: "Console") -> "Callable[[Row], None]":
     status = console.status("")
     status.start()
 

@@ -5,7 +5,10 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 @contextlib.contextmanager
@@ -28,14 +31,14 @@ def survive_broken_pipe() -> Iterator[None]:
 class _Pipe(io.FileIO):
     """A descriptor, written to until its reader goes, and then led to /dev/null."""
 
-    def write(self, data: bytes) -> int | None:
+    def write(self, data: "ReadableBuffer") -> int:
         try:
             return super().write(data)
         except BrokenPipeError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
-            return len(data)
+            return memoryview(data).nbytes
 
 
 def _surviving(stream: TextIO) -> TextIO:

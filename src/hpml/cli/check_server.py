@@ -22,7 +22,7 @@ import time
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
 from hpml.cli import hand_over
 from hpml.ranks import processes
@@ -101,9 +101,8 @@ class Server:
             connections = [c.connection for c in self._commands if c.kill_at is None]
             # With nothing to do, import the checks, one at a time
             ahead = bool(self._ahead) and not self._commands and self._sessions
-            readable, _, _ = select.select(
-                [self._listener, self._wake_in, *connections], [], [], 0 if ahead else LOOK
-            )
+            watched: list[Any] = [self._listener, self._wake_in, *connections]
+            readable, _, _ = select.select(watched, [], [], 0 if ahead else LOOK)
             if self._wake_in in readable:
                 processes.drain(self._wake_in)
             self._reap()
@@ -281,7 +280,7 @@ def _become_client(request: dict, fds: Iterable[int]) -> None:
     )
 
 
-def _stream(number: int, old: io.TextIOWrapper) -> io.TextIOWrapper:
+def _stream(number: int, old: TextIO) -> io.TextIOWrapper:
     """The file of that number as a text stream, whose lines are written at once."""
     buffer = io.BufferedWriter(io.FileIO(number, "w", closefd=False))
     return io.TextIOWrapper(buffer, old.encoding, old.errors, line_buffering=True)

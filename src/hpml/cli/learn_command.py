@@ -167,7 +167,7 @@ def watch(files: Watched = None) -> int:
             debounce=200,
         )
         for saved in changes:
-            changed = []
+            changed: list[Answer] = []
             for place in sorted({Path(name).resolve() for _, name in saved}):
                 try:
                     answers = _of_interest(only, read_all([by_place[place]]))

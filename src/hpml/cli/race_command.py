@@ -1,7 +1,7 @@
 """./hpml race: seconds to an accuracy, with each improvement of the day a switch."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -126,7 +126,7 @@ def race(
     from hpml.train.race.start import check_ranks, gpus, run_try
     from hpml.train.race.switches import option_of
 
-    given = {
+    given: dict[str, Any] = {
         "loader": loader,
         "layout": layout,
         "precision": precision,
@@ -159,7 +159,7 @@ def race(
     return FAILED if one.status == tries.FAILED else DONE
 
 
-def _begin(goal: "Goal", given: dict[str, object], from_best: bool) -> "Switches":
+def _begin(goal: "Goal", given: dict[str, Any], from_best: bool) -> "Switches":
     """The settings of the try, which are printed."""
     from dataclasses import replace
 
@@ -219,7 +219,7 @@ def _show(
     from hpml.train.race.picture import race_picture
 
     kept, skipped = tries.read()
-    shown = tries.comparable(kept, goal, one and one.synthetic)
+    shown = tries.comparable(kept, goal, one.synthetic if one else None)
     if not shown:
         typer.echo(f"No try for goal {goal.name} yet: ./hpml race makes one.")
     else:

@@ -10,6 +10,8 @@ import typer
 from hpml.errors import DONE, FAILED
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from hpml.course.execute import CellRun, NotebookRun
     from hpml.course.run import CourseRun
 
@@ -104,7 +106,8 @@ class _Progress:
     """One line per cell; on a terminal, also the running cell with its seconds."""
 
     def __init__(self, console: Any, run: "CourseRun") -> None:
-        self.console, self.live = console, None
+        self.console = console
+        self.live: Progress | None = None
         self.names = {
             id(notebook): f"{module.module.id} {kind}"
             for module in run.modules

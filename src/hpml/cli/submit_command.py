@@ -71,6 +71,7 @@ def submit(
     if dry_run:
         return DONE
 
+    assert slurm is not None
     number = queue.submit(slurm, words, settings, course.root)
     typer.echo(f"job {number} is in the queue")
     if not follow:

@@ -46,7 +46,7 @@ def tensorboard(
     there = ", ".join(f"{count} {what}" for what, count in server.found(folder).items() if count)
     print(f"{folder}: {there}: {address} (Ctrl-C ends it)", flush=True)
     try:
-        if chromium is not None:
+        if chromium is not None and pictures is not None:
             for path in views.take_pictures(address, chromium, Path(pictures).expanduser()):
                 print(path)
         while chromium is None:

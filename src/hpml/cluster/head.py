@@ -161,7 +161,7 @@ def _start(
         for number in (signal.SIGINT, signal.SIGPIPE):  # Python changed them
             signal.signal(number, signal.SIG_DFL)
         write_pid_file(folder.pid_file(name), outside)
-        os.execvp(words[0], words)
+        os.execvp(words[0], list(words))
     except BaseException as error:
         print(f"{words[0]}: {error}", file=sys.stderr, flush=True)
     finally:
@@ -195,4 +195,5 @@ def _wait_for(what: str, there: Callable[[], bool]) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4], sys.argv[4:])
+    _, its_path, its_proc, its_network, *its_shared = sys.argv
+    main(its_path, its_proc, its_network, its_shared)

@@ -153,8 +153,10 @@ def job_changes(old: str, new: str) -> str:
     that srun starts.
     """
     texts = [(CHECKOUT / "slurm" / name).read_text("utf-8").splitlines() for name in (old, new)]
-    kept = [[s for s in text if s.startswith("#SBATCH") or "python -m" in s] for text in texts]
-    lines = [line.rstrip() for line in difflib.unified_diff(*kept, n=0, lineterm="")]
+    before, after = (
+        [s for s in text if s.startswith("#SBATCH") or "python -m" in s] for text in texts
+    )
+    lines = [line.rstrip() for line in difflib.unified_diff(before, after, n=0, lineterm="")]
     changes = [line for line in lines if not line.startswith(("---", "+++", "@@"))]
     return "\n".join([f"from {old} to {new}", *changes])
 

@@ -77,7 +77,8 @@ def search_path() -> str:
 
 def slurm_version() -> tuple[int, ...]:
     """The version of the installed slurmd: (22, 5, 8) for 22.05.8."""
-    done = subprocess.run([find("slurmd"), "-V"], capture_output=True, text=True, timeout=30)
+    slurmd = find("slurmd") or "slurmd"
+    done = subprocess.run([slurmd, "-V"], capture_output=True, text=True, timeout=30)
     match = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
     if not match:
         raise UserError(

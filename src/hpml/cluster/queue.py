@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hpml.cluster import needs
 from hpml.cluster.access import environment
@@ -37,7 +38,9 @@ class Slurm:
     settings: Mapping[str, str]
     shape: Shape | None = None
 
-    def run(self, *words: str, more: Mapping[str, str] | None = None, **options: object):
+    def run(
+        self, *words: str, more: Mapping[str, str] | None = None, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
         """Run one of SLURM's commands; the finished process, with its output as text."""
         return subprocess.run(
             words,
@@ -149,7 +152,8 @@ def _parts(slurm: Slurm, job: str) -> list[tuple[str, str]]:
     while True:
         done = slurm.run("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T|%r")
         if done.returncode == 0 and done.stdout.strip():
-            return [tuple(line.split("|", 1)) for line in done.stdout.split("\n") if "|" in line]
+            lines = [line.partition("|") for line in done.stdout.split("\n")]
+            return [(state, reason) for state, bar, reason in lines if bar]
         if done.returncode == 0 or "Invalid job id" in done.stderr:  # ended, no longer listed
             done = slurm.run("sacct", "-n", "-X", "-P", "-j", job, "--format=State")
             states = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]

@@ -191,7 +191,8 @@ def _headed(notebook: NotebookNode) -> Iterator[tuple[int, str, tuple[Piece, ...
 
 def _parts(source: str) -> Iterator[tuple[re.Match[str] | None, str]]:
     """A Markdown text cut before each heading: (the heading's match, the part with it)."""
-    heading, lines, fence = None, [], ""
+    heading, fence = None, ""
+    lines: list[str] = []
     for line in source.splitlines():
         mark = _FENCE.match(line)
         if mark and fence in ("", mark[1]):

@@ -22,6 +22,7 @@ from typing import Literal, Protocol
 import nbformat
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode
@@ -151,6 +152,7 @@ async def _execute(
         with open(log, "wb") as written:
             try:
                 await client.async_start_new_kernel(env=environment, stdout=written, stderr=written)
+                assert isinstance(kernel.provisioner, LocalProvisioner)
                 group = kernel.provisioner.pgid  # a session of its own
                 await client.async_start_new_kernel_client()
             except (RuntimeError, OSError, TimeoutError) as error:

@@ -7,6 +7,7 @@ the line below an exercise's heading that says whether it is on the core path.
 
 import copy
 import re
+from typing import Any
 
 from nbformat import NotebookNode
 
@@ -84,7 +85,8 @@ def student_version(solution: NotebookNode, name: str) -> NotebookNode:
         ComputeChecksums(),
         CheckCellMetadata(),
     )
-    notebook, resources = copy.deepcopy(solution), {}
+    notebook = copy.deepcopy(solution)
+    resources: dict[str, Any] = {}
     try:
         for step in steps:
             notebook, resources = step.preprocess(notebook, resources)

@@ -5,6 +5,7 @@ import base64
 import io
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nbformat import NotebookNode
 
@@ -40,7 +41,8 @@ def is_drawing(picture: str) -> bool:
     except (OSError, ValueError):  # of any kind that a browser may still show
         return False
     image.thumbnail((400, 400), Image.Resampling.NEAREST)  # whose colours are the picture's own
-    counted = sorted(image.getcolors(image.width * image.height), reverse=True)
+    colours: Any = image.getcolors(image.width * image.height)  # of RGB, and of no more pixels
+    counted: list[tuple[int, tuple[int, int, int]]] = sorted(colours, reverse=True)
     flat = sum(pixels for pixels, _ in counted[:FLAT_COLOURS])
     return min(counted[0][1]) >= 240 and flat >= FLAT * image.width * image.height
 
@@ -75,7 +77,7 @@ def _with_palette(encoded: str) -> str:
     from PIL import Image
 
     image = Image.open(io.BytesIO(base64.b64decode(encoded)))
-    if image.mode == "P" or image.convert("RGBA").getextrema()[3] != (255, 255):
+    if image.mode == "P" or image.convert("RGBA").getchannel("A").getextrema() != (255, 255):
         return encoded
     content = io.BytesIO()
     image.convert("RGB").quantize(COLOURS).save(content, "PNG", optimize=True)

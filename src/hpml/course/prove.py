@@ -96,7 +96,7 @@ def prove(
             if part in parts and (part != "wrong answer" or wrong in ("", name))
         ]
         if not wanted:
-            tasks += [lambda row=row: row for row in _strays(course, ids)]
+            tasks += [partial(_same, row) for row in _strays(course, ids)]
         try:
             for row in pool.map(_timed, tasks):
                 rows.append(row)
@@ -107,6 +107,10 @@ def prove(
     return rows
 
 
+def _same(row: Row) -> Row:
+    return row
+
+
 Task = Callable[[], Row]
 Named = tuple[Part, str, Task]  # the part and the name of the row that the task makes
 
@@ -115,7 +119,7 @@ def _tasks(
     course: Course, module: Module, exercise: Exercise, find: Find, judge: Judge, brief: bool
 ) -> list[Named]:
     def known(*rows: Row) -> list[Named]:
-        return [(row.part, row.name, lambda row=row: row) for row in rows]
+        return [(row.part, row.name, partial(_same, row)) for row in rows]
 
     try:
         check = find(exercise.id)

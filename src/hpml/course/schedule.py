@@ -179,10 +179,11 @@ def points_in(check: Path) -> int:
             continue
         named = [keyword.value for keyword in node.keywords if keyword.arg == "points"]
         points = [*node.args[1:2], *named]
-        if len(points) != 1 or type(getattr(points[0], "value", None)) is not int:
+        value = getattr(points[0], "value", None) if len(points) == 1 else None
+        if type(value) is not int:
             what = "a claim's points must be a whole number, written as the second argument"
             raise UserError(f"{check}, line {node.lineno}: {what}")
-        total += points[0].value
+        total += value
     return total
 
 

@@ -137,7 +137,7 @@ def _of_table(exercise: str, name: str, table: Any, file: str) -> WrongAnswer:
     known = {"wrong", "hint", "edits", *_EDIT, *_OPTIONAL}
     if unknown := sorted(set(table) - known):
         raise UserError(f"{where}: unknown key {unknown[0]!r}: use {', '.join(sorted(known))}")
-    given = _OPTIONAL | table
+    given: dict[str, Any] = _OPTIONAL | table
     for key in _TEXTS:
         if not isinstance(given.get(key), str):
             raise UserError(f"{where}: {key} is {given.get(key)!r}, expected a text")

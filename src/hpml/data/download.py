@@ -25,6 +25,7 @@ TIMEOUT = 30.0  # seconds without a byte
 CHUNK = 1 << 20
 
 Progress = Callable[[int, int], None]
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def fetch(url: str, part: Path, progress: Progress | None = None) -> None:
             _offline(f"{url} answers {error.code} {error.reason}", part.parent)
         ) from None
     except (OSError, http.client.HTTPException) as error:
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE:
             raise unwritable(part, error) from None
         if have:
             raise UserError(_broken_off(url, have)) from None
@@ -152,7 +153,9 @@ def unpack(packed: Path, archive: Archive, target: Path) -> None:
                 for member in tar:
                     folder, _, name = member.name.removeprefix("./").rpartition("/")
                     if folder == archive.folder and name in archive.files and member.isfile():
-                        with tar.extractfile(member) as source, (fresh / name).open("wb") as out:
+                        packed_file = tar.extractfile(member)
+                        assert packed_file is not None  # it is a file
+                        with packed_file as source, (fresh / name).open("wb") as out:
                             shutil.copyfileobj(source, out, CHUNK)
         except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise UserError(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
+from numpy.typing import DTypeLike
 
 SHAPE = (3, 32, 32)
 RECORD = 1 + 3 * 32 * 32
@@ -56,7 +57,7 @@ class MappedImages:
         picked = _images(self._anywhere[np.atleast_1d(places)])
         return picked if places.ndim else picked[0]
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError("mapped images become an array only by a copy")
         everything = _images(np.concatenate(self._parts))

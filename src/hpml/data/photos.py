@@ -19,7 +19,7 @@ def write(split: Split, folder: Path, count: int, side: int = SIDE) -> list[Path
     They lie in a folder inside `folder` that is named by the images' checksum and their size: other
     photos get files of their own. Returns the files. Those that are there already are kept.
     """
-    folder = folder / f"{zlib.crc32(np.ascontiguousarray(split.images[:count])):08x}_{side}"
+    folder = folder / f"{zlib.crc32(split.images[:count].tobytes()):08x}_{side}"
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{index:05}.jpg" for index in range(count)]
     for index, file in enumerate(files):

@@ -33,7 +33,7 @@ def build(flavour: Flavour, folder: Path, log: Path, progress: Progress) -> Path
     root = source.unpack(archive, folder)
     progress.begin()
     options = ["-v", "--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir"]
-    pip = [sys.executable, "-m", "pip", "wheel", *options, "-w", folder / "wheel", root]
+    pip = [sys.executable, "-m", "pip", "wheel", *options, "-w", str(folder / "wheel"), str(root)]
     lines: list[str] = []
 
     def on_line(line: str) -> None:

@@ -61,11 +61,12 @@ def run(
             raise
         finally:
             end(process)
-            process.stdout.close()
+            process.stdout.close()  # type: ignore[union-attr]  # a pipe
 
 
 def _lines(process: subprocess.Popen, limit: float) -> Iterator[bytes]:
     """The lines it prints until it ends; b"" for each pause without a line."""
+    assert process.stdout is not None  # a pipe
     deadline, rest = time.monotonic() + limit, b""
     while True:
         ended = process.poll() is not None  # polled first, so that no output is missed

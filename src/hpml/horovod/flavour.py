@@ -164,7 +164,7 @@ def nccl_of(environment: Mapping[str, str] = os.environ) -> Path | None:
     """The folder above include/nccl.h: where variables point, beside nvcc, or the system's."""
     places = [environment.get(name) for name in ("HOROVOD_NCCL_HOME", "NCCL_HOME", "CONDA_PREFIX")]
     nvcc = nvcc_of(environment)
-    places += [nvcc.parent.parent if nvcc else None, "/usr"]
+    places += [str(nvcc.parent.parent) if nvcc else None, "/usr"]
     folders = [Path(place) for place in places if place]
     return next((f for f in folders if (f / "include" / "nccl.h").is_file()), None)
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def _mpicxx() -> str:
 
 
 @contextlib.contextmanager
-def _locked_cache(progress: Progress):
+def _locked_cache(progress: Progress) -> Iterator[None]:
     """Lock the cache; where it cannot be written, use a temporary one."""
     started = contextlib.ExitStack()
     with started:

@@ -27,7 +27,8 @@ def fetch(log: Path) -> Path:
         wanted = folder / "source.txt"
         wanted.write_text(f"horovod=={VERSION} --hash=sha256:{SHA256}\n")
         options = ["--no-deps", "--no-build-isolation", "--no-binary", "horovod", "--no-input"]
-        pip = [sys.executable, "-m", "pip", "download", *options, "-r", wanted, "-d", folder]
+        places = ["-r", str(wanted), "-d", str(folder)]
+        pip = [sys.executable, "-m", "pip", "download", *options, *places]
         try:
             status = command.run(pip, limit=_LIMIT, log=log)
         except TimeoutError:

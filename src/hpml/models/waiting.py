@@ -1,6 +1,7 @@
 """Layers whose compute is played by waiting, for more ranks than there are cores."""
 
 import time
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,25 +42,25 @@ class WaitingLayer(nn.Module):
 
 class _WaitForWeights(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, given: Tensor, weight: Tensor, forward: float, backward: float) -> Tensor:
+    def forward(ctx: Any, given: Tensor, weight: Tensor, forward: float, backward: float) -> Tensor:
         ctx.seconds, ctx.like = backward, weight
         time.sleep(forward)
         return given.clone()
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
         time.sleep(ctx.seconds)
         return gradient, torch.zeros_like(ctx.like), None, None
 
 
 class _Wait(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, given: Tensor, forward: float, backward: float) -> Tensor:
+    def forward(ctx: Any, given: Tensor, forward: float, backward: float) -> Tensor:
         ctx.seconds = backward
         time.sleep(forward)
         return given.clone()
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         time.sleep(ctx.seconds)
         return gradient, None, None

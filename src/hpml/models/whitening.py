@@ -37,7 +37,7 @@ def patch_covariance(images: Tensor, patch: int = PATCH) -> Tensor:
     Exact for pixels rounded to 1/4096: float64 adds whole numbers below 2^53 without an error, in
     whatever order the threads do (a million patches of pixels up to 20, say).
     """
-    total: Tensor | float = 0.0
+    total = torch.zeros((), dtype=torch.float64)
     count = 0
     for part in images.split(AT_A_TIME):
         patches = F.unfold(part, patch, stride=patch).transpose(1, 2).flatten(0, 1)

@@ -2,6 +2,7 @@
 
 import base64
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -167,7 +168,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
     # Else torch.profiler prints two lines of its own about each profile. Ranks inherit it.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    shell.register_magic_function(ranks, "cell", "ranks")
-    shell.register_magic_function(answer, "cell", "answer")
+    register: Callable[..., None] = shell.register_magic_function  # IPython leaves its self in
+    register(ranks, "cell", "ranks")
+    register(answer, "cell", "answer")
     shell.push({"check": check, "show_tensorboard": show_tensorboard})
     warm.server()

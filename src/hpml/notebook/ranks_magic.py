@@ -6,7 +6,7 @@ import builtins
 import shlex
 import sys
 from collections import Counter
-from typing import Any
+from typing import Any, NoReturn
 
 import cloudpickle
 from IPython.core.error import UsageError
@@ -33,7 +33,7 @@ class RanksFailed(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:
+    def error(self, message: str) -> NoReturn:
         raise UsageError(f"%%ranks: {message}; for example: %%ranks 4 --out losses")
 
 

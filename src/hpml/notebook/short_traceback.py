@@ -3,15 +3,12 @@
 import contextlib
 import traceback
 from collections.abc import Callable
-from typing import TypeVar
 
 from hpml.checks.library_frames import folded
 from hpml.checks.source_lines import in_the_cell, pointed_at
 
-Error = TypeVar("Error", bound=BaseException)
 
-
-def shortly(error: Error, filename: str) -> Error:
+def shortly(error: BaseException, filename: str) -> BaseException:
     """`error`, which a notebook then shows without the frames that ran the cell as a module.
 
     A syntax error is its line, its place and its message. Of any other, the frames from the answer
@@ -42,7 +39,7 @@ def _as_text(error: BaseException, filename: str) -> str:
     return folded("".join(lines).rstrip())
 
 
-def _rendered(error: Error, render: Callable[[], list[str]]) -> Error:
+def _rendered(error: BaseException, render: Callable[[], list[str]]) -> BaseException:
     with contextlib.suppress(AttributeError):  # a class with slots
-        error._render_traceback_ = render  # IPython asks for it
+        error._render_traceback_ = render  # type: ignore[attr-defined]  # IPython asks for it
     return error

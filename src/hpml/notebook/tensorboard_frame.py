@@ -113,6 +113,7 @@ def _start(folder: Path) -> _Server:
 
 def _first_line(process: subprocess.Popen) -> str:
     """The first line that it prints, or what there is of it when it ends or time is up."""
+    assert process.stdout is not None  # a pipe
     os.set_blocking(process.stdout.fileno(), False)
     deadline, text = time.monotonic() + LIMIT, b""
     with selectors.DefaultSelector() as selector:

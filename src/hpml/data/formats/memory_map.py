@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hpml.data.formats.record import RECORD, Sample, records, sample
+from hpml.data.formats.record import Sample, records, sample
+from hpml.data.mapped import RECORD
 from hpml.files.atomic import whole_folder
 
 NAME = "images.bin"
