@@ -57,7 +57,7 @@ def predicted(network: Network, algorithm: str) -> Callable[[float], float]:
     """The α–β model of an all-reduce by `algorithm`: seconds by bytes."""
     plan = schedule(algorithm, network.ranks, network.per_node)
     within = Cost(network.within.alpha, network.within.beta)
-    across = network.across and Cost(network.across.alpha, network.across.beta)
+    across = Cost(network.across.alpha, network.across.beta) if network.across else None
     return lambda nbytes: plan.seconds(nbytes, within, network.per_node, across)
 
 

@@ -134,7 +134,7 @@ def who_wins(
     small, large = both[0], both[-1]
     quick, slow = ring[small] / doubling[small], doubling[large] / ring[large]
     line = network.within
-    equal = crossover(network.ranks, line)
+    equal = crossover(network.ranks, Cost(line.alpha, line.beta))
     seen = (
         f"{format_bytes(small)}: the ring takes {quick:.1f} times as long as recursive doubling. "
         f"{format_bytes(large)}: recursive doubling takes {slow:.2f} times as long as the ring."

@@ -25,9 +25,14 @@ Step = tuple[Transfer, ...]  # transfers under way at the same time
 class Cost(Protocol):
     """`hpml.predict.collectives.Cost`: seconds per message, per byte sent, per byte added up."""
 
-    alpha: float
-    beta: float
-    gamma: float
+    @property
+    def alpha(self) -> float: ...
+
+    @property
+    def beta(self) -> float: ...
+
+    @property
+    def gamma(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -105,7 +110,8 @@ def _load(step: Step, per_node: int) -> Load:
             for end in (("sends", nodes[0]), ("receives", nodes[1])):
                 crossing[0][end] += 1
                 crossing[1][end] += size
-    return Load(_most(messages), _most(parts), _most(added), tuple(map(_most, crossing)))
+    across = _most(crossing[0]), _most(crossing[1])
+    return Load(_most(messages), _most(parts), _most(added), across)
 
 
 def _most(count: Counter) -> int:

@@ -138,7 +138,9 @@ def drawn(network: Network, seconds: Seconds, backend: str) -> "Figure":
     series: dict[str, Series] = {}
     for algorithm in [*ALGORITHMS, LIBRARY]:
         own = algorithm != LIBRARY
-        points = {n: statistics.median(taken[algorithm]) for n, taken in seconds.items()}
+        points: dict[float, float] = {
+            n: statistics.median(taken[algorithm]) for n, taken in seconds.items()
+        }
         model = (lambda n, name=algorithm: network.predicted(name, n)) if own else None
         series[algorithm if own else f"{backend}'s own"] = Series(points, model)
     nodes, each = network.ranks // network.per_node, network.per_node

@@ -166,7 +166,9 @@ def _hand_in(
             styles[answer.exercise].append(answer.source)
     names = [f"{attack.name}_neighbour" for attack in attacks[BESIDE // 2 :: BESIDE]] or ["honest"]
     every, parts = tuple(styles), len(names) if shared else 1
-    honest = {name: every[number % parts :: parts] for number, name in enumerate(names)}
+    honest: dict[str, Sequence[str]] = {
+        name: every[number % parts :: parts] for number, name in enumerate(names)
+    }
     for number, (name, own) in enumerate(honest.items()):
         answers = [styles[exercise][number % len(styles[exercise])] for exercise in own]
         _write(folder / f"{name}.ipynb", answers)

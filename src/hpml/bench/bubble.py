@@ -66,5 +66,5 @@ def _steps(inputs: dict) -> None:
             dist.barrier()
             mark(f"m = {m} begins")
             given = [batch] if stage.is_first else []
-            schedule.step(*given, **({"target": batch} if stage.is_last else {}))
+            schedule.step(*given, target=batch if stage.is_last else None)
             mark(f"m = {m} ends")

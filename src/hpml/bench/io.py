@@ -7,7 +7,7 @@ augment and normalise. Every round measures everything once.
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def bench(
         answer = _pack_files()
         for name in ("files", "tar", "TFRecord"):
             FORMATS[name].write(files / name, *chosen)
-        loaders = {
+        loaders: dict[str, Iterable[Any]] = {
             f"DataLoader, {_count(number, 'worker')}": data_loader(
                 files / "files", order.tolist(), BATCH, number
             )
@@ -141,7 +141,7 @@ def plain_read(path: Path) -> float:
 
 
 def _storage(
-    chosen: tuple[np.ndarray, np.ndarray], disk: Path, formats: Mapping[str, object]
+    chosen: tuple[np.ndarray, np.ndarray], disk: Path, formats: Mapping[str, storage.Format]
 ) -> dict[str, float]:
     """Images per second by "place: what": plain reads, then each format in order and shuffled."""
     places = storage.places(disk)
@@ -179,7 +179,7 @@ def _packing(answer: Any, files: Path) -> dict[str, float]:
     }
 
 
-def _loading(loaders: Mapping[str, object], gathering: Vectorised) -> dict[str, float]:
+def _loading(loaders: Mapping[str, Iterable[Any]], gathering: Vectorised) -> dict[str, float]:
     """Images per second of each loader; GB/s of the course's gather, and of a copy."""
     out = {name: images_per_second(batches) for name, batches in loaders.items()}
     size = RECORD - 1

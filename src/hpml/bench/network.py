@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -82,7 +83,7 @@ def _bus_bandwidth(rate: str, world_size: int) -> float:
     return statistics.median(bus_bandwidth(nbytes, world_size, each) for each in by_repeat)
 
 
-def _all_reduces(inputs: dict[str, int]) -> list[float]:
+def _all_reduces(inputs: dict[str, Any]) -> list[float]:
     return all_reduce_seconds(**inputs)
 
 

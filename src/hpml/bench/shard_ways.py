@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -95,7 +96,7 @@ def make_network() -> VisionTransformer:
     return network
 
 
-def by_train(answer: None, network: nn.Module, layout: Layout) -> Step:
+def by_train(answer: Any, network: Any, layout: Layout) -> Step:
     """What `./hpml train` does: torch's wrappers, and the course's own 1F1B for a pipeline."""
     mesh = Mesh(layout, MICRO_BATCHES, torch.device("cpu"))
     network = mesh.split(network)
@@ -114,20 +115,20 @@ def by_train(answer: None, network: nn.Module, layout: Layout) -> Step:
     return step
 
 
-def by_zero1(answer: ModuleType, network: nn.Module, layout: Layout) -> Step:
+def by_zero1(answer: ModuleType, network: Any, layout: Layout) -> Step:
     """The answer's optimizer, and gradients averaged by DistributedDataParallel."""
     called = DistributedDataParallel(network)
     optimizer = answer.ZeroOptimizer(network.parameters(), torch.optim.AdamW, lr=LEARNING_RATE)
     return partial(plain_step, called, optimizer)
 
 
-def by_fsdp(answer: ModuleType, network: nn.Module, layout: Layout) -> Step:
+def by_fsdp(answer: ModuleType, network: Any, layout: Layout) -> Step:
     """The answer's wrapper around the network."""
     sharded = answer.FullyShard(network)
     return partial(plain_step, sharded, make_optimizer(sharded), then=sharded.synchronize)
 
 
-def by_tensor_parallel(answer: ModuleType, network: nn.Module, layout: Layout) -> Step:
+def by_tensor_parallel(answer: ModuleType, network: Any, layout: Layout) -> Step:
     """The answer's layers in place of each block's."""
 
     def split(layer: nn.Module, kind: type, units: int) -> nn.Module:
@@ -147,7 +148,7 @@ def by_tensor_parallel(answer: ModuleType, network: nn.Module, layout: Layout) -
     return partial(plain_step, network, make_optimizer(network))
 
 
-def by_mesh_2d(answer: ModuleType, network: nn.Module, layout: Layout) -> Step:
+def by_mesh_2d(answer: ModuleType, network: Any, layout: Layout) -> Step:
     """The answer's groups and sums around each block's layers, of which a rank has its slices."""
     mesh = answer.Mesh(layout.data, layout.tensor)
     place = dist.get_rank() % layout.tensor
@@ -172,7 +173,7 @@ def by_mesh_2d(answer: ModuleType, network: nn.Module, layout: Layout) -> Step:
 class InSlices(nn.Module):
     """`inner`, whose result is a part of a sum; `last` is its last layer, the sum gets its bias."""
 
-    def __init__(self, mesh: object, inner: nn.Module, last: nn.Linear):
+    def __init__(self, mesh: Any, inner: nn.Module, last: nn.Linear):
         super().__init__()
         self.mesh, self.inner = mesh, inner
         self.bias, last.bias = last.bias, None
@@ -181,7 +182,7 @@ class InSlices(nn.Module):
         return self.mesh.leave(self.inner(self.mesh.enter(x))) + self.bias
 
 
-def by_gpipe(answer: ModuleType, network: nn.Module, layout: Layout) -> Step:
+def by_gpipe(answer: ModuleType, network: Any, layout: Layout) -> Step:
     """The answer's schedule. It receives float64; the stage computes in float32, as all others."""
     from hpml.train.pipeline import Stage
 

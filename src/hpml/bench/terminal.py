@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -109,7 +110,8 @@ def _running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 def _ended(process: subprocess.Popen[str], code: int) -> None:
     said = process.communicate(timeout=LIMIT)
     if process.returncode != code:
-        command = " ".join(process.args[3:])
+        words: Any = process.args  # a list, as it was given
+        command = " ".join(words[3:])
         raise UserError(f"bench check: ./hpml {command} ended with {process.returncode}: {said}")
 
 

@@ -98,7 +98,8 @@ def cost(
         counts.append(Counted.multiplications)
     _, forward, reverse = found
     same = [[*map(float, row)] for row in forward] == [[*map(float, row)] for row in reverse]
-    return Cost(inputs, outputs, *counts, same)
+    once, by_forward, by_reverse = counts
+    return Cost(inputs, outputs, once, by_forward, by_reverse, same)
 
 
 def table(costs: Sequence[Cost]) -> str:

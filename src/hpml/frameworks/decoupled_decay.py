@@ -4,7 +4,7 @@ Loshchilov and Hutter 2019, Decoupled weight decay regularization (ICLR; arXiv:1
 the two are the same up to the learning rate's factor, for Adam they are not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ def decays() -> dict[str, list[list[float]]]:
     return {name: [_decay(rule, slope) for slope in SLOPES] for name, rule in CLASSES.items()}
 
 
-def _decay(rule: type[torch.optim.Optimizer], slope: float) -> list[float]:
+def _decay(rule: Callable[..., torch.optim.Optimizer], slope: float) -> list[float]:
     weight = nn.Parameter(torch.ones((), dtype=torch.float64))
     optimizer = rule([weight], lr=LR, weight_decay=DECAY)
     values = [1.0]

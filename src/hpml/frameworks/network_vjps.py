@@ -54,7 +54,7 @@ def gelu_vjp(g: Tensor, out: Tensor, x: Tensor) -> tuple[Tensor]:
 def pool_vjp(g: Tensor, out: Tensor, x: Tensor) -> tuple[Tensor]:
     """The derivative goes where the maximum of each 2×2 window was."""
     _, indices = F.max_pool2d(x, 2, return_indices=True)
-    return (F.max_unpool2d(g, indices, 2, output_size=x.shape),)
+    return (F.max_unpool2d(g, indices, [2, 2], output_size=[*x.shape]),)
 
 
 def largest_vjp(g: Tensor, out: Tensor, x: Tensor) -> tuple[Tensor]:

@@ -54,8 +54,8 @@ def source(script: str) -> str:
 
 def changes(serial: str, distributed: str) -> list[str]:
     """The lines that differ between two scripts, as a diff has them, without their docstrings."""
-    texts = [source(name).splitlines()[2:] for name in (serial, distributed)]
-    lines = difflib.unified_diff(*texts, n=0, lineterm="")
+    before, after = (source(name).splitlines()[2:] for name in (serial, distributed))
+    lines = difflib.unified_diff(before, after, n=0, lineterm="")
     return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
 
 

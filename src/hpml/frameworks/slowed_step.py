@@ -238,7 +238,7 @@ def _steps(setting: Setting, steps: int) -> Iterator[Counters]:
     model = ResidualNetwork().to(dtype=setting.dtype, memory_format=setting.layout)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.85)
     number, stride = _watch(model)
-    feed = batches(load().train, range(IMAGES * (steps + 1)), IMAGES)
+    feed = batches(load().train, [*range(IMAGES * (steps + 1))], IMAGES)
     for images, labels in feed:
         processor, (waiting, runs), moments = time.process_time(), _waited(), [time.perf_counter()]
         pixels = _prepare(images, setting)
@@ -279,7 +279,7 @@ def _there_and_back(image: Tensor) -> Tensor:
     large = F.interpolate(image[None].float(), size=LARGE, mode="bicubic", antialias=True)
     angle = math.radians(random.uniform(-10, 10))
     turn = [[math.cos(angle), -math.sin(angle), 0], [math.sin(angle), math.cos(angle), 0]]
-    where = F.affine_grid(torch.tensor([turn]), large.shape, align_corners=False)
+    where = F.affine_grid(torch.tensor([turn]), [*large.shape], align_corners=False)
     turned = F.grid_sample(large, where, padding_mode="reflection", align_corners=False)
     small = F.interpolate(turned, size=image.shape[-1], mode="bicubic", antialias=True)
     return small[0].round().clamp(0, 255).to(image.dtype)

@@ -87,10 +87,10 @@ def descend(
     points = [START]
     for _ in range(steps):
         optimizer.zero_grad()
-        valley(*_turned(*weights, -degrees)).backward()
+        first, second = weights
+        valley(*_turned(first, second, -degrees)).backward()
         optimizer.step()
-        first, second = _turned(*(weight.item() for weight in weights), -degrees)
-        points.append((first, second))
+        points.append(_turned(first.item(), second.item(), -degrees))
     return Path(rule, rate, tuple(points))
 
 

@@ -126,9 +126,10 @@ def gpus(nvml: ModuleType | Any | None = None) -> tuple[Counter, ...]:
         raise UserError("there is no GPU here that PyTorch can use")
     if nvml is None:
         try:
-            import pynvml as nvml
+            import pynvml
         except ImportError:
             raise UserError("pynvml is not installed: pip install nvidia-ml-py") from None
+        nvml = pynvml
     found = []
     try:
         nvml.nvmlInit()

@@ -6,9 +6,10 @@ decoding.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image  # Pillow: matplotlib brings it
@@ -51,8 +52,8 @@ class Photos:
     def __getitem__(self, index: int | np.ndarray) -> np.ndarray:
         """uint8 [3, side, side], or [n, 3, side, side] for n indices."""
         if np.ndim(index):
-            return np.stack([self[int(one)] for one in index])
-        with Image.open(self.files[index]) as photo:
+            return np.stack([self[int(one)] for one in np.asarray(index)])
+        with Image.open(self.files[int(index)]) as photo:
             size = (self.side, self.side)
             pixels = photo.convert("RGB").resize(size, Image.Resampling.BILINEAR)
         return np.moveaxis(np.asarray(pixels), -1, 0)
@@ -84,7 +85,8 @@ def measure(
     random = np.random.default_rng(0)
     labels, order = np.zeros(images, np.int64), random.permutation(images)
     colours = random.integers(0, 256, (images, 3, 32, 32), np.uint8)
-    files = photos.write(Split(colours, labels), folder / FILES, images, photo)
+    split = Split(colours, labels)  # type: ignore[arg-type]  # an array will do
+    files = photos.write(split, folder / FILES, images, photo)
     shape, pack = (3, side, side), folder / PACKED / PACK
     pack.parent.mkdir()
     decoded = Photos(files, side)
@@ -117,11 +119,12 @@ def _disk(
 def _loading(
     images: Mapping[str, Photos | np.ndarray], labels: np.ndarray, order: np.ndarray, rounds: int
 ) -> dict[tuple[str, str], float]:
-    loaders: dict[tuple[str, str], object] = {}
+    loaders: dict[tuple[str, str], Iterable[Any]] = {}
     for name, opened in images.items():
         samples = Labelled(opened, labels)
         loaders[ONE_BY_ONE, name] = one_by_one(samples, order.tolist(), BATCH, workers=0)
-        loaders[BY_BATCH, name] = Vectorised(Split(opened, labels), order, BATCH)
+        split = Split(opened, labels)  # type: ignore[arg-type]  # read like mapped images
+        loaders[BY_BATCH, name] = Vectorised(split, order, BATCH)
     taken = dict.fromkeys(loaders, np.inf)
     with one_thread():
         for _ in range(rounds):

@@ -73,7 +73,7 @@ class Call:
     run: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    parameters: list[Tensor] = field(default_factory=list)
+    parameters: Sequence[Tensor] = field(default_factory=list)
     in_place: bool = False
 
     def arguments(self) -> Arguments:

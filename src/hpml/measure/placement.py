@@ -76,8 +76,8 @@ def _run(placement: Placement, count: int) -> list[RankTime]:
     try:
         for cpus in placement:
             words = [sys.executable, "-S", "-c", RANK, json.dumps([list(cpus), count])]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            ranks.append(subprocess.Popen(words, **pipes))
+            pipe = subprocess.PIPE
+            ranks.append(subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True))
         for rank in ranks:
             if rank.stdout.readline() != "ready\n":
                 raise subprocess.SubprocessError(f"a rank bound to {cpu_list(placement[0])} failed")

@@ -75,7 +75,10 @@ def _each(
     flops: float,
 ) -> list[Precision]:
     rounded = [round_mantissa(tensor, TF32_READ) for tensor in inputs]
-    calls = {"float32": partial(function, *inputs), "TF32": partial(function, *rounded)}
+    calls: dict[str, Callable[[], Tensor]] = {
+        "float32": partial(function, *inputs),
+        "TF32": partial(function, *rounded),
+    }
     for name, dtype in (("bfloat16", torch.bfloat16), ("float16", torch.float16)):
         calls[name] = partial(function, *(tensor.to(dtype) for tensor in inputs))
     calls["int8"], scale = in_int8(*inputs)

@@ -91,7 +91,7 @@ def files(model: nn.Module, folder: Path) -> saved_tensors_hooks:
         path, dtype, shape = packed
         tensor = torch.empty(shape, dtype=dtype)
         with open(path, "rb") as file:
-            file.readinto(tensor.numpy())
+            file.readinto(tensor.numpy().data)
         path.unlink()
         return tensor
 

@@ -1,6 +1,7 @@
 """An all-reduce micro-benchmark as a picture: time for small sizes, bus bandwidth for large."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -21,7 +22,7 @@ def bus_bandwidths(
     share = 8 * all_reduce_bytes(ranks, 1)  # bits on a rank's link for each byte of the tensor
     for number, (name, taken) in enumerate(series.items()):
         kinds = {"color": COLOURS, "marker": MARKERS, "linestyle": LINES}
-        look = {key: kind[number % len(kind)] for key, kind in kinds.items()}
+        look: dict[str, Any] = {key: kind[number % len(kind)] for key, kind in kinds.items()}
         look |= HOLLOW | {"linewidth": 1.2, "markersize": 5}
         times.plot(list(taken), [1e6 * seconds for seconds in taken.values()], label=name, **look)
         rates.plot(list(taken), [share * n / s / 1e9 for n, s in taken.items()], **look)

@@ -10,7 +10,7 @@ direction; messages that a rank receives at the same time share it.
 from dataclasses import dataclass
 
 
-def all_reduce_bytes(world_size: int, nbytes: int) -> float:
+def all_reduce_bytes(world_size: int, nbytes: float) -> float:
     """Bytes that each rank must send, and receive, so that all have the sum of `nbytes` of each.
 
     2 (p-1)/p · n: half of it to make the sums, half to spread them.

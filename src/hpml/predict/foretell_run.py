@@ -119,6 +119,7 @@ def _one_rank(asked: Asked, own: Own) -> tuple[float, int, str]:
     if speed is None and published is not None:
         speed = images_per_s(published)
         source = f"One rank: {speed:g} images/s with {published.batch} a step, {published.source}."
+        assert batch is not None  # what was published has one
         return speed, batch, source
     if speed is None:
         names = sorted({row.processor for rows in tables().values() for row in rows})

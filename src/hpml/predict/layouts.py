@@ -39,7 +39,7 @@ class AllReduce:
 def coordinates(rank: int, mesh: Dimensions) -> dict[str, int]:
     """Where `rank` is in the mesh, by dimension."""
     place = {}
-    for axis, ranks in reversed(mesh.items()):
+    for axis, ranks in reversed(list(mesh.items())):
         rank, place[axis] = divmod(rank, ranks)
     return {name: place[name] for name in mesh}
 

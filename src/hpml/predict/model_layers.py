@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -203,7 +204,7 @@ def module_layers(module: nn.Module, sample: Tensor) -> tuple[Layer, ...]:
     names = {one: name for name, one in module.named_modules()}
     layers: list[Layer] = []
 
-    def record(one: nn.Module, _: object, output: Tensor) -> None:
+    def record(one: Any, _: object, output: Tensor) -> None:
         trained = sum(p.numel() for p in one.parameters(recurse=False) if p.requires_grad)
         products = isinstance(one, nn.Conv2d | nn.Linear)
         # Each number of the output is one product of a row of weights: 2 FLOP for each weight.

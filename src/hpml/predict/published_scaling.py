@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from hpml.errors import UserError
 
@@ -109,7 +110,7 @@ def split(rows: Sequence[Row]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
 
 
 def _row(row: Mapping[str, str]) -> Row:
-    numbers = {
+    numbers: dict[str, Any] = {
         "year": int(row["year"]),
         "per_node": int(row["per_node"]),
         "network_gbit": float(row["network_gbit"]) if row["network_gbit"] else None,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -135,8 +136,8 @@ def pooled(fits: Sequence[Fitted], training: Training) -> Fitted:
     Different clusters differ by so much that the mean step would be that of the slowest: the median
     of each constant is typical of them.
     """
-    weights = sum(one.weights for one in fits) / len(fits)
-    together = Fitted(training, (), fits[0].rates, weights)
+    total: Any = sum(one.weights for one in fits)
+    together = Fitted(training, (), fits[0].rates, total / len(fits))
     return replace(together, typical=together.constants)
 
 

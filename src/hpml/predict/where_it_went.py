@@ -7,10 +7,11 @@ module. The numbers are the authors' own; nothing was measured again here.
 
 import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Claim:
 def claims() -> tuple[Claim, ...]:
     """All rows of the table, in its order."""
     text = files("hpml.predict").joinpath("where_it_went.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(text.splitlines())
+    rows: Iterable[dict[str, Any]] = csv.DictReader(text.splitlines())
     return tuple(
         Claim(**row | {"rests_on": tuple(map(_foundation, row["rests_on"].split("; ")))})
         for row in rows

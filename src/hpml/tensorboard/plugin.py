@@ -96,7 +96,7 @@ class OfflineProfilerPlugin(plugin.TorchProfilerPlugin):
         own = (*CHARTS, *VIEWER, "charts.css")
         return super().get_plugin_apps() | {f"/{name}": self.static_file_route for name in own}
 
-    @wrappers.Request.application
+    @wrappers.Request.application  # type: ignore[arg-type]  # it takes methods too
     def static_file_route(self, request: werkzeug.Request) -> werkzeug.Response:
         """A page or a script: the plugin's, or the one that stands in for it."""
         name = Path(request.path).name
@@ -109,7 +109,7 @@ class OfflineProfilerPlugin(plugin.TorchProfilerPlugin):
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         return werkzeug.Response(content, content_type=kind, headers=self.headers)
 
-    @wrappers.Request.application
+    @wrappers.Request.application  # type: ignore[arg-type]  # it takes methods too
     def diff_run_node_route(self, request: werkzeug.Request) -> werkzeug.Response:
         """A part of two runs: the parent's answer with operators beside themselves."""
         path = request.args.get("path", "0")

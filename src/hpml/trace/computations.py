@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.recorder import mark
@@ -80,7 +80,7 @@ def computations(evidence: Evidence) -> list[Computation]:
         for one in rank.marks:
             if not (name := _NAME.fullmatch(one.name)):
                 continue
-            key = (name[1], int(name[2]), int(name[3] or 0))
+            key = (cast(Kind, name[1]), int(name[2]), int(name[3] or 0))
             if name[4] == "begins":
                 begun[key] = one.at
             elif key in begun:

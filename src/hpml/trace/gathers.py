@@ -114,6 +114,7 @@ def events(rank: RankEvidence) -> list[Event]:
     for one in rank.marks:
         if not (name := _NAME.fullmatch(one.name)):
             continue
+        what: Any
         what, layer, edge = name.groups()
         if what == "gather":
             call = next(call for call in rank.calls if call.issued >= one.at)

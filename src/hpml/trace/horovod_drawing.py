@@ -181,7 +181,14 @@ def _explain_longest(
 
 
 def _bar(
-    axes: Axes, span: Span, phase: str, place: int, start: float, scale: float, *, few: bool
+    axes: Axes,
+    span: Span,
+    phase: Phase | Literal["turn"],
+    place: int,
+    start: float,
+    scale: float,
+    *,
+    few: bool,
 ) -> None:
     """Draw a span; one too short to be seen gets a minimum width."""
     edge = axes.get_xlim()[1]

@@ -3,6 +3,7 @@
 import base64
 import io
 from collections.abc import Callable
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -51,7 +52,7 @@ def bundles(seen: Holdings) -> list[dict[str, object]]:
     return _both(every, summary(seen), stepper(seen))
 
 
-def _both(every: Figure, summary: str, widget: object) -> list[dict[str, object]]:
+def _both(every: Figure, summary: str, widget: Any) -> list[dict[str, object]]:
     picture = base64.b64encode(_png(every)).decode("ascii")
     forms = widget._repr_mimebundle_()
     return [{"text/plain": summary, "image/png": picture}, {WIDGET: forms[WIDGET]}]

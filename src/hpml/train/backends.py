@@ -26,7 +26,9 @@ def there() -> Backend:
         return Ddp()
     if "horovod.torch" in sys.modules:
         # Imported here: Horovod is not installed everywhere.
-        from hpml.train.horovod import Horovod, hvd
+        import horovod.torch as hvd
+
+        from hpml.train.horovod import Horovod
 
         if hvd.is_initialized():
             return Horovod()

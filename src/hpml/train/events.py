@@ -6,6 +6,7 @@ together have seen: curves of different numbers of ranks then overlap.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -49,8 +50,12 @@ class Events(Observer):
         experiment, started, self.ended = hparams(
             hyperparameters(config), dict.fromkeys(METRICS, 0.0)
         )
-        self.writer.file_writer.add_summary(experiment)
-        self.writer.file_writer.add_summary(started)
+        for summary in (experiment, started):
+            self._add(summary)
+
+    def _add(self, summary: Any) -> None:
+        writer: Any = self.writer.file_writer  # there until it is closed
+        writer.add_summary(summary)
 
     def batch(self, pixels: Tensor) -> None:
         if self.batch_is_due:
@@ -62,7 +67,7 @@ class Events(Observer):
 
     def tested(self, images: Tensor, labels: Tensor, logits: Tensor) -> None:
         if self.last_test is None:
-            self.last_test = tuple(each[:SHOWN].cpu() for each in (images, labels, logits))
+            self.last_test = images[:SHOWN].cpu(), labels[:SHOWN].cpu(), logits[:SHOWN].cpu()
 
     def epoch(self, epoch: Epoch) -> None:
         for name, value in (
@@ -92,7 +97,7 @@ class Events(Observer):
             self.writer.add_histogram(name, values.numpy(), self.seen, bins=BINS)
 
     def close(self) -> None:
-        self.writer.file_writer.add_summary(self.ended)
+        self._add(self.ended)
         self.writer.close()
 
 

@@ -6,7 +6,7 @@ start from the same weights; a network that no rank can hold would have to be ma
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,9 @@ from torch.optim import Optimizer
 from hpml.train.ddp import Ddp
 from hpml.train.layout import Layout
 from hpml.train.state import local
+
+if TYPE_CHECKING:
+    from hpml.train.pipeline import Pipeline
 
 
 class Mesh(Ddp):
@@ -31,7 +34,7 @@ class Mesh(Ddp):
             mesh_dim_names=("data", "pipeline", "tensor"),
         )
         self.copies = self.mesh["data"].get_group()
-        self.pipeline = None
+        self.pipeline: Pipeline | None = None
         self.averages = False
 
     @property
@@ -47,7 +50,7 @@ class Mesh(Ddp):
         """Whether this rank counts its copy's images; the others that have them do not."""
         return self.mesh.get_local_rank("tensor") == 0
 
-    def split(self, network: nn.Module) -> nn.Module:
+    def split(self, network: Any) -> nn.Module:
         """This rank's stage, its part of each matrix, and of that its shard: in this order."""
         # What a layout does not need is not imported: each takes a good part of a second.
         if self.layout.pipeline > 1:

@@ -134,7 +134,8 @@ class Run:
 
     def observers(self) -> Observers:
         """Those that the options ask for on this rank: in most runs and on most ranks, none."""
-        config, found = self.config, []
+        config = self.config
+        found: list[Any] = []
         seen = self.position.epoch * self.images + self.position.consumed
         if config.progress and self.rank == 0:
             from hpml.train.progress_bar import ProgressBar
@@ -286,7 +287,7 @@ class Run:
         """Images uint8 [B, 3, 32, 32] and labels int64 [B] on the device."""
         chosen = index.numpy()
         images, labels = split.images[chosen], split.labels[chosen]
-        return tuple(torch.from_numpy(array).to(self.device) for array in (images, labels))
+        return torch.from_numpy(images).to(self.device), torch.from_numpy(labels).to(self.device)
 
     def augment(self, images: Tensor, index: Tensor, consumed: int | None = None) -> Tensor:
         """Shift at random; mirror every image in every other epoch (Jordan 2024, section 3.6).

@@ -6,26 +6,27 @@ the negotiation and the transfer of each gradient.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hpml.errors import UserError
 from hpml.trace.horovod_drawing import LOOKS
-from hpml.trace.horovod_timeline import Timeline
+from hpml.trace.horovod_timeline import Phase, Timeline
 from hpml.trace.profiler.phases import phases
 from hpml.trace.profiler.shares_picture import LOOKS as PHASE_LOOKS
 from hpml.trace.profiler.trace import Trace
 
 NAME = {"fontsize": 8, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
-SHOWN = ("negotiate", "copy", "transfer")
+SHOWN: tuple[Phase, ...] = ("negotiate", "copy", "transfer")
 
 
 @dataclass(frozen=True)
 class Bar:
     """From `begin` to `end`, in seconds since the step began."""
 
-    what: str
+    what: Any  # a phase of either
     begin: float
     end: float
 

@@ -61,15 +61,18 @@ def collectives(traces: Sequence[Trace]) -> tuple[Collective, ...]:
                     f"{rank} {count.get(key, 0)}: record the same steps on all ranks"
                 )
     ordered = [sorted(one, key=lambda c: (str(c[:2]), c[2])) for one in found]
-    together = [
-        Collective(same[0][1], same[0][0], *np.array([c[2:5] for c in same], float).T, same[0][5])
-        for same in zip(*ordered, strict=True)
-    ]
+    together = [_together(same) for same in zip(*ordered, strict=True)]
     return tuple(sorted(together, key=lambda c: c.issued[0]))
 
 
 # Step, operation, issued, start, end, elements
 _One = tuple[int | None, str, float, float, float, int | None]
+
+
+def _together(same: Sequence[_One]) -> Collective:
+    """One collective, by each rank's record of it."""
+    issued, start, end = np.array([c[2:5] for c in same], float).T
+    return Collective(same[0][1], same[0][0], issued, start, end, same[0][5])
 
 
 def _of_one(trace: Trace) -> Iterator[_One]:

@@ -103,11 +103,12 @@ def _everywhere(traces: Sequence[Trace]) -> list[Communication]:
 def _within(one: Communication, chosen: Sequence[Step]) -> Communication:
     parts = (one.in_flight, one.computing, one.waiting, one.transfer)
     if len(chosen) == 1:  # a search, where an intersection looks at the whole trace
-        within = (intervals.clip(part, chosen[0].start, chosen[0].end) for part in parts)
+        within = [intervals.clip(part, chosen[0].start, chosen[0].end) for part in parts]
     else:
         window = _union([(step.start, step.end) for step in chosen])
-        within = (intervals.intersect(part, window) for part in parts)
-    return Communication(one.rank, *within, len(chosen))
+        within = [intervals.intersect(part, window) for part in parts]
+    in_flight, computing, waiting, transfer = within
+    return Communication(one.rank, in_flight, computing, waiting, transfer, len(chosen))
 
 
 def steps(trace: Trace, step: int | None = None) -> tuple[Step, ...]:

@@ -35,7 +35,9 @@ def timeline_picture(
     threads = _threads(trace, inside)
     figure = Figure(figsize=(9, 1.3), layout="constrained")
     axes = figure.subplots()
-    row, ticks, seen = 0, {}, set()
+    row: float = 0
+    ticks: dict[float, str] = {}
+    seen = set()
     for thread in threads:
         here = np.flatnonzero(inside & (trace.thread == thread))
         ticks[row] = _thread_name(trace, thread)

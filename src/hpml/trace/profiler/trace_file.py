@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import IO, NoReturn, TypeVar
 
 import msgspec
 import numpy as np
@@ -30,6 +30,8 @@ _DEEPER[[ord("{"), ord("[")]] = 1
 _DEEPER[[ord("}"), ord("]")]] = -1
 _STRUCTURE = _DEEPER != 0
 _STRUCTURE[ord('"')] = True
+
+Kind = TypeVar("Kind")
 
 
 class Arguments(msgspec.Struct, gc=False):
@@ -104,7 +106,7 @@ class TraceFile:
     def cut_off(self) -> NoReturn:
         self.refuse("is cut off", "the program was killed while it wrote it; record it again")
 
-    def _blocks(self, file: BinaryIO) -> Iterator[list[Event]]:
+    def _blocks(self, file: IO[bytes] | gzip.GzipFile) -> Iterator[list[Event]]:
         self.events = self.bytes = 0
         head, rest = self._head(file)
         while True:
@@ -129,7 +131,7 @@ class TraceFile:
                 self.refuse("has much after its events", "name a trace of torch.profiler")
         self.frame = self._decode(head + b"[]" + tail, Frame)
 
-    def _head(self, file: BinaryIO) -> tuple[bytes, bytes]:
+    def _head(self, file: IO[bytes] | gzip.GzipFile) -> tuple[bytes, bytes]:
         """What stands before the list of events, and the first piece of the list."""
         head = self._more(file)
         while not (found := _LIST.search(head)):
@@ -149,7 +151,7 @@ class TraceFile:
             "name a file that export_chrome_trace or tensorboard_trace_handler wrote",
         )
 
-    def _more(self, file: BinaryIO) -> bytes:
+    def _more(self, file: IO[bytes] | gzip.GzipFile) -> bytes:
         piece = file.read(PIECE)
         self.bytes += len(piece)
         if self.bytes > MAX_BYTES:
@@ -163,7 +165,7 @@ class TraceFile:
             self.refuse(f"has more than {MAX_EVENTS:,} events", "profile fewer steps")
         return block
 
-    def _decode(self, text: bytes, kind: type) -> object:
+    def _decode(self, text: bytes, kind: type[Kind]) -> Kind:
         try:
             return msgspec.json.decode(text, type=kind)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

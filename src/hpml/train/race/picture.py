@@ -1,6 +1,7 @@
 """The tries on one chart: accuracy over seconds, a line for each, the best one marked."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -69,7 +70,7 @@ def _line(
 ) -> None:
     seconds = [0.0, *(point.seconds for point in one.points)]
     per_cent = [10.0, *(100 * point.accuracy for point in one.points)]  # before it: guessing
-    look = {"color": "#BBBBBB", "linewidth": 0.8}
+    look: dict[str, Any] = {"color": "#BBBBBB", "linewidth": 0.8}
     if named:
         look = {
             "color": COLOURS[place % len(COLOURS)],

@@ -218,7 +218,7 @@ def _switches(value: Any) -> Switches:
     kinds = {each.name: type(each.default) for each in dataclasses.fields(Switches)}
     if not isinstance(value, Mapping) or value.keys() != kinds.keys():
         raise ValueError("switches")
-    made = {}
+    made: dict[str, Any] = {}
     for name, kind in kinds.items():
         given = value[name]
         if kind is float and type(given) is int:
