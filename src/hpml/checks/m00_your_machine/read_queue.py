@@ -126,10 +126,10 @@ def _sacct_time(seconds: int) -> str:
 def cases(seed: int) -> list[Case]:
     """A small case, for readable messages, and two in which every kind of line occurs."""
     rng = random.Random(seed)
-    long, short = rng.sample(_LONG, 2), rng.choice(_SHORT)
+    (user, other), short = rng.sample(_LONG, 2), rng.choice(_SHORT)
     return [
         _case(rng, *rng.choice(_SHORT), full=False),
-        _case(rng, *long, full=True),
+        _case(rng, user, other, full=True),
         _case(rng, *short, full=True),
     ]
 

@@ -87,7 +87,7 @@ def in_words(evidence: Evidence) -> list[str]:
 def most_sent(evidence: Evidence, name: str) -> int:
     """Bytes without headers that the rank sent which sent most, in the turn with the fewest."""
     turns = zip(*(rank.value[name] for rank in evidence.ranks), strict=True)
-    return min(max(payload(Traffic(*each, 0, 0)) for each in turn) for turn in turns)
+    return min(max(payload(Traffic(nbytes, n, 0, 0)) for nbytes, n in turn) for turn in turns)
 
 
 def kilobytes(nbytes: float) -> str:

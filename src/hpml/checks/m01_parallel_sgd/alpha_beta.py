@@ -66,7 +66,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def cases_of(name: str, cases: list[list[float]]) -> list[list[float]]:
+def cases_of(name: str, cases: list[Any]) -> list[Any]:
     """The function's cases: for halving-doubling, only those with a power of two of ranks."""
     return [case for case in cases if name != "halving_doubling" or not case[1] & (case[1] - 1)]
 
@@ -161,7 +161,7 @@ def closed_form(name: str) -> Callable[[Run], Problem | None]:
 
 
 def wrong_cost(
-    name: str, cases: list[list[float]], said: list[list[Any]], right: list[list[float]]
+    name: str, cases: list[Any], said: list[list[Any]], right: list[list[float]]
 ) -> Problem | None:
     for (nbytes, ranks, *_), told, expected in zip(cases, said, right, strict=True):
         of = f"{name}(nbytes={nbytes}, ranks={ranks}, …)"

@@ -133,7 +133,8 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
         start = ranks[0]["shared"]
         filled = [shard for shard in steps[0] if len(shard[1])]
         means = [gradient_sum(start, shard) / len(shard[1]) for shard in filled]
-        totals = sum(gradient_sum(start, shard) for shard in filled)
+        totals: Any = sum(gradient_sum(start, shard) for shard in filled)
+        added: Any = sum(means)
 
         def stepped(gradient: torch.Tensor, start: torch.Tensor = start) -> torch.Tensor:
             return start - LEARNING_RATE * gradient
@@ -142,8 +143,8 @@ def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> dict[str
         expected[kind] = {
             "after": after,
             "mistakes": {
-                "sum": [stepped(sum(means)), stepped(totals)],
-                "means": [stepped(sum(means) / n) for n in (world_size, len(filled))],
+                "sum": [stepped(added), stepped(totals)],
+                "means": [stepped(added / n) for n in (world_size, len(filled))],
                 "twice": [stepped(totals / samples / world_size)],
                 "alone": [stepped(mean) for mean in means],
                 "unchanged": [start],

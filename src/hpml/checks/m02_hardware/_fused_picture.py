@@ -3,7 +3,7 @@ seconds that they take over a link, beside those of one message for each gradien
 
 import io
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hpml.answer import as_python
@@ -94,7 +94,7 @@ def fused_picture(check: Check, source: str) -> Picture:
     return Picture(image.getvalue(), words)
 
 
-def launched(check: Check, source: str, ranks: Sequence[Mapping[str, Any]]) -> Evidence:
+def launched(check: Check, source: str, ranks: Sequence[dict[str, Any]]) -> Evidence:
     sent, server = serve(ranks)
     return launch(
         drive,

@@ -65,9 +65,9 @@ def conv2d(call: Call, mistake: str = "") -> Counts:
     batch, channels, height, width = call["shape"]
     filters, groups = call["out_channels"], call["groups"]
     inside = channels if mistake == "groups" else channels // groups
-    weights = (filters, inside, *call["kernel"])
-    result = (1 if mistake == "batch" else batch, filters, *outputs(call, mistake))
-    flops = conv_flop_count(call["shape"], weights, result)
+    weights = [filters, inside, *call["kernel"]]
+    result = [1 if mistake == "batch" else batch, filters, *outputs(call, mistake)]
+    flops = conv_flop_count([*call["shape"]], weights, result)
     if mistake == "batch":
         flops = flops // batch
     if mistake == "fma":

@@ -87,8 +87,7 @@ def is_multiple(got: torch.Tensor, total: torch.Tensor) -> bool:
 
 
 def kind_of(tensor: object) -> object:
-    same = isinstance(tensor, torch.Tensor)
-    return (tensor.shape, tensor.dtype) if same else None
+    return (tensor.shape, tensor.dtype) if isinstance(tensor, torch.Tensor) else None
 
 
 def one_dtype(run: Run) -> Problem | None:

@@ -123,7 +123,7 @@ def drive(answer: ModuleType, inputs: dict[str, list[dict[str, Any]]]) -> dict[s
     def asked(name: str, call: dict[str, Any]) -> Any:
         given = {key: tuple(one) if isinstance(one, list) else one for key, one in call.items()}
         if "dtype" in given:
-            given["dtype"] = getattr(torch, given["dtype"])
+            given["dtype"] = getattr(torch, call["dtype"])
         try:
             return getattr(answer, name)(**given)
         except NotImplementedError as error:

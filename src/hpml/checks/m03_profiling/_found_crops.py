@@ -115,8 +115,12 @@ def read_epoch(file: File, batches: Sequence[Sequence[Any]]) -> Crops:
                 break
         assert where is not None
         exact = np.abs(file.crops(where) - values).max(axis=(1, 2, 3)) <= EXACT
+    image, top, left, mirrored = where
     return Crops(
-        *where,
+        image,
+        top,
+        left,
+        mirrored,
         exact=exact & (where[0] >= 0),
         labels=labels,
         expected=np.where(where[0] >= 0, file.labels[where[0]], -1),

@@ -4,6 +4,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from hpml.checks.kits.planted_ranks import PHASES, PlantedRank, play
 from hpml.checks.m03_profiling import _recorded_ranks
@@ -44,7 +45,7 @@ def cases(seed: int) -> tuple[Case, ...]:
     """One of each kind."""
     draw = random.Random(seed)
 
-    def job(name: str, ranks: int, phases: Sequence[str], more: float, **options: object) -> Case:
+    def job(name: str, ranks: int, phases: Sequence[str], more: float, **options: Any) -> Case:
         steps = draw.randint(8, 10)
         since = draw.randint(4, steps - 3)
         since = {"from the beginning": 0, "late": steps - 3}.get(
@@ -60,7 +61,7 @@ def cases(seed: int) -> tuple[Case, ...]:
         chosen = tuple(phase for phase in PHASES if phase in phases)
         return Case(name, made, rank, first + since, chosen)
 
-    def nobody(name: str, ranks: int, why: str, **options: object) -> Case:
+    def nobody(name: str, ranks: int, why: str, **options: Any) -> Case:
         steps = draw.randint(8, 10)
         late = []
         if why == "hiccup":

@@ -162,7 +162,9 @@ def has_memory(run: Run) -> Problem | None:
 
 def moments(trace: Recorded, tickets: Sequence[int]) -> Iterator[tuple[int, str, float]]:
     """The step, the part and the moment in microseconds of each event that has a ticket."""
-    places = {ticket: divmod(number, len(PARTS)) for number, ticket in enumerate(tickets)}
+    places: dict[float, tuple[int, int]] = {
+        ticket: divmod(number, len(PARTS)) for number, ticket in enumerate(tickets)
+    }
     sizes = [*trace.shaped, *((at, size / ELEMENT) for at, size in trace.allocated)]
     for at, size in sizes:
         if size in places:

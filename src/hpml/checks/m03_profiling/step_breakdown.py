@@ -75,7 +75,8 @@ def wrong_sums(got: Sequence[Step], right: Sequence[Any]) -> Problem | None:
         return Problem("the steps are not in the order of their numbers", "order")
     step = off[0]
     seen = f"the parts of one step of a trace add up to {sums[step]:.4g} ms"
-    hint = why_off(got[step], *right[step], sums[step] - lengths[step])
+    parts, hidden = right[step]
+    hint = why_off(got[step], parts, hidden, sums[step] - lengths[step])
     return Problem(seen, hint, f"{lengths[step]:.4g} ms, as long as the step")
 
 

@@ -54,8 +54,15 @@ def came_out(run: Run, stage: str) -> list[list[list[list[Out]]]] | Problem:
                 found[-1][-1].append(
                     [(*known[key], int(label)) for key, label in zip(keys, labels, strict=True)]
                 )
-            if sum(map(len, found[-1][-1])) > 2 * given["samples"]:
+            if sum(len(batch) for batch in found[-1][-1]) > 2 * given["samples"]:
                 return Problem("an epoch does not end", "repeat", "each sample once")
+    return found
+
+
+def readable(run: Run, stage: str) -> list[list[list[list[Out]]]]:
+    """`came_out`, where a claim before has seen that it can be read."""
+    found = came_out(run, stage)
+    assert not isinstance(found, Problem)
     return found
 
 
@@ -68,7 +75,7 @@ def why_strange(image: np.ndarray, samples: np.ndarray) -> str:
 def every_epoch(run: Run) -> Iterator[tuple[int, list[list[Out]]]]:
     """The number of each epoch and its batches, of all pipelines. What came out can be read."""
     for stage in ("served", "read"):
-        for pipeline in came_out(run, stage):
+        for pipeline in readable(run, stage):
             yield from enumerate(pipeline, 1)
 
 

@@ -44,7 +44,8 @@ class RecursionLimitRaised(Exception):
 def drive(answer: ModuleType, given: list[Graph]) -> list[dict[str, Any]]:
     """By graph, the nodes' "grads" and where they are; or "raised", and "line" of the answer."""
     sys.setrecursionlimit(LIMIT)  # whatever the answer did when it was imported
-    found, errors = [], []
+    found: list[dict[str, Any]] = []
+    errors = []
     nodes = recorded()
     for graph in given:
         try:
@@ -120,7 +121,7 @@ def limit_watched() -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
         if max(highest, sys.getrecursionlimit()) > LIMIT:
             raise RecursionLimitRaised
 

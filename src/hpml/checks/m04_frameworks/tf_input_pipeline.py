@@ -17,7 +17,7 @@ from hpml.checks.m04_frameworks._epoch_orders import (
     order_of,
     resemblance,
 )
-from hpml.checks.m04_frameworks._handed_over import came_out, every_epoch, served_rank
+from hpml.checks.m04_frameworks._handed_over import came_out, every_epoch, readable, served_rank
 from hpml.checks.m04_frameworks._requested_epochs import (
     Epoch,
     epochs_of,
@@ -104,7 +104,7 @@ def fresh(run: Run) -> Problem | None:
     if problem := too_little(run):
         return problem
     asked = {(one.pipeline, one.epoch): one.spans for one in epochs_of(served_rank(run))[0]}
-    for number, pipeline in enumerate(came_out(run, "served")):
+    for number, pipeline in enumerate(readable(run, "served")):
         first_seen: dict[int | None, int] = {}
         for epoch, batches in enumerate(pipeline, 1):
             for _, call, _ in (one for batch in batches for one in batch):
@@ -125,13 +125,13 @@ def fresh(run: Run) -> Problem | None:
 
 
 def orders(run: Run, stage: str, pipeline: int) -> list[list[int]]:
-    return [order_of(batches) for batches in came_out(run, stage)[pipeline]]
+    return [order_of(batches) for batches in readable(run, stage)[pipeline]]
 
 
 def shuffled_anew(run: Run) -> Problem | None:
     if problem := each_sample_once(run):
         return problem
-    pipelines = came_out(run, "served")
+    pipelines = readable(run, "served")
     all_orders = [orders(run, "served", number) for number in range(len(pipelines))]
     for own in all_orders:
         if own[0] == own[1] or own[1] == own[2]:
@@ -187,7 +187,7 @@ def at_work(run: Run) -> list[Epoch] | Problem:
     """The epochs in which something was augmented, each with the calls whose images came out."""
     used = {
         call
-        for pipeline in came_out(run, "served")
+        for pipeline in readable(run, "served")
         for epoch in pipeline
         for batch in epoch
         for _, call, _ in batch

@@ -248,7 +248,7 @@ def trains_as_well(run: Run) -> Problem | None:
     return None
 
 
-def environment(inputs: dict[str, Any], rank: int, world_size: int) -> dict[str, str]:
+def environment(inputs: list[dict[str, Any]], rank: int, world_size: int) -> dict[str, str]:
     counted = inputs[0]["stage"] == "averages"
     return LONG_CYCLES if counted else {}
 

@@ -96,7 +96,7 @@ def write_flight_recorder(folder):
     """As the watchdog of NCCL does at a timeout: here as soon as there is a file `now`."""
     while not os.path.exists(os.path.join(folder, "now")):
         time.sleep(0.1)
-    trace = c10d._dump_fr_trace(True, True, False)
+    trace = c10d._dump_fr_trace(True, True, False)  # type: ignore[attr-defined]  # without types
     unfinished = os.path.join(folder, f"unfinished{dist.get_rank()}")
     with open(unfinished, "wb") as file:
         file.write(trace)

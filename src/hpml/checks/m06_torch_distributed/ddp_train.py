@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from hpml.checks.compare import described, state_difference, state_of
 from hpml.checks.contract import Check, Claim, Problem, Run, Stage, fault
@@ -68,7 +68,7 @@ STAGES = (
 
 def serial(
     model: nn.Module,
-    dataset: Dataset,
+    dataset: Any,
     epochs: int,
     global_batch: int,
     learning_rate: float,

@@ -72,7 +72,8 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
         return order_of(sampler, length, inputs["world_size"])
 
     def state() -> tuple[Any, ...]:
-        kind, keys, *rest = get_state()
+        numpy_state: Any = get_state()  # a tuple: only asked to is it a dict
+        kind, keys, *rest = numpy_state
         torch_state = get_rng_state().numpy().tobytes()
         return torch_state, getstate(), kind, keys.tobytes(), *rest
 

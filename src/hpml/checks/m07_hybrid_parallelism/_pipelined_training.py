@@ -274,8 +274,9 @@ def serve(ranks: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], Se
         given = list(served["x"].split(sizes)) if rank == 0 else None
         targets = list(served["targets"].split(sizes)) if rank == len(ranks) - 1 else None
         shapes = [(size, ranks[rank]["widths"][0]) for size in sizes]
-        batch = given, targets, shapes
-        return tuple(each[0] if whole and each else each for each in batch)
+        batch: list[Any] = [given, targets, shapes]
+        first, second, third = (each[0] if whole and each else each for each in batch)
+        return first, second, third
 
     def reply(rank: int, request: Any) -> list[Reply]:
         if request == "step" and not inside[rank] and at[rank] + 1 < len(steps):

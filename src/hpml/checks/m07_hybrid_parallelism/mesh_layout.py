@@ -145,7 +145,7 @@ def expect(inputs: list[dict[str, Any]], world_size: int) -> list[Any]:
 
 
 def swapped_order(tensor: Mapping, mesh: Mapping, layout: Mapping, rank: int) -> Any:
-    back = dict(reversed(mesh.items()))
+    back = dict(reversed(list(mesh.items())))
     return layouts.slice_of(tensor, back, layout, rank)
 
 

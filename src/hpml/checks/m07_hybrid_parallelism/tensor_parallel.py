@@ -208,7 +208,7 @@ def share_hint(stage: str, dim: int, read: tuple[int, int], shape: Sequence[int]
     return "whole_heads" if stage == "attention" else "share"
 
 
-def of(judge: Callable[[Run, str], Any], stage: str) -> Callable[[Run], Any]:
+def of(judge: Callable[..., Any], stage: str) -> Callable[[Run], Any]:
     return partial(judge, stage=stage)
 
 

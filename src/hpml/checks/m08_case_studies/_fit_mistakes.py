@@ -57,7 +57,12 @@ def of_network(line: Line, of_repetitions: Callable[[Sequence[float]], float] = 
 
 def clipped(fitted: Callable[[Network], Fitted]) -> Callable[[Network], Fitted]:
     """What is negative becomes 0."""
-    return lambda network: tuple(max(one, 0.0) for one in fitted(network))
+
+    def clip(network: Network) -> Fitted:
+        alpha, beta = fitted(network)
+        return max(alpha, 0.0), max(beta, 0.0)
+
+    return clip
 
 
 def factor(alpha: Callable[[int], float], beta: Callable[[int], float]):

@@ -4,8 +4,9 @@ A judge compares an answer with them, to name the one that explains it. Tables a
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 from hpml.checks.m08_case_studies._knee_cases import (
     Choice,
@@ -203,7 +204,7 @@ def from_the_last_that_paid(job: Job) -> int:
     return now[2]
 
 
-def through(points: list[tuple[float, float, int]], worth: float) -> int:
+def through(points: Sequence[tuple[float, float, int]], worth: float) -> int:
     """The knee of (units, images/s, ranks) as they are given."""
     for now, after in pairwise(points):
         if after[1] - now[1] < worth * (after[0] - now[0]) * points[0][1] / points[0][0]:
@@ -271,7 +272,7 @@ def one_rank(job: Job) -> int:
     return points[-1][2]
 
 
-OF_THE_KNEE = (
+OF_THE_KNEE: tuple[tuple[str, Callable[[Any], Any]], ...] = (
     ("largest_of_all", lambda job: max(job["measured"])[0]),
     ("fastest_of_all", lambda job: max(job["measured"], key=lambda point: point[1])[0]),
     ("average", knee_where(on_average)),
