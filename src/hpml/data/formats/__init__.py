@@ -34,7 +34,10 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """A way to keep images. `write` makes the folder, which must not be there, whole or not at all."""
+    """A way to keep images.
+
+    `write` makes the folder, which must not be there, whole or not at all.
+    """
 
     write: Callable[[Path, np.ndarray, np.ndarray], None]
     open: Callable[[Path], Reader]
