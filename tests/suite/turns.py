@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
 import pytest
@@ -74,6 +75,14 @@ class Turns:
         self._starts: list[str] = []
         self._guarded = False
         sys.addaudithook(self._on_event)
+        # A process of multiprocessing's that is forked by its server raises no such event
+        start = BaseProcess.start
+
+        def noted(process: BaseProcess) -> None:
+            self._on_event(STARTS[0], ())
+            start(process)
+
+        BaseProcess.start = noted
 
     def _on_event(self, event: str, args: tuple[Any, ...]) -> None:
         if event in STARTS:
