@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import psutil
 import pytest
 
@@ -221,33 +222,56 @@ def test_core_exercises_alone_count_and_everything_says_so(class_, tmp_path):
     assert '<property name="core" value="true"' in (tmp_path / "junit.xml").read_text()
 
 
+ASLEEP = "hpml-asleep"  # what an answer's processes call themselves
+SLEEPS = f"""%%answer hello_ranks
+import ctypes, os, time
+def hello(number):
+    ctypes.CDLL(None).prctl(15, b"{ASLEEP}")
+    if os.fork() == 0:
+        os.setsid()
+    time.sleep(1000)
+"""
+
+
+def names(processes: list[psutil.Process]) -> list[str]:
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found.append(process.name())
+    return found
+
+
 @pytest.mark.usefixtures("sandboxed")
-def test_a_grader_that_is_killed_leaves_no_process_and_loses_nothing(class_, tmp_path):
-    for number in range(3):
-        shutil.copy(RIGHT, tmp_path / f"more{number}.ipynb")
+@pytest.mark.measures
+def test_a_grader_that_is_killed_leaves_no_process_and_loses_nothing(tmp_path):
+    """Its worker, the sandbox, and an answer's ranks with what they started."""
+    people = [tmp_path / f"more{number}.ipynb" for number in range(3)]
+    for path in people:
+        shutil.copy(RIGHT, path)
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SLEEPS)]), people[1])
     out = tmp_path / "out"
     command = [sys.executable, "-m", "hpml", "grade", tmp_path, "--out", out, "--jobs", "1"]
     process = subprocess.Popen(
         list(map(str, command)), env=ENVIRONMENT, stdout=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        limit = time.monotonic() + 120
-        started: list[psutil.Process] = []
-        # The first is graded, and the second is in its sandbox: a worker, bubblewrap, the server,
-        # multiprocessing's own.
-        while not (list((out / "records").glob("*.json")) and len(started) >= 4):
-            assert time.monotonic() < limit, started
+        limit = time.monotonic() + 240
+        family: list[psutil.Process] = []
+        while not (list((out / "records").glob("*.json")) and names(family).count(ASLEEP) >= 2):
+            assert time.monotonic() < limit, family
             time.sleep(0.05)
-            started = psutil.Process(process.pid).children(recursive=True)
+            family = psutil.Process(process.pid).children(recursive=True)
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    gone, alive = psutil.wait_procs(started, timeout=20)
-    assert len(gone) >= 4
+    # Less than the 20 s after which an answer is ended anyway
+    gone, alive = psutil.wait_procs(family, timeout=12)
+    assert len(gone) >= 6
     assert alive == []
     before = {path: path.stat().st_mtime_ns for path in (out / "records").glob("*.json")}
     assert 1 <= len(before) < 3
-    told = grade_here(*[tmp_path / f"more{n}.ipynb" for n in range(3)], "--out", out, "--resume")
+    shutil.copy(RIGHT, people[1])
+    told = grade_here(*people, "--out", out, "--resume")
     assert told.returncode == 0, told.stdout + told.stderr
     assert len(read_folder(out / "records")) == 3
     assert all(path.stat().st_mtime_ns == then for path, then in before.items())
