@@ -85,6 +85,7 @@ def test_changed_metrics_meet_their_hint(hand_made, change, found):
         ([CALL] * 6, "messages"),
         ([], "own"),
         ([replace(CALL, dtype="")] * 3, "float64"),
+        ([replace(CALL, nbytes=4096)] * 3, "messages"),
     ],
 )
 def test_the_ledger_tells_how_it_was_sent(hand_made, calls, hint):

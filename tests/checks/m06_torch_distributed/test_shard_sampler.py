@@ -135,6 +135,13 @@ def test_an_order_that_only_begins_elsewhere_is_no_new_one(values, run_of, world
     assert "follow the same ones" in problem.message
 
 
+def test_another_order_in_another_job_is_seen(values, run_of):
+    run = run_of(values(2))
+    longest = max(run.stages[exercise.ANOTHER].values[1], key=len)
+    longest[0], longest[1] = longest[1], longest[0]
+    assert problems(run) == {"repeatable": "own_generator"}
+
+
 def test_each_rank_asks_in_a_sequence_of_its_own_in_another_job():
     turns = [rank["turns"] for rank in exercise.inputs(SEED, 3)[exercise.ANOTHER]]
     assert turns[0] != turns[1] != turns[2] != turns[0]

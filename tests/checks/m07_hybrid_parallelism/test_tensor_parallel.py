@@ -69,6 +69,7 @@ def test_inputs_differ_between_seeds_and_are_the_same_on_all_ranks():
         (0, 0, lambda y: y + 1e-6, FORWARD, "partial"),
         (0, 0, lambda y: y.float(), FORWARD, "types"),
         (0, 0, lambda y: y[:1], FORWARD, "types"),
+        (0, 1, lambda g: 3 * g, BACKWARD, "twice"),
         (2, 1, lambda g: g + 1e-3, BACKWARD, "backward"),
     ],
 )
