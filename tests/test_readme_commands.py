@@ -18,7 +18,7 @@ from hpml import cli
 from hpml.paths import CHECKOUT
 
 PAGES = ("README.md", "CONTRIBUTING.md")
-SMALL = "--epochs 1 --samples 40 --test-samples 20 --batch-size 20 --threads 1 --no-progress"
+SMALL = "--size tiny --epochs 1 --samples 40 --test-samples 20 --batch-size 20 --threads 1"
 
 
 @dataclass(frozen=True)
