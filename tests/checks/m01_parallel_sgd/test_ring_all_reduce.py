@@ -132,13 +132,19 @@ def test_a_wrong_tail_is_told_from_a_wrong_ring(good, with_tensor):
 
 
 def test_what_is_no_ring_of_messages_is_told(good, with_ranks):
-    def in_pairs(rank):
-        to = f"to {[1, 0, 0][rank.rank]}"
-        own = own_sends(rank.calls)
-        calls = (replace(call, detail=to) if call in own else call for call in rank.calls)
-        return replace(rank, calls=tuple(calls))
+    def sending_to(*peers):
+        """With messages to these ranks in turn, for each rank."""
 
-    assert "2 of the ranks only" in RING(with_ranks(good, in_pairs, "even")).message
+        def of_rank(rank):
+            own = own_sends(rank.calls)
+            to = {id(call): f"to {peers[rank.rank][n % 2]}" for n, call in enumerate(own)}
+            calls = (replace(c, detail=to.get(id(c), c.detail)) for c in rank.calls)
+            return replace(rank, calls=tuple(calls))
+
+        return with_ranks(good, of_rank, "even")
+
+    assert "2 of the ranks only" in RING(sending_to("11", "00", "00")).message
+    assert "rank 0 sends to the ranks 1 and 2" in RING(sending_to("12", "02", "01")).message
     assert RING(with_ranks(good, lambda r: replace(r, calls=()), "even")).hint == "neighbours"
 
 

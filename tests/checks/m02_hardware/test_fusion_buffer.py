@@ -98,15 +98,17 @@ def test_gradients_are_served_once_and_in_order():
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "hint"),
     [
-        lambda calls: calls[1:],
-        lambda calls: tuple(replace(call, nbytes=2 * call.nbytes) for call in calls),
+        (lambda calls: (), "alone"),
+        (lambda calls: calls[1:], "bytes"),
+        (lambda calls: tuple(replace(call, nbytes=2 * call.nbytes) for call in calls), "bytes"),
+        (lambda calls: (replace(calls[0], operation="all_reduce_coalesced"),), "messages"),
     ],
 )
-def test_fewer_or_more_bytes_than_those_of_the_gradients_are_a_problem(good, with_ranks, change):
+def test_other_messages_than_the_rules_are_a_problem(good, with_ranks, change, hint):
     run = with_ranks(good, lambda rank: replace(rank, calls=change(rank.calls)))
-    assert MESSAGES(run).hint == LEAVES(run).hint == "bytes"
+    assert MESSAGES(run).hint == LEAVES(run).hint == hint
 
 
 def test_a_message_that_leaves_two_gradients_late_is_late(good, with_ranks):
@@ -150,6 +152,19 @@ def test_whatever_is_wrong_with_a_gradient_is_named(good, with_value):
         assert KINDS(changed(0, 3, change)) is None
         assert MEAN(changed(1, 0, change)) is None
         assert KINDS(changed(1, 0, change)) is not None
+
+
+def test_what_lies_between_a_strided_gradients_elements_is_compared(good, with_value):
+    given_ = good.inputs[1]["gradients"][1]
+    number = next(n for n, (_, layout) in enumerate(given_) if layout == "columns")
+
+    def of_value(value):
+        value = [list(each) for each in value]
+        value[1][number] = value[1][number].clone()
+        value[1][number][:, 1] += 12
+        return value
+
+    assert KINDS(with_value(good, 1, of_value)).hint == "strides"
 
 
 def test_a_rank_that_left_out_cases_is_not_judged(good, with_value):

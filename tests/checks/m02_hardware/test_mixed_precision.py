@@ -217,6 +217,20 @@ def test_what_step_returns_counts(good, with_value):
     assert GROWTH(returned(0, False)) is None
 
 
+def test_a_scale_is_halved_and_doubled_by_no_other_number(good, with_ranks):
+    def scaled(step, factor):
+        def of_rank(rank):
+            asked = list(rank.asked)
+            scale = factor * asked[step].request["scale"]
+            asked[step] = replace(asked[step], request={"scale": scale})
+            return replace(rank, asked=tuple(asked))
+
+        return with_ranks(good, of_rank, scaling.STAGE)
+
+    assert OVERFLOW(scaled(scaling.BAD[0] + 1, 1 / 2)).hint == "halve"
+    assert GROWTH(scaled(2, 2)).hint == "in_a_row"
+
+
 def test_points_of_the_first_part_do_not_need_the_second(good):
     ended = replace(good.stages[scaling.STAGE], diagnosis=Diagnosis("raised", "rank 0 raised"))
     run = replace(good, stages={**good.stages, scaling.STAGE: ended})

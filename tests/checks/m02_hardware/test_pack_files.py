@@ -109,6 +109,11 @@ def test_a_little_more_than_its_samples_may_be_read(good):
     assert READS(reading_more(good, packed.TAKES * PER_SAMPLE // 2)) is None
 
 
+def test_nobody_opens_it_before_it_is_asked_for(good):
+    early = with_counts(good, packed.OPEN, lambda counts: replace(counts, opened={packed.PACK: 1}))
+    assert READS(early).hint == "all_at_start"
+
+
 def test_where_the_kernel_does_not_count_nobody_loses_points(good):
     run = with_counts(good, packed.TAKEN, lambda counts: replace(counts, read_bytes=None))
     assert isinstance(READS(run), CannotJudge)
@@ -158,6 +163,8 @@ def test_a_pack_without_its_end_is_refused_by_name(returning, seen, hint):
 
 
 def test_a_pack_that_was_not_whole_for_a_moment(good):
+    broken = with_stage(good, "killed", broken="it was written in place")
+    assert LEAVES(broken).hint == "in_place"
     nobody = with_stage(good, "killed", killed=None, diagnosis=None)
     assert LEAVES(nobody).hint == "in_place"
     unseen = with_stage(good, "killed", killed=None, diagnosis=None, no_kill="inotify: none left")

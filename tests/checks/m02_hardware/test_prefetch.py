@@ -112,7 +112,9 @@ def test_two_readers_are_the_cause_of_all_that_they_break(good, with_ranks):
         assert judge(run).hint == "two_readers"
 
 
-def test_an_error_that_hangs_is_lost(good):
+def test_an_error_that_is_lost_is_no_end(good, with_value):
+    quiet = with_value(good, 0, lambda value: {"got": [], "error": None}, "error")
+    assert RAISES(quiet).hint == "swallowed"
     assert RAISES(with_hang(good, "error")).hint == "swallowed"
 
 

@@ -58,6 +58,7 @@ def test_a_second_window_would_be_over_and_a_third_not_begun(seed):
 
 def test_files_are_seen_from_outside(good):
     names = dict(good.evidence.files)
+    assert FILES(with_evidence(good, files=names | {"traces/rank1.2.json": 9})).hint == "repeat"
     assert FILES(with_evidence(good, files=names | {"traces/notes": 9})).hint == "repeat"
     assert FILES(with_evidence(good, files=None)).hint == "repeat"
     assert FILES(with_evidence(good, files=names | {"notes": 9})) is None  # in another folder
@@ -98,6 +99,13 @@ def test_a_trace_of_another_training_is_none_of_this_one(good, played):
     assert NAMES(forged) is not None
 
 
+def test_a_trace_without_steps_shows_nothing(good):
+    def without_steps(events):
+        return [event for event in events if not event["name"].startswith("ProfilerStep#")]
+
+    assert SHAPES(with_trace(good, without_steps)).hint == "no_steps"
+
+
 def test_too_many_operators_are_seen(good):
     many = with_trace(good, lambda events: events * 12)
     assert SHAPES(many).hint == MEMORY(many).hint == STEPS(many).hint == "outside"
@@ -105,6 +113,8 @@ def test_too_many_operators_are_seen(good):
 
 def test_recording_in_other_steps_is_seen(good):
     asked = good.evidence.ranks[0].asked
+    first = replace(asked[0], request=asked[0].request | {"profiled": True})
+    assert NO_MORE(with_first(good, asked=(first, *asked[1:]))).hint == "first"
     fifth = replace(asked[4], request=asked[4].request | {"profiled": True})
     assert NO_MORE(with_first(good, asked=(*asked[:4], fifth, *asked[5:]))).hint == "outside"
 

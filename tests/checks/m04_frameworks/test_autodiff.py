@@ -14,6 +14,7 @@ from hpml.checks.m04_frameworks import _recorded_graphs as made
 from hpml.checks.m04_frameworks._gradient_faults import wrong_gradient
 from hpml.checks.m04_frameworks._graph_gradients import gradients
 from hpml.checks.m04_frameworks._walk_back import (
+    OF_ZIP,
     RAISED_LIMIT,
     TooManyVisits,
     address,
@@ -94,6 +95,7 @@ def test_a_claim_is_about_graphs_of_its_kind(kind, judge):
         ("shared", "ValueError", "again"),
         ("broadcast", "ValueError", "shape"),
         ("everything", "ValueError", "raised"),
+        ("once", OF_ZIP, "tuple"),
         ("chain", RAISED_LIMIT, "recursion"),
     ],
 )
@@ -110,6 +112,7 @@ def test_what_has_another_form(value):
 
 def test_an_error_in_the_product_is_about_the_product():
     found = {"raised": "ValueError", "line": 3, "function": "matmul_vjp"}
+    assert ONCE(a_run(only("once", found))).hint == "matmul"
     assert ONCE(a_run(only("once", found | {"function": "relu_vjp"}))).hint == "fit"
     assert ONCE(a_run(only("once", found | {"function": "backward"}))).hint == "raised"
 

@@ -98,9 +98,11 @@ def test_mixed_branches_add_up_to_all_gradients(good):
         torch.testing.assert_close(both, (total["left.weight"] + total["right.weight"]) / 2)
 
 
-def test_a_divisor_that_nobody_would_choose_leaves_the_claims_of_messages(with_gradients):
-    changed = with_gradients(lambda grads: {name: 3 * tensor for name, tensor in grads.items()})
-    assert MEAN(changed).hint == EARLY(changed).hint == ORDER(changed).hint == "mean"
+@pytest.mark.parametrize(("factor", "hint"), [(2.0, "sum"), (0.5, "twice"), (3.0, "mean")])
+def test_wrong_divisors_are_told_apart_and_leave_the_other_claims(with_gradients, factor, hint):
+    changed = with_gradients(lambda grads: {n: factor * tensor for n, tensor in grads.items()})
+    assert MEAN(changed).hint == ORDER(changed).hint == hint
+    assert (EARLY(changed) is None) == (hint != "mean")
     assert ONCE(changed) is None
 
 

@@ -133,6 +133,11 @@ def test_honest_orders_are_within_every_bound():
         assert worst[2] > exercise.STAY + 0.1
 
 
+def test_without_a_seed_the_order_is_not_that_of_a_seed(good):
+    seeded = exercise.orders(good, "served", 0)
+    assert REPEATS(reordered(good, [seeded, seeded])).hint == "always_seeded"
+
+
 def counted(*pairs):
     """Requests at the beginnings of three epochs and at the end, with these opens and bytes."""
     requests = [{"epoch": 0}, {"epoch": 1}, {"epoch": 2}, "end"]
