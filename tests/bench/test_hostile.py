@@ -82,7 +82,7 @@ def test_a_table_is_an_edit_of_the_solution_or_of_what_it_is_built_on(tmp_path):
         ("dist.all_reduce(total)", "nothing", "'nothing' is not in solution"),
         ("dist.all_reduce(total)", "total", "'total' is more than once in solution"),
         ("old = 'dist.all_reduce(total)'\nnew = 'total *= 2'\n", "", "expected old and new"),
-        ("new = 'total *= 2'", "", "an edit has two texts"),
+        ("new = 'total *= 2'", "", "an edit has an old text"),
         ("tries", "trys", "unknown key 'trys'"),
         ('tries = "adds up half of it"', "", "'tries'"),
         ("old =", "expect = 'some'\nold =", "'some'"),

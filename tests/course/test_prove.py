@@ -74,16 +74,12 @@ new = 'return str(number)'
 [leaves]
 wrong = "gives up"
 hint = "raised"
-
-[[leaves.edits]]
-old = 'tensor = torch.tensor(number)'
-new = 'raise ValueError("no")'
-
-[[leaves.edits]]
-old = '''
-    dist.all_reduce(tensor)
+diff = '''
+-    tensor = torch.tensor(number)
++    raise ValueError("no")
+@@
+-    dist.all_reduce(tensor)
 '''
-new = ""
 
 [own_number]
 wrong = "nobody is asked"
@@ -262,10 +258,10 @@ def no_hints(**without: str) -> dict[str, str]:
          "names the hint 'other', the check has start, type"),
         (wrong('claim = "the sum', 'claim = "sum'), "wrong answer",
          "first claim to fail is 'the sum is right', meant was 'sum is right'"),
-        (wrong("'tensor = torch", "'tensors = torch"), "wrong answer",
+        (wrong("-    tensor = torch", "-    tensors = torch"), "wrong answer",
          r"leaves: 'tensors = torch.*' is not in the solution"),
-        (wrong("'tensor = torch.tensor(number)'", "'tensor'"), "wrong answer",
-         "leaves: 'tensor' is more than once in the solution"),
+        (wrong("old = 'return tensor.item()'", "old = 'tensor'"), "wrong answer",
+         "a_word: 'tensor' is more than once in the solution"),
         (wrong('hint = "type"', ""), "wrong answer", "wrong_total.toml: a_word: hint is None"),
         (wrong("[a_word]", "[other]\n[a_word]"), "wrong answer", "other: wrong is None"),
         (lambda course: course.wrong.write_text(WRONG[: WRONG.index("[leaves]")]), "check",

@@ -46,6 +46,12 @@ def read(course: schedule.Course, text: str) -> tuple[wrong_answers.WrongAnswer,
     return wrong_answers.read(course, "ring")
 
 
+def with_diff(*lines: str) -> str:
+    """TABLE with a diff of these lines."""
+    diff = "\n".join(["diff = '''", *lines, "'''"])
+    return TABLE.replace("old = 'sum(values)'\nnew = '2 * sum(values)'", diff)
+
+
 def made(course: schedule.Course, text: str) -> str:
     (wrong,) = read(course, text)
     return wrong.answer(wrong_answers.solution(course, "ring"))
@@ -66,11 +72,21 @@ def test_a_table_names_hint_and_fault_and_the_rest_has_defaults(course: schedule
 
 def test_several_edits_are_made_at_once(course: schedule.Course) -> None:
     """An old text is looked for in the solution, not in what the edit before has made."""
-    text = TABLE.replace("old = 'sum(values)'\nnew = '2 * sum(values)'", "") + "".join(
-        f"[[doubled.edits]]\nold = '{old}'\nnew = '{new}'\n"
-        for old, new in (("return total", "return sum"), ("total = sum(values)", "sum = total"))
+    lines = (
+        *("-    return total", "+    return sum"),
+        *("@@ and", "-    total = sum(values)", "+    sum = total"),
     )
-    assert made(course, text).endswith("    sum = total\n    return sum\n")
+    assert made(course, with_diff(*lines)).endswith("    sum = total\n    return sum\n")
+
+
+def test_lines_around_a_change_find_its_place_and_stay(course: schedule.Course) -> None:
+    text = with_diff("     total = sum(values)", "", "+    total *= 2", "     return total")
+    solution = (course.root / "solutions/03_rings.py").read_text()
+    assert "    total = sum(values)\n    return" in solution
+    with pytest.raises(UserError, match="is not in the solution"):
+        made(course, text)  # there is no empty line between them
+    made_of = made(course, with_diff(" def ring(values: list[int]) -> int:", "+    print(values)"))
+    assert "-> int:\n    print(values)\n    total = sum" in made_of
 
 
 def test_a_whole_source_stands_for_itself(course: schedule.Course) -> None:
@@ -87,11 +103,11 @@ def test_no_file_means_no_wrong_answers(course: schedule.Course) -> None:
     [
         ("'sum(values)'", "'product'", "doubled: 'product' is not in the solution"),
         ("'sum(values)'", "'total'", "doubled: 'total' is more than once in the solution"),
-        ("new = '2", "[[doubled.edits]]\nnew = '2", "expected old and new, or edits, or a source"),
-        ("old = 'sum(values)'", "old = ''", "an edit has two texts, old and new"),
-        ("new = '2 * sum(values)'", "new = 'sum(values)'", "an edit has two texts, old and new"),
-        ("new = '2 * sum(values)'", "", "an edit has two texts, old and new"),
-        ("new =", "source = 'x'\nnew =", "expected old and new, or edits, or a source"),
+        ("new = '2", "diff = '-x'\nnew = '2", "expected old and new, or a diff, or a source"),
+        ("old = 'sum(values)'", "old = ''", "an edit has an old text and a new one"),
+        ("new = '2 * sum(values)'", "new = 'sum(values)'", "an edit has an old text and a new one"),
+        ("new = '2 * sum(values)'", "", "an edit has an old text and a new one"),
+        ("new =", "source = 'x'\nnew =", "expected old and new, or a diff, or a source"),
         ("new =", "neu =", "unknown key 'neu'"),
         ('hint = "sum"', "", "hint is None, expected a text"),
         ('hint = "sum"', 'hint = ""', "hint is empty"),
@@ -112,8 +128,15 @@ def test_a_mistake_is_named_in_one_line(
 
 
 def test_edits_that_overlap_are_refused(course: schedule.Course) -> None:
-    text = TABLE.replace("old = 'sum(values)'\nnew = '2 * sum(values)'", "") + "".join(
-        f"[[doubled.edits]]\nold = '{old}'\nnew = 'x'\n" for old in ("total = sum", "sum(values)")
-    )
-    with pytest.raises(UserError, match=r"'sum\(values\)' overlaps with another old text"):
-        made(course, text)
+    lines = ("-    total = sum(values)", "@@", "-    total = sum(values)", "-    return total")
+    with pytest.raises(UserError, match="overlaps with another old text"):
+        made(course, with_diff(*lines))
+
+
+def test_a_line_of_a_diff_says_what_becomes_of_it(course: schedule.Course) -> None:
+    with pytest.raises(UserError, match="doubled: a line of a diff begins with 'r': use"):
+        made(course, with_diff("return total"))
+    with pytest.raises(UserError, match="an old text and a new one that differ"):
+        made(course, with_diff("     return total"))
+    with pytest.raises(UserError, match="an old text and a new one that differ"):
+        made(course, with_diff("+    return total"))

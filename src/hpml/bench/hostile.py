@@ -96,7 +96,7 @@ def _drafts(path: Path) -> Iterator[_Draft]:
                 raise UserError(f"{where}: expected a table [{name}], found {table!r}")
             edits = wrong_answers.take_edits(table, where)
             if not edits:
-                raise UserError(f"{where}: expected old and new, or edits")
+                raise UserError(f"{where}: expected old and new, or a diff")
             yield _Draft(
                 name, path, {"on": "solution", **table, "exercise": path.stem}, edits=edits
             )

@@ -8,10 +8,18 @@ They are in `tests/checks/mNN_name/wrong_<exercise id>.toml`, a table for each, 
     old = 'total / count'  # stands in the solution exactly once
     new = 'total.mean()'
 
-Several edits are tables [[mean_of_means.edits]], each with `old` and `new`. If the edits would be
-longer than the answer, its whole text is `source` instead. Optional: `claim`, the name of the first
-claim to fail; `needs`, what a machine must have to detect the mistake; and `world`, the smallest
-number of ranks that shows it, if two do not.
+Edits of whole lines are a `diff`; a line that begins with `@@` parts one edit from the next:
+
+    diff = '''
+     def mean(total, count):
+    -    return total / count
+    +    return total.mean()
+    '''
+
+An edit's lines with " " and "-" stand in the solution exactly once. If the edits would be longer
+than the answer, its whole text is `source` instead. Optional: `claim`, the name of the first claim
+to fail; `needs`, what a machine must have to detect the mistake; and `world`, the smallest number
+of ranks that shows it, if two do not.
 """
 
 import re
@@ -34,6 +42,7 @@ _MARK = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n", re.MULTILINE)
 _OPTIONAL = {"claim": "", "needs": "", "world": 2, "source": ""}
 _TEXTS = ("wrong", "hint", "claim", "needs", "source")
 _EDIT = {"old", "new"}
+_HUNKS = re.compile(r"^@@.*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,8 @@ def edited(text: str, edits: Sequence[Edit], name: str, base: str = "the solutio
     once, or two of them overlap.
     """
     made, end = "", 0
-    for at, edit in sorted((_find(edit, text, name, base), edit) for edit in edits):
+    places = [(_find(edit, text, name, base), edit) for edit in edits]
+    for at, edit in sorted(places, key=lambda place: place[0]):
         if at < end:
             raise UserError(f"{name}: {_quoted(edit.old)} overlaps with another old text")
         made += text[end:at] + edit.new
@@ -134,7 +144,7 @@ def _of_table(exercise: str, name: str, table: Any, file: str) -> WrongAnswer:
     where = f"{file}: {name}"
     if not isinstance(table, dict):
         raise UserError(f"{where}: expected a table [{name}], found {table!r}")
-    known = {"wrong", "hint", "edits", *_EDIT, *_OPTIONAL}
+    known = {"wrong", "hint", "diff", *_EDIT, *_OPTIONAL}
     if unknown := sorted(set(table) - known):
         raise UserError(f"{where}: unknown key {unknown[0]!r}: use {', '.join(sorted(known))}")
     given: dict[str, Any] = _OPTIONAL | table
@@ -148,33 +158,41 @@ def _of_table(exercise: str, name: str, table: Any, file: str) -> WrongAnswer:
         raise UserError(f"{where}: world is {given['world']!r}, expected a number from 1 to 4")
     edits = take_edits(given, where)
     if bool(edits) == bool(given["source"]):
-        raise UserError(f"{where}: expected old and new, or edits, or a source")
+        raise UserError(f"{where}: expected old and new, or a diff, or a source")
     given["wrong"] = " ".join(given["wrong"].split())
     return WrongAnswer(exercise, name, edits=edits, **given)
 
 
 def take_edits(table: dict[str, Any], where: str) -> tuple[Edit, ...]:
-    """Remove the edits from a table, `old` and `new` or a list of such `edits`, and return them.
+    """Remove the edits from a table, `old` and `new` or a `diff`, and return them.
 
-    Raises UserError, beginning with `where`, if it has both, or they are no edits.
+    Raises UserError, beginning with `where`, if it has both, or they change nothing.
     """
-    single = {key: table.pop(key) for key in _EDIT if key in table}
-    edits = table.pop("edits", [])
-    if single and edits:
-        raise UserError(f"{where}: expected old and new, or edits, or a source")
-    edits = [single] if single else edits
-    if not isinstance(edits, list) or not all(_is_edit(edit) for edit in edits):
-        raise UserError(f"{where}: an edit has two texts, old and new, that differ; old is not ''")
-    return tuple(Edit(**edit) for edit in edits)
+    single = {key: table.pop(key) for key in ("old", "new") if key in table}
+    diff = table.pop("diff", "")
+    if single and diff:
+        raise UserError(f"{where}: expected old and new, or a diff, or a source")
+    if not isinstance(diff, str) or not all(isinstance(text, str) for text in single.values()):
+        raise UserError(f"{where}: old, new and diff are texts")
+    edits = [Edit(**single)] if single.keys() == _EDIT else []
+    edits += [_of_lines(hunk, where) for hunk in _HUNKS.split(diff) if hunk]
+    if len(single) == 1 or any(edit.old in ("", edit.new) for edit in edits):
+        raise UserError(
+            f"{where}: an edit has an old text and a new one that differ; old is not ''"
+        )
+    return tuple(edits)
 
 
-def _is_edit(edit: Any) -> bool:
-    return (
-        isinstance(edit, dict)
-        and set(edit) == _EDIT
-        and all(isinstance(text, str) for text in edit.values())
-        and edit["old"] not in ("", edit["new"])
-    )
+def _of_lines(hunk: str, where: str) -> Edit:
+    """The edit of lines that begin with " ", "-" or "+"; an empty line stays as it is."""
+    old = new = ""
+    for line in hunk.splitlines(keepends=True):
+        sign, text = (" ", line) if line == "\n" else (line[0], line[1:])
+        if sign not in " -+":
+            raise UserError(f"{where}: a line of a diff begins with {sign!r}: use ' ', '-' or '+'")
+        old += text if sign in " -" else ""
+        new += text if sign in " +" else ""
+    return Edit(old, new)
 
 
 def _quoted(text: str) -> str:
