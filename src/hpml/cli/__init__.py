@@ -95,7 +95,7 @@ COMMANDS = {
         instructors="bench_grading_command",
     ),
     "test": Command(
-        "test_command", "run_tests", "Run every test.", "Making the course", passes_on=True
+        "test_command", "run_tests", "Run the tests.", "Making the course", passes_on=True
     ),
     "release": Command(
         "release_command", "release", "Make what a learner gets.", "Making the course"
