@@ -1,4 +1,4 @@
-"""./hpml test: every test of the project."""
+"""`./hpml test`: which tests a run plays is in tests/suite/."""
 
 import os
 import subprocess
