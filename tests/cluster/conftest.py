@@ -1,10 +1,13 @@
 """A real cluster for the tests that want one: brought up once, for all of them. Takes root."""
 
+import contextlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +19,10 @@ from hpml.data import synthetic
 from hpml.data.cifar10 import BINARY
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
+
+from ..waiting import until
+
+UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,25 @@ class Cluster:
         ended = self.run(*words, timeout=timeout)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout.splitlines()
+
+    def submit(self, *words: str) -> str:
+        """The number of the job that sbatch makes of these words, in the project's folder."""
+        return self.output("sbatch", "--parsable", f"--chdir={self.project()}", *words)[0]
+
+    def job(self, number: str) -> dict[str, str]:
+        """What scontrol shows of a job, by field."""
+        (line,) = self.output("scontrol", "--oneliner", "show", "job", number)
+        return dict(re.findall(r"(\w+)=(\S*)", line))
+
+    def end_of(self, number: str) -> str:
+        """The state of a job that has ended on all of its nodes."""
+        state = until(lambda: {self.job(number)["JobState"]} - UNFINISHED, f"job {number}")
+        return state.pop()
+
+    def log_of(self, number: str) -> str:
+        """What a job has written so far."""
+        path = Path(self.job(number)["StdOut"])
+        return path.read_text() if path.exists() else ""
 
     def project(self) -> Path:
         """A folder to submit the course's job scripts from: they leave their files there.
@@ -118,40 +144,36 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
-@pytest.fixture(scope="session")
-def cluster(tmp_path_factory):
-    """Four nodes of two CPUs behind links of 1 Gbit/s."""
-    cluster = _here(tmp_path_factory.mktemp("hpml"))
-    up = cluster.hpml("cluster", "up")
+@contextlib.contextmanager
+def _up(home: Path, *words: str) -> Iterator[Cluster]:
+    cluster = _here(home)
+    up = cluster.hpml("cluster", "up", *words)
     try:
         assert up.returncode == 0, up.stderr
         yield cluster
     finally:
         cluster.hpml("cluster", "down")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """Four nodes of two CPUs behind links of 1 Gbit/s."""
+    with _up(tmp_path_factory.mktemp("hpml")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
 def wide(tmp_path_factory):
     """Four nodes that declare CPUs enough for every job script as it stands."""
-    cluster = _here(tmp_path_factory.mktemp("hpml"))
-    up = cluster.hpml("cluster", "up", "--cpus", "32")
-    try:
-        assert up.returncode == 0, up.stderr
+    with _up(tmp_path_factory.mktemp("hpml"), "--cpus", "32") as cluster:
         yield cluster
-    finally:
-        cluster.hpml("cluster", "down")
 
 
 @pytest.fixture(scope="module")
 def breaking(tmp_path_factory):
     """Six nodes of one CPU, for tests that kill some: two of them must be left at the end."""
-    cluster = _here(tmp_path_factory.mktemp("hpml"))
-    up = cluster.hpml("cluster", "up", "--nodes=6", "--cpus=1")
-    try:
-        assert up.returncode == 0, up.stderr
+    with _up(tmp_path_factory.mktemp("hpml"), "--nodes=6", "--cpus=1") as cluster:
         yield cluster
-    finally:
-        cluster.hpml("cluster", "down")
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +15,12 @@ import pytest
 from hpml.cluster.subnet import interface
 from hpml.network.veth import bucket
 
-pytestmark = pytest.mark.xdist_group("cluster")  # they share one, in one process of pytest's
+from ..waiting import until
+
+pytestmark = [
+    pytest.mark.measures,  # a daemon
+    pytest.mark.xdist_group("cluster"),  # they share one, in one process of pytest's
+]
 
 NODES = ["n1", "n2", "n3", "n4"]
 
@@ -27,27 +31,8 @@ def submitted(cluster, *options: str, script: str) -> str:
     return cluster.output("sbatch", "--parsable", *wrapped)[0]
 
 
-def state_of(cluster, job: str) -> list[str]:
-    return cluster.output("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
-
-
-def until(there, what: str, patience: float = 60):
-    """What `there` returns once it is true."""
-    limit = time.monotonic() + patience
-    while not (found := there()):
-        assert time.monotonic() < limit, f"waited {patience} s for {what} in vain"
-        time.sleep(0.1)
-    return found
-
-
-def ended(cluster, job: str) -> list[str]:
-    going_on = {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED"}
-
-    def states():
-        found = state_of(cluster, job)
-        return found if not going_on.intersection(found) else None
-
-    return until(states, f"the end of job {job}")
+def runs(cluster, job: str) -> bool:
+    return cluster.job(job)["JobState"] == "RUNNING"
 
 
 def test_a_job_runs_on_four_nodes_with_names_and_addresses_of_their_own(cluster):
@@ -61,7 +46,7 @@ def test_a_job_runs_on_four_nodes_with_names_and_addresses_of_their_own(cluster)
 
 def test_a_batch_job_starts_processes_on_all_of_its_nodes(cluster):
     job = submitted(cluster, "--nodes=4", "--ntasks-per-node=2", script="srun hostname")
-    assert ended(cluster, job) == ["COMPLETED"]
+    assert cluster.end_of(job) == "COMPLETED"
     hosts = (cluster.home / f"job-{job}.out").read_text().split()
     assert Counter(hosts) == dict.fromkeys(NODES, 2)
 
@@ -74,14 +59,6 @@ def test_every_node_has_a_tmp_and_shared_memory_of_its_own(cluster):
     script = "touch /dev/shm/mine.$SLURM_JOB_ID; sleep 0.5; ls /dev/shm/mine.$SLURM_JOB_ID | wc -l"
     assert cluster.output("srun", "--nodes=2", "sh", "-c", script) == ["1", "1"]
     assert not list(Path("/dev/shm").glob("mine.*"))
-
-
-def test_the_projects_files_are_seen_by_all(cluster):
-    (cluster.home / "everywhere").write_text("the same\n")
-    assert (
-        cluster.output("srun", "--nodes=4", "cat", str(cluster.home / "everywhere"))
-        == ["the same"] * 4
-    )
 
 
 def test_every_link_is_limited_by_the_kernel_on_both_ends(cluster):
@@ -100,28 +77,6 @@ def test_every_link_is_limited_by_the_kernel_on_both_ends(cluster):
         assert json.loads(done.stdout) == expected, done.stderr
 
 
-def test_a_job_array_runs_every_part(cluster):
-    job = submitted(cluster, "--array=0-5", script="echo part $SLURM_ARRAY_TASK_ID")
-    assert ended(cluster, job) == ["COMPLETED"] * 6
-
-
-def test_scancel_ends_a_job(cluster):
-    job = submitted(cluster, script="sleep 300")
-    until(lambda: state_of(cluster, job) == ["RUNNING"], "the job to start")
-    cluster.output("scancel", job)
-    assert ended(cluster, job) == ["CANCELLED"]
-
-
-def test_a_requeued_job_runs_again_under_its_number(cluster):
-    script = 'echo start ${SLURM_RESTART_COUNT:-0}; [ "$SLURM_RESTART_COUNT" ] || sleep 300'
-    job = submitted(cluster, "--requeue", "--open-mode=append", script=script)
-    log = cluster.home / f"job-{job}.out"
-    until(lambda: log.exists() and "start 0" in log.read_text(), "the job to start")
-    cluster.output("scontrol", "requeue", job)
-    assert ended(cluster, job) == ["COMPLETED"]
-    assert "start 1" in log.read_text()
-
-
 @pytest.mark.parametrize(("kind", "rank"), [("pmi2", "PMI_RANK"), ("pmix", "PMIX_RANK")])
 def test_srun_starts_mpi_processes_on_every_node(cluster, kind, rank):
     script = f"echo $(hostname) ${rank}"
@@ -135,7 +90,7 @@ def test_mpirun_in_a_job_starts_processes_on_every_node(cluster, needs):
     needs("mpirun")
     script = "mpirun sh -c 'echo $(hostname) $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE'"
     job = submitted(cluster, "--nodes=4", "--ntasks=8", script=script)
-    assert ended(cluster, job) == ["COMPLETED"]
+    assert cluster.end_of(job) == "COMPLETED"
     lines = (cluster.home / f"job-{job}.out").read_text().splitlines()
     expected = [f"{NODES[rank // 2]} {rank} of 8" for rank in range(8)]
     assert sorted(lines) == sorted(expected)
@@ -144,7 +99,7 @@ def test_mpirun_in_a_job_starts_processes_on_every_node(cluster, needs):
 def test_jobs_that_ended_are_listed_without_a_database(cluster):
     assert "accounting storage is disabled" in cluster.run("sacct").stderr
     job = submitted(cluster, script="exit 3")
-    assert ended(cluster, job) == ["FAILED"]
+    assert cluster.end_of(job) == "FAILED"
 
     def listed():
         rows = cluster.output("sacct", "--completion", "--noheader", "--format=jobid,state")
@@ -220,10 +175,8 @@ def test_down_leaves_nothing_of_a_cluster_with_a_running_job(spare):
     before = traces(spare)
     assert before["processes"] == []
     assert spare.hpml("cluster", "up", "--nodes", "2").returncode == 0
-    job = spare.output(
-        "sbatch", "--parsable", "--nodes=2", "--output=/dev/null", "--wrap=sleep 300"
-    )
-    until(lambda: state_of(spare, job[0]) == ["RUNNING"], "the job to start")
+    job = submitted(spare, "--nodes=2", "--output=/dev/null", script="sleep 300")
+    until(lambda: runs(spare, job), "the job to start")
     during = traces(spare)
     assert len(during["processes"]) >= 6
     assert interface(spare.folder) in during["interfaces"]
@@ -315,7 +268,7 @@ def test_an_up_that_is_killed_half_way_leaves_nothing_behind_a_down(spare, funct
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "./hpml cluster down" in done.stderr
     assert spare.hpml("cluster", "down").stdout == "The cluster is down.\n"
-    until(lambda: traces(spare) == before, "all to go", patience=60)
+    until(lambda: traces(spare) == before, "all to go")
 
 
 def test_an_up_that_is_interrupted_takes_its_cluster_down_itself(spare):

@@ -3,11 +3,8 @@
 import contextlib
 import fcntl
 import os
-import re
 import select
 import signal
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +15,14 @@ import pytest
 from hpml.train import checkpoint
 from hpml.train.history import Epoch, History, read_history
 
-pytestmark = pytest.mark.xdist_group("cluster")
+from ..waiting import until
 
-PATIENCE = 120.0  # seconds for each thing that is waited for
+pytestmark = [
+    pytest.mark.measures,  # a daemon
+    pytest.mark.xdist_group("cluster"),
+]
+
+PATIENCE = 120.0  # seconds for a write
 SCRIPT, SHARDED = "slurm/06_several_nodes.slurm", "slurm/07_fsdp.slurm"
 RANKS = ["--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=1"]
 # An epoch is 25 steps of the two ranks, and takes less than a second.
@@ -32,16 +34,6 @@ SMALL = (
 SMALL_VIT = (
     f"--epochs {EPOCHS} --samples 400 --batch-size 20 --test-samples 100 --size tiny".split()
 )
-UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
-
-
-def until(there: Callable[[], Any], what: str) -> Any:
-    """What `there` returns once it is true."""
-    limit = time.monotonic() + PATIENCE
-    while not (found := there()):
-        assert time.monotonic() < limit, f"waited {PATIENCE:g} s for {what} in vain"
-        time.sleep(0.05)
-    return found
 
 
 @dataclass(frozen=True)
@@ -57,12 +49,10 @@ class Training:
 
     @property
     def log(self) -> str:
-        (log,) = self.cluster.project().glob(f"slurm-*-{self.job}.out")
-        return log.read_text()
+        return self.cluster.log_of(self.job)
 
     def job_field(self, field: str) -> str:
-        (line,) = self.cluster.output("scontrol", "--oneliner", "show", "job", self.job)
-        return re.search(rf"(?:^| ){field}=(\S*)", line)[1]
+        return self.cluster.job(self.job)[field]
 
     def position(self) -> dict[str, Any]:
         """How far the training is, by its checkpoint."""
@@ -90,11 +80,8 @@ class Training:
         assert saved[: len(known)] == known
         return saved
 
-    def ended(self) -> str:
-        return until(lambda: {self.job_field("JobState")} - UNFINISHED, f"job {self.job}").pop()
-
     def history(self) -> History:
-        assert self.ended() == "COMPLETED", self.log
+        assert self.cluster.end_of(self.job) == "COMPLETED", self.log
         return read_history(self.folder / "history.json")
 
     def rank(self, number: int) -> psutil.Process:
@@ -119,8 +106,7 @@ def submit():
     submitted = []
 
     def submit(cluster, script: str = SCRIPT, small: list[str] = SMALL) -> Training:
-        line = ["sbatch", "--parsable", f"--chdir={cluster.project()}", *RANKS]
-        (job,) = cluster.output(*line, str(cluster.project() / script), *small)
+        job = cluster.submit(*RANKS, str(cluster.project() / script), *small)
         submitted.append(Training(cluster, job))
         return submitted[-1]
 
@@ -173,7 +159,7 @@ def test_a_job_that_is_put_back_into_the_queue_saves_and_carries_on(cluster, sub
     until(lambda: training.position()["consumed"] > 0, "a checkpoint within an epoch")
     # The limit: what is still there is killed.
     cluster.output("scancel", "--signal=KILL", training.job)
-    assert training.ended() == "CANCELLED"
+    assert training.cluster.end_of(training.job) == "CANCELLED"
     saved = training.epochs()
     cluster.output("scontrol", "requeue", training.job)
     carried_on(training, saved, undisturbed)
@@ -183,7 +169,7 @@ def test_a_job_that_is_cancelled_stays_out_of_the_queue(cluster, submit):
     training = submit(cluster)
     training.underway()
     cluster.output("scancel", training.job)
-    assert training.ended() == "CANCELLED"
+    assert training.cluster.end_of(training.job) == "CANCELLED"
     assert training.job_field("Restarts") == "0", training.log
 
 

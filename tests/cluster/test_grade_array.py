@@ -2,11 +2,13 @@
 
 import json
 import shutil
-import time
 
 import pytest
 
+from ..waiting import until
+
 pytestmark = [
+    pytest.mark.measures,  # a daemon
     pytest.mark.xdist_group("cluster"),
     pytest.mark.usefixtures("sandboxed"),
 ]
@@ -54,11 +56,9 @@ def test_an_array_of_two_gives_the_marks_of_one_run(cluster, project):
     options = ["--only", "hello_ranks"]
     asked = ["--array=1-2", "--cpus-per-task=1", "--mem-per-cpu=1G"]
     script = ["slurm/grade_array.slurm", "submissions/", "--out", "by-array", *options]
-    (job,) = cluster.output("sbatch", "--parsable", f"--chdir={project}", *asked, *script)
-    limit = time.monotonic() + PATIENCE
-    while cluster.output("squeue", "--noheader", f"--jobs={job}"):
-        assert time.monotonic() < limit, f"job {job} did not end in {PATIENCE:g} s"
-        time.sleep(0.5)
+    job = cluster.submit(*asked, *script)
+    waiting = ("squeue", "--noheader", f"--jobs={job}")
+    until(lambda: not cluster.output(*waiting), f"the end of job {job}", PATIENCE)
     logs = [project / f"slurm-grade-{job}-{part}.out" for part in (1, 2)]
     for part, (log, graded) in enumerate(zip(logs, (3, 2), strict=True), 1):
         assert f"Part {part}/2: {graded} graded." in log.read_text(), log.read_text()

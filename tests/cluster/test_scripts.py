@@ -3,8 +3,6 @@
 import csv
 import re
 import shutil
-import time
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,12 @@ from hpml.trace.profiler.shares import shares
 from hpml.train import checkpoint
 from hpml.train.history import read_history
 
-pytestmark = pytest.mark.xdist_group("cluster")
+from ..waiting import until
+
+pytestmark = [
+    pytest.mark.measures,  # a daemon
+    pytest.mark.xdist_group("cluster"),
+]
 
 # Those of modules: what grades has a test of its own.
 SCRIPTS = sorted((CHECKOUT / "slurm").glob("[0-9]*.slurm"))
@@ -24,28 +27,18 @@ GPU = [script.name for script in SCRIPTS if "--gpus-per-node" in script.read_tex
 # What comes after the script is for the training: an epoch of two steps, and threads for two cores.
 SHORT = "--epochs 1 --samples 400 --test-samples 100 --batch-size 25 --widths 8,8,8 --threads 1"
 SHORT_VIT = SHORT.partition("--widths")[0] + "--size tiny --threads 1"
-UNFINISHED = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "REQUEUED"}
-PATIENCE = 240.0  # seconds
 
 
 def ended(cluster, *words: str) -> tuple[str, str]:
     """Submit a job, wait for its end; its number and its log. It must have been COMPLETED."""
-    (job,) = cluster.output("sbatch", "--parsable", f"--chdir={cluster.project()}", *words)
+    job = cluster.submit(*words)
     return job, log_of(cluster, job)
 
 
 def log_of(cluster, job: str) -> str:
     """Wait for the end of a job; its log. It must have been COMPLETED."""
-    limit = time.monotonic() + PATIENCE
-    while True:
-        (line,) = cluster.output("scontrol", "--oneliner", "show", "job", job)
-        job_info = dict(re.findall(r"(\w+)=(\S*)", line))
-        if job_info["JobState"] not in UNFINISHED:
-            break
-        assert time.monotonic() < limit, f"job {job} did not end in {PATIENCE:g} s"
-        time.sleep(0.2)
-    log = Path(job_info["StdOut"]).read_text()
-    assert (job_info["JobState"], job_info["Restarts"]) == ("COMPLETED", "0"), log
+    state, log = cluster.end_of(job), cluster.log_of(job)
+    assert (state, cluster.job(job)["Restarts"]) == ("COMPLETED", "0"), log
     return log
 
 
@@ -224,14 +217,9 @@ def test_a_scaling_study_is_one_submission_and_its_large_sizes_are_foretold(wide
 
 
 def test_no_larger_job_of_a_study_starts_where_one_fails(wide):
-    (first,) = wide.output(
-        *("sbatch", "--parsable", f"--chdir={wide.project()}", "--ntasks-per-node=1"),
-        *("slurm/08_scaling.slurm", "2", "--batch", "none"),
-    )
-    limit = time.monotonic() + PATIENCE
-    while wide.output("squeue", "--noheader", "--name=scaling"):
-        assert time.monotonic() < limit, "the study is still in the queue"
-        time.sleep(0.5)
+    first = wide.submit("--ntasks-per-node=1", "slurm/08_scaling.slurm", "2", "--batch", "none")
+    left = ("squeue", "--noheader", "--name=scaling")
+    until(lambda: not wide.output(*left), "the end of the study")
     log = (wide.project() / f"slurm-scaling-{first}.out").read_text()
     assert "--batch" in log
     (second,) = re.findall(r"^job (\d+) has 2 nodes", log, re.M)

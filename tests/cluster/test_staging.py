@@ -1,49 +1,29 @@
 """02_staging.slurm leaves no copy of the images on any node, however its job ends."""
 
 import re
-import time
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("cluster")
+from ..waiting import until
+
+pytestmark = [
+    pytest.mark.measures,  # a daemon
+    pytest.mark.xdist_group("cluster"),
+]
 
 SHORT = "--epochs 1 --samples 400 --test-samples 100 --batch-size 25 --widths 8,8,8 --threads 1"
 LONG = SHORT.replace("--epochs 1", "--epochs 500")
 ALONE = ["--ntasks-per-node=1"]
-PATIENCE = 150.0  # seconds
 
 
 def submitted(cluster, *words: str) -> str:
-    folder = cluster.project()
-    (job,) = cluster.output(
-        "sbatch", "--parsable", f"--chdir={folder}", "--cpus-per-task=1", *words
-    )
-    return job
+    return cluster.submit("--cpus-per-task=1", *words)
 
 
-def facts(cluster, job: str) -> dict[str, str]:
-    (line,) = cluster.output("scontrol", "--oneliner", "show", "job", job)
-    return dict(re.findall(r"(\w+)=(\S*)", line))
-
-
-def log(cluster, job: str) -> str:
-    path = Path(facts(cluster, job)["StdOut"])
-    return path.read_text() if path.exists() else ""
-
-
-def wait_for(condition, what: str) -> None:
-    limit = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < limit, what
-        time.sleep(0.2)
-
-
-def ended(cluster, job: str) -> str:
-    """The state of a job that has ended on all of its nodes."""
-    unfinished = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}
-    wait_for(lambda: facts(cluster, job)["JobState"] not in unfinished, f"job {job} did not end")
-    return facts(cluster, job)["JobState"]
+def staged(cluster, job: str) -> None:
+    """Wait until both nodes have a copy."""
+    until(lambda: cluster.log_of(job).count("MB staged to") == 2, "two copies")
 
 
 def copies(cluster, job: str) -> list[str]:
@@ -62,7 +42,7 @@ def overdue(wide) -> str:
 
 
 def test_the_nodes_have_the_images_while_ranks_train_on_them(wide, overdue):
-    wait_for(lambda: log(wide, overdue).count("MB staged to") == 2, "nothing was staged")
+    staged(wide, overdue)
     assert {name for name in copies(wide, overdue) if not name.endswith(".lock")} == {
         f"n1: hpml-{overdue}",
         f"n2: hpml-{overdue}",
@@ -71,8 +51,8 @@ def test_the_nodes_have_the_images_while_ranks_train_on_them(wide, overdue):
 
 def test_a_job_that_ends_well_leaves_none(wide):
     job = submitted(wide, "slurm/02_staging.slurm", *SHORT.split())
-    assert ended(wide, job) == "COMPLETED", log(wide, job)
-    text = log(wide, job)
+    assert wide.end_of(job) == "COMPLETED", wide.log_of(job)
+    text = wide.log_of(job)
     assert "4 ranks × 1 thread, cpu" in text
     assert sorted(re.findall(r"^(n\d): \d+ MB staged to", text, re.M)) == ["n1", "n2"]
     assert copies(wide, job) == []
@@ -81,19 +61,19 @@ def test_a_job_that_ends_well_leaves_none(wide):
 
 def test_a_job_that_fails_leaves_none(wide):
     job = submitted(wide, *ALONE, "slurm/02_staging.slurm", "--no-such-option")
-    assert ended(wide, job) == "FAILED"
-    assert "no-such-option" in log(wide, job)
+    assert wide.end_of(job) == "FAILED"
+    assert "no-such-option" in wide.log_of(job)
     assert copies(wide, job) == []
 
 
 def test_a_job_that_is_cancelled_leaves_none(wide):
     job = submitted(wide, *ALONE, "slurm/02_staging.slurm", *LONG.split())
-    wait_for(lambda: log(wide, job).count("MB staged to") == 2, "nothing was staged")
+    staged(wide, job)
     wide.output("scancel", job)
-    assert ended(wide, job) == "CANCELLED"
-    wait_for(lambda: copies(wide, job) == [], f"left: {copies(wide, job)}")
+    assert wide.end_of(job) == "CANCELLED"
+    until(lambda: copies(wide, job) == [], "no copy to be left")
 
 
 def test_a_job_that_meets_its_time_limit_leaves_none(wide, overdue):
-    assert ended(wide, overdue) == "TIMEOUT"
-    wait_for(lambda: copies(wide, overdue) == [], f"left: {copies(wide, overdue)}")
+    assert wide.end_of(overdue) == "TIMEOUT"
+    until(lambda: copies(wide, overdue) == [], "no copy to be left")
