@@ -243,6 +243,7 @@ def test_when_a_gather_begins_is_held_against_what_was_served(changed, name, num
 @pytest.mark.parametrize(
     ("key", "change", "hint"),
     [
+        ("after", lambda after: {n: t.bfloat16() for n, t in after.items()}, "master"),
         ("after", lambda after: {n: t.bfloat16().float() for n, t in after.items()}, "master"),
         ("after", lambda after: {n: t.flatten() for n, t in after.items()}, "gather"),
         ("after", lambda after: dict.fromkeys(after), "gather"),
