@@ -12,6 +12,7 @@ Without it everything is played. Several suites may run at the same time.
 import contextlib
 import fcntl
 import json
+import os
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 from hpml.files import atomic
 from hpml.horovod import cache
 
+AGAIN = "HPML_TESTS_AGAIN"  # set where failed tests are tried again
 RUNS = 2**31  # bytes; when there are more, the oldest half goes
 LARGEST = 2**26  # bytes of one run
 
@@ -61,14 +63,17 @@ def once(key: str, make: Callable[[], Any]) -> Any:
     """The value that was made for this key before, on this machine; else `make()`, which is kept.
 
     The key must hold all that the value depends on. A value that cannot be pickled, or is too
-    large, is made each time.
+    large, is made each time. Where a test is tried once more it is made anew: the one that is kept
+    may be what was unlucky.
     """
     path = folder() / "runs" / f"{key}.pickle"
     try:
+        if AGAIN in os.environ:
+            raise LookupError
         value = pickle.loads(path.read_bytes())
         path.touch()
         return value
-    except Exception:  # not there, cut off, or of a class that has changed its place
+    except Exception:  # not asked for, not there, cut off, or of a class that has changed its place
         value = make()
     with contextlib.suppress(OSError, pickle.PicklingError, AttributeError, TypeError):
         data = pickle.dumps(value)

@@ -21,13 +21,13 @@ from pathlib import Path
 import pytest
 
 from . import kept, minutes
+from .kept import AGAIN
 from .order import plain_id
 from .turns import Plan
 
 RUNS = 20
 TOO_OFTEN = 3  # times in so many runs
 AT_MOST = 10  # tests that are tried again; if more fail, it was not luck
-AGAIN = "HPML_TESTS_AGAIN"  # set where failed tests are tried again
 
 
 class Luck:

@@ -21,7 +21,8 @@ import pytest
 
 from . import kept, skips
 from .import_graph import ImportGraph
-from .luck import AGAIN, Luck
+from .kept import AGAIN
+from .luck import Luck
 from .order import Order
 from .turns import Plan, Turns
 
