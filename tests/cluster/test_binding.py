@@ -10,7 +10,10 @@ from hpml.checks.kits import srun_step
 from hpml.checks.m02_hardware._nodes_to_bind import SPREAD, node
 from hpml.course import schedule, wrong_answers
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = [
+    pytest.mark.measures,  # a daemon
+    pytest.mark.xdist_group("cluster"),
+]
 
 OUTSIDE = "CPU binding outside of job step allocation"
 

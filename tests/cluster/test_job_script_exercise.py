@@ -6,7 +6,10 @@ import pytest
 
 from hpml.paths import CHECKOUT
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = [
+    pytest.mark.measures,  # a daemon
+    pytest.mark.xdist_group("cluster"),
+]
 
 
 def test_the_solution_runs_and_each_wrong_answer_is_caught(cluster):

@@ -12,7 +12,10 @@ import pytest
 
 from hpml.paths import CHECKOUT
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = [
+    pytest.mark.measures,  # a daemon
+    pytest.mark.xdist_group("cluster"),
+]
 
 SMALL = ["--epochs", "1", "--samples", "400", "--test-samples", "100", "--widths", "8,8,8"]
 

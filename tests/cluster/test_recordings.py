@@ -8,7 +8,10 @@ import pytest
 
 from hpml.checks.kits.launchers import RECORDINGS
 
-pytestmark = pytest.mark.xdist_group("cluster")
+pytestmark = [
+    pytest.mark.measures,  # a daemon
+    pytest.mark.xdist_group("cluster"),
+]
 
 COMMITTED = {
     recording["name"]: recording

@@ -1,6 +1,5 @@
 """A learner's session with a release, in JupyterLab in a real browser: what each step shows."""
 
-import contextlib
 import json
 import os
 import sys
@@ -8,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pytest
 
 from hpml.checks import hint_texts
@@ -16,6 +14,9 @@ from hpml.course import release, schedule, wrong_answers
 from hpml.tensorboard import browser
 
 from ..jupyter_lab import LIMIT, lab
+from ..waiting import has_ended
+
+pytestmark = pytest.mark.measures  # a browser
 
 COURSE = schedule.load()
 WIDE, NARROW = 1200, 390  # px
@@ -275,7 +276,7 @@ def global_metrics(batches):
         seen = interrupted(notebook, tmp_path)
     assert seen == "global_metrics: interrupted, and not judged"
     pids = [int(name) for name in os.listdir(tmp_path)]
-    page.until(lambda: not any(map(runs, pids)), "end of the ranks")
+    page.until(lambda: all(map(has_ended, pids)), "end of the ranks")
 
     page.value("void (window.restart = jupyterapp.commands.execute('notebook:restart-kernel'))")
     page.wait(f"{DIALOG} != null")
@@ -298,9 +299,3 @@ def interrupted(notebook: Notebook, ranks: Path) -> str:
     notebook.page.until(lambda: len(os.listdir(ranks)) > before, "rank that runs the answer")
     notebook.command("notebook:interrupt-kernel")
     return notebook.ended()
-
-
-def runs(pid: int) -> bool:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    return False

@@ -50,10 +50,13 @@ def test_every_row_has_an_attack():
 @sandboxed
 @grouped
 @pytest.mark.parametrize("long", [False, True], ids=["quick", "long"])
+@pytest.mark.measures
 def test_no_points_no_harm_and_nobody_marked_down(long, in_turn, key_of):
     # Bombs only go off where a limit is known to hold: see the next two tests, and `grouped`.
     keys = {
-        attack.name: key_of([BENCH, check_file(attack.exercise)], attack.source or attack.path.read_text())
+        attack.name: key_of(
+            [BENCH, check_file(attack.exercise)], attack.source or attack.path.read_text()
+        )
         for attack in ALL
         if (attack.exercise in LONG) == long
     }
@@ -67,6 +70,7 @@ def test_no_points_no_harm_and_nobody_marked_down(long, in_turn, key_of):
 
 
 @sandboxed
+@pytest.mark.measures
 def test_the_memory_limit_holds():
     with sandbox.sandbox(SMALL) as box, warm.using(box.server):
         with contextlib.suppress(warm.ServerDied):

@@ -1,7 +1,6 @@
 """TensorBoard below a cell: through JupyterLab's own port, in a real browser, with no internet."""
 
 import contextlib
-import os
 import re
 import signal
 import subprocess
@@ -19,7 +18,9 @@ from hpml.notebook import tensorboard_frame
 from hpml.tensorboard import browser
 from hpml.train.profiled_steps import STEPS, ProfiledSteps
 
-LIMIT = 180.0  # seconds for any one thing to come about; on an idle machine each takes a few
+from ..jupyter_lab import LIMIT, lab
+
+pytestmark = pytest.mark.measures  # a browser
 
 NOTEBOOK = "[...jupyterapp.shell.widgets('main')][0]"
 KERNEL = f"{NOTEBOOK}?.sessionContext?.session?.kernel?.status == 'idle'"
@@ -92,57 +93,24 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert time.monotonic() < deadline
 
 
-@contextlib.contextmanager
-def lab(folder: Path):
-    """JupyterLab on `folder`, below the path that a hub would give it: its address and token."""
-    command = [sys.executable, "-m", "hpml", "lab", "--", "--no-browser", "--port", "0"]
-    command += ["--LabApp.expose_app_in_browser=True", f"--ServerApp.root_dir={folder}"]
-    command += ["--ServerApp.base_url=/hub/ada/"]
-    settings = {f"JUPYTER_{name.upper()}_DIR": str(folder / name) for name in ("runtime", "data")}
-    environment = os.environ | settings | {"JUPYTER_CONFIG_DIR": str(folder / "config")}
-    log = folder / "lab.log"
-    with log.open("w") as written:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=written, stderr=written, env=environment,
-            cwd=folder, start_new_session=True,
-        )  # fmt: skip
-    try:
-        deadline = time.monotonic() + LIMIT
-        while not (
-            found := re.search(r"(http://\S+/hub/ada)/lab\S*\?(token=\w+)", log.read_text())
-        ):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
-        yield found.groups()
-    finally:
-        family = [psutil.Process(process.pid)]
-        family += family[0].children(recursive=True)  # kernels are in groups of their own
-        process.send_signal(signal.SIGINT)
-        _, alive = psutil.wait_procs(family, timeout=60)
-        for each in alive:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                each.kill()
-        process.wait()
-
-
 def test_in_jupyterlab_the_profilers_page_is_below_the_cell(needs, logs):
     chromium, folder = needs("chromium"), logs.parent
     cell = nbformat.v4.new_code_cell("%load_ext hpml\nshow_tensorboard('logs')")
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel})
     nbformat.write(notebook, folder / "frame.ipynb")
-    with lab(folder) as (address, token), browser.page(chromium, LIMIT) as page:
+    hub = [f"--ServerApp.root_dir={folder}", "--ServerApp.base_url=/hub/ada/"]  # as a hub gives it
+    with lab(folder, *hub) as started, browser.page(chromium, LIMIT) as page:
         page.size(1300, 1100)
-        page.open(f"{address}/lab/tree/frame.ipynb?{token}")
+        page.open(started.at("frame.ipynb"))
         page.wait(KERNEL)
         page.value(RUN)
         source = page.wait(f"{FRAME}?.src")
-        assert re.fullmatch(rf"{address}/proxy/\d+/", source)
+        assert re.fullmatch(rf"{started.address}/proxy/\d+/", source)
         # A folder with nothing but profiles: TensorBoard begins with the profiler's page.
         page.wait(f"{PROFILER}?.innerText.includes('CPU Exec')")
         page.wait(f"{PROFILER}.querySelectorAll('canvas').length")
         assert "rank0" in page.value(f"{PROFILER}.innerText")
-        origin = address.removesuffix("/hub/ada")
+        origin = started.address.removesuffix("/hub/ada")
         inline = ("data:", "blob:", "about:")
         assert [u for u in page.requested if not u.startswith((origin, *inline))] == []
