@@ -4,8 +4,8 @@
     --quick          what starts no process and takes less than a second
     --changed        what the files touch that differ from the last commit; where none does, those
                      that the last commit changed; --changed=REV: those that differ from REV
-    --limit MINUTES  stop by then, with what there is
-    --minutes FILE   also write where the time went, as a table
+    --limit=MINUTES  stop by then, with what there is
+    --minutes=FILE   also write where the time went, as a table
 
 Without one of these, all but what is played in turn: see turns.py.
 """
