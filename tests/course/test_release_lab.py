@@ -12,7 +12,7 @@ from ..jupyter_lab import LIMIT, lab
 
 pytestmark = pytest.mark.measures  # a browser
 
-NOTEBOOK = "[...jupyterapp.shell.widgets('main')][0]"
+NOTEBOOK = "jupyterapp.shell.currentWidget"
 KERNEL = f"{NOTEBOOK}?.sessionContext.session?.kernel?.status == 'idle'"
 CHOOSE = f"""(async () => {{
     const notebook = {NOTEBOOK}.content;
@@ -53,9 +53,9 @@ def page(request, released, needs, tmp_path) -> Iterator[browser.Page]:
     with lab(tmp_path, **paths) as started, browser.page(chromium, LIMIT) as page:
         assert started.first == "notebooks/00_your_machine.ipynb"
         page.size(1200, 1600)
+        page.call("Emulation.setFocusEmulationEnabled", enabled=True)  # as a window in use has it
         page.open(started.at(f"notebooks/{request.param}.ipynb"))
         page.wait(KERNEL)
-        page.value(f"jupyterapp.shell.activateById({NOTEBOOK}.id)")
         yield page
 
 
