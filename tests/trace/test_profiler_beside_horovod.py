@@ -79,6 +79,7 @@ def test_the_picture_has_a_row_for_each_gradient(trace):
 
 
 @pytest.mark.skipif(flavour.missing("horovod") is not None, reason="needs Horovod for PyTorch")
+@pytest.mark.measures
 def test_of_a_real_job_both_files_agree_on_the_clock(tmp_path):
     trace, timeline = horovod_profiled.record(tmp_path)
     assert (trace.rank, trace.world_size) == (0, 2)
