@@ -15,9 +15,13 @@ FIRST = ("cluster", "tests/test_notebooks.py", "horovod", "tests/grading/", "tes
 
 
 class Order:
-    def __init__(self, times: dict[str, tuple[float, bool]]) -> None:
-        """`times`: seconds of tests by their ids, and whether they start a process."""
+    def __init__(self, times: dict[str, tuple[float, bool]], *, as_chosen: bool = False) -> None:
+        """`times`: seconds of tests by their ids, and whether they start a process.
+
+        With `as_chosen` tests begin in the order in which they come: the nearest to a change.
+        """
         self.times = times
+        self.as_chosen = as_chosen
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items):
@@ -25,6 +29,8 @@ class Order:
             if item.get_closest_marker("xdist_group") is None and _shares_a_fixture(item):
                 item.add_marker(pytest.mark.xdist_group(item.path.stem))
         result = yield  # others leave tests out
+        if self.as_chosen:
+            return result
         seconds: dict[str, float] = defaultdict(float)
         for item in items:
             seconds[_group(item)] += self.times.get(plain_id(item.nodeid), (_guess(item), True))[0]

@@ -65,7 +65,9 @@ def configure(config: pytest.Config) -> None:
         graph = ImportGraph(config.rootpath, kept.folder() / FACTS)
     if worker is not None or not config.getoption("numprocesses", None):
         config.pluginmanager.register(Turns(plan, graph), "hpml turns")
-        config.pluginmanager.register(Order(plan.times), "hpml order")
+        config.pluginmanager.register(
+            Order(plan.times, as_chosen=plan.mode == "changed"), "hpml order"
+        )
 
 
 def make_plan(config: pytest.Config, graph: ImportGraph) -> Plan:
