@@ -117,12 +117,16 @@ def test_in_turn_plays_what_is_new_what_failed_and_a_fifth(suite, workers):
 
 
 QUICK = """
-import multiprocessing, subprocess, time, pytest
+import multiprocessing, subprocess, threading, time, pytest
 @pytest.fixture(scope="module")
 def started(): return subprocess.run(["true"])
 def test_quick(): pass
 def test_starts(): subprocess.run(["true"])
 def test_shares(started): pass
+def test_in_a_thread():
+    thread = threading.Thread(target=subprocess.run, args=(["true"],))
+    thread.start()
+    thread.join()
 def test_forks(): multiprocessing.get_context("forkserver").Process(target=print).start()
 def test_slow(): time.sleep(1.1)
 """
@@ -131,10 +135,10 @@ def test_slow(): time.sleep(1.1)
 def test_quick_leaves_out_what_starts_something_or_is_slow(suite):
     code, said = suite(QUICK, "--quick")
     assert code == 0
-    assert "2 passed, 3 skipped" in said  # nobody has timed test_slow yet
+    assert "3 passed, 3 skipped" in said  # nobody has timed test_slow yet
     assert "left out: it starts a process" in said
-    assert "5 passed" in suite(QUICK)[1]
-    assert "1 passed, 4 deselected" in suite(QUICK, "--quick")[1]
+    assert "6 passed" in suite(QUICK)[1]
+    assert "1 passed, 5 deselected" in suite(QUICK, "--quick")[1]
 
 
 def test_changed_plays_what_rests_on_the_change(suite, pytester):
