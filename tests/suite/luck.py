@@ -44,6 +44,7 @@ class Luck:
         self.failed: dict[str, bool] = {}  # ids, and whether they measure
         self.turns: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # by test
         self.unpassed: set[str] = set()
+        self.ended: set[str] = set()  # else it was cut off, and has proved nothing
         self.counts: dict[str, list[int]] = {}
         self.left_out = 0
         self.stopped = False
@@ -76,6 +77,8 @@ class Luck:
                 self.turns[test].add(tuple(value))
         if not report.passed:
             self.unpassed.add(test)
+        if report.when == "teardown":
+            self.ended.add(test)
         if report.failed:
             self.failed[test] = test in self.measuring
 
@@ -170,19 +173,19 @@ class Luck:
         ]
 
     def _keep(self, lucky: list[str]) -> None:
-        unpassed = self.unpassed - set(lucky)
+        passed = (self.ended - self.unpassed) | set(lucky)
         now = time.time()
         if self.turns:
             with kept.changing("turns.json") as turns:
                 for test, played in self.turns.items():
                     for kind, name, key in played:
-                        if test not in unpassed:
+                        if test in passed:
                             turns.setdefault(kind, {})[name] = [key, now]
                         else:
                             turns.get(kind, {}).pop(name, None)
         with kept.changing("times.json") as times:
             for test, seconds in self.seconds.items():
-                if test not in unpassed:
+                if test in passed:
                     times[test] = [round(seconds, 3), test in self.starting]
         kept.tidy()
 

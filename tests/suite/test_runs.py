@@ -164,13 +164,15 @@ def test_changed_plays_what_rests_on_the_change(suite, pytester):
     assert suite("def test_it(): pass\n", "--changed", "--all")[0] == 4
 
 
-def test_a_run_stops_by_its_limit_and_names_what_then_ran(suite):
+def test_a_run_stops_by_its_limit_and_names_what_then_ran(suite, pytester):
     text = "import time\ndef test_quick(): pass\ndef test_endless(): time.sleep(600)\n"
     code, said = suite(text, "--limit", "0.25", "-n", "1")
     assert code == 2, said
     assert "1 passed" in said
     assert said.splitlines()[-2] == "stopped after 0 minutes, as was asked; then ran:"
     assert said.splitlines()[-1].startswith("test_it.py::test_endless (")
+    times = json.loads((pytester.path / "cache" / "tests" / "times.json").read_text())
+    assert list(times) == ["test_it.py::test_quick"]  # what was cut off has not passed
 
 
 def test_an_endless_test_ends_with_its_stack(suite):
