@@ -1,7 +1,7 @@
 """Which files a file rests on: imports, modules named in strings, and files named in strings.
 
-The graph is read from the sources, and nothing is imported. An edge goes from a file of `src` or
-`tests` to:
+The graph is read from the sources, and nothing is imported. An edge goes from a file of `src`,
+`tests` or `slurm` to:
 
 - what it imports, also inside functions, and the `__init__` files on the way there;
 - a module that it names in a string, since that is how processes are started (`-m hpml.train`);
@@ -11,10 +11,12 @@ The graph is read from the sources, and nothing is imported. An edge goes from a
 - for a test or a notebook, a file of the checkout that it names in a string, as
   `slurm/06_one_node.slurm`, or a whole folder of these, as "slurm". Such a file is read: what it
   imports is not followed;
+- for a test that starts `python -m hpml`, the module of each command that is a string in it;
 - for a test, each conftest.py above it. The one of all tests is counted and not followed: it offers
   fixtures of half the library, and a test that uses one of these imports that part itself.
 
-It errs on the side of too many edges. What it cannot see: a name put together at run time.
+It errs on the side of too many edges. What it cannot see: a name put together at run time. The file
+that the suite itself writes is no source.
 """
 
 import hashlib
@@ -25,6 +27,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 
+from .passed import FILE
 from .source_facts import FOLDERS, SourceFacts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +36,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FRONT_DOORS = {"hpml", "hpml.__main__"}
 NOT_FOLLOWED = "tests/conftest.py"
 CHECK = re.compile(r"src/hpml/checks/m\d\d_\w+/([a-z]\w*)\.py")
-FOLLOWED = ("src/", "tests/")
+FOLLOWED = ("src/", "tests/", "slurm/")
+COMMAND_LINE = "src/hpml/cli/__init__.py"
+COMMAND = re.compile(r'"([a-z-]+)": Command\(\s*"(\w+)"')  # its name, and its module's
 NOT_SOURCES = {"__pycache__", ".ipynb_checkpoints"}
 
 
@@ -57,9 +62,11 @@ class ImportGraph:
             text=True,
         )
         if listed.returncode == 0:
-            return frozenset(f for f in listed.stdout.splitlines() if (self.root / f).is_file())
-        found = (p.relative_to(self.root) for p in self.root.rglob("*") if p.is_file())
-        return frozenset(str(p) for p in found if not NOT_SOURCES & set(p.parts))
+            there = frozenset(f for f in listed.stdout.splitlines() if (self.root / f).is_file())
+        else:
+            found = (p.relative_to(self.root) for p in self.root.rglob("*") if p.is_file())
+            there = frozenset(str(p) for p in found if not NOT_SOURCES & set(p.parts))
+        return there - {FILE}
 
     @cached_property
     def modules(self) -> dict[str, str]:
@@ -76,6 +83,14 @@ class ImportGraph:
         """The file of each exercise's check, by the exercise's id."""
         found = (CHECK.fullmatch(file) for file in self.files)
         return {match[1]: match[0] for match in found if match}
+
+    @cached_property
+    def commands(self) -> dict[str, str]:
+        """The file of each command of `./hpml`, by the command's name."""
+        if COMMAND_LINE not in self.files:
+            return {}
+        found = COMMAND.findall((self.root / COMMAND_LINE).read_text(encoding="utf-8"))
+        return {name: f"{COMMAND_LINE.rpartition('/')[0]}/{module}.py" for name, module in found}
 
     @cached_property
     def _data(self) -> dict[str, list[str]]:
@@ -125,7 +140,8 @@ class ImportGraph:
         return self._edges[file]
 
     def _read(self, file: str) -> frozenset[str]:
-        if not file.endswith(".py") or file == NOT_FOLLOWED:
+        script = file.startswith("slurm/")
+        if file == NOT_FOLLOWED or not (file.endswith(".py") or script):
             return frozenset()
         facts = self._facts.of(self.root / file)
         found = {other for name in facts.imports for other in self._imported(name)}
@@ -137,8 +153,15 @@ class ImportGraph:
             found |= {other for name in facts.names for other in self._file_named(name)}
         if file.startswith("tests/"):
             found |= {self.checks[word] for word in facts.words if word in self.checks}
-            found.update(self._beside(file, facts.relative), self._conftests(folder))
+            helpers = {*self._beside(file, facts.relative), *self._conftests(folder)}
+            found |= helpers
+            if any(self._starts_commands(each) for each in [file, *helpers - {NOT_FOLLOWED}]):
+                found |= {self.commands[word] for word in facts.words if word in self.commands}
         return frozenset(found - {file})
+
+    def _starts_commands(self, file: str) -> bool:
+        facts = self._facts.of(self.root / file)
+        return "hpml" in facts.words or "./hpml" in facts.names
 
     def imports(self, module: str) -> set[str]:
         """The modules of the library that one of them imports, also inside its functions."""

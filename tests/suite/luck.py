@@ -16,11 +16,12 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from . import kept, minutes
+from . import kept, minutes, passed
 from .kept import AGAIN
 from .order import plain_id
 from .turns import Plan
@@ -42,10 +43,11 @@ class Luck:
         self.starting: set[str] = set()
         self.measuring: set[str] = set()  # ids of tests with the mark
         self.failed: dict[str, bool] = {}  # ids, and whether they measure
-        self.turns: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # by test
+        self.turns: dict[str, set[tuple[str, str, str, int]]] = defaultdict(set)  # by test
         self.unpassed: set[str] = set()
         self.ended: set[str] = set()  # else it was cut off, and has proved nothing
         self.counts: dict[str, list[int]] = {}
+        self.keys: dict[str, dict[str, str]] = {}
         self.left_out = 0
         self.stopped = False
         if limit:
@@ -91,6 +93,8 @@ class Luck:
         """What a worker counted. All collect the same tests; each plays its own batches."""
         self.left_out = max(self.left_out, said.get("left_out", 0))
         self.measuring |= set(said.get("measuring", ()))
+        for kind, keys in said.get("keys", {}).items():
+            self.keys.setdefault(kind, {}).update(keys)
         for kind, counts in said.get("counts", {}).items():
             self.counts[kind] = list(map(max, self.counts.get(kind, counts), counts))
 
@@ -122,6 +126,12 @@ class Luck:
             ]
             if often and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            # CI has a checkout of its own, which goes
+            green = session.exitstatus == pytest.ExitCode.OK and self.plan.mode in ("all", "turns")
+            if green and os.environ.get("CI") != "true":
+                keys = self._proven(lucky)
+                if passed.write(self.config.rootpath, self.plan.passed, keys):
+                    lines.append(f"{passed.FILE} is written anew: commit it with what you changed")
         self._keep(lucky)
         if file := self.config.getoption("--minutes"):
             Path(file).write_text(minutes.table(self.seconds, self.starting), encoding="utf-8")
@@ -172,20 +182,40 @@ class Luck:
             for kind, (total, changed, share) in sorted(self.counts.items())
         ]
 
+    def _passed(self, lucky: list[str]) -> set[str]:
+        return (self.ended - self.unpassed) | set(lucky)
+
+    def _proven(self, lucky: list[str]) -> dict[str, dict[str, str]]:
+        """The keys of all that is played in turn, but for what was skipped here."""
+        proven = {kind: dict(keys) for kind, keys in self.keys.items()}
+        for kind, name, _, whole in self._played(lucky):
+            if not whole:
+                proven[kind].pop(name, None)
+        return proven
+
+    def _played(self, lucky: list[str]) -> Iterator[tuple[str, str, str, bool]]:
+        """What was played in turn: kind, name, key, and whether all of its tests have passed."""
+        right = self._passed(lucky)
+        tests: dict[tuple[str, str, str, int], int] = defaultdict(int)
+        for test, played in self.turns.items():
+            for each in played:
+                tests[each] += test in right
+        for (kind, name, key, needed), count in tests.items():
+            yield kind, name, key, count >= needed
+
     def _keep(self, lucky: list[str]) -> None:
-        passed = (self.ended - self.unpassed) | set(lucky)
+        right = self._passed(lucky)
         now = time.time()
         if self.turns:
             with kept.changing("turns.json") as turns:
-                for test, played in self.turns.items():
-                    for kind, name, key in played:
-                        if test in passed:
-                            turns.setdefault(kind, {})[name] = [key, now]
-                        else:
-                            turns.get(kind, {}).pop(name, None)
+                for kind, name, key, whole in self._played(lucky):
+                    if whole:
+                        turns.setdefault(kind, {})[name] = [key, now]
+                    else:
+                        turns.get(kind, {}).pop(name, None)
         with kept.changing("times.json") as times:
             for test, seconds in self.seconds.items():
-                if test in passed:
+                if test in right:
                     times[test] = [round(seconds, 3), test in self.starting]
         kept.tidy()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from . import kept, skips
+from . import kept, passed, skips
 from .import_graph import ImportGraph
 from .kept import AGAIN
 from .luck import Luck
@@ -82,6 +82,7 @@ def make_plan(config: pytest.Config, graph: ImportGraph) -> Plan:
         commit=_git(graph.root, "rev-parse", "HEAD").strip(),
         workers=config.getoption("numprocesses", None) or 1,
         turns=kept.read("turns.json"),
+        passed=passed.read(graph.root),
         times=kept.read("times.json"),
     )
     for file in graph.files:

@@ -1,4 +1,6 @@
-"""What one Python source names: modules that it imports, and what its strings name.
+"""What one source names: modules that it imports, and what its strings name.
+
+A job script, or another text that is not Python, names what it names anywhere in it.
 
 Facts depend on the file's text alone, so that they can be kept by its hash.
 """
@@ -49,7 +51,7 @@ class SourceFacts:
         text = path.read_text(encoding="utf-8")
         digest = hashlib.sha256(f"{_READER}{text}".encode()).hexdigest()
         if digest not in self._known:
-            self._known[digest] = asdict(read(text))
+            self._known[digest] = asdict(read(text) if path.suffix == ".py" else read_script(text))
         self._used[digest] = self._known[digest]
         values = self._known[digest]
         relative = tuple((level, name) for level, name in values["relative"])
@@ -94,6 +96,11 @@ def read(text: str) -> Facts:
     for module, what in _IMPORT.findall(magics):
         imports |= {f"{module}.{name}" for name in re.findall(r"\w+", what)}
     return Facts(*(tuple(sorted(each)) for each in (imports, relative, names, words)))
+
+
+def read_script(text: str) -> Facts:
+    """The facts of a job script."""
+    return Facts((), (), tuple(sorted(set(_named(text)))), ())
 
 
 def _named(text: str) -> Iterator[str]:

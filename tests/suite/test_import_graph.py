@@ -18,14 +18,21 @@ SMALL = {
     "src/hpml/named.py": "",
     "src/hpml/by_name.py": 'import_module(f"hpml.{name}")\nTABLE = {"named": 1}\n',
     "src/hpml/alone.py": "",
+    "src/hpml/cli/__init__.py": 'COMMANDS = {"grow": Command(\n    "grow_command")}\n',
+    "src/hpml/cli/grow_command.py": "from hpml.lower import bottom\n",
     "notebooks/01.py": "# %%ranks 2\n# from hpml.upper import top\n",
-    "slurm/01.slurm": "srun\n",
+    "slurm/01.slurm": "source slurm/site.sh\nsrun python -m hpml.started\n",
+    "slurm/site.sh": "",
     "tests/conftest.py": "from hpml import alone\n",
     "tests/test_top.py": "from hpml.upper.top import x\nfrom .beside import y\n",
     "tests/beside.py": "",
+    "tests/test_page.py": 'PAGE = "notebooks/01.py"\n',
+    "tests/test_grow.py": 'run([python, "-m", "hpml", "grow"])\n',
+    "tests/test_grown.py": 'assert "grow"\n',
     "tests/test_job.py": 'JOB = "slurm/01.slurm"\n',
     "tests/test_jobs.py": 'folder = root / "slurm"\nother = root / "notebooks"\n',
 }
+JOB = ("slurm/01.slurm", "slurm/site.sh", "started.py", "lower/bottom.py")
 
 
 @pytest.fixture
@@ -58,8 +65,10 @@ def reach(root, *files):
             *("upper/table.csv", "upper/inner/page.html"),
         },
         # the conftest.py of all tests is counted, and not what its fixtures import
-        "tests/test_job.py": {"slurm/01.slurm", "tests/conftest.py"},
-        "tests/test_jobs.py": {"slurm/01.slurm", "notebooks/01.py", "tests/conftest.py"},
+        "tests/test_job.py": {*JOB, "tests/conftest.py"},
+        "tests/test_jobs.py": {*JOB, "notebooks/01.py", "tests/conftest.py"},
+        "tests/test_grow.py": {"cli/grow_command.py", "lower/bottom.py", "tests/conftest.py"},
+        "tests/test_grown.py": {"tests/conftest.py"},
     }.items(),
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -105,8 +114,9 @@ def test_the_nearest_come_first(small):
     assert near["src/hpml/upper/top.py"] == 2
     assert near["tests/test_top.py"] == near["notebooks/01.py"] == 3
     assert "src/hpml/alone.py" not in near
-    assert "tests/test_jobs.py" not in near  # it reads the notebook, not what that imports
-    assert ImportGraph(small).distances(["notebooks/01.py"])["tests/test_jobs.py"] == 1
+    assert "tests/test_page.py" not in near  # it reads the notebook, not what that imports
+    assert ImportGraph(small).distances(["notebooks/01.py"])["tests/test_page.py"] == 1
+    assert near["tests/test_job.py"] == 3  # it may submit the script
 
 
 def test_a_check_rests_on_the_engine_and_on_no_other_check():

@@ -2,16 +2,18 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from hpml.paths import CHECKOUT
+from . import plugin
+from .passed import FILE
 
 pytest_plugins = ["pytester"]
 
 CONFTEST = f"""
 import sys
-sys.path.insert(0, {str(CHECKOUT / "tests")!r})
+sys.path.insert(0, {str(Path(plugin.__file__).parents[1])!r})
 from suite import plugin
 import pytest
 
@@ -33,6 +35,7 @@ def suite(pytester, monkeypatch):
     """`suite(text of a test file, *options)`: exit code, and what was printed."""
     monkeypatch.setenv("HPML_CACHE", str(pytester.path / "cache"))
     monkeypatch.setenv("CI", "")
+    (pytester.path / FILE).parent.mkdir()
     monkeypatch.delenv("HPML_TESTS_AGAIN", raising=False)
     pytester.makeconftest(CONFTEST)
     pytester.makeini("[pytest]\ntestpaths = .\naddopts = -p no:cacheprovider\n")
@@ -114,6 +117,63 @@ def test_in_turn_plays_what_is_new_what_failed_and_a_fifth(suite, workers):
         "attacks: 1 of 2 played, 0 of them new or changed",
     ]
     assert lines(4, "--all")[0].startswith("answers: 10 of 10")
+
+
+LONG = """
+import time
+def test_sleeps(): time.sleep(0.2)
+def test_beside(): assert RIGHT
+"""
+
+
+def test_a_file_that_takes_long_is_in_turn_as_a_whole(suite, pytester):
+    pytester.makeconftest(f"{CONFTEST}\nfrom suite import turns\nturns.LONG = 0.2\n")
+
+    def turns(text, *options):
+        said = suite(text, *options)[1].splitlines()
+        return [line for line in said if " played, " in line or " in " in line]
+
+    right, wrong = (LONG.replace("RIGHT", word) for word in ("1", "0"))
+    assert turns(right)[0].startswith("2 passed")  # nobody has timed it yet
+    kind = "files of long tests: 1 of 1 played"
+    assert turns(right)[1:] == [f"{kind}, 1 of them new or changed"]
+    assert turns(right, "-k", "sleeps")[0].startswith("1 passed")
+    assert turns(wrong)[-1] == f"{kind}, 1 of them new or changed"
+    assert turns(wrong, "-k", "sleeps")[0].startswith("1 passed")
+    assert turns(wrong)[-1] == f"{kind}, 1 of them new or changed"  # half of it proves nothing
+    assert turns(right)[-1] == f"{kind}, 0 of them new or changed"  # as it was green before
+
+
+def test_what_was_green_is_in_turn_where_nothing_is_kept(suite, pytester, monkeypatch):
+    file = pytester.path / FILE
+
+    def lines(text, cache, *options):
+        monkeypatch.setenv("HPML_CACHE", str(pytester.path / cache))
+        code, said = suite(text, *options)
+        kept = [line for line in said.splitlines() if " played, " in line or "anew" in line]
+        return [code, *kept]
+
+    right = IN_TURN.replace("BAD", "99")
+    anew = f"{FILE} is written anew: commit it with what you changed"
+    assert lines(IN_TURN.replace("BAD", "3"), "first")[0] == 1
+    assert not file.exists()  # it was red
+    assert lines(right, "first")[::3] == [0, anew]
+    assert lines(right, "first", "-k", "many") == [0]
+    there = file.read_text()
+    assert "# runs: 1\n" in there
+    monkeypatch.setenv("CI", "true")
+    assert lines(right, "second") == [
+        0,
+        "answers: 2 of 10 played, 0 of them new or changed",
+        "attacks: 1 of 2 played, 0 of them new or changed",
+    ]
+    # A skip proves nothing; and CI writes nothing
+    skipped = right.replace("assert n != 99", "n == 5 and pytest.skip('not here')")
+    assert lines(skipped, "third")[1].startswith("answers: 10 of 10 played")
+    assert file.read_text() == there
+    monkeypatch.setenv("CI", "")
+    lines(skipped, "third")
+    assert lines(skipped, "fourth")[1] == "answers: 3 of 10 played, 1 of them new or changed"
 
 
 QUICK = """

@@ -1,12 +1,14 @@
 """Which tests a run plays: what changed always, of the rest the fifth that waited longest."""
 
+from .passed import Passed, mark
 from .turns import Plan, due
 
 KEYS = {f"answer{number}": "key" for number in range(23)}
 
 
-def played(turns, *, commit="c", keys=KEYS):
-    changed, share = due(Plan("turns", commit, turns={"answers": turns}), "answers", keys)
+def played(turns, *, runs=0, keys=KEYS, marks=frozenset()):
+    plan = Plan("turns", turns={"answers": turns}, passed=Passed(runs, marks))
+    changed, share = due(plan, "answers", keys)
     return set(changed), set(share)
 
 
@@ -18,7 +20,7 @@ def test_five_runs_play_all_and_no_two_play_much_alike():
     turns = {name: ["key", 0.0] for name in KEYS}
     seen: list[str] = []
     for run in range(1, 6):
-        changed, share = played(turns, commit=f"commit {run}")
+        changed, share = played(turns)
         assert not changed
         assert len(share) == 5
         turns |= {name: ["key", float(run)] for name in share}
@@ -34,11 +36,16 @@ def test_another_key_is_played_whatever_its_turn():
     assert "answer7" not in share
 
 
-def test_commits_draw_differently():
-    turns = {name: ["key", 0.0] for name in KEYS}
-    drawn = {frozenset(played(turns, commit=str(number))[1]) for number in range(8)}
-    assert len(drawn) > 4
-    assert played(turns, commit="1") == played(turns, commit="1")
+def test_what_passed_where_it_was_committed_is_played_in_turn_too():
+    marks = frozenset(mark("answers", name, "key") for name in KEYS if name != "answer7")
+    seen: set[str] = set()
+    for runs in range(11, 16):  # on five machines that have kept nothing
+        changed, share = played({}, runs=runs, marks=marks)
+        assert changed == {"answer7"}
+        assert len(share) == 5
+        seen |= share
+    assert seen == KEYS.keys() - {"answer7"}
+    assert played({}, keys={"answer1": "another"}, marks=marks) == ({"answer1"}, set())
 
 
 def test_all_is_all():

@@ -1,12 +1,15 @@
 """Which tests a run plays: all, some in turn, the quick ones, or what a change touches.
 
 Wrong answers, attacks, honest variants and executed notebooks are played *in turn*: each whose key
-has changed since it last passed on this machine, and of the others the fifth that was not played
-for longest. So five runs play all of them. A key is a hash of the answer and of every file that its
-verdict rests on (import_graph.py), so that a change of the engine is a change of everything.
+has changed since it last passed, and of the others the fifth that was not played for longest. So
+five runs play all of them. A key is a hash of the answer and of every file that its verdict rests
+on (import_graph.py), so that a change of the engine is a change of everything. What passed on this
+machine is kept in the user's cache folder (kept.py); what passed where the last commit was made is
+in tests/passed.txt (passed.py).
 
 A test joins by `pytest.mark.in_turn(kind, name, files, *texts)`, or, where one test plays many, by
-the fixture `in_turn`. A test that is named on the command line is always played.
+the fixture `in_turn`. A file whose tests take long joins by itself, whole. A test that is named on
+the command line is always played.
 """
 
 import hashlib
@@ -24,10 +27,13 @@ import pytest
 
 from .import_graph import ImportGraph
 from .order import plain_id
+from .passed import Passed
 from .skips import LEFT_OUT
 
 SHARE = 5  # one in so many is played without a reason
 QUICK = 1.0  # seconds
+LONG = 5.0  # seconds of a file's tests
+LONG_FILES = "files of long tests"  # a kind
 AT_MOST = 150.0  # seconds of --changed, of the three minutes that it may take with all around it
 GUESS = 0.5  # seconds of a test that was never timed
 # Tests share one run of a notebook, and only the first of them has its seconds. A lecture is too
@@ -43,10 +49,11 @@ class Plan:
     """What a run is to play, made once and the same in every worker; plain data."""
 
     mode: Literal["all", "turns", "quick", "changed"]
-    commit: str = ""  # draws among what was played at the same time
+    commit: str = ""
     changed: tuple[str, ...] = ()  # files
     workers: int = 1
     turns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as kept
+    passed: Passed = field(default_factory=Passed)  # as committed
     times: Mapping[str, tuple[float, bool]] = field(default_factory=dict)  # as kept
 
 
@@ -55,14 +62,28 @@ def due(plan: Plan, kind: str, keys: Mapping[str, str]) -> tuple[list[str], list
     if plan.mode == "all":
         return list(keys), []
     kept = plan.turns.get(kind, {})
-    changed = [name for name, key in keys.items() if kept.get(name, ("", 0))[0] != key]
-    rest = [name for name in keys if name not in changed]
 
-    def turn(name: str) -> tuple[float, str]:
-        drawn = hashlib.sha256(f"{plan.commit} {name}".encode()).hexdigest()
-        return kept[name][1], drawn
+    def when(name: str) -> float:
+        key, at = kept.get(name, ("", 0.0))
+        if key == keys[name]:
+            return at
+        return 0.0 if plan.passed.holds(kind, name, keys[name]) else math.nan
 
-    return changed, sorted(rest, key=turn)[: math.ceil(len(rest) / SHARE)]
+    times = {name: when(name) for name in keys}
+    changed = [name for name, at in times.items() if math.isnan(at)]
+    rest = sorted((name for name in keys if name not in changed), key=_drawn)
+    # What was played at the same time is dealt out: the next runs begin with the next fifths
+    place = {name: (at + plan.passed.runs) % SHARE for at, name in enumerate(rest)}
+    rest.sort(key=lambda name: (times[name], place[name]))
+    return changed, rest[: math.ceil(len(rest) / SHARE)]
+
+
+def _drawn(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def _file_of(item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 class Turns:
@@ -73,6 +94,7 @@ class Turns:
         self.graph = graph
         # By kind: of how many, how many were changed, and how many came in turn
         self.counts: dict[str, list[int]] = {}
+        self.keys: dict[str, dict[str, str]] = {}  # by kind and name, played or not
         self.left_out = 0
         self.began = time.time()
         self._starts: list[str] = []
@@ -97,14 +119,22 @@ class Turns:
     # Choosing
 
     def pytest_collection_modifyitems(self, config, items) -> None:
+        if self.plan.mode in ("turns", "all"):
+            self._mark_long_files(items)
         keys: dict[str, dict[str, str]] = defaultdict(dict)
+        joined: dict[tuple[str, str], list] = defaultdict(list)
         for item in items:
             if mark := item.get_closest_marker("in_turn"):
                 kind, name, files, *texts = mark.args
-                own = self.graph.digest(item.nodeid.partition("::")[0])
-                key = self.graph.key(files, own, *texts)
-                keys[kind][name] = key
-                item.user_properties.append(("in turn", [kind, name, key]))
+                joined[kind, name].append(item)
+                if kind != LONG_FILES:
+                    own = self.graph.digest(_file_of(item))
+                    keys[kind][name] = self.graph.key(files, own, *texts)
+                elif name not in keys[kind]:
+                    keys[kind][name] = self.graph.key(files)
+        for (kind, name), tests in joined.items():
+            for item in tests:  # it has passed when so many have
+                item.user_properties.append(("in turn", [kind, name, keys[kind][name], len(tests)]))
         chosen = {kind: self._choose(kind, of_kind) for kind, of_kind in keys.items()}
 
         def is_chosen(item) -> bool:
@@ -118,6 +148,20 @@ class Turns:
         elif self.plan.mode == "changed":
             self._keep(config, items, self._near(items))
 
+    def _mark_long_files(self, items: Iterable) -> None:
+        files: dict[str, list] = defaultdict(list)
+        for item in items:
+            if item.get_closest_marker("in_turn") is None and _file_of(item) != STYLE:
+                files[_file_of(item)].append(item)
+        for file, tests in files.items():
+            seconds = sum(self.plan.times.get(plain_id(i.nodeid), (0.0, False))[0] for i in tests)
+            if seconds < LONG and not self.plan.passed.holds(
+                LONG_FILES, file, self.graph.key([file])
+            ):
+                continue
+            for item in tests:
+                item.add_marker(pytest.mark.in_turn(LONG_FILES, file, [file]))
+
     def _keep(self, config, items: list, kept: list) -> None:
         ids = {item.nodeid for item in kept}
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in ids])
@@ -125,6 +169,7 @@ class Turns:
 
     def _choose(self, kind: str, keys: Mapping[str, str]) -> set[str]:
         changed, share = due(self.plan, kind, keys)
+        self.keys.setdefault(kind, {}).update(keys)
         counts = self.counts.setdefault(kind, [0, 0, 0])
         for place, count in enumerate((len(keys), len(changed), len(share))):
             counts[place] += count
@@ -136,7 +181,7 @@ class Turns:
             chosen = due(self.plan, kind, keys)[0]
         else:
             chosen = sorted(self._choose(kind, keys))
-        request.node.user_properties.extend(("in turn", [kind, n, keys[n]]) for n in chosen)
+        request.node.user_properties.extend(("in turn", [kind, n, keys[n], 1]) for n in chosen)
         return chosen
 
     def _is_quick(self, item) -> bool:
@@ -151,7 +196,7 @@ class Turns:
         reached = []
         for item in items:
             mark = item.get_closest_marker("in_turn")
-            files = [item.nodeid.partition("::")[0], *(mark.args[2] if mark else ())]
+            files = [_file_of(item), *(mark.args[2] if mark else ())]
             places = [distances[file] for file in files if file in distances]
             if places:
                 least = GUESSES.get(mark.args[0], 0.0) if mark else 0.0
@@ -188,7 +233,12 @@ class Turns:
 
     def said(self, items: Iterable) -> dict[str, Any]:
         measuring = [plain_id(item.nodeid) for item in items if item.get_closest_marker("measures")]
-        return {"counts": self.counts, "left_out": self.left_out, "measuring": measuring}
+        return {
+            "counts": self.counts,
+            "keys": self.keys,
+            "left_out": self.left_out,
+            "measuring": measuring,
+        }
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session) -> None:

@@ -1,11 +1,13 @@
-"""In CI a skip is a failure, unless hardware is missing: suite/skips.py, on small test files."""
+"""In CI a skip is a failure, unless hardware is missing: skips.py, on small test files."""
 
 from pathlib import Path
 
 import pytest
 
+from . import skips
+
 pytest_plugins = ["pytester"]
-SKIPS_PLUGIN = Path(__file__).with_name("suite").joinpath("skips.py").read_text()
+SKIPS_PLUGIN = Path(skips.__file__).read_text()
 
 
 @pytest.fixture
