@@ -169,7 +169,7 @@ def words(statements: Iterator[ast.stmt]) -> set[str]:
     found: set[str] = set()
     for statement in statements:
         if isinstance(statement, ast.Import | ast.ImportFrom):
-            found |= set(getattr(statement, "module", "").split("."))
+            found |= set((getattr(statement, "module", "") or "").split("."))
             found |= {alias.name for alias in statement.names}
             continue
         for node in ast.walk(statement):

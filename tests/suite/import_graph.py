@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FRONT_DOORS = {"hpml", "hpml.__main__"}
 NOT_FOLLOWED = "tests/conftest.py"
 CHECK = re.compile(r"src/hpml/checks/m\d\d_\w+/([a-z]\w*)\.py")
+SUITE = "tests/suite/"  # it chooses tests and proves nothing: none but its own rests on it
 FOLLOWED = ("src/", "tests/", "slurm/")
 COMMAND_LINE = "src/hpml/cli/__init__.py"
 COMMAND = re.compile(r'"([a-z-]+)": Command\(\s*"(\w+)"')  # its name, and its module's
@@ -154,6 +155,8 @@ class ImportGraph:
         if file.startswith("tests/"):
             found |= {self.checks[word] for word in facts.words if word in self.checks}
             helpers = {*self._beside(file, facts.relative), *self._conftests(folder)}
+            if not file.startswith(SUITE):
+                helpers = {each for each in helpers if not each.startswith(SUITE)}
             found |= helpers
             if any(self._starts_commands(each) for each in [file, *helpers - {NOT_FOLLOWED}]):
                 found |= {self.commands[word] for word in facts.words if word in self.commands}

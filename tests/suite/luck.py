@@ -47,7 +47,7 @@ class Luck:
         self.unpassed: set[str] = set()
         self.ended: set[str] = set()  # else it was cut off, and has proved nothing
         self.counts: dict[str, list[int]] = {}
-        self.keys: dict[str, dict[str, str]] = {}
+        self.known: dict[str, dict[str, str]] = {}  # keys that passed before, by kind and name
         self.left_out = 0
         self.stopped = False
         if limit:
@@ -93,8 +93,8 @@ class Luck:
         """What a worker counted. All collect the same tests; each plays its own batches."""
         self.left_out = max(self.left_out, said.get("left_out", 0))
         self.measuring |= set(said.get("measuring", ()))
-        for kind, keys in said.get("keys", {}).items():
-            self.keys.setdefault(kind, {}).update(keys)
+        for kind, keys in said.get("known", {}).items():
+            self.known.setdefault(kind, {}).update(keys)
         for kind, counts in said.get("counts", {}).items():
             self.counts[kind] = list(map(max, self.counts.get(kind, counts), counts))
 
@@ -127,11 +127,7 @@ class Luck:
             if often and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
             # CI has a checkout of its own, which goes
-            green = session.exitstatus == pytest.ExitCode.OK and self.plan.mode in ("all", "turns")
-            if green and os.environ.get("CI") != "true":
-                keys = self._proven(lucky)
-                if passed.write(self.config.rootpath, self.plan.passed, keys):
-                    lines.append(f"{passed.FILE} is written anew: commit it with what you changed")
+            lines += self._write_passed(lucky) if session.exitstatus == pytest.ExitCode.OK else []
         self._keep(lucky)
         if file := self.config.getoption("--minutes"):
             Path(file).write_text(minutes.table(self.seconds, self.starting), encoding="utf-8")
@@ -182,15 +178,27 @@ class Luck:
             for kind, (total, changed, share) in sorted(self.counts.items())
         ]
 
+    def _write_passed(self, lucky: list[str]) -> list[str]:
+        """Write what has passed, but not in CI, whose checkout goes."""
+        if self.plan.mode not in ("all", "turns") or os.environ.get("CI") == "true":
+            return []
+        if self.config.option.collectonly:
+            return []
+        if not passed.write(self.config.rootpath, self.plan.passed, self._proven(lucky)):
+            return []
+        return [f"{passed.FILE} is written anew: commit it with what you changed"]
+
     def _passed(self, lucky: list[str]) -> set[str]:
         return (self.ended - self.unpassed) | set(lucky)
 
     def _proven(self, lucky: list[str]) -> dict[str, dict[str, str]]:
-        """The keys of all that is played in turn, but for what was skipped here."""
-        proven = {kind: dict(keys) for kind, keys in self.keys.items()}
-        for kind, name, _, whole in self._played(lucky):
-            if not whole:
-                proven[kind].pop(name, None)
+        """The keys of what is played in turn, and passed before or now."""
+        proven = {kind: dict(keys) for kind, keys in self.known.items()}
+        for kind, name, key, whole in self._played(lucky):
+            if whole:
+                proven.setdefault(kind, {})[name] = key
+            else:  # it was skipped
+                proven.get(kind, {}).pop(name, None)
         return proven
 
     def _played(self, lucky: list[str]) -> Iterator[tuple[str, str, str, bool]]:

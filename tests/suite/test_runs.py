@@ -157,6 +157,8 @@ def test_what_was_green_is_in_turn_where_nothing_is_kept(suite, pytester, monkey
     anew = f"{FILE} is written anew: commit it with what you changed"
     assert lines(IN_TURN.replace("BAD", "3"), "first")[0] == 1
     assert not file.exists()  # it was red
+    assert lines(right, "first", "--collect-only")[0] == 0
+    assert not file.exists()
     assert lines(right, "first")[::3] == [0, anew]
     assert lines(right, "first", "-k", "many") == [0]
     there = file.read_text()

@@ -94,7 +94,7 @@ class Turns:
         self.graph = graph
         # By kind: of how many, how many were changed, and how many came in turn
         self.counts: dict[str, list[int]] = {}
-        self.keys: dict[str, dict[str, str]] = {}  # by kind and name, played or not
+        self.known: dict[str, dict[str, str]] = {}  # by kind and name: the keys that passed before
         self.left_out = 0
         self.began = time.time()
         self._starts: list[str] = []
@@ -169,7 +169,8 @@ class Turns:
 
     def _choose(self, kind: str, keys: Mapping[str, str]) -> set[str]:
         changed, share = due(self.plan, kind, keys)
-        self.keys.setdefault(kind, {}).update(keys)
+        known = {name: key for name, key in keys.items() if name not in changed}
+        self.known.setdefault(kind, {}).update(known)
         counts = self.counts.setdefault(kind, [0, 0, 0])
         for place, count in enumerate((len(keys), len(changed), len(share))):
             counts[place] += count
@@ -235,7 +236,7 @@ class Turns:
         measuring = [plain_id(item.nodeid) for item in items if item.get_closest_marker("measures")]
         return {
             "counts": self.counts,
-            "keys": self.keys,
+            "known": self.known,
             "left_out": self.left_out,
             "measuring": measuring,
         }
