@@ -34,7 +34,7 @@ SHARE = 5  # one in so many is played without a reason
 QUICK = 1.0  # seconds
 LONG = 5.0  # seconds of a file's tests
 LONG_FILES = "files of long tests"  # a kind
-AT_MOST = 150.0  # seconds of --changed, of the three minutes that it may take with all around it
+AT_MOST = 120.0  # seconds of --changed, of the three minutes that it may take with all around it
 GUESS = 0.5  # seconds of a test that was never timed
 # Tests share one run of a notebook, and only the first of them has its seconds. A lecture is too
 # long for --changed.
