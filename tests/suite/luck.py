@@ -126,7 +126,6 @@ class Luck:
             ]
             if often and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            # CI has a checkout of its own, which goes
             lines += self._write_passed(lucky) if session.exitstatus == pytest.ExitCode.OK else []
         self._keep(lucky)
         if file := self.config.getoption("--minutes"):
