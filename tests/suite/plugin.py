@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from . import kept, passed, skips
 from .import_graph import ImportGraph
@@ -52,6 +53,10 @@ def configure(config: pytest.Config) -> None:
         "in_turn(kind, name, files, *texts): played where its key has changed, and in turn",
     ):
         config.addinivalue_line("markers", line)
+    # The same examples in each run: no landing fails by another's luck. --all looks for new ones.
+    same = not config.getoption("--all")
+    settings.register_profile("drawn", settings.default, derandomize=same)
+    settings.load_profile("drawn")
     config.pluginmanager.register(skips, "hpml skips")
     worker = getattr(config, "workerinput", None)
     if worker is None:

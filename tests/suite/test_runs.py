@@ -119,6 +119,22 @@ def test_in_turn_plays_what_is_new_what_failed_and_a_fifth(suite, workers):
     assert lines(4, "--all")[0].startswith("answers: 10 of 10")
 
 
+DRAWN = """
+from hypothesis import given, settings, strategies
+@settings(max_examples=5)
+@given(strategies.integers(0, 2**60))
+def test_drawn(number): print("drew", number)
+"""
+
+
+def test_examples_are_the_same_each_time_but_when_everything_is_played(suite):
+    def drawn(*options):
+        return [line for line in suite(DRAWN, "-s", *options)[1].splitlines() if "drew" in line]
+
+    assert drawn() == drawn()
+    assert drawn() != drawn("--all")
+
+
 LONG = """
 import time
 def test_sleeps(): time.sleep(0.2)
