@@ -56,6 +56,13 @@ def test_what_horovod_did_in_a_step_is_at_the_steps_own_time(trace):
     assert step.end_of("backward") == pytest.approx(70 * MS)
 
 
+def test_what_another_rank_asks_for_from_its_next_step_is_not_in_this_one(trace):
+    early = reduced("allreduce.stem.weight", 0.599, 0.66, 0.67)
+    step = one_step(trace, recorded(*TWO, early), 3)
+    assert step.sent == pytest.approx(90 * MS, abs=1e-5)
+    assert "stem.weight" in one_step(trace, recorded(*TWO, early), 4).gradients
+
+
 def test_of_the_optimizers_time_what_is_before_the_last_gradient_is_waiting(trace):
     step = one_step(trace, recorded(*TWO), 3)
     assert step.sent == pytest.approx(90 * MS, abs=1e-5)

@@ -78,10 +78,10 @@ def one_step(trace: Trace, timeline: Timeline, number: int | None = None) -> One
     between = (timeline.started or 0.0) - trace.epoch * 1e-9 - step.start
     gradients: dict[str, tuple[Bar, ...]] = {}
     for operation in timeline.operations:
-        if (
-            operation.kind != "ALLREDUCE"
-            or not 0 <= operation.begin + between < step.end - step.start
-        ):
+        # Not by when it was first asked for: another rank may do that from its next step already
+        agreed = operation.turn or operation.negotiation
+        inside = agreed is not None and 0 <= agreed.begin + between < step.end - step.start
+        if operation.kind != "ALLREDUCE" or not inside:
             continue
         name = operation.tensor.removeprefix("allreduce.")
         spans = [span for span in operation.spans if span.end and span.phase in SHOWN]
