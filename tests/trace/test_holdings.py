@@ -25,8 +25,9 @@ DEADLOCK = f"""{EXCHANGE}
     dist.recv(parts[left], left)
 """
 WRONG_PLACE = f"""{EXCHANGE}
+    mine = parts[rank].clone()  # before another's can be there
     receive = dist.irecv(parts[rank], left)
-    dist.isend(parts[rank].clone(), right).wait()
+    dist.isend(mine, right).wait()
     receive.wait()
 """
 OF_NOBODY = f"""{EXCHANGE}
