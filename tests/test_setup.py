@@ -139,10 +139,17 @@ def wait_for(path: Path) -> None:
     pytest.fail(f"{path.name} did not come")
 
 
+def is_flock(process: psutil.Process) -> bool:
+    try:
+        return process.name() == "flock"
+    except psutil.NoSuchProcess:  # another child of the script, which has just ended
+        return False
+
+
 def wait_until_blocked(script: subprocess.Popen) -> None:
     """Wait until the script stands in flock, and so is waiting for another one."""
     for _ in range(3000):
-        if any(child.name() == "flock" for child in psutil.Process(script.pid).children()):
+        if any(is_flock(child) for child in psutil.Process(script.pid).children()):
             break
         assert script.poll() is None, "the script did not wait"
         time.sleep(0.01)
