@@ -170,7 +170,7 @@ class Luck:
         if self.plan.mode == "changed":
             rest = f"; {self.left_out} more tests do: ./hpml test" if self.left_out else ""
             return [f"played: what rests on {_named(self.plan.changed)}{rest}"]
-        if not self.whole:
+        if not self.whole or self.plan.mode == "quick":
             return []
         return [
             f"{kind}: {changed + share} of {total} played, {changed} of them new or changed"

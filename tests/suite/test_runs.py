@@ -116,6 +116,7 @@ def test_in_turn_plays_what_is_new_what_failed_and_a_fifth(suite, workers):
         "answers: 3 of 10 played, 1 of them new or changed",
         "attacks: 1 of 2 played, 0 of them new or changed",
     ]
+    assert lines(4, "--quick") == []
     assert lines(4, "--all")[0].startswith("answers: 10 of 10")
 
 
