@@ -11,6 +11,7 @@ The graph is read from the sources, and nothing is imported. An edge goes from a
 - for a test or a notebook, a file of the checkout that it names in a string, as
   `slurm/06_one_node.slurm`, or a whole folder of these, as "slurm". Such a file is read: what it
   imports is not followed;
+- for a test with a pattern for sources in it, as "*.py", all of them;
 - for a test that starts `python -m hpml`, the module of each command that is a string in it;
 - for a test, each conftest.py above it. The one of all tests is counted and not followed: it offers
   fixtures of half the library, and a test that uses one of these imports that part itself.
@@ -28,7 +29,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from .passed import FILE
-from .source_facts import FOLDERS, SourceFacts
+from .source_facts import FOLDERS, SOURCES, SourceFacts
 
 ROOT = Path(__file__).resolve().parents[2]
 # `hpml` hands on what notebooks use, lazily, and `hpml.__main__` is the command line: who imports
@@ -234,6 +235,8 @@ class ImportGraph:
         """The files that a string names."""
         if text in FOLDERS:
             yield from (file for file in self.files if file.startswith(f"{text}/"))
+        elif text == SOURCES:
+            yield from (file for file in self.files if file.endswith(".py"))
         elif text == "./hpml":
             yield "hpml"
         else:

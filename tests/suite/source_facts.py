@@ -17,6 +17,7 @@ from pathlib import Path
 
 # Folders whose files a source may go through without naming one of them
 FOLDERS = ("slurm", "notebooks", "solutions", "exercises", "docs", "packages")
+SOURCES = "*.py"  # who asks for these may read any source
 _MODULE = re.compile(r"\bhpml(?:\.\w+)+")
 _COMMENT = re.compile(r"^# (.*)", re.MULTILINE)  # as jupytext writes a cell with a magic
 _IMPORT = re.compile(r"from (hpml(?:\.\w+)*) import ([\w, ]+)")
@@ -106,6 +107,8 @@ def read_script(text: str) -> Facts:
 def _named(text: str) -> Iterator[str]:
     yield from _MODULE.findall(text)
     yield from _FILE.findall(text)
+    if text.endswith(SOURCES):
+        yield SOURCES
     if text.strip("/") in FOLDERS:
         yield text.strip("/")
 

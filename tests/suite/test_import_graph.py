@@ -27,6 +27,7 @@ SMALL = {
     "tests/test_top.py": "from hpml.upper.top import x\nfrom .beside import y\n",
     "tests/beside.py": "",
     "tests/test_page.py": 'PAGE = "notebooks/01.py"\n',
+    "tests/test_all.py": 'files = root.rglob("*.py")\n',
     "tests/test_grow.py": 'run([python, "-m", "hpml", "grow"])\n',
     "tests/test_grown.py": 'assert "grow"\n',
     "tests/test_job.py": 'JOB = "slurm/01.slurm"\n',
@@ -47,6 +48,11 @@ def small(tmp_path):
 def reach(root, *files):
     found = ImportGraph(root).reach(files) - {*files}
     return {file.removeprefix("src/hpml/") for file in found if "__init__" not in file}
+
+
+def test_a_test_that_goes_through_the_sources_rests_on_each(small):
+    sources = {file for file in SMALL if file.endswith(".py")}
+    assert sources <= ImportGraph(small).reach(["tests/test_all.py"])
 
 
 @pytest.mark.parametrize(
