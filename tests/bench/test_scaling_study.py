@@ -34,6 +34,7 @@ def test_each_size_joins_the_study_in_its_folder(tmp_path, wait):
     assert json.loads((tmp_path / "2.json").read_text())["waited"] == bool(wait)
 
 
+@pytest.mark.measures
 def test_a_study_on_links_has_all_its_sizes():
     options = "--wait 0.0001 --batch 2 --steps 1 --threads 1 --widths 8,8,8"
     try:

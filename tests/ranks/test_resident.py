@@ -18,7 +18,10 @@ from hpml.ranks.resident import Count
 MIB = 2**20
 NOISE = 3 * MIB  # more than was ever seen, see evidence.RankEvidence
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel counts it on Linux")
+pytestmark = [
+    pytest.mark.measures,
+    pytest.mark.skipif(sys.platform != "linux", reason="the kernel counts it on Linux"),
+]
 
 
 def taken(evidence):
