@@ -191,6 +191,27 @@ conclude(*machine_roofline.fresh_pages("ReLU", *layers["ReLU"]))
 # to move fewer bytes: fuse it with its neighbour, use fewer bits, or take more rows at a time, so
 # that each weight that is read is used more often. (A point *above* the memory roof had its data in
 # a cache.) Fewer bits also raise the peak, and the ridge moves right. (`roofline` is your exercise.)
+#
+# ### The same on a GPU *(more)*
+#
+# *Predict: how many times as fast as float32 is bfloat16 there? And in a product of 256 rows?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.errors import UserError
+from hpml.record.kept import recorded
+from hpml.record.pictures import products, roofline_picture
+
+try:
+    of_gpu = recorded("roofline")
+except UserError as why:
+    skip("a GPU's roofline", str(why))
+else:
+    publish_figure(
+        "a GPU's roofline",
+        roofline_picture(of_gpu, title="Small products leave the device idle"),
+        f"{of_gpu.origin}. Left: products by number type. Right: seconds of forward.",
+    )
+    conclude(*products(of_gpu))
 
 # %% [markdown]
 # ## 3. The parts of ten years

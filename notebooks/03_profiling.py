@@ -1080,7 +1080,26 @@ conclude(
 # `nsys-ui` on your own computer, or as a table with `nsys stats rank0.nsys-rep`. All options are in
 # the [user guide](https://docs.nvidia.com/nsight-systems/UserGuide/index.html).
 #
-# No GPU was at hand for this page: there is no recorded trace of one here.
+# Two loops that train the same network on a GPU: the first reads the loss after each step, the
+# second reads nothing and has the next batch copied meanwhile.
+#
+# *Predict: what share of the time does the GPU work in the first?*
+
+# %% tags=["nbval-ignore-output"]
+from hpml.record import pictures
+from hpml.record.kept import recorded
+from hpml.trace.profiler.timeline_picture import timeline_picture
+
+try:
+    of_gpu = recorded("steps")
+except UserError as why:
+    skip("a badly written step and a good one on a GPU", str(why))
+else:
+    of_loop = pictures.traces(of_gpu)
+    print(of_gpu.origin)
+    for name, trace in of_loop.items():
+        display(timeline_picture(trace, title=f"The {name} loop", levels=3))
+    conclude(*pictures.loops(of_gpu, {n: pictures.on_device(t) for n, t in of_loop.items()}))
 
 # %% tags=["nbval-ignore-output"]
 import shutil

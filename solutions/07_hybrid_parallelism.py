@@ -794,7 +794,7 @@ class FullyShard(nn.Module):
         if parameter not in self.sharded:
             return parameter.detach().clone()
         weight = self.sharded[parameter]
-        flat = torch.empty(weight.padded, dtype=parameter.dtype)
+        flat = parameter.new_empty(weight.padded)
         dist.all_gather_into_tensor(flat, parameter.detach())
         return weight.cut(flat)
 

@@ -57,6 +57,7 @@ RUN_BY = {  # a test by its file and the beginning of its name
     "./hpml test --quick": "tests/suite/test_runs.py::test_quick_leaves_out",
     "./hpml test --changed": "tests/suite/test_runs.py::test_changed_plays_what_rests",
     "./hpml test --all": "tests/suite/test_runs.py::test_in_turn_plays_what_is_new",
+    "./hpml record": "tests/record/test_whole.py::test_each_measurement_has_a_line",
     "./hpml horovod": "tests/horovod/test_install.py::test_the_command_reports",
     "./hpml data": "tests/data/test_command.py::test_it_downloads_once",
     "./hpml check ddp": "tests/cli/test_learn.py::test_an_exercise_is_checked_by_its_id",

@@ -15,6 +15,7 @@ JOBS = sorted(SLURM.glob("*.slurm"))
 TRAINING = [job for job in JOBS if "hpml.train" in job.read_text()]
 REQUEUED = [job for job in TRAINING if "--resume" in job.read_text()]
 GRADING = SLURM / "grade_array.slurm"  # the instructor's, of no module
+RECORD = SLURM / "record_gpu.slurm"  # and this one
 BINDING = SLURM / "02_binding.slurm"  # its step asks for no CPUs, so that any mask is taken
 DIRECTIVE = re.compile(r"#SBATCH (--[a-z-]+)(?:=(\S+))?(?: +# (.+))?")
 # What describes the work. What describes the cluster (--account, --partition, --constraint, --qos,
@@ -493,7 +494,7 @@ def test_the_day_lists_exactly_these_jobs():
     from hpml.course.schedule import load
 
     listed = [path for module in load().modules for path in module.jobs]
-    for_learners = [job for job in JOBS if job != GRADING]
+    for_learners = [job for job in JOBS if job not in (GRADING, RECORD)]
     assert sorted(listed) == [job.relative_to(SLURM.parent) for job in for_learners]
 
 

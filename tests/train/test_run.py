@@ -277,7 +277,7 @@ def test_the_same_seed_gives_the_same_run_and_another_another():
 def test_every_image_is_mirrored_in_every_other_epoch():
     run = Run(small_config(), small_data(), CPU)
     index = torch.arange(16)
-    images, _ = run.batch(run.data.train, index)
+    images, _ = run.training.batch(index)
     run.position.consumed = 0
     mirrored = []
     for epoch in (0, 1, 2):

@@ -69,6 +69,14 @@ COMMANDS = {
     "predict": Command(
         "predict_command", "predict", "Images/s on ranks that you do not have.", "Measuring"
     ),
+    "record": Command(
+        "record_command",
+        "record",
+        "What a GPU shows: measured once, kept in files.",
+        "Measuring",
+        passes_on=True,
+        own_help=True,
+    ),
     "tensorboard": Command(
         "tensorboard_command",
         "tensorboard",

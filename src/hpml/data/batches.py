@@ -1,5 +1,6 @@
 """From images on disk to batches for the network: gather, mirror, shift, normalise."""
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -51,8 +52,9 @@ def augment(
     (there with zeros and pad 4).
     """
     count, channels, height, width = images.shape
-    shift = torch.randint(-pad, pad + 1, (2, count, 1), generator=generator).to(images.device)
-    coin = torch.randint(0, 2, (count, 1), generator=generator).to(images.device)
+    shift = torch.randint(-pad, pad + 1, (2, count, 1), generator=generator)
+    coin = torch.randint(0, 2, (count, 1), generator=generator)
+    shift, coin = (send(draws, images.device) for draws in (shift, coin))
     rows = shift[0] + torch.arange(height, device=images.device)
     columns = shift[1] + torch.arange(width, device=images.device)
     if flip:
@@ -82,11 +84,27 @@ def normalize(
     (x / 255 - MEAN) / STD, computed in float32 whatever `dtype` is; with `channels_last` the
     result is laid out NHWC in memory, its shape unchanged.
     """
-    scale = 1 / (255 * torch.tensor(STD, device=images.device))
-    shift = torch.tensor(MEAN, device=images.device) / torch.tensor(STD, device=images.device)
-    pixels = images.float().mul_(scale.view(1, 3, 1, 1)).sub_(shift.view(1, 3, 1, 1))
+    scale, shift = _scale_and_shift(images.device)
+    pixels = images.float().mul_(scale).sub_(shift)
     layout = torch.channels_last if channels_last else torch.contiguous_format
     return pixels.to(dtype=dtype).contiguous(memory_format=layout)
+
+
+def send(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """`tensor`, of the CPU, on `device`. The host does not wait for the GPU: a copy from memory
+    that is not pinned ends when the GPU has done all that it was asked for before."""
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+@functools.cache
+def _scale_and_shift(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """1 / (255 STD) and MEAN / STD, float32 [1, 3, 1, 1], made once on each device."""
+    std = torch.tensor(STD)
+    pair = 1 / (255 * std), torch.tensor(MEAN) / std
+    scale, shift = (each.view(1, 3, 1, 1).to(device) for each in pair)
+    return scale, shift
 
 
 def _reflect(index: torch.Tensor, size: int) -> torch.Tensor:

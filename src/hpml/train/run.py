@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from torch.profiler import record_function
 
 from hpml import distributed_environment
-from hpml.data import Data, Split, augment, load, normalize
+from hpml.data import Data, augment, load, normalize
+from hpml.data.batches import send
 from hpml.errors import UserError
 from hpml.machine.freed_memory import keep_freed_memory
 from hpml.train import (
@@ -30,6 +31,7 @@ from hpml.train import (
 )
 from hpml.train.compiled import compiled
 from hpml.train.config import TrainConfig
+from hpml.train.device_images import Images
 from hpml.train.history import Epoch, History
 from hpml.train.lookahead import Lookahead
 from hpml.train.networks import make_network, make_optimizer
@@ -97,6 +99,7 @@ class Run:
         # Copies of the network: ranks that share one see the same images.
         self.replica, self.replicas = self.backend.replica, self.backend.replicas
         self.images = min(config.samples or len(data.train), len(data.train))
+        self.training, self.testing = (Images(s, device) for s in (data.train, data.test))
         self.precision = hardware.pick_precision(config.precision, device)
         self.lr = learning_rate.peak(config.lr, config.lr_rule, self.replicas)
 
@@ -267,7 +270,7 @@ class Run:
             )
             return self.laid_out(pixels.to(self.device), size), labels.to(self.device)
         with record_function("loading"):
-            images, labels = self.batch(self.data.train, index)
+            images, labels = self.training.batch(index)
         with record_function("transforms"):
             return self.pixels(self.augment(images, index, consumed), size), labels
 
@@ -283,12 +286,6 @@ class Run:
         """The share of the highest learning rate that is due now."""
         return learning_rate.shape(self.progress(), self.config.warmup)
 
-    def batch(self, split: Split, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Images uint8 [B, 3, 32, 32] and labels int64 [B] on the device."""
-        chosen = index.numpy()
-        images, labels = split.images[chosen], split.labels[chosen]
-        return torch.from_numpy(images).to(self.device), torch.from_numpy(labels).to(self.device)
-
     def augment(self, images: Tensor, index: Tensor, consumed: int | None = None) -> Tensor:
         """Shift at random; mirror every image in every other epoch (Jordan 2024, section 3.6).
 
@@ -296,7 +293,7 @@ class Run:
         and copy, so that there is no state of a generator to keep in a checkpoint.
         """
         consumed = self.position.consumed if consumed is None else consumed
-        mirrored = self.mirrored(index).view(-1, 1, 1, 1).to(images.device)
+        mirrored = send(self.mirrored(index), images.device).view(-1, 1, 1, 1)
         images = torch.where(mirrored, images.flip(3), images)
         return augment(images, self.draws(consumed), pad=SHIFT, flip=False)
 
@@ -350,7 +347,7 @@ class Run:
         with torch.no_grad():
             count = min(self.config.test_samples or len(self.data.test), len(self.data.test))
             for index in shards.evaluation_batches(count, self.replica, self.replicas, TEST_BATCH):
-                images, labels = self.batch(self.data.test, index)
+                images, labels = self.testing.batch(index)
                 logits = self.backend.logits(self.logits, self.pixels(images))
                 if logits is not None:
                     totals.add(logits, labels)

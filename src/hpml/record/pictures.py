@@ -1,0 +1,120 @@
+"""What was recorded, drawn, and what lectures conclude from it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from hpml.record.kept import Recorded
+from hpml.trace.profiler import intervals
+from hpml.trace.profiler.phases import DEVICE
+from hpml.trace.profiler.read import read
+from hpml.trace.profiler.trace import Trace
+
+WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
+MARKERS = "osD^vX"
+
+
+def roofline_picture(one: Recorded, *, title: str = "") -> Figure:
+    """FLOP/s of products over their side, by number type; and seconds as several kernels and as
+    one, of attention and of GELU."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    products, fused = figure.subplots(1, 2, width_ratios=(3, 2))
+    for marker, (name, rates) in zip(MARKERS, rates_by_type(one).items(), strict=False):
+        sides = sorted(rates)
+        teraflops = [rates[side] / 1e12 for side in sides]
+        products.loglog(sides, teraflops, f"-{marker}", label=name, base=2)
+    products.set(xlabel="rows and columns of each matrix", ylabel="TFLOP/s", yscale="log")
+    products.set_title("A product of two matrices", loc="left", fontsize=10)
+    products.legend(fontsize="small")
+    products.grid(alpha=0.3)
+    parts = {"attention": one.result["attention"], "GELU": one.result["gelu"]}
+    for number, kind in enumerate(("steps", "fused")):
+        heights = [1e3 * part[kind] for part in parts.values()]
+        places = np.arange(len(parts)) + 0.4 * number
+        label = ("operation by operation", "as one kernel")[number]
+        bars = fused.bar(places, heights, 0.36, label=label, edgecolor="black", hatch="/" * number)
+        fused.bar_label(bars, fmt="%.2g", fontsize="small")
+    fused.set_xticks(np.arange(len(parts)) + 0.2, parts)
+    fused.set(ylabel="ms", yscale="log")
+    fused.margins(y=0.2)
+    fused.set_title("Fewer trips to memory", loc="left", fontsize=10)
+    fused.legend(fontsize="small")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def rates_by_type(one: Recorded) -> Mapping[str, Mapping[int, float]]:
+    """FLOP/s by number type and side; without the types that the device does not have."""
+    found = {}
+    for name, rates in one.result["products"].items():
+        if "failed" not in rates:
+            found[name] = {int(side): rate for side, rate in rates.items()}
+    return found
+
+
+def products(one: Recorded) -> tuple[bool, str, str]:
+    """For `conclude`: do fewer bits compute faster, and from which side on is it worth it?"""
+    rates = rates_by_type(one)
+    most = {name: max(by_side.values()) for name, by_side in rates.items()}
+    half, small = most["bfloat16"] / most["float32"], min(rates["bfloat16"])
+    share = rates["bfloat16"][small] / most["bfloat16"]
+    triad = one.result["bytes_per_second"]["triad"]
+    seen = (
+        f"bfloat16 reaches {most['bfloat16'] / 1e12:.3g} TFLOP/s, {half:.3g} times float32, and "
+        f"with {small} rows {share:.1%} of that; triad {triad / 1e9:,.0f} GB/s"
+    )
+    ridge = most["bfloat16"] / triad
+    sentence = (
+        f"**Recorded.** {seen}: the ridge is at {ridge:,.0f} FLOP/byte. A product so small does "
+        "not fill the device, whatever its type."
+    )
+    return half > 1.5 and share < 0.5, sentence, f"{seen}."
+
+
+def traces(one: Recorded) -> dict[str, Trace]:
+    """The traces of the bad loop and of the good one, as far as they were small enough to keep."""
+    loops = one.result["loops"]
+    return {name: read(one.folder / loop["trace"]) for name, loop in loops.items() if loop["trace"]}
+
+
+def on_device(trace: Trace) -> dict[str, float]:
+    """Of the recorded steps: share of the time in which the device computes or copies (nan where
+    there is none), kernels a step, and waits of the host a step."""
+    steps = trace.steps
+    start, end = steps[0].start, steps[-1].end
+    work = trace.of(*DEVICE)
+    busy = intervals.clip(intervals.union(trace.start[work], trace.end[work]), start, end)
+    inside = (trace.start >= start) & (trace.start < end)
+    share = intervals.length(busy) / (end - start) if work.any() else float("nan")
+    return {
+        "busy": share,
+        "kernels": float((work & inside).sum()) / len(steps),
+        "waits": float((trace.named(*WAITS) & inside).sum()) / len(steps),
+    }
+
+
+def loops(one: Recorded, found: Mapping[str, Mapping[str, float]]) -> tuple[bool, str, str]:
+    """For `conclude`: is the good loop faster, and the device busier in it?"""
+    seconds = {name: float(np.median(loop["seconds"])) for name, loop in _loops(one).items()}
+    factor = seconds["bad"] / seconds["good"]
+    seen = (
+        f"A step of the first loop takes {1e3 * seconds['bad']:.1f} ms, of the second "
+        f"{1e3 * seconds['good']:.1f} ms"
+    )
+    busy = {name: facts["busy"] for name, facts in found.items()}
+    if not np.isnan(list(busy.values())).any() and len(busy) == 2:
+        seen += (
+            f". The device works {busy['bad']:.0%} of the time in the first, {busy['good']:.0%} in "
+            f"the second; the host waits {found['bad']['waits']:.0f} and "
+            f"{found['good']['waits']:.0f} times a step"
+        )
+        held = factor > 1.2 and busy["good"] > busy["bad"]
+    else:
+        held = factor > 1.2
+    return held, f"**Recorded.** {seen}: {factor:.1f} times as fast.", f"{seen}."
+
+
+def _loops(one: Recorded) -> Mapping[str, Any]:
+    return one.result["loops"]
