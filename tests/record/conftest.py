@@ -68,6 +68,6 @@ def bare(tmp_path_factory) -> Bare:
 def recording(bare, tmp_path_factory) -> tuple[Path, str]:
     """The folder of a whole record of this machine's processor, and what was printed."""
     folder = tmp_path_factory.mktemp("recorded")
-    ended = bare.record("--out", str(folder), "--device", "cpu")
+    ended = bare.record("--out", str(folder), "--device", "cpu", "--limit", "1500", limit=1600)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return folder, ended.stdout

@@ -10,11 +10,11 @@ from hpml.record import images
 
 @pytest.fixture
 def photographs() -> np.ndarray:
-    """Smooth pictures with an edge in each, uint8 [64, 3, 32, 32], from a fixed seed."""
+    """Smooth pictures of weak colours, uint8 [64, 3, 32, 32], from a fixed seed."""
     draw = np.random.default_rng(0)
-    coarse = draw.uniform(30, 220, (64, 3, 5, 5))
+    coarse = draw.uniform(30, 220, (64, 1, 5, 5)) + draw.uniform(-15, 15, (64, 3, 5, 5))
     smooth = np.stack([np.kron(one, np.ones((1, 7, 7)))[:, :32, :32] for one in coarse])
-    for axis in (2, 3):
+    for axis in (2, 3) * 3:
         smooth = (smooth + np.roll(smooth, 1, axis) + np.roll(smooth, -1, axis)) / 3
     return smooth.astype(np.uint8)
 
@@ -23,7 +23,7 @@ def test_decoded_images_are_those_encoded_as_near_as_jpeg_is(photographs):
     once = images.decode(images.encode(photographs))
     assert once.shape == photographs.shape
     assert once.dtype == np.uint8
-    assert np.abs(once.astype(int) - photographs).mean() < 6
+    assert np.abs(once.astype(int) - photographs).mean() < 4
 
 
 def test_images_that_were_coded_before_come_back_but_for_rounding(photographs):
@@ -71,7 +71,7 @@ def test_a_set_becomes_one_file_and_a_folder_again(small_set, tmp_path):
     for one, other in ((before.train, after.train), (before.test, after.test)):
         assert one.labels.tolist() == other.labels.tolist()
         apart = one.images[: len(one)].astype(int) - other.images[: len(other)]
-        assert np.abs(apart).mean() < 6
+        assert np.abs(apart).mean() < 4
     stamp = (folder / cifar10.NAMES).stat().st_mtime_ns
     assert images.folder(str(file)) == folder
     assert (folder / cifar10.NAMES).stat().st_mtime_ns == stamp

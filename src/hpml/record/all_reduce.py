@@ -45,7 +45,7 @@ def on_rank(device: str) -> dict[str, Any]:
 
 def _step(device: str) -> dict[str, float]:
     torch.manual_seed(0)
-    network = ResidualNetwork().to(device, memory_format=torch.channels_last)
+    network = ResidualNetwork().to(device).to(memory_format=torch.channels_last)
     model = DistributedDataParallel(network)
     images = torch.randn(BATCH[device], 3, 32, 32, device=device)
     images = images.contiguous(memory_format=torch.channels_last)

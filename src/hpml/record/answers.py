@@ -7,7 +7,7 @@ over Gloo with two ranks on it, and compared with PyTorch's own or with one rank
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -208,7 +208,7 @@ def _epoch(model: nn.Module, optimizer: torch.optim.Optimizer, sampler: Any, dev
         optimizer.step()
 
 
-def _apart(ones: list[Tensor], others: list[Tensor]) -> float:
+def _apart(ones: Sequence[Tensor], others: Sequence[Tensor]) -> float:
     pairs = zip(ones, others, strict=True)
     return max(float((one - other).detach().abs().max()) for one, other in pairs)
 

@@ -20,6 +20,7 @@ from hpml.record.plan import Measurement
 
 LIMIT = 540.0  # seconds, of all together
 LEAST = 10.0  # seconds: with less left, none is begun
+SLOWER = 3  # a CPU's work is smaller, and takes longer all the same
 OUTPUT = 40  # lines kept of a measurement that failed
 CHILD = (sys.executable, "-m", "hpml.record.one")
 
@@ -91,7 +92,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "hpml record") -
             continue
         print(f"{head}: {one.finds}", flush=True)
         began = time.monotonic()
-        failed = run(one, folder, device, min(one.limit, left), command, images_at)
+        limit = one.limit if gpus else SLOWER * one.limit
+        failed = run(one, folder, device, min(limit, left), command, images_at)
         took = f"{time.monotonic() - began:.0f} s"
         print(f"    failed after {took}: {failed}" if failed else f"    done in {took}", flush=True)
         ended_well = ended_well and not failed

@@ -100,7 +100,8 @@ def pack(place: str | None, target: Path) -> str:
     data = load(place)
     if data.synthetic:
         raise UserError("--pack: there are only SYNTHETIC images here: name a folder by --images")
-    about, off = {"quality": QUALITY}, []
+    about: dict[str, float] = {"quality": QUALITY}
+    off = []
     target.parent.mkdir(parents=True, exist_ok=True)
     with (
         atomic.replacing(target) as file,

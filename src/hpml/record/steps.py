@@ -22,7 +22,7 @@ from hpml.models import ResidualNetwork
 from hpml.record.kept import LARGEST, Place
 
 STEPS, WARM_UP = 10, 5
-BATCH = {"cuda": 512, "cpu": 64}
+BATCH = {"cuda": 512, "cpu": 16}
 COPIED = 64 * 2**20  # bytes from host to device, for their rate
 Step = Callable[[int], None]
 
