@@ -45,10 +45,11 @@ def test_a_file_says_what_when_and_with_what_and_no_place_of_this_machine(record
 
 
 def test_training_is_measured_in_each_way(recording):
-    result = kept.read(recording[0], "training").result
-    ways = {(run["recipe"], run["precision"], run["compiled"]) for run in result["runs"]}
-    assert len(ways) == len(result["runs"]) == 4
-    for run in result["runs"]:
+    both = ("training", "compiled")
+    runs = [run for name in both for run in kept.read(recording[0], name).result["runs"]]
+    ways = {(run["recipe"], run["precision"], run["compiled"]) for run in runs}
+    assert len(ways) == len(runs) == 4
+    for run in runs:
         assert run["images_per_second"] > 0
         assert len(run["epochs"]) == 1
 
@@ -95,6 +96,18 @@ def test_what_was_recorded_is_drawn_in_lectures(recording, monkeypatch):
     held, sentence, _ = pictures.loops(steps, facts)
     assert "times as fast" in sentence
     assert "nan" not in sentence
+
+    training = kept.recorded("training")
+    (axes,) = pictures.training_picture(training).axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "recipe, bf16",
+        "wide, bf16",
+        "recipe, fp32",
+    ]
+    held, _, otherwise = pictures.reached(training)
+    assert not held
+    assert "90 % is not reached" in otherwise
+    assert "SYNTHETIC" in otherwise
 
     by_size = {int(n): s for n, s in kept.recorded("all_reduce").result["seconds"].items()}
     assert micro_benchmark.table(by_size, ranks=2)

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from hpml.record.kept import Recorded
+from hpml.record.training import seconds_to
 from hpml.trace.profiler import intervals
 from hpml.trace.profiler.phases import DEVICE
 from hpml.trace.profiler.read import read
@@ -71,6 +72,47 @@ def products(one: Recorded) -> tuple[bool, str, str]:
         "not fill the device, whatever its type."
     )
     return half > 1.5 and share < 0.5, sentence, f"{seen}."
+
+
+def training_picture(one: Recorded, *, title: str = "") -> Figure:
+    """Test accuracy over seconds of training, a line for each way that did not fail."""
+    figure = Figure(figsize=(6.5, 3.2), layout="constrained")
+    axes = figure.subplots()
+    for marker, run in zip(MARKERS, trained(one), strict=False):
+        seconds = np.cumsum([epoch["seconds"] for epoch in run["epochs"]])
+        accuracy = [100 * epoch["accuracy"] for epoch in run["epochs"]]
+        axes.plot(seconds, accuracy, f"-{marker}", label=f"{run['recipe']}, {run['precision']}")
+    for goal in (90, 94):
+        axes.axhline(goal, color="black", linestyle=":", linewidth=1)
+    axes.set(xlabel="seconds of training", ylabel="test accuracy (%)")
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small", loc="lower right")
+    axes.set_title(title, loc="left", fontsize=11)
+    return figure
+
+
+def trained(one: Recorded) -> list[Mapping[str, Any]]:
+    """The runs that ended."""
+    return [run for run in one.result["runs"] if "failed" not in run]
+
+
+def reached(one: Recorded) -> tuple[bool, str, str]:
+    """For `conclude`: does a way reach 90 %, and which is the first that does?"""
+    runs = trained(one)
+    by_goal = {}
+    for goal in (0.9, 0.94):
+        times = [(seconds_to(run, goal), run) for run in runs]
+        there = [(seconds, run) for seconds, run in times if seconds is not None]
+        if there:
+            seconds, run = min(there, key=lambda pair: pair[0])
+            by_goal[goal] = (
+                f"{goal:.0%} after {seconds:.1f} s ({run['recipe']}, {run['precision']})"
+            )
+    best = max(run["epochs"][-1]["accuracy"] for run in runs)
+    seen = f"{' and '.join(by_goal.values()) or '90 % is not reached'}; the best ends at {best:.1%}"
+    note = " The images are SYNTHETIC." if any(run["synthetic"] for run in runs) else ""
+    return 0.9 in by_goal, f"**Recorded.** {seen}.{note}", f"{seen}.{note}"
 
 
 def traces(one: Recorded) -> dict[str, Trace]:

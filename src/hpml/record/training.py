@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,11 +30,17 @@ WAYS = (
     ("recipe", "bf16", False),
     ("wide", "bf16", False),
     ("recipe", "fp32", False),
-    ("recipe", "bf16", True),
 )
+# By itself: a compiler takes its time, and may not be there.
+COMPILED_WAYS = (("recipe", "bf16", True),)
 
 
-def measure(place: Place) -> dict[str, Any]:
+def compiled(place: Place) -> dict[str, Any]:
+    """As `measure`, with the network compiled."""
+    return measure(place, COMPILED_WAYS)
+
+
+def measure(place: Place, ways: Sequence[tuple[str, str, bool]] = WAYS) -> dict[str, Any]:
     """A list of runs: recipe, precision, compiled, images/s, and by epoch seconds and accuracy.
 
     A first short run is not kept: it loads kernels. A way that fails costs only itself.
@@ -43,10 +50,12 @@ def measure(place: Place) -> dict[str, Any]:
     common: dict[str, Any] = {"data": place.images, "device": place.device, "progress": False}
     train(TrainConfig(**{**common, **size, **short}))
     runs: list[dict[str, Any]] = []
-    for recipe, precision, compiled in WAYS:
-        one = {"recipe": recipe, "precision": precision, "compiled": compiled}
+    for recipe, precision, compiles in ways:
+        one = {"recipe": recipe, "precision": precision, "compiled": compiles}
         options = {**common, **size, **RECIPES[recipe], **({} if place.gpu else ON_CPU)}
-        config = TrainConfig(**options, precision=precision, compile=compiled)
+        config = TrainConfig(**options, precision=precision, compile=compiles)
+        if place.gpu:
+            torch.cuda.reset_peak_memory_stats()
         began = time.perf_counter()
         try:
             history = train(config)
@@ -80,7 +89,7 @@ def measure(place: Place) -> dict[str, Any]:
     return {"runs": runs, "defaults": _defaults()}
 
 
-def seconds_to(run: dict[str, Any], accuracy: float) -> float | None:
+def seconds_to(run: Mapping[str, Any], accuracy: float) -> float | None:
     """Seconds of training after which a run's test accuracy was first so high; None: never."""
     seconds = 0.0
     for epoch in run["epochs"]:

@@ -1,0 +1,63 @@
+"""What is concluded from a record, on made-up figures."""
+
+from pathlib import Path
+
+import pytest
+
+from hpml.record import pictures
+from hpml.record.kept import Recorded
+from hpml.record.training import seconds_to
+
+
+def made_up(**result) -> Recorded:
+    device = {"kind": "cuda", "name": "NVIDIA Moon", "count": 1}
+    versions = {"torch": "2.11.0"}
+    return Recorded("x", "2026-11-26T10:00:00+00:00", device, {}, versions, result, Path(), False)
+
+
+def run(recipe: str, *epochs: tuple[float, float], **other) -> dict:
+    made = [{"seconds": seconds, "accuracy": accuracy} for seconds, accuracy in epochs]
+    return {"recipe": recipe, "precision": "bf16", "synthetic": False, "epochs": made} | other
+
+
+def test_where_and_when_it_was_recorded_is_one_line():
+    assert made_up().origin == "Recorded on one NVIDIA Moon, 26 November 2026, torch 2.11.0"
+
+
+def test_seconds_to_an_accuracy_are_those_of_all_epochs_until_then():
+    one = run("recipe", (2.0, 0.5), (1.0, 0.91), (1.0, 0.89))
+    assert seconds_to(one, 0.9) == 3.0
+    assert seconds_to(one, 0.95) is None
+
+
+def test_the_first_way_to_each_goal_is_named():
+    slow, fast = run("wide", (4.0, 0.95)), run("recipe", (2.0, 0.92))
+    held, sentence, _ = pictures.reached(made_up(runs=[slow, fast, {"failed": "no compiler"}]))
+    assert held
+    assert "90% after 2.0 s (recipe, bf16) and 94% after 4.0 s (wide, bf16)" in sentence
+    assert "SYNTHETIC" not in sentence
+
+
+@pytest.mark.parametrize(("half", "held"), [(900e12, True), (60e12, False)])
+def test_products_in_bfloat16_are_faster_or_not(half, held):
+    products = {
+        "float32": {"256": 1e12, "8192": 50e12},
+        "bfloat16": {"256": 2e12, "8192": half},
+        "float8": {"failed": "no kernel"},
+    }
+    one = made_up(products=products, bytes_per_second={"triad": 3e12})
+    assert pictures.products(one)[0] is held
+    assert set(pictures.rates_by_type(one)) == {"float32", "bfloat16"}
+
+
+def test_the_good_loop_keeps_the_device_busier():
+    one = made_up(loops={"bad": {"seconds": [0.03] * 3}, "good": {"seconds": [0.01] * 3}})
+    facts = {
+        "bad": {"busy": 0.2, "kernels": 90.0, "waits": 40.0},
+        "good": {"busy": 0.9, "kernels": 60.0, "waits": 0.0},
+    }
+    held, sentence, _ = pictures.loops(one, facts)
+    assert held
+    assert "20% of the time in the first, 90% in the second" in sentence
+    assert "waits 40 and 0 times a step" in sentence
+    assert not pictures.loops(one, {"bad": facts["good"], "good": facts["bad"]})[0]
