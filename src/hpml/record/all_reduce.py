@@ -61,9 +61,8 @@ def _step(device: str) -> dict[str, float]:
 
     def after() -> None:
         alone()
-        gradients = [p.grad for p in network.parameters() if p.grad is not None]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
-        dist.all_reduce(flat)
+        trained = [p.grad for p in network.parameters() if p.requires_grad]
+        dist.all_reduce(nn.utils.parameters_to_vector(trained))
 
     return {
         "alone": _median(alone, device),
