@@ -194,7 +194,7 @@ conclude(*machine_roofline.fresh_pages("ReLU", *layers["ReLU"]))
 #
 # ### The same on a GPU *(more)*
 #
-# *Predict: how many times as fast as float32 is bfloat16 there? And in a product of 256 rows?*
+# There the ridge is further right, and a product has to be larger before it fills the device.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError

@@ -1082,8 +1082,6 @@ conclude(
 #
 # Two loops that train the same network on a GPU: the first reads the loss after each step, the
 # second reads nothing and has the next batch copied meanwhile.
-#
-# *Predict: what share of the time does the GPU work in the first?*
 
 # %% tags=["nbval-ignore-output"]
 from hpml.record import pictures

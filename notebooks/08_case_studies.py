@@ -1132,8 +1132,6 @@ conclude(
 # machines. What can be compared is how many times as fast as all off you became.
 #
 # On a GPU the goal is 90 % of all test images, with the whole network (`--goal full`).
-#
-# *Predict: how many seconds of training does that take?*
 
 # %% tags=["nbval-ignore-output"]
 from hpml.record import pictures

@@ -22,7 +22,8 @@ LIMIT = 540.0  # seconds, of all together
 LEAST = 10.0  # seconds: with less left, none is begun
 SLOWER = 3  # a CPU's work is smaller, and takes longer all the same
 OUTPUT = 40  # lines kept of a measurement that failed
-CHILD = (sys.executable, "-m", "hpml.record.one")
+# With -S where this process has it: then a measurement has no other packages either.
+CHILD = (sys.executable, *["-S"] * sys.flags.no_site, "-m", "hpml.record.one")
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "hpml record") -> int:

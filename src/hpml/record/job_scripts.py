@@ -102,6 +102,8 @@ def _run(text: str, ranks: int, place: Place) -> dict[str, Any]:
             "PATH": f"{programs}:{os.environ.get('PATH', '')}",
             "PYTHONPATH": f"{CHECKOUT / 'src'}:{os.environ.get('PYTHONPATH', '')}",
             "VIRTUAL_ENV": str(programs),  # so that the script activates no other
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",  # as in most containers
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "MASTER_ADDR": "127.0.0.1",
             "GLOO_SOCKET_IFNAME": "lo",
             "SLURM_JOB_ID": str(os.getpid()),  # the port follows from it
