@@ -41,7 +41,7 @@ def test_a_file_says_what_when_and_with_what_and_no_place_of_this_machine(record
         assert content["machine"]["cores"] >= 1
         assert content["device"]["kind"] == "cpu"
         for place in (folder, bare.home, bare.site):
-            assert str(place) not in text
+            assert str(place) not in text, name
 
 
 def test_training_is_measured_in_each_way(recording):

@@ -61,8 +61,8 @@ def _step(device: str) -> dict[str, float]:
 
     def after() -> None:
         alone()
-        trained = [p.grad for p in network.parameters() if p.requires_grad]
-        dist.all_reduce(nn.utils.parameters_to_vector(trained))
+        parts = [p.grad.reshape(-1) for p in network.parameters() if p.requires_grad]
+        dist.all_reduce(torch.cat(parts))
 
     return {
         "alone": _median(alone, device),

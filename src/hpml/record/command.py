@@ -142,7 +142,7 @@ def run(
         if not why:
             return ""
         errors.seek(0)
-        output = errors.read().splitlines()[-OUTPUT:]
+        output = kept.without_places(errors.read()).rstrip().splitlines()[-OUTPUT:]
     if "exit code" in why and output:
         why = output[-1]
     seconds = time.monotonic() - began

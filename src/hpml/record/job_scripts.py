@@ -16,7 +16,8 @@ from typing import Any
 
 import torch
 
-from hpml.paths import CHECKOUT, home
+from hpml.paths import CHECKOUT
+from hpml.record import kept
 from hpml.record.kept import Place
 
 SRUN = r"""#!/bin/bash
@@ -135,12 +136,5 @@ def _run(text: str, ranks: int, place: Place) -> dict[str, Any]:
             "ranks": ranks,
             "arguments": list(short),
             "code": code,
-            "output": _without_places(output, name).splitlines()[-LINES:],
+            "output": kept.without_places(output, name).splitlines()[-LINES:],
         }
-
-
-def _without_places(output: str, folder: str) -> str:
-    """A file that is handed on names no folder of this machine."""
-    for place in (folder, str(home()), str(CHECKOUT), str(Path(sys.prefix)), str(Path.home())):
-        output = output.replace(place, "…")
-    return output

@@ -19,6 +19,7 @@ from typing import Any
 from hpml import __version__
 from hpml.errors import UserError
 from hpml.files import atomic
+from hpml.paths import CHECKOUT, home
 
 OWN = "HPML_RECORDED"  # a site's own folder
 SHIPPED = Path(__file__).resolve().parents[1] / "recorded"
@@ -128,6 +129,14 @@ def write(
     if len(text) > LARGEST:
         raise UserError(f"{name}.json would be {len(text):,} bytes, at most {LARGEST:,}")
     atomic.write_text(folder / f"{name}.json", text)
+
+
+def without_places(text: str, *others: str) -> str:
+    """`text` without this machine's folders: a file that is handed on names none of them."""
+    places = {*others, *sys.path, sys.prefix, str(home()), str(CHECKOUT), str(Path.home())}
+    for place in sorted(filter(None, places), key=len, reverse=True):
+        text = text.replace(place, "…")
+    return text
 
 
 def describe(device: str) -> dict[str, Any]:
