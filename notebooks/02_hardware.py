@@ -194,7 +194,8 @@ conclude(*machine_roofline.fresh_pages("ReLU", *layers["ReLU"]))
 #
 # ### The same on a GPU *(more)*
 #
-# There the ridge is further right, and a product has to be larger before it fills the device.
+# Products of matrices from 256 to 8192 rows by number type; attention and GELU, operation by operation
+# and as one kernel: what a GPU showed, where one has been recorded.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError
@@ -208,7 +209,7 @@ except UserError as why:
 else:
     publish_figure(
         "a GPU's roofline",
-        roofline_picture(of_gpu, title="Small products leave the device idle"),
+        roofline_picture(of_gpu, title="A GPU: products by number type, and fusion"),
         f"{of_gpu.origin}. Left: products by number type. Right: seconds of forward.",
     )
     conclude(*products(of_gpu))

@@ -1080,8 +1080,9 @@ conclude(
 # `nsys-ui` on your own computer, or as a table with `nsys stats rank0.nsys-rep`. All options are in
 # the [user guide](https://docs.nvidia.com/nsight-systems/UserGuide/index.html).
 #
-# Two loops that train the same network on a GPU: the first reads the loss after each step, the
-# second reads nothing and has the next batch copied meanwhile.
+# Two loops that train the same network on a GPU, where one has been recorded. The first makes its
+# batch image by image, reads the loss and each gradient's norm in every step, and computes in float32.
+# The second reads nothing, has the next batch copied meanwhile, and computes in bfloat16.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.record import pictures

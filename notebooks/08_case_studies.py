@@ -1143,7 +1143,7 @@ except UserError as why:
 else:
     publish_figure(
         "training on a GPU",
-        pictures.training_picture(trained, title="A wider network gets further, later"),
+        pictures.training_picture(trained, title="Accuracy against seconds on a GPU"),
         f"{trained.origin}. Accuracy on the test images against seconds of training.",
     )
     conclude(*pictures.reached(trained))

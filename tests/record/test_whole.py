@@ -81,6 +81,8 @@ def test_what_was_recorded_is_drawn_in_lectures(recording, monkeypatch):
     figure = pictures.roofline_picture(one, title="T")
     lines = figure.axes[0].get_lines()
     assert {line.get_label() for line in lines} == {"float32", "bfloat16"}
+    low, high = figure.axes[0].get_ylim()
+    assert high >= 10 * low
     assert lines[0].get_xdata().tolist() == [128, 256, 512, 1024]
     held, sentence, _ = pictures.products(one)
     assert type(held) is bool

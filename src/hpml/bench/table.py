@@ -15,6 +15,8 @@ import rich.box
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from hpml.machine.processor import processor
+
 
 @dataclass(frozen=True)
 class Row:
@@ -116,21 +118,12 @@ def machine_conditions() -> dict[str, str]:
     import torch
 
     return {
-        "machine": f"{_processor()}, {len(os.sched_getaffinity(0))} cores, "
+        "machine": f"{processor()}, {len(os.sched_getaffinity(0))} cores, "
         f"{psutil.virtual_memory().total / 2**30:.0f} GiB, {platform.system()} "
         f"{platform.release()}",
         "software": f"Python {platform.python_version()}, torch {torch.__version__}",
         "load before": f"{os.getloadavg()[0]:.1f} processes running on average in the last minute",
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def _digits(value: float) -> int:

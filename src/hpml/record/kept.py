@@ -19,6 +19,7 @@ from typing import Any
 from hpml import __version__
 from hpml.errors import UserError
 from hpml.files import atomic
+from hpml.machine.processor import processor
 from hpml.paths import CHECKOUT, home
 
 OWN = "HPML_RECORDED"  # a site's own folder
@@ -144,7 +145,7 @@ def describe(device: str) -> dict[str, Any]:
     import torch
 
     if device != "cuda":
-        return {"kind": "cpu", "name": _processor(), "count": 0}
+        return {"kind": "cpu", "name": processor(), "count": 0}
     one = torch.cuda.get_device_properties(0)
     return {
         "kind": "cuda",
@@ -161,7 +162,7 @@ def describe(device: str) -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     """Processor, cores that this process may use, system. No name of the machine."""
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": len(os.sched_getaffinity(0)),
         "system": f"{platform.system()} {platform.release()}",
     }
@@ -186,12 +187,3 @@ def _nccl() -> str | None:
         return ".".join(map(str, torch.cuda.nccl.version()))
     except (ImportError, AttributeError):
         return None
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

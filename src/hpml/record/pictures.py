@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from hpml.record.kept import Recorded
 from hpml.record.training import seconds_to
@@ -25,8 +26,12 @@ def roofline_picture(one: Recorded, *, title: str = "") -> Figure:
     for marker, (name, rates) in zip(MARKERS, rates_by_type(one).items(), strict=False):
         sides = sorted(rates)
         teraflops = [rates[side] / 1e12 for side in sides]
-        products.loglog(sides, teraflops, f"-{marker}", label=name, base=2)
-    products.set(xlabel="rows and columns of each matrix", ylabel="TFLOP/s", yscale="log")
+        products.loglog(sides, teraflops, f"-{marker}", label=name)
+    products.set(xlabel="rows and columns of each matrix", ylabel="TFLOP/s")
+    products.set_xticks(sides, map(str, sides))
+    products.minorticks_off()
+    least, most = np.log10(products.get_ylim())
+    products.set_ylim(10 ** np.floor(least), 10 ** np.ceil(most))  # whole decades have a number
     products.set_title("A product of two matrices", loc="left", fontsize=10)
     products.legend(fontsize="small")
     products.grid(alpha=0.3)
@@ -39,7 +44,10 @@ def roofline_picture(one: Recorded, *, title: str = "") -> Figure:
         fused.bar_label(bars, fmt="%.2g", fontsize="small")
     fused.set_xticks(np.arange(len(parts)) + 0.2, parts)
     fused.set(ylabel="ms", yscale="log")
-    fused.margins(y=0.2)
+    fused.set_ylim(top=8 * fused.get_ylim()[1])  # room for the legend
+    for axis in (products.yaxis, fused.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
     fused.set_title("Fewer trips to memory", loc="left", fontsize=10)
     fused.legend(fontsize="small")
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)

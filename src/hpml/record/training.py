@@ -64,7 +64,8 @@ def measure(place: Place, ways: Sequence[tuple[str, str, bool]] = WAYS) -> dict[
             print(f"    {_name(one)}: failed: {type(error).__name__}", flush=True)
             continue
         finally:
-            torch.compiler.reset()
+            if compiles:
+                torch.compiler.reset()
         epochs = [
             {"seconds": epoch.seconds, "accuracy": epoch.test_accuracy} for epoch in history.epochs
         ]
