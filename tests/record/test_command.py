@@ -21,12 +21,13 @@ does = json.load(open(sys.argv[0] + ".json")).get(name, "well")
 print("    at work", flush=True)
 if does == "fail":
     sys.exit("ValueError: a wrong number")
+from hpml.record import kept
+from pathlib import Path
 if does == "hang":
+    kept.Place("cpu", Path(folder), name=name).so_far({"half": 1})
     child = subprocess.Popen(["sleep", "600"])
     open(folder + "/pids", "w").write(str(child.pid))
     time.sleep(600)
-from hpml.record import kept
-from pathlib import Path
 kept.write(Path(folder), name, command="c", device="cpu", seconds=1.0, result={"one": 1})
 """
 
@@ -83,6 +84,8 @@ def test_one_that_hangs_is_ended_with_all_that_it_started(record):
     assert "no time left" in lines[-1]
     sleeping = int((record.out / "pids").read_text())
     assert gone(sleeping)
+    assert json.loads((record.out / "steps.json").read_text())["so_far"] == {"half": 1}
+    assert sorted(path.name for path in record.out.iterdir()) == ["pids", "steps.json"]
 
 
 @pytest.mark.parametrize(

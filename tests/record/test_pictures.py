@@ -17,7 +17,8 @@ def made_up(**result) -> Recorded:
 
 def run(recipe: str, *epochs: tuple[float, float], **other) -> dict:
     made = [{"seconds": seconds, "accuracy": accuracy} for seconds, accuracy in epochs]
-    return {"recipe": recipe, "precision": "bf16", "synthetic": False, "epochs": made} | other
+    common = {"precision": "bf16", "synthetic": False, "packed": False}
+    return {"recipe": recipe, "epochs": made} | common | other
 
 
 def test_where_and_when_it_was_recorded_is_one_line():
@@ -36,6 +37,8 @@ def test_the_first_way_to_each_goal_is_named():
     assert held
     assert "90% after 2.0 s (recipe, bf16) and 94% after 4.0 s (wide, bf16)" in sentence
     assert "SYNTHETIC" not in sentence
+    assert "JPEG" not in sentence
+    assert "JPEG" in pictures.reached(made_up(runs=[run("wide", (4.0, 0.95), packed=True)]))[1]
 
 
 @pytest.mark.parametrize(("half", "held"), [(900e12, True), (60e12, False)])
@@ -53,11 +56,28 @@ def test_products_in_bfloat16_are_faster_or_not(half, held):
 def test_the_good_loop_keeps_the_device_busier():
     one = made_up(loops={"bad": {"seconds": [0.03] * 3}, "good": {"seconds": [0.01] * 3}})
     facts = {
-        "bad": {"busy": 0.2, "kernels": 90.0, "waits": 40.0},
-        "good": {"busy": 0.9, "kernels": 60.0, "waits": 0.0},
+        "bad": {"busy": 0.006, "kernels": 90.0, "waits": 40.0},
+        "good": {"busy": 0.009, "kernels": 60.0, "waits": 0.0},
     }
     held, sentence, _ = pictures.loops(one, facts)
     assert held
-    assert "20% of the time in the first, 90% in the second" in sentence
+    assert "3.0 times as fast" in sentence
+    assert "20% of the first one's time, 90% of the second one's" in sentence
     assert "waits 40 and 0 times a step" in sentence
-    assert not pictures.loops(one, {"bad": facts["good"], "good": facts["bad"]})[0]
+    assert "too slow for this device" not in sentence
+    idle = {**facts, "good": {**facts["good"], "busy": 0.005}}
+    held, sentence, _ = pictures.loops(one, idle)
+    assert held
+    assert "to ask for 60 kernels, one by one, takes it longer" in sentence
+    busier = {**facts, "bad": {**facts["bad"], "busy": 0.029}}
+    assert not pictures.loops(one, busier)[0]
+
+
+@pytest.mark.parametrize(("graph", "held"), [(1e-6, True), (5e-6, False), (None, False)])
+def test_a_launch_costs_more_than_a_small_kernel_in_a_graph_or_not(graph, held):
+    launch = {"asked": 6e-6, "done": 7e-6} | ({} if graph is None else {"graph": graph})
+    one = made_up(launch_seconds=launch, bytes_per_second={"triad": 3e12})
+    found, sentence, otherwise = pictures.launches(one)
+    assert found is held
+    assert "7.0 µs" in otherwise
+    assert ("21 MB" in sentence) is (graph is not None)

@@ -64,7 +64,7 @@ def profile(folder: Path, store: str = "", rounds: int = 1) -> None:
 
 @pytest.fixture(scope="module")
 def views(needs, gpu_trace, tmp_path_factory) -> Iterator[Views]:
-    """The page, with one rank profiled twice, two ranks, and a GPU that was made up."""
+    """The page, with one rank profiled twice, two ranks, and a GPU."""
     chromium = needs("chromium")
     folder = tmp_path_factory.mktemp("logs")
     profile(folder / "base")
@@ -76,8 +76,8 @@ def views(needs, gpu_trace, tmp_path_factory) -> Iterator[Views]:
         writer.add_histogram("weights", torch.randn(99))
         writer.add_hparams({"lr": 0.1}, {"accuracy": 0.7}, run_name="tried")
     (folder / "gpu").mkdir()
-    made = gzip.compress(json.dumps(gpu_trace).encode())
-    (folder / "gpu" / "made.pt.trace.json.gz").write_bytes(made)
+    packed = gzip.compress(json.dumps(gpu_trace).encode())
+    (folder / "gpu" / "good.pt.trace.json.gz").write_bytes(packed)
     command = [sys.executable, "-m", "hpml", "tensorboard", str(folder), "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

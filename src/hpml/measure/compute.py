@@ -89,6 +89,8 @@ def _matrices(
         left, right = (
             torch.randint(-9, 9, (size, size), dtype=dtype, device=device) for _ in range(2)
         )
+        if torch.device(device).type == "cuda":
+            right = right.t()  # the tensor cores' kernels of int8 take it by columns
         return left, right, torch.empty(size, size, dtype=torch.int32, device=device)
     left, right = (torch.rand(size, size, device=device).to(dtype) for _ in range(2))
     return left, right, torch.empty(size, size, dtype=dtype, device=device)

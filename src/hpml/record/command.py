@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -122,8 +123,8 @@ def run(
     images: str | None,
 ) -> str:
     """Make a measurement in a process group of its own, ended after `limit` seconds; what it
-    prints is shown. Returns why it failed, which is kept in the record's place; "" if it ended
-    well.
+    prints is shown. Returns why it failed, which is kept in the record's place, with what it had
+    found so far; "" if it ended well.
     """
     call = [*CHILD, one.name, "--out", str(folder), "--device", device, "--command", command]
     call += ["--images", images] if images else []
@@ -139,6 +140,9 @@ def run(
             with contextlib.suppress(ProcessLookupError):  # what it started, too
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        noted = kept.so_far(folder, one.name)
+        found = json.loads(noted.read_text()) if noted.exists() else None
+        noted.unlink(missing_ok=True)
         if not why:
             return ""
         errors.seek(0)
@@ -154,6 +158,7 @@ def run(
         seconds=seconds,
         failed=why,
         output=output,
+        so_far=found,
     )
     return why
 

@@ -21,6 +21,7 @@ from hpml.errors import UserError
 from hpml.files import atomic
 from hpml.paths import home
 
+PACKED = "packed-"  # begins the name of a folder with what was unpacked
 LARGEST = 40 * 2**20  # bytes
 CHUNK = 2_000  # images at a time: each takes 24 KiB as float64
 QUALITY = 75
@@ -141,7 +142,7 @@ def folder(place: str) -> Path:
         load(path)
         return path
     key = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
-    target = home() / "data" / f"packed-{key}" / BINARY
+    target = home() / "data" / f"{PACKED}{key}" / BINARY
     if target.is_dir():
         return target
     if not zipfile.is_zipfile(path):
@@ -161,6 +162,11 @@ def folder(place: str) -> Path:
             f"({type(error).__name__}): make it again"
         ) from None
     return target
+
+
+def packed(place: str) -> bool:
+    """Whether the images in a folder came out of a file, as `folder` unpacks it."""
+    return Path(place).parent.name.startswith(PACKED)
 
 
 def _write_records(path: Path, coefficients: np.ndarray, labels: np.ndarray) -> None:

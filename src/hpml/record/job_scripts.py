@@ -6,6 +6,7 @@ are GPUs and give them the variables that a job step has.
 
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ SHORT = {
 }
 # On a CPU shorter still: later options win
 ON_CPU = {
-    "hpml.train": ("--samples", "100", "--batch-size", "25", "--test-samples", "50"),
+    "hpml.train": ("--samples", "200", "--batch-size", "25", "--test-samples", "50"),
     "hpml.bench.eager_compiled": ("--backend", "aot_eager", "--widths", "8,8,8"),
     "hpml.bench.scaling_study": ("--batch", "4", "--widths", "8,8,8"),
 }
@@ -66,6 +67,7 @@ def measure(place: Place) -> dict[str, Any]:
         one = found[path.name] = _run(text if place.gpu else _on_cpu(text), ranks, place)
         told = "done" if one["code"] == 0 else f"exit code {one['code']}"
         print(f"    {path.name}: {told} in {one['seconds']:.0f} s", flush=True)
+        place.so_far(found)
     return found
 
 
@@ -96,7 +98,9 @@ def _run(text: str, ranks: int, place: Place) -> dict[str, Any]:
         programs.mkdir()
         (programs / "srun").write_text(SRUN)
         (programs / "srun").chmod(0o755)
-        (programs / "python").symlink_to(sys.executable)
+        # Not a link: beside one, Python does not find the environment that it belongs to.
+        (programs / "python").write_text(f'#!/bin/bash\nexec {shlex.quote(sys.executable)} "$@"\n')
+        (programs / "python").chmod(0o755)
         (folder / "slurm").symlink_to(CHECKOUT / "slurm")
         (folder / "job.slurm").write_text(text)
         environment = os.environ | {

@@ -1,8 +1,8 @@
 """What stays of a measurement: a small file of JSON, with the machine and the day; and its reader.
 
-training.json      {"name", "date", "command", "device", "machine", "versions", "seconds",
-                    "result"} or, in place of the last, "failed": why
-steps_good.json.gz a trace beside it, of at most a megabyte
+training.json                {"name", "date", "command", "device", "machine", "versions",
+                              "seconds", "result"} or, in place of the last, "failed": why
+steps_good.pt.trace.json.gz  a trace beside it, as TensorBoard names it, of at most a megabyte
 """
 
 import json
@@ -36,10 +36,15 @@ class Place:
     device: str
     folder: Path
     images: str | None = None
+    name: str = ""  # of the measurement
 
     @property
     def gpu(self) -> bool:
         return self.device == "cuda"
+
+    def so_far(self, result: Any) -> None:
+        """Note what has been found: it is kept even where the measurement is cut off."""
+        atomic.write_text(so_far(self.folder, self.name), json.dumps(result))
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,11 @@ def write(
     if len(text) > LARGEST:
         raise UserError(f"{name}.json would be {len(text):,} bytes, at most {LARGEST:,}")
     atomic.write_text(folder / f"{name}.json", text)
+
+
+def so_far(folder: Path, name: str) -> Path:
+    """Where a measurement notes what it has found before it is over."""
+    return folder / f".{name}.so_far.json"
 
 
 def without_places(text: str, *others: str) -> str:

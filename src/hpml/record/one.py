@@ -22,7 +22,7 @@ def main() -> int:
     began = time.perf_counter()
     measure = getattr(importlib.import_module(f"hpml.record.{module}"), function)
     try:
-        result = measure(kept.Place(asked.device, asked.out, asked.images))
+        result = measure(kept.Place(asked.device, asked.out, asked.images, asked.name))
     except UserError as error:
         print(error, file=sys.stderr)
         return FAILED

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from hpml.record.kept import Recorded
+from hpml.record.roofline import LAUNCHES
 from hpml.record.training import seconds_to
 from hpml.trace.profiler import intervals
 from hpml.trace.profiler.phases import DEVICE
@@ -23,7 +24,8 @@ def roofline_picture(one: Recorded, *, title: str = "") -> Figure:
     one, of attention and of GELU."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     products, fused = figure.subplots(1, 2, width_ratios=(3, 2))
-    for marker, (name, rates) in zip(MARKERS, rates_by_type(one).items(), strict=False):
+    by_type = sorted(rates_by_type(one).items(), key=lambda pair: -max(pair[1].values()))
+    for marker, (name, rates) in zip(MARKERS, by_type, strict=False):
         sides = sorted(rates)
         teraflops = [rates[side] / 1e12 for side in sides]
         products.loglog(sides, teraflops, f"-{marker}", label=name)
@@ -68,10 +70,15 @@ def products(one: Recorded) -> tuple[bool, str, str]:
     rates = rates_by_type(one)
     most = {name: max(by_side.values()) for name, by_side in rates.items()}
     half, small = most["bfloat16"] / most["float32"], min(rates["bfloat16"])
+    float32 = "float32"
+    if "tf32" in most:
+        float32 += (
+            f" (and {most['bfloat16'] / most['tf32']:.2g} times tf32, float32 on tensor cores)"
+        )
     share = rates["bfloat16"][small] / most["bfloat16"]
     triad = one.result["bytes_per_second"]["triad"]
     seen = (
-        f"bfloat16 reaches {most['bfloat16'] / 1e12:.3g} TFLOP/s, {half:.3g} times float32, and "
+        f"bfloat16 reaches {most['bfloat16'] / 1e12:.3g} TFLOP/s, {half:.3g} times {float32}, and "
         f"with {small} rows {share:.1%} of that; triad {triad / 1e9:,.0f} GB/s"
     )
     ridge = most["bfloat16"] / triad
@@ -80,6 +87,25 @@ def products(one: Recorded) -> tuple[bool, str, str]:
         "not fill the device, whatever its type."
     )
     return half > 1.5 and share < 0.5, sentence, f"{seen}."
+
+
+def launches(one: Recorded) -> tuple[bool, str, str]:
+    """For `conclude`: is a small kernel's time that of its launch, and does a graph save it?"""
+    asked, in_graph = (one.result["launch_seconds"].get(name) for name in ("done", "graph"))
+    if in_graph is None:
+        return False, "", f"a launch takes {1e6 * asked:.1f} µs, and there is no graph."
+    triad = one.result["bytes_per_second"]["triad"]
+    seen = (
+        f"kernel that adds to one number takes {1e6 * asked:.1f} µs, in a graph of {LAUNCHES:,} "
+        f"such {1e6 * in_graph:.2f} µs"
+    )
+    return (
+        asked > 2 * in_graph,
+        f"**Recorded.** A {seen}. The host asks for kernels one by one, and in the time that "
+        f"one takes it {triad * asked / 1e6:.0f} MB go through the memory: a kernel that has less to do "
+        "leaves the device waiting. A CUDA graph, or fusion, asks once for many.",
+        f"a {seen}.",
+    )
 
 
 def training_picture(one: Recorded, *, title: str = "") -> Figure:
@@ -119,7 +145,11 @@ def reached(one: Recorded) -> tuple[bool, str, str]:
             )
     best = max(run["epochs"][-1]["accuracy"] for run in runs)
     seen = f"{' and '.join(by_goal.values()) or '90 % is not reached'}; the best ends at {best:.1%}"
-    note = " The images are SYNTHETIC." if any(run["synthetic"] for run in runs) else ""
+    note = ""
+    if any(run["synthetic"] for run in runs):
+        note = " The images are SYNTHETIC."
+    elif any(run["packed"] for run in runs):
+        note = " The images had been packed as JPEG packs them, which costs accuracy."
     return 0.9 in by_goal, f"**Recorded.** {seen}.{note}", f"{seen}.{note}"
 
 
@@ -130,40 +160,48 @@ def traces(one: Recorded) -> dict[str, Trace]:
 
 
 def on_device(trace: Trace) -> dict[str, float]:
-    """Of the recorded steps: share of the time in which the device computes or copies (nan where
-    there is none), kernels a step, and waits of the host a step."""
+    """Of a recorded step: seconds in which the device computes or copies (nan where there is none),
+    kernels, and waits of the host."""
     steps = trace.steps
     start, end = steps[0].start, steps[-1].end
     work = trace.of(*DEVICE)
     busy = intervals.clip(intervals.union(trace.start[work], trace.end[work]), start, end)
     inside = (trace.start >= start) & (trace.start < end)
-    share = intervals.length(busy) / (end - start) if work.any() else float("nan")
     return {
-        "busy": share,
+        "busy": intervals.length(busy) / len(steps) if work.any() else float("nan"),
         "kernels": float((work & inside).sum()) / len(steps),
         "waits": float((trace.named(*WAITS) & inside).sum()) / len(steps),
     }
 
 
 def loops(one: Recorded, found: Mapping[str, Mapping[str, float]]) -> tuple[bool, str, str]:
-    """For `conclude`: is the good loop faster, and the device busier in it?"""
+    """For `conclude`: is the good loop faster, and the device busier in it?
+
+    `found` are `on_device`'s facts. A profiler makes the host slower, not the device: the share of
+    a step in which that works is taken of the steps without one.
+    """
     seconds = {name: float(np.median(loop["seconds"])) for name, loop in _loops(one).items()}
     factor = seconds["bad"] / seconds["good"]
     seen = (
         f"A step of the first loop takes {1e3 * seconds['bad']:.1f} ms, of the second "
-        f"{1e3 * seconds['good']:.1f} ms"
+        f"{1e3 * seconds['good']:.1f} ms: {factor:.1f} times as fast."
     )
-    busy = {name: facts["busy"] for name, facts in found.items()}
+    held = factor > 1.2
+    busy = {name: facts["busy"] / seconds[name] for name, facts in found.items()}
     if not np.isnan(list(busy.values())).any() and len(busy) == 2:
         seen += (
-            f". The device works {busy['bad']:.0%} of the time in the first, {busy['good']:.0%} in "
-            f"the second; the host waits {found['bad']['waits']:.0f} and "
-            f"{found['good']['waits']:.0f} times a step"
+            f" The device works {busy['bad']:.0%} of the first one's time, {busy['good']:.0%} of "
+            f"the second one's; the host waits {found['bad']['waits']:.0f} and "
+            f"{found['good']['waits']:.0f} times a step."
         )
-        held = factor > 1.2 and busy["good"] > busy["bad"]
-    else:
-        held = factor > 1.2
-    return held, f"**Recorded.** {seen}: {factor:.1f} times as fast.", f"{seen}."
+        held = held and busy["good"] > busy["bad"]
+        if busy["good"] < 0.7:
+            seen += (
+                f" Even so the host is too slow for this device: to ask for "
+                f"{found['good']['kernels']:.0f} kernels, one by one, takes it longer than they "
+                "run. A larger batch, a compiled network or a CUDA graph is next."
+            )
+    return held, f"**Recorded.** {seen}", seen
 
 
 def _loops(one: Recorded) -> Mapping[str, Any]:
