@@ -102,8 +102,8 @@ def launches(one: Recorded) -> tuple[bool, str, str]:
     return (
         asked > 2 * in_graph,
         f"**Recorded.** A {seen}. The host asks for kernels one by one, and in the time that "
-        f"one takes it {triad * asked / 1e6:.0f} MB go through the memory: a kernel that has less to do "
-        "leaves the device waiting. A CUDA graph, or fusion, asks once for many.",
+        f"one takes it {triad * asked / 1e6:.0f} MB go through the memory: a kernel that has less "
+        "to do leaves the device waiting. A CUDA graph, or fusion, asks once for many.",
         f"a {seen}.",
     )
 
