@@ -195,12 +195,12 @@ conclude(*machine_roofline.fresh_pages("ReLU", *layers["ReLU"]))
 # ### The same on a GPU *(more)*
 #
 # Products of matrices from 256 to 8192 rows by number type; attention and GELU, operation by operation
-# and as one kernel: what a GPU showed, where one has been recorded.
+# and as one kernel; and what it costs to launch a kernel: what a GPU showed.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError
 from hpml.record.kept import recorded
-from hpml.record.pictures import products, roofline_picture
+from hpml.record.pictures import launches, products, roofline_picture
 
 try:
     of_gpu = recorded("roofline")
@@ -213,6 +213,7 @@ else:
         f"{of_gpu.origin}. Left: products by number type. Right: seconds of forward.",
     )
     conclude(*products(of_gpu))
+    conclude(*launches(of_gpu))
 
 # %% [markdown]
 # ## 3. The parts of ten years

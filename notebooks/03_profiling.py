@@ -271,8 +271,8 @@ show_views("overview", "trace")
 # What the views cannot show: the Overview and Distributed count as communication what PyTorch names
 # `gloo:…` or `nccl:…` *broadcast*, *reduce*, *all_reduce*, *all_gather* and *reduce_scatter*, and no
 # send or all-to-all. Whether a kernel uses Tensor Cores is looked up in a list of names from 2023:
-# kernels of newer GPUs count as "not". The Trace view gets its whole file at once; a large one is
-# better opened in Perfetto (section 11).
+# kernels of newer GPUs count as "not", as the last picture shows. The Trace view gets its whole
+# file at once; a large one is better opened in Perfetto (section 11).
 
 # %%
 show_views("operator", "memory", "module", "distributed", "difference", "kernel")
@@ -1080,9 +1080,10 @@ conclude(
 # `nsys-ui` on your own computer, or as a table with `nsys stats rank0.nsys-rep`. All options are in
 # the [user guide](https://docs.nvidia.com/nsight-systems/UserGuide/index.html).
 #
-# Two loops that train the same network on a GPU, where one has been recorded. The first makes its
-# batch image by image, reads the loss and each gradient's norm in every step, and computes in float32.
-# The second reads nothing, has the next batch copied meanwhile, and computes in bfloat16.
+# Two loops that train the same network on a GPU, as they were recorded. The first makes its batch
+# image by image, reads the loss and each gradient's norm in every step, and computes in float32. The
+# second reads nothing, has the next batch copied meanwhile, and computes in bfloat16. What the device
+# runs is in the rows *stream*. Your own eyes: `./hpml tensorboard src/hpml/recorded`.
 
 # %% tags=["nbval-ignore-output"]
 from hpml.record import pictures
@@ -1097,7 +1098,8 @@ else:
     of_loop = pictures.traces(of_gpu)
     print(of_gpu.origin)
     for name, trace in of_loop.items():
-        display(timeline_picture(trace, title=f"The {name} loop", levels=3))
+        title = {"bad": "The first loop", "good": "The second loop"}[name]
+        display(timeline_picture(trace, title=title, levels=3))
     conclude(*pictures.loops(of_gpu, {n: pictures.on_device(t) for n, t in of_loop.items()}))
 
 # %% tags=["nbval-ignore-output"]

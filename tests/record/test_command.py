@@ -117,8 +117,10 @@ def test_what_a_measurement_lacks_is_one_line():
 def test_nothing_recorded_is_told_with_the_job_that_does_it(tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "SHIPPED", tmp_path / "none")
     monkeypatch.delenv(kept.OWN, raising=False)
-    with pytest.raises(UserError, match=r"needs a GPU, and nothing was recorded.*\./hpml record"):
+    with pytest.raises(UserError, match=r"needs a GPU, and nothing of it was.*\./hpml record"):
         kept.recorded("roofline")
+    with pytest.raises(UserError, match=r"needs 2 GPUs, and nothing of it was recorded"):
+        kept.recorded("all_reduce")
     monkeypatch.setenv(kept.OWN, str(tmp_path))
     with pytest.raises(UserError, match=r"HPML_RECORDED has no roofline\.json that ended well"):
         kept.recorded("roofline")

@@ -165,10 +165,15 @@ def test_kernels_of_a_gpu(views):
     views.show("gpu", "Kernel")
     told = answer(views, "kernel", "gpu")["total"]["rows"]
     pie, cores = charts(views)
-    assert [pie["labels"], pie["series"][0][1]] == [list(each) for each in zip(*told, strict=True)]
+    assert len(told) > 10
+    assert [pie["labels"], pie["series"][0][1]] == [
+        list(each) for each in zip(*told[:10], strict=True)
+    ]
     shares = answer(views, "kernel/tc_pie", "gpu")["total"]["rows"]
     assert sorted(cores["series"][0][1]) == sorted(value for _, value in shares)
-    assert len(views.page.value(CELLS % "tbody")) == len(told)
+    names = {row[0] for row in views.page.value(CELLS % "tbody")}
+    assert len(names) == 30  # a page of the table
+    assert names <= {name for name, _ in told}
 
 
 def test_memory_over_time_and_a_part_of_it_by_dragging(views):

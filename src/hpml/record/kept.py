@@ -21,6 +21,7 @@ from hpml.errors import UserError
 from hpml.files import atomic
 from hpml.machine.processor import processor
 from hpml.paths import CHECKOUT, home
+from hpml.record.plan import PLAN
 
 OWN = "HPML_RECORDED"  # a site's own folder
 SHIPPED = Path(__file__).resolve().parents[1] / "recorded"
@@ -86,8 +87,10 @@ def recorded(name: str) -> Recorded:
             return read(folder, name)
         except FileNotFoundError:
             continue
-    nothing = f"{OWN} has no {name}.json that ended well" if own else "nothing was recorded on one"
-    raise UserError(f"it needs a GPU, and {nothing}: ./hpml record does it there")
+    (gpus,) = [one.gpus for one in PLAN if one.name == name]
+    needs = "a GPU" if gpus == 1 else f"{gpus} GPUs"
+    nothing = f"{OWN} has no {name}.json that ended well" if own else "nothing of it was recorded"
+    raise UserError(f"it needs {needs}, and {nothing}: ./hpml record does it there")
 
 
 def read(folder: Path, name: str) -> Recorded:

@@ -43,7 +43,7 @@ class TrainConfig:
         "side of the images early in the training", residual=24, least=16, most=32
     )
     early_share: float = _by_model(
-        "share of the training that is early", residual=0.7, least=0, most=1
+        "share of the training that is early", residual=0.5, least=0, most=1
     )
     batch_size: int = _option(250, "images per step on each rank", least=1)
     lr: float = _by_model(
@@ -62,7 +62,7 @@ class TrainConfig:
         "of convolutions and linear layers", residual=1.5e-3, vit=0.05, least=0
     )
     label_smoothing: float = _by_model(
-        "share of the target given to all classes", residual=0.2, vit=0.1, least=0, most=1
+        "share of the target given to all classes", residual=0.1, vit=0.1, least=0, most=1
     )
     lookahead: bool = _by_model(
         "pull the weights back to their average on the way", residual=True, vit=False
