@@ -15,7 +15,7 @@ OF_THE_TRANSFORMER = ("model", "size", "shard", "tensor", "pipeline", "micro_bat
 
 def test_every_field_can_be_given_on_the_command_line():
     asked = parse(
-        "--data d --samples 9 --test-samples 8 --epochs 2 --early-size 20 --early-share 0.5 "
+        "--data d --samples 9 --test-samples 8 --epochs 2 --early-size 20 --early-share 0.2 "
         "--batch-size 4 --lr 0.5 --lr-rule sqrt "
         "--warmup 0.1 --momentum 0.8 --weight-decay 0 --label-smoothing 0.3 "
         "--no-lookahead --widths 8,16 --seed 7 "
