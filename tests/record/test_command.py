@@ -25,7 +25,8 @@ from hpml.record import kept
 from pathlib import Path
 if does == "hang":
     kept.Place("cpu", Path(folder), name=name).so_far({"half": 1})
-    child = subprocess.Popen(["sleep", "600"])
+    # As a job script's ranks, it is in a process group of its own.
+    child = subprocess.Popen(["timeout", "600", "sleep", "600"])
     open(folder + "/pids", "w").write(str(child.pid))
     time.sleep(600)
 kept.write(Path(folder), name, command="c", device="cpu", seconds=1.0, result={"one": 1})

@@ -122,12 +122,13 @@ def run(
     command: str,
     images: str | None,
 ) -> str:
-    """Make a measurement in a process group of its own, ended after `limit` seconds; what it
+    """Make a measurement in a session of its own, ended after `limit` seconds; what it
     prints is shown. Returns why it failed, which is kept in the record's place, with what it had
     found so far; "" if it ended well.
     """
     call = [*CHILD, one.name, "--out", str(folder), "--device", device, "--command", command]
     call += ["--images", images] if images else []
+    kept.so_far(folder, one.name).unlink(missing_ok=True)  # of a record that was stopped
     began = time.monotonic()
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         process = subprocess.Popen(call, stderr=errors, start_new_session=True)
@@ -137,8 +138,7 @@ def run(
         except subprocess.TimeoutExpired:
             why = f"it was not done after {limit:.0f} s"
         finally:
-            with contextlib.suppress(ProcessLookupError):  # what it started, too
-                os.killpg(process.pid, signal.SIGKILL)
+            _end(process.pid)
             process.wait()
         noted = kept.so_far(folder, one.name)
         found = json.loads(noted.read_text()) if noted.exists() else None
@@ -161,6 +161,14 @@ def run(
         so_far=found,
     )
     return why
+
+
+def _end(session: int) -> None:
+    """End all processes of a session: a job script's are in a group of their own."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(int(entry.name)) == session:
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def _device(asked: str) -> tuple[str, int]:

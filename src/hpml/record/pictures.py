@@ -195,7 +195,7 @@ def loops(one: Recorded, found: Mapping[str, Mapping[str, float]]) -> tuple[bool
             f"{found['good']['waits']:.0f} times a step."
         )
         held = held and busy["good"] > busy["bad"]
-        if busy["good"] < 0.7:
+        if busy["good"] < 0.7 and not found["good"]["waits"]:
             seen += (
                 f" Even so the host is too slow for this device: to ask for "
                 f"{found['good']['kernels']:.0f} kernels, one by one, takes it longer than they "

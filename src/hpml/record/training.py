@@ -19,7 +19,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "one_size": {"early_share": 0.0, "epochs": 4},
     "wide": {"widths": (128, 384, 512), "epochs": 40, "early_share": 0.0},
 }
-# Four times the images of a step, and less than four times the rate, which was a little better.
+# Four times the images of a step, and less than four times the rate.
 ON_GPU: dict[str, Any] = {"batch_size": 1000, "lr": 1.0}
 # On a CPU the same ways, so small that they end within the limit.
 ON_CPU: dict[str, Any] = {
