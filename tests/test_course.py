@@ -3,14 +3,14 @@
 And no verdict on any of them gives away what was expected.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import pytest
 
 from hpml.bench import flips
-from hpml.checks import find, ids, judge
+from hpml.checks import find, ids, judge, seeds
 from hpml.course import schedule, wrong_answers
-from hpml.course.prove import Part, prove
+from hpml.course.prove import Judge, Part, prove
 from hpml.errors import UserError
 from hpml.ranks import flavour
 
@@ -24,6 +24,21 @@ solution = cache(wrong_answers.solution)
 
 
 @pytest.fixture
+def proved(request):
+    """`proved(exercise, *parts, wrong="")`: its rows are good, and there is one for each part.
+
+    Inputs are the same in each run, and new with `--all`: no run fails by what was drawn.
+    """
+
+    def prove_it(exercise: str, *parts: Part, wrong: str = "") -> None:
+        name = " ".join([exercise, *parts, wrong])
+        seed = None if request.config.getoption("--all") else seeds.derived(0, name)
+        rows_are_good(exercise, parts, wrong, partial(judge, seed=seed))
+
+    return prove_it
+
+
+@pytest.fixture
 def measured(request):
     """`measured(exercise)`: the test measures, if its check judges seconds or bytes on a link."""
 
@@ -34,8 +49,7 @@ def measured(request):
     return mark
 
 
-def proved(exercise: str, *parts: Part, wrong: str = "") -> None:
-    """The rows of an exercise are good, and there is one for each of the parts."""
+def rows_are_good(exercise: str, parts: tuple[Part, ...], wrong: str, judge: Judge) -> None:
     if parts != ("check",) and (why := flavour.missing(find(exercise).needs)):
         pytest.skip(why)
     # One answer at a time: the tests themselves already run side by side. In brief, for a part of
@@ -57,7 +71,7 @@ def proved(exercise: str, *parts: Part, wrong: str = "") -> None:
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
-def test_the_check_is_whole(exercise):
+def test_the_check_is_whole(exercise, proved):
     proved(exercise, "check")
 
 
@@ -73,7 +87,9 @@ def right(exercise: str):
 
 
 @pytest.mark.parametrize("exercise", [right(exercise) for exercise in EXERCISES])
-def test_the_stub_fails_and_the_solution_has_full_points_at_every_world_size(exercise, measured):
+def test_the_stub_fails_and_the_solution_has_full_points_at_every_world_size(
+    exercise, proved, measured
+):
     measured(exercise)
     proved(exercise, "stub", "solution")
 
@@ -97,7 +113,7 @@ WRONG = [wrong(answer) for each in EXERCISES for answer in wrong_answers.read(CO
 
 
 @pytest.mark.parametrize(("exercise", "name"), WRONG)
-def test_a_wrong_answer_meets_its_hint(exercise, name, measured):
+def test_a_wrong_answer_meets_its_hint(exercise, name, proved, measured):
     measured(exercise)
     proved(exercise, "wrong answer", wrong=name)
 

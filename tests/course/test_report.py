@@ -327,6 +327,27 @@ def test_all_is_well_when_all_ran_and_passed(made):
     assert report.all_well(run, report.collect(run))
 
 
+@pytest.mark.parametrize(("others_hold", "well"), [(True, True), (False, False)])
+def test_a_claim_that_cannot_be_judged_here_does_not_make_it_ill(made, others_hold, well):
+    claims = (
+        ClaimResult("it is right", others_hold, 3),
+        ClaimResult("SLURM takes it", False, 1, "no SLURM answers here", judged=False),
+    )
+    status = "not gradable" if others_hold else "failed"
+    tree = Verdict("tree", "The tree", status, claims, "1 cannot be judged here", 7).record()
+    run, front, _ = made(solution=[shown({VERDICT: verdict("ring", True)}), shown({VERDICT: tree})])
+    assert report.all_well(run, report.collect(run)) is well
+    assert "1 of 2 exercises passed" in front.folded
+    assert "no SLURM answers here" in front.folded
+
+
+def test_nothing_that_could_be_judged_is_not_well(made):
+    alone = (ClaimResult("SLURM takes it", False, 1, "no SLURM answers here", judged=False),)
+    tree = Verdict("tree", "The tree", "not gradable", alone, "", 7).record()
+    run, *_ = made(solution=[shown({VERDICT: verdict("ring", True)}), shown({VERDICT: tree})])
+    assert not report.all_well(run, report.collect(run))
+
+
 def test_verdicts_of_a_lecture_do_not_count(made):
     run, _, _ = made(lecture=[shown({VERDICT: verdict("ring", False)})])
     assert report.collect(run).verdicts == {}

@@ -32,8 +32,9 @@ def run(
     """Execute the lecture and the solution notebook of each module, and write a report.
 
     Where there are no solutions, as in a release for learners, it is the lectures alone.
-    Exit code 0 when every cell ran, 1 when one failed, 2 when it could not begin. Ctrl-C ends it
-    with a report of what was done.
+    Exit code 0 when every cell ran and no exercise failed, 1 when one did, 2 when it could not
+    begin. A claim that cannot be judged here, as one on SLURM, is named and does not fail. Ctrl-C
+    ends it with a report of what was done.
     """
     from rich.console import Console
 

@@ -101,9 +101,10 @@ def inputs(seed: int, world_size: int) -> list[list[dict[str, Any]]]:
         steps = range(warm_up_steps + AFTER)
         return asdict(of) | {"steps": draw.sample(steps, len(steps))}
 
-    settings = [
-        setting(ranks, rule, draw.randint(5, 12)) for ranks in (few, many) for rule in RULES
-    ]
+    # All different: a ramp in whole tenths is right at all steps of a warm-up of 5 or 10 steps
+    long = draw.sample(range(5, 13), 4)
+    pairs = [(ranks, rule) for ranks in (few, many) for rule in RULES]
+    settings = [setting(*pair, steps) for pair, steps in zip(pairs, long, strict=True)]
     return [[*settings, setting(1, RULES[0], 6), setting(few, RULES[1], 0)]]
 
 
