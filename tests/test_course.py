@@ -120,7 +120,9 @@ def test_a_wrong_answer_meets_its_hint(exercise, name, proved, measured):
 
 def test_no_check_and_no_wrong_answer_belongs_to_no_exercise():
     assert sorted(ids()) == sorted(EXERCISES)
-    files = [path.relative_to(COURSE.root) for path in COURSE.root.glob("tests/checks/*/*.toml")]
+    files = [
+        path.relative_to(COURSE.root) for path in COURSE.root.glob("tests/modules/*/checks/*.toml")
+    ]
     expected = [
         wrong_answers.path(module, e.id) for module in COURSE.modules for e in module.exercises
     ]

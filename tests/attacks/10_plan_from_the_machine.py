@@ -2,7 +2,7 @@
 # tries: calls what the check itself computes with, found in the course's files
 # unprotected: the functions of the check are there to be called
 # on: from_file
-check = of_the_course("checks", "m02_hardware", "binding_plan.py")
+check = of_the_course("modules", "m02_hardware", "checks", "binding_plan.py")
 
 
 def binding_plan(cpus, ranks, gpus=(), reserved=()):

@@ -4,7 +4,13 @@
 import importlib
 import random
 
-SEEN = ["hpml.checks", "hpml.checks.m00_your_machine.hello_ranks", "hpml.grading", "hpml.course"]
+SEEN = [
+    "hpml.checks",
+    "hpml.modules",
+    "hpml.modules.m00_your_machine.checks.hello_ranks",
+    "hpml.grading",
+    "hpml.course",
+]
 
 
 def hello(number):

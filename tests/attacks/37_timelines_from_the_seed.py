@@ -4,7 +4,7 @@
 # unprotected: the module that makes timelines can be imported, or is loaded already
 # on: own_import
 PHASES = {"negotiated": ("NEGOTIATE",), "transferred": ("GLOO", "MPI", "NCCL")}
-module = load_in_a_thread("hpml.checks.m05_horovod._timeline")
+module = load_in_a_thread("hpml.modules.m05_horovod.checks._timeline")
 
 
 def read_timeline(text):

@@ -52,8 +52,9 @@ def test_who_has_tried_nothing_gets_three_hints(exercise: str) -> None:
 def test_a_hint_that_no_judge_can_give_is_none(exercise: str) -> None:
     """Its key stands in the check once more than in the table, or is put together there."""
     own = Path(importlib.util.find_spec(registry.module_of(exercise)).origin)
-    beside = [*own.parent.glob("_*.py"), *own.parents[1].glob("kits/*.py")]
-    engine = [*own.parents[1].glob("*.py"), *own.parents[2].glob("ranks/*.py")]
+    library = own.parents[3]
+    beside = [*own.parent.glob("_*.py"), *library.glob("checks/kits/*.py")]
+    engine = [*library.glob("checks/*.py"), *library.glob("ranks/*.py")]
     others = "".join(path.read_text() for path in (*beside, *engine))
     text = own.read_text()
     unmet = [

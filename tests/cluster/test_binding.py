@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpml.checks.kits import srun_step
-from hpml.checks.m02_hardware._nodes_to_bind import SPREAD, node
 from hpml.course import schedule, wrong_answers
+from hpml.modules.m02_hardware.checks import _srun_step as srun_step
+from hpml.modules.m02_hardware.checks._nodes_to_bind import SPREAD, node
 
 pytestmark = [
     pytest.mark.measures,  # a daemon
@@ -63,7 +63,8 @@ def test_the_check_knows_when_slurm_declines_a_mask(cluster, answer, plan, more)
 
 def test_the_picture_of_an_answer_says_what_slurm_bound(cluster, answer):
     script = (
-        "import sys; from hpml.checks.m02_hardware._binding_picture import bound_by_slurm as b; "
+        "import sys\n"
+        "from hpml.modules.m02_hardware.checks._binding_picture import bound_by_slurm as b\n"
         "print(b([[1], [0]], sys.argv[1:]))"
     )
     lines = cluster.output("python", "-c", script, *answer.srun_options([[1], [0]]))

@@ -53,7 +53,8 @@ srun {command}
 )
 def test_slurms_message_about_a_script_is_reported(cluster, option, status, message):
     script = (
-        "import sys, json; from hpml.checks import judge; from hpml.checks.kits import slurm_job\n"
+        "import sys, json; from hpml.checks import judge\n"
+        "from hpml.modules.m00_your_machine.checks import _slurm_job as slurm_job\n"
         "slurm_job.PATIENCE = 30.0 if 'hold' not in sys.argv[1] else 3.0\n"
         "print(json.dumps(judge('job_script', sys.argv[1]).record()))"
     )

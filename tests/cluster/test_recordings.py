@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hpml.checks.kits.launchers import RECORDINGS
+from hpml.modules.m06_torch_distributed.checks._launchers import RECORDINGS
 
 pytestmark = [
     pytest.mark.measures,  # a daemon

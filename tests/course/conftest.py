@@ -108,7 +108,7 @@ def load_ipython_extension(shell):
 
 def write_checks(root: Path, **points: int) -> None:
     """Files to read from what the exercises are worth: a check is not needed for more here."""
-    folder = root / "src/hpml/checks/m03_rings"
+    folder = root / "src/hpml/modules/m03_rings/checks"
     folder.mkdir(parents=True)
     for exercise, worth in points.items():
         (folder / f"{exercise}.py").write_text(f'Claim("it holds", {worth}, None)\n')

@@ -17,6 +17,7 @@ from hpml.errors import UserError
 
 LECTURE = "notebooks/03_rings.ipynb"
 SOLUTION = "solutions/03_rings.ipynb"
+CHECKS = "src/hpml/modules/m03_rings/checks"
 EXERCISE = "exercises/03_rings.ipynb"
 
 
@@ -250,7 +251,7 @@ BIG = {"output_type": "stream", "name": "stdout", "text": ["x" * 2_000_001]}
         (replace("notebooks/03_rings.py", "6 * 7", "6 * 8"), LECTURE, "source of cell 3 differs"),
         (replace("notebooks/03_rings.py", "goes", "went"), LECTURE, "source of cell 1 differs"),
         (replace("solutions/03_rings.py", "start = 1", "start = 0"), EXERCISE, "not what"),
-        (replace("src/hpml/checks/m03_rings/ring.py", "4", "5"), SOLUTION, "metadata of cell 5"),
+        (replace(f"{CHECKS}/ring.py", "4", "5"), SOLUTION, "metadata of cell 5"),
         (remove(EXERCISE), EXERCISE, "missing: run ./hpml build"),
         (remove(LECTURE), LECTURE, "missing: run ./hpml build"),
         (remove("notebooks/03_rings.py"), "notebooks/03_rings.py", "missing"),

@@ -23,7 +23,7 @@ def contents(root: Path) -> dict[str, bytes]:
 
 def test_what_the_real_course_then_lacks_is_a_row_each(tmp_path: Path) -> None:
     aside = shutil.ignore_patterns("__pycache__", "m0[56]_*")
-    for folder in ("src", "solutions", "exercises", "tests/checks/m01_parallel_sgd"):
+    for folder in ("src", "solutions", "exercises", "tests/modules/m01_parallel_sgd/checks"):
         shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=aside)
     for name in ("course.toml", "jupytext.toml", "pyproject.toml"):
         shutil.copy(CHECKOUT / name, tmp_path)
@@ -44,7 +44,7 @@ def test_what_the_real_course_then_lacks_is_a_row_each(tmp_path: Path) -> None:
 
     checked = hpml("course", "check", "all_to_all", "--json")
     assert checked.returncode == 1, checked.stderr
-    file = "tests/checks/m01_parallel_sgd/wrong_all_to_all.toml"
+    file = "tests/modules/m01_parallel_sgd/checks/wrong_all_to_all.toml"
     assert [row["reason"] for row in json.loads(checked.stdout)["rows"]] == [
         "it has no claims",
         'it has no hint "start"',
@@ -96,13 +96,13 @@ def test_all_that_is_written_is_named(course: Course) -> None:
         ("ring", "exercise 'ring' is there already, in module 03"),
         ("Bush", "an id is lower_case_words"),
         ("class", "an id is lower_case_words"),
-        ("left", "src/hpml/checks/m03_rings/left.py is there already"),
+        ("left", "src/hpml/modules/m03_rings/checks/left.py is there already"),
     ],
 )
 def test_an_id_that_cannot_be_is_refused_and_nothing_written(
     course: Course, exercise: str, says: str
 ) -> None:
-    (course.root / "src/hpml/checks/m03_rings/left.py").touch()
+    (course.root / "src/hpml/modules/m03_rings/checks/left.py").touch()
     before = contents(course.root)
     with pytest.raises(UserError, match=says) as raised:
         new_exercise.create(course, course.modules[0], exercise)

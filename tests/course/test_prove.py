@@ -141,9 +141,9 @@ class Course:
 
     def __init__(self, root: Path) -> None:
         self.root, self.check, self.ids = root, GOOD, ("total",)
-        self.wrong = root / "tests/checks/m03_rings/wrong_total.toml"
+        self.wrong = root / "tests/modules/m03_rings/checks/wrong_total.toml"
         (root / "course.toml").write_text(COURSE)
-        self.claims = root / "src/hpml/checks/m03_rings/total.py"
+        self.claims = root / "src/hpml/modules/m03_rings/checks/total.py"
         self.claims.parent.mkdir(parents=True)
         self.claims.write_text("Claim('type', 1, f)\nClaim('sum', 2, f)\n")
         for folder, text in (("solutions", SOLUTION), ("exercises", STUB)):
@@ -213,7 +213,7 @@ def stub(old: str, new: str) -> Callable[[Course], None]:
 
 
 def wrong(old: str, new: str) -> Callable[[Course], None]:
-    return lambda course: course.edit("tests/checks/m03_rings/wrong_total.toml", old, new)
+    return lambda course: course.edit("tests/modules/m03_rings/checks/wrong_total.toml", old, new)
 
 
 def check(**fields: object) -> Callable[[Course], None]:
@@ -228,7 +228,7 @@ def unlisted(course: Course) -> None:
 
 
 def homeless(course: Course) -> None:
-    (course.root / "tests/checks/m03_rings/wrong_tally.toml").write_text("")
+    (course.root / "tests/modules/m03_rings/checks/wrong_tally.toml").write_text("")
 
 
 def broken_judge(run: Run) -> Problem | None:
@@ -265,7 +265,7 @@ def no_hints(**without: str) -> dict[str, str]:
         (wrong('hint = "type"', ""), "wrong answer", "wrong_total.toml: a_word: hint is None"),
         (wrong("[a_word]", "[other]\n[a_word]"), "wrong answer", "other: wrong is None"),
         (lambda course: course.wrong.write_text(WRONG[: WRONG.index("[leaves]")]), "check",
-         "tests/checks/m03_rings/wrong_total.toml: 2 wrong answers, expected at least 4"),
+         "tests/modules/m03_rings/checks/wrong_total.toml: 2 wrong answers, expected at least 4"),
         (lambda course: course.wrong.unlink(), "check", "wrong_total.toml: 0 wrong answers"),
         (check(claims=GOOD.claims[:1]), "check", "worth 1 points, its file reads as 3"),
         (check(claims=GOOD.claims + GOOD.claims[:1]), "check", "two of its claims have one name"),
@@ -278,7 +278,7 @@ def no_hints(**without: str) -> dict[str, str]:
         (check(not_allowed=()), "check", r"03_rings.py: below the title ## `total`, write: .*ted`"),
         (solution("magic", "a spell"), "check", r"write: \*\*To write:\*\* the sum\. .* magic\."),
         (lambda course: course.wrong.with_name("test_total.py").unlink(), "check",
-         "tests/checks/m03_rings/test_total.py is missing"),
+         "tests/modules/m03_rings/checks/test_total.py is missing"),
         (solution("dist.all_reduce(tensor)", "raise NotImplementedError()"), "solution",
          "still a stub"),
         (check(hints=GOOD.hints | {"alone": " "}), "check", "a hint is empty"),

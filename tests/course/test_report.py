@@ -75,7 +75,7 @@ def made(tmp_path: Path):
         (tmp_path / "course.toml").write_text(
             COURSE.replace("LEADS", f'leads = "{leads}"' if leads else "")
         )
-        checks = tmp_path / "src/hpml/checks/m03_rings"
+        checks = tmp_path / "src/hpml/modules/m03_rings/checks"
         checks.mkdir(parents=True)
         (checks / "ring.py").write_text("Claim('it adds', 4, f)\n")
         (checks / "tree.py").write_text("Claim('it adds', 3, f)\n")

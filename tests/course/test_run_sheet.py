@@ -88,7 +88,7 @@ def lecture(course: Course) -> Course:
         "#!/bin/bash\n# Module 03. A ring of\n# two.\n#\n#     sbatch it\n\n"
         "#SBATCH --nodes=1      # one\n#SBATCH --ntasks-per-node=4\n#SBATCH --time=00:05:00\n"
     )
-    catalogue = course.root / "tests/checks/m03_rings/wrong_ring.toml"
+    catalogue = course.root / "tests/modules/m03_rings/checks/wrong_ring.toml"
     catalogue.parent.mkdir(parents=True)
     catalogue.write_text(CATALOGUE)
     return schedule.load(course.root / "course.toml")
@@ -168,7 +168,7 @@ def test_the_page_is_whole_and_runs_nothing(lecture):
 
 
 def test_without_the_catalogue_the_page_says_so(lecture):
-    (lecture.root / "tests/checks/m03_rings/wrong_ring.toml").unlink()
+    (lecture.root / "tests/modules/m03_rings/checks/wrong_ring.toml").unlink()
     assert "The catalogue of wrong answers" in run_sheet.write(lecture, HINTS)
 
 

@@ -17,7 +17,7 @@ ONE_MODULE = COURSE.replace('"ring", minutes = 10', '"ring", minutes = 20')
 def toml(tmp_path: Path) -> Path:
     path = tmp_path / "course.toml"
     path.write_text(ONE_MODULE)
-    checks = tmp_path / "src/hpml/checks/m03_rings"
+    checks = tmp_path / "src/hpml/modules/m03_rings/checks"
     checks.mkdir(parents=True)
     (checks / "ring.py").write_text('CHECK = Check(claims=(Claim("a", 3, f), Claim("b", 1, g)))\n')
     (checks / "tree.py").write_text('claims = [Claim("c", judge=f, points=3)]\n')
@@ -61,7 +61,7 @@ def test_files_and_points_of_a_module_are_found_by_its_name(toml: Path) -> None:
     ],
 )
 def test_points_that_cannot_be_read_are_named(toml: Path, text: str | None, says: str) -> None:
-    check = toml.parent / "src/hpml/checks/m03_rings/tree.py"
+    check = toml.parent / "src/hpml/modules/m03_rings/checks/tree.py"
     check.unlink()
     if text is not None:
         check.write_text(text)

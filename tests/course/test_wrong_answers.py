@@ -37,12 +37,12 @@ def course(tmp_path: Path) -> schedule.Course:
     (tmp_path / "course.toml").write_text(COURSE)
     (tmp_path / "solutions").mkdir()
     (tmp_path / "solutions/03_rings.py").write_text(SOLUTION)
-    (tmp_path / "tests/checks/m03_rings").mkdir(parents=True)
+    (tmp_path / "tests/modules/m03_rings/checks").mkdir(parents=True)
     return schedule.load(tmp_path / "course.toml")
 
 
 def read(course: schedule.Course, text: str) -> tuple[wrong_answers.WrongAnswer, ...]:
-    (course.root / "tests/checks/m03_rings/wrong_ring.toml").write_text(text)
+    (course.root / "tests/modules/m03_rings/checks/wrong_ring.toml").write_text(text)
     return wrong_answers.read(course, "ring")
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from hpml.bench import attacks
 from hpml.checks import judge
-from hpml.checks.m06_torch_distributed import ddp_train
+from hpml.modules.m06_torch_distributed.checks import ddp_train
 
 ATTACKS = {attack.name: attack for attack in attacks.read_all()}
 # Each is a whole grader: it is given the answer's file, and says PASS on stdout, or exits with 0.

@@ -108,6 +108,7 @@ def test_nothing_of_the_course_or_of_a_home_is_there(inside, tmp_path):
         str(CHECKOUT / "course.toml"),
         str(CHECKOUT / "tests"),
         str(package / "checks"),
+        str(package / "modules"),
         str(package / "grading"),
         str(package / "course"),
         "/etc/passwd",

@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # a room passes by them, and rests on none of that.
 FRONT_DOORS = {"hpml", "hpml.__main__"}
 NOT_FOLLOWED = "tests/conftest.py"
-CHECK = re.compile(r"src/hpml/checks/m\d\d_\w+/([a-z]\w*)\.py")
+CHECK = re.compile(r"src/hpml/modules/m\d\d_\w+/checks/([a-z]\w*)\.py")
 SUITE = "tests/suite/"  # it chooses tests and proves nothing: none but its own rests on it
 FOLLOWED = ("src/", "tests/", "slurm/")
 COMMAND_LINE = "src/hpml/cli/__init__.py"
@@ -260,5 +260,5 @@ class ImportGraph:
 @cache
 def check_file(exercise: str) -> str:
     """The file of an exercise's check."""
-    (found,) = ROOT.glob(f"src/hpml/checks/m[0-9]*_*/{exercise}.py")
+    (found,) = ROOT.glob(f"src/hpml/modules/m[0-9]*_*/checks/{exercise}.py")
     return str(found.relative_to(ROOT))

@@ -1,6 +1,6 @@
 """What a check is: one description of an exercise for notebook, terminal and grader.
 
-A check file (`checks/m06_torch_distributed/ddp.py`, say) defines `CHECK = Check(...)`.
+A check file (`modules/m06_torch_distributed/checks/ddp.py`, say) defines `CHECK = Check(...)`.
 
 - `inputs(seed, world_size)` makes new inputs: a list with one item per rank. Only plain values,
   numpy arrays and tensors. Each play has another seed (see `hpml.checks.seeds`), and a seed that an
@@ -138,9 +138,8 @@ class Stage:
     With `kill`, a function of the play's seed, a rank is killed while it writes a file.
 
     With `memory` the peak of each rank's memory is `evidence.ranks[r].peak_bytes`, from just before
-    the answer and the drive on, as the kernel counts it (see `launch(count_memory=True)`). Claims
-    read it with `hpml.checks.kits.memory.peaks`. Ranks then have proxies, in which Gloo's buffers
-    are and do not count.
+    the answer and the drive on, as the kernel counts it (see `launch(count_memory=True)`). Ranks
+    then have proxies, in which Gloo's buffers are and do not count.
     """
 
     name: str

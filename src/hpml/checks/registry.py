@@ -1,4 +1,4 @@
-"""The existing checks: the files in `checks/mNN_*/` that define CHECK, found by their names."""
+"""The existing checks: the files in `modules/mNN_*/checks/` that define CHECK, found by name."""
 
 import difflib
 import importlib
@@ -12,20 +12,20 @@ if TYPE_CHECKING:  # it imports torch
     from hpml.checks.contract import Check
 
 # What drives use of these is sent to the ranks with them: none of it is there to be imported
-BY_VALUE = ("hpml.checks", "hpml.allreduce")
+BY_VALUE = ("hpml.checks", "hpml.allreduce")  # and the checks of its module
+_MODULES = Path(__file__).parents[1] / "modules"
 
 
 @cache
 def _files() -> dict[str, str]:
     """Module name by exercise id. A file starting with an underscore is no check."""
-    here = Path(__file__).parent
     found: dict[str, str] = {}
-    for file in sorted(here.glob("m[0-9][0-9]_*/*.py")):
+    for file in sorted(_MODULES.glob("m[0-9][0-9]_*/checks/*.py")):
         if file.stem.startswith("_"):
             continue
         if file.stem in found:
             raise UserError(f"two checks have the id {file.stem}: rename one of the files")
-        found[file.stem] = f"hpml.checks.{file.parent.name}.{file.stem}"
+        found[file.stem] = f"hpml.modules.{file.parts[-3]}.checks.{file.stem}"
     return found
 
 
@@ -36,12 +36,12 @@ def ids() -> tuple[str, ...]:
 
 def modules() -> tuple[str, ...]:
     """The names of the modules that have checks, like their notebooks' names: `06_ring`."""
-    return tuple(dict.fromkeys(name.split(".")[-2].removeprefix("m") for name in _files().values()))
+    return tuple(dict.fromkeys(name.split(".")[2].removeprefix("m") for name in _files().values()))
 
 
 def of_module(name: str) -> tuple[str, ...]:
     """The ids of a module's exercises, by the name of its notebook; none for an unknown name."""
-    return tuple(e for e, module in _files().items() if module.split(".")[-2] == f"m{name}")
+    return tuple(e for e, module in _files().items() if module.split(".")[2] == f"m{name}")
 
 
 def module_of(exercise: str) -> str:
@@ -63,7 +63,7 @@ def find(exercise: str) -> "Check":
     module = module_of(exercise)
     import cloudpickle
 
-    for package in BY_VALUE:
+    for package in (*BY_VALUE, module.rpartition(".")[0]):
         cloudpickle.register_pickle_by_value(importlib.import_module(package))
     check = importlib.import_module(module).CHECK
     if check.id != exercise:

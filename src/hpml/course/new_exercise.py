@@ -77,7 +77,7 @@ CHECK = Check(
 
 TEST = '''"""The check of {id}: what its judges make of right and wrong values."""
 
-from hpml.checks.{folder}.{id} import CHECK
+from hpml.modules.{folder}.checks.{id} import CHECK
 
 
 def test_inputs_are_fresh_for_every_seed():
@@ -123,8 +123,8 @@ def create(course: Course, module: Module, exercise: str) -> list[Path]:
 def _new_files(module: Module, exercise: str) -> dict[Path, str]:
     folder = f"m{module.stem}"
     texts = {
-        Path("src/hpml/checks", folder, f"{exercise}.py"): CHECK,
-        Path("tests/checks", folder, f"test_{exercise}.py"): TEST,
+        Path("src/hpml/modules", folder, "checks", f"{exercise}.py"): CHECK,
+        Path("tests/modules", folder, "checks", f"test_{exercise}.py"): TEST,
         wrong_answers.path(module, exercise): WRONG,
     }
     return {path: text.format(id=exercise, folder=folder) for path, text in texts.items()}
@@ -136,7 +136,7 @@ def _refuse(course: Course, exercise: str, files: Mapping[Path, str]) -> None:
     for module in course.modules:
         if any(entry.id == exercise for entry in module.exercises):
             raise UserError(f"exercise {exercise!r} is there already, in module {module.id}")
-    checks = course.root.glob(f"src/hpml/checks/m[0-9][0-9]_*/{exercise}.py")
+    checks = course.root.glob(f"src/hpml/modules/m[0-9][0-9]_*/checks/{exercise}.py")
     there = [path.relative_to(course.root) for path in checks]
     there += [path for path in files if (course.root / path).exists()]
     if there:

@@ -172,7 +172,8 @@ def _strays(course: Course, ids: Iterable[str]) -> list[Row]:
     checks = sorted(set(ids) - {exercise for _, exercise in listed})
     files = {wrong_answers.path(module, exercise) for module, exercise in listed}
     found = {
-        path.relative_to(course.root) for path in course.root.glob("tests/checks/m*/wrong_*.toml")
+        path.relative_to(course.root)
+        for path in course.root.glob("tests/modules/m*/checks/wrong_*.toml")
     }
     return [
         *(Row(name, "check", name, "", "course.toml does not list it") for name in checks),

@@ -200,7 +200,7 @@ def _module(entry: Any, root: Path, where: str) -> Module:
         raise UserError(f"{where}: id is {strings['id']!r}, expected two digits")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", strings["name"]):
         raise UserError(f"{where}: name is {strings['name']!r}, expected lower_case_words")
-    checks = root / "src/hpml/checks" / f"m{strings['id']}_{strings['name']}"
+    checks = root / "src/hpml/modules" / f"m{strings['id']}_{strings['name']}" / "checks"
     items = _take(entry, "exercises", list, where)
     scripts = sorted((root / "slurm").glob(f"{strings['id']}_*.slurm"))
     return Module(

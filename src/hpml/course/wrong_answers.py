@@ -1,6 +1,6 @@
 """The wrong answers that people really write, each as an edit of the solution.
 
-They are in `tests/checks/mNN_name/wrong_<exercise id>.toml`, a table for each, in order:
+They are in `tests/modules/mNN_name/checks/wrong_<exercise id>.toml`, a table for each, in order:
 
     [mean_of_means]
     wrong = "shards are of different lengths, and each counts alike"  # what people do there
@@ -104,7 +104,7 @@ def _find(edit: Edit, text: str, name: str, base: str) -> int:
 
 def path(module: Module, exercise: str) -> Path:
     """The file of an exercise's wrong answers, relative to the folder of course.toml."""
-    return Path("tests/checks", f"m{module.stem}", f"wrong_{exercise}.toml")
+    return Path("tests/modules", f"m{module.stem}", "checks", f"wrong_{exercise}.toml")
 
 
 def read(course: Course, exercise: str) -> tuple[WrongAnswer, ...]:

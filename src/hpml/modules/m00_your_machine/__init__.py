@@ -1,0 +1,1 @@
+"""Module 00, your machine."""

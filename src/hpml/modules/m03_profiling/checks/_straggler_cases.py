@@ -1,0 +1,181 @@
+"""Jobs in which one rank is late through its own work, or none: played afresh from each seed."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from hpml.modules.m03_profiling.checks import _recorded_ranks
+from hpml.modules.m03_profiling.checks._data_parallel import Training, Work, program
+from hpml.modules.m03_profiling.checks._planted_ranks import PHASES, PlantedRank, play
+
+COMPUTE = ("transforms", "forward", "backward", "optimizer")
+LATE = 0.10  # own work this much longer than on each other rank is late
+SLOWER = 1.2  # a phase in which the straggler takes this many times as long is one of its phases
+STEPS_IN_A_ROW = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """The traces of one job, and who is to be named."""
+
+    name: str  # for messages
+    ranks: tuple[PlantedRank, ...]
+    straggler: int | None = None
+    since: int = 0  # number of the step
+    phases: tuple[str, ...] = ()  # in which it loses the time
+    why_nobody: str = ""  # the hint for whoever names a rank where nobody is to blame
+    recorded: bool = False
+
+
+@dataclass(frozen=True)
+class _Late:
+    """A rank that takes longer in some phases, from place `begin` of the steps to before `end`."""
+
+    rank: int
+    begin: int
+    end: int
+    phases: Sequence[str]
+    share: float  # more work, as a share of a step's
+
+
+@cache
+def cases(seed: int) -> tuple[Case, ...]:
+    """One of each kind."""
+    draw = random.Random(seed)
+
+    def job(name: str, ranks: int, phases: Sequence[str], more: float, **options: Any) -> Case:
+        steps = draw.randint(8, 10)
+        since = draw.randint(4, steps - 3)
+        since = {"from the beginning": 0, "late": steps - 3}.get(
+            str(options.pop("when", "")), since
+        )
+        rank = draw.randrange(ranks)
+        late = [_Late(rank, since, steps, phases, more)]
+        if since >= 4 and options.pop("hiccups", True):
+            late.append(_Late(rank, since - 2, since - 1, phases, more))
+            late.append(_Late((rank + 1) % ranks, 1, 2, ("loading",), 9.0))
+        made = _played(draw, ranks, steps, late, **options)
+        first = min(made[0].steps)
+        chosen = tuple(phase for phase in PHASES if phase in phases)
+        return Case(name, made, rank, first + since, chosen)
+
+    def nobody(name: str, ranks: int, why: str, **options: Any) -> Case:
+        steps = draw.randint(8, 10)
+        late = []
+        if why == "hiccup":
+            late = [
+                _Late(place % ranks, place, place + 1, (draw.choice(COMPUTE[:3]),), 0.8)
+                for place in draw.sample(range(1, steps - 3), 3)
+            ]
+            late.append(_Late(draw.randrange(ranks), steps - 2, steps, ("loading",), 0.8))
+        if why == "pair":
+            pair = draw.sample(range(ranks), 2)
+            late = [_Late(rank, steps - 5, steps, ("backward",), 0.3) for rank in pair]
+        made = _played(draw, ranks, steps, late, **options)
+        return Case(name, made, why_nobody=why)
+
+    return (
+        _first(seed),
+        job("backward on 4 ranks", 4, ("backward",), 0.4),
+        job("a slower processor, 3 ranks", 3, COMPUTE, 0.5, when="from the beginning"),
+        job("a slow link, 4 ranks", 4, ("transforms",), 0.4, slow_link=True, when="late"),
+        job("2 ranks", 2, ("forward", "backward"), 0.45),
+        job("two micro-batches in a step, 6 ranks", 6, ("forward",), 0.4, micro_batches=2),
+        nobody("4 alike ranks", 4, "noise"),
+        nobody("a slow link, 3 alike ranks", 3, "link", slow_link=True),
+        nobody("now this rank, now that, of 5", 5, "hiccup"),
+        nobody("two of 6 ranks alike late", 6, "pair"),
+        _recorded("loading", seed),
+        _recorded("backward", seed),
+        _recorded("nobody", seed),
+    )
+
+
+def _first(seed: int) -> Case:
+    """Loading on 4 ranks: the usual mistakes each name another rank."""
+    for attempt in range(1000):
+        draw = random.Random(f"{seed} {attempt}")
+        rank, steps = draw.randrange(4), draw.randint(8, 10)
+        since = draw.randint(3, steps - 3)
+        late = [_Late(rank, since, steps, ("loading",), draw.uniform(0.25, 0.3))]
+        ranks = _played(draw, 4, steps, late)
+        named = {rank, longest_wait(ranks), latest_clock(ranks), len(ranks) - 1}
+        if len(named) == 4:
+            break
+    return Case("loading on 4 ranks", ranks, rank, min(ranks[0].steps) + since, ("loading",))
+
+
+def longest_wait(ranks: Sequence[PlantedRank]) -> int:
+    """The rank whose collectives take longest, in total."""
+    total = [sum(one.end - one.begin for one in made.collectives) for made in ranks]
+    return total.index(max(total))
+
+
+def latest_clock(ranks: Sequence[PlantedRank]) -> int:
+    """The rank that ends last, if each clock is taken as it is."""
+    ends = [max(end for _, end in made.steps.values()) + made.offset for made in ranks]
+    return ends.index(max(ends))
+
+
+def _played(
+    draw: random.Random,
+    ranks: int,
+    steps: int,
+    late: Sequence[_Late],
+    *,
+    slow_link: bool = False,
+    micro_batches: int = 1,
+) -> tuple[PlantedRank, ...]:
+    buckets = tuple((5 if slow_link else 1) * draw.randint(2000, 3000) for _ in range(3))
+    plan = Training(
+        _work(draw, ranks, steps, late),
+        buckets,
+        draw.randint(11, 40),  # no step's number is its place
+        layers=4,
+        micro_batches=micro_batches,
+        metrics=800,
+    )
+    seed = draw.getrandbits(30)
+    return tuple(play(seed, ranks, program(seed, plan), threads=draw.randint(1, 2)))
+
+
+def _work(
+    draw: random.Random, ranks: int, steps: int, late: Sequence[_Late]
+) -> Mapping[tuple[int, int], Work]:
+    """Alike on all ranks to 3 %, but for those that are late; the first step has a slow forward."""
+    usual = {
+        "loading": draw.randint(1500, 2200),
+        "transforms": draw.randint(2000, 3000),
+        "forward": draw.randint(6000, 8000),
+        "backward": draw.randint(12_000, 15_000),
+        "optimizer": draw.randint(1500, 2500),
+    }
+    total = sum(usual.values())
+    work = {}
+    for rank in range(ranks):
+        for step in range(steps):
+            mine = {
+                phase: round(
+                    us * draw.uniform(0.97, 1.03) * (2.5 if not step and "fo" in phase else 1)
+                )
+                for phase, us in usual.items()
+            }
+            for one in late:
+                if one.rank == rank and one.begin <= step < one.end:
+                    factor = one.share * total / sum(usual[phase] for phase in one.phases)
+                    for phase in one.phases:
+                        mine[phase] += round(mine[phase] * factor)
+            work[rank, step] = mine
+    return work
+
+
+def _recorded(name: str, seed: int) -> Case:
+    ranks, order = _recorded_ranks.job(name, seed)
+    phase, since = _recorded_ranks.JOBS[name]
+    shown = {"nobody": "3 recorded ranks alike"}.get(name, f"3 recorded ranks, {name}")
+    if not phase:
+        return Case(shown, tuple(ranks), why_nobody="noise", recorded=True)
+    rank = order.index(_recorded_ranks.LATE)
+    return Case(shown, tuple(ranks), rank, since, (phase,), recorded=True)

@@ -1,0 +1,343 @@
+"""Exercise fix_the_loader: a loader that is right and slow, put right.
+
+`Loader(path, batch_size, generator)`, whose every iteration is an epoch. What it costs is the
+kernel's count of processor time (`_loaded_epochs.py`); what it loads is looked up among all crops
+of all images (`_found_crops.py`), and how they are drawn is counted (`_drawn_anew.py`).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from hpml.checks.compare import described, named
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
+from hpml.checks.kits.ready_made import ANYTHING
+from hpml.modules.m03_profiling.checks._drawn_anew import fresh, shuffled
+from hpml.modules.m03_profiling.checks._found_crops import Crops, File, is_batch, read_epoch
+from hpml.modules.m03_profiling.checks._loaded_epochs import (
+    BATCH,
+    EPOCHS,
+    GIVEN,
+    LOADED,
+    RECORD,
+    ROUNDS,
+    SLOWLY,
+    STAGES,
+    Cost,
+    cost,
+    inputs,
+    opens,
+    overall,
+)
+from hpml.modules.m03_profiling.checks._loader_picture import loader_picture
+from hpml.ranks.evidence import Evidence
+
+SHARE = 0.1  # of a step's processor time, at most
+MENDED = 0.5  # of the given loader's time for an image: who takes more has not mended it
+SEEN_AS = {
+    "twice": "are normalised twice",
+    "by_256": "are divided by 256 and not by 255",
+    "unscaled": "are normalised without being divided by 255",
+    "unnormalised": "are divided by 255 and not normalised",
+    "raw": "are gray levels from 0 to 255",
+    "wrapped": "have wrapped around: they are what differences become in uint8",
+}
+
+
+def expect(inputs: dict[str, list[dict[str, Any]]], world_size: int) -> list[int]:
+    """The number of images of each batch."""
+    number = len(inputs[LOADED][0]["files"][0]) // RECORD
+    return [min(BATCH, number - start) for start in range(0, number, BATCH)]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the answer loaded, by round and epoch; and again with an equal generator."""
+
+    rounds: list[list[Crops]]
+    again: bool  # all of its batches are equal to the last round's first epoch
+
+
+_last: list[tuple[Evidence, Found | Problem]] = []  # all claims read the same evidence
+
+
+def found(run: Run) -> Found | Problem:
+    """What was loaded; a Problem where it is no epochs of images."""
+    evidence = run.stages[LOADED]
+    if not _last or _last[0][0] is not evidence:
+        _last[:] = [(evidence, _read(run))]
+    return _last[0][1]
+
+
+def _read(run: Run) -> Found | Problem:
+    value = run.stages[LOADED].values[0]
+    rounds = value.get("rounds") if isinstance(value, dict) else None
+    if not (
+        isinstance(rounds, list)
+        and len(rounds) == ROUNDS
+        and all(isinstance(one, list) and len(one) == EPOCHS for one in rounds)
+        and all(isinstance(epoch, list) for one in rounds for epoch in one)
+        and isinstance(value.get("again"), list)
+    ):
+        return Problem("the answer brought back no epochs", "start")
+    for epoch in [*(epoch for one in rounds for epoch in one), value["again"]]:
+        if problem := malformed(epoch, run.expected):
+            return problem
+    read = []
+    for content, epochs in zip(run.inputs[LOADED][0]["files"], rounds, strict=True):
+        file = File(content)
+        read.append([read_epoch(file, epoch) for epoch in epochs])
+    pairs = zip(value["again"], rounds[-1][0], strict=True)
+    return Found(read, all(torch.equal(a, b) for one in pairs for a, b in zip(*one, strict=True)))
+
+
+def malformed(epoch: list[Any], sizes: list[int]) -> Problem | None:
+    for number, batch in enumerate(epoch, 1):
+        if is_batch(batch):
+            continue
+        if not isinstance(batch, list) or len(batch) != 2:
+            kind = batch[0] if isinstance(batch, list) and batch else type(batch).__name__
+            return Problem(f"batch {number} is a {kind}", "types", "a pair: images and labels")
+        seen = [
+            f"{named(item.dtype)} of shape {tuple(item.shape)}"
+            if isinstance(item, torch.Tensor)
+            else item
+            if isinstance(item, str)
+            else described(item)
+            for item in batch
+        ]
+        message = f"batch {number} has images that are {seen[0]}, and labels that are {seen[1]}"
+        return Problem(message, "types", "float32 (B, 3, 32, 32) and int64 (B,)")
+    got = [len(labels) for _, labels in epoch]
+    if got == sizes:
+        return None
+    message = f"an epoch of {sum(sizes)} images has batches of {got}"[:200]
+    if sum(got) < sum(sizes) and got == sizes[: len(got)]:
+        return Problem(message, "last_batch", "a last batch with those that are left")
+    return Problem(message, "types", f"batches of {BATCH} images, and the last with the rest")
+
+
+def costs(run: Run) -> tuple[Cost, Cost] | CannotJudge:
+    """The given loader's cost and the answer's. Both have the cheaper training: an answer that
+    makes steps more expensive has no larger ones to hide in."""
+    answers = cost(run.stages[LOADED], sum(run.expected))
+    given = cost(run.stages[GIVEN], SLOWLY)
+    if answers is None or given is None:
+        return CannotJudge("this system does not count the processor time of a process")
+    training = min(answers.training, given.training)
+    return Cost(given.loading, training), Cost(answers.loading, training)
+
+
+def unmended(run: Run) -> Problem | None:
+    """Of an answer that costs about what the given loader does, nothing counts."""
+    if GIVEN not in run.stages:  # a play with injected waits has no launch without the answer
+        return None
+    both = costs(run)
+    if isinstance(both, CannotJudge):
+        return None
+    given, answers = both
+    anywhere = overall(run.stages[LOADED], sum(run.expected), given.training)
+    if anywhere is None:
+        return Problem("the answer asked for more than it was given", "start")
+    most = max(answers.loading, anywhere)
+    if most <= MENDED * given.loading:
+        return None
+    return Problem(
+        f"an image costs {1e6 * most:.0f} µs of processor time, and {1e6 * given.loading:.0f} with "
+        "the given loader: that is not mended yet",
+        "unmended",
+    )
+
+
+def mended(judge: Callable[[Found], Problem | None]) -> Callable[[Run], Problem | None]:
+    """Wrap a judge: it gets what was loaded, where that is images and by a loader that is not as
+    slow as the given one."""
+
+    def guarded(run: Run) -> Problem | None:
+        what = found(run)
+        if isinstance(what, Problem):
+            return what
+        return unmended(run) or judge(what)
+
+    return guarded
+
+
+def images_found(what: Found) -> Problem | None:
+    """The images' values: each is one of the crops that the text allows."""
+    for epoch in (epoch for one in what.rounds for epoch in one):
+        number = len(epoch.image)
+        missing = int((epoch.image < 0).sum())
+        if missing:
+            message = f"{missing} of {number} loaded images are no crop of an image in the file"
+            return Problem(message, "no_crop")
+        if epoch.misread:
+            return Problem(f"the values of the images {SEEN_AS[epoch.misread]}", "normalise")
+        wrong = int((~epoch.exact).sum())
+        if wrong:
+            inner = "right in the middle, and has other values elsewhere"
+            message = f"{wrong} of {number} loaded images are wrong: each is {inner}"
+            return Problem(message, "padding")
+    return None
+
+
+def judge_epochs(what: Found) -> Problem | None:
+    for one in what.rounds:
+        for number, epoch in enumerate(one, 1):
+            if (epoch.image < 0).any():
+                return images_found(what)
+            counts = Counter(epoch.image.tolist())
+            if missing := len(epoch.image) - len(counts):
+                image, often = counts.most_common(1)[0]
+                message = f"epoch {number}: {missing} images never come, image {image} comes"
+                return Problem(f"{message} {often} times", "cover")
+            if (wrong := int((epoch.labels != epoch.expected).sum())) > 0:
+                message = f"epoch {number}: {wrong} of {len(counts)} images come with another's"
+                return Problem(f"{message} label", "labels")
+    return shuffled(what.rounds)
+
+
+def judge_images(what: Found) -> Problem | None:
+    return images_found(what)
+
+
+def judge_fresh(what: Found) -> Problem | None:
+    if any((epoch.image < 0).any() for one in what.rounds for epoch in one):
+        return images_found(what)
+    return fresh(what.rounds)
+
+
+def judge_repeatable(what: Found) -> Problem | None:
+    if not what.again:
+        message = "two loaders whose generators have equal seeds load other batches"
+        return Problem(message, "generator")
+    first, *others = (one[0] for one in what.rounds)
+    for field, drawn in (("image", "order"), ("top", "crops"), ("mirrored", "mirrored images")):
+        values = getattr(first, field)
+        if np.ptp(values) and all(np.array_equal(values, getattr(one, field)) for one in others):
+            message = f"generators with {ROUNDS} different seeds give the same {drawn}"
+            not_drawn = judge_epochs(what) if drawn == "order" else None
+            return not_drawn or Problem(message, "generator")
+    return None
+
+
+CONTENT = (judge_epochs, judge_images, judge_fresh, judge_repeatable)
+
+
+def judge_share(run: Run) -> Problem | CannotJudge | None:
+    for judge in CONTENT:  # what is left out costs nothing
+        if problem := mended(judge)(run):
+            return problem
+    if GIVEN not in run.stages:
+        return None
+    both = costs(run)
+    if isinstance(both, CannotJudge):
+        return both
+    given, answers = both
+    if answers.share <= SHARE:
+        return None
+    return Problem(
+        f"loading takes {answers.share:.0%} of a step's processor time; with the given loader, "
+        f"{given.share:.0%}",
+        "slow",
+        f"at most {SHARE:.0%}",
+    )
+
+
+def judge_opens(run: Run) -> Problem | CannotJudge | None:
+    what = found(run)
+    if isinstance(what, Problem):
+        return what
+    if problem := unmended(run):
+        return problem
+    most = opens(run.stages[LOADED])
+    if most is None:
+        return CannotJudge("this machine does not report who opens a file")
+    if most == 0:
+        return Problem("the file was not opened when it was loaded", "opens")
+    number = EPOCHS * len(run.expected)
+    if most > number + 1:  # once for each batch is no harm, nor once more in __init__
+        images = EPOCHS * sum(run.expected)
+        message = f"for {images} images in {number} batches the file was opened {most} times"
+        return Problem(message, "opens")
+    return None
+
+
+CHECK = Check(
+    id="fix_the_loader",
+    title="Put a slow loader right",
+    names=("Loader",),
+    to_write="the same loader, with a fraction of its processor time",
+    allowed=ANYTHING,
+    picture=loader_picture,
+    worlds=(1,),
+    process_group=False,
+    inputs=inputs,
+    expect=expect,
+    stages=STAGES,
+    shared_folder=True,
+    claims=(
+        Claim("in each epoch every image comes once, in a new order", 3, mended(judge_epochs)),
+        Claim("each is a crop of its own image, and normalised", 2, mended(judge_images)),
+        Claim("crops and mirrored images are drawn anew, all alike", 3, mended(judge_fresh)),
+        Claim("the generator alone decides what is drawn", 2, mended(judge_repeatable)),
+        Claim("the file is not opened for each image", 1, judge_opens),
+        Claim("and loading takes a tenth of a step at most", 4, judge_share),
+    ),
+    hints={
+        "start": "Which line of the given loader runs most often, and how often for one image? "
+        "What would a whole batch look like as one tensor of uint8, and which one operation could "
+        "do for it what that line does for one pixel?",
+        "unmended": "An image has 3072 pixels, and Python's loops take about 0.1 µs for each step "
+        "of each of them. Let the loop over pixels go first: read the file as one uint8 tensor of "
+        "shape (N, 3073) and slice it.",
+        "slow": "What is left in Python that runs once for each image, or on float64? Crop and "
+        "mirror as uint8, a quarter of the bytes; divide and normalise the whole batch at once, in "
+        "float32.",
+        "opens": "The file is one array. np.fromfile or np.memmap opens it once, in __init__, and "
+        "an image is then an index.",
+        "types": "A batch is what the training step takes: a pair of tensors, images of float32 "
+        "and labels of int64, each image with its label at the same place.",
+        "last_batch": "The number of images is rarely a multiple of the batch size. The rest is a "
+        "batch too: drop it, and some images are missing in each epoch.",
+        "cover": "A permutation has each number once. Random numbers have some twice and others "
+        "never.",
+        "labels": "Images and labels are permuted by the same indices. Which of the two have you "
+        "indexed?",
+        "order": "Neighbours in a file resemble each other. Draw one permutation of all images, "
+        "not of batches, for the epoch, and cut it into batches.",
+        "same_order": "An epoch begins when __iter__ is called. What is drawn in __init__ is drawn "
+        "once for all epochs, and a generator that is seeded again begins again.",
+        "no_crop": "Take one image of known numbers, 3 x 32 x 32, through your code. Is it padded "
+        "by 4 on every side, are rows and columns in the right order, does an index that is "
+        "negative take a pixel from the other end?",
+        "normalise": "(pixel / 255 - MEAN) / STD, once, in float32. A difference of two uint8 that "
+        "is negative wraps around: first make it float32, then subtract.",
+        "padding": "The 4 pixels around are black: 0 before normalising, which is about -2 "
+        "afterwards. A 0 after normalising is the mean colour. And float16 or bfloat16 on the way "
+        "loses gray levels.",
+        "dropped": "Loading gets fast without augmentation, and the network gets worse: it sees "
+        "the same pixels in every epoch. It has to stay: as one operation for the batch.",
+        "whole_batch": "One draw for the batch is one place, or one coin, for all its images. Draw "
+        "B rows, B columns and B coins, and give each image its own rows and columns of pixels: "
+        "two indices of shape (B, 32).",
+        "kept": "Augmentation is new in each epoch. Whatever is drawn in __init__, or kept from "
+        "the first epoch, or drawn from a generator that is seeded anew, is the same in the next.",
+        "edge": "A crop of 32 in 40 pixels has 9 places: 0 to 8. The end of torch.randint is left "
+        "out, as range leaves it out.",
+        "uniform": "All places are equally likely. Rounding puts the first and the last at a "
+        "disadvantage, and a normal distribution all but the middle.",
+        "coin": "Every second image is mirrored, by a coin of its own.",
+        "one_draw": "Row, column and mirroring are three draws. Who takes them from one number has "
+        "a few of the 162 combinations, and not all.",
+        "generator": "Every draw takes generator=self.generator, or a generator seeded from it: "
+        "the global one depends on what else has drawn from it.",
+        "limit": "It did not finish in time. Does a loop of Python's still go through pixels? Then "
+        "it is about as slow as the given loader, which takes too long on a busy machine. If not: "
+        "does the loop over batches end?",
+        "hang": "Does the loop over batches end? Does it wait for a process or a queue?",
+    },
+)

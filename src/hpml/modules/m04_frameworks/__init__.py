@@ -1,0 +1,1 @@
+"""Module 04, frameworks."""

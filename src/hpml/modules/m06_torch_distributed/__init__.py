@@ -1,0 +1,1 @@
+"""Module 06, torch distributed."""

@@ -1,0 +1,1 @@
+"""Module 07, hybrid parallelism."""

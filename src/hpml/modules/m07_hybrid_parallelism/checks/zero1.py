@@ -1,0 +1,372 @@
+"""Exercise zero1: an optimizer whose states are spread over the ranks.
+
+The steps are held against the plain optimizer's in one process. Who updates which parameter is
+known from the factors that ranks ask for, the states' memory from the kernel.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from hpml.checks.compare import difference
+from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
+from hpml.checks.kits.ready_made import ALL_ELSE, ZERO_OPTIMIZER
+from hpml.modules.m07_hybrid_parallelism.checks._memory import peaks
+from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
+    GROUPS,
+    LATE,
+    MOMENTS,
+    SIZES,
+    STEPS,
+    UNUSED,
+    drive,
+    expect,
+    inputs,
+    run_job,
+    serve,
+    updated_in,
+    updates,
+)
+from hpml.ranks.evidence import Call, RankEvidence
+from hpml.ranks.wire import sent_bytes
+
+TOLERANCE = 1e-9  # all is float64, and element by element
+ONE_GROUP, GROUPED, WATCHED = range(3), 3, 4  # jobs
+BYTES = [torch.Size(size).numel() * 8 for size in SIZES]  # of each parameter
+MOST = 1.6  # times the least bytes: with padding, or pickled
+# Of the stage "memory": parameters of 4 MB, two states of Adam for each, and the temporary tensors
+# of its step
+TENSORS, EACH, TEMPORARY = 8, 4 * 2**20, 2
+STATES = 2
+TOLERATED = 4 * 2**20  # bytes of all else: messages under way, and what Python takes
+
+
+def train_large(answer: ModuleType, inputs: None) -> None:
+    """Two steps of Adam on 32 MB of parameters."""
+    parameters = [torch.nn.Parameter(torch.zeros(EACH // 4)) for _ in range(TENSORS)]
+    optimizer = answer.ZeroOptimizer(parameters, torch.optim.Adam, lr=0.1, foreach=False)
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    optimizer.step()
+
+
+def alternatives(job: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Jobs that people run in place of this one: a hint, what was seen, and the job."""
+    bare = {"lr": job["defaults"]["lr"]}
+    options = job["options"]
+    yield "options", "without the optimizer's keyword arguments", {**job, "defaults": bare}
+    zeros = [
+        [
+            torch.zeros(size, dtype=torch.float64) if g is None else g
+            for g, size in zip(step, SIZES, strict=True)
+        ]
+        for step in job["gradients"]
+    ]
+    unused = "with a gradient of zeros for a parameter that has none in this step"
+    yield "unused", unused, {**job, "gradients": zeros}
+    if len(options) > 1:
+        yield "groups", "without the groups' own options", {**job, "options": [{}] * len(options)}
+        old = {**job, "new_lr": job["defaults"]["lr"]}
+        yield "new_lr", "with the learning rate that param_groups had at first", old
+
+
+def steps_of_one_process(job: dict[str, Any], factors: list[list[float]]) -> list[list[Any]]:
+    _, after = run_job(
+        job,
+        lambda kind, params, defaults: kind(params, **defaults),
+        lambda step, number: factors[step][number],
+        lambda name: None,
+    )
+    return after
+
+
+def first_difference(got: Any, expected: list[torch.Tensor]) -> int | None:
+    """The number of the first parameter that differs."""
+    for number, tensor in enumerate(expected):
+        if difference(got[number], tensor, TOLERANCE):
+            return number
+    return None
+
+
+def parity(run: Run, index: int) -> Problem | None:
+    """Whether each rank's parameters in a job are, step by step, the plain optimizer's."""
+    job = run.inputs["steps"][0]["jobs"][index]
+    expected = run.expected["steps"][index]["after"]
+    for step in range(STEPS):
+        for rank, value in enumerate(run.stages["steps"].values):
+            got = value[index]["after"][step]
+            number = first_difference(got, expected[step])
+            if number is not None:
+                return why(run, index, job, step, rank, got, number)
+    return None
+
+
+def why(
+    run: Run, index: int, job: dict[str, Any], step: int, rank: int, got: Any, number: int
+) -> Problem:
+    expected = run.expected["steps"][index]["after"]
+    before = expected[step - 1] if step else job["parameters"]
+    of = f"with {job['optimizer']}, after step {step + 1}, rank {rank}'s parameter {number}"
+    changed = [n for n, old in enumerate(before) if difference(expected[step][n], old)]
+    stale = [n for n in changed if not difference(got[n], before[n])]
+    if number in stale:
+        if stale == changed:
+            return Problem(f"{of} has not changed, nor has any other", "unchanged")
+        if all(job["groups"][n] == 2 for n in stale) and step >= LATE:
+            return Problem(f"{of}, of the group that was added late, has not changed", "late_group")
+        return Problem(f"{of} still has the value of the step before", "not_sent")
+    for hint, seen, other in alternatives(job):
+        after = steps_of_one_process(other, run.inputs["steps"][0]["factors"][index])[step]
+        if not difference(got[number], after[number], TOLERANCE):
+            return Problem(f"{of} is that of the plain optimizer {seen}", hint)
+    found = difference(got[number], expected[step][number], TOLERANCE)
+    hint = "moments" if step else "parity"
+    return Problem(f"{of} is not the plain optimizer's: it {found}", hint, found.expected)
+
+
+def steps_are_the_plain_ones(run: Run) -> Problem | None:
+    return next(filter(None, (parity(run, index) for index in ONE_GROUP)), None)
+
+
+def groups_count(run: Run) -> Problem | None:
+    return parity(run, GROUPED)
+
+
+def owners(run: Run) -> dict[int, set[int]]:
+    """Which ranks updated each parameter in the job that is watched."""
+    found: dict[int, set[int]] = {number: set() for number in range(len(SIZES))}
+    for rank in run.stages["steps"].ranks:
+        for _, number in updates(rank.asked):
+            found[number].add(rank.rank)
+    return found
+
+
+def updated_once(run: Run) -> Problem | None:
+    counted = Counter(
+        update for rank in run.stages["steps"].ranks for update in updates(rank.asked)
+    )
+    for step in range(STEPS):
+        for number in updated_in(step):
+            times = counted[step, number]
+            seen = f"in step {step + 1}, parameter {number} was updated {times} times"
+            if times == run.world_size > 1:
+                return Problem(f"{seen}: by every rank", "replicated")
+            if times != 1:
+                left_out = "late_group" if GROUPS[number] == 2 else "unchanged"
+                return Problem(seen, "replicated" if times else left_out, "once")
+    for number, ranks in owners(run).items():
+        if len(ranks) > 1:
+            seen = f"parameter {number} was updated by rank {min(ranks)} in one step and by rank"
+            return Problem(f"{seen} {max(ranks)} in another: the moments stay behind", "moments")
+    return parity(run, WATCHED)
+
+
+def balanced(run: Run) -> Problem | None:
+    if problem := updated_once(run):
+        return problem
+    world_size, loads = run.world_size, Counter()
+    for number, (owner,) in owners(run).items():
+        loads[owner] += BYTES[number]
+    rank, load = max(loads.items(), key=lambda item: item[1])
+    most = sum(BYTES) / world_size + max(BYTES) * (1 - 1 / world_size)
+    if load <= most:
+        return None
+    return Problem(
+        f"rank {rank} updates {load} bytes of {sum(BYTES)}; 1/{world_size} of all is "
+        f"{sum(BYTES) / world_size:.0f}, and the largest parameter has {max(BYTES)}",
+        "balance",
+    )
+
+
+def little_memory(run: Run) -> Problem | CannotJudge | None:
+    stage = run.stages.get("memory")
+    if stage is None:
+        return None
+    shared, tensor = STATES * TENSORS * EACH / run.world_size, STATES * EACH
+    rest = (2 * TENSORS + TEMPORARY) * EACH + TOLERATED
+    found = peaks(stage)
+    if not isinstance(found, list):
+        return found
+    for rank, peak in enumerate(found):
+        if peak <= rest + shared + tensor:
+            continue
+        return Problem(
+            f"rank {rank} took {peak / 2**20:.0f} MB at its peak, by the kernel's "
+            f"count; parameters, gradients and Adam's temporary tensors take "
+            f"{rest / 2**20:.0f} MB, its states {STATES * TENSORS * EACH / 2**20:.0f} MB on all "
+            f"ranks together: 1/{run.world_size} of them and those of one tensor are "
+            f"{(shared + tensor) / 2**20:.0f} MB",
+            "memory",
+        )
+    return None
+
+
+def calls_by_step(rank: RankEvidence) -> list[list[Call]]:
+    """The calls within each of the optimizers' steps, over all jobs."""
+    begins, ends = (
+        [one.at for one in rank.asked if one.request == name and not one.refused]
+        for name in MOMENTS
+    )
+    return [
+        [call for call in rank.calls if begin <= call.issued <= end]
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+
+
+def travels_once(run: Run) -> Problem | None:
+    peers = run.world_size - 1
+    ranks = run.stages["steps"].ranks if peers else ()
+    by_rank = [calls_by_step(rank) for rank in ranks]
+    for number, calls in enumerate(zip(*by_rank, strict=True)):
+        job, step = divmod(number, STEPS)
+        late = len(run.inputs["steps"][0]["jobs"][job]["options"]) > 1 and step < LATE
+        there = [n for n in range(len(SIZES)) if not (late and GROUPS[n] == 2)]
+        sent = sum(sent_bytes(call, rank) for rank, own in enumerate(calls) for call in own)
+        least = peers * sum(BYTES[n] for n in there if n != UNUSED)
+        once = peers * sum(BYTES[n] for n in there)
+        seen = f"in a step, the ranks sent {sent:.0f} bytes of parameters, all together"
+        if sent < least:
+            alone = updated_once(run)  # where every rank updates all, nothing needs to be sent
+            replicated = alone is not None and alone.hint == "replicated"
+            return Problem(seen, "replicated" if replicated and not sent else "not_sent")
+        if sent > MOST * once:
+            return Problem(f"{seen}; each parameter once to each other rank is {once}", "wire")
+    return None
+
+
+def state_is_whole(run: Run) -> Problem | None:
+    for index in range(WATCHED):
+        job = run.inputs["steps"][0]["jobs"][index]
+        expected = run.expected["steps"][index]["state"]
+        got, *others = (value[index]["state"] for value in run.stages["steps"].values)
+        of = f"{job['optimizer']}'s state, gathered on rank 0,"
+        if any(other is not None for other in others):
+            return Problem("a rank other than 0 returned a state, too", "gather", "None")
+        if not isinstance(got, dict) or set(got) != set(expected):
+            return Problem(f"{of} is no dict of `state` and `param_groups`", "gather")
+        if problem := states_differ(of, got["state"], expected["state"]):
+            # Moments of other steps are wrong wherever they are gathered
+            return (parity(run, index) if problem.hint == "steps" else None) or problem
+        if not same(got["param_groups"], expected["param_groups"]):
+            return Problem(
+                f"{of} has other param_groups than the plain optimizer's", "state_groups"
+            )
+    return None
+
+
+def states_differ(of: str, got: Any, expected: dict[str, Any]) -> Problem | None:
+    if not isinstance(got, dict) or not set(expected) <= set(got):
+        have = len(got) if isinstance(got, dict) else 0
+        held = got if isinstance(got, dict) else {}
+        in_place = all(n in expected and same(states, expected[n]) for n, states in held.items())
+        seen = f"{of} has the states of {have} parameters of {len(expected)}"
+        return Problem(seen, "gather" if in_place else "indices")
+    for number, states in expected.items():
+        if same(got[number], states):
+            continue
+        for other, theirs in expected.items():
+            if other != number and same(got[number], theirs):
+                seen = f"{of} has parameter {other}'s moments in the place of parameter {number}'s"
+                return Problem(seen, "indices")
+        return Problem(f"{of} has other moments for parameter {number}", "steps")
+    return None
+
+
+def same(got: Any, expected: Any) -> bool:
+    """Whether two plain values are equal, tensors within TOLERANCE."""
+    if isinstance(expected, torch.Tensor):
+        return difference(got, expected, TOLERANCE) is None
+    if isinstance(expected, dict):
+        return (
+            isinstance(got, dict)
+            and set(got) == set(expected)
+            and all(same(got[key], expected[key]) for key in expected)
+        )
+    if isinstance(expected, list):
+        return isinstance(got, list) and len(got) == len(expected) and all(map(same, got, expected))
+    return type(got) is type(expected) and got == expected
+
+
+CHECK = Check(
+    id="zero1",
+    title="Optimizer states on all ranks",
+    names=("ZeroOptimizer",),
+    to_write="the optimizer that spreads another one's states",
+    allowed=f"{ALL_ELSE}, all collectives and torch's optimizers too",
+    not_allowed=(ZERO_OPTIMIZER,),
+    inputs=lambda seed, world_size: {
+        "steps": inputs(seed, world_size),
+        "memory": [None] * world_size,
+    },
+    expect=lambda given, world_size: {"steps": expect(given["steps"], world_size)},
+    stages=(
+        Stage("steps", drive, link="10gbit", serve=serve),
+        Stage(
+            "memory",
+            train_large,
+            world=lambda world: world if world == 2 else 0,
+            memory=True,
+        ),
+    ),
+    claims=(
+        Claim("each step is the plain optimizer's", 2, steps_are_the_plain_ones),
+        Claim("groups keep their options, and one can be added later", 2, groups_count),
+        Claim("each parameter is updated by one rank, always the same", 1, updated_once),
+        Claim("each rank has its share of the bytes to update", 1, balanced),
+        Claim("a rank takes memory for its share of the states", 2, little_memory),
+        Claim("each parameter travels once in a step", 1, travels_once, of_calls=True),
+        Claim("rank 0 can gather the whole state", 1, state_is_whole),
+    ),
+    hints={
+        "start": "An optimizer makes the states of those parameters that it is given. Which ones "
+        "do you give to this rank's, and how do the other ranks get the values that it computes?",
+        "unchanged": "This rank's optimizer has parameters in its groups. Does step() call its "
+        "step(), and are they the parameters that you were given, not copies?",
+        "not_sent": "After the update a parameter's new value is on one rank. Everybody needs it "
+        "before the next forward pass: its owner broadcasts it, and every rank knows who that is.",
+        "parity": "Look at the first step: the same class, the same keyword arguments, the same "
+        "gradients. Each parameter is updated once, in place.",
+        "options": "The keyword arguments after optimizer_class are the optimizer's own: hand all "
+        "of them on.",
+        "groups": "A param group is a dict: `params`, and options that replace the optimizer's "
+        "for these parameters. A rank's optimizer needs the same groups, with fewer parameters.",
+        "new_lr": "A learning-rate scheduler writes into optimizer.param_groups[0]['lr']. Those "
+        "are your groups. What reads them before the next step?",
+        "late_group": "A group that is added later has parameters that need an owner, a place in "
+        "that owner's optimizer, and a broadcast in every step from then on.",
+        "unused": "p.grad is None says that this step has nothing for p: a plain optimizer skips "
+        "it, and neither momentum nor weight decay touches it. A gradient of zeros is not that.",
+        "moments": "A moment is the memory of all steps so far, and it is on the rank that made "
+        "them. Which rank updates a parameter is decided once, when the parameter comes.",
+        "replicated": "A rank whose optimizer knows a parameter makes states for it. Only the "
+        "owner's optimizer may know it.",
+        "balance": "Parameters differ in size: an embedding beside a bias. Give the next parameter "
+        "to the rank that has the fewest bytes so far. All ranks come to the same owners, because "
+        "they count alike.",
+        "memory": "What else holds something as large as the parameters: a second optimizer, "
+        "copies to send from, states that are made for everybody's parameters?",
+        "wire": "A value that one rank has and all need is a broadcast. An all_reduce sends twice "
+        "as much, and adds up what is there once.",
+        "gather": "Each rank's optimizer has states for its own parameters. gather_object brings "
+        "them to rank 0; the other ranks return None.",
+        "indices": "In a plain optimizer's state_dict() a parameter is a number: its place in "
+        "all groups, one after the other. This rank's optimizer counts its own parameters only. "
+        "`optimizer.state` has them by parameter.",
+        "steps": "The states are those of the steps that were taken, each under its parameter's "
+        "number. Which numbers does this rank's optimizer know, and are its states gathered after "
+        "the last step?",
+        "state_groups": "Rank 0's optimizer has a part of the parameters in its groups. The whole "
+        "state_dict has all of them there, as numbers, and the options that count now.",
+        "mismatch": "All ranks walk through the same groups in the same order, and each parameter "
+        "has one owner, the same on all ranks. Who is the source of the call that does not match?",
+        "hang": "A broadcast is for everybody: who owns a parameter sends it, all others receive "
+        "it. A rank that owns nothing takes part as well.",
+        "raised": "Start from the exception. A rank that owns no parameter of a group still has "
+        "the group, with an empty list: torch's optimizers accept that, except for an optimizer "
+        "without any group.",
+    },
+)

@@ -1,0 +1,1 @@
+"""Module 08, case studies."""

@@ -1,0 +1,108 @@
+"""Jobs drawn afresh from each seed, and tables of their images/s with two constants planted."""
+
+import math
+import random
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from hpml.modules.m08_case_studies.checks._bucketed_step import images_per_s, step_seconds
+
+Points = list[tuple[int, float]]  # (ranks, images/s)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A scaling table that the model explains at two sizes, and at no other."""
+
+    job: dict[str, Any]
+    points: Points
+    share: float
+    wait: float
+
+
+def drawn_job(draw: random.Random, ratio: float, *, one_bucket: bool = False) -> dict[str, Any]:
+    """A network of 6 to 9 layers: early ones compute most, late ones have most parameters.
+
+    On the links across nodes, all gradients take about `ratio` times as long as backward.
+    """
+    count = draw.randint(6, 9)
+    layers = [
+        (
+            round(draw.uniform(2e8, 2e9) * 0.8**place),
+            4 * round(draw.uniform(2e5, 1e6) * 1.5**place),
+        )
+        for place in range(count)
+    ]
+    batch = draw.choice((32, 48, 64, 96, 128))
+    compute = draw.uniform(0.08, 0.4)  # seconds
+    nbytes = sum(size for _, size in layers)
+    across = 2 * nbytes * 8 / (ratio * compute * 2 / 3)
+    alpha = draw.uniform(2e-5, 2e-4)
+    return {
+        "layers": layers,
+        "batch": batch,
+        "alone": round(batch / compute, 1),
+        "bucket_bytes": 2 * nbytes if one_bucket else round(nbytes / draw.uniform(3.5, 6)),
+        "network": {
+            "per_node": draw.choice((2, 4, 8)),
+            "inside": (round(alpha / 5, 7), round(across * draw.uniform(2, 6))),
+            "across": (round(alpha, 7), round(across)),
+        },
+    }
+
+
+def sizes(draw: random.Random, per_node: int) -> list[int]:
+    """Numbers of ranks: one, all of a node, and more nodes; some are no power of two."""
+    return [1, per_node, draw.randint(2, 5) * per_node, draw.randint(8, 40) * per_node]
+
+
+@lru_cache(maxsize=8)
+def tables(seed: int, count: int = 3) -> tuple[Table, ...]:
+    draw = random.Random(f"tables {seed}")
+    found: list[Table] = []
+    while len(found) < count:
+        table = _table(draw)
+        if not _another_share_fits(table):
+            found.append(table)
+    return tuple(found)
+
+
+def _table(draw: random.Random) -> Table:
+    share = draw.randint(15, 85) / 100
+    job = drawn_job(draw, draw.uniform(1.3, 2.2) * share)
+    wait = round(draw.uniform(0.01, 0.04) * job["batch"] / job["alone"], 5)
+    node = job["network"]["per_node"]
+    ranks = [size for size in (1, node // 2, node) if size >= 1]
+    ranks = sorted({*ranks, *(node * nodes for nodes in (2, draw.choice((3, 4)), 8, 16, 32))})
+    fitted = [size for size in ranks if size > node][:2]
+    points = []
+    for size in ranks:
+        # Within a node and far beyond, something else is slow too: a bus, a switch.
+        slower = 1.0 if size in fitted or size == 1 else draw.uniform(1.08, 1.25)
+        points.append((size, images_per_s(job, size, share, wait) / slower))
+    return Table(job, points, share, wait)
+
+
+def fitted_points(job: dict[str, Any], points: Points) -> Points:
+    """The two smallest sizes beyond one node."""
+    return sorted(point for point in points if point[0] > job["network"]["per_node"])[:2]
+
+
+def wait_for(job: dict[str, Any], point: tuple[int, float], share: float) -> float:
+    """The wait per doubling with which the model meets this point, in seconds."""
+    ranks, rate = point
+    rest = ranks * job["batch"] / rate - step_seconds(job, ranks, share)
+    return rest / math.log2(ranks)
+
+
+def _another_share_fits(table: Table) -> bool:
+    """Whether a share that is far from the planted one meets both points nearly as well."""
+    first, (ranks, rate) = fitted_points(table.job, table.points)
+    for percent in range(1, 101):
+        share = percent / 100
+        wait = wait_for(table.job, first, share)
+        far = abs(share - table.share) > 0.02
+        if far and wait >= 0 and abs(images_per_s(table.job, ranks, share, wait) / rate - 1) < 1e-3:
+            return True
+    return False

@@ -1,0 +1,104 @@
+"""Exercise process_group: what its judges say of settings that are made by hand."""
+
+from dataclasses import asdict
+
+import pytest
+
+from hpml.checks import find, judge
+from hpml.modules.m06_torch_distributed.checks import process_group as exercise
+from hpml.modules.m06_torch_distributed.checks._launchers import cases
+
+SEED = 11
+
+
+def right(case):
+    """What `settings` should make of a case."""
+    told = {key: value for key, value in asdict(case).items() if key in exercise.KEYS}
+    return told | {"master_port": 10_000 + case.job % 20_000 if case.job else case.port}
+
+
+def values(world_size, change=lambda case, told: told):
+    """What a right answer's ranks bring back, with `change` made to each set of settings."""
+    told = [change(case, right(case)) for case in cases(SEED)]
+    total = sum(item["number"] for item in exercise.inputs(SEED, world_size))
+    return [
+        {
+            "seen": told[rank::world_size],
+            "started": {"rank": rank, "world_size": world_size},
+            "group": {"rank": rank, "world_size": world_size, "sum": total},
+        }
+        for rank in range(world_size)
+    ]
+
+
+def problems(run):
+    return {
+        claim.judge.__name__.removeprefix("judge_"): problem.hint
+        for claim in find("process_group").claims
+        if (problem := claim.judge(run)) is not None
+    }
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_right_settings_meet_no_objection(hand_made, world_size):
+    assert problems(hand_made(exercise.CHECK, values(world_size), seed=SEED)) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "claim", "hint"),
+    [
+        (lambda case, told: told | {"rank": float(case.rank)}, "srun", "types"),
+        (lambda case, told: told | {"world_size": True}, "torchrun", "types"),
+        (lambda case, told: told | {"master_address": None}, "master", "types"),
+        (lambda case, told: told | {"master_port": 80}, "port", "port_range"),
+        (lambda case, told: told | {"master_port": 70_000}, "port", "port_range"),
+        (lambda case, told: told | {"device": 0}, "device", "types"),
+        (lambda case, told: "KeyError: 'RANK'", "srun", "srun"),
+        (lambda case, told: None, "torchrun", "keys"),
+        (lambda case, told: {}, "device", "keys"),
+    ],
+)
+def test_wrong_settings_meet_their_hint(hand_made, change, claim, hint):
+    found = problems(hand_made(exercise.CHECK, values(2, change), seed=SEED))
+    assert found[claim] == hint
+
+
+def test_an_exported_port_that_is_ignored_is_told_from_a_fixed_one(hand_made):
+    def derive(case, told):
+        exported = case.launcher == "srun" and "MASTER_PORT" in case.environment
+        return told | ({"master_port": 12_345} if exported else {})
+
+    run = hand_made(exercise.CHECK, values(3, derive), seed=SEED)
+    assert problems(run) == {"port": "exported"}
+
+
+@pytest.mark.parametrize("value", [None, [], {}, {"seen": "no"}, {"seen": [1]}, {"group": 3}])
+def test_ranks_that_bring_back_something_else_fail_every_claim(hand_made, value):
+    run = hand_made(exercise.CHECK, [value, value], seed=SEED)
+    assert len(problems(run)) == 6
+
+
+def test_a_sum_that_is_one_ranks_own_is_not_taken(hand_made):
+    wrong = values(2)
+    wrong[1]["group"]["sum"] = exercise.inputs(SEED, 2)[1]["number"]
+    assert problems(hand_made(exercise.CHECK, wrong, seed=SEED)) == {"start": "group"}
+
+
+def test_settings_of_one_environment_for_all_have_one_hint_in_every_claim(hand_made):
+    mine = right(cases(SEED)[0]) | {"device": "cpu"}
+    found = problems(hand_made(exercise.CHECK, values(2, lambda case, told: mine), seed=SEED))
+    assert set(found.values()) == {"given"}
+
+
+def test_a_start_not_yet_written_leaves_the_other_claims():
+    source = """
+    def settings(environment, gpus):
+        return {}
+
+    def start():
+        raise NotImplementedError()
+    """.replace("\n    ", "\n")
+    verdict = judge("process_group", source, worlds=(2,), seed=SEED)
+    assert not any(claim.passed for claim in verdict.claims)
+    assert verdict.claims[0].hint_key == "keys"
+    assert "start is not written" in verdict.claims[-1].message

@@ -1,0 +1,136 @@
+"""Exercise moe_all_to_all: its judges on a good run with one thing changed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hpml.modules.m07_hybrid_parallelism.checks import _expert_tokens as tokens
+from hpml.modules.m07_hybrid_parallelism.checks.moe_all_to_all import CHECK
+from hpml.network.link import Link
+from hpml.ranks.evidence import Asked, Traffic
+
+FIT, DROPPED, GRADIENTS, LEARN, ONCE, BYTES = (claim.judge for claim in CHECK.claims)
+TIGHT = [number for number, (fits, *_) in enumerate(tokens.CALLS["forward"]) if not fits]
+
+
+@pytest.fixture(scope="module")
+def good(played):
+    return played(CHECK, 3, 5)
+
+
+@pytest.fixture
+def returned(with_ranks):
+    """`returned(run, outputs)`: forward returned `outputs`, [call][rank]."""
+    return lambda run, outputs: with_ranks(
+        run, lambda rank: replace(rank, value=[call[rank.rank] for call in outputs]), "forward"
+    )
+
+
+@pytest.fixture
+def trained(good, with_value):
+    """`trained(change)`: rank 1's first step returned what `change` makes of it."""
+    return lambda change: with_value(
+        good, 1, lambda steps: [{**steps[0], **change(steps[0])}, *steps[1:]], "training"
+    )
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_tight_calls_drop_tokens_of_every_kind(seed, world_size):
+    ranks = tokens.inputs(seed, world_size)["forward"]
+    for number, (fits, *_) in enumerate(tokens.CALLS["forward"]):
+        calls, _ = tokens.by_call(ranks, number)
+        stays = torch.cat(tokens.kept(calls))
+        assert bool(stays.all()) == fits
+        taken = torch.tensor(tokens.rows_of(ranks, number)).sum(0)
+        assert taken.max() <= calls[0][3]
+
+
+@pytest.mark.parametrize("mistake", tokens.MISTAKES)
+@pytest.mark.parametrize("seed", range(2))
+def test_every_mistake_meets_its_hint(good, returned, seed, mistake):
+    given = tokens.inputs(seed, 3)
+    expected = {"forward": tokens.forward_outputs(given["forward"])}
+    run = replace(good, inputs=given, expected=expected)
+    run = returned(run, tokens.forward_outputs(given["forward"], mistake))
+    of_dropped = mistake in ("capacity", "per_rank", "backwards", "dropped")
+    problem = (DROPPED if of_dropped else FIT)(run)
+    assert problem.hint == mistake
+    assert not problem.expected
+    if of_dropped:
+        assert FIT(run) is None
+
+
+def test_who_drops_too_many_is_told_so(good, returned):
+    outputs = [[y.clone() for y in call] for call in good.expected["forward"]]
+    filled = torch.nonzero((outputs[TIGHT[0]][0] != 0).any(1))[:, 0]
+    outputs[TIGHT[0]][0][filled[-1]] = 0
+    assert DROPPED(returned(good, outputs)).hint == "too_few"
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [(None, "types"), (torch.zeros(3), "types"), (torch.zeros(1).half(), "types")],
+)
+def test_what_is_no_output_is_told_so(good, returned, value, hint):
+    outputs = [[value for _ in call] for call in good.expected["forward"]]
+    assert FIT(returned(good, outputs)).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (lambda step: {"gate": 2 * step["gate"]}, "gate_gradient"),
+        (lambda step: {"x": 2 * step["x"]}, "gradient"),
+        (lambda step: {"x": 2 * step["x"], "output": step["x"]}, "forward_first"),
+        (lambda step: {"x": step["x"].float()}, "types"),
+    ],
+)
+def test_a_wrong_step_is_found(trained, change, hint):
+    problem = GRADIENTS(trained(change))
+    assert problem.hint == hint
+    assert "rank 1" in problem.message
+
+
+def test_experts_that_do_not_learn_are_found(good, trained):
+    start = good.inputs["training"][1]["experts"]
+    assert LEARN(trained(lambda step: {"experts": start})).hint == "unchanged"
+
+
+@pytest.mark.parametrize(
+    "change", [lambda request: [[*request[:2], request[2] + 1]], lambda request: []]
+)
+def test_the_rows_of_experts_are_counted_outside_the_rank(good, with_ranks, change):
+    def of_rank(rank):
+        requests = [
+            Asked(new, one.at, one.answered)
+            for one in rank.asked
+            for new in (change(one.request) if isinstance(one.request, list) else [one.request])
+        ]
+        return replace(rank, asked=tuple(requests)) if rank.rank == 1 else rank
+
+    assert ONCE(with_ranks(good, of_rank, "forward")).hint == "rows"
+
+
+@pytest.mark.parametrize("times", [0.5, 2])
+def test_too_few_and_too_many_bytes_are_found(good, with_ranks, times):
+    def of_rank(rank):
+        enough = tokens.enough_bytes(good.inputs["forward"], "forward")[rank.rank]
+        sent = int(times * enough) + (100_000 if times > 1 else 0)
+        return replace(rank, traffic=Traffic(sent, 1, sent, 1))
+
+    run = with_ranks(good, of_rank, "forward")
+    stages = {
+        name: replace(found, link=Link("10gbit", 10**10)) for name, found in run.stages.items()
+    }
+    problem = BYTES(replace(run, stages=stages))
+    assert problem.hint == ("wire" if times > 1 else "parity")
+
+
+@pytest.mark.parametrize("request_", [["shift", 5, 1], ["shift", "0", 1], ["shift", 0], "gradient"])
+def test_a_rank_is_served_its_own_experts_only(request_):
+    _, reply = tokens.serve(tokens.inputs(1, 2)["forward"], "forward")
+    reply(0, "tokens")
+    with pytest.raises(ValueError, match="there is no"):
+        reply(0, request_)

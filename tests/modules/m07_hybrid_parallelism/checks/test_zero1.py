@@ -1,0 +1,163 @@
+"""Exercise zero1: what its judges say of a good run with one thing changed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
+    LATE,
+    MORE,
+    SIZES,
+    STEPS,
+    UNUSED,
+    UNUSED_IN,
+    inputs,
+    moments,
+    serve,
+    updated_in,
+)
+from hpml.modules.m07_hybrid_parallelism.checks.zero1 import CHECK
+
+PARITY, GROUPS, OWNERS, _, MEMORY, TRAVELS, STATE = [claim.judge for claim in CHECK.claims]
+MIB = 2**20
+
+
+@pytest.fixture(scope="module")
+def good(played):
+    return played(CHECK, 2, 5)
+
+
+@pytest.fixture
+def changed(good, with_ranks):
+    """`changed(change, stage)`: the good run with `change(rank evidence)` for each rank's."""
+    return lambda change, stage="steps": with_ranks(good, change, stage)
+
+
+@pytest.fixture
+def with_job(good, with_value):
+    """`with_job(index, change, rank)`: with `change(job)` for what a rank returned of a job."""
+
+    def made(index, change, rank=1):
+        def of_value(jobs):
+            return [change(job) if n == index else job for n, job in enumerate(jobs)]
+
+        return with_value(good, rank, of_value, "steps")
+
+    return made
+
+
+def test_inputs_differ_between_seeds_and_all_optimizers_are_drawn():
+    first, second = (inputs(seed, 1)[0]["jobs"][0]["parameters"][0] for seed in (1, 2))
+    assert not torch.equal(first, second)
+    drawn = {inputs(seed, 1)[0]["jobs"][2]["optimizer"] for seed in range(30)}
+    assert drawn == {name for name, _ in MORE}
+
+
+def test_a_parameter_that_differs_is_named(with_job):
+    def shifted(job):
+        last = [p + 1e-3 for p in job["after"][-1]]
+        return {**job, "after": [*job["after"][:-1], last]}
+
+    for index, judge_it in ((0, PARITY), (1, PARITY), (2, PARITY), (3, GROUPS), (4, OWNERS)):
+        problem = judge_it(with_job(index, shifted))
+        assert "after step 4, rank 1's parameter 0" in problem.message
+        assert problem.hint == "moments"
+
+
+def test_who_updates_is_known_from_the_factors_that_ranks_ask_for(good, changed):
+    def by_all(rank):
+        (theirs,) = (r for r in good.stages["steps"].ranks if r.rank != rank.rank)
+        more = [a for a in theirs.asked if isinstance(a.request, list) and not a.refused]
+        # In the first of the last job's steps
+        place = [n for n, a in enumerate(rank.asked) if a.request == "step"][-STEPS] + 1
+        asked = (*rank.asked[:place], *more[:1], *rank.asked[place:])
+        return replace(rank, asked=asked)
+
+    def nobody(rank):
+        return replace(rank, asked=tuple(a for a in rank.asked if not isinstance(a.request, list)))
+
+    silent = changed(lambda rank: replace(by_all(rank), calls=()))
+    assert TRAVELS(silent).hint == "replicated"
+    assert "updated 0 times" in OWNERS(changed(nobody)).message
+
+
+@pytest.mark.measures
+@pytest.mark.parametrize(("more", "hint"), [(2, None), (32, "memory")])
+def test_memory_is_the_kernels_count(changed, more, hint):
+    problem = MEMORY(
+        changed(lambda rank: replace(rank, peak_bytes=rank.peak_bytes + more * MIB), "memory")
+    )
+    assert (problem and problem.hint) == hint
+
+
+@pytest.mark.parametrize(("factor", "hint"), [(0, "not_sent"), (0.5, "not_sent"), (2, "wire")])
+def test_bytes_within_a_step_are_those_of_its_parameters(changed, factor, hint):
+    def scaled(rank):
+        calls = (replace(call, nbytes=int(factor * call.nbytes)) for call in rank.calls)
+        return replace(rank, calls=tuple(calls))
+
+    assert TRAVELS(changed(scaled)).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        (lambda state: None, "gather"),
+        (lambda state: {"state": state["state"]}, "gather"),
+        (lambda state: {**state, "state": {}}, "gather"),
+        (lambda state: {**state, "param_groups": []}, "state_groups"),
+    ],
+)
+def test_a_state_that_is_not_the_plain_optimizers_is_found(with_job, change, hint):
+    run = with_job(0, lambda job: {**job, "state": change(job["state"])}, rank=0)
+    assert STATE(run).hint == hint
+
+
+def test_states_in_other_places_are_not_missing_ones(with_job):
+    def shifted(job):
+        states = job["state"]["state"]
+        moved = {"0": states["2"], "1": states["1"]}
+        return {**job, "state": {**job["state"], "state": moved}}
+
+    assert STATE(with_job(0, shifted, rank=0)).hint == "indices"
+
+
+def test_states_of_wrong_steps_are_explained_by_the_steps(with_job):
+    def other(job):
+        states = job["state"]["state"]
+        twice = {name: 2 * moment for name, moment in states["0"].items()}
+        return {**job, "state": {**job["state"], "state": {**states, "0": twice}}}
+
+    def stale(job):
+        return {**other(job), "after": [job["after"][0], job["after"][0], *job["after"][2:]]}
+
+    assert STATE(with_job(0, other, rank=0)).hint == "steps"
+    run = with_job(0, stale, rank=0)
+    assert PARITY(run).hint == "unchanged"
+    assert STATE(run) == PARITY(run)
+
+
+def test_only_rank_0_has_the_state(with_job):
+    assert STATE(with_job(0, lambda job: {**job, "state": {}})).hint == "gather"
+
+
+def test_factors_are_served_within_a_step_alone():
+    _, reply = serve(inputs(3, 1))
+    with pytest.raises(ValueError, match="there is no"):
+        reply(0, ["factor", 0])
+    for moment in moments(1):
+        for other in ("stepped", "gathered", "weights", ["factor"], ["factor", len(SIZES)]):
+            if other != moment:
+                with pytest.raises(ValueError, match="there is no"):
+                    reply(0, other)
+        reply(0, moment)
+        if moment == "step":
+            assert isinstance(reply(0, ["factor", 3])[0].value, float)
+
+
+def test_what_a_step_updates_depends_on_gradients_and_groups():
+    assert updated_in(STEPS - 1) == list(range(len(SIZES)))
+    for step in UNUSED_IN:
+        assert UNUSED not in updated_in(step)
+    assert len(updated_in(LATE - 1)) < len(updated_in(LATE))
