@@ -31,12 +31,12 @@ from IPython.display import HTML, Markdown
 
 from hpml.checks import judge
 from hpml.checks.render import as_html
-from hpml.cluster.terminal import Terminal
+from hpml.modules.m00_your_machine.lecture.terminal import Terminal
 from hpml.data import load
 from hpml.distributed_environment import expand_hosts
 from hpml.doctor import facts
 from hpml.machine.resources import usable_cores
-from hpml.notebook.facts import facts_as_markdown
+from hpml.modules.m00_your_machine.lecture.facts import facts_as_markdown
 from hpml.publish import conclude, skip
 
 # %% [markdown]

@@ -29,7 +29,7 @@ import torch
 from torch import nn
 
 from hpml.allreduce import ALGORITHMS, all_reduce
-from hpml.parallel_sgd import allreduce_findings, findings
+from hpml.modules.m01_parallel_sgd.lecture import allreduce_findings, findings
 from hpml.publish import conclude, publish_figure, skip
 from hpml.ranks import launch
 from hpml.trace.repetition import phases
@@ -327,7 +327,7 @@ conclude(*findings.rules(runs, diverged=30.0))
 # nobody waits, until there are forty? Which is over sooner?*
 
 # %%
-from hpml.parallel_sgd.updates import Update, asynchronous, synchronous
+from hpml.modules.m01_parallel_sgd.lecture.updates import Update, asynchronous, synchronous
 
 torch.manual_seed(3)
 inputs = torch.randn(4096, 2, dtype=torch.float64) * torch.tensor([1.0, 0.4])
@@ -426,7 +426,7 @@ def path(rule, workers, pause):
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.parallel_sgd.trajectory import plane_loss, trajectories
+from hpml.modules.m01_parallel_sgd.lecture.trajectory import plane_loss, trajectories
 
 setups = {"1 worker": (1, like_others), "2 workers": (2, like_others)}
 setups |= {"4 workers": (4, like_others), "4, one slow": (4, one_slow)}
@@ -484,7 +484,7 @@ conclude(*findings.in_the_same_time(in_turn, at_will, lambda *w: float(plane(*w)
 # to hand the sums out. In the picture the tensor has *n* bytes.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.allreduce.watched import watched
+from hpml.modules.m01_parallel_sgd.lecture.watched import watched
 from hpml.trace.stepper import step_through
 
 step_through(watched("ring"))
@@ -636,7 +636,7 @@ from functools import partial
 
 from hpml.allreduce import schedule
 from hpml.machine.resources import usable_cores
-from hpml.predict.over_bound import over_bound
+from hpml.modules.m01_parallel_sgd.lecture.over_bound import over_bound
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 4_000_000, 16_000_000)
 panels, bounds = {}, {}
@@ -682,7 +682,7 @@ else:
 # reduce, gather, scatter, all-gather, reduce-scatter, all-to-all, barrier, all-reduce.
 
 # %%
-from hpml.predict.collectives_picture import collectives
+from hpml.modules.m01_parallel_sgd.lecture.collectives_picture import collectives
 
 collectives()
 
@@ -699,7 +699,7 @@ collectives()
 
 # %% tags=["nbval-ignore-output"]
 from hpml.allreduce import mpi
-from hpml.allreduce.mpi_messages import messages_sent
+from hpml.modules.m01_parallel_sgd.lecture.mpi_messages import messages_sent
 
 why_not = mpi.missing() or no_link
 if why_not:

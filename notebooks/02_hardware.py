@@ -80,7 +80,7 @@ def training_steps():
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict import bottleneck
+from hpml.modules.m02_hardware.lecture import bottleneck
 from hpml.trace.repetition import phases
 
 marks = ["load", "forward", "backward", "communicate", "update", "end"]
@@ -113,7 +113,7 @@ print(bottleneck.memory(runs["1gbit"]))
 # *CPU* is what Linux may run a thread on:
 
 # %% tags=["nbval-ignore-output"]
-from hpml.machine.lstopo import draw_node
+from hpml.modules.m02_hardware.lecture.lstopo import draw_node
 
 draw_node()
 
@@ -124,8 +124,8 @@ draw_node()
 
 # %% tags=["nbval-ignore-output"]
 from hpml.measure.bandwidth import data_caches, sweep, working_sets
-from hpml.predict import machine_roofline
-from hpml.predict.roofline import picture, sweep_picture
+from hpml.modules.m02_hardware.lecture import machine_roofline
+from hpml.modules.m02_hardware.lecture.roofline import picture, sweep_picture
 
 sweeps = {kernel: sweep(kernel, working_sets()) for kernel in ("read", "copy", "triad")}
 figure = sweep_picture(sweeps, data_caches(), title="Each cache that overflows is a step down")
@@ -235,7 +235,7 @@ print(hardware.table())
 # memory become? And the links?*
 
 # %%
-from hpml.predict.hardware_picture import flop_per_byte_picture
+from hpml.modules.m02_hardware.lecture.hardware_picture import flop_per_byte_picture
 
 figure = flop_per_byte_picture(
     hardware.with_rates(),
@@ -257,7 +257,7 @@ conclude(*hardware.steps("P100", "V100", "H100", "B200"))
 # What binds it on an H100?*
 
 # %%
-from hpml.predict import layer_on_parts
+from hpml.modules.m02_hardware.lecture import layer_on_parts
 
 layer = layer_on_parts.first_convolution(batch=512)
 figure = layer_on_parts.picture(
@@ -313,7 +313,7 @@ print(hardware.sources())
 # 1 + 1/512 from 1?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict import number_formats, number_formats_picture
+from hpml.modules.m02_hardware.lecture import number_formats, number_formats_picture
 
 figure = number_formats_picture.bits(title="Exponent bits set the range, mantissa bits the step")
 publish_figure("number formats", figure, "Bits of float32, TF32, bfloat16, float16 and int8.")
@@ -329,7 +329,7 @@ conclude(*number_formats.sixteen_bits(100_000.0, 1 + 1 / 512))
 # largest error?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.measure import precision
+from hpml.modules.m02_hardware.lecture import precision
 
 measured = precision.measure()
 figure = number_formats_picture.speed_and_error(
@@ -365,7 +365,7 @@ conclude(*precision.error(measured))
 # *Predict: which share of the gradients becomes 0 without scaling? Does the training notice?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.parallel_sgd import float16_gradients
+from hpml.modules.m02_hardware.lecture import float16_gradients
 
 SCALE = 2.0**16  # GradScaler's first one
 runs = float16_gradients.by_scale()
@@ -396,7 +396,7 @@ conclude(*float16_gradients.finding(runs, SCALE))
 # *Predict: how much accuracy does it cost? How much time does it save?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.train import mixed_precision
+from hpml.modules.m02_hardware.lecture import mixed_precision
 
 runs = mixed_precision.compare()
 figure = mixed_precision.picture(runs, title="The same accuracy with bfloat16 as with float32")
@@ -422,8 +422,8 @@ conclude(*mixed_precision.seconds(runs))
 # channels_last?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.measure import engines
-from hpml.predict import engines_picture
+from hpml.modules.m02_hardware.lecture import engines
+from hpml.modules.m02_hardware.lecture import engines_picture
 
 measured = engines.compare(ResidualNetwork(), torch.randn(32, 3, 32, 32))
 print(engines.table(measured))
@@ -446,7 +446,7 @@ conclude(*engines.finding(measured))
 # *Predict: does bfloat16 use other kernels?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import onednn_kernels
+from hpml.modules.m02_hardware.lecture import onednn_kernels
 
 found = onednn_kernels.kernels()
 print(onednn_kernels.table(found))
@@ -477,7 +477,7 @@ conclude(*onednn_kernels.finding(found))
 # *Predict: which setting wins? Which change nothing?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import openmp_settings
+from hpml.modules.m02_hardware.lecture import openmp_settings
 
 tried = openmp_settings.compare()
 print(tried)
@@ -512,7 +512,7 @@ from IPython.display import display
 
 from hpml.data import load
 from hpml.measure import storage
-from hpml.predict.storage_picture import StorageTable, storage_picture
+from hpml.modules.m02_hardware.lecture.storage_picture import StorageTable, storage_picture
 from hpml.publish import conclude, publish_figure
 
 FOLDER = Path(tempfile.mkdtemp(prefix="hpml-02-"))
@@ -582,7 +582,7 @@ conclude(
 # both, an open is a message or several, and it waits for its answer.
 
 # %%
-from hpml.predict.storage_picture import stripes_picture
+from hpml.modules.m02_hardware.lecture.storage_picture import stripes_picture
 
 publish_figure(
     "stripes and metadata",
@@ -604,7 +604,7 @@ publish_figure(
 # *Predict: one client opens about 670 files per second. How many do 2, 4 and 16 clients open?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.measure.metadata_server import PlayedServer, opens_per_second
+from hpml.modules.m02_hardware.lecture.metadata_server import PlayedServer, opens_per_second
 from hpml.predict.storage_epoch import SharedStorage
 
 model = SharedStorage(opens_per_second=2_000, latency=1e-3, bandwidth=1e9)
@@ -710,8 +710,8 @@ print(table.beside_loaders(rates))
 # %% tags=["nbval-ignore-output"]
 import time
 
-from hpml.measure.prefetching import COMPUTE, READ, part_seconds, step_seconds, steps
-from hpml.predict.prefetch_picture import prefetch_picture
+from hpml.modules.m02_hardware.lecture.prefetching import COMPUTE, READ, part_seconds, step_seconds, steps
+from hpml.modules.m02_hardware.lecture.prefetch_picture import prefetch_picture
 
 played = {
     ahead: steps(lambda _: time.sleep(0.03), lambda _: time.sleep(0.05), batches=8, ahead=ahead)
@@ -743,7 +743,7 @@ conclude(
 # *Predict: is what prefetching saves again the smaller of the two parts?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.measure import prefetched_training
+from hpml.modules.m02_hardware.lecture import prefetched_training
 
 real = prefetched_training.train(FOLDER / "disk/files", batch_size=250)
 alone, together = (1e3 * step_seconds(spans) for spans in real.values())
@@ -798,7 +798,7 @@ for _ in range(5):
     mark("one buffer ends")
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict import message_price
+from hpml.modules.m02_hardware.lecture import message_price
 
 print(message_price.table(fused))
 conclude(*message_price.per_message(fused, rate=125e6))
@@ -838,7 +838,7 @@ for name, counts in 5 * [("even", (32, 32)), ("uneven", (48, 16))]:
     mark(f"{name} ends")
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict import balance
+from hpml.modules.m02_hardware.lecture import balance
 
 conclude(*balance.uneven_takes_longer(uneven))
 
@@ -904,7 +904,7 @@ conclude(*balance.waits_less(shared, shares))
 # how long if both are bound to the same CPU? Does anything warn you?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.measure import placement
+from hpml.modules.m02_hardware.lecture import placement
 from hpml.publish import conclude, publish_figure, skip
 
 if placement.available():
@@ -932,7 +932,7 @@ else:
 # `--cpus-per-task=64`. How many cores does each get?*
 
 # %%
-from hpml.predict import srun_binding
+from hpml.modules.m02_hardware.lecture import srun_binding
 
 figure = srun_binding.picture(
     srun_binding.CORES,
@@ -1065,7 +1065,7 @@ conclude(*as_foretold(two, 150e6, fit))
 # | stride | how far apart the channels of one pixel are in memory, in numbers |
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import slowed_step
+from hpml.modules.m02_hardware.lecture import slowed_step
 
 trial = slowed_step.measure()
 print(trial)

@@ -39,7 +39,7 @@ from hpml.publish import conclude, publish_figure
 # transforms (mirror, shift, normalise), forward, backward, or the optimizer?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import slow_training
+from hpml.modules.m03_profiling.lecture import slow_training
 
 photos = home() / "photos"
 print(slow_training.train(photos, steps=3))
@@ -57,8 +57,8 @@ print(slow_training.train(photos, steps=3))
 # `torch.profiler`:
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import putting_right
-from hpml.trace.profiler.shares_picture import shares_picture
+from hpml.modules.m03_profiling.lecture import putting_right
+from hpml.modules.m03_profiling.lecture.shares_picture import shares_picture
 
 logs = fresh_folder("slow_script")
 first = putting_right.profiled(photos, (), logs)
@@ -92,7 +92,7 @@ conclude(*putting_right.largest(first))
 # torch.profiler cost in the steps that it does not record?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.measure import python_profilers
+from hpml.modules.m03_profiling.lecture import python_profilers
 
 overheads = python_profilers.both()
 print(python_profilers.table(overheads))
@@ -132,7 +132,7 @@ conclude(*python_profilers.finding(overheads))
 # %%
 from torch.profiler import profile, record_function, schedule, tensorboard_trace_handler
 
-from hpml.trace.profiler.schedule_picture import recorded, schedule_picture
+from hpml.modules.m03_profiling.lecture.schedule_picture import recorded, schedule_picture
 
 window = schedule(skip_first=1, wait=2, warmup=1, active=3, repeat=2)
 publish_figure(
@@ -239,7 +239,7 @@ conclude(
 # DataLoader, CPU Exec, or Other?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.tensorboard.overview import overview
+from hpml.modules.m03_profiling.lecture.overview import overview
 
 parts = overview(home() / "logs" / "names")
 print({part: f"{share:.0%}" for part, share in parts.items()})
@@ -258,7 +258,7 @@ conclude(
 # a script that does use a DataLoader, in its main process:
 
 # %%
-from hpml.tensorboard.view_pictures import show_views
+from hpml.modules.m03_profiling.lecture.view_pictures import show_views
 
 show_views("overview", "trace")
 
@@ -303,7 +303,7 @@ print(done)
 conclude(*putting_right.order(done))
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.profiler.mended_picture import mended_picture
+from hpml.modules.m03_profiling.lecture.mended_picture import mended_picture
 
 publish_figure(
     "one slow script put right",
@@ -319,7 +319,7 @@ conclude(*putting_right.synchronising(done))
 # The order is the profile's, not the code's, and on another machine it is another one. A part of
 # 10 % that becomes free makes the step at most 1.1 times as fast (Amdahl, module 01).
 #
-# To try a version by hand: `python -m hpml.frameworks.slow_training .hpml/photos --mend pack`. The
+# To try a version by hand: `python -m hpml.modules.m03_profiling.lecture.slow_training .hpml/photos --mend pack`. The
 # traces are in `.hpml/logs/slow_script`: compare two of them in TensorBoard's view *Diff*.
 #
 # Packing is possible because these images fit into memory. With more data, other processes decode
@@ -399,7 +399,7 @@ for key, value in event.items():
 # marked the fetch of the batch, the optimizer and each node of backward by itself.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.profiler.timeline_picture import timeline_picture
+from hpml.modules.m03_profiling.lecture.timeline_picture import timeline_picture
 
 timeline_picture(trace, title="An event lies below the event that called it")
 
@@ -414,7 +414,7 @@ timeline_picture(trace, title="An event lies below the event that called it")
 # steps? Or half of it, or several times as much?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.profiler.operators import operators, table
+from hpml.modules.m03_profiling.lecture.operators import operators, table
 
 whole = sum(step.seconds for step in trace.steps)
 every = trace.duration.sum()
@@ -432,7 +432,7 @@ print(table(rows))
 # has not: it is the time in this operator and in no other, and self times can be added up.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.profiler.operators_picture import operators_picture
+from hpml.modules.m03_profiling.lecture.operators_picture import operators_picture
 
 by_total = sorted(rows, key=lambda row: -row.seconds)
 display(
@@ -459,7 +459,7 @@ conclude(
 
 # %% tags=["nbval-ignore-output"]
 from hpml.trace.profiler.shares import shares_of_steps
-from hpml.trace.profiler.shares_picture import shares_picture
+from hpml.modules.m03_profiling.lecture.shares_picture import shares_picture
 
 each = shares_of_steps(trace)
 display(
@@ -478,8 +478,8 @@ assert all(abs(each[step.number].step - step.seconds) < 1e-6 for step in trace.s
 # *Predict: in which phase does a step hold most memory, and why there?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.profiler.memory_curve import memory_curve, phase_at_peak
-from hpml.trace.profiler.memory_curve_picture import memory_curve_picture
+from hpml.modules.m03_profiling.lecture.memory_curve import memory_curve, phase_at_peak
+from hpml.modules.m03_profiling.lecture.memory_curve_picture import memory_curve_picture
 
 curve = memory_curve(trace)
 display(memory_curve_picture(trace, curve, title="Forward fills memory, backward frees it"))
@@ -516,7 +516,7 @@ from hpml.frameworks.profiled_ranks import Training, fresh_folder, profile_ranks
 from hpml.publish import conclude, publish_figure, skip
 from hpml.trace.profiler.communication import communication
 from hpml.trace.profiler.ranks import read_ranks
-from hpml.trace.profiler.ranks_picture import communication_bars, side_by_side
+from hpml.modules.m03_profiling.lecture.ranks_picture import communication_bars, side_by_side
 from hpml.trace.profiler.straggler import straggler
 
 slow = somebody(4)
@@ -620,7 +620,7 @@ conclude(
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError
 from hpml.frameworks.profiled_ranks import Slow
-from hpml.trace.profiler.straggler_picture import shapes_of_faults, slower_phases
+from hpml.modules.m03_profiling.lecture.straggler_picture import shapes_of_faults, slower_phases
 
 earnest = {"layers": 6, "width": 512, "batch": 256, "forward": 0.0, "backward": 0.0}
 faults = {
@@ -691,7 +691,7 @@ conclude(
 # *Predict: how much of the path belongs to the slow rank?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.profiler.critical_path import critical_path, table
+from hpml.modules.m03_profiling.lecture.critical_path import critical_path, table
 
 step = four[0].steps[-1].number
 path = critical_path(four, step)
@@ -720,7 +720,7 @@ conclude(
 # of the two limits?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.profiler.ranks_picture import buckets, hidden_bars
+from hpml.modules.m03_profiling.lecture.ranks_picture import buckets, hidden_bars
 
 runs = {
     f"{limit} MB": profile_ranks(
@@ -784,8 +784,8 @@ from pathlib import Path
 from hpml.frameworks.profiled_ranks import fresh_folder
 from hpml.publish import conclude, publish_figure, skip
 from hpml.trace import event_files
-from hpml.trace.event_files_picture import event_files_picture
-from hpml.train import script
+from hpml.modules.m03_profiling.lecture.event_files_picture import event_files_picture
+from hpml.modules.m03_profiling.lecture import script
 
 logs = Path(fresh_folder("one_run"))
 history = script.run(
@@ -856,8 +856,8 @@ show_tensorboard(logs)
 # an image or to mirror and shift it?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import tf_data_profiled
-from hpml.trace.profiler.tf_data_picture import tf_data_picture
+from hpml.modules.m03_profiling.lecture import tf_data_profiled
+from hpml.modules.m03_profiling.lecture.tf_data_picture import tf_data_picture
 
 written_as = tf_data_profiled.profile(Path(fresh_folder("tensorflow")))
 decode, augment = (
@@ -939,8 +939,8 @@ conclude(
 
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError
-from hpml.trace.profiler.beside_horovod import one_step, one_step_picture
-from hpml.train import horovod_profiled
+from hpml.modules.m03_profiling.lecture.beside_horovod import one_step, one_step_picture
+from hpml.modules.m03_profiling.lecture import horovod_profiled
 
 try:
     both = one_step(*horovod_profiled.record(Path(fresh_folder("horovod"))))
@@ -1036,7 +1036,7 @@ print(script[script.rindex("srun --") :])
 # %%
 from hpml.trace.profiler.ranks import read_ranks
 from hpml.trace.profiler.shares import shares
-from hpml.trace.profiler.shares_picture import shares_picture
+from hpml.modules.m03_profiling.lecture.shares_picture import shares_picture
 
 four = read_ranks(reference.FOLDER)
 two = {f"rank {rank}": shares(four[rank], 7) for rank in (0, 3)}
@@ -1088,7 +1088,7 @@ conclude(
 # %% tags=["nbval-ignore-output"]
 from hpml.record import pictures
 from hpml.record.kept import recorded
-from hpml.trace.profiler.timeline_picture import timeline_picture
+from hpml.modules.m03_profiling.lecture.timeline_picture import timeline_picture
 
 try:
     of_gpu = recorded("steps")

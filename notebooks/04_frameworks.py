@@ -39,7 +39,7 @@ from hpml.publish import conclude, publish, publish_figure
 # %%
 import torch
 
-from hpml.trace.operators_run import by_line, operators_run
+from hpml.modules.m04_frameworks.lecture.operators_run import by_line, operators_run
 
 
 def update(w, g):
@@ -70,8 +70,8 @@ conclude(
 # *Predict: what can it do at the `if`? How many graphs are there after both gradients?*
 
 # %%
-from hpml.frameworks.captured_graphs import captured
-from hpml.trace.graph_picture import graphs_picture
+from hpml.modules.m04_frameworks.lecture.captured_graphs import captured
+from hpml.modules.m04_frameworks.lecture.graph_picture import graphs_picture
 
 graphs = captured(update, (w, short), (w, long))
 names = ("always", "then, if norm ≤ 1", "then, if norm > 1")
@@ -122,7 +122,7 @@ assert torch.equal(update_where(w, long), update(w, long))
 # *Predict: does this `if` break the graph too?*
 
 # %%
-from hpml.frameworks import tensorflow_graph
+from hpml.modules.m04_frameworks.lecture import tensorflow_graph
 from hpml.publish import skip
 
 if no_tf := tensorflow_graph.missing():
@@ -207,7 +207,7 @@ conclude(
 # with the Python numbers 1 to 5, or with tensors of these numbers?*
 
 # %%
-from hpml.frameworks.captured_graphs import captures_after_each
+from hpml.modules.m04_frameworks.lecture.captured_graphs import captures_after_each
 
 shapes = (4, 4, 5, 6, 7)
 calls = [(torch.zeros(n), torch.ones(n)) for n in shapes]
@@ -255,7 +255,7 @@ else:
 # `jax.lax.cond`, then what `update` itself comes to.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import jax_tracing
+from hpml.modules.m04_frameworks.lecture import jax_tracing
 from hpml.publish import skip
 
 if no_jax := jax_tracing.missing():
@@ -330,7 +330,7 @@ def backward(loss):
 # `p` and `q`. What is the adjoint of `p`, which is used twice?*
 
 # %%
-from hpml.trace.tape_picture import tape_picture
+from hpml.modules.m04_frameworks.lecture.tape_picture import tape_picture
 
 tape.clear()
 a, b = Value(2.0), Value(3.0)
@@ -362,7 +362,7 @@ conclude(
 # *Predict: how far are the gradients from PyTorch's?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import network_vjps
+from hpml.modules.m04_frameworks.lecture import network_vjps
 
 reference = network_vjps.batch()  # float64, with torch's gradients
 PRIMITIVES |= network_vjps.primitives(reference.labels)
@@ -376,7 +376,7 @@ conclude(*network_vjps.finding(adjoints, reference.gradients, len(tape)))
 # *Forward mode* needs no tape: each number carries its derivative by **one** input along.
 
 # %%
-from hpml.frameworks import counted
+from hpml.modules.m04_frameworks.lecture import counted
 
 
 class Dual:
@@ -483,8 +483,8 @@ conclude(
 # same counted as with numbers?
 
 # %%
-from hpml.frameworks import kept_for_backward
-from hpml.trace.live_tensors_picture import live_tensors_picture
+from hpml.modules.m04_frameworks.lecture import kept_for_backward
+from hpml.modules.m04_frameworks.lecture.live_tensors_picture import live_tensors_picture
 
 conclude(
     kept_for_backward.recorded("GELU", 8) == kept_for_backward.recorded("GELU", 8, "cpu"),
@@ -555,8 +555,8 @@ conclude(*kept_for_backward.checkpointing(alive))
 # *Predict: which takes the fewest steps to the bottom, which the most? Which go past it?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import valley
-from hpml.frameworks.valley_picture import step_through_paths
+from hpml.modules.m04_frameworks.lecture import valley
+from hpml.modules.m04_frameworks.lecture.valley_picture import step_through_paths
 
 ways_down = valley.paths()
 step_through_paths(ways_down, title="Rules with a memory are at the bottom sooner, and go past it")
@@ -569,7 +569,7 @@ conclude(*valley.overshooting(ways_down))
 # *Predict: how many bytes for each parameter does momentum keep, in float32? And Adam?*
 
 # %%
-from hpml.frameworks import optimizer_state
+from hpml.modules.m04_frameworks.lecture import optimizer_state
 
 states = optimizer_state.counted()
 publish_figure(
@@ -610,7 +610,7 @@ conclude(*optimizer_state.finding(states))
 # *Predict: which rules take as many steps as before, which take more?*
 
 # %%
-from hpml.frameworks.valley_picture import valley_picture
+from hpml.modules.m04_frameworks.lecture.valley_picture import valley_picture
 
 turned = {
     rule: valley.descend(rule, degrees=45) for rule in ("SGD", "momentum", "Nesterov", "Adam")
@@ -637,7 +637,7 @@ conclude(*valley.turning(ways_down, turned))
 # *Predict: do both go the same way? Still so when the rate is cut to a fifth at step 10?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import nesterov_forms
+from hpml.modules.m04_frameworks.lecture import nesterov_forms
 
 constant = nesterov_forms.apart([0.01] * 60)
 cut = nesterov_forms.apart([0.01] * 10 + [0.002] * 50)
@@ -654,7 +654,7 @@ conclude(*nesterov_forms.finding(constant, cut))
 # Only the decay moves them for long. Which weight is decayed most by Adam, and by AdamW?*
 
 # %%
-from hpml.frameworks import decoupled_decay
+from hpml.modules.m04_frameworks.lecture import decoupled_decay
 
 decayed = decoupled_decay.decays()
 publish_figure(
@@ -699,8 +699,8 @@ conclude(*lars.finding(ratios))
 # *Predict: how long does it take for 1 element, and how much longer for 4 million?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.measure import dispatch
-from hpml.predict.dispatch_picture import dispatch_picture
+from hpml.modules.m04_frameworks.lecture import dispatch
+from hpml.modules.m04_frameworks.lecture.dispatch_picture import dispatch_picture
 
 curve = dispatch.add_curve()
 publish_figure(
@@ -716,7 +716,7 @@ conclude(*dispatch.curve_finding(curve))
 # operators on 4 channels.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import step_price
+from hpml.modules.m04_frameworks.lecture import step_price
 
 step = step_price.measure()
 print(step)
@@ -735,7 +735,7 @@ conclude(*step_price.finding(step))
 # after how many calls has compiling paid?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import fused_chain
+from hpml.modules.m04_frameworks.lecture import fused_chain
 from hpml.publish import skip
 
 if no_compiler := fused_chain.missing():
@@ -793,7 +793,7 @@ conclude(*dispatch.price_finding(parts))
 # %%ranks 2 --link 400mbit --evidence after_backward
 import torch.distributed as dist
 
-from hpml.frameworks.gradients_leaving import each_backward, equal_layers
+from hpml.modules.m04_frameworks.lecture.gradients_leaving import each_backward, equal_layers
 
 model, batch = equal_layers(rank)
 for _ in each_backward(model, batch):
@@ -814,7 +814,7 @@ for _ in each_backward(model, batch):
 # %%ranks 2 --link 400mbit --evidence in_hooks
 import torch.distributed as dist
 
-from hpml.frameworks.gradients_leaving import each_backward, equal_layers
+from hpml.modules.m04_frameworks.lecture.gradients_leaving import each_backward, equal_layers
 
 model, batch = equal_layers(rank)
 in_flight = []
@@ -835,8 +835,8 @@ for _ in each_backward(model, batch):
     in_flight.clear()
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks.gradients_leaving import finding, quickest_step
-from hpml.frameworks.gradients_leaving_picture import leaving_picture
+from hpml.modules.m04_frameworks.lecture.gradients_leaving import finding, quickest_step
+from hpml.modules.m04_frameworks.lecture.gradients_leaving_picture import leaving_picture
 
 ways = {"after\nbackward": quickest_step(after_backward), "in hooks": quickest_step(in_hooks)}
 plain_way, hooked_way = ways.values()
@@ -888,7 +888,7 @@ conclude(*finding(plain_way, hooked_way))
 # %%ranks 2 --out multi_node_weights
 import torch.distributed as dist
 
-from hpml.frameworks.small_training import network, sgd, train, weights
+from hpml.modules.m04_frameworks.lecture.small_training import network, sgd, train, weights
 
 
 def multi_node(optimizer):
@@ -906,7 +906,7 @@ train(model, rank, steps=20, optimizer=multi_node(sgd(model)))
 multi_node_weights = weights(model)
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import stepping_in
+from hpml.modules.m04_frameworks.lecture import stepping_in
 
 conclude(*stepping_in.as_one_process(multi_node_weights, steps=20))
 
@@ -931,7 +931,7 @@ import torch.distributed as dist
 from functorch.compile import make_boxed_func
 from torch._dynamo.backends.common import aot_autograd
 
-from hpml.frameworks.small_training import network, train, weights
+from hpml.modules.m04_frameworks.lecture.small_training import network, train, weights
 
 rewritten_nodes = []
 
@@ -981,7 +981,7 @@ conclude(*stepping_in.in_the_middle(rewritten_nodes[0], rewritten_weights, steps
 # %%ranks 3 --out store_weights,momentum_bytes
 import torch.distributed as dist
 
-from hpml.frameworks.small_training import network, sgd, train, weights
+from hpml.modules.m04_frameworks.lecture.small_training import network, sgd, train, weights
 
 STORE, STEPS = 2, 20
 model = network()
@@ -1042,7 +1042,7 @@ conclude(*stepping_in.held_by_the_store(momentum_bytes, store_weights[:-1], step
 import torch.distributed as dist
 from torch.nn.utils import vector_to_parameters
 
-from hpml.frameworks.small_training import network, train, weights
+from hpml.modules.m04_frameworks.lecture.small_training import network, train, weights
 
 block_weights = {}
 for momentum in ("0", "0.5"):
@@ -1078,7 +1078,7 @@ conclude(*stepping_in.blocks(by_momentum, messages=sent_each, steps=160))
 import torch
 import torch.distributed as dist
 
-from hpml.frameworks.one_bit import EXACT, FEEDBACK, FORGOTTEN, pack, train, unpack
+from hpml.modules.m04_frameworks.lecture.one_bit import EXACT, FEEDBACK, FORGOTTEN, pack, train, unpack
 
 
 def exact(gradient, error):
@@ -1108,7 +1108,7 @@ ways = {EXACT: exact, FEEDBACK: with_feedback, FORGOTTEN: forgotten}
 bit_curves = {name: train(rank, name, average) for name, average in ways.items()}
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import one_bit
+from hpml.modules.m04_frameworks.lecture import one_bit
 
 bit_trainings = one_bit.trainings(bits_sent, bit_curves)
 publish_figure(
@@ -1139,8 +1139,8 @@ conclude(*one_bit.finding(bit_trainings))
 # their own?*
 
 # %%
-from hpml.predict.frameworks import frameworks, still_developed
-from hpml.predict.frameworks_picture import timeline_picture
+from hpml.modules.m04_frameworks.lecture.frameworks import frameworks, still_developed
+from hpml.modules.m04_frameworks.lecture.frameworks_picture import timeline_picture
 
 every = frameworks()
 left = sum(one.developed for one in every)
@@ -1164,7 +1164,7 @@ conclude(*still_developed(every))
 # %%
 from IPython.display import Markdown
 
-from hpml.predict import frameworks as framework_table
+from hpml.modules.m04_frameworks.lecture import frameworks as framework_table
 
 display(Markdown(framework_table.table()))
 conclude(*framework_table.more_than_data(every))
@@ -1175,7 +1175,7 @@ conclude(*framework_table.more_than_data(every))
 # *Predict: which framework that ended left nothing behind?*
 
 # %%
-from hpml.predict import framework_ideas
+from hpml.modules.m04_frameworks.lecture import framework_ideas
 
 ideas = framework_ideas.ideas()
 display(Markdown(framework_ideas.table(ideas, here="04_frameworks")))
@@ -1184,7 +1184,7 @@ conclude(*framework_ideas.nothing_lost(ideas, every))
 # %% [markdown]
 # ### Where the rows are from *(more)*
 #
-# The table is `src/hpml/predict/frameworks.csv`. A row that you can correct is a small change.
+# The table is `src/hpml/modules/m04_frameworks/lecture/frameworks.csv`. A row that you can correct is a small change.
 
 # %%
 display(Markdown(framework_table.sources()))
@@ -1209,7 +1209,7 @@ import tensorflow as tf
 
 from hpml.data import tfrecord
 from hpml.frameworks.tf_augment import augment
-from hpml.frameworks.tf_data_stages import distinct_images, image_files
+from hpml.modules.m04_frameworks.lecture.tf_data_stages import distinct_images, image_files
 
 AUTO = tf.data.AUTOTUNE  # as many at a time as pays
 records = image_files(400).interleave(tf.data.TFRecordDataset, num_parallel_calls=AUTO)
@@ -1219,7 +1219,7 @@ after = images.map(augment, AUTO).cache().shuffle(400).batch(50).prefetch(AUTO)
 distinct = {"before": distinct_images(before, 5), "after": distinct_images(after, 5)}
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import tf_data_findings
+from hpml.modules.m04_frameworks.lecture import tf_data_findings
 
 conclude(*tf_data_findings.frozen(distinct[0], images=400, epochs=5))
 
@@ -1236,7 +1236,7 @@ conclude(*tf_data_findings.frozen(distinct[0], images=400, epochs=5))
 # %%ranks 1 --no-group --tensorflow --out orders,twice
 import tensorflow as tf
 
-from hpml.frameworks.tf_data_stages import order
+from hpml.modules.m04_frameworks.lecture.tf_data_stages import order
 
 samples = tf.data.Dataset.range(2_000)
 orders = {
@@ -1250,7 +1250,7 @@ twice = {
 }
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.shuffle_picture import shuffle_picture
+from hpml.modules.m04_frameworks.lecture.shuffle_picture import shuffle_picture
 
 forward = tf_data_findings.most_forward(orders[0]["shuffle(100).batch(50)"])
 publish_figure(
@@ -1282,7 +1282,7 @@ conclude(*tf_data_findings.mixed_epochs(twice[0], samples=2_000))
 # %%ranks 1 --no-group --tensorflow --out made,costs
 import tensorflow as tf
 
-from hpml.frameworks.tf_data_stages import course_images, made_ahead, processor_seconds
+from hpml.modules.m04_frameworks.lecture.tf_data_stages import course_images, made_ahead, processor_seconds
 
 number = tf.data.Dataset.range(1_000)
 made = {
@@ -1317,7 +1317,7 @@ conclude(*tf_data_findings.at_once(costs[0], images=1_000))
 # %%ranks 1 --no-group --tensorflow --threads 2 --out ready
 import tensorflow as tf
 
-from hpml.frameworks.tf_data_stages import order, sometimes_slow
+from hpml.modules.m04_frameworks.lecture.tf_data_stages import order, sometimes_slow
 
 numbers = tf.data.Dataset.range(80)
 ready = {
@@ -1339,7 +1339,7 @@ conclude(*tf_data_findings.in_order(ready[0]))
 # *Predict: `map` is allowed 8 parallel calls. Which settings decide how many really run at once?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import tf_data_threads
+from hpml.modules.m04_frameworks.lecture import tf_data_threads
 
 threads_tried = tf_data_threads.compare()
 print(tf_data_threads.table(threads_tried))
@@ -1366,7 +1366,7 @@ conclude(*tf_data_threads.gain(threads_tried))
 import torch
 
 from hpml.errors import UserError
-from hpml.frameworks import onnx_export, onnx_speed
+from hpml.modules.m04_frameworks.lecture import onnx_export, onnx_speed
 from hpml.publish import skip
 
 trained, trainer = onnx_export.briefly_trained()

@@ -332,7 +332,7 @@ if fusion:
 # sizes?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import gloo_against_mpi
+from hpml.modules.m05_horovod.lecture import gloo_against_mpi
 
 try:
     both = gloo_against_mpi.compare()
@@ -370,7 +370,7 @@ for path in sorted((CHECKOUT / "slurm").glob("05_*.slurm")):
 # two ranks, each with two threads, on the default. How many cores do the threads of one rank get?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks.binding import cores_by_rank, per_socket
+from hpml.modules.m05_horovod.lecture.binding import cores_by_rank, per_socket
 from hpml.machine import topology
 
 sockets = len(topology.read().usable().sockets)
@@ -409,7 +409,7 @@ if not shutil.which("sbatch"):
 # back after. *Predict: how many bytes are sent then? And what happens to the loss?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import gradient_compression
+from hpml.modules.m05_horovod.lecture import gradient_compression
 
 # Each: eight steps of a small network on two ranks, over links of 100 Mbit/s
 plain, fp16 = (gradient_compression.train(kind) for kind in ("none", "fp16"))
@@ -439,7 +439,7 @@ else:
 # ranks? And in the hierarchical all-reduce?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.allreduce import between_nodes
+from hpml.modules.m05_horovod.lecture import between_nodes
 
 out = [between_nodes.leaves_a_node(algorithm) for algorithm in ("ring", "hierarchical")]
 if None in out:
@@ -473,7 +473,7 @@ else:
 # and a buffer of 128 MB?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import autotune
+from hpml.modules.m05_horovod.lecture import autotune
 
 # Two ranks average 50 tensors of 16 kB, over 1 Gbit/s
 log, default = autotune.tried(steps=460), autotune.by_default()
@@ -525,9 +525,9 @@ conclude(
 # *state*, and the script commits it now and then.
 
 # %%
-from hpml.frameworks.run import source
+from hpml.modules.m05_horovod.lecture.elastic_horovodrun import SCRIPT
 
-print("@hvd" + source("elastic_torch").partition("@hvd")[2])
+print("@hvd" + SCRIPT.read_text().partition("@hvd")[2])
 
 # %% [markdown]
 # `horovodrun` asks a script of yours which hosts there are. Here it prints `localhost` and
@@ -537,7 +537,7 @@ print("@hvd" + source("elastic_torch").partition("@hvd")[2])
 # *Predict: what happens to the other? From which step does it go on, with how many workers?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks.elastic_horovodrun import lose_second_host
+from hpml.modules.m05_horovod.lecture.elastic_horovodrun import lose_second_host
 
 loss = lose_second_host(20, environment={"HPML_EPOCHS": "8", "HPML_IMAGES": "1000"})
 print("\n".join(loss.printed))
@@ -694,7 +694,7 @@ if grpc.ranks[0].traffic:
 # which for PyTorch?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import threads
+from hpml.modules.m05_horovod.lecture import threads
 
 measured = threads.compare()
 print(measured)

@@ -32,10 +32,10 @@ from torch import nn
 from hpml.cluster.job_script import job_changes
 from hpml.data import load
 from hpml.distributed_environment import read
-from hpml.frameworks import hang
+from hpml.modules.m06_torch_distributed.lecture import hang
 from hpml.measure.comm import SIZES, fit
-from hpml.predict import cluster_links, cluster_picture
-from hpml.predict.buckets import bucket_picture
+from hpml.modules.m06_torch_distributed.lecture import cluster_links, cluster_picture
+from hpml.modules.m06_torch_distributed.lecture.buckets import bucket_picture
 from hpml.predict.collectives import Cost, all_reduce_bytes, all_reduce_seconds, seconds
 from hpml.predict.draw import Series, speed_ups
 from hpml.publish import conclude, publish, publish_figure, skip
@@ -731,7 +731,7 @@ def average_in_buckets(bucket_bytes):
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict.bucket_sizes import Averaged, finding
+from hpml.modules.m06_torch_distributed.lecture.bucket_sizes import Averaged, finding
 
 sizes = {"one per parameter": 0, "64 KiB": 2**16, "512 KiB": 2**19, "all in one": 2**30}
 averaged = {}
@@ -947,7 +947,7 @@ conclude(
 # %% tags=["nbval-ignore-output"]
 from pathlib import Path
 
-from hpml.frameworks.elastic_torchrun import lose_second_node, torchrun_words
+from hpml.modules.m06_torch_distributed.lecture.elastic_torchrun import lose_second_node, torchrun_words
 from hpml.train.history import read_history
 
 folder = Path(tempfile.mkdtemp())
@@ -1182,7 +1182,7 @@ for name, (serial, script) in SCRIPTS.items():
     )
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import side_by_side
+from hpml.modules.m06_torch_distributed.lecture import side_by_side
 
 conclude(*side_by_side.finding(results, added, alone="PyTorch, alone", ddp="PyTorch, DDP"))
 

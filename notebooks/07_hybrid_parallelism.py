@@ -33,15 +33,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from hpml.frameworks import mesh_tensorflow_layouts
+from hpml.modules.m07_hybrid_parallelism.lecture import mesh_tensorflow_layouts
 from hpml.frameworks import run as frameworks
 from hpml.models import ResidualNetwork, VisionTransformer
-from hpml.parallel_sgd import memory_for_time, stale_stages
+from hpml.modules.m07_hybrid_parallelism.lecture import memory_for_time, stale_stages
 from hpml.predict import which_split, zero
-from hpml.predict.bubble_picture import bubble_picture
+from hpml.modules.m07_hybrid_parallelism.lecture.bubble_picture import bubble_picture
 from hpml.predict.collectives import all_reduce_bytes
-from hpml.predict.layout_picture import layout_picture
-from hpml.predict.layouts import backward_sums, forward_sum
+from hpml.modules.m07_hybrid_parallelism.lecture.layout_picture import layout_picture
+from hpml.modules.m07_hybrid_parallelism.lecture.layouts import backward_sums, forward_sum
 from hpml.predict.pipeline import (
     bubble,
     gpipe,
@@ -52,17 +52,17 @@ from hpml.predict.pipeline import (
     played,
     staleness,
 )
-from hpml.predict.tensor_picture import column_then_row, tokens_then_columns
+from hpml.modules.m07_hybrid_parallelism.lecture.tensor_picture import column_then_row, tokens_then_columns
 from hpml.predict.training_memory import beside_formula
 from hpml.publish import conclude, publish_figure, skip
 from hpml.ranks import launch
 from hpml.trace.computations import computations, idle_share, live_activations
-from hpml.trace.gathers import events, gathered_meanwhile, times_gathered
-from hpml.trace.gathers_picture import gathers_picture
+from hpml.modules.m07_hybrid_parallelism.lecture.gathers import events, gathered_meanwhile, times_gathered
+from hpml.modules.m07_hybrid_parallelism.lecture.gathers_picture import gathers_picture
 from hpml.trace.kinds_picture import kinds_picture
-from hpml.trace.mesh_picture import dimension_of, groups_of, mesh_picture
+from hpml.modules.m07_hybrid_parallelism.lecture.mesh_picture import dimension_of, groups_of, mesh_picture
 from hpml.trace.launch_timeline import traffic_bars
-from hpml.trace.memory_picture import memory_picture
+from hpml.modules.m07_hybrid_parallelism.lecture.memory_picture import memory_picture
 from hpml.trace.pipeline_picture import pipeline_picture
 from hpml.trace.repetition import quickest
 
@@ -732,7 +732,7 @@ def adam_step(stage):
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     from hpml.models.vision_transformer import Block
-    from hpml.parallel_sgd.sharded_adam import ShardedAdam
+    from hpml.modules.m07_hybrid_parallelism.lecture.sharded_adam import ShardedAdam
 
     if stage < 3:
         torch.set_default_dtype(torch.bfloat16)
@@ -780,7 +780,7 @@ def shard(model, layers, freed=True):
     """On a rank: shard each of the layers, and then what else the model has."""
     from torch.distributed.fsdp import fully_shard
 
-    from hpml.trace.reduce_scatter import send_parts_only
+    from hpml.modules.m07_hybrid_parallelism.lecture.reduce_scatter import send_parts_only
 
     for layer in (*layers, model):
         fully_shard(layer, reshard_after_forward=freed)
@@ -792,7 +792,7 @@ def sharded_steps(ahead):
     import torch.distributed as dist
 
     from hpml.ranks import mark
-    from hpml.trace.gathers import gather_ahead, watch_gathers, watch_layers
+    from hpml.modules.m07_hybrid_parallelism.lecture.gathers import gather_ahead, watch_gathers, watch_layers
 
     model = VisionTransformer.of_size("small", depth=4)
     watch_layers(model.blocks)
@@ -827,7 +827,7 @@ conclude(
     "Twice. And a rank may compute: below, the next block is on its way while this one computes "
     f"({early['gathered ahead']} of 8 gathers began during another block's pass; above none did). On "
     "a GPU `fully_shard` gathers ahead by itself. On CPUs one has to ask for it, as "
-    "`hpml.trace.gathers.gather_ahead` does.",
+    "`hpml.modules.m07_hybrid_parallelism.lecture.gathers.gather_ahead` does.",
     f"gathers during another block's pass: {early}.",
 )
 
@@ -1055,13 +1055,13 @@ placed = {
     for name, one in traced.items()
 }
 rule = {name: by_rule(layout) for name, layout in layouts.items()}
-lacking = frameworks.missing("mesh_tensorflow_layouts")
+lacking = frameworks.missing(mesh_tensorflow_layouts.SCRIPT)
 if lacking:
     skip("the same in Mesh-TensorFlow itself", lacking)
     package = rule
 else:
     told = frameworks.told(
-        "mesh_tensorflow_layouts", environment={"HPML_LAYOUTS": json.dumps(layouts)}
+        mesh_tensorflow_layouts.SCRIPT, environment={"HPML_LAYOUTS": json.dumps(layouts)}
     )
     package = {name: one["summed"] for name, one in told.items()}
 

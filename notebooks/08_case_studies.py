@@ -89,7 +89,7 @@ else:
 # MPI's for 64 bytes, and for 16 MB?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict.bus_bandwidth_picture import bus_bandwidths
+from hpml.modules.m08_case_studies.lecture.bus_bandwidth_picture import bus_bandwidths
 
 names = {"recursive-doubling": "doubling, by hand", "ring": "ring, by hand", "library": "Gloo"}
 if no_network or mpi.missing():
@@ -174,7 +174,7 @@ conclude(*ring_crossover.grows(4, 256))
 # which is the same?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.allreduce import mpi4py_bench
+from hpml.modules.m08_case_studies.lecture import mpi4py_bench
 
 if no_network or mpi.missing():
     skip("mpi4py's own benchmark", no_network or mpi.missing())
@@ -218,7 +218,7 @@ def waiting_steps(images):
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict import batch_scaling
+from hpml.modules.m08_case_studies.lecture import batch_scaling
 from hpml.predict.draw import Series, speed_ups
 from hpml.publish import conclude, publish_figure
 from hpml.ranks import launch
@@ -394,7 +394,7 @@ print("to be foretold:", *(row.ranks for row in the_rest))
 
 # %%
 from hpml.predict.scaling import bucket_seconds, buckets
-from hpml.predict.scaling_findings import of_buckets
+from hpml.modules.m08_case_studies.lecture.scaling_findings import of_buckets
 from hpml.publish import conclude
 
 run = training(table(ethernet))
@@ -421,7 +421,7 @@ conclude(*of_buckets(run))
 
 # %%
 from hpml.predict.published_foretold import foretell
-from hpml.predict.scaling_findings import of_the_end
+from hpml.modules.m08_case_studies.lecture.scaling_findings import of_the_end
 from hpml.predict.scaling_fit import Point
 from hpml.predict.scaling_picture import scaling_picture
 from hpml.publish import publish_figure
@@ -443,7 +443,7 @@ conclude(*of_the_end(over_ethernet))
 # *Predict: which part of the step shrinks with the faster network, and which one cannot?*
 
 # %%
-from hpml.predict.scaling_findings import of_two_networks
+from hpml.modules.m08_case_studies.lecture.scaling_findings import of_two_networks
 
 over_infiniband = foretell("azure-v100-resnet50-rdma")
 for name, one in (("Ethernet", over_ethernet), ("InfiniBand", over_infiniband)):
@@ -473,7 +473,7 @@ conclude(*of_two_networks(over_ethernet, over_infiniband))
 
 # %%
 from hpml.predict.published_foretold import foretold
-from hpml.predict.scaling_findings import Misses, of_all
+from hpml.modules.m08_case_studies.lecture.scaling_findings import Misses, of_all
 from hpml.predict.scaling_picture import foretold_picture
 
 every_table, left_out = foretold()
@@ -527,7 +527,7 @@ import tempfile
 from pathlib import Path
 
 from hpml.predict.foretell_run import Asked, foretell_run
-from hpml.predict.scaling_findings import of_intervals
+from hpml.modules.m08_case_studies.lecture.scaling_findings import of_intervals
 
 asked = Asked(model="resnet50", gpu="v100", per_node=8, network="25gbit", batch=64)
 intervals = []
@@ -620,8 +620,8 @@ conclude(
 # leave out warm-up?*
 
 # %%
-from hpml.predict.imagenet_hour import batch_finding
-from hpml.predict.imagenet_hour_picture import error_picture
+from hpml.modules.m08_case_studies.lecture.imagenet_hour import batch_finding
+from hpml.modules.m08_case_studies.lecture.imagenet_hour_picture import error_picture
 from hpml.publish import publish_figure
 
 publish_figure(
@@ -652,8 +652,8 @@ conclude(*batch_finding())
 
 # %%
 from hpml.predict.published_scaling import table as published
-from hpml.predict.run_cost import knee, node_boundary_finding, sizes
-from hpml.predict.run_cost_picture import cost_picture
+from hpml.modules.m08_case_studies.lecture.run_cost import knee, node_boundary_finding, sizes
+from hpml.modules.m08_case_studies.lecture.run_cost_picture import cost_picture
 from hpml.publish import conclude, publish_figure
 
 node_hour, paid_in = 1.0, "node-hours"  # your price of a node for an hour, in your currency
@@ -687,7 +687,7 @@ for worth in (0.5, 0.7, 0.8, 0.9):
 # ### Energy, where the processor counts it *(more)*
 #
 # Power is a part of the price. Processors of Intel and AMD count their joules (RAPL, running average
-# power limit), NVIDIA's GPUs since Volta do too, and `hpml.measure.energy` reads both. A counter has
+# power limit), NVIDIA's GPUs since Volta do too, and `hpml.modules.m08_case_studies.lecture.energy` reads both. A counter has
 # the whole processor in it: caches, idle cores, other people's programs. Not in it are the network,
 # the fans and, on some processors, memory.
 #
@@ -700,7 +700,7 @@ for worth in (0.5, 0.7, 0.8, 0.9):
 
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError
-from hpml.measure import energy, training_energy
+from hpml.modules.m08_case_studies.lecture import energy, training_energy
 from hpml.publish import conclude, skip
 
 try:
@@ -761,7 +761,7 @@ def backward_steps(work):
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict import layer_wise
+from hpml.modules.m08_case_studies.lecture import layer_wise
 from hpml.predict.collectives import all_reduce_bytes, seconds
 from hpml.publish import skip
 from hpml.trace.launch_timeline import phase_bars
@@ -810,7 +810,7 @@ conclude(*layer_wise.of_last_layers(layers_of("vgg16"), 3))
 # And where they are dealt out in turn? In two levels?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.allreduce import rank_order
+from hpml.modules.m08_case_studies.lecture import rank_order
 
 crossed = rank_order.measure(nodes=2, per_node=4, inside=1000, between=100, length=250_000)
 if crossed is None:
@@ -857,7 +857,7 @@ conclude(*layer_wise.of_both(both))
 
 # %%
 from hpml.predict import which_split
-from hpml.predict.layout_space import of_space, space_picture
+from hpml.modules.m08_case_studies.lecture.layout_space import of_space, space_picture
 from hpml.publish import conclude, publish_figure
 
 seven_billion = which_split.Transformer(36, 4096, tokens=2**21, sequence=2048)
@@ -900,7 +900,7 @@ publish_figure(
 # programming ask for?*
 
 # %%
-from hpml.predict import layer_ways
+from hpml.modules.m08_case_studies.lecture import layer_ways
 from hpml.predict.model_layers import model as network_layers
 
 chain = layer_ways.Chain(network_layers("vgg16"), ranks=8, batch=256)
@@ -1007,7 +1007,7 @@ if not shutil.which("sbatch"):
 # %%
 from IPython.display import Markdown, display
 
-from hpml.predict import where_it_went
+from hpml.modules.m08_case_studies.lecture import where_it_went
 from hpml.publish import conclude
 
 later = where_it_went.claims()
@@ -1025,7 +1025,7 @@ conclude(*where_it_went.mostly(later))
 # *Predict: how many hours are between two interruptions, on 16,384 GPUs and on 256 of them?*
 
 # %%
-from hpml.predict import interruptions
+from hpml.modules.m08_case_studies.lecture import interruptions
 
 llama = interruptions.Run(gpus=16_384, days=54, interruptions=419)
 conclude(*interruptions.by_size(llama, gpus=256))
@@ -1079,7 +1079,7 @@ three_on = run_try(
 
 # %% tags=["nbval-ignore-output"]
 from hpml.publish import conclude, publish_figure
-from hpml.train.race import findings as race_findings
+from hpml.modules.m08_case_studies.lecture import findings as race_findings
 from hpml.train.race import table as race_table
 from hpml.train.race.picture import race_picture
 
@@ -1168,9 +1168,9 @@ else:
 
 # %% tags=["nbval-ignore-output"]
 from hpml.data import load
-from hpml.frameworks import large_batch
-from hpml.frameworks.lamb import LAMB
-from hpml.frameworks.large_batch import Rule, sgd
+from hpml.modules.m08_case_studies.lecture import large_batch
+from hpml.modules.m08_case_studies.lecture.lamb import LAMB
+from hpml.modules.m08_case_studies.lecture.large_batch import Rule, sgd
 from hpml.frameworks.lars import LARS
 
 batch_rules = {
@@ -1185,8 +1185,8 @@ by_batch = large_batch.by_batch(batch_rules, batch_sizes, seeds=(0, 1, 2))
 print("images:", "SYNTHETIC, not CIFAR-10" if load().synthetic else "CIFAR-10")
 
 # %% tags=["nbval-ignore-output"]
-from hpml.frameworks import large_batch_findings
-from hpml.frameworks.large_batch_picture import batch_picture, rate_picture
+from hpml.modules.m08_case_studies.lecture import large_batch_findings
+from hpml.modules.m08_case_studies.lecture.large_batch_picture import batch_picture, rate_picture
 from hpml.publish import conclude, publish_figure
 
 publish_figure(
@@ -1240,8 +1240,8 @@ conclude(*large_batch_findings.of_rates(by_rate, by_batch))
 import tempfile
 from pathlib import Path
 
-from hpml.measure import input_rates
-from hpml.predict import throughput_grid_findings as grid_findings
+from hpml.modules.m08_case_studies.lecture import input_rates
+from hpml.modules.m08_case_studies.lecture import throughput_grid_findings as grid_findings
 from hpml.publish import conclude
 
 with tempfile.TemporaryDirectory() as images_folder:
@@ -1260,7 +1260,7 @@ conclude(*grid_findings.of_input(loaded))
 import torch
 
 from hpml.measure.compute import convolution_peak
-from hpml.predict import throughput_grid
+from hpml.modules.m08_case_studies.lecture import throughput_grid
 
 in_float32 = convolution_peak(torch.float32)
 gain_here = convolution_peak(torch.bfloat16) / in_float32
@@ -1283,7 +1283,7 @@ for factor, levels in throughput_grid.FACTORS.items():
 # *Predict: which of the five moves the throughput of one P100 most? Of 8? Of 256?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict.throughput_grid_picture import effects_picture
+from hpml.modules.m08_case_studies.lecture.throughput_grid_picture import effects_picture
 from hpml.publish import publish_figure
 
 grid_p100, grid_core = (throughput_grid.foretell(rank) for rank in (a_p100, a_core))

@@ -57,6 +57,45 @@ def test_imports_have_whole_names():
     assert {name: found for name, found in relative.items() if found} == {}
 
 
+def module_of(file: str) -> str | None:
+    """The module of the day that a file belongs to: "04". None for what modules share."""
+    found = re.match(r"(?:src/hpml/modules/m|notebooks/|solutions/|slurm/)(\d\d)_", file)
+    return found[1] if found else None
+
+
+@cache
+def users() -> dict[str, set[str]]:
+    """The library, lectures, solutions and job scripts that rest on each file of the library."""
+    found: dict[str, set[str]] = {file: set() for file in GRAPH.modules.values()}
+    places = ("src/", "slurm/", "notebooks/", "solutions/")
+    for user in (file for file in GRAPH.files if file.startswith(places)):
+        for file in GRAPH.edges(user) & found.keys():
+            found[file].add(user)
+    return found
+
+
+def test_a_module_is_imported_by_nobody_else():
+    """Not by another module, and by the engine only through the registry of checks."""
+    others = [
+        f"{user} rests on {file}"
+        for file, its in users().items()
+        if (module := module_of(file)) and not file.endswith("__init__.py")
+        for user in its
+        if module_of(user) != module
+    ]
+    assert not others
+
+
+def test_what_one_module_alone_uses_lives_in_its_folder():
+    alone = {
+        file: {module_of(user) for user in its}.pop()
+        for file, its in users().items()
+        if its and not module_of(file) and not file.endswith("__init__.py")
+        if len({module_of(user) for user in its}) == 1 and None not in map(module_of, its)
+    }
+    assert alone == {}
+
+
 def test_no_files_import_each_other_in_a_circle():
     graph = {name: others - FRONT_DOORS for name, others in imports().items()}
     TopologicalSorter(graph).prepare()  # raises CycleError with the circle

@@ -2,9 +2,9 @@
 
 import pytest
 
+from hpml.modules.m02_hardware.lecture.hardware_picture import flop_per_byte_picture
 from hpml.predict import hardware
 from hpml.predict.hardware import TYPES, part, parts, with_rates
-from hpml.predict.hardware_picture import flop_per_byte_picture
 
 NARROW_FIRST = ("int8", "fp16", "tf32", "fp32")
 

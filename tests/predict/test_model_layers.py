@@ -6,7 +6,7 @@ from torch import nn
 
 from hpml.errors import UserError
 from hpml.models import ResidualNetwork
-from hpml.predict.buckets import gradient_bytes
+from hpml.modules.m06_torch_distributed.lecture.buckets import gradient_bytes
 from hpml.predict.model_layers import FLOAT32, MODELS, Layer, model, module_layers
 
 # Parameters, and 10^9 multiply-adds of forward for one image, as torchvision prints them with its

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hpml.errors import UserError
-from hpml.predict import published_foretold, scaling_findings, scaling_misses
+from hpml.modules.m08_case_studies.lecture import scaling_findings
+from hpml.predict import published_foretold, scaling_misses
 from hpml.predict.published_foretold import (
     Foretold,
     Table,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpml.predict import buckets as dealt
+from hpml.modules.m06_torch_distributed.lecture import buckets as dealt
 from hpml.predict import scaling
 from hpml.predict.collectives import Cost, all_reduce_seconds
 from hpml.predict.scaling import Constants, Input, Level, Network, Training, predict

@@ -7,8 +7,8 @@ import matplotlib.pyplot as plt
 import pytest
 
 from hpml.allreduce import micro_benchmark
+from hpml.modules.m03_profiling.lecture.timeline_picture import timeline_picture
 from hpml.record import kept, pictures, plan
-from hpml.trace.profiler.timeline_picture import timeline_picture
 
 pytestmark = pytest.mark.xdist_group("record")  # made once
 

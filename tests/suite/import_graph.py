@@ -5,7 +5,8 @@ The graph is read from the sources, and nothing is imported. An edge goes from a
 
 - what it imports, also inside functions, and the `__init__` files on the way there;
 - a module that it names in a string, since that is how processes are started (`-m hpml.train`);
-- a module beside it whose name is a string: `import_module(f"hpml.cli.{name}")`;
+- a module beside it whose name is a string: `import_module(f"hpml.cli.{name}")`, or
+  `Path(__file__).with_name("mpi_once.py")`;
 - for a test, the check of an exercise whose id is a string;
 - for a module, what is not Python in its package: tables, templates, recordings;
 - for a test or a notebook, a file of the checkout that it names in a string, as
@@ -150,6 +151,7 @@ class ImportGraph:
         found |= {other for name in facts.names for other in self._module_named(name)}
         folder = file.rpartition("/")[0]
         found |= self.files & {f"{folder}/{word}.py" for word in facts.words}
+        found |= self.files & {f"{folder}/{name}" for name in facts.names if name.endswith(".py")}
         found.update(self._data.get(folder, ()))
         if not file.startswith("src/"):
             found |= {other for name in facts.names for other in self._file_named(name)}

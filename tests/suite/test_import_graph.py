@@ -17,6 +17,8 @@ SMALL = {
     "src/hpml/started.py": 'COMMAND = ["-m", "hpml.lower.bottom"]\n',
     "src/hpml/named.py": "",
     "src/hpml/by_name.py": 'import_module(f"hpml.{name}")\nTABLE = {"named": 1}\n',
+    "src/hpml/starts.py": 'SCRIPT = Path(__file__).with_name("script.py")\n',
+    "src/hpml/script.py": "",
     "src/hpml/alone.py": "",
     "src/hpml/cli/__init__.py": 'COMMANDS = {"grow": Command(\n    "grow_command")}\n',
     "src/hpml/cli/grow_command.py": "from hpml.lower import bottom\n",
@@ -66,6 +68,7 @@ def test_a_test_that_goes_through_the_sources_rests_on_each(small):
         "src/hpml/lower/bottom.py": set(),
         "src/hpml/started.py": {"lower/bottom.py"},
         "src/hpml/by_name.py": {"named.py"},
+        "src/hpml/starts.py": {"script.py"},
         "notebooks/01.py": {
             *("upper/top.py", "lower/middle.py", "lower/bottom.py"),
             *("upper/table.csv", "upper/inner/page.html"),
@@ -131,4 +134,4 @@ def test_a_check_rests_on_the_engine_and_on_no_other_check():
     assert {"src/hpml/ranks/server.py", "src/hpml/checks/contract.py"} <= found
     assert graph.checks["ddp"] == check_file("ddp")
     assert check_file("zero1") not in found
-    assert "src/hpml/predict/bubble_picture.py" not in found
+    assert "src/hpml/modules/m07_hybrid_parallelism/lecture/bubble_picture.py" not in found

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hpml.frameworks import tf_data_profiled
+from hpml.modules.m03_profiling.lecture import tf_data, tf_data_profiled
 from hpml.notebook import tensorboard_frame
 from hpml.tensorboard import browser, xprof_page
-from hpml.trace.profiler import tf_data
 
 FRAME = "document.querySelector('iframe').contentDocument"
 CHOOSE = f"""(() => {{

@@ -7,8 +7,8 @@ from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
 from hpml.errors import UserError
+from hpml.modules.m03_profiling.lecture.event_files_picture import event_files_picture
 from hpml.trace import event_files
-from hpml.trace.event_files_picture import event_files_picture
 
 VALUES = np.array([0.0, 0.1, 0.9, 1.0])
 

@@ -7,7 +7,7 @@ import pytest
 
 from hpml.allreduce.algorithms import schedule
 from hpml.allreduce.replay import replay
-from hpml.allreduce.watched import watched
+from hpml.modules.m01_parallel_sgd.lecture.watched import watched
 from hpml.ranks import launch
 from hpml.trace.holdings import RANKS, holdings, watch
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpml.errors import UserError
+from hpml.modules.m03_profiling.lecture.memory_curve import memory_curve
+from hpml.modules.m03_profiling.lecture.operators import operators
 from hpml.trace.profiler import trace_file
-from hpml.trace.profiler.memory_curve import memory_curve
-from hpml.trace.profiler.operators import operators
 from hpml.trace.profiler.read import read
 from hpml.trace.profiler.shares import shares
 from hpml.trace.profiler.trace_file import _complete

@@ -1,6 +1,7 @@
 """Start a framework's script as its users would, end it in time, compare it with the serial one.
 
-Each process has one thread. A script's last line is its result (`task.report`).
+A script is one of this folder, by its name without .py, or any other by its path. Each process has
+one thread. A script's last line is its result (`task.report`).
 """
 
 import contextlib
@@ -47,9 +48,13 @@ class Outcome:
     accuracy: float  # of the test images, in [0, 1]
 
 
-def source(script: str) -> str:
-    """The text of a script, by its name without .py."""
-    return (HERE / f"{script}.py").read_text()
+def source(script: str | Path) -> str:
+    """The text of a script."""
+    return _path(script).read_text()
+
+
+def _path(script: str | Path) -> Path:
+    return script if isinstance(script, Path) else HERE / f"{script}.py"
 
 
 def changes(serial: str, distributed: str) -> list[str]:
@@ -64,8 +69,9 @@ def lines_of_code(difference: Sequence[str]) -> int:
     return sum(line.startswith("+") and len(line) > 1 for line in difference)
 
 
-def missing(script: str) -> str:
+def missing(script: str | Path) -> str:
     """What a script needs and this machine lacks; empty if nothing."""
+    script = _path(script).stem
     if script.startswith("horovod"):
         lacking = flavour.missing("horovod-tensorflow" if "keras" in script else "horovod")
         return lacking or ""
@@ -81,7 +87,7 @@ def missing(script: str) -> str:
 
 
 def run(
-    script: str,
+    script: str | Path,
     ranks: int = 1,
     limit: float = 180.0,
     *,
@@ -100,7 +106,7 @@ def run(
 
 
 def told(
-    script: str,
+    script: str | Path,
     ranks: int = 1,
     limit: float = 180.0,
     *,
@@ -114,12 +120,13 @@ def told(
     Raises UserError, with the first error printed, when they fail or take longer than `limit`
     seconds.
     """
+    name = _path(script).stem
     if lacking := missing(script):
-        raise UserError(f"{script}: {lacking}")
+        raise UserError(f"{name}: {lacking}")
     with tempfile.TemporaryDirectory(prefix="hpml-frameworks-") as folder:
         logs, processes = [], []
         try:
-            for number, (command, own) in enumerate(_commands(script, ranks, controller)):
+            for number, (command, own) in enumerate(_commands(_path(script), ranks, controller)):
                 logs.append(Path(folder) / f"{number}.log")
                 # Their own temporary folder: torchrun leaves files behind
                 own = {"TMPDIR": folder, **own, **(environment or {})}
@@ -132,7 +139,7 @@ def told(
     results = [line.partition(task.RESULT)[2] for line in said.splitlines() if task.RESULT in line]
     if codes.count(0) < len(codes) or not results:
         late = "failed" if any(codes) or None not in codes else f"was not done after {limit:.0f} s"
-        raise UserError(f"{script} on {ranks} ranks {late}: {first_error(said)}")
+        raise UserError(f"{name} on {ranks} ranks {late}: {first_error(said)}")
     return json.loads(results[-1])
 
 
@@ -146,21 +153,21 @@ def first_error(said: str) -> str:
 
 
 def _commands(
-    script: str, ranks: int, controller: str
+    script: Path, ranks: int, controller: str
 ) -> list[tuple[list[str], Mapping[str, str]]]:
     """What to start, and what to add to its environment."""
-    path = str(HERE / f"{script}.py")
+    path, name = str(script), script.stem
     python = [sys.executable, path]
-    if script.startswith("ddp"):
+    if name.startswith("ddp"):
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         return [([*torchrun, f"--nproc-per-node={ranks}", path], {})]
-    if script.startswith("horovod") and ranks > 1:  # a single process needs no launcher
+    if name.startswith("horovod") and ranks > 1:  # a single process needs no launcher
         if controller == "mpi":
             mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
             return [([*mpirun, *python], {"HOROVOD_CPU_OPERATIONS": "mpi"})]
         options = ["--gloo", "-np", str(ranks), "-H", f"localhost:{ranks}"]
         return [([horovodrun(), *options, *python], {})]
-    if script.startswith("multi_worker"):
+    if name.startswith("multi_worker"):
         workers = [f"127.0.0.1:{port}" for port in _free_ports(ranks)]
         return [(python, {"TF_CONFIG": tf_config(workers, rank)}) for rank in range(ranks)]
     return [(python, {})]

@@ -84,7 +84,7 @@ def ranks(line: str, cell: str) -> None:
 
     `--memory 600mb` lets each rank use so much, beyond what it has when the cell begins. A rank
     that wants more ends the cell, with a sentence of who held what. With it, or `--live-tensors`,
-    `evidence.ranks[r].live` has the bytes of tensors by kind, shown by `hpml.trace.memory_picture`.
+    `evidence.ranks[r].live` has the bytes of tensors by kind.
     """
     shell = InteractiveShell.instance()
     words = shlex.split(line)

@@ -204,8 +204,8 @@ def exposed_seconds(training: Training, ranks: int, rate: float = 1.0) -> float:
 def buckets(training: Training) -> list[tuple[float, float]]:
     """(seconds since the step began when it can leave, bytes to send) of each bucket, in order.
 
-    Filled from the last layer to the first as long as they fit (`hpml.predict.buckets.deal`); a
-    layer that is larger than a bucket travels alone.
+    Filled from the last layer to the first as long as they fit; a layer that is larger than a
+    bucket travels alone.
     """
     flop = sum(layer.flop for layer in training.model.layers)
     at = (1 - BACKWARD) * training.compute

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hpml.train.race import findings, picture, table, tries
+from hpml.modules.m08_case_studies.lecture import findings
+from hpml.train.race import picture, table, tries
 from hpml.train.race.board import Entry
 
 from .made_tries import TINY, below, made

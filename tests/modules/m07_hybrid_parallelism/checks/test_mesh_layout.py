@@ -5,7 +5,7 @@ import types
 import pytest
 
 from hpml.modules.m07_hybrid_parallelism.checks import mesh_layout as exercise
-from hpml.predict import layouts
+from hpml.modules.m07_hybrid_parallelism.lecture import layouts
 
 SEED = 3
 SLICES, FORWARD, GRADIENTS, ILLEGAL = (claim.judge for claim in exercise.CHECK.claims)

@@ -74,7 +74,7 @@ def binding_picture(check: Check, source: str) -> Picture:
 
 def drawn(plan: list[list[int]], bound: str = "") -> Picture:
     """The plan on the node, above it what a SLURM bound."""
-    from hpml.machine import topology_picture  # with Matplotlib: for who draws alone
+    from hpml.modules.m02_hardware.lecture import topology_picture
 
     title = f"Your plan: {len(plan)} ranks on {SOCKETS} × {CORES} cores, {len(GPUS)} GPUs"
     figure = topology_picture.draw(machine(), plan, reserved=[0, 16], title=title + bound)

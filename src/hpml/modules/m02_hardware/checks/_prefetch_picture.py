@@ -24,7 +24,7 @@ LIMIT = 10.0  # seconds
 
 def prefetch_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: launch a loop over the answer's iterator, and draw it."""
-    from hpml.trace.loading_picture import loading_picture  # with Matplotlib
+    from hpml.modules.m02_hardware.checks._loading_picture import loading_picture  # with Matplotlib
 
     given = {"depth": DEPTH, "batches": [torch.zeros(1)] * NUMBER}
     sent, server = serving(lasts=(READ, COMPUTE))([given])

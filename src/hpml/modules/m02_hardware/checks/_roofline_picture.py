@@ -76,7 +76,11 @@ def roofline_picture(check: Check, source: str) -> Picture:
 
 def drawn(counted: Any) -> Picture:
     """The picture of what `drive` returned. Raises ValueError where it cannot be drawn."""
-    from hpml.predict.roofline import Roof, Work, picture  # with Matplotlib: for who draws alone
+    from hpml.modules.m02_hardware.lecture.roofline import (
+        Roof,
+        Work,
+        picture,
+    )  # with Matplotlib: for who draws alone
 
     here = machine()
     roofs = [

@@ -16,7 +16,7 @@ ROWS = ("marks, innermost on top", "operators", "messages")
 
 def breakdown_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: two steps of a planted trace as rows, and the answer's first step."""
-    from hpml.trace.profiler.parts_picture import parts_picture  # with Matplotlib
+    from hpml.modules.m03_profiling.checks._parts_picture import parts_picture  # with Matplotlib
 
     trace = planted(random.Random(3), distributed=True, steps=2)
     evidence = launch(

@@ -16,7 +16,7 @@ US = 1e-6
 
 def instrument_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: let the answer train on two ranks, and draw what it has recorded."""
-    from hpml.trace.profiler.parts_picture import parts_picture  # with Matplotlib
+    from hpml.modules.m03_profiling.checks._parts_picture import parts_picture  # with Matplotlib
 
     given = inputs(0, 2)
     sent, server = serving(LASTS)(given)

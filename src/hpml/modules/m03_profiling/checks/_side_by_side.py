@@ -52,7 +52,7 @@ def asked(check: Check, source: str, ranks: Sequence[PlantedRank]) -> Any:
 
 def drawn(ranks: Sequence[PlantedRank], steps: Sequence[int], title: str, bold: int) -> bytes:
     """The ranks side by side over these steps, as PNG; the name of rank `bold` is bold."""
-    from hpml.trace.profiler.ranks_picture import side_by_side  # with Matplotlib
+    from hpml.modules.m03_profiling.lecture.ranks_picture import side_by_side  # with Matplotlib
 
     figure = side_by_side(traces_of(ranks), steps, title=title)
     figure.axes[0].get_yticklabels()[bold].set_fontweight("bold")

@@ -19,7 +19,10 @@ RIGHT, WRONG, NONE = "grad as torch has it", "another grad than torch's", "grad 
 
 def autodiff_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: a layer with a bias, used twice, a detached branch and a constant."""
-    from hpml.trace.graph_picture import Node, graph_picture  # with Matplotlib
+    from hpml.modules.m04_frameworks.lecture.graph_picture import (
+        Node,
+        graph_picture,
+    )  # with Matplotlib
 
     graph, names = shown()
     evidence = launch(

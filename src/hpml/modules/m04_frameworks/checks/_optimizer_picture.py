@@ -53,8 +53,8 @@ def right(rule: str, given: dict[str, Any]) -> list[list[float]]:
 
 def optimizers_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`. Raises ValueError where the answer raises."""
-    from hpml.frameworks import valley  # with Matplotlib: for who draws alone
-    from hpml.frameworks.valley_picture import valley_picture
+    from hpml.modules.m04_frameworks.lecture import valley
+    from hpml.modules.m04_frameworks.lecture.valley_picture import valley_picture
 
     given = {
         "rules": {rule: [valley.RATES[name], OPTIONS[rule]] for rule, name in SHOWN.items()},

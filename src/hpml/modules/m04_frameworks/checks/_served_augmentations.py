@@ -17,7 +17,7 @@ import numpy as np
 
 from hpml.checks.seeds import derived
 from hpml.data.formats import tfrecord_stream
-from hpml.data.formats.example_record import example
+from hpml.modules.m04_frameworks.checks._example_record import example
 from hpml.ranks import Reply, Server, ask
 
 SHAPE = (8, 8, 3)

@@ -13,8 +13,8 @@ from typing import Any
 from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.ready_made import ANYTHING
-from hpml.predict import layouts
-from hpml.predict.layouts import FLOAT32, AllReduce
+from hpml.modules.m07_hybrid_parallelism.lecture import layouts
+from hpml.modules.m07_hybrid_parallelism.lecture.layouts import FLOAT32, AllReduce
 from hpml.ranks import mark
 
 NAMES = ("slice_of", "forward_sum", "gradient_sums")

@@ -14,7 +14,9 @@ LIMIT = 10.0  # seconds
 
 def fit_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: a shared network's times, and the answer's line."""
-    from hpml.predict.fitted_line_picture import fitted_line  # with Matplotlib
+    from hpml.modules.m08_case_studies.checks._fitted_line_picture import (
+        fitted_line,
+    )  # with Matplotlib
 
     shown = planted(random.Random(SEED), SHARED)
     seconds = [list(times) for times in shown.seconds]

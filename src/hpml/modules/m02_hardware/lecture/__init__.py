@@ -1,0 +1,1 @@
+"""What only the lecture of module 02 shows happen."""

@@ -1,0 +1,86 @@
+"""A program mended step by step: where its step went before and after, and what was gained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from hpml.modules.m03_profiling.lecture.shares_picture import LOOKS
+from hpml.trace.layout import PALETTE
+from hpml.trace.profiler.shares import PARTS, Shares
+
+EDGE = {"edgecolor": "black", "linewidth": 0.8}
+NAMED = 0.09  # of the step; in narrower parts no number is written
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A version of the program: `milliseconds` of one image while no profiler records."""
+
+    name: str
+    shares: Shares
+    milliseconds: float
+
+
+def mended_picture(stages: Sequence[Stage], *, title: str = "") -> Figure:
+    """A row for each stage: the shares of its step, and a waterfall of the time of one image.
+
+    The first and the last bar of the waterfall are whole; those between are what a mend saved.
+    Raises ValueError with fewer than two stages.
+    """
+    if len(stages) < 2:
+        raise ValueError(f"{len(stages)} stages, expected two or more: before and after")
+    figure = Figure(figsize=(10, 1.6 + 0.45 * (len(stages) + 1)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1))
+    for row, stage in enumerate(stages):
+        _shares(left, row, stage.shares)
+    _waterfall(right, stages)
+    left.set_yticks(range(len(stages) + 1), [*(stage.name for stage in stages), "all together"])
+    left.set_ylim(len(stages) + 0.6, -0.6)
+    left.set_xlim(0, 100)
+    left.set_xlabel("share of the step (%)")
+    right.set_xlabel("time of one image (ms); beside it images/s")
+    for axes in (left, right):
+        axes.tick_params(axis="y", length=0)
+        axes.spines[["top", "left", "right"]].set_visible(False)
+    there = [part for part in PARTS if any(stage.shares.parts()[part] for stage in stages)]
+    handles = [Patch(label=part, edgecolor="black", **LOOKS[part]) for part in there]
+    handles.append(Patch(label="saved by the mend", facecolor=PALETTE[7], edgecolor="black"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def _shares(axes: Axes, row: int, shares: Shares) -> None:
+    begin = 0.0
+    for part in PARTS:
+        share = shares.fraction(part)
+        axes.barh(row, 100 * share, left=100 * begin, height=0.6, **LOOKS[part], **EDGE)
+        if share > NAMED:
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            middle = 100 * (begin + share / 2)
+            axes.text(middle, row, f"{share:.0%}", ha="center", va="center", fontsize=8, bbox=box)
+        begin += share
+
+
+def _waterfall(axes: Axes, stages: Sequence[Stage]) -> None:
+    first, last = stages[0], stages[-1]
+    whole = {"height": 0.6, "facecolor": "#444444", **EDGE}
+    axes.barh(0, first.milliseconds, **whole)
+    axes.barh(len(stages), last.milliseconds, **whole)
+    for row, (before, after) in enumerate(pairwise(stages), 1):
+        saved = after.milliseconds - before.milliseconds
+        axes.barh(row, saved, left=before.milliseconds, height=0.6, facecolor=PALETTE[7], **EDGE)
+        edge = min(before.milliseconds, after.milliseconds)
+        axes.plot([edge, edge], [row, row + 1], color="black", linewidth=0.6)
+    for row, stage in enumerate([*stages, last]):
+        before = stages[row - 1].milliseconds if 0 < row < len(stages) else 0.0
+        end = max(stage.milliseconds, before)
+        axes.annotate(
+            f"{1e3 / stage.milliseconds:,.0f}", (end, row), (4, 0),
+            textcoords="offset points", va="center", fontsize=8,
+        )  # fmt: skip
+    axes.set_xlim(0, 1.12 * max(stage.milliseconds for stage in stages))

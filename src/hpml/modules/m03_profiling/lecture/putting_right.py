@@ -1,0 +1,276 @@
+"""A slow script put right, one mend at a time, in the order that its profile gives.
+
+Profile, take the largest part that still has a mend, mend it, profile again. Where a part has
+several, what can be counted goes first (threads), and the others are tried, the best one first.
+"""
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler
+
+from hpml.modules.m03_profiling.lecture.mended_picture import Stage
+from hpml.modules.m03_profiling.lecture.slow_training import BATCH, COMPUTE, MENDS, train
+from hpml.trace.profiler.read import read
+from hpml.trace.profiler.shares import PARTS, Shares, shares
+from hpml.trace.profiler.trace import Trace
+
+TIMED, WARM_UP, ACTIVE = 3, 1, 2  # steps, after a first one with one-off costs
+HARM = 0.97  # of the images/s before: slower than that, and a mend is taken back
+CLEAR = 1.1  # times as fast: more than two measurements of the same differ
+COUNTED = ("threads",)  # too many is a count: no clock is needed to know that it is wrong
+JOINED = {"forward": COMPUTE, "backward": COMPUTE}
+
+
+@dataclass(frozen=True)
+class Version:
+    """The script with some mends: where its step goes, and images/s while no profiler records."""
+
+    mends: tuple[str, ...]
+    shares: Shares
+    images_per_second: float
+    item: float  # seconds of a step in `.item()`
+    loss: float  # of the last batch
+    trace: Path
+
+    @property
+    def milliseconds(self) -> float:
+        """Of one image."""
+        return 1e3 / self.images_per_second
+
+    def share(self, part: str) -> float:
+        """How much of the step a part of MENDS takes, from 0 to 1."""
+        names = [name for name in PARTS if JOINED.get(name, name) == part]
+        return sum(self.shares.fraction(name) for name in names)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One mend: the version in which `part` was largest, and the one with its mend.
+
+    `tried` has the images/s of every mend of the part that was tried, where there were several.
+    """
+
+    mend: str
+    before: Version
+    after: Version
+    tried: dict[str, float]
+
+    @property
+    def part(self) -> str:
+        return MENDS[self.mend].part
+
+    @property
+    def gain(self) -> float:
+        """How many times as many images/s."""
+        return self.after.images_per_second / self.before.images_per_second
+
+    @property
+    def kept(self) -> bool:
+        return self.mend in COUNTED or self.gain >= HARM
+
+
+@dataclass(frozen=True)
+class PutRight:
+    """The rounds in their order; `str()` is a table."""
+
+    rounds: tuple[Round, ...]
+
+    @property
+    def first(self) -> Version:
+        return self.rounds[0].before
+
+    @property
+    def last(self) -> Version:
+        """With every mend that was kept."""
+        final = self.rounds[-1]
+        return final.after if final.kept else final.before
+
+    @property
+    def gain(self) -> float:
+        return self.last.images_per_second / self.first.images_per_second
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The versions for `mended_picture`: the slow one, and one for each mend that was kept."""
+        kept = [one.after for one in self.rounds if one.kept]
+        named = [("slow script", self.first), *((f"+ {one.mends[-1]}", one) for one in kept)]
+        return [Stage(name, one.shares, one.milliseconds) for name, one in named]
+
+    def round(self, mend: str) -> Round:
+        """The round in which this mend was made."""
+        return next(one for one in self.rounds if one.mend == mend)
+
+    def __str__(self) -> str:
+        columns = f"{'part':<21}{'its share':>12}{'images/s':>16}{'gain':>8}  mend"
+        losses = [version.loss for version in (self.first, *(one.after for one in self.rounds))]
+        agree = f"loss of the last batch, over all versions: {min(losses):.3f} to {max(losses):.3f}"
+        return "\n".join([columns, *map(_row, self.rounds), agree])
+
+
+def profiled(photos: Path, mends: Sequence[str], logs: Path) -> Version:
+    """Train with these mends: TIMED steps with a clock, then ACTIVE ones under the profiler.
+
+    The trace goes to `logs`, as TensorBoard reads it. What the script prints goes nowhere.
+    """
+    worker = f"{len(mends)}_{mends[-1] if mends else 'slow'}"
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        profile(
+            activities=[ProfilerActivity.CPU],
+            schedule=schedule(wait=1 + TIMED, warmup=WARM_UP, active=ACTIVE, repeat=1),
+            on_trace_ready=tensorboard_trace_handler(str(logs), worker, use_gzip=True),
+        ) as profiler,
+    ):
+        steps = 1 + TIMED + WARM_UP + ACTIVE
+        done = train(photos, mends, steps, profiler.step, _printer(nowhere))
+    path = max(Path(logs).glob(f"{worker}.*.pt.trace.json.gz"))
+    trace = read(path)
+    rate = BATCH / min(done.seconds[1 : 1 + TIMED])
+    return Version(tuple(mends), shares(trace), rate, item_seconds(trace), done.losses[-1], path)
+
+
+def put_right(photos: Path, logs: Path, first: Version | None = None) -> PutRight:
+    """Mend the script until no mend is left; `first` is its profile, if it has been made."""
+    here = first or profiled(photos, (), logs)
+    left, rounds = list(MENDS), []
+    while left:
+        mend, tried = choose(here, left, lambda mends: _rate(photos, mends))
+        made = Round(mend, here, profiled(photos, (*here.mends, mend), logs), tried)
+        if made.gain < HARM:  # or was it another program? Both are timed once more
+            before, after = (_timed_again(photos, version) for version in (here, made.after))
+            made = replace(made, before=before, after=after)
+        rounds.append(made)
+        left.remove(mend)
+        here = made.after if made.kept else made.before
+    return PutRight(tuple(rounds))
+
+
+def choose(
+    here: Version, left: Collection[str], rate: Callable[[Collection[str]], float]
+) -> tuple[str, dict[str, float]]:
+    """The mend that is next, of those `left`, and the images/s of those that were tried for it.
+
+    `rate` gives the images/s of a version with these mends.
+    """
+    part = max({MENDS[name].part: None for name in left}, key=here.share)
+    mends = [name for name in left if MENDS[name].part == part]
+    if len(mends) == 1 or mends[0] in COUNTED:
+        return mends[0], {}
+    tried = {name: rate((*here.mends, name)) for name in mends}
+    return max(tried, key=tried.get), tried
+
+
+def item_seconds(trace: Trace) -> float:
+    """Seconds of the mean step in `.item()`, which waits for the device and copies the number."""
+    if "aten::item" not in trace.names:
+        return 0.0
+    found = trace.name == trace.names.index("aten::item")
+    return float(trace.duration[found].sum()) / len(trace.steps)
+
+
+def title(version: Version) -> str:
+    """The title of a picture of a version's shares."""
+    part = version.shares.largest
+    return f"{version.shares.fraction(part):.0%} of the step is {part}"
+
+
+def gained(done: PutRight) -> str:
+    """The title of a picture of all rounds."""
+    kept = sum(one.kept for one in done.rounds)
+    return f"{kept} mends: {done.gain:.0f} times as many images/s"
+
+
+def largest(slow: Version) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: which part of the slow script's step is the largest."""
+    loading, compute = slow.share("loading"), slow.share(COMPUTE)
+    seen = (
+        f"{slow.images_per_second:.0f} images/s. *loading* takes {loading:.0%} of a step; forward "
+        f"and backward together take {compute:.0%}."
+    )
+    return loading > compute, f"**Answer.** {seen}", f"{seen} The cores are shared."
+
+
+def order(done: PutRight) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: what was mended first, and why."""
+    first, second = done.rounds[:2]
+    share, left = (version.share(first.part) for version in (first.before, first.after))
+    sentence = (
+        f"{share:.0%} of the step is *{first.part}*, so that is first: with `{first.mend}` it is "
+        f"{left:.0%}, and the script is {first.gain:.1f} times as fast. Now "
+        f"*{second.part}* is the largest that has a mend ({second.before.share(second.part):.0%})."
+    )
+    otherwise = (
+        f"*{first.part}*, {share:.0%} of the step, was mended first, and the script was "
+        f"{first.gain:.1f} times as fast: other programs use these cores too."
+    )
+    return left < share and first.gain > CLEAR, sentence, otherwise
+
+
+def whole(done: PutRight) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: the gain of all mends together."""
+    best = max(done.rounds, key=lambda one: one.gain)
+    sentence = (
+        f"**Answer.** `{best.mend}` brings most, {best.gain:.1f} times the images/s; all mends "
+        f"together bring {done.gain:.0f} times."
+    )
+    otherwise = (
+        f"all mends together gave {done.gain:.1f} times the images/s: other programs use these "
+        "cores too."
+    )
+    return done.gain > 3, sentence, otherwise
+
+
+def precision(done: PutRight) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: whether bfloat16 helps on this processor."""
+    one = done.round("bfloat16")
+    rates = f"{one.before.images_per_second:,.0f} and {one.after.images_per_second:,.0f} images/s"
+    if one.gain > CLEAR:
+        found = f"bfloat16 helps on this processor: {one.gain:.1f} times as fast"
+    elif one.kept:
+        found = f"bfloat16 makes no clear difference on this processor: {rates}"
+    else:
+        found = f"bfloat16 is slower on this processor ({rates}), and was taken back"
+    return True, f"{found}. A mend is a guess until it is measured.", ""
+
+
+def synchronising(done: PutRight) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: what `.item()` costs where no device has to be awaited.
+
+    Of the fastest version that still has it, where its share is largest.
+    """
+    version = done.round("no_item").before
+    share = version.item / version.shares.step
+    sentence = (
+        f"`.item()` in every step costs {share:.1%} of the step here: on a CPU the number is there "
+        "already. On a GPU the same line waits until all queued work is done, and the queue runs "
+        "empty. No trace of a CPU shows that."
+    )
+    return share < 0.02, sentence, f"`.item()` took {share:.1%} of the step: it lost its core."
+
+
+def _rate(photos: Path, mends: Collection[str]) -> float:
+    """Images/s of the quickest step."""
+    with Path(os.devnull).open("w") as nowhere:
+        return BATCH / min(train(photos, mends, 1 + TIMED, report=_printer(nowhere)).seconds[1:])
+
+
+def _timed_again(photos: Path, version: Version) -> Version:
+    """With the images/s of its quickest step, of those seen before and now."""
+    rate = _rate(photos, version.mends)
+    return replace(version, images_per_second=max(version.images_per_second, rate))
+
+
+def _printer(file: object) -> Callable[[str], None]:
+    return lambda line: print(line, file=file, flush=True)
+
+
+def _row(one: Round) -> str:
+    share = f"{one.before.share(one.part):.0%} to {one.after.share(one.part):.0%}"
+    rates = (version.images_per_second for version in (one.before, one.after))
+    rate = " to ".join(f"{value:,.0f}" for value in rates)
+    gain = f"{one.gain:.2f} ×"
+    remedy = MENDS[one.mend].remedy + ("" if one.kept else " (taken back)")
+    return f"{one.part:<21}{share:>12}{rate:>16}{gain:>8}  {one.mend}: {remedy}"

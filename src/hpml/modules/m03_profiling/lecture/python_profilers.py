@@ -1,0 +1,154 @@
+"""What profilers of Python cost a step, beside torch.profiler: cProfile and py-spy.
+
+cProfile traces each call of a function; py-spy looks at a process from outside and samples its
+stacks, and needs the right to do so (Linux: ptrace of another process).
+"""
+
+import contextlib
+import cProfile
+import io
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hpml.measure.clock import with_threads
+from hpml.modules.m03_profiling.lecture import profiling_overhead
+from hpml.modules.m03_profiling.lecture.profiling_overhead import OFF, Overhead
+
+RATE = 100  # samples per second of py-spy
+STRETCH = 0.2  # seconds for which a program runs in each turn, about
+PATIENCE = 10.0  # seconds until py-spy has to have begun
+PY_SPY, C_PROFILE = f"py-spy, {RATE} samples/s", "cProfile"
+CLEAR = 1.1  # times as long: more than two measurements of the same differ
+
+
+def measure(step: Callable[[], object], rounds: int = 5) -> list[Overhead]:
+    """The overhead of py-spy and of cProfile, in turns with no profiler; wall clock seconds.
+
+    One thread, as there. py-spy is left out where it may not look into another process.
+    """
+    with with_threads(1):
+        return _measure(step, rounds)
+
+
+def _measure(step: Callable[[], object], rounds: int) -> list[Overhead]:
+    step()
+    began = time.perf_counter()
+    step()
+    count = max(3, round(STRETCH / (time.perf_counter() - began)))
+    ways = {OFF: contextlib.nullcontext, PY_SPY: _py_spy, C_PROFILE: cProfile.Profile}
+    taken: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way, enter in list(ways.items()):
+            try:
+                with enter():
+                    taken[way].append(_mean(step, count))
+            except PermissionError:
+                del ways[way]
+    return [Overhead(way, tuple(taken[way]), tuple(taken[OFF])) for way in ways if way != OFF]
+
+
+def both(rounds: int = 3) -> dict[str, list[Overhead]]:
+    """All ways to profile, on a step of large operators and on one of small ones."""
+    programs = {"large operators": 64, "small operators": 1}  # images
+    found = {}
+    for name, images in programs.items():
+        step = profiling_overhead.training_step(images)
+        with _silent():
+            of_torch = profiling_overhead.measure(rounds, step)
+        found[name] = [*measure(step, rounds), *(one for one in of_torch if one.way != OFF)]
+    return found
+
+
+def table(found: Mapping[str, Sequence[Overhead]]) -> str:
+    """A row for each way, a column for each program: times as long as without a profiler."""
+    lines = [f"{'':34}" + "".join(f"{name:>18}" for name in found)]
+    for rows in zip(*found.values(), strict=True):
+        way = rows[0].way
+        name = way if way in (PY_SPY, C_PROFILE) else f"torch.profiler: {way}"
+        lines.append(f"{name:34}" + "".join(f"{f'{one.ratio:.2f} ×':>18}" for one in rows))
+    return "\n".join(lines)
+
+
+def finding(found: Mapping[str, Sequence[Overhead]]) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: what is dear, what is cheap, and for which program."""
+    large, small = ({one.way: one.ratio for one in rows} for rows in found.values())
+    dearest = max(small, key=small.get)
+    outside = max(rows["outside its window"] for rows in (large, small))
+    sentence = (
+        f"**Answer.** *{dearest}* costs most: with small operators a step takes "
+        f"{small[dearest]:.1f} times as long, with large ones {large[dearest]:.2f} times. An event "
+        f"costs the same whatever it stands for. Outside its window, torch.profiler costs next to "
+        f"nothing ({outside:.2f} times)."
+    )
+    otherwise = (
+        f"with small operators *{dearest}* made a step {small[dearest]:.2f} times as long, with "
+        f"large ones {large[dearest]:.2f} times; outside the window it was {outside:.2f} times: "
+        "other programs use these cores too."
+    )
+    dear = small[dearest] > CLEAR and small[dearest] > large[dearest]
+    return dear and outside < CLEAR, sentence, otherwise
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """What C++ writes to standard error is dropped: PyTorch warns of each tensor that is older
+    than the profile and freed in it."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@contextlib.contextmanager
+def _py_spy() -> Iterator[None]:
+    """py-spy samples this process. Raises PermissionError with its own words where it may not."""
+    beside = Path(sys.executable).with_name("py-spy")
+    program = str(beside) if beside.exists() else shutil.which("py-spy") or "py-spy"
+    command = [program, "record", "--pid", str(os.getpid()), "--rate", str(RATE)]
+    command += ["--format", "raw", "--output", os.devnull]
+    sampler = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        _wait_for(sampler, b"Sampling")
+        yield
+    finally:
+        sampler.send_signal(signal.SIGINT)  # as Ctrl-C: it writes its file and ends
+        try:
+            sampler.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            sampler.kill()
+            sampler.wait()
+        sampler.stdout.close()
+
+
+def _wait_for(sampler: subprocess.Popen[bytes], word: bytes) -> None:
+    printed, until = io.BytesIO(), time.monotonic() + PATIENCE
+    with selectors.DefaultSelector() as selector:
+        selector.register(sampler.stdout, selectors.EVENT_READ)
+        while word not in printed.getvalue():
+            ready = selector.select(max(0.0, until - time.monotonic()))
+            content = os.read(sampler.stdout.fileno(), 4096) if ready else b""
+            if not content:
+                lines = printed.getvalue().decode(errors="replace").strip().splitlines()
+                raise PermissionError(f"py-spy: {lines[-1] if lines else 'it has not begun'}")
+            printed.write(content)
+
+
+def _mean(step: Callable[[], object], count: int) -> float:
+    began = time.perf_counter()
+    for _ in range(count):
+        step()
+    return (time.perf_counter() - began) / count

@@ -1,0 +1,212 @@
+"""One chain of small operators, eager and compiled: bytes moved, kernels, seconds to compile.
+
+In processes of their own (python -m MODULE), with a fresh cache for compiled code: the first
+process pays for all of the compiler's work, its precompiled headers and its tests of the
+instruction set included; the second finds it all in the cache.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from hpml.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ELEMENTS = 2**23
+ROUNDS = 7
+LIMIT = 240.0  # seconds of one process: on a busy machine a compiler takes minutes
+ROOT_TWO_OVER_PI = 0.7978845608
+RESULT = "fused chain: "
+MODULE = "hpml.modules.m04_frameworks.lecture.fused_chain"
+
+
+def gelu(x: "Tensor") -> "Tensor":
+    """The GELU activation of x, as its formula reads (Hendrycks and Gimpel 2016,
+    arXiv:1606.08415, section 2, with tanh)."""
+    return 0.5 * x * (1 + (ROOT_TWO_OVER_PI * (x + 0.044715 * x * x * x)).tanh())
+
+
+@dataclass(frozen=True)
+class Chain:
+    """`operators` and `moved` (bytes read and written) are eager mode's; `kernels` are the names
+    of the compiled ones, `compiled_moved` their bytes. Seconds: of one call, one thread each; of
+    the first call with an empty and with a full cache. `difference` is the largest between the
+    results, `loop` the loop that the compiler wrote, in C++."""
+
+    elements: int
+    operators: int
+    moved: int
+    kernels: tuple[str, ...]
+    compiled_moved: int
+    eager: float
+    compiled: float
+    first_call: float
+    first_call_cached: float
+    difference: float
+    loop: str
+
+    @property
+    def break_even(self) -> float:
+        """Calls after which compiling has paid; infinite if the compiled code is no faster."""
+        saved = self.eager - self.compiled
+        return self.first_call / saved if saved > 0 else float("inf")
+
+    def __str__(self) -> str:
+        mebibytes = [f"{moved / 2**20:.0f} MiB" for moved in (self.moved, self.compiled_moved)]
+        rows = [
+            ("", "eager", "compiled"),
+            ("kernels", f"{self.operators}", f"{len(self.kernels)}"),
+            ("bytes moved", *mebibytes),
+            ("one call", f"{1e3 * self.eager:.1f} ms", f"{1e3 * self.compiled:.1f} ms"),
+            ("first call", "", f"{self.first_call:.1f} s"),
+            ("first call, from the cache", "", f"{self.first_call_cached:.1f} s"),
+        ]
+        return "\n".join(f"{name:28}{eager:>10}{compiled:>12}" for name, eager, compiled in rows)
+
+
+def missing() -> str:
+    """What the compiler needs and this machine lacks; empty if nothing."""
+    wanted = os.environ.get("CXX", "g++")
+    if shutil.which(wanted):
+        return ""
+    return f"{wanted} is not installed: torch.compile needs a C++ compiler (apt install g++)"
+
+
+def compare(elements: int = ELEMENTS) -> Chain:
+    """Measure it, twice with one cache, which is removed. Raises UserError where that fails."""
+    if lacking := missing():
+        raise UserError(lacking)
+    with tempfile.TemporaryDirectory(prefix="hpml-compile-") as cache:
+        first, second = (_measured(elements, cache) for _ in range(2))
+    record = {**first, "first_call_cached": second["first_call"]}
+    for name in ("eager", "compiled"):
+        record[name] = min(first[name], second[name])
+    return Chain(**{**record, "kernels": tuple(first["kernels"])})
+
+
+def _measured(elements: int, cache: str) -> dict:
+    settings = {
+        "TORCHINDUCTOR_CACHE_DIR": cache,
+        "TMPDIR": cache,  # where it puts precompiled headers, 150 MB
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # in this process: no workers to wait for
+        "OMP_NUM_THREADS": "1",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", MODULE, str(elements)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **settings}, start_new_session=True,
+    )  # fmt: skip
+    try:
+        output, errors = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise UserError(f"torch.compile: no result after {LIMIT:.0f} s") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # the compiler too
+        process.wait()
+    results = [line for line in output.splitlines() if line.startswith(RESULT)]
+    if process.returncode or not results:
+        last = (errors.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        raise UserError(f"torch.compile: {last}")
+    return json.loads(results[-1].removeprefix(RESULT))
+
+
+def finding(found: Chain) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: one kernel, fewer bytes, and when compiling has paid."""
+    ratio = found.moved / found.compiled_moved
+    sentence = (
+        f"**Answer.** {len(found.kernels)}, `{found.kernels[0]}`, named after what is in it. It "
+        f"moves {1 / ratio:.0%} of the bytes, as what lies between stays in registers, and is "
+        f"{found.eager / found.compiled:.1f} times as fast as the {found.operators} of eager mode. "
+        f"Compiling took {found.first_call:.0f} s, paid back after {found.break_even:,.0f} calls."
+    )
+    otherwise = (
+        f"{found.operators} operators became {len(found.kernels)} kernels; eager took "
+        f"{1e3 * found.eager:.1f} ms, compiled {1e3 * found.compiled:.1f} ms, compiling "
+        f"{found.first_call:.0f} s, and the results differ by {found.difference:.1g}: this version "
+        "of the compiler decides otherwise, or the cores are shared."
+    )
+    held = (
+        len(found.kernels) == 1
+        and ratio > 2
+        and found.compiled < found.eager
+        and found.difference < 1e-4
+    )
+    return held, sentence, otherwise
+
+
+def loop_of(code: str) -> str:
+    """The first loop in the code that the compiler wrote, up to its brace; "" if there is none."""
+    lines = code.splitlines()
+    first = next((k for k, line in enumerate(lines) if line.lstrip().startswith("for(")), None)
+    if first is None:
+        return ""
+    depth = len(lines[first]) - len(lines[first].lstrip())
+    last = next(k for k in range(first, len(lines)) if lines[k].rstrip() == " " * depth + "}")
+    return textwrap.dedent("\n".join(lines[first : last + 1]))
+
+
+def loop_finding(found: Chain) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: one read and one write, with the whole chain between."""
+    reads, writes = (found.loop.count(name) for name in ("in_ptr0", "out_ptr0"))
+    loops = found.loop.count("for(")
+    sentence = (
+        f"**Answer.** {loops} loop. It reads each number once (`in_ptr0`) and writes each result "
+        f"once (`out_ptr0`). The {found.operators} operators are the lines between, on as many "
+        "numbers at a time as a register holds."
+    )
+    held = (loops, reads, writes) == (1, 1, 1)
+    otherwise = f"{loops} loops, {reads} reads, {writes} writes: this compiler writes others."
+    return held, sentence, otherwise
+
+
+def _measure(elements: int) -> Chain:
+    import torch
+    from torch._inductor.utils import run_and_get_code
+
+    from hpml.modules.m04_frameworks.lecture.operators_run import bytes_moved, operators_run
+
+    torch.set_num_threads(1)
+    x = torch.randn(elements)
+    ran = operators_run(gelu, x)
+    compiled = torch.compile(gelu, fullgraph=True)
+    started = time.perf_counter()
+    result, [code] = run_and_get_code(compiled, x)
+    first_call = time.perf_counter() - started
+    kernels = re.findall(r"^(cpp_fused\w*) = async_compile", code, re.MULTILINE)
+    best = {gelu: float("inf"), compiled: float("inf")}
+    for _ in range(ROUNDS):
+        for function in best:
+            started = time.perf_counter()
+            function(x)
+            best[function] = min(best[function], time.perf_counter() - started)
+    nbytes = x.numel() * x.element_size()
+    return Chain(
+        elements=elements,
+        operators=len(ran),
+        moved=bytes_moved(ran),
+        kernels=tuple(kernels),
+        compiled_moved=2 * nbytes * len(kernels),  # each reads one tensor and writes one
+        eager=best[gelu],
+        compiled=best[compiled],
+        first_call=first_call,
+        first_call_cached=0.0,
+        difference=(result - gelu(x)).abs().max().item(),
+        loop=loop_of(code),
+    )
+
+
+if __name__ == "__main__":
+    print(RESULT + json.dumps(asdict(_measure(int(sys.argv[1])))))

@@ -1,0 +1,110 @@
+"""What the operators of a training step cost before any of them computes: at batch 1 and at 256.
+
+Twice: as their number times the price of an addition, and measured, by a network of the same
+operators that has next to nothing to compute.
+"""
+
+import time
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from hpml.measure.clock import with_threads
+from hpml.models import ResidualNetwork
+from hpml.modules.m04_frameworks.lecture.dispatch import prices
+from hpml.modules.m04_frameworks.lecture.operators_run import operators_run
+
+WIDTHS = (64, 256, 256)  # of the course's network
+THIN = (4, 4, 4)
+PIXELS, FEW_PIXELS = 32, 24  # 24: at 16 the last stage has one value for each channel
+BATCHES = (1, 256)
+
+
+@dataclass(frozen=True)
+class StepPrice:
+    """Seconds of the quickest step, one thread.
+
+    `operators` are those of one step; `price` is the time of one that adds two numbers and is
+    recorded. `thin` is a step of the thin network, `steps` those of the course's, by batch size.
+    """
+
+    operators: int
+    price: float
+    thin: float
+    steps: dict[int, float]
+
+    def share(self, batch: int) -> float:
+        """The part of a step that the thin network's step is."""
+        return self.thin / self.steps[batch]
+
+    def __str__(self) -> str:
+        rows = [("operators of a step", f"{self.operators}")]
+        rows.append(("price of an addition", f"{1e6 * self.price:.1f} µs"))
+        rows.append(("  times their number", f"{1e3 * self.operators * self.price:.2f} ms"))
+        rows.append(("step of the thin network", f"{1e3 * self.thin:.2f} ms"))
+        rows += [
+            (f"step at batch {batch}", f"{1e3 * seconds:,.1f} ms")
+            for batch, seconds in self.steps.items()
+        ]
+        return "\n".join(f"{name:26}{value:>12}" for name, value in rows)
+
+
+def measure() -> StepPrice:
+    """Measure it: some seconds, most of them for the steps of 256 images."""
+    with with_threads(1):
+        thin = _Training(THIN, 1, FEW_PIXELS)
+        course = {batch: _Training(WIDTHS, batch, PIXELS) for batch in BATCHES}
+        count = len(operators_run(course[1].step))
+        few = {batch: 1 if batch > 16 else 20 for batch in BATCHES}
+        steps = {batch: training.quickest(few[batch]) for batch, training in course.items()}
+        return StepPrice(count, list(prices().values())[-1], thin.quickest(100), steps)
+
+
+class _Training:
+    """A network, a batch of random images, and SGD with momentum."""
+
+    def __init__(self, widths: tuple[int, ...], batch: int, pixels: int):
+        self.model = ResidualNetwork(widths=widths).to(memory_format=torch.channels_last)
+        images = torch.randn(batch, 3, pixels, pixels)
+        self.images = images.contiguous(memory_format=torch.channels_last)
+        self.labels: Tensor = torch.randint(0, 10, (batch,))
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.SGD(trained, lr=0.01, momentum=0.9)
+        self.step()  # the first one allocates
+
+    def step(self) -> None:
+        cross_entropy(self.model(self.images), self.labels).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def quickest(self, steps: int) -> float:
+        best = float("inf")
+        for _ in range(steps):
+            started = time.perf_counter()
+            self.step()
+            best = min(best, time.perf_counter() - started)
+        return best
+
+
+def finding(found: StepPrice) -> tuple[bool, str, str]:
+    """What `hpml.publish.conclude` takes: the price of a step is fixed, its share is not."""
+    one, many = BATCHES
+    sentence = (
+        f"**Answer.** {found.operators} operators. At the price of an addition they cost "
+        f"{1e3 * found.operators * found.price:.2f} ms, in the thin network {1e3 * found.thin:.1f} "
+        "ms: on average they are dearer. That is "
+        f"{found.share(one):.0%} of a step at batch {one}, {found.share(many):.2%} at batch {many}."
+    )
+    otherwise = (
+        f"the thin network's step took {1e3 * found.thin:.1f} ms, the course's "
+        f"{1e3 * found.steps[one]:.1f} ms at batch {one} and {1e3 * found.steps[many]:,.0f} ms at "
+        f"batch {many}: the cores are shared."
+    )
+    held = (
+        found.operators * found.price < found.thin
+        and found.share(one) < 0.25
+        and found.share(many) < 0.1 * found.share(one)
+    )
+    return held, sentence, otherwise

@@ -1,1 +1,0 @@
-"""Parallel SGD on a loss of two weights, synchronous or not, with every update logged."""

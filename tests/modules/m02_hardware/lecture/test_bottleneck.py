@@ -1,0 +1,41 @@
+"""The part of a step that sets the pace."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from hpml.modules.m02_hardware.lecture.bottleneck import finding, largest, memory, picture
+
+FAST = {"load": 0.01, "forward": 0.05, "backward": 0.12, "update": 0.01, "communicate": 0.07}
+SLOW = FAST | {"communicate": 0.7}
+
+
+def test_forward_and_backward_are_one_part():
+    step = {"load": 0.08, "forward": 0.06, "backward": 0.06, "update": 0.0, "communicate": 0.1}
+    assert largest(step) == "forward and backward"
+    assert largest(SLOW) == "communicating"
+
+
+def test_another_link_is_another_bottleneck():
+    held, sentence, _ = finding(FAST, SLOW)
+    assert held
+    assert "*forward and backward* takes the most, 65% of the step" in sentence
+
+
+def test_two_parts_that_are_nearly_equal_are_no_finding():
+    assert not finding(FAST | {"communicate": 0.16}, SLOW)[0]
+    assert not finding(FAST, FAST)[0]
+
+
+def test_a_bar_for_each_link_and_the_least_its_rate_allows():
+    axes = picture({"1gbit": FAST, "100mbit": SLOW}, gradients=1_000_000).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["1 Gbit/s", "100 Mbit/s"]
+    assert "Over 100 Mbit/s, communicating is 79%" in axes.get_title(loc="left")
+    begin, end = axes.lines[-1].get_xdata()
+    assert end - begin == pytest.approx(80)  # ms: a megabyte at 100 Mbit/s
+
+
+def test_memory_is_that_of_the_rank_that_held_most():
+    ranks = [SimpleNamespace(peak_bytes=n) for n in (2_000_000, 3_000_000)]
+    assert memory(SimpleNamespace(ranks=ranks)).startswith("memory: a rank held at most 3 MB, with")
+    assert "does not count" in memory(SimpleNamespace(ranks=[SimpleNamespace(peak_bytes=None)]))

@@ -1,0 +1,123 @@
+"""Storage and prefetching as table and pictures: every number is where it belongs."""
+
+import pytest
+
+from hpml.measure.storage import Cost, Pass
+from hpml.modules.m02_hardware.lecture.prefetch_picture import prefetch_picture
+from hpml.modules.m02_hardware.lecture.prefetching import COMPUTE, READ, Span
+from hpml.modules.m02_hardware.lecture.storage_picture import (
+    StorageTable,
+    storage_picture,
+    stripes_picture,
+)
+
+
+def taken(seconds, opens, reads, asked):
+    return Cost(1000, seconds, opens, reads, asked, 2_000_000, 7)
+
+
+PASSES = [
+    Pass("files", "disk, cold", "in order", taken(1.0, 1000, 2000, 3_000_000)),
+    Pass("files", "disk, warm", "in order", taken(0.5, 1, 1, 1)),
+    Pass("files", "disk, cold", "shuffled", taken(2.0, 1001, 2001, 3_100_000)),
+    Pass("files", "disk, warm", "shuffled", taken(0.25, 1, 1, 1)),
+    Pass("memory map", "disk, cold", "in order", taken(0.1, 1, 0, 0)),
+    Pass("memory map", "disk, warm", "in order", taken(0.01, 1, 0, 0)),
+    Pass("memory map", "disk, cold", "shuffled", taken(0.2, 2, 0, 0)),
+    Pass("memory map", "disk, warm", "shuffled", taken(0.02, 1, 0, 0)),
+]
+
+
+def test_a_row_has_the_counts_of_the_cold_pass_in_both_orders():
+    table = StorageTable(PASSES)._repr_markdown_()
+    assert "| files | 1,000 / 1,001 | 2,000 / 2,001 | 3.0 / 3.1 | 2.0 / 2.0 | 7 / 7 |" in table
+    assert table.count("\n| memory map |") == 1
+
+
+def test_rates_and_counts_can_be_asked_for():
+    table = StorageTable(PASSES)
+    assert table.rates("disk, warm", "shuffled") == pytest.approx(
+        {"files": 4000, "memory map": 50_000}
+    )
+    assert table.cost("files", "shuffled").opens == 1001
+    assert table.most_opens(without="files") == 2
+    assert table.warm_and_cold() == ("disk, warm", "disk, cold")
+    assert table.opens_and_reads("files", "shuffled") == {
+        "disk, cold": (1001, 2001),
+        "disk, warm": (1, 1),
+    }
+
+
+def test_a_machine_without_a_disk_has_one_place():
+    passes = [Pass("files", "/dev/shm", "in order", PASSES[0].cost)]
+    assert StorageTable(passes).warm_and_cold() == ("/dev/shm", "/dev/shm")
+
+
+def test_the_memory_map_is_held_against_files_with_both_caches():
+    table = StorageTable(PASSES)
+    held, sentence, _ = table.map_against_files()
+    assert held
+    assert table.gain == pytest.approx(12.5)
+    assert "is 12.5 times as fast as over files; with a cold one, 10.0 times." in sentence
+    assert "dropped from the kernel's cache" in table.caches
+
+
+def test_no_sentence_has_a_cold_cache_where_none_was_to_be_had():
+    kept = [
+        Pass(one.format, "disk", one.order, one.cost) for one in PASSES if one.place == "disk, warm"
+    ]
+    table = StorageTable(kept)
+    _, sentence, _ = table.map_against_files()
+    assert sentence.endswith("as over files; no cold cache was to be had here.")
+    assert "dropped" not in table.caches
+    assert "no pass here has a cold cache" in table.caches
+
+
+def test_every_other_format_is_held_against_files_too():
+    fast = {"files": 1.0, "tar": 0.5, "HDF5": 1.1, "LMDB": 4.0, "memory map": 6.0}
+    passes = [
+        Pass(name, f"disk, {state}", "shuffled", taken(1 / times / more, 1, 1, 1))
+        for state, more in (("cold", 0.1), ("warm", 1.0))
+        for name, times in fast.items()
+    ]
+    held, sentence, _ = StorageTable(passes).map_against_files()
+    assert held
+    times = "LMDB 4.0 and 4.0; HDF5 1.1 and 1.1; tar 0.5 and 0.5."
+    assert f"in times, warm and cold: {times}" in sentence
+    assert sentence.endswith("no faster than files, or hardly: HDF5, tar.")
+
+
+def test_a_memory_map_no_faster_than_files_does_not_hold():
+    slow = [Pass(one, "disk", "shuffled", taken(1.0, 1, 1, 1)) for one in ("files", "memory map")]
+    assert not StorageTable(slow).map_against_files()[0]
+
+
+def test_storage_and_loaders_are_in_one_table_each_from_slow_to_fast():
+    text = StorageTable(PASSES).beside_loaders({"tf.data": 20_000.0, "DataLoader": 10_000.0})
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[0] == ["images/s", "µs", "an", "image"]
+    assert lines[1][-2:] == ["disk,", "warm"]
+    assert lines[2:4] == [["files", "4,000", "250.0"], ["memory", "map", "50,000", "20.0"]]
+    assert lines[5:] == [["DataLoader", "10,000", "100.0"], ["tf.data", "20,000", "50.0"]]
+
+
+def test_every_pass_is_a_bar_of_its_rate():
+    in_order, shuffled = storage_picture(PASSES, title="one").axes
+    assert sorted(bar.get_width() for bar in in_order.patches) == [1000, 2000, 10_000, 100_000]
+    assert sorted(bar.get_width() for bar in shuffled.patches) == [500, 4000, 5000, 50_000]
+
+
+def test_every_read_and_every_compute_is_a_bar_in_milliseconds():
+    spans = [Span(READ, 0, 0.0, 0.03), Span(COMPUTE, 0, 0.03, 0.08)]
+    (axes,) = prefetch_picture({"played": spans}, title="one").axes
+    assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [
+        pytest.approx((0, 30)),
+        pytest.approx((30, 50)),
+    ]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [READ, COMPUTE]
+
+
+def test_a_small_file_takes_an_open_and_a_stripe_does_not():
+    large, small = stripes_picture(3).axes
+    arrows = [sum(1 for text in axes.texts if not text.get_text()) for axes in (large, small)]
+    assert arrows == [1 + 3, 6 + 3]

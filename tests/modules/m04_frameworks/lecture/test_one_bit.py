@@ -1,0 +1,97 @@
+"""One bit for each gradient: packed for real, and both sides of what is concluded."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpml.modules.m04_frameworks.lecture.one_bit import (
+    EXACT,
+    FEEDBACK,
+    FORGOTTEN,
+    Training,
+    finding,
+    pack,
+    picture,
+    smoothed,
+    title,
+    trainings,
+    unpack,
+)
+from hpml.ranks.evidence import Call, Evidence, Mark, RankEvidence
+
+
+@given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=70))
+def test_what_is_unpacked_has_the_signs_and_the_mean_size(values):
+    tensor = torch.tensor(values)
+    message = pack(tensor)
+    assert message.dtype == torch.uint8
+    assert message.nbytes == 4 + -(-len(values) // 8)
+    back = unpack(message, like=tensor)
+    assert torch.equal(back >= 0, torch.where(back == 0, True, tensor >= 0))
+    torch.testing.assert_close(back.abs(), torch.full_like(tensor, tensor.abs().mean().item()))
+
+
+def test_the_shape_comes_back():
+    tensor = torch.randn(3, 5)
+    assert unpack(pack(tensor), like=tensor).shape == (3, 5)
+
+
+def test_an_error_that_is_kept_comes_with_later_steps():
+    """The sum of what was sent follows the sum of the gradients, however small an element is."""
+    gradient = torch.tensor([1.0, 0.01, -0.3])
+    error, sent = torch.zeros(3), torch.zeros(3)
+    for _ in range(200):
+        wanted = gradient + error
+        said = unpack(pack(wanted), like=wanted)
+        error = wanted - said
+        sent += said
+    torch.testing.assert_close(sent / 200, gradient, atol=0.02, rtol=0)
+
+
+def made(exact=0.02, kept=0.021, lost=0.04, nbytes=(3100, 100, 100)) -> dict[str, Training]:
+    losses = zip((EXACT, FEEDBACK, FORGOTTEN), (exact, kept, lost), nbytes, strict=True)
+    return {name: Training((0.3, *[last] * 20), count) for name, last, count in losses}
+
+
+def test_fewer_bytes_and_the_same_loss_are_seen():
+    held, sentence, _ = finding(made())
+    assert held
+    assert "31 times fewer bytes" in sentence
+    assert "0.0200 with float32, 0.0210 with one bit and error feedback, 0.0400" in sentence
+    assert "1.05 times that of float32 with feedback, 2.00 times without" in title(made())
+
+
+@pytest.mark.parametrize(
+    "other", [made(kept=0.03), made(lost=0.022), made(nbytes=(1000, 100, 100))]
+)
+def test_other_outcomes_are_reported(other):
+    held, _, otherwise = finding(other)
+    assert not held
+    assert "times fewer bytes" in otherwise
+
+
+def test_bytes_belong_to_the_training_that_was_going_on():
+    def call(at, nbytes):
+        same = {"index": 1, "operation": "all_reduce", "group": (0, 1), "sequence": 1}
+        same |= {"dtype": "float32", "shape": (1,), "detail": "sum", "line": None}
+        return Call(**same, nbytes=nbytes, issued=at)
+
+    calls = (call(0.5, 7), call(1.5, 100), call(1.6, 100), call(2.5, 4))
+    marks = (Mark("other", 0.1), Mark("a", 1.0), Mark("b", 2.0))
+    ranks = tuple(RankEvidence(r, "returned", calls=calls, marks=marks) for r in (0, 1))
+    curves = [{"a": [1.0, 0.5], "b": [1.0, 0.7]}, {"a": [3.0, 0.5], "b": [1.0, 0.9]}]
+    found = trainings(Evidence(2, ranks, 3.0), curves)
+    assert {name: one.nbytes for name, one in found.items()} == {"a": 200, "b": 4}
+    assert found["a"].losses == (2.0, 0.5)
+    assert found["b"].losses == (1.0, pytest.approx(0.8))
+
+
+def test_the_picture_shows_each_training_twice():
+    figure = picture(made(), title="message")
+    assert [len(axes.lines) for axes in figure.axes] == [3, 3]
+    assert figure.axes[1].get_xlabel().endswith("(kB)")
+
+
+def test_losses_are_smoothed_over_those_before():
+    assert smoothed([4.0, 2.0, 0.0], over=2) == [4.0, 3.0, 1.0]

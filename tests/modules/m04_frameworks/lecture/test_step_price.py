@@ -1,0 +1,31 @@
+from hpml.modules.m04_frameworks.lecture import step_price
+from hpml.modules.m04_frameworks.lecture.operators_run import operators_run
+from hpml.modules.m04_frameworks.lecture.step_price import StepPrice, finding
+
+IDLE = StepPrice(140, 2e-6, 1e-3, {1: 12e-3, 256: 1.8})
+
+
+def test_a_fixed_price_is_concluded():
+    held, sentence, _ = finding(IDLE)
+    assert held
+    assert "8% of a step at batch 1, 0.06% at batch 256" in sentence
+    assert "step at batch 256" in str(IDLE)
+
+
+def test_a_step_as_short_as_the_thin_networks_is_not():
+    held, _, otherwise = finding(StepPrice(140, 2e-6, 1e-3, {1: 2e-3, 256: 1.8}))
+    assert not held
+    assert "the cores are shared" in otherwise
+    assert not finding(StepPrice(140, 2e-5, 1e-3, {1: 12e-3, 256: 1.8}))[0]
+
+
+def test_the_thin_network_runs_the_same_operators():
+    names = [
+        [one.name for one in operators_run(step_price._Training(widths, 1, pixels).step)]
+        for widths, pixels in (
+            (step_price.THIN, step_price.FEW_PIXELS),
+            (step_price.WIDTHS, step_price.PIXELS),
+        )
+    ]
+    assert names[0] == names[1]
+    assert len(names[0]) > 100

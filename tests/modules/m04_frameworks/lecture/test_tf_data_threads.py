@@ -1,0 +1,62 @@
+"""Thread settings of tf.data: what is concluded from trials, and one trial."""
+
+from dataclasses import replace
+
+import pytest
+
+from hpml.errors import UserError
+from hpml.modules.m04_frameworks.lecture import tf_data_threads as threads
+from hpml.modules.m04_frameworks.lecture.tf_data_threads import PRIVATE, SETTINGS, SHARED, Tried
+from hpml.ranks import flavour
+
+WHY = flavour.missing("tensorflow")
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Two cores, two calls at once by default, and as many as the pipeline's own pool."""
+    monkeypatch.setattr(threads, "usable_cores", lambda: 2.0)
+    rates = {1: 1_000.0, 2: 1_900.0, 4: 1_800.0}
+    return {s: Tried(s.private or 2, rates[s.private or 2]) for s in SETTINGS}
+
+
+def test_only_the_pipelines_own_pool_counts(seen):
+    held, sentence, _ = threads.finding(seen)
+    assert held
+    assert "with 1, 2, 4 threads, 1, 2, 4 calls" in sentence
+    assert not threads.finding(seen | {SHARED[1]: Tried(4, 1.0)})[0]
+    held, _, otherwise = threads.finding(seen | {PRIVATE[2]: Tried(3, 1.0)})
+    assert not held
+    assert "3 with intra_op 1, inter_op 1, private_threadpool_size 4" in otherwise
+
+
+def test_what_more_threads_are_worth(seen):
+    held, sentence, _ = threads.gain(seen)
+    assert held
+    assert "2 threads make 1.9 times" in sentence
+    slow = {s: replace(one, rate=1_000.0) for s, one in seen.items()}
+    assert not threads.gain(slow)[0]
+    too_good = seen | {PRIVATE[1]: Tried(2, 9_000.0)}
+    assert not threads.gain(too_good)[0]
+
+
+def test_the_table_has_a_line_for_each_setting(seen):
+    lines = threads.table(seen).splitlines()
+    assert len(lines) == 1 + len(SETTINGS)
+    assert len({len(line) for line in lines}) == 1
+    assert "OMP_NUM_THREADS 4" in lines[4]
+
+
+@pytest.mark.xdist_group("tensorflow")
+@pytest.mark.skipif(WHY is not None, reason=str(WHY))
+def test_one_setting_is_tried(monkeypatch):
+    monkeypatch.setattr(threads, "IMAGES", 100)
+    tried = threads._tried(PRIVATE[0])
+    assert tried.at_once == 1
+    assert tried.rate > 0
+
+
+def test_without_tensorflow_one_line_says_so(monkeypatch):
+    monkeypatch.setattr(flavour, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"^ranks with tensorflow: tensorflow is not installed"):
+        threads.compare()

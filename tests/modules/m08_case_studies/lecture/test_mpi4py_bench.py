@@ -1,0 +1,66 @@
+"""mpi4py's own benchmark: what it prints is read, and over a link it comes to the link's rate."""
+
+import pytest
+
+from hpml.allreduce import mpi
+from hpml.errors import UserError
+from hpml.measure.comm import Fit
+from hpml.modules.m08_case_studies.lecture import mpi4py_bench
+from hpml.modules.m08_case_studies.lecture.mpi4py_bench import (
+    alpha_beta,
+    of_messages,
+    ping_pong_table,
+    seconds,
+)
+from hpml.network import available
+
+PRINTED = """
+# MPI PingPong Test
+# Size [B]  Bandwidth [MB/s] | Time Mean [s] ± StdDev [s]  Samples
+         4              0.05 | 8.0000000e-05 ± 1.2034e-05      200
+      1024             12.19 | 8.4000000e-05 ± 1.2034e-05      200
+   2097152            124.10 | 1.6897216e-02 ± 1.2034e-05        4
+   4194304            124.56 | 3.3674432e-02 ± 1.2034e-05        4
+"""
+
+
+def test_what_it_prints_is_read():
+    times = seconds(PRINTED)
+    assert list(times) == [4, 1024, 2097152, 4194304]
+    alpha, beta = alpha_beta(times)
+    assert alpha == 8e-5
+    assert beta == pytest.approx(8e-9)
+    assert seconds("usage: bench [options]") == {}
+
+
+def test_the_sentence_has_both_constants_and_holds_where_the_link_is_one():
+    held, sentence, _ = of_messages(Fit(4e-5, 8.1e-9, 0.0, 0.0), PRINTED)
+    assert held
+    assert "α = 80 µs and β = 8.00 ns per byte" in sentence
+    assert "40 µs and 8.10 ns" in sentence
+    assert "differs 2.0 times" in sentence
+    held, _, otherwise = of_messages(Fit(4e-5, 4e-9, 0.0, 0.0), PRINTED)
+    assert not held
+    assert "prints means" in otherwise
+
+
+def test_what_is_missing_is_one_line(monkeypatch):
+    monkeypatch.setattr(mpi4py_bench, "missing", lambda: "mpirun is not installed: apt install it")
+    with pytest.raises(UserError, match="MPI: mpirun is not installed"):
+        ping_pong_table("1gbit")
+
+
+def test_an_mpi4py_without_it_is_one_line(monkeypatch):
+    monkeypatch.setattr(mpi4py_bench, "missing", lambda: None)
+    monkeypatch.setattr(mpi4py_bench, "run_on_hosts", lambda *_: "no such command\n")
+    with pytest.raises(UserError, match="has one from mpi4py 4 on"):
+        ping_pong_table("1gbit")
+
+
+def test_over_a_link_no_message_is_faster_than_the_link():
+    if why := mpi.missing() or available.refusal():
+        pytest.skip(why)
+    times = seconds(ping_pong_table("100mbit", largest=1 << 18))
+    assert list(times) == [4 << k for k in range(17)]
+    _, beta = alpha_beta(times)
+    assert beta > 0.7 * 8 / 100e6
