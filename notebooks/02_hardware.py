@@ -710,7 +710,13 @@ print(table.beside_loaders(rates))
 # %% tags=["nbval-ignore-output"]
 import time
 
-from hpml.modules.m02_hardware.lecture.prefetching import COMPUTE, READ, part_seconds, step_seconds, steps
+from hpml.modules.m02_hardware.lecture.prefetching import (
+    COMPUTE,
+    READ,
+    part_seconds,
+    step_seconds,
+    steps,
+)
 from hpml.modules.m02_hardware.lecture.prefetch_picture import prefetch_picture
 
 played = {

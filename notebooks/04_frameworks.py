@@ -1078,7 +1078,14 @@ conclude(*stepping_in.blocks(by_momentum, messages=sent_each, steps=160))
 import torch
 import torch.distributed as dist
 
-from hpml.modules.m04_frameworks.lecture.one_bit import EXACT, FEEDBACK, FORGOTTEN, pack, train, unpack
+from hpml.modules.m04_frameworks.lecture.one_bit import (
+    EXACT,
+    FEEDBACK,
+    FORGOTTEN,
+    pack,
+    train,
+    unpack,
+)
 
 
 def exact(gradient, error):
@@ -1282,7 +1289,11 @@ conclude(*tf_data_findings.mixed_epochs(twice[0], samples=2_000))
 # %%ranks 1 --no-group --tensorflow --out made,costs
 import tensorflow as tf
 
-from hpml.modules.m04_frameworks.lecture.tf_data_stages import course_images, made_ahead, processor_seconds
+from hpml.modules.m04_frameworks.lecture.tf_data_stages import (
+    course_images,
+    made_ahead,
+    processor_seconds,
+)
 
 number = tf.data.Dataset.range(1_000)
 made = {

@@ -947,7 +947,10 @@ conclude(
 # %% tags=["nbval-ignore-output"]
 from pathlib import Path
 
-from hpml.modules.m06_torch_distributed.lecture.elastic_torchrun import lose_second_node, torchrun_words
+from hpml.modules.m06_torch_distributed.lecture.elastic_torchrun import (
+    lose_second_node,
+    torchrun_words,
+)
 from hpml.train.history import read_history
 
 folder = Path(tempfile.mkdtemp())

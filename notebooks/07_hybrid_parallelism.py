@@ -52,15 +52,26 @@ from hpml.predict.pipeline import (
     played,
     staleness,
 )
-from hpml.modules.m07_hybrid_parallelism.lecture.tensor_picture import column_then_row, tokens_then_columns
+from hpml.modules.m07_hybrid_parallelism.lecture.tensor_picture import (
+    column_then_row,
+    tokens_then_columns,
+)
 from hpml.predict.training_memory import beside_formula
 from hpml.publish import conclude, publish_figure, skip
 from hpml.ranks import launch
 from hpml.trace.computations import computations, idle_share, live_activations
-from hpml.modules.m07_hybrid_parallelism.lecture.gathers import events, gathered_meanwhile, times_gathered
+from hpml.modules.m07_hybrid_parallelism.lecture.gathers import (
+    events,
+    gathered_meanwhile,
+    times_gathered,
+)
 from hpml.modules.m07_hybrid_parallelism.lecture.gathers_picture import gathers_picture
 from hpml.trace.kinds_picture import kinds_picture
-from hpml.modules.m07_hybrid_parallelism.lecture.mesh_picture import dimension_of, groups_of, mesh_picture
+from hpml.modules.m07_hybrid_parallelism.lecture.mesh_picture import (
+    dimension_of,
+    groups_of,
+    mesh_picture,
+)
 from hpml.trace.launch_timeline import traffic_bars
 from hpml.modules.m07_hybrid_parallelism.lecture.memory_picture import memory_picture
 from hpml.trace.pipeline_picture import pipeline_picture
@@ -792,7 +803,11 @@ def sharded_steps(ahead):
     import torch.distributed as dist
 
     from hpml.ranks import mark
-    from hpml.modules.m07_hybrid_parallelism.lecture.gathers import gather_ahead, watch_gathers, watch_layers
+    from hpml.modules.m07_hybrid_parallelism.lecture.gathers import (
+        gather_ahead,
+        watch_gathers,
+        watch_layers,
+    )
 
     model = VisionTransformer.of_size("small", depth=4)
     watch_layers(model.blocks)
