@@ -9,7 +9,8 @@ import pytest
 
 from hpml.checks.contract import Check, Run
 from hpml.checks.plays import play_once
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.ranks import flavour
 from hpml.ranks.evidence import Asked, Call, Evidence, RankEvidence
 

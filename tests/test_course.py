@@ -7,10 +7,11 @@ from functools import cache, partial
 
 import pytest
 
-from hpml.bench import flips
+from hpml.bench.instructors import flips
 from hpml.checks import find, ids, judge, seeds
-from hpml.course import schedule, wrong_answers
-from hpml.course.prove import Judge, Part, prove
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
+from hpml.course.instructors.prove import Judge, Part, prove
 from hpml.errors import UserError
 from hpml.ranks import flavour
 

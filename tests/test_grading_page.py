@@ -12,7 +12,7 @@ import pytest
 
 from hpml.checks import find
 from hpml.course import schedule
-from hpml.course.release import files
+from hpml.course.instructors.release import files
 from hpml.paths import CHECKOUT
 
 TEXT = (CHECKOUT / "docs" / "grading.md").read_text(encoding="utf-8")

@@ -16,9 +16,10 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from hpml import cli, paths
 from hpml.answer import exercise_of
 from hpml.checks import find
-from hpml.course import build, schedule
-from hpml.course.committed import faults
-from hpml.course.graded import CHECK
+from hpml.course import schedule
+from hpml.course.instructors import build
+from hpml.course.instructors.committed import faults
+from hpml.course.instructors.graded import CHECK
 from hpml.data import synthetic
 from hpml.ranks import flavour
 

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_notebook
 
-from hpml.course.committed import faults
 from hpml.course.execute import execute, open_notebook
+from hpml.course.instructors.committed import faults
 from hpml.publish import (
     CONCLUSION,
     FIGURE,

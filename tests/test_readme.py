@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from hpml.course import build, readme, schedule
+from hpml.course import schedule
+from hpml.course.instructors import build, readme
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 

@@ -137,7 +137,7 @@ def wanted(command: str) -> list[set[str]]:
         return [{word} for word in SPELLED[command].split()]
     _, name, *others = shlex.split(command)
     known = cli.COMMANDS[name]
-    names = [{name, known.module, known.instructors}]
+    names = [{name, *(m.rpartition(".")[2] for m in (known.module, known.instructors))}]
     if known.group:
         names.append({others.pop(0)})
     return [*names, *({word} for word in others if word.startswith("--"))]

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from hpml.cli.test_command import DISTRIBUTION
+from hpml.cli.instructors.test_command import DISTRIBUTION
 from hpml.paths import CHECKOUT
 
 ORDER = (CHECKOUT / "tests" / "suite" / "order.py").read_text()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpml.bench import flips
+from hpml.bench.instructors import flips
 from hpml.checks import find
 from hpml.checks.verdict import ClaimResult, Verdict
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from hpml.bench import grade
-from hpml.cli import bench_grading_command
+from hpml.bench.instructors import grade
+from hpml.cli.instructors import bench_grading_command
 from hpml.errors import UserError
 
 

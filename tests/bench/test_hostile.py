@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from hpml.bench import hostile
+from hpml.bench.instructors import hostile
 from hpml.checks import find
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.errors import UserError
 
 HEAD = """\

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from hpml.answer.enforce import OPERATORS
-from hpml.bench import honest, hostile
+from hpml.bench.instructors import honest, hostile
 from hpml.checks import find, ids, judge
 from hpml.checks.contract import imports_as_text
 from hpml.checks.kits.ready_made import COLLECTIVES
-from hpml.course import paired, schedule
+from hpml.course import schedule
+from hpml.course.instructors import paired
 from hpml.paths import CHECKOUT
 from hpml.ranks import flavour
 

@@ -75,8 +75,8 @@ def test_the_commands_that_are_groups_are_marked_as_such():
 
 def test_a_paragraph_of_help_is_broken_at_the_width_of_the_terminal_alone():
     lines = [line.strip() for line in hpml("run", "--help", columns=80).stdout.splitlines()]
-    assert "alone. Exit code 0 when every cell ran, 1 when one failed, 2 when it could not" in lines
-    assert "begin. Ctrl-C ends it with a report of what was done." in lines
+    assert "alone. Exit code 0 when every cell ran and no exercise failed, 1 when one did," in lines
+    assert "2 when it could not begin. A claim that cannot be judged here, as one on" in lines
 
 
 def test_the_version_is_the_packages():

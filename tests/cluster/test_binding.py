@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.modules.m02_hardware.checks import _srun_step as srun_step
 from hpml.modules.m02_hardware.checks._nodes_to_bind import SPREAD, node
 

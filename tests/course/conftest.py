@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hpml.course import build, release, schedule
+from hpml.course import schedule
+from hpml.course.instructors import build, release
 
 # A module's exercises are to be added.
 DAY = """
@@ -90,7 +91,7 @@ print("try it:", [ring([1, 2]), tree([2, 3])])
 """
 
 STAND_IN = """\
-from hpml.course.graded import CHECK
+from hpml.course.instructors.graded import CHECK
 
 
 def load_ipython_extension(shell):

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from hpml import cli
-from hpml.course import build, schedule, where_next
-from hpml.course.paired import read_script
+from hpml.course import schedule
+from hpml.course.instructors import build, where_next
+from hpml.course.instructors.paired import read_script
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 

@@ -4,7 +4,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from hpml import cli
-from hpml.course import conclusions, paired, schedule
+from hpml.course import schedule
+from hpml.course.instructors import conclusions, paired
 from hpml.course.schedule import Course
 from hpml.publish import CONCLUSION
 

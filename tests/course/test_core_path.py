@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from hpml.course import build, core_path, paired, schedule
+from hpml.course import schedule
+from hpml.course.instructors import build, core_path, paired
 from hpml.course.schedule import Course, Exercise, Module
 from hpml.publish import CONCLUSION
 

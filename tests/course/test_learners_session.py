@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from hpml.checks import hint_texts
-from hpml.course import release, schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import release, wrong_answers
 from hpml.tensorboard import browser
 
 from ..jupyter_lab import LIMIT, lab

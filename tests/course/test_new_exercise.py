@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hpml.course import build, new_exercise, schedule, where_next
+from hpml.course import schedule
+from hpml.course.instructors import build, new_exercise, where_next
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT

@@ -15,7 +15,7 @@ from hpml.checks import judge
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run
 from hpml.checks.verdict import Verdict
 from hpml.course import schedule
-from hpml.course.prove import Row, prove, record
+from hpml.course.instructors.prove import Row, prove, record
 from hpml.errors import UserError
 from hpml.ranks import flavour
 

@@ -19,7 +19,7 @@ from nbformat.sign import NotebookNotary
 from hpml import cli
 from hpml.answer import read
 from hpml.course import report, schedule
-from hpml.course.release import File, files, write
+from hpml.course.instructors.release import File, files, write
 from hpml.course.run import DataUsed, plan
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT

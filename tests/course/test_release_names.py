@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hpml.course.release import File
+from hpml.course.instructors.release import File
 
 # What follows "./hpml" where a sentence goes on: "the .venv that ./hpml makes", "run ./hpml again".
 PROSE = {"again", "command", "goes", "makes", "runs"}
@@ -95,7 +95,7 @@ def test_what_a_release_names_is_there(made, released):
 
 def test_a_name_of_what_was_left_out_would_be_noticed(released):
     lines = {
-        "srun python -m hpml.bench.grade": "hpml.bench.grade",
+        "srun python -m hpml.bench.instructors.grade": "hpml.bench.instructors.grade",
         '"-m", "hpml.measure"': "hpml.measure",  # a package without a __main__
         "see `./hpml release`": "./hpml release",
         "then ./hpml bench attacks": "./hpml bench attacks",

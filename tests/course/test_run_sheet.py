@@ -12,7 +12,8 @@ from PIL import Image
 
 from hpml import cli
 from hpml.checks import find
-from hpml.course import core_path, paired, questions, run_sheet, schedule
+from hpml.course import schedule
+from hpml.course.instructors import core_path, paired, questions, run_sheet
 from hpml.course.schedule import Course
 from hpml.publish import CONCLUSION
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.errors import UserError
 
 from .conftest import DAY

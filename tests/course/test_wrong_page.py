@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hpml import cli
-from hpml.course import prove, wrong_page
-from hpml.course.first_failure import FirstFailure
-from hpml.course.prove import Row
+from hpml.course.instructors import prove, wrong_page
+from hpml.course.instructors.first_failure import FirstFailure
+from hpml.course.instructors.prove import Row
 
 SUM = FirstFailure("the sum is right", "with 2 ranks: 3 < 5", "", "Talk.")
 RAISED = FirstFailure(

@@ -11,7 +11,7 @@ import nbformat
 from nbformat import NotebookNode
 
 import hpml
-from hpml.course.build import kernel_environment
+from hpml.course.instructors.build import kernel_environment
 from hpml.errors import UserError
 
 CELL_TIMEOUT = 3600  # seconds; nbgrader's own is 30

@@ -16,8 +16,8 @@ import cloudpickle
 import pytest
 from typer.testing import CliRunner
 
-from hpml.bench import attacks
-from hpml.cli import bench_grading_command
+from hpml.bench.instructors import attacks
+from hpml.cli.instructors import bench_grading_command
 from hpml.grading import batch, intake, sandbox
 from hpml.ranks import launch, warm
 
@@ -30,7 +30,7 @@ ALL = attacks.read_all()
 LONG = ("ddp", "checkpoint", "ddp_train", "process_group")  # seconds each
 
 
-BENCH = "src/hpml/bench/attacks.py"
+BENCH = "src/hpml/bench/instructors/attacks.py"
 SMALL = sandbox.Limits(
     memory=600 * sandbox.MIB, processes=60, processor=20, wall=30, disk=16 * sandbox.MIB
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from hpml.bench import attacks
+from hpml.bench.instructors import attacks
 from hpml.checks import judge
 from hpml.modules.m06_torch_distributed.checks import ddp_train
 

@@ -5,12 +5,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from hpml.bench.honest import Honest, read_all
-from hpml.bench.honest import in_turn as as_submissions
+from hpml.bench.instructors.honest import Honest, read_all
+from hpml.bench.instructors.honest import in_turn as as_submissions
 from hpml.checks import find
 from hpml.checks.plays import play_once
 from hpml.checks.registry import ids
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.grading.grade import Options, grade
 from hpml.grading.record import Result
 

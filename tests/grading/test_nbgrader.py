@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from hpml.course import schedule
-from hpml.course.paired import text_of
+from hpml.course.instructors.paired import text_of
 from hpml.grading import batch, intake
 from hpml.grading.judging import Judge
 

@@ -41,7 +41,7 @@ CHECK = re.compile(r"src/hpml/modules/m\d\d_\w+/checks/([a-z]\w*)\.py")
 SUITE = "tests/suite/"  # it chooses tests and proves nothing: none but its own rests on it
 FOLLOWED = ("src/", "tests/", "slurm/")
 COMMAND_LINE = "src/hpml/cli/__init__.py"
-COMMAND = re.compile(r'"([a-z-]+)": Command\(\s*"(\w+)"')  # its name, and its module's
+COMMAND = re.compile(r'"([a-z-]+)": Command\(\s*"([\w.]+)"')  # its name, and its module's
 NOT_SOURCES = {"__pycache__", ".ipynb_checkpoints"}
 
 
@@ -93,7 +93,10 @@ class ImportGraph:
         if COMMAND_LINE not in self.files:
             return {}
         found = COMMAND.findall((self.root / COMMAND_LINE).read_text(encoding="utf-8"))
-        return {name: f"{COMMAND_LINE.rpartition('/')[0]}/{module}.py" for name, module in found}
+        return {
+            name: f"{COMMAND_LINE.rpartition('/')[0]}/{module.replace('.', '/')}.py"
+            for name, module in found
+        }
 
     @cached_property
     def _data(self) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ import base64
 import nbformat
 import pytest
 
-from hpml.course import paired
+from hpml.course.instructors import paired
 from hpml.trace.holdings import Holdings, Sent
 from hpml.trace.stepper import WIDGET, bundles, frame, sentence, stepper
 

@@ -19,10 +19,11 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 @dataclass(frozen=True)
 class Command:
-    """A command's place in this folder. A group's `function` is a typer application.
+    """A command's place in this folder, or in `instructors/`, which a release leaves out.
 
-    With `passes_on`, unknown options are no error but go to its list of arguments; with `own_help`,
-    so does --help; with `keeps_dashes`, so does the first --.
+    A group's `function` is a typer application. With `passes_on`, unknown options go to its list of
+    arguments and are not an error; with `own_help`, so does --help; with `keeps_dashes`, so does
+    the first --.
     """
 
     module: str
@@ -33,7 +34,7 @@ class Command:
     passes_on: bool = False
     own_help: bool = False
     keeps_dashes: bool = False
-    instructors: str = ""  # the module with the rest of a group, which a release leaves out
+    instructors: str = ""  # the module with the rest of a group
 
 
 COMMANDS = {
@@ -53,9 +54,14 @@ COMMANDS = {
     "hint": Command("learn_command", "hint", "A hint for an exercise.", "Exercises"),
     "watch": Command("learn_command", "watch", "Check answers whenever you save.", "Exercises"),
     "restore": Command("learn_command", "restore", "A notebook as it was handed out.", "Exercises"),
-    "grade": Command("grade_command", "grade", "Grade what a class handed in.", "Teaching"),
+    "grade": Command(
+        "instructors.grade_command", "grade", "Grade what a class handed in.", "Teaching"
+    ),
     "run-sheet": Command(
-        "run_sheet_command", "run_sheet", "The day on paper, for the instructor.", "Teaching"
+        "instructors.run_sheet_command",
+        "run_sheet",
+        "The day on paper, for the instructor.",
+        "Teaching",
     ),
     "train": Command(
         "train_command",
@@ -100,19 +106,26 @@ COMMANDS = {
         "Benchmarks, as ratios.",
         "Measuring",
         group=True,
-        instructors="bench_grading_command",
+        instructors="instructors.bench_grading_command",
     ),
     "test": Command(
-        "test_command", "run_tests", "Run the tests.", "Making the course", passes_on=True
+        "instructors.test_command",
+        "run_tests",
+        "Run the tests.",
+        "Making the course",
+        passes_on=True,
     ),
     "release": Command(
-        "release_command", "release", "Make what a learner gets.", "Making the course"
+        "instructors.release_command", "release", "Make what a learner gets.", "Making the course"
     ),
     "build": Command(
-        "author_command", "build", "Make the exercises from the solutions.", "Making the course"
+        "instructors.author_command",
+        "build",
+        "Make the exercises from the solutions.",
+        "Making the course",
     ),
     "course": Command(
-        "author_command",
+        "instructors.author_command",
         "course_app",
         "Prove the checks, look at lectures.",
         "Making the course",
@@ -122,7 +135,7 @@ COMMANDS = {
 
 
 def _is_here(module: str) -> bool:
-    return Path(__file__).with_name(f"{module}.py").is_file()
+    return (Path(__file__).parent / f"{module.replace('.', '/')}.py").is_file()
 
 
 # A release for learners comes without the files that make and grade the course.

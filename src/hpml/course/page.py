@@ -30,7 +30,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import BashLexer
 
-from hpml.course import picture
+from hpml.course import folded, picture
 from hpml.course.execute import CellRun, NotebookRun
 from hpml.publish import RESULT, SKIP, VERDICT
 
@@ -72,6 +72,7 @@ class Cell:
     code: Markup | None = None
     outputs: tuple[Output, ...] = ()
     run: CellRun | None = None
+    folded: bool = False  # its code is not shown until its reader asks for it
 
 
 def cells(run: NotebookRun, link: Callable[[str], str]) -> list[Cell]:
@@ -91,7 +92,8 @@ def cells(run: NotebookRun, link: Callable[[str], str]) -> list[Cell]:
                 for raw in cell.outputs
                 if (output := _output(raw, run.path.parent, link)) is not None
             )
-            shown.append(Cell(index, code=_code(cell.source), outputs=outputs, run=runs[index]))
+            code, hidden = _code(cell.source), folded.is_folded(cell)
+            shown.append(Cell(index, code=code, outputs=outputs, run=runs[index], folded=hidden))
     return shown
 
 

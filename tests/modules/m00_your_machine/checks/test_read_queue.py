@@ -7,7 +7,8 @@ import pytest
 
 from hpml.answer import as_python
 from hpml.checks.contract import Run
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.modules.m00_your_machine.checks.read_queue import (
     _HEADER,
     CHECK,

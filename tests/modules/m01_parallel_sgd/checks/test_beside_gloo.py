@@ -7,7 +7,8 @@ import pytest
 
 from hpml.checks import beside_library
 from hpml.checks.render import WIDTH
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.errors import UserError
 from hpml.modules.m01_parallel_sgd.checks._beside_gloo import beside_gloo
 from hpml.modules.m01_parallel_sgd.checks.ring_all_reduce import CHECK

@@ -7,7 +7,8 @@ import pytest
 
 from hpml.answer import as_python
 from hpml.checks.contract import Run
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.modules.m03_profiling.checks._planted_ranks import PHASES
 from hpml.modules.m03_profiling.checks._straggler_cases import (
     LATE,

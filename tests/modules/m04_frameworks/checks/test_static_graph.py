@@ -10,7 +10,8 @@ import torch
 
 from hpml.answer import as_python
 from hpml.checks.contract import Run
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.modules.m04_frameworks.checks import _record_network
 from hpml.modules.m04_frameworks.checks._executed_plan import (
     Executed,

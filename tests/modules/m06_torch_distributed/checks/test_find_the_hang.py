@@ -7,7 +7,8 @@ from types import ModuleType
 import pytest
 
 from hpml.answer import as_python
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.modules.m06_torch_distributed.checks import _hung_jobs
 from hpml.modules.m06_torch_distributed.checks._hung_jobs import hung_jobs, recorded, stands_at
 from hpml.modules.m06_torch_distributed.checks.find_the_hang import CHECK, drive, inputs

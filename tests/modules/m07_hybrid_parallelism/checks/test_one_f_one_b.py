@@ -6,7 +6,8 @@ import pytest
 
 from hpml.checks import judge
 from hpml.checks.contract import CannotJudge
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.modules.m07_hybrid_parallelism.checks._pipelined_claims import most_live, order_of
 from hpml.modules.m07_hybrid_parallelism.checks.one_f_one_b import CHECK, MICRO_BATCHES, WIDE
 from hpml.predict import pipeline

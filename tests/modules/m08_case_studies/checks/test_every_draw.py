@@ -8,7 +8,8 @@ import pytest
 
 from hpml.answer import as_python
 from hpml.checks import find
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 
 SEEDS = {"choose_layout": 4, "find_the_knee": 5, "fit_alpha_beta": 5, "predict_scaling": 4}
 WRONG = [

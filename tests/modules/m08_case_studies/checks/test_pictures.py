@@ -4,7 +4,8 @@ import pytest
 
 from hpml.answer import as_python
 from hpml.checks import find
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.modules.m08_case_studies.checks import _knee_picture as knees
 from hpml.modules.m08_case_studies.checks import _layout_picture as layouts
 from hpml.modules.m08_case_studies.checks._knee_cases import cheapest, gains, knee

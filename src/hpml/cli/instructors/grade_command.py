@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpml.cli.broken_pipe import survive_broken_pipe
+from hpml.cli.instructors.broken_pipe import survive_broken_pipe
 from hpml.errors import DONE, FAILED, NOT_GRADABLE, UserError
 
 if TYPE_CHECKING:

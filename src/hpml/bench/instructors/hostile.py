@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from hpml.checks import find, ids
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
-from hpml.course.core_path import Section, concluded
+from hpml.course.instructors.core_path import Section, concluded
 
 _QUESTION = re.compile(r"(?<!\*)\*(Predict\b.*?)\*(?!\*)", re.DOTALL)
 

@@ -15,7 +15,8 @@ from hpml.checks import find
 from hpml.checks.contract import Check
 from hpml.checks.run_check import examine
 from hpml.checks.verdict import Verdict
-from hpml.course import schedule, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import wrong_answers
 from hpml.errors import UserError
 from hpml.ranks import flavour
 

@@ -18,7 +18,7 @@ def release(
     from pathlib import Path
 
     from hpml.course import schedule
-    from hpml.course.release import files, write
+    from hpml.course.instructors.release import files, write
     from hpml.paths import CHECKOUT
 
     target = Path(out).expanduser() if out else CHECKOUT / "build" / "release"

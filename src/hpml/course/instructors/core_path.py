@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import nbformat
 from nbformat import NotebookNode
 
-from hpml.course import paired, where_next
+from hpml.course.instructors import paired, where_next
 from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 from hpml.publish import CONCLUSION

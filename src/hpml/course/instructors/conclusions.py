@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hpml.course import core_path
+from hpml.course.instructors import core_path
 from hpml.course.schedule import Course, Module
 from hpml.publish import CONCLUSION
 

@@ -13,8 +13,9 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpml.course import paired, restore
-from hpml.course.build import exercise_files, source_notebook
+from hpml.course import restore
+from hpml.course.instructors import paired
+from hpml.course.instructors.build import exercise_files, source_notebook
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.files import atomic
@@ -41,40 +42,8 @@ _ENDINGS = {
     ),
     "packages": (".py", ".whl"),
 }
-# Of src/hpml/: code that grades, benchmarks graders, or makes exercises from solutions.
-LEFT_OUT = (
-    "bench/attacks.py",
-    "bench/flips.py",
-    "bench/grade.py",
-    "bench/honest.py",
-    "bench/hostile.py",
-    "cli/author_command.py",
-    "cli/bench_grading_command.py",
-    "cli/broken_pipe.py",
-    "cli/grade_command.py",
-    "cli/release_command.py",
-    "cli/run_sheet_command.py",
-    "cli/test_command.py",
-    "course/build.py",
-    "course/committed.py",
-    "course/conclusions.py",
-    "course/core_path.py",
-    "course/first_failure.py",
-    "course/graded.py",
-    "course/new_exercise.py",
-    "course/paired.py",
-    "course/prove.py",
-    "course/questions.py",
-    "course/readme.py",
-    "course/release.py",
-    "course/run_sheet.py",
-    "course/templates/run_sheet.html.j2",
-    "course/templates/wrong_page.html.j2",
-    "course/where_next.py",
-    "course/wrong_answers.py",
-    "course/wrong_page.py",
-    "grading",
-)
+# Folders of src/hpml/ with code that grades, benchmarks graders, or makes exercises from solutions
+LEFT_OUT = ("grading", "instructors")
 _TO_RESTORE = ("notebooks/", "exercises/")
 # README.md: text between these marks is not for learners, nor are lines with these commands.
 _ASIDE = re.compile(r"<!-- not in a release -->.*?<!-- in a release again -->", re.DOTALL)
@@ -111,14 +80,11 @@ def files(course: Course) -> dict[str, File]:
     for folder, endings in _ENDINGS.items():
         for path in (course.root / folder).rglob("*"):
             inside = path.relative_to(course.root / folder).as_posix()
-            if path.suffix not in endings or path.name.startswith(".") or _is_left_out(inside):
+            left_out = any(part in LEFT_OUT for part in inside.split("/")[:-1])
+            if path.suffix not in endings or path.name.startswith(".") or left_out:
                 continue
             made[f"{folder}/{inside}"] = _file(path)
     return dict(sorted(made.items()))
-
-
-def _is_left_out(inside: str) -> bool:
-    return any(inside == left or inside.startswith(f"{left}/") for left in LEFT_OUT)
 
 
 def _file(path: Path) -> File:

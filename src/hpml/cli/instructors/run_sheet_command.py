@@ -17,7 +17,8 @@ def run_sheet(
     exercises and what to say, and what to prepare the day before.
     """
     from hpml.checks import find
-    from hpml.course import run_sheet, schedule
+    from hpml.course import schedule
+    from hpml.course.instructors import run_sheet
     from hpml.files import atomic
 
     course = schedule.load()

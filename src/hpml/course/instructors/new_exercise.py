@@ -12,7 +12,8 @@ from pathlib import Path
 
 import nbformat
 
-from hpml.course import build, paired, schedule, where_next, wrong_answers
+from hpml.course import schedule
+from hpml.course.instructors import build, paired, where_next, wrong_answers
 from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 
@@ -84,7 +85,7 @@ def test_inputs_are_fresh_for_every_seed():
     assert CHECK.inputs(1, 4) != CHECK.inputs(2, 4)
 '''
 
-WRONG = """# Wrong answers to {id}, as edits of its solution: see hpml/course/wrong_answers.py.
+WRONG = """# Wrong answers to {id}, as edits of its solution: hpml.course.instructors.wrong_answers
 #
 # [name_of_the_mistake]
 # wrong = "what people do there"

@@ -12,10 +12,11 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from hpml.course import paired, picture, readme, where_next
-from hpml.course.committed import faults
+from hpml.course import picture
 from hpml.course.execute import CellRun, NotebookRun, execute
-from hpml.course.graded import add_grading, student_version
+from hpml.course.instructors import paired, readme, where_next
+from hpml.course.instructors.committed import faults
+from hpml.course.instructors.graded import add_grading, student_version
 from hpml.course.schedule import Course, Module
 from hpml.errors import UserError
 
@@ -104,7 +105,7 @@ def _check_readme(course: Course) -> Finding | None:
 
 
 def source_notebook(course: Course, module: Module, path: Path) -> NotebookNode:
-    """The notebook of a source script, with its links and grading metadata, without outputs."""
+    """The notebook of a source script, with links, folds and grading metadata, without outputs."""
     script = path.with_suffix(".py")
     notebook = paired.read_script(course.root / script)
     where_next.append(notebook, course, module, lecture=path == module.notebook)
@@ -132,7 +133,7 @@ def _make_executed(
     notebook = source_notebook(course, module, path)
     if not (keep_outputs and _take_outputs(notebook, course.root / path)):
         run = _execute(course, path, notebook, timeout, say)
-        if path == module.notebook:  # `hpml.course.core_path` adds them up
+        if path == module.notebook:  # `hpml.course.instructors.core_path` adds them up
             seconds = {notebook.cells[cell.index].id: cell.seconds for cell in run.cells}
             paired.record_seconds(notebook, seconds)
     picture.lighten(notebook)

@@ -17,7 +17,7 @@ def bench_attacks(
     ] = None,
 ) -> None:
     """Hostile submissions among honest ones: points given, others harmed, honest marked down."""
-    from hpml.bench.attacks import bench as measure
+    from hpml.bench.instructors.attacks import bench as measure
 
     table, good = measure(jobs, names=only or ())
     give(table, json)
@@ -36,7 +36,7 @@ def bench_grade(
     ] = None,
 ) -> None:
     """Submissions per minute, graded one at a time and two."""
-    from hpml.bench.grade import bench as measure
+    from hpml.bench.instructors.grade import bench as measure
 
     give(measure(people, only or ()), json)
 
@@ -52,6 +52,6 @@ def bench_flips(
     busy: Annotated[int, typer.Option(min=0, help="Processes that compute meanwhile.")] = 4,
 ) -> None:
     """Right answers graded again and again under load: how many verdicts are of failed?"""
-    from hpml.bench.flips import bench as measure
+    from hpml.bench.instructors.flips import bench as measure
 
     give(measure(exercises or (), times, busy), json)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from hpml.course import page_templates
-from hpml.course.prove import Row
+from hpml.course.instructors.prove import Row
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,10 @@ class Group:
 
 
 def write(rows: Iterable[Row]) -> str:
-    """The page as HTML, from the rows of `hpml.course.prove.prove`."""
-    template = page_templates.environment().get_template("wrong_page.html.j2")
+    """The page as HTML, from the rows of `hpml.course.instructors.prove.prove`."""
+    template = page_templates.environment("hpml.course.instructors").get_template(
+        "wrong_page.html.j2"
+    )
     return template.render(groups=list(_groups(rows)))
 
 

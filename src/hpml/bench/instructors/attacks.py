@@ -20,8 +20,8 @@ import nbformat
 import psutil
 
 from hpml import answer as learners
-from hpml.bench import honest as right_answers
-from hpml.bench.hostile import ATTACKS, Attack, read_all
+from hpml.bench.instructors import honest as right_answers
+from hpml.bench.instructors.hostile import ATTACKS, Attack, read_all
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.checks import find
 from hpml.checks.contract import Check

@@ -13,8 +13,9 @@ from pathlib import Path
 from markupsafe import Markup
 from nbformat import NotebookNode
 
-from hpml.course import core_path, page, page_templates, picture, questions, wrong_answers
-from hpml.course.core_path import CorePath, Section
+from hpml.course import page, page_templates, picture
+from hpml.course.instructors import core_path, questions, wrong_answers
+from hpml.course.instructors.core_path import CorePath, Section
 from hpml.course.schedule import Course, Exercise, Module
 
 WRONG = 3  # wrong answers that are shown of an exercise
@@ -83,7 +84,9 @@ def write(course: Course, hints: Mapping[str, Mapping[str, str]]) -> str:
 
     Raises UserError if a lecture, or a list of wrong answers, cannot be read.
     """
-    template = page_templates.environment().get_template("run_sheet.html.j2")
+    template = page_templates.environment("hpml.course.instructors").get_template(
+        "run_sheet.html.j2"
+    )
     return template.render(
         course=course,
         sheets=[sheet(course, module, hints) for module in course.modules],

@@ -6,7 +6,7 @@ world size, and each wrong answer must fail with its intended hint. If this mach
 claim, the others are proved and the row reports it; so does the row of an answer whose ranks cannot
 run here because Horovod is not installed.
 
-The wrong answers are edits of the solution: see `hpml.course.wrong_answers`.
+The wrong answers are edits of the solution: see `hpml.course.instructors.wrong_answers`.
 """
 
 import time
@@ -20,10 +20,10 @@ from hpml.answer import Answer, read
 from hpml.checks.contract import Check
 from hpml.checks.run_check import GENERAL_HINTS
 from hpml.checks.verdict import Verdict
-from hpml.course import paired, wrong_answers
-from hpml.course.first_failure import FirstFailure, first_failure
+from hpml.course.instructors import paired, wrong_answers
+from hpml.course.instructors.first_failure import FirstFailure, first_failure
+from hpml.course.instructors.wrong_answers import WrongAnswer
 from hpml.course.schedule import Course, Exercise, Module
-from hpml.course.wrong_answers import WrongAnswer
 from hpml.errors import UserError
 from hpml.ranks import flavour
 

@@ -12,7 +12,7 @@ from hpml.errors import DONE, FAILED
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hpml.course.prove import Row
+    from hpml.course.instructors.prove import Row
 
 course_app = typer.Typer(add_completion=False, no_args_is_help=True)
 
@@ -39,8 +39,8 @@ def build(
 
     Exit code 1 when a cell fails, or when --check finds a file that is not what would be made.
     """
-    from hpml.course import build as building
     from hpml.course import schedule
+    from hpml.course.instructors import build as building
 
     course = schedule.load()
     chosen = course.select(modules or ())
@@ -77,8 +77,9 @@ def course_check(
     from rich.console import Console
 
     from hpml.checks import find, ids, judge
-    from hpml.course import schedule, wrong_page
-    from hpml.course.prove import prove, record
+    from hpml.course import schedule
+    from hpml.course.instructors import wrong_page
+    from hpml.course.instructors.prove import prove, record
     from hpml.files import atomic
 
     if page is not None:
@@ -112,7 +113,8 @@ def course_new(
     Its cells at the end of the module's solutions, its check, its test, a file for its wrong
     answers, and its line in course.toml.
     """
-    from hpml.course import new_exercise, schedule
+    from hpml.course import schedule
+    from hpml.course.instructors import new_exercise
 
     course = schedule.load()
     for path in new_exercise.create(course, course.module(module), exercise):
@@ -127,7 +129,8 @@ def course_core() -> int:
     Reading the core sections, running their cells, the core exercises. Exit code 1 where it is too
     long.
     """
-    from hpml.course import core_path, schedule
+    from hpml.course import schedule
+    from hpml.course.instructors import core_path
 
     course = schedule.load()
     paths = [core_path.of(course, module) for module in course.modules]
@@ -145,7 +148,8 @@ def course_conclusions(
 
     Exit code 1 when a conclusion did not hold.
     """
-    from hpml.course import conclusions, schedule
+    from hpml.course import schedule
+    from hpml.course.instructors import conclusions
 
     course = schedule.load()
     held = True

@@ -1,0 +1,1 @@
+"""Commands that make the course, and grade: learners do not get them."""

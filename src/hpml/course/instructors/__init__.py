@@ -1,0 +1,1 @@
+"""What makes and proves the course: learners do not get it."""
