@@ -27,8 +27,9 @@ new = 'total *= 2'
 
 def read(folder: Path, **files: str) -> dict[str, hostile.Attack]:
     for name, text in files.items():
-        path = folder / name.replace("__", "/").replace("_toml", ".toml").replace("_py", ".py")
-        path.parent.mkdir(exist_ok=True)
+        file = name.replace("__", "/").replace("_toml", ".toml").replace("_py", ".py")
+        path = folder / "attacks" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return {attack.name: attack for attack in hostile.read_all(folder)}
 
@@ -45,10 +46,10 @@ def test_a_file_is_the_whole_answer_and_the_rest_has_defaults(tmp_path):
 
 
 def test_row_and_points_are_those_of_the_head_or_else_of_the_name_and_none(tmp_path):
-    for name in ("07_odd", "08_right"):
-        (tmp_path / f"{name}.py").write_text(HEAD)
-    with (tmp_path / "08_right.py").open("a") as file:
-        file.write("# row: 8, 9\n# expect: full\n")
+    odd, right = (tmp_path / f"attacks/{name}.py" for name in ("07_odd", "08_right"))
+    odd.parent.mkdir()
+    odd.write_text(HEAD)
+    right.write_text(f"{HEAD}# row: 8, 9\n# expect: full\n")
     attacks = read(tmp_path)
     assert [attacks[name].row for name in ("07_odd", "08_right")] == ["7", "8, 9"]
     assert attacks["08_right"].expect == find("hello_ranks").points
@@ -107,6 +108,14 @@ def test_a_mistake_is_named_with_file_and_table(tmp_path, old, new, says):
 def test_an_attack_without_its_head_is_refused(tmp_path, text):
     with pytest.raises(UserError, match="odd"):
         read(tmp_path, odd_py=text)
+
+
+def test_an_attack_of_a_module_has_the_tricks_of_all(tmp_path):
+    own = tmp_path / "modules/m00_your_machine/attacks/07_odd.py"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"{HEAD}# on: channel\nmine = 1\n")
+    made = read(tmp_path, tricks__channel_py="def channel(): ...\n")
+    assert made["07_odd"].source.endswith("def channel(): ...\n\n\nmine = 1\n")
 
 
 def test_a_folder_without_attacks_is_refused(tmp_path):

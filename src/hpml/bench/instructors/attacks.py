@@ -21,7 +21,7 @@ import psutil
 
 from hpml import answer as learners
 from hpml.bench.instructors import honest as right_answers
-from hpml.bench.instructors.hostile import ATTACKS, Attack, read_all
+from hpml.bench.instructors.hostile import Attack, read_all
 from hpml.bench.table import Row, Table, machine_conditions
 from hpml.checks import find
 from hpml.checks.contract import Check
@@ -55,13 +55,12 @@ class Outcome:
 
 def bench(
     jobs: int = 2,
-    folder: Path = ATTACKS,
     names: Sequence[str] = (),
     say: Callable[[str], None] = print,
 ) -> tuple[Table, bool]:
     """All attacks or those in `names`, `jobs` at a time: the table, and whether all is well."""
     conditions = machine_conditions()
-    attacks = [each for each in read_all(folder) if not names or each.name in names]
+    attacks = [each for each in read_all() if not names or each.name in names]
     began = time.monotonic()
     outcome = run(attacks, jobs=jobs, say=say)
     conditions |= {

@@ -1,7 +1,8 @@
 """Right answers as different people write them: nothing unusual in them may cost a point.
 
-Each is a file in `tests/honest/`, the whole of it one answer cell. Its first line names the
-exercise, as in a percent script, `# %%answer ID`; its second is `# unusual: ` and what few write.
+Each is a file in the folder `honest` of its module's tests, the whole of it one answer cell. Its
+first line names the exercise, as in a percent script, `# %%answer ID`; its second is `# unusual: `
+and what few write.
 """
 
 import re
@@ -13,7 +14,7 @@ from hpml.checks.registry import ids
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
-HONEST = CHECKOUT / "tests" / "honest"
+MODULES = CHECKOUT / "tests" / "modules"
 _HEAD = re.compile(r"# %%answer (?P<exercise>\w+)\n# unusual: (?P<unusual>.+)\n")
 
 
@@ -27,9 +28,9 @@ class Honest:
     source: str
 
 
-def read_all(folder: Path = HONEST) -> tuple[Honest, ...]:
-    """All right answers in a folder, by name. Raises UserError where one lacks its head."""
-    return tuple(_read(path) for path in sorted(folder.glob("*.py")))
+def read_all(modules: Path = MODULES) -> tuple[Honest, ...]:
+    """All right answers, by module and name. Raises UserError where one lacks its head."""
+    return tuple(_read(path) for path in sorted(modules.glob("m*/honest/*.py")))
 
 
 def _read(path: Path) -> Honest:

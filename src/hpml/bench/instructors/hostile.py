@@ -1,4 +1,7 @@
-"""The hostile answers in `tests/attacks/`, and how they are written down.
+"""The hostile answers, and how they are written down.
+
+Those that attack the grader are in `tests/attacks/`, those that attack what one exercise claims in
+the folder `attacks` of its module's tests.
 
 An attack is an answer (NAME.py), a notebook (NAME.ipynb), or a table [NAME] in the TOML file of its
 exercise: edits of the solution, as wrong answers are. Its head describes it: in a .py the comment
@@ -29,7 +32,7 @@ from hpml.course.instructors import wrong_answers
 from hpml.errors import UserError
 from hpml.paths import CHECKOUT
 
-ATTACKS = CHECKOUT / "tests" / "attacks"
+TESTS = CHECKOUT / "tests"
 _HEAD = re.compile(r"# (\w+): (.*)")
 _KEYS = ("exercise", "row", "tries", "unprotected", "expect", "on")
 
@@ -53,14 +56,15 @@ class Attack:
         return self.expect == find(self.exercise).points
 
 
-def read_all(folder: Path = ATTACKS) -> list[Attack]:
-    """All attacks in a folder, by name.
+def read_all(tests: Path = TESTS) -> list[Attack]:
+    """All attacks below a folder of tests, by name.
 
     Raises UserError, naming the file, where one lacks its head, or its edits do not fit.
     """
-    found = {each.name: each for path in sorted(folder.iterdir()) for each in _drafts(path)}
+    paths = sorted([*tests.glob("attacks/*"), *tests.glob("modules/m*/attacks/*")])
+    found = {each.name: each for path in paths for each in _drafts(path)}
     if not found:
-        raise UserError(f"{folder}: there is no attack in it")
+        raise UserError(f"{tests}: there is no attack in it")
     return [_attack(found[name], found) for name in sorted(found)]
 
 
@@ -77,6 +81,12 @@ class _Draft:
     @property
     def where(self) -> str:
         return f"{self.path.name}: {self.name}"
+
+    @property
+    def tricks(self) -> Path:
+        """The folder of what several attacks have in common: the grader's own has it."""
+        above = self.path.parents
+        return (above[3] if above[2].name == "modules" else above[1]) / "attacks" / "tricks"
 
     @property
     def has_text(self) -> bool:
@@ -135,7 +145,7 @@ def _text(draft: _Draft, drafts: Mapping[str, _Draft]) -> str:
 
 
 def _base(name: str, draft: _Draft, drafts: Mapping[str, _Draft]) -> str:
-    trick = draft.path.parent / "tricks" / f"{name}.py"
+    trick = draft.tricks / f"{name}.py"
     if name == "solution":
         return wrong_answers.solution(_course(), draft.head["exercise"]).partition("\n")[2]
     if name in drafts and name != draft.name:

@@ -46,7 +46,7 @@ def test_the_usual_mistakes_lead_far_enough_away(world_size):
 
 
 def test_samples_may_be_taken_one_at_a_time_from_a_subset_for_each_epoch(solution):
-    """What honest answers to it in tests/honest do not do."""
+    """What no honest answer to it does."""
     source = solution("ddp_train")
     for old, new in (
         ("    losses = []", "    dataset = Each(dataset)\n    losses = []"),
