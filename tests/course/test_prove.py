@@ -152,6 +152,10 @@ class Course:
         self.wrong.parent.mkdir(parents=True)
         self.wrong.write_text(WRONG)
         self.wrong.with_name("test_total.py").touch()
+        self.claims.with_name("_steps.py").write_text('STEPS = {"total": {"second": "?"}}\n')
+        honest = self.wrong.parents[1] / "honest/total_plain.py"
+        honest.parent.mkdir()
+        honest.write_text("# %%answer total\n")
 
     def edit(self, path: str, old: str, new: str) -> None:
         text = (self.root / path).read_text()
@@ -279,6 +283,10 @@ def no_hints(**without: str) -> dict[str, str]:
         (solution("magic", "a spell"), "check", r"write: \*\*To write:\*\* the sum\. .* magic\."),
         (lambda course: course.wrong.with_name("test_total.py").unlink(), "check",
          "tests/modules/m03_rings/checks/test_total.py is missing"),
+        (lambda course: course.claims.with_name("_steps.py").unlink(), "check",
+         "m03_rings/checks/_steps.py does not say how to go on"),
+        (lambda course: (course.wrong.parents[1] / "honest/total_plain.py").unlink(), "check",
+         "tests/modules/m03_rings/honest has no right answer in a style that few write"),
         (solution("dist.all_reduce(tensor)", "raise NotImplementedError()"), "solution",
          "still a stub"),
         (check(hints=GOOD.hints | {"alone": " "}), "check", "a hint is empty"),

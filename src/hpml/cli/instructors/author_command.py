@@ -106,20 +106,26 @@ def course_check(
 @course_app.command("new")
 def course_new(
     module: Annotated[str, typer.Argument(metavar="MODULE", help="06, torch_distributed, …")],
-    exercise: Annotated[str, typer.Argument(metavar="ID", help="lower_case_words, as find_it.")],
+    name: Annotated[str, typer.Argument(metavar="ID", help="lower_case_words, as find_it.")],
 ) -> None:
-    """Write the skeleton of an exercise; `course check` then names what is missing.
+    """Write the skeleton of an exercise, or of a module if no module has this number.
 
-    Its cells at the end of the module's solutions, its check, its test, a file for its wrong
-    answers, and its line in course.toml.
+    Of an exercise: its cells at the end of the module's solutions, its check, its test, a file for
+    its wrong answers, and its line in course.toml; `course check` then names what is missing. Of a
+    module: its two scripts, its folder, and its place in course.toml.
     """
     from hpml.course import schedule
-    from hpml.course.instructors import new_exercise
+    from hpml.course.instructors import new_exercise, new_module
 
     course = schedule.load()
-    for path in new_exercise.create(course, course.module(module), exercise):
-        typer.echo(path)
-    typer.echo(f"What is missing: ./hpml course check {exercise}")
+    if module.isdecimal() and module.zfill(2) not in [each.id for each in course.modules]:
+        made = new_module.create(course, module, name)
+        last = course.modules[-1].id
+        then = f"Its notebooks: ./hpml build {last} {module.zfill(2)} --keep-outputs"
+    else:
+        made = new_exercise.create(course, course.module(module), name)
+        then = f"What is missing: ./hpml course check {name}"
+    typer.echo("\n".join([*map(str, made), then]))
 
 
 @course_app.command("core")

@@ -9,11 +9,13 @@ run here because Horovod is not installed.
 The wrong answers are edits of the solution: see `hpml.course.instructors.wrong_answers`.
 """
 
+import ast
 import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, Literal
 
 from hpml.answer import Answer, read
@@ -218,6 +220,14 @@ def _prove_check(
         (check.title == check.id, "its title is its id: say what is claimed"),
         (not (course.root / test).is_file(), f"{test} is missing"),
         (
+            exercise.id not in _keys_of_steps(exercise.check.with_name("_steps.py")),
+            f"{exercise.check.parent.parent.name}/checks/_steps.py does not say how to go on",
+        ),
+        (
+            not _is_answered(course.root / file.parents[1] / "honest", exercise.id),
+            f"{file.parents[1] / 'honest'} has no right answer in a style that few write",
+        ),
+        (
             not (check.to_write and check.allowed),
             "it does not say what is to be written and what may be used: to_write, allowed",
         ),
@@ -231,6 +241,24 @@ def _prove_check(
     shows = f"{check.points} points, {len(check.hints)} hints, {wrong} wrong answers"
     row = Row(exercise.id, "check", check.title, shows)
     return [replace(row, reason=reason) for faulty, reason in faults if faulty] or [row]
+
+
+def _keys_of_steps(file: Path) -> set[str]:
+    """The exercises for which a module's `_steps.py` says how to go on."""
+    if not file.is_file():
+        return set()
+    tables = [
+        node.value
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
+    ]
+    return {str(getattr(key, "value", "")) for table in tables for key in table.keys}
+
+
+def _is_answered(folder: Path, exercise: str) -> bool:
+    """Whether a file in this folder is an answer to the exercise."""
+    first = f"# %%answer {exercise}\n"
+    return any(path.read_text(encoding="utf-8").startswith(first) for path in folder.glob("*.py"))
 
 
 def _has_its_rules(course: Course, module: Module, check: Check) -> bool:
