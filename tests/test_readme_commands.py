@@ -95,7 +95,11 @@ RUN_BY = {  # a test by its file and the beginning of its name
         "tests/course/test_new_exercise.py::test_what_the_real_course_then_lacks"
     ),
     "./hpml build": "tests/course/test_build.py::test_a_second_build",
+    "./hpml course new 09 power_and_cooling": (
+        "tests/course/test_new_module.py::test_a_new_module_is_built_and_then_an_exercise_of_it"
+    ),
     "./hpml build 06 --keep-outputs": "tests/course/test_build.py::test_outputs_can_be_kept",
+    "./hpml build 08 09 --keep-outputs": "tests/course/test_build.py::test_outputs_can_be_kept",
     "./hpml build --check": "tests/test_notebooks.py::test_what_is_committed",
     "./hpml bench attacks": "tests/grading/test_attacks.py::test_the_command_fails",
     "./hpml bench grade": "tests/bench/test_grade.py::test_it_grades_the_same_files",

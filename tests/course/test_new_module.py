@@ -2,14 +2,23 @@
 
 import pytest
 
+from hpml import cli
 from hpml.course import schedule
 from hpml.course.instructors import build, new_exercise, new_module
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 
 
-def test_a_new_module_is_built_and_then_an_exercise_of_it(unbuilt: Course) -> None:
-    written = new_module.create(unbuilt, "9", "ring_roads")
+def test_a_new_module_is_built_and_then_an_exercise_of_it(
+    unbuilt: Course, monkeypatch, capsys
+) -> None:
+    load = schedule.load
+    monkeypatch.setattr(schedule, "load", lambda *path: load(*path) if path else unbuilt)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["course", "new", "9", "ring_roads"])
+    assert ended.value.code == 0
+    *written, then = capsys.readouterr().out.splitlines()
+    assert then == "Its notebooks: ./hpml build 03 09 --keep-outputs"
     course = schedule.load(unbuilt.root / "course.toml")
     module = course.module("09")
     assert (module.title, module.exercises) == ("Ring roads", ())
