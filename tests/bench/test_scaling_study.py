@@ -38,13 +38,14 @@ def test_each_size_joins_the_study_in_its_folder(tmp_path, wait):
 def test_a_study_on_links_has_all_its_sizes():
     options = "--wait 0.0001 --batch 2 --steps 1 --threads 1 --widths 8,8,8"
     try:
-        sizes = scaling_study.on_links((1, 2), "1gbit", options)
+        sizes = scaling_study.on_links((1, 2), "100mbit", options)
     except UserError as error:
         if "no network can be emulated here" not in str(error):
             raise
         pytest.skip(str(error))
     assert [(size.ranks, size.nodes, size.waited) for size in sizes] == [(1, 1, True), (2, 1, True)]
-    assert sizes[1].within[1] > 8e-9 / 2  # seconds per byte: not faster than the link, by far
+    # Seconds per byte: 8e-8 by the link, whose burst lets small messages through at once
+    assert sizes[1].within[1] > 8e-9
 
 
 def test_another_batch_is_another_study(tmp_path, capsys):
