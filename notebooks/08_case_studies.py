@@ -24,6 +24,9 @@
 # %%
 # %load_ext hpml
 # %matplotlib inline
+from hpml.errors import UserError
+from hpml.publish import conclude, publish_figure, skip
+from hpml.ranks import launch
 
 # %% [markdown]
 # ## 1. The all-reduce, from 4 bytes to 256 MB
@@ -44,12 +47,34 @@
 # *Predict: how many times as long as 4 bytes do 4096 bytes take?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.allreduce import micro_benchmark as micro
-from hpml.publish import conclude, publish_figure, skip
+from hpml.allreduce import curves, micro_benchmark as micro, mpi
+from hpml.modules.m08_case_studies.lecture import (
+    bus_bandwidth_picture,
+    curve_ends,
+    mpi4py_bench,
+    ring_crossover,
+)
+from hpml.network.available import refusal
+from hpml.predict.collectives import Cost
+from hpml.record.kept import recorded
+from hpml.trace.space_time import format_bytes
 
 own_times = micro.on_this_machine(["ring"], micro.sizes(), ranks=2)["ring"]
 print(micro.table(own_times, ranks=2))
-conclude(*micro.latency_then_bandwidth(own_times))
+
+# %% tags=["nbval-ignore-output"]
+found = curve_ends.latency_then_bandwidth(own_times)
+seen = (
+    f"{found.small // found.first:,} times the bytes, {format_bytes(found.small)} for "
+    f"{format_bytes(found.first)}, take {found.more:.1f} times as long; "
+    f"{found.large // found.before} times the bytes, {format_bytes(found.large)} for "
+    f"{format_bytes(found.before)}, take {found.much:.1f} times as long."
+)
+conclude(
+    found.held,
+    f"{seen} Small messages cost α each; large ones cost β for each byte.",
+    f"{seen} On a machine with other work both ends are blurred.",
+)
 
 # %% [markdown]
 # Two constants, then: α for each message, β for each byte (module 01). Which algorithm is best
@@ -67,9 +92,6 @@ conclude(*micro.latency_then_bandwidth(own_times))
 # *Predict: which of the two wins for 64 bytes, which for 16 MB? Where do they cross?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.allreduce import curves, mpi
-from hpml.network.available import refusal
-
 link_sizes = micro.sizes(1 << 24)
 no_network = refusal()
 if no_network:
@@ -78,7 +100,24 @@ else:
     gigabit = curves.network("1gbit", ranks=4)
     by_hand = curves.measured(gigabit, ["recursive-doubling", "ring", "library"], link_sizes, 1.0)
     print(f"two ranks, one message: {gigabit.within}")
-    conclude(*micro.who_wins(gigabit, by_hand["recursive-doubling"], by_hand["ring"]))
+
+# %% tags=["nbval-ignore-output"]
+if not no_network:
+    found = curve_ends.who_wins(gigabit, by_hand["recursive-doubling"], by_hand["ring"])
+    small = format_bytes(found.small)
+    seen = (
+        f"{small}: the ring takes {found.quick:.1f} times as long as recursive doubling. "
+        f"{format_bytes(found.large)}: recursive doubling takes {found.slow:.2f} times as long as "
+        "the ring."
+    )
+    conclude(
+        found.held,
+        f"{seen} Of the sizes measured, it is quicker from {format_bytes(found.sooner)} on. By the "
+        f"model they are equal at {format_bytes(found.equal)} with the α of two ranks alone, "
+        f"{1e6 * gigabit.within.alpha:.0f} µs, and at {format_bytes(found.equal_at_work)} with that "
+        f"of a ring's message for {small}, {1e6 * found.alpha_at_work:.0f} µs.",
+        f"{seen} Four ranks that share few cores wake each other late: repeat on an idle machine.",
+    )
 
 # %% [markdown]
 # Open MPI has both as well, in C, and lets one choose. It also has Rabenseifner's algorithm
@@ -89,8 +128,6 @@ else:
 # MPI's for 64 bytes, and for 16 MB?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m08_case_studies.lecture.bus_bandwidth_picture import bus_bandwidths
-
 names = {"recursive-doubling": "doubling, by hand", "ring": "ring, by hand", "library": "Gloo"}
 if no_network or mpi.missing():
     skip("all-reduce by Open MPI", no_network or mpi.missing())
@@ -103,12 +140,24 @@ else:
         series[f"Open MPI, {name}"] = dict(zip(link_sizes, map(min, by_mpi), strict=True))
     publish_figure(
         "all-reduce micro-benchmark",
-        bus_bandwidths(
-            series, 4, 1e9, title="Small: who sends fewest messages. Large: fewest bytes"
+        bus_bandwidth_picture.bus_bandwidths(
+            series, 4, 1e9, title="Small: the fewest messages win. Large: the fewest bytes"
         ),
         "Four ranks over links of 1 Gbit/s. Left: time by size. Right: bus bandwidth by size.",
     )
-    conclude(*micro.software_and_link(by_hand["ring"], series["Open MPI, ring"], 4))
+
+# %% tags=["nbval-ignore-output"]
+if not (no_network or mpi.missing()):
+    found = curve_ends.software_and_link(by_hand["ring"], series["Open MPI, ring"], 4)
+    seen = (
+        f"{format_bytes(found.small)}: the ring in Python takes {found.at_small:.1f} times as long "
+        f"as in C. {format_bytes(found.large)}: {found.at_large:.2f} times as long."
+    )
+    conclude(
+        found.held,
+        f"{seen} α is mostly software, β is the link.",
+        f"{seen} More ranks than free cores wait for each other, in whatever language.",
+    )
 
 # %% [markdown]
 # A point above the link's rate is due to the emulation: a link that was idle lets some kilobytes pass
@@ -118,9 +167,6 @@ else:
 
 # %% tags=["nbval-ignore-output"]
 import torch
-
-from hpml.errors import UserError
-from hpml.record.kept import recorded
 
 if torch.cuda.device_count() > 1:
     print(micro.table(micro.nccl(micro.sizes()), ranks=torch.cuda.device_count()))
@@ -140,12 +186,17 @@ else:
 # *Predict: 64 times as many ranks, 256. By which factor does the crossover grow?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.predict import ring_crossover
-from hpml.predict.collectives import Cost
-
 fitted_cost = None if no_network else Cost(gigabit.within.alpha, gigabit.within.beta)
 print(ring_crossover.table([4, 8, 16, 64, 256, 1024], fitted_cost))
-conclude(*ring_crossover.grows(4, 256))
+
+# %%
+few, many = (ring_crossover.crossover(ranks, Cost(1, 1)) for ranks in (4, 256))
+conclude(
+    many > few,
+    f"With 256 ranks in place of 4, the ring wins from {many / few:.1f} times as many bytes on: "
+    f"{many:.1f} α/β, not {few:.1f}.",
+    f"the ring wins from {many:.1f} α/β on with 256 ranks, from {few:.1f} with 4.",
+)
 
 # %% [markdown]
 # A gradient that is large for 4 ranks may be small for 256. So libraries change the algorithm with
@@ -174,14 +225,25 @@ conclude(*ring_crossover.grows(4, 256))
 # which is the same?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m08_case_studies.lecture import mpi4py_bench
-
 if no_network or mpi.missing():
     skip("mpi4py's own benchmark", no_network or mpi.missing())
 else:
     printed = mpi4py_bench.ping_pong_table("1gbit")
     print(printed)
-    conclude(*mpi4py_bench.of_messages(gigabit.within, printed))
+
+# %% tags=["nbval-ignore-output"]
+if not (no_network or mpi.missing()):
+    found, own = mpi4py_bench.beside(gigabit.within, printed), gigabit.within
+    seen = (
+        f"message of MPI has α = {1e6 * found.alpha:.0f} µs and β = {1e9 * found.beta:.2f} ns per "
+        f"byte, one of torch.distributed {1e6 * own.alpha:.0f} µs and {1e9 * own.beta:.2f} ns"
+    )
+    conclude(
+        found.held,
+        f"**Answer.** A {seen}. β is the link's, so it is nearly the same; α is the software's, "
+        f"and differs {found.times:.1f} times.",
+        f"a {seen}. mpi4py prints means: a message that waited for a processor counts in full.",
+    )
 
 # %% [markdown]
 # ## 2. Strong scaling fails on a small batch
@@ -218,10 +280,10 @@ def waiting_steps(images):
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m08_case_studies.lecture import batch_scaling
-from hpml.predict.draw import Series, speed_ups
-from hpml.publish import conclude, publish_figure
-from hpml.ranks import launch
+from functools import partial
+
+from hpml.modules.m08_case_studies.lecture import BUSY, batch_scaling
+from hpml.predict import collectives, draw, model_layers, published_scaling
 from hpml.trace.repetition import phases
 
 
@@ -236,7 +298,19 @@ strong = {
     b: batch_scaling.speed_up({p: sum(parts.values()) for p, parts in steps.items()})
     for b, steps in shared.items()
 }
-conclude(*batch_scaling.of_two_batches(strong))
+
+# %% tags=["nbval-ignore-output"]
+found = batch_scaling.two_batches(strong)
+seen = (
+    f"{found.most} ranks have {found.with_small:.1f} times the images/s of one with a batch of 32, "
+    f"and {found.with_large:.1f} times with a batch of 256"
+)
+conclude(
+    found.held,
+    f"**Answer.** {seen}. With the small batch one rank alone is the fastest: others take little "
+    "work from it, and all of them wait for the gradients.",
+    f"{seen}; with 32 images the fastest number of ranks is {found.fastest}. {BUSY}",
+)
 
 # %% [markdown]
 # Why these figures? With more ranks computing shrinks, and sending does not: 2(*p*−1)/*p* times the
@@ -252,16 +326,12 @@ conclude(*batch_scaling.of_two_batches(strong))
 # limits of the two batches?*
 
 # %% tags=["nbval-ignore-output"]
-from functools import partial
-
-from hpml.predict.collectives import Cost
-
-data_parallel = batch_scaling.Training(0.004, 500_000, Cost(alpha=0, beta=8 / 50e6))
+data_parallel = batch_scaling.Training(0.004, 500_000, collectives.Cost(alpha=0, beta=8 / 50e6))
 many = [2**k for k in range(9)]
-curves = {b: partial(data_parallel.strong, b) for b in strong}
-figure = speed_ups(
+by_model = {b: partial(data_parallel.strong, b) for b in strong}
+figure = draw.speed_ups(
     {
-        f"batch of {b}": Series({p: curves[b](p) for p in many} | measured, curves[b])
+        f"batch of {b}": draw.Series({p: by_model[b](p) for p in many} | measured, by_model[b])
         for b, measured in strong.items()
     },
     title=f"256 ranks: {data_parallel.strong(256, 256):.1f} times as fast with 256 images, "
@@ -275,7 +345,18 @@ publish_figure(
     "Up to eight ranks that wait in place of computing, and send 0.5 MB of gradients over links of "
     "50 Mbit/s: measured. More ranks: predicted from the rate of the link, for a ring.",
 )
-conclude(*batch_scaling.of_break_even(data_parallel, strong))
+
+# %% tags=["nbval-ignore-output"]
+found = batch_scaling.off_the_model(data_parallel, strong)
+number = f"A rank computes {data_parallel.break_even:.0f} images while its gradients travel"
+limits = ", ".join(f"{data_parallel.limit(b):.1f} times for a batch of {b}" for b in strong)
+conclude(
+    found.held,
+    f"**Answer.** {number}. However many ranks there are, the speed-up comes near {limits}. "
+    f"With {found.most} ranks what was measured is within {found.off:.0%} of the model.",
+    f"{number}; with {found.most} ranks the measured speed-ups are up to {found.off:.0%} from the "
+    f"model. {BUSY}",
+)
 
 # %% [markdown]
 # A batch that is smaller than *b* should not be distributed at all: one rank is the fastest. A
@@ -289,12 +370,25 @@ conclude(*batch_scaling.of_break_even(data_parallel, strong))
 
 # %% tags=["nbval-ignore-output"]
 weak = {p: sum(step_seconds(64, p).values()) for p in (1, 8)}
-conclude(*batch_scaling.of_weak(data_parallel, 64, weak))
+
+# %% tags=["nbval-ignore-output"]
+found = batch_scaling.kept(data_parallel, 64, weak)
+seen = (
+    f"With 64 images on each of {found.ranks} ranks, a rank has {found.share:.0%} of its images/s "
+    "alone"
+)
+conclude(
+    found.held,
+    f"**Answer.** {seen}; the model has {found.foretold:.0%}, and "
+    f"{data_parallel.weak(64, 256) / 256:.0%} with 256 ranks. But the batch of those is "
+    f"{256 * 64:,} images.",
+    f"{seen}, and the model has {found.foretold:.0%}. {BUSY}",
+)
 
 # %% [markdown]
 # The share hardly depends on the number of ranks: about 1/(1 + *b*/64). That is why published curves
 # (section 3) are nearly all weak scaling. The price is the batch, and how far a batch can grow
-# before the accuracy falls is no question of networks: section 4.
+# before the accuracy falls is not a question of networks: section 4.
 #
 # Was it only the waiting? Two ranks compute in earnest, a core for each: a small residual network
 # with 1.2 MB of gradients, over 100 Mbit/s.
@@ -328,7 +422,19 @@ def computing_steps(images):
 computed = {
     b: {p: step_seconds(b // p, p, computing_steps, "100mbit") for p in (1, 2)} for b in (8, 256)
 }
-conclude(*batch_scaling.of_computing(computed))
+
+# %% tags=["nbval-ignore-output"]
+found = batch_scaling.computing(computed)
+seen = (
+    f"two ranks have {found.times[8]:.1f} times the images/s of one with a batch of 8, "
+    f"{found.times[256]:.1f} times with 256"
+)
+conclude(
+    found.held,
+    f"**Answer.** Here {seen}. Of their step {found.sending[8]:.0%} and {found.sending[256]:.0%} "
+    "are sending.",
+    f"{seen}. {BUSY}",
+)
 
 # %% [markdown]
 # Only the number *b* differs. On a GPU there is one effect more: a small share leaves the GPU partly
@@ -340,16 +446,29 @@ conclude(*batch_scaling.of_computing(computed))
 # *Predict: of ResNet-50, VGG-16 and AlexNet, which needs the most images on each GPU?*
 
 # %%
-from hpml.predict.model_layers import model as layers_of
-from hpml.predict.published_scaling import table
-
 known = {}
 for name in ("resnet50-64", "vgg16-64", "alexnet-512"):
-    alone = table(f"tf-dgx1-{name}")[0]  # one GPU: images/s and batch
-    gradients = layers_of(alone.model).parameter_bytes
-    one = batch_scaling.Training(1 / alone.value, gradients, Cost(alpha=0, beta=8 / 25e9))
+    alone = published_scaling.table(f"tf-dgx1-{name}")[0]  # one GPU: images/s and batch
+    gradients = model_layers.model(alone.model).parameter_bytes
+    cost = collectives.Cost(alpha=0, beta=8 / 25e9)
+    one = batch_scaling.Training(1 / alone.value, gradients, cost)
     known[alone.model] = (one, alone.batch)
-conclude(*batch_scaling.of_models(known))
+
+# %%
+needed = [one.break_even for one, _ in known.values()]
+images = ", ".join(
+    f"{name} {one.break_even:.0f} ({1e3 * one.seconds_per_image:.2g} ms each)"
+    for name, (one, _) in known.items()
+)
+kept = ", ".join(
+    f"{name} {one.weak(batch, 256) / 256:.0%} with {batch}" for name, (one, batch) in known.items()
+)
+conclude(
+    needed == sorted(needed),
+    f"**Answer.** *b* is, in images: {images}. So each of 256 GPUs would keep of its images/s: "
+    f"{kept} images on each. That is with nothing hidden behind backward.",
+    f"*b* is, in images: {images}; kept are {kept} images.",
+)
 
 # %% [markdown]
 # AlexNet has few operations for its many parameters. A GPU is done with an image in a third of a

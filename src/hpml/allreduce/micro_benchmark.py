@@ -12,15 +12,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hpml.allreduce.curves import Network
 from hpml.allreduce.timing import time_all_reduces
 from hpml.errors import UserError
 from hpml.machine.resources import usable_memory
 from hpml.measure.comm import bus_bandwidth
-from hpml.predict.collectives import Cost
-from hpml.predict.ring_crossover import crossover
 from hpml.ranks import launch
-from hpml.trace.space_time import format_bytes
 
 LARGEST = 1 << 28  # 256 MB, in powers of two
 COPIES = 6  # of the tensor, over all ranks of two: themselves, what they receive, Gloo's buffers
@@ -103,68 +99,3 @@ def table(times: Mapping[int, float], ranks: int) -> str:
         bus = bus_bandwidth(nbytes, ranks, [seconds]) / 8e9
         lines.append(f"{nbytes:10} {1e6 * seconds:12.1f} {algorithm:13.5f} {bus:13.5f}")
     return "\n".join(lines)
-
-
-def latency_then_bandwidth(times: Mapping[int, float]) -> tuple[bool, str, str]:
-    """For `conclude`: what a thousand times the bytes cost at the small end, four times at the
-    large end."""
-    by_size = sorted(times)
-    first, large = by_size[0], by_size[-1]
-    small = max(n for n in by_size if n <= 1024 * first)
-    before = by_size[-2]
-    more, much = times[small] / times[first], times[large] / times[before]
-    seen = (
-        f"{small // first:,} times the bytes, {format_bytes(small)} for {format_bytes(first)}, "
-        f"take {more:.1f} times as long; {large // before} times the bytes, {format_bytes(large)} "
-        f"for {format_bytes(before)}, take {much:.1f} times as long."
-    )
-    return (
-        more < small / first / 30 and much > 2,
-        f"{seen} Small messages cost α each; large ones cost β for each byte.",
-        f"{seen} On a machine with other work both ends are blurred.",
-    )
-
-
-def who_wins(
-    network: Network, doubling: Mapping[int, float], ring: Mapping[int, float]
-) -> tuple[bool, str, str]:
-    """For `conclude`: recursive doubling at the small end, the ring at the large one, and where
-    the model has them equal. From 16 B for each rank on, so that a ring has all its messages."""
-    both = [n for n in sorted(doubling) if n in ring and n >= 16 * network.ranks]
-    small, large = both[0], both[-1]
-    quick, slow = ring[small] / doubling[small], doubling[large] / ring[large]
-    line = network.within
-    equal = crossover(network.ranks, Cost(line.alpha, line.beta))
-    seen = (
-        f"{format_bytes(small)}: the ring takes {quick:.1f} times as long as recursive doubling. "
-        f"{format_bytes(large)}: recursive doubling takes {slow:.2f} times as long as the ring."
-    )
-    # Ranks that share cores wake each other late, so a message costs more with all of them at work.
-    alpha = ring[small] / (2 * (network.ranks - 1))
-    all_at_once = crossover(network.ranks, Cost(alpha, line.beta))
-    sooner = min((n for n in both if ring[n] < doubling[n]), default=large)
-    return (
-        quick > 1 and slow > 1,
-        f"{seen} Of the sizes measured, it is quicker from {format_bytes(sooner)} on. By the model "
-        f"they are equal at {format_bytes(equal)} with the α of two ranks alone, "
-        f"{1e6 * line.alpha:.0f} µs, and at {format_bytes(all_at_once)} with that of a ring's "
-        f"message for {format_bytes(small)}, {1e6 * alpha:.0f} µs.",
-        f"{seen} Four ranks that share few cores wake each other late: repeat on an idle machine.",
-    )
-
-
-def software_and_link(
-    python: Mapping[int, float], c: Mapping[int, float], ranks: int
-) -> tuple[bool, str, str]:
-    """For `conclude`: one algorithm in two languages, at the small end and at the large one."""
-    both = [n for n in sorted(python) if n in c and n >= 16 * ranks]
-    small, large = python[both[0]] / c[both[0]], python[both[-1]] / c[both[-1]]
-    seen = (
-        f"{format_bytes(both[0])}: the ring in Python takes {small:.1f} times as long as in C. "
-        f"{format_bytes(both[-1])}: {large:.2f} times as long."
-    )
-    return (
-        small > 1.3 * large,
-        f"{seen} α is mostly software, β is the link.",
-        f"{seen} More ranks than free cores wait for each other, in whatever language.",
-    )

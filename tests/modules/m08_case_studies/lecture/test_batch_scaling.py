@@ -1,15 +1,14 @@
-"""The batch decides: the model by hand, and both sides of what the lecture concludes from it."""
+"""The batch decides: the model by hand, and both sides of what is held to it."""
 
 import pytest
 
 from hpml.modules.m08_case_studies.lecture.batch_scaling import (
     Training,
-    of_break_even,
-    of_computing,
-    of_models,
-    of_two_batches,
-    of_weak,
+    computing,
+    kept,
+    off_the_model,
     speed_up,
+    two_batches,
 )
 from hpml.predict.amdahl import Amdahl
 from hpml.predict.collectives import Cost
@@ -67,29 +66,29 @@ def measured(times=1.0):
 
 
 def test_a_small_batch_gains_nothing_and_a_large_one_does():
-    held, sentence, _ = of_two_batches(measured())
-    assert held
-    assert "8 ranks have 0.5 times" in sentence
-    assert not of_two_batches({8: {1: 1, 8: 1.2}, 512: {1: 1, 8: 7.0}})[0]
-    assert not of_two_batches({8: {1: 1, 8: 0.5}, 512: {1: 1, 8: 2.0}})[0]
+    found = two_batches(measured())
+    assert found == (True, 8, pytest.approx(8 / 15), pytest.approx(6.56, abs=0.01), 1)
+    assert not two_batches({8: {1: 1, 8: 1.2}, 512: {1: 1, 8: 7.0}}).held
+    assert not two_batches({8: {1: 1, 8: 0.5}, 512: {1: 1, 8: 2.0}}).held
 
 
-def test_limits_are_the_model_s_and_measurements_must_be_near_it():
-    held, sentence, _ = of_break_even(TRAINING, measured())
-    assert held
-    assert "16 images" in sentence
-    assert "32.0 times for a batch of 512" in sentence
-    held, _, otherwise = of_break_even(TRAINING, measured(times=0.5))
-    assert not held
-    assert "50%" in otherwise
+def test_measurements_must_be_near_the_model():
+    assert off_the_model(TRAINING, measured()) == (True, 8, pytest.approx(0))
+    assert off_the_model(TRAINING, measured(times=0.5)) == (False, 8, pytest.approx(0.5))
+
+
+def test_none_is_far_above_its_limit():
+    measured = {512: {1: 1, 2**20: 1.2 * TRAINING.strong(512, 2**20)}}
+    assert off_the_model(TRAINING, measured).off < 0.21
+    assert not off_the_model(TRAINING, measured).held
 
 
 def test_weak_scaling_is_held_to_the_model():
     seconds = {p: TRAINING.step(64, p) for p in (1, 8)}
-    held, sentence, _ = of_weak(TRAINING, 64, seconds)
-    assert held
-    assert "16,384 images" in sentence
-    assert not of_weak(TRAINING, 64, seconds | {8: 3.0})[0]
+    found = kept(TRAINING, 64, seconds)
+    assert found.held
+    assert found.share == pytest.approx(found.foretold) == pytest.approx(0.64 / 0.78)
+    assert not kept(TRAINING, 64, seconds | {8: 3.0}).held
 
 
 def test_two_ranks_that_compute_lose_with_the_small_batch_and_gain_with_the_large_one():
@@ -98,17 +97,8 @@ def test_two_ranks_that_compute_lose_with_the_small_batch_and_gain_with_the_larg
 
     small = {1: parts(0.02, 0.0), 2: parts(0.01, 0.03)}
     large = {1: parts(0.8, 0.0), 2: parts(0.4, 0.03)}
-    held, sentence, _ = of_computing({8: small, 256: large})
-    assert held
-    assert "0.5 times" in sentence
-    assert "75% and 7%" in sentence
-    assert not of_computing({8: small, 256: small})[0]
-
-
-def test_models_are_listed_with_what_is_left_on_256_ranks():
-    large = Training(0.010, 4e6, Cost(0.0, 8e-8))
-    held, sentence, _ = of_models({"small": (TRAINING, 16), "large": (large, 64)})
-    assert held
-    assert "small 16 (10 ms each), large 64 (10 ms each)" in sentence
-    assert "small 50% with 16, large 50% with 64 images" in sentence
-    assert not of_models({"large": (large, 64), "small": (TRAINING, 16)})[0]
+    found = computing({8: small, 256: large})
+    assert found.held
+    assert found.times[8] == pytest.approx(0.5)
+    assert found.sending == pytest.approx({8: 0.75, 256: 0.03 / 0.43})
+    assert not computing({8: small, 256: small}).held

@@ -7,11 +7,10 @@ buckets, overlap, levels of a network.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hpml.predict.collectives import Cost, all_reduce_seconds
 
-Finding = tuple[bool, str, str]
-BUSY = "That can be: the ranks share this machine's cores with other programs."
 CLOSE = 0.35  # relative: how far a speed-up may be from the model's, which has no latencies
 
 
@@ -60,88 +59,67 @@ def speed_up(seconds: Mapping[int, float]) -> dict[int, float]:
     return {ranks: seconds[1] / taken for ranks, taken in seconds.items()}
 
 
-def of_two_batches(strong: Mapping[int, Mapping[int, float]]) -> Finding:
+class TwoBatches(NamedTuple):
+    """Speed-ups of the `most` ranks, and how many are the `fastest` with the small batch."""
+
+    held: bool
+    most: int
+    with_small: float
+    with_large: float
+    fastest: int
+
+
+def two_batches(strong: Mapping[int, Mapping[int, float]]) -> TwoBatches:
     """Measured speed-ups by batch and ranks: the small batch gains nothing, the large one does."""
-    small, large = min(strong), max(strong)
-    most = max(strong[small])
-    seen = (
-        f"{most} ranks have {strong[small][most]:.1f} times the images/s of one with a batch of "
-        f"{small}, and {strong[large][most]:.1f} times with a batch of {large}"
-    )
-    fastest = max(strong[small], key=strong[small].__getitem__)
-    return (
-        fastest == 1 and strong[large][most] > 0.3 * most,
-        f"**Answer.** {seen}. With the small batch one rank alone is the fastest: others take "
-        "little work from it, and all of them wait for the gradients.",
-        f"{seen}; with {small} images the fastest number of ranks is {fastest}. {BUSY}",
-    )
+    small, large = strong[min(strong)], strong[max(strong)]
+    most, fastest = max(small), max(small, key=small.__getitem__)
+    held = fastest == 1 and large[most] > 0.3 * most
+    return TwoBatches(held, most, small[most], large[most], fastest)
 
 
-def of_break_even(training: Training, strong: Mapping[int, Mapping[int, float]]) -> Finding:
+class Off(NamedTuple):
+    """How far measured speed-ups of the `most` ranks are `off` the model's, relative."""
+
+    held: bool
+    most: int
+    off: float
+
+
+def off_the_model(training: Training, strong: Mapping[int, Mapping[int, float]]) -> Off:
     """The limit by `break_even`, beside what was measured with the most ranks."""
     most = max(max(measured) for measured in strong.values())
-    pairs = {batch: (measured[most], training) for batch, measured in strong.items()}
-    off = max(abs(seen / one.strong(b, most) - 1) for b, (seen, one) in pairs.items())
-    below = all(seen < 1.1 * max(1, one.limit(b)) for b, (seen, one) in pairs.items())
-    limits = ", ".join(f"{training.limit(b):.1f} times for a batch of {b}" for b in sorted(strong))
-    number = f"A rank computes {training.break_even:.0f} images while its gradients travel"
-    return (
-        off < CLOSE and below,
-        f"**Answer.** {number}. However many ranks there are, the speed-up comes near {limits}. "
-        f"With {most} ranks what was measured is within {off:.0%} of the model.",
-        f"{number}; with {most} ranks the measured speed-ups are up to {off:.0%} from the model. "
-        f"{BUSY}",
-    )
+    seen = {batch: measured[most] for batch, measured in strong.items()}
+    off = max(abs(one / training.strong(b, most) - 1) for b, one in seen.items())
+    below = all(one < 1.1 * max(1, training.limit(b)) for b, one in seen.items())
+    return Off(off < CLOSE and below, most, off)
 
 
-def of_weak(training: Training, images: int, seconds: Mapping[int, float]) -> Finding:
+class Kept(NamedTuple):
+    """The share of its images/s alone that each of `ranks` keeps, and the model's."""
+
+    held: bool
+    ranks: int
+    share: float
+    foretold: float
+
+
+def kept(training: Training, images: int, seconds: Mapping[int, float]) -> Kept:
     """Weak scaling: seconds of a step by ranks, with `images` on each of them."""
     most = max(seconds)
-    each = seconds[1] / seconds[most]
-    foretold = training.weak(images, most) / most
-    far = training.weak(images, 256) / 256
-    seen = (
-        f"With {images} images on each of {most} ranks, a rank has {each:.0%} of its images/s alone"
-    )
-    return (
-        abs(each / foretold - 1) < CLOSE,
-        f"**Answer.** {seen}; the model has {foretold:.0%}, and {far:.0%} with 256 ranks. But the "
-        f"batch of those is {256 * images:,} images.",
-        f"{seen}, and the model has {foretold:.0%}. {BUSY}",
-    )
+    share, foretold = seconds[1] / seconds[most], training.weak(images, most) / most
+    return Kept(abs(share / foretold - 1) < CLOSE, most, share, foretold)
 
 
-def of_models(trainings: Mapping[str, tuple[Training, int]]) -> Finding:
-    """Networks by name, each with the images that a rank has; `break_even` ascends over them."""
-    needed = {name: one.break_even for name, (one, _) in trainings.items()}
-    images = ", ".join(
-        f"{name} {needed[name]:.0f} ({1e3 * one.seconds_per_image:.2g} ms each)"
-        for name, (one, _) in trainings.items()
-    )
-    kept = ", ".join(
-        f"{name} {one.weak(batch, 256) / 256:.0%} with {batch}"
-        for name, (one, batch) in trainings.items()
-    )
-    return (
-        list(needed.values()) == sorted(needed.values()),
-        f"**Answer.** *b* is, in images: {images}. So each of 256 GPUs would keep of its images/s: "
-        f"{kept} images on each. That is with nothing hidden behind backward.",
-        f"*b* is, in images: {images}; kept are {kept} images.",
-    )
+class Computing(NamedTuple):
+    """By batch: images/s of two ranks over those of one, and the share of their step that sends."""
+
+    held: bool
+    times: Mapping[int, float]
+    sending: Mapping[int, float]
 
 
-def of_computing(seconds: Mapping[int, Mapping[int, Mapping[str, float]]]) -> Finding:
+def computing(seconds: Mapping[int, Mapping[int, Mapping[str, float]]]) -> Computing:
     """One and two ranks that compute in earnest: seconds of both phases, by batch and ranks."""
-    ratio = {b: sum(s[1].values()) / sum(s[2].values()) for b, s in seconds.items()}
-    small, large = min(ratio), max(ratio)
-    send = {b: seconds[b][2]["send"] / sum(seconds[b][2].values()) for b in (small, large)}
-    seen = (
-        f"two ranks have {ratio[small]:.1f} times the images/s of one with a batch of {small}, "
-        f"{ratio[large]:.1f} times with {large}"
-    )
-    return (
-        ratio[small] < 1 < ratio[large],
-        f"**Answer.** Here {seen}. Of their step {send[small]:.0%} and {send[large]:.0%} are "
-        "sending.",
-        f"{seen}. {BUSY}",
-    )
+    times = {b: sum(s[1].values()) / sum(s[2].values()) for b, s in seconds.items()}
+    sending = {b: s[2]["send"] / sum(s[2].values()) for b, s in seconds.items()}
+    return Computing(times[min(times)] < 1 < times[max(times)], times, sending)

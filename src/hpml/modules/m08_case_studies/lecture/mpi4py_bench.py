@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import tempfile
+from typing import NamedTuple
 
 from hpml.allreduce.mpi import missing, run_on_hosts
 from hpml.errors import UserError
@@ -58,16 +59,17 @@ def alpha_beta(times: dict[int, float]) -> tuple[float, float]:
     return times[min(times)], (times[largest] - times[before]) / (largest - before)
 
 
-def of_messages(own: Fit, table: str) -> tuple[bool, str, str]:
-    """For `conclude`: MPI's α and β beside those of torch.distributed's messages on this link."""
+class Messages(NamedTuple):
+    """MPI's α and β, and how many times its α differs from another's."""
+
+    held: bool
+    alpha: float
+    beta: float
+    times: float
+
+
+def beside(own: Fit, table: str) -> Messages:
+    """Those of the table, beside those of torch.distributed's messages on the same link."""
     alpha, beta = alpha_beta(seconds(table))
-    seen = (
-        f"a message of MPI has α = {1e6 * alpha:.0f} µs and β = {1e9 * beta:.2f} ns per byte, one "
-        f"of torch.distributed {1e6 * own.alpha:.0f} µs and {1e9 * own.beta:.2f} ns"
-    )
-    return (
-        abs(beta / own.beta - 1) < CLOSE,
-        f"**Answer.** {seen[0].upper()}{seen[1:]}. β is the link's, so it is nearly the same; α is "
-        f"the software's, and differs {max(alpha / own.alpha, own.alpha / alpha):.1f} times.",
-        f"{seen}. mpi4py prints means: a message that waited for a processor counts in full.",
-    )
+    times = max(alpha / own.alpha, own.alpha / alpha)
+    return Messages(abs(beta / own.beta - 1) < CLOSE, alpha, beta, times)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from hpml.modules.m08_case_studies.lecture.ring_crossover import crossover, table
 from hpml.predict.collectives import Cost, all_reduce_seconds
-from hpml.predict.ring_crossover import crossover, grows, table
 
 COST = Cost(2e-5, 8e-10)
 
@@ -25,6 +25,7 @@ def test_both_take_as_long_at_the_crossover_and_the_ring_wins_above(ranks):
 def test_four_ranks_by_hand():
     """2 (α + n β) = 6 α + 1.5 n β: n = 8 α/β."""
     assert crossover(4, Cost(1, 1)) == pytest.approx(8)
+    assert crossover(256, Cost(1, 1)) == pytest.approx(83.6, abs=0.05)
     assert "    4 ranks   2 α +  2 n β       6 α + 1.50 n β          8.0 α/β" in table([4])
 
 
@@ -37,10 +38,3 @@ def test_where_there_is_no_crossover_it_is_refused(ranks):
 def test_with_a_cost_the_table_has_bytes():
     assert table([4, 256], COST).splitlines()[1].endswith("8.0 α/β =  200 kB here")
     assert table([4, 256], COST).splitlines()[2].endswith("83.6 α/β =  2.1 MB here")
-
-
-def test_what_is_concluded():
-    held, sentence, _ = grows(4, 256)
-    assert held
-    assert "from 10.4 times as many bytes" in sentence
-    assert not grows(256, 4)[0]

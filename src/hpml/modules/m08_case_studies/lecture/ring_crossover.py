@@ -33,15 +33,5 @@ def table(ranks: Sequence[int], cost: Cost | None = None) -> str:
     return "\n".join(lines)
 
 
-def grows(few: int, many: int) -> tuple[bool, str, str]:
-    """For `conclude`: the crossover for `few` and for `many` ranks, on whatever network."""
-    first, last = (crossover(ranks, Cost(1, 1)) for ranks in (few, many))
-    seen = (
-        f"With {many} ranks in place of {few}, the ring wins from {last / first:.1f} times as many "
-        f"bytes on: {last:.1f} α/β, not {first:.1f}."
-    )
-    return last > first, seen, seen
-
-
 def _size(nbytes: float) -> str:
     return f"{nbytes / 1e6:.1f} MB" if nbytes >= 1e6 else f"{nbytes / 1e3:.0f} kB"
