@@ -483,11 +483,19 @@ conclude(
 # first rows: up to the smallest size that uses the network.
 
 # %%
-from hpml.predict.published_foretold import training
-from hpml.predict.published_scaling import split, table
+from hpml.modules.m08_case_studies.lecture import scaling_findings
+from hpml.predict import (
+    foretell_run,
+    published_foretold,
+    published_scaling,
+    scaling,
+    scaling_fit,
+    scaling_misses,
+    scaling_picture,
+)
 
 ethernet = "azure-v100-resnet50-tcp"
-beginning, the_rest = split(table(ethernet))
+beginning, the_rest = published_scaling.split(published_scaling.table(ethernet))
 for row in beginning:
     print(f"{row.ranks:2} GPUs  {row.value:6,.0f} images/s  {row.value / row.ranks:4.0f} each")
 print("to be foretold:", *(row.ranks for row in the_rest))
@@ -512,18 +520,26 @@ print("to be foretold:", *(row.ranks for row in the_rest))
 # hide?*
 
 # %%
-from hpml.predict.scaling import bucket_seconds, buckets
-from hpml.modules.m08_case_studies.lecture.scaling_findings import of_buckets
-from hpml.publish import conclude
-
-run = training(table(ethernet))
-for ready, nbytes in buckets(run):
-    lasts = bucket_seconds(run, nbytes, ranks=8)
+run = published_foretold.training(published_scaling.table(ethernet))
+filled = scaling.buckets(run)
+for ready, nbytes in filled:
+    lasts = scaling.bucket_seconds(run, nbytes, ranks=8)
     print(
         f"{nbytes / 1e6:5.1f} MB, ready after {1e3 * ready:3.0f} of {1e3 * run.compute:.0f} ms, "
         f"on its way for {1e3 * lasts:.0f} ms if the network reaches its rate"
     )
-conclude(*of_buckets(run))
+
+# %%
+ready, nbytes = filled[-1]
+seen = (
+    f"{len(filled)} buckets. The last, of {nbytes / 1e6:.0f} MB, is ready after {1e3 * ready:.0f} "
+    f"of {1e3 * run.compute:.0f} ms"
+)
+conclude(
+    ready >= 0.99 * run.compute,
+    f"{run.model.name} fills {seen}, when backward ends: nothing is left that could hide it.",
+    f"{run.model.name} fills {seen}: the first layers have no parameters to send.",
+)
 
 # %% [markdown]
 # Two constants are on no data sheet. The first is the share of the network's rate that is reached:
@@ -539,22 +555,30 @@ conclude(*of_buckets(run))
 # *Predict: eight GPUs make hardly more than four. What do 32 make?*
 
 # %%
-from hpml.predict.published_foretold import foretell
-from hpml.modules.m08_case_studies.lecture.scaling_findings import of_the_end
-from hpml.predict.scaling_fit import Point
-from hpml.predict.scaling_picture import scaling_picture
-from hpml.publish import publish_figure
-
-over_ethernet = foretell(ethernet)
-unseen = [Point(row.row.ranks, row.published) for row in over_ethernet.test]
-figure = scaling_picture(over_ethernet.fitted, [1, 2, 3, 4, 8, 16, 32], unseen)
+over_ethernet = published_foretold.foretell(ethernet)
+unseen = [scaling_fit.Point(row.row.ranks, row.published) for row in over_ethernet.test]
 publish_figure(
     "a published table, foretold",
-    figure,
+    scaling_picture.scaling_picture(over_ethernet.fitted, [1, 2, 3, 4, 8, 16, 32], unseen),
     "ResNet-50 on machines of four V100 over Ethernet (Salvaris 2018). Black points fitted two "
     "constants, white ones were not seen. Right: where the time of a step goes, by the model.",
 )
-conclude(*of_the_end(over_ethernet))
+
+# %%
+last, rows = over_ethernet.rows[-1], over_ethernet.test
+inside = sum(row.published in row.interval for row in rows)
+seen = (
+    f"{last.foretold:,.0f} images/s are foretold, between "
+    f"{last.interval.low:,.0f} and {last.interval.high:,.0f}; published are {last.published:,.0f}. "
+    f"The worst of {len(rows)} rows that the fit had not seen is {over_ethernet.worst:.0%} off, "
+    f"and {inside} of {len(rows)} lie in their interval."
+)
+why = scaling_misses.why_missed(over_ethernet)
+conclude(
+    over_ethernet.met,
+    f"On {last.row.ranks} ranks {seen}",
+    f"On {last.row.ranks} ranks {seen} Why, as far as its rows show: {why}.",
+)
 
 # %% [markdown]
 # The parts are what one pays for. The same machines had InfiniBand as well.
@@ -562,16 +586,30 @@ conclude(*of_the_end(over_ethernet))
 # *Predict: which part of the step shrinks with the faster network, and which one cannot?*
 
 # %%
-from hpml.modules.m08_case_studies.lecture.scaling_findings import of_two_networks
-
-over_infiniband = foretell("azure-v100-resnet50-rdma")
+over_infiniband = published_foretold.foretell("azure-v100-resnet50-rdma")
 for name, one in (("Ethernet", over_ethernet), ("InfiniBand", over_infiniband)):
     step, constants = one.fitted.predict(32).step, one.fitted.constants
     parts = ", ".join(f"{part} {1e3 * seconds:.0f} ms" for part, seconds in vars(step).items())
     print(f"{name:10} {parts}; σ {constants.straggling:.0%}, {constants.rate:.0%} of 100 Gbit/s")
     four = next(row for row in one.rows if row.row.ranks == 4)
     print(f"           4 GPUs of one machine: {four.published:,.0f} images/s; {four.row.method}")
-conclude(*of_two_networks(over_ethernet, over_infiniband))
+
+# %%
+found = scaling_findings.two_networks(over_ethernet, over_infiniband)
+slow, fast = ({part: 1e3 * s for part, s in vars(one).items()} for one in (found.slow, found.fast))
+seen = (
+    f"On {found.ranks} ranks a step takes {sum(slow.values()):.0f} ms over the slow network and "
+    f"{sum(fast.values()):.0f} ms over the fast one. Exposed are {slow['exposed']:.0f} and "
+    f"{fast['exposed']:.0f} ms of it"
+)
+conclude(
+    found.held,
+    f"{seen}: that is what the faster network shortens. Computing, {slow['compute']:.0f} and "
+    f"{fast['compute']:.0f} ms, it cannot. What the model calls straggling takes "
+    f"{slow['straggling']:.0f} and {fast['straggling']:.0f} ms.",
+    f"{seen}; most of the difference is {found.most}. Two constants can stand in for each other "
+    "where few rows were fitted.",
+)
 
 # %% [markdown]
 # Read σ with care: whatever grows slowly with the number of ranks ends up in it, not only
@@ -591,17 +629,30 @@ conclude(*of_two_networks(over_ethernet, over_infiniband))
 # *Predict: how far off is the model in the median, and how far is the opponent?*
 
 # %%
-from hpml.predict.published_foretold import foretold
-from hpml.modules.m08_case_studies.lecture.scaling_findings import Misses, of_all
-from hpml.predict.scaling_picture import foretold_picture
-
-every_table, left_out = foretold()
+every_table, left_out = published_foretold.foretold()
 publish_figure(
     "all published tables, foretold",
-    foretold_picture(every_table),
+    scaling_picture.foretold_picture(every_table),
     "Efficiency of every row that was not fitted: images/s over those of as many single ranks.",
 )
-conclude(*of_all(every_table))
+
+# %%
+found = scaling_findings.all_tables(every_table)
+median, worst = published_foretold.MEDIAN, published_foretold.WORST
+seen = (
+    f"{found.model:.1%} off in the median. If each rank stayed as fast as on the largest size that was fitted, it would be "
+    f"{found.carried_on:.1%}. {found.met} tables are within {median:.0%} in the median and "
+    f"{worst:.0%} in the worst row, and {found.inside:.0%} of the rows lie in their interval of 90 "
+    "in 100"
+)
+if found.inside < scaling_fit.INTERVAL:
+    seen += ": fewer than it promises, for an interval knows no doubt about the model itself"
+rows = f"{found.rows} rows of {len(every_table)} tables"
+conclude(
+    found.held,
+    f"{rows} were foretold, {seen}.",
+    f"{rows} were foretold, {seen}: here the model is not worth its two constants.",
+)
 
 # %% [markdown]
 # The model was changed once after a first run, which is written down in
@@ -609,7 +660,7 @@ conclude(*of_all(every_table))
 # with what its own rows show:
 
 # %%
-Misses(every_table)
+scaling_findings.Misses(every_table)
 
 # %% [markdown]
 # And these tables it cannot foretell at all:
@@ -645,21 +696,28 @@ for name, why in left_out.items():
 import tempfile
 from pathlib import Path
 
-from hpml.predict.foretell_run import Asked, foretell_run
-from hpml.modules.m08_case_studies.lecture.scaling_findings import of_intervals
-
-asked = Asked(model="resnet50", gpu="v100", per_node=8, network="25gbit", batch=64)
+asked = foretell_run.Asked(model="resnet50", gpu="v100", per_node=8, network="25gbit", batch=64)
 intervals = []
 with tempfile.TemporaryDirectory() as folder:
     mine = Path(folder, "my_runs.csv")
     mine.write_text("ranks,images_per_s\n1,340\n8,2600\n16,4800\n")  # made up
     for files in ((), (mine,)):
-        fitted_run = foretell_run(asked, files).fitted
+        fitted_run = foretell_run.foretell_run(asked, files).fitted
         intervals.append(fitted_run.interval(256))
         foretold_256 = fitted_run.predict(256).images_per_s
         told_by = "my_runs.csv" if files else "no measurement"
         print(f"{told_by}: {foretold_256:,.0f} images/s, {intervals[-1]}")
-conclude(*of_intervals(*intervals))
+
+# %%
+wide, narrow = (one.high / one.low for one in intervals)
+seen = (
+    f"a measurement the upper end is {wide:.1f} times the lower one, with them {narrow:.1f} times"
+)
+conclude(
+    narrow < wide,
+    f"Without {seen}.",
+    f"Without {seen}: these runs do not fit the model at all.",
+)
 
 # %% [markdown]
 # ## 4. ImageNet in one hour: the arithmetic

@@ -20,7 +20,7 @@ from hpml.predict.published_foretold import (
     why_not,
 )
 from hpml.predict.published_scaling import split, table, tables
-from hpml.predict.scaling import Training
+from hpml.predict.scaling import Training, buckets
 from hpml.predict.scaling_fit import Interval, fit
 
 ETHERNET, INFINIBAND = "azure-v100-resnet50-tcp", "azure-v100-resnet50-rdma"
@@ -181,53 +181,32 @@ def test_misses_are_listed_worst_first():
     assert str(scaling_findings.Misses([MISSED])).startswith("- made up: 77.8% off")
 
 
-def test_the_finding_of_one_table_on_both_sides():
-    held, said, _ = scaling_findings.of_the_end(MET)
-    assert held
-    assert "800 images/s are foretold" in said
-    assert "published are 780" in said
-    assert "2 of 2 lie in" in said
-    held, _, otherwise = scaling_findings.of_the_end(MISSED)
-    assert not held
-    assert "the first rows do not show it coming" in otherwise
-
-
-def test_the_finding_of_all_tables_on_both_sides():
-    held, said, _ = scaling_findings.of_all([MET])
-    assert held
-    assert "1.3% off in the median" in said
-    assert "fewer than it promises" not in said
-    assert "fewer than it promises" in scaling_findings.of_all([MISSED, MET])[1]
+def test_all_tables_are_nearer_than_carrying_on_or_not():
+    found = scaling_findings.all_tables([MET])
+    assert found == (True, 2, pytest.approx(0.0128, abs=1e-4), pytest.approx(0.19, abs=0.01), 1, 1)
+    found = scaling_findings.all_tables([MISSED, MET])
+    assert not found.held  # one of two is not more than half
+    assert (found.rows, found.met, found.inside) == (4, 1, 0.5)
     # Published is what carrying on gives: 80 of each.
-    held, _, otherwise = scaling_findings.of_all([made_up([100, 160, 320, 640])])
-    assert not held
-    assert "not worth its two constants" in otherwise
+    assert not scaling_findings.all_tables([made_up([100, 160, 320, 640])]).held
 
 
-def test_the_finding_of_two_networks_on_both_sides():
+def test_two_networks_differ_in_what_is_exposed_or_in_something_else():
     slow, fast = foretell(ETHERNET), foretell(INFINIBAND)
-    held, said, _ = scaling_findings.of_two_networks(slow, fast)
-    assert held
-    assert "Computing, 183 and 191 ms, it cannot" in said
-    held, _, otherwise = scaling_findings.of_two_networks(fast, slow)
-    assert not held
-    assert "most of the difference is straggling" in otherwise
+    found = scaling_findings.two_networks(slow, fast)
+    assert found.held
+    assert (found.ranks, found.most) == (32, scaling_findings.EXPOSED)
+    computing = [1e3 * step.compute for step in (found.slow, found.fast)]
+    assert computing == pytest.approx([183, 191], abs=0.5)
+    found = scaling_findings.two_networks(fast, slow)
+    assert (found.held, found.most) == (False, "straggling")
 
 
-def test_the_finding_of_buckets_on_both_sides():
+def test_the_last_bucket_is_ready_when_backward_ends_unless_the_first_layer_is_bare():
     run = training(ROWS)
-    held, said, _ = scaling_findings.of_buckets(run)
-    assert held
-    assert said.startswith("resnet50 fills 2 buckets")
-    layers = run.model.layers
-    bare = replace(layers[0], flop=1e12, parameter_bytes=0)
-    first_is_bare = replace(run, model=replace(run.model, layers=(bare, *layers)))
-    assert not scaling_findings.of_buckets(first_is_bare)[0]
-
-
-def test_the_finding_of_intervals_on_both_sides():
-    wide, narrow = Interval(1.0, 6.0), Interval(2.0, 3.0)
-    held, said, _ = scaling_findings.of_intervals(wide, narrow)
-    assert held
-    assert "6.0 times" in said
-    assert not scaling_findings.of_intervals(narrow, wide)[0]
+    filled = buckets(run)
+    assert len(filled) == 2
+    assert filled[-1][0] == pytest.approx(run.compute, rel=0.01)
+    bare = replace(run.model.layers[0], flop=1e12, parameter_bytes=0)
+    first_is_bare = replace(run, model=replace(run.model, layers=(bare, *run.model.layers)))
+    assert buckets(first_is_bare)[-1][0] < 0.99 * first_is_bare.compute
