@@ -5,33 +5,28 @@ from dataclasses import replace
 from hpml.modules.m08_case_studies.lecture.imagenet_hour import (
     LINEAR,
     TRAINED,
-    batch_finding,
+    error_picture,
     errors,
+    found,
     limit,
 )
-from hpml.modules.m08_case_studies.lecture.imagenet_hour_picture import error_picture
 
 
 def test_the_linear_rule_holds_up_to_8192():
-    held, sentence, _ = batch_finding()
-    assert held
-    assert limit() == 8192
-    assert "Up to 8192: 23.74 %, and 23.60 % with 256" in sentence
-    assert "At 16384 it is 24.79 %, at 65536 33.96 %" in sentence
+    assert found().held
+    assert found().batch == limit() == 8192
+    assert (errors()[256], errors()[8192], errors()[16384]) == (23.60, 23.74, 24.79)
 
 
 def test_a_limit_elsewhere_is_reported():
     better = [replace(one, error=23.7) if one.batch == 16384 else one for one in TRAINED]
-    held, _, otherwise = batch_finding(better)
-    assert not held
-    assert "up to a batch of 16384" in otherwise
+    assert found(better)[:2] == (False, 16384)
 
 
 def test_a_recipe_without_effect_is_reported():
     alike = [one if one.way == LINEAR else replace(one, error=23.8) for one in TRAINED]
-    held, _, otherwise = batch_finding(alike)
-    assert not held
-    assert "no warm-up 23.80 %" in otherwise
+    assert found(alike)[:2] == (False, 8192)
+    assert found(alike).others["no warm-up"] == 23.8
 
 
 def test_the_limit_ends_at_the_first_batch_that_is_worse():

@@ -1,9 +1,8 @@
-"""Cost of a run: whole nodes, the knee, and both sides of the finding."""
+"""Cost of a run: whole nodes, the knee, and the picture."""
 
 import pytest
 
-from hpml.modules.m08_case_studies.lecture.run_cost import gains, knee, node_boundary_finding, sizes
-from hpml.modules.m08_case_studies.lecture.run_cost_picture import cost_picture
+from hpml.modules.m08_case_studies.lecture.run_cost import cost_picture, gains, knee, sizes
 from hpml.predict.published_scaling import table
 
 IMAGES = 90 * 1_281_167
@@ -29,15 +28,6 @@ def test_the_knee_is_before_the_first_step_that_does_not_pay():
     assert (knee(TCP).nodes, knee(RDMA).nodes) == (1, 8)
     assert knee(TCP, worth=0).nodes == 8
     assert knee(RDMA[:1]).nodes == 1
-
-
-def test_both_sides_of_the_finding():
-    held, sentence, _ = node_boundary_finding(TCP, RDMA)
-    assert held
-    assert "The knee is at 1 node and at 8 nodes" in sentence
-    held, _, otherwise = node_boundary_finding(RDMA, RDMA)
-    assert not held
-    assert "is not what decides" in otherwise
 
 
 def test_the_picture_has_units_and_a_mark_for_each_knee():

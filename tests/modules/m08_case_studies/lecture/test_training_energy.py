@@ -2,11 +2,13 @@
 
 from itertools import count
 
+import pytest
+
 from hpml.modules.m08_case_studies.lecture.energy import Counter, Spent
 from hpml.modules.m08_case_studies.lecture.training_energy import (
     Trained,
     by_threads,
-    finding,
+    first_and_last,
     table,
 )
 
@@ -17,19 +19,16 @@ def rounds(*millijoules: float, watts: float = 10.0) -> list[Trained]:
 
 def test_less_energy_or_more_where_all_rounds_agree():
     one, two = rounds(30.0, 31.0, 32.0), rounds(20.0, 22.0, 29.0, watts=15.0)
-    held, sentence, _ = finding({"1 thread": one, "2 threads": two})
-    assert held
-    assert "Less. 1 thread: 10 W, 30.00 to 32.00 mJ" in sentence
-    assert "2 threads: 15 W, 20.00 to 29.00 mJ" in sentence
-    held, sentence, _ = finding({"1 thread": two, "2 threads": one})
-    assert held
-    assert "More." in sentence
+    found = first_and_last({"1 thread": one, "2 threads": two})
+    assert (found.held, found.less) == (True, True)
+    assert found.ways["1 thread"] == pytest.approx((10, 30, 32))
+    assert found.ways["2 threads"] == pytest.approx((15, 20, 29))
+    found = first_and_last({"1 thread": two, "2 threads": one})
+    assert (found.held, found.less) == (True, False)
 
 
 def test_rounds_that_overlap_show_no_difference():
-    held, _, otherwise = finding({"1 thread": rounds(30, 33), "2 threads": rounds(29, 31)})
-    assert not held
-    assert "no difference" in otherwise
+    assert not first_and_last({"1 thread": rounds(30, 33), "2 threads": rounds(29, 31)}).held
 
 
 def test_each_way_is_measured_in_turn_with_its_images():

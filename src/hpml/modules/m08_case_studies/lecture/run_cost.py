@@ -5,13 +5,16 @@ smallest, each node that a step adds brings at least a given part (`worth`) of w
 at the smallest number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+from matplotlib.figure import Figure
 
 from hpml.predict.published_scaling import Row
 
 WORTH = 0.5
+LOOKS = (("#D55E00", "s", "--"), ("#0072B2", "o", "-"))
 
 
 @dataclass(frozen=True)
@@ -61,22 +64,33 @@ def knee(curve: Sequence[Size], worth: float = WORTH) -> Size:
     return curve[-1]
 
 
-def node_boundary_finding(slow: Sequence[Size], fast: Sequence[Size]) -> tuple[bool, str, str]:
-    """For `conclude`: what the second node brings, on a slow network and on a fast one."""
-    over_slow, over_fast = gains(slow)[0], gains(fast)[0]
-    figures = (
-        f"Over the slow network the second node brings {100 * over_slow:.1f} % of what the first "
-        f"one does, and the run costs {slow[1].cost / slow[0].cost:.2f} times as much on two nodes "
-        f"as on one. Over the fast one it brings {100 * over_fast:.0f} %, and the run costs "
-        f"{fast[1].cost / fast[0].cost:.2f} times as much"
-    )
-    ends = f"The knee is at {_nodes(knee(slow))} and at {_nodes(knee(fast))}"
-    return (
-        over_slow < WORTH <= over_fast,
-        f"{figures}. {ends}.",
-        f"{figures}: in these tables crossing a node boundary is not what decides.",
-    )
+def cost_picture(
+    curves: Mapping[str, Sequence[Size]], title: str, unit: str, worth: float = WORTH
+) -> Figure:
+    """A curve for each of up to two networks, a point for each number of nodes.
 
-
-def _nodes(size: Size) -> str:
-    return f"{size.nodes} node" + "s" * (size.nodes > 1)
+    `unit` is that of `Size.cost`: "node-hours" for a price of 1, else that of the price, "EUR".
+    """
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for (name, curve), (colour, marker, line) in zip(curves.items(), LOOKS, strict=False):
+        hours, cost = [one.hours for one in curve], [one.cost for one in curve]
+        axes.plot(hours, cost, marker=marker, linestyle=line, color=colour, label=name)
+        for one in curve:
+            axes.annotate(
+                str(one.nodes), (one.hours, one.cost), xytext=(7, 6), textcoords="offset points"
+            )
+        stop = knee(curve, worth)
+        look = {"markersize": 17, "markerfacecolor": "none", "markeredgecolor": colour}
+        axes.plot(stop.hours, stop.cost, "o", **look, label=f"its knee: {stop.nodes} × a node")
+    axes.set_xscale("log", base=2)
+    ticks = [2**power for power in range(-2, 8)]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    every = [one for curve in curves.values() for one in curve]
+    axes.set_xlim(0.8 * min(one.hours for one in every), 1.3 * max(one.hours for one in every))
+    axes.set_ylim(0, 1.2 * max(one.cost for one in every))
+    axes.set(xlabel="hours of the run (numbers at the points: nodes)", ylabel=f"cost ({unit})")
+    axes.set_title(title, loc="left")
+    axes.grid(alpha=0.3)
+    axes.legend(loc="lower left", fontsize=9)
+    return figure

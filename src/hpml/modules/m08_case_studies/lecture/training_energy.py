@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -75,31 +76,36 @@ def table(found: Rounds) -> str:
     return "\n".join(lines)
 
 
-def finding(found: Rounds) -> tuple[bool, str, str]:
-    """For `conclude`: whether the last way takes less energy for an image than the first, or more.
+class Way(NamedTuple):
+    """Mean watts, and the millijoules for an image in its best round and in its worst."""
+
+    watts: float
+    least: float
+    most: float
+
+
+class FirstAndLast(NamedTuple):
+    """The first way and the last, by name; held: all rounds of the last took
+    `less` energy for an image than all of the first, or all took more."""
+
+    held: bool
+    less: bool
+    ways: Mapping[str, Way]
+
+
+def first_and_last(found: Rounds) -> FirstAndLast:
+    """Whether the last way takes less energy for an image than the first, or more.
 
     It does one or the other where all its rounds do.
     """
     first, *_, last = found
-    before, after = ([one.millijoules for one in found[way]] for way in (first, last))
-    seen = "; ".join(
-        f"{way}: {sum(one.spent.watts for one in found[way]) / len(found[way]):.0f} W, "
-        f"{min(millijoules):.2f} to {max(millijoules):.2f} mJ for an image"
-        for way, millijoules in ((first, before), (last, after))
-    )
-    less, more = max(after) < min(before), min(after) > max(before)
-    why = (
-        f"{last} draw more power, for a shorter time. Part of the power does not depend on how "
-        "many cores compute, and the sooner one is done, the less of that one pays."
-        if less
-        else f"The time that {last} save does not make up for the power that they draw."
-    )
-    return (
-        less or more,
-        f"**Answer.** {'Less' if less else 'More'}. {seen}. {why}",
-        f"{seen}: some rounds of both are alike, so no difference can be seen. Other programs are "
-        "in the count.",
-    )
+    ways = {}
+    for way in (first, last):
+        each = [one.millijoules for one in found[way]]
+        watts = sum(one.spent.watts for one in found[way]) / len(each)
+        ways[way] = Way(watts, min(each), max(each))
+    less = ways[last].most < ways[first].least
+    return FirstAndLast(less or ways[last].least > ways[first].most, less, ways)
 
 
 def _name(threads: int) -> str:
