@@ -9,8 +9,8 @@ from hpml.bench.scaling_sizes import (
     COLUMNS,
     Size,
     conclusion,
-    finding,
     foretell,
+    largest,
     lead,
     line,
     read_all,
@@ -82,15 +82,15 @@ def test_large_sizes_are_foretold_from_small_ones():
     assert "efficient" in lines[-1]
 
 
-def test_the_finding_is_held_to_what_was_measured():
+def test_the_largest_size_is_held_to_what_was_measured():
     fitted, unseen = foretell([size(n) for n in (2, 4, 8)])
-    held, sentence, _ = finding(fitted, unseen)
-    assert held
-    assert "From 2 and 4 ranks" in sentence
+    found = largest(fitted, unseen)
+    assert found.held
+    assert found.size == unseen[0]
+    assert abs(found.off) < 0.05
+    assert found.kept == pytest.approx(unseen[0].images_per_s / 8 / 1000)
     slow = replace(unseen[0], seconds=(3.0,))
-    held, _, otherwise = finding(fitted, [slow])
-    assert not held
-    assert "171 measured" in otherwise
+    assert not largest(fitted, [slow]).held
 
 
 def test_the_lead_names_the_points_and_the_error_on_either_side():

@@ -7,13 +7,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from hpml.errors import UserError
 from hpml.files import atomic
 from hpml.predict.collectives import Cost
 from hpml.predict.model_layers import Layer, Model
 from hpml.predict.scaling import Level, Network, Training
-from hpml.predict.scaling_fit import Fitted, Point, fit
+from hpml.predict.scaling_fit import Fitted, Interval, Point, fit
 
 COLUMNS = (
     "nodes",
@@ -195,23 +196,25 @@ def conclusion(sizes: Sequence[Size], fitted: Fitted | None, unseen: Sequence[Si
     return lines
 
 
-def finding(fitted: Fitted, unseen: Sequence[Size]) -> tuple[bool, str, str]:
-    """For the lecture: the largest size, foretold from small ones and then measured."""
+class Largest(NamedTuple):
+    """The largest size, foretold and then measured: held to CLOSE or its interval."""
+
+    held: bool
+    size: Size
+    foretold: float  # images/s
+    interval: Interval
+    off: float  # measured over foretold, less 1
+    kept: float  # of a rank's images/s alone
+
+
+def largest(fitted: Fitted, unseen: Sequence[Size]) -> Largest:
+    """For the lecture: what was foretold from small ones of the largest size."""
     last = max(unseen, key=lambda size: size.ranks)
-    points = " and ".join(str(point.ranks) for point in fitted.points)
-    one, interval = fitted.predict(last.ranks), fitted.interval(last.ranks)
-    off = last.images_per_s / one.images_per_s - 1
+    foretold, interval = fitted.predict(last.ranks).images_per_s, fitted.interval(last.ranks)
+    off = last.images_per_s / foretold - 1
     kept = last.images_per_s / last.ranks / fitted.training.images_per_s
-    seen = (
-        f"from {points} ranks {one.images_per_s:.0f} images/s were foretold for {last.ranks} "
-        f"({interval.low:.0f} to {interval.high:.0f}), and {last.images_per_s:.0f} measured"
-    )
-    return (
-        abs(off) < CLOSE or last.images_per_s in interval,
-        f"**Answer.** {seen[0].upper()}{seen[1:]}: {off:+.0%}. A rank keeps {kept:.0%} of its "
-        "images/s alone.",
-        f"{seen}. That can be: the ranks share this machine's cores with other programs.",
-    )
+    held = abs(off) < CLOSE or last.images_per_s in interval
+    return Largest(held, last, foretold, interval, off, kept)
 
 
 def lead(fitted: Fitted, unseen: Sequence[Size]) -> str:

@@ -1,7 +1,7 @@
 """What was recorded, drawn, and what lectures conclude from it."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -131,26 +131,30 @@ def trained(one: Recorded) -> list[Mapping[str, Any]]:
     return [run for run in one.result["runs"] if "failed" not in run]
 
 
-def reached(one: Recorded) -> tuple[bool, str, str]:
-    """For `conclude`: does a way reach 90 %, and which is the first that does?"""
-    runs = trained(one)
-    by_goal = {}
+class Reached(NamedTuple):
+    """By goal, the seconds of the `first` run that reaches it, and that run; the `best` end.
+
+    Whether images were synthetic, and whether they had been packed.
+    """
+
+    held: bool
+    first: Mapping[float, tuple[float, Mapping[str, Any]]]
+    best: float
+    synthetic: bool
+    packed: bool
+
+
+def reached(one: Recorded) -> Reached:
+    """Does a way reach 90 %, and which is the first that does?"""
+    runs, first = trained(one), {}
     for goal in (0.9, 0.94):
         times = [(seconds_to(run, goal), run) for run in runs]
         there = [(seconds, run) for seconds, run in times if seconds is not None]
         if there:
-            seconds, run = min(there, key=lambda pair: pair[0])
-            by_goal[goal] = (
-                f"{goal:.0%} after {seconds:.1f} s ({run['recipe']}, {run['precision']})"
-            )
+            first[goal] = min(there, key=lambda pair: pair[0])
     best = max(run["epochs"][-1]["accuracy"] for run in runs)
-    seen = f"{' and '.join(by_goal.values()) or '90 % is not reached'}; the best ends at {best:.1%}"
-    note = ""
-    if any(run["synthetic"] for run in runs):
-        note = " The images are SYNTHETIC."
-    elif any(run["packed"] for run in runs):
-        note = " The images had been packed as JPEG packs them, which costs accuracy."
-    return 0.9 in by_goal, f"**Recorded.** {seen}.{note}", f"{seen}.{note}"
+    synthetic, packed = (any(run[name] for run in runs) for name in ("synthetic", "packed"))
+    return Reached(0.9 in first, first, best, synthetic, packed)
 
 
 def traces(one: Recorded) -> dict[str, Trace]:

@@ -1,10 +1,9 @@
-"""Tries as a table, as a chart, and in a sentence."""
+"""Tries as a table and as a chart."""
 
 from dataclasses import replace
 
 import pytest
 
-from hpml.modules.m08_case_studies.lecture import findings
 from hpml.train.race import picture, table, tries
 from hpml.train.race.board import Entry
 
@@ -78,17 +77,3 @@ def test_of_many_tries_only_the_latest_and_the_best_have_names():
 def test_with_nothing_reached_or_nothing_tested_there_is_still_a_chart():
     for shown in ([below()], [FAILED], []):
         assert picture.race_picture(shown, TINY).axes[0].get_title("left").startswith("No try")
-
-
-def test_more_images_per_second_is_what_the_lecture_saw():
-    held, sentence, _ = findings.of_two(made(8.0), made(2.0), TINY)
-    assert held
-    assert "8.0 s became 2.0 s" in sentence
-    assert "4.0 = 1.00 × 4.00" in sentence
-
-
-@pytest.mark.parametrize("after", [made(9.0, id="slower"), below(ranks=2), FAILED])
-def test_what_else_may_be_seen_is_not_taken_for_it(after):
-    held, _, otherwise = findings.of_two(made(8.0), after, TINY)
-    assert not held
-    assert otherwise

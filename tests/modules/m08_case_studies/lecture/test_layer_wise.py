@@ -1,13 +1,13 @@
-"""Layer by layer: what stays exposed by hand, and both sides of what the lecture concludes."""
+"""Layer by layer: what stays exposed by hand, and both sides of what is held to it."""
 
 import pytest
 
 from hpml.modules.m08_case_studies.lecture.layer_wise import (
     WAYS,
+    efficiencies,
     exposed,
-    of_both,
-    of_last_layers,
-    of_layer_wise,
+    hidden,
+    last_layers,
     on_a_cluster,
     table,
 )
@@ -44,19 +44,19 @@ def test_messages_queue_where_the_network_is_slower_than_backward():
 def test_where_the_bytes_sit_decides():
     foretold = by_network()
     measured = foretold | {("even", SINGLE): 0.010}
-    held, sentence, _ = of_layer_wise(measured, foretold)
-    assert held
-    assert "99% with the last, 75% with the even, 1% with the first" in sentence
-    assert "99%, 50%, 1%" in sentence
-    assert not of_layer_wise(measured | {("even", SINGLE): 0.035}, foretold)[0]
-    assert not of_layer_wise(measured | {("first", SINGLE): 0.001}, foretold)[0]
+    found = hidden(measured, foretold)
+    assert found.held
+    assert [*found.measured.values()] == pytest.approx([0.99, 0.75, 0.01], abs=0.005)
+    assert [*found.foretold.values()] == pytest.approx([0.99, 0.5, 0.01], abs=0.005)
+    assert not hidden(measured | {("even", SINGLE): 0.035}, foretold).held
+    assert not hidden(measured | {("first", SINGLE): 0.001}, foretold).held
 
 
 def test_vgg_has_its_bytes_in_the_last_layers_and_resnet_has_not():
-    held, sentence, _ = of_last_layers(model("vgg16"), 3)
-    assert held
-    assert "the last 3 of 16 layers of vgg16 have 89% of the bytes" in sentence
-    assert not of_last_layers(model("resnet50"), 3)[0]
+    found = last_layers(model("vgg16"), 3)
+    assert found.held
+    assert found.of_bytes == pytest.approx(0.89, abs=0.005)
+    assert not last_layers(model("resnet50"), 3).held
 
 
 def on_256(between="25gbit"):
@@ -66,13 +66,13 @@ def on_256(between="25gbit"):
 
 
 def test_many_messages_need_few_steps():
-    held, sentence, _ = of_both(on_256())
-    assert held
-    assert "81% with all at once" in sentence
+    found = efficiencies(on_256())
+    assert found.held
+    assert found.flat[WHOLE] == pytest.approx(0.81, abs=0.005)
 
 
 def test_on_a_fast_network_it_is_not_so():
-    assert not of_both(on_256("400gbit"))[0]
+    assert not efficiencies(on_256("400gbit")).held
 
 
 def test_the_table_has_all_six():

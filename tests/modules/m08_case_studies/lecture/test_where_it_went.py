@@ -1,4 +1,4 @@
-"""The table of what came later: its exercises exist, its rows have sources, both conclusions."""
+"""The table of what came later: its exercises exist, its rows have sources, what they come to."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from hpml.course import schedule
-from hpml.modules.m08_case_studies.lecture.interruptions import Run, by_size
+from hpml.modules.m08_case_studies.lecture.interruptions import Run
 from hpml.modules.m08_case_studies.lecture.where_it_went import Foundation, claims, mostly, table
 
 EXERCISES = {(module.id, one.id) for module in schedule.load().modules for one in module.exercises}
@@ -42,10 +42,10 @@ def test_the_table_has_a_line_for_each_claim():
 
 
 def test_most_rows_rest_on_one_module():
-    held, sentence, _ = mostly(claims())
-    count = sum("07" in one.modules for one in claims())
-    assert held
-    assert f"On module 07, for {count} of {len(claims())} rows; no other has more" in sentence
+    found = mostly(claims())
+    assert found.held
+    assert (found.first, found.most) == ("07", sum("07" in one.modules for one in claims()))
+    assert found.exercises == len({one.exercise for row in claims() for one in row.rests_on})
 
 
 def test_two_modules_with_equally_many_rows_are_reported():
@@ -53,9 +53,7 @@ def test_two_modules_with_equally_many_rows_are_reported():
         replace(claims()[0], rests_on=(Foundation(module, "fsdp", "why"),))
         for module in ("01", "07")
     ]
-    held, _, otherwise = mostly([one, other])
-    assert not held
-    assert otherwise == "modules 01 and 07 both have 1 of 2 rows."
+    assert mostly([one, other]) == (False, "01", 1, "07", 1, ("01", "07"), 1)
 
 
 def test_interruptions_grow_with_the_gpus():
@@ -66,12 +64,8 @@ def test_interruptions_grow_with_the_gpus():
 
 
 def test_a_large_job_is_interrupted_daily_and_a_small_one_is_not():
-    held, sentence, _ = by_size(LLAMA, 256)
-    assert held
-    assert "On average 3.1 hours on 16,384 GPUs, 8.2 days on 256." in sentence
-    held, _, otherwise = by_size(replace(LLAMA, interruptions=50_000), 256)
-    assert not held
-    assert otherwise == "0.0 hours on 16,384 GPUs, 1.7 hours on 256."
+    assert LLAMA.hours_between(16_384) < 24 < LLAMA.hours_between(256)
+    assert replace(LLAMA, interruptions=50_000).hours_between(256) == pytest.approx(1.66, abs=0.01)
 
 
 def test_the_table_has_the_figures_of_the_calculation():

@@ -24,16 +24,3 @@ class Run:
     def undisturbed(self, hours: float, gpus: int) -> float:
         """The probability that `hours` pass on `gpus` without an interruption."""
         return exp(-hours / self.hours_between(gpus))
-
-
-def by_size(run: Run, gpus: int) -> tuple[bool, str, str]:
-    """For `conclude`: all of the run's GPUs are interrupted daily, `gpus` of them are not."""
-    whole, part = run.hours_between(run.gpus), run.hours_between(gpus)
-    sentence = (
-        f"**Answer.** On average {whole:.1f} hours on {run.gpus:,} GPUs, {part / 24:.1f} days on "
-        f"{gpus:,}. A day without interruption has a probability of "
-        f"{run.undisturbed(24, gpus):.0%} on {gpus:,} GPUs, and of "
-        f"{run.undisturbed(24, run.gpus):.2%} on {run.gpus:,}."
-    )
-    otherwise = f"{whole:.1f} hours on {run.gpus:,} GPUs, {part:.1f} hours on {gpus:,}."
-    return whole < 24 < part, sentence, otherwise

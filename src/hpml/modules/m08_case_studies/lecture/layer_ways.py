@@ -113,27 +113,9 @@ def random_walk(chain: Chain, steps: int = 2000, seed: int = 0) -> Searched:
     return best
 
 
-def finding(
-    chain: Chain, tried: Searched, planned: Searched, walked: Searched
-) -> tuple[bool, str, str]:
-    """Whether the searches agree, as a sentence, and what was seen otherwise."""
-    names = [layer.name for layer in chain.model.layers]
-    split = [name for name, way in zip(names, planned.ways, strict=True) if way == "tensor"]
-    data = chain.sent(["data"] * len(names)) / 1e6
-    held = (
-        math.isclose(tried.nbytes, planned.nbytes)
-        and math.isclose(tried.nbytes, walked.nbytes)
-        and bool(split)
-        and all(name.startswith("fc") for name in split)
-    )
-    found = f"{', '.join(split)} by tensor, all else by data: {planned.nbytes / 1e6:.0f} MB"
-    return (
-        held,
-        f"**Answer.** {chain.model.name} has {tried.priced:,} combinations. The best: {found} that "
-        f"each of {chain.ranks} ranks sends in a step; with data parallelism {data:.0f} MB. "
-        f"Dynamic programming found it with {planned.priced} prices of a layer, the random walk "
-        f"after {walked.priced} prices of a whole network.",
-        f"Trying all came to {tried.nbytes / 1e6:.0f} MB, dynamic programming to {found}, the "
-        f"random walk to {walked.nbytes / 1e6:.0f} MB. A walk may end before it is there: give it "
-        "more steps.",
-    )
+def linear_alone(chain: Chain, planned: Searched, *others: Searched) -> bool:
+    """Whether all searches agree, and split by tensor some fully connected layers and no other."""
+    ways = zip(chain.model.layers, planned.ways, strict=True)
+    split = [layer.name for layer, way in ways if way == "tensor"]
+    agree = all(math.isclose(planned.nbytes, other.nbytes) for other in others)
+    return agree and bool(split) and all(name.startswith("fc") for name in split)

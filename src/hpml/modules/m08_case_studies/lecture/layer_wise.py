@@ -6,6 +6,7 @@ MPI runtimes and Caffe for scalable deep learning on modern GPU clusters, abstra
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from hpml.predict.collectives import Cost
 from hpml.predict.model_layers import Layer, Model
@@ -20,8 +21,6 @@ from hpml.predict.scaling import (
     predict,
 )
 
-Finding = tuple[bool, str, str]
-BUSY = "That can be: the ranks share this machine's cores with other programs."
 WAYS: Mapping[str, float] = {"all at once": math.inf, "layer by layer": 1.0}  # bytes in a message
 BUCKETS = "buckets of 25 MiB"  # PyTorch's
 
@@ -43,43 +42,44 @@ def exposed(counts: Sequence[int], layer: float, ranks: int, rate: float) -> dic
     }
 
 
-def of_layer_wise(
+class Hidden(NamedTuple):
+    """The share of the waiting that layer by layer hides, by network, measured and foretold."""
+
+    held: bool
+    measured: Mapping[str, float]
+    foretold: Mapping[str, float]
+
+
+def hidden(
     measured: Mapping[tuple[str, str], float], foretold: Mapping[tuple[str, str], float]
-) -> Finding:
-    """Exposed seconds by network and way: where the bytes sit decides what layer by layer gains.
+) -> Hidden:
+    """Of exposed seconds by network and way: where the bytes sit decides.
 
     The networks are the keys' first parts: the last one has its bytes in the first layer.
     """
-    names = list(dict.fromkeys(name for name, _ in measured))
     whole, single = WAYS
-    hidden = {name: 1 - measured[name, single] / measured[name, whole] for name in names}
-    by_model = {name: 1 - foretold[name, single] / foretold[name, whole] for name in names}
-    listed = ", ".join(f"{hidden[name]:.0%} with the {name}" for name in names)
-    *others, first = names
-    return (
-        min(hidden[name] for name in others) > 0.5 > hidden[first],
-        f"**Answer.** Layer by layer hides so much of the waiting: {listed}. The predictor has "
-        + ", ".join(f"{by_model[name]:.0%}" for name in names)
-        + ".",
-        f"layer by layer hides {listed}. {BUSY}",
+    *others, first = names = list(dict.fromkeys(name for name, _ in measured))
+    seen, by_model = (
+        {name: 1 - seconds[name, single] / seconds[name, whole] for name in names}
+        for seconds in (measured, foretold)
     )
+    return Hidden(min(seen[name] for name in others) > 0.5 > seen[first], seen, by_model)
 
 
-def of_last_layers(model: Model, count: int) -> Finding:
-    """The share of the bytes, and of the operations, that the last `count` layers have."""
+class LastLayers(NamedTuple):
+    """The shares of the bytes and of the operations that the last layers have."""
+
+    held: bool
+    of_bytes: float
+    of_flop: float
+
+
+def last_layers(model: Model, count: int) -> LastLayers:
+    """Have the last `count` layers nearly all bytes, and hardly any operations?"""
     last = model.layers[-count:]
     of_bytes = sum(layer.parameter_bytes for layer in last) / model.parameter_bytes
     of_flop = sum(layer.flop for layer in last) / model.flop
-    seen = (
-        f"the last {count} of {len(model.layers)} layers of {model.name} have {of_bytes:.0%} of "
-        f"the bytes and {of_flop:.1%} of the operations"
-    )
-    return (
-        of_bytes > 0.8 and of_flop < 0.1,
-        f"That suits networks of the day: {seen}. Their gradients are there soon after backward "
-        "begins, and nearly all of it is left to hide them.",
-        f"{seen}.",
-    )
+    return LastLayers(of_bytes > 0.8 and of_flop < 0.1, of_bytes, of_flop)
 
 
 def on_a_cluster(
@@ -105,18 +105,20 @@ def table(predictions: Mapping[tuple[str, str], Prediction]) -> str:
     return "\n".join(lines)
 
 
-def of_both(predictions: Mapping[tuple[str, str], Prediction]) -> Finding:
+class Efficiencies(NamedTuple):
+    """By way: of a flat ring, and of two levels."""
+
+    held: bool
+    flat: Mapping[str, float]
+    levels: Mapping[str, float]
+
+
+def efficiencies(predictions: Mapping[tuple[str, str], Prediction]) -> Efficiencies:
     """Layer by layer on a flat ring pays a latency for each layer and rank; two levels do not."""
     whole, single = WAYS
-    left = {key: one.efficiency for key, one in predictions.items()}
-    flat, two = left["ring", single], left["hierarchical", single]
-    seen = (
-        f"{left['ring', whole]:.0%} with all at once over a flat ring, {flat:.0%} layer by layer, "
-        f"{left['ring', BUCKETS]:.0%} in buckets; {left['hierarchical', whole]:.0%}, {two:.0%} and "
-        f"{left['hierarchical', BUCKETS]:.0%} with two levels"
+    flat, levels = (
+        {way: predictions[algorithm, way].efficiency for way in (*WAYS, BUCKETS)}
+        for algorithm in ("ring", "hierarchical")
     )
-    return (
-        left["ring", whole] < flat < left["ring", BUCKETS] < two,
-        f"**Answer.** The efficiency is {seen}. Small messages need an all-reduce with few steps.",
-        f"the efficiency is {seen}.",
-    )
+    held = flat[whole] < flat[single] < flat[BUCKETS] < levels[single]
+    return Efficiencies(held, flat, levels)

@@ -4,6 +4,7 @@ The layouts are those of `hpml.predict.which_split`.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -18,20 +19,29 @@ def spread(found: Sequence[Layout], memory: float) -> float:
     return max(times) / min(times)
 
 
-def of_space(found: Mapping[str, Sequence[Layout]], memory: float) -> tuple[bool, str, str]:
+class Search(NamedTuple):
+    """Of `layouts` so many are `fitting`. The fastest of these on the `fast` network takes
+    `carried` seconds on the `slow` one. `spreads` are those of both networks, the fast one first.
+    """
+
+    held: bool
+    layouts: int
+    fitting: int
+    fast: Layout
+    slow: Layout
+    carried: float
+    spreads: tuple[float, float]
+
+
+def search(found: Mapping[str, Sequence[Layout]], memory: float) -> Search:
     """What the search is worth, for the layouts on a fast network and on a slow one, in order."""
-    (fast, on_fast), (slow, on_slow) = found.items()
-    fitting = [one for one in on_slow if one.nbytes <= memory]
-    first, last = (_fastest(some, memory) for some in (on_fast, on_slow))
-    carried = next(one for one in on_slow if _sizes(one) == _sizes(first)).seconds
-    sentence = (
-        f"Of {len(on_slow)} layouts {len(fitting)} fit. With {fast} the fastest is {first}, in "
-        f"{first.seconds:.2f} s, and the slowest that fits takes {spread(on_fast, memory):.1f} "
-        f"times as long; with {slow}, {spread(on_slow, memory):.0f} times. There {first} takes "
-        f"{carried:.1f} s, and the fastest is {last}, in {last.seconds:.2f} s."
-    )
-    held = carried > last.seconds and spread(on_slow, memory) > spread(on_fast, memory)
-    return held, f"**Answer.** {sentence}", f"The slow network changes little: {sentence}"
+    on_fast, on_slow = found.values()
+    fitting = sum(one.nbytes <= memory for one in on_slow)
+    fast, slow = _fastest(on_fast, memory), _fastest(on_slow, memory)
+    carried = next(one for one in on_slow if _sizes(one) == _sizes(fast)).seconds
+    spreads = spread(on_fast, memory), spread(on_slow, memory)
+    held = carried > slow.seconds and spreads[1] > spreads[0]
+    return Search(held, len(on_slow), fitting, fast, slow, carried, spreads)
 
 
 def _fastest(found: Sequence[Layout], memory: float) -> Layout:

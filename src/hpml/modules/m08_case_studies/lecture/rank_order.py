@@ -13,8 +13,6 @@ from hpml.allreduce.transfers import Schedule
 from hpml.predict.collectives import Cost
 from hpml.ranks import launch
 
-Finding = tuple[bool, str, str]
-BUSY = "That can be: the ranks share this machine's cores with other programs."
 IN_ORDER, DEALT_OUT, TWO_LEVELS = "ring, node by node", "ring, dealt out", "two levels"
 STEPS = 3
 
@@ -34,7 +32,7 @@ class Crossed:
 def renumbered(plan: Schedule, order: Sequence[int]) -> Schedule:
     """`plan` with rank `order[r]` in the place of r. Any order makes the same sums."""
     if sorted(order) != list(range(plan.world_size)):
-        raise ValueError(f"{list(order)} is no order of {plan.world_size} ranks")
+        raise ValueError(f"{list(order)} is not an order of {plan.world_size} ranks")
     steps = tuple(
         tuple(replace(t, source=order[t.source], destination=order[t.destination]) for t in step)
         for step in plan.steps
@@ -88,20 +86,11 @@ def table(found: Mapping[str, Crossed]) -> str:
     return "\n".join(lines)
 
 
-def of_order(found: Mapping[str, Crossed]) -> Finding:
+def order_counts(found: Mapping[str, Crossed]) -> bool:
     """Ranks dealt out cost a ring the node's link; two levels need least of it."""
     ordered, dealt, two = (found[name] for name in (IN_ORDER, DEALT_OUT, TWO_LEVELS))
-    seen = (
-        f"{dealt.sent:.1f} MB leave a node where its ranks are dealt out, {ordered.sent:.1f} MB "
-        f"where they are neighbours, {two.sent:.1f} MB with two levels"
-    )
-    return (
-        dealt.sent > 2 * ordered.sent > 2 * two.sent and dealt.seconds > 1.5 * ordered.seconds,
-        f"**Answer.** {seen}. The time goes with the bytes: {dealt.seconds / ordered.seconds:.1f} "
-        "times as long for the same ring in another order.",
-        f"{seen}; the times were {1e3 * dealt.seconds:.0f}, {1e3 * ordered.seconds:.0f} and "
-        f"{1e3 * two.seconds:.0f} ms. {BUSY}",
-    )
+    bytes_do = dealt.sent > 2 * ordered.sent > 2 * two.sent
+    return bytes_do and dealt.seconds > 1.5 * ordered.seconds
 
 
 def _on_a_rank(work: tuple[Schedule, int]) -> list[float]:

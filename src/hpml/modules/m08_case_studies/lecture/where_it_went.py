@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,25 @@ def table(shown: Sequence[Claim]) -> str:
     return "\n".join(lines)
 
 
-def mostly(shown: Sequence[Claim]) -> tuple[bool, str, str]:
-    """For `conclude`: one module has more claims that rest on it than each other module."""
+class Mostly(NamedTuple):
+    """The module that has `most` rows, the `second`, all `modules`, the number of `exercises`."""
+
+    held: bool
+    first: str
+    most: int
+    second: str
+    next_most: int
+    modules: tuple[str, ...]
+    exercises: int
+
+
+def mostly(shown: Sequence[Claim]) -> Mostly:
+    """Whether one module has more claims that rest on it than each other module."""
     rows = Counter(module for one in shown for module in sorted(one.modules))
     (first, most), (second, next_most) = [*rows.most_common(), ("no other", 0)][:2]
     exercises = {under.exercise for one in shown for under in one.rests_on}
-    sentence = (
-        f"**Answer.** On module {first}, for {most} of {len(shown)} rows; no other has more than "
-        f"{next_most}. All {len(shown)} together rest on {len(exercises)} exercises, from the "
-        f"modules {', '.join(sorted(rows))}."
-    )
-    otherwise = f"modules {first} and {second} both have {most} of {len(shown)} rows."
-    return most > next_most, sentence, otherwise
+    held = most > next_most
+    return Mostly(held, first, most, second, next_most, tuple(sorted(rows)), len(exercises))
 
 
 def _foundation(text: str) -> Foundation:
