@@ -300,16 +300,16 @@ strong = {
 }
 
 # %% tags=["nbval-ignore-output"]
-found = batch_scaling.two_batches(strong)
+found, small, large = batch_scaling.two_batches(strong), min(strong), max(strong)
 seen = (
-    f"{found.most} ranks have {found.with_small:.1f} times the images/s of one with a batch of 32, "
-    f"and {found.with_large:.1f} times with a batch of 256"
+    f"{found.most} ranks have {found.with_small:.1f} times the images/s of one with a batch of {small}, "
+    f"and {found.with_large:.1f} times with a batch of {large}"
 )
 conclude(
     found.held,
     f"**Answer.** {seen}. With the small batch one rank alone is the fastest: others take little "
     "work from it, and all of them wait for the gradients.",
-    f"{seen}; with 32 images the fastest number of ranks is {found.fastest}. {BUSY}",
+    f"{seen}; with {small} images the fastest number of ranks is {found.fastest}. {BUSY}",
 )
 
 # %% [markdown]
@@ -424,14 +424,14 @@ computed = {
 }
 
 # %% tags=["nbval-ignore-output"]
-found = batch_scaling.computing(computed)
+found, small, large = batch_scaling.computing(computed), min(computed), max(computed)
 seen = (
-    f"two ranks have {found.times[8]:.1f} times the images/s of one with a batch of 8, "
-    f"{found.times[256]:.1f} times with 256"
+    f"two ranks have {found.times[small]:.1f} times the images/s of one with a batch of {small}, "
+    f"{found.times[large]:.1f} times with {large}"
 )
 conclude(
     found.held,
-    f"**Answer.** Here {seen}. Of their step {found.sending[8]:.0%} and {found.sending[256]:.0%} "
+    f"**Answer.** Here {seen}. Of their step {found.sending[small]:.0%} and {found.sending[large]:.0%} "
     "are sending.",
     f"{seen}. {BUSY}",
 )
@@ -1514,34 +1514,51 @@ if trained:
 
 # %% tags=["nbval-ignore-output"]
 from hpml.data import load
-from hpml.modules.m08_case_studies.lecture import large_batch
-from hpml.modules.m08_case_studies.lecture.lamb import LAMB
-from hpml.modules.m08_case_studies.lecture.large_batch import Rule, sgd
 from hpml.frameworks.lars import LARS
+from hpml.modules.m08_case_studies.lecture import (
+    lamb,
+    large_batch,
+    large_batch_findings as findings,
+    large_batch_picture,
+)
 
+Rule, sgd = large_batch.Rule, large_batch.sgd
 batch_rules = {
     "linear rule": Rule(sgd, rate=0.04, power=1, warm_up=False),
     "linear, with warm-up": Rule(sgd, rate=0.04, power=1),
     "SGD √": Rule(sgd, rate=0.04, power=0.5),
     "LARS √": Rule(LARS, rate=2.0, power=0.5),
-    "LAMB √": Rule(LAMB, rate=0.005, power=0.5),
+    "LAMB √": Rule(lamb.LAMB, rate=0.005, power=0.5),
 }
 batch_sizes = (64, 256, 512, 1024, 2048, 4096)
 by_batch = large_batch.by_batch(batch_rules, batch_sizes, seeds=(0, 1, 2))
 print("images:", "SYNTHETIC, not CIFAR-10" if load().synthetic else "CIFAR-10")
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m08_case_studies.lecture import large_batch_findings
-from hpml.modules.m08_case_studies.lecture.large_batch_picture import batch_picture, rate_picture
-from hpml.publish import conclude, publish_figure
-
 publish_figure(
     "accuracy over the batch",
-    batch_picture(by_batch, large_batch_findings.headline_of_limits(by_batch)),
+    large_batch_picture.batch_picture(by_batch, findings.headline_of_limits(by_batch)),
     "Test accuracy of a small network after six epochs, over the batch: a line for each rule, mean "
     "of three seeds, with a bar from the worst to the best.",
 )
-conclude(*large_batch_findings.of_limits(by_batch))
+
+# %% tags=["nbval-ignore-output"]
+found, base, most = findings.limits(by_batch), min(batch_sizes), max(batch_sizes)
+seen = "; ".join(
+    f"{name} up to {found.batches[name]} ({findings.percent(curve[base])} with {base}, "
+    f"{findings.percent(curve[most])} with {most})"
+    for name, curve in by_batch.items()
+)
+moved, kept = findings.listed(found.moved), findings.listed(found.within)
+moved = f"The limit is moved by: {moved}." if moved else "No rule moves the limit."
+kept = f"Still within it with {most}: {kept}." if kept else f"With {most}, no rule keeps it."
+conclude(
+    found.held,
+    f"**Answer.** Accuracy has fallen by less than {100 * findings.FALL:.0f} points: {seen}. "
+    f"{moved} {kept} With {base}, seeds differ by up to {100 * found.apart:.1f} points.",
+    f"accuracy has fallen by less than {100 * findings.FALL:.0f} points: {seen}. Seeds differ by up "
+    f"to {100 * found.apart:.1f} points with {base}: on other images the linear rule may go further.",
+)
 
 # %% [markdown]
 # Was it the optimizer, or the rate? With 4096 images, let each of the last three try others: half of
@@ -1554,11 +1571,35 @@ last_three = {name: batch_rules[name] for name in ("SGD √", "LARS √", "LAMB 
 by_rate = large_batch.by_rate(last_three, 4096, factors=(0.5, 1, 2, 4), seeds=(0, 1, 2))
 publish_figure(
     "accuracy over the rate",
-    rate_picture(by_rate, large_batch_findings.headline_of_rates(by_rate, 4096), among=by_batch),
+    large_batch_picture.rate_picture(
+        by_rate, findings.headline_of_rates(by_rate, 4096), among=by_batch
+    ),
     "Test accuracy after six epochs with a batch of 4096, over the highest learning rate as a "
     "multiple of the rule's: a line for each optimizer, mean of three seeds.",
 )
-conclude(*large_batch_findings.of_rates(by_rate, by_batch))
+
+# %% tags=["nbval-ignore-output"]
+found = findings.rates(by_rate, by_batch)
+best = ", ".join(f"{findings.percent(seeds)} by {name}" for name, seeds in found.best.items())
+apart = 100 * max(map(findings.spread, found.best.values()))
+seen = f"{most}, the best of these rates has {best} (seeds differ by up to {apart:.1f} points)"
+rate = (
+    f"From {base} to {most} the linear rule lost {100 * found.lost:.1f} points, and another rate for the "
+    f"same optimizer brings back {100 * found.back:.1f} of them"
+)
+plain, *_ = found.best
+what = f"No other optimizer is clear of the seeds of {plain}: it was the rate, and no more."
+if found.above:
+    what = (
+        f"All seeds of {findings.listed(found.above)} are above every seed of {plain}, on average by "
+        f"up to {100 * found.more:.1f} points: that is the optimizer."
+    )
+takes = "not what it takes" if found.back <= findings.FAR else "nearly all that it takes"
+conclude(
+    found.held,
+    f"**Answer.** With {seen}. {rate}. {what} None of these rates brings back the rest.",
+    f"with {seen}. {rate}: on these images the rate alone is {takes}.",
+)
 
 # %% [markdown]
 # One small network proves no rule, and only the rate was tuned. With more of that, Nesterov's momentum

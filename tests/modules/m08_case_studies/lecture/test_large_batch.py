@@ -1,4 +1,4 @@
-"""Training by rule, batch and seed: rates, who does what, and both sides of what is concluded."""
+"""Training by rule, batch and seed: rates, shares of the work, and both sides of what is held."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from hpml.frameworks.lars import LARS
 from hpml.modules.m08_case_studies.lecture import large_batch, large_batch_findings
 from hpml.modules.m08_case_studies.lecture.lamb import LAMB
 from hpml.modules.m08_case_studies.lecture.large_batch import Rule, Run, learning_rate, sgd, train
-from hpml.modules.m08_case_studies.lecture.large_batch_findings import limit, of_limits, of_rates
+from hpml.modules.m08_case_studies.lecture.large_batch_findings import limit, limits, percent, rates
 from hpml.modules.m08_case_studies.lecture.large_batch_picture import batch_picture, rate_picture
 
 
@@ -18,8 +18,8 @@ def test_a_rate_follows_the_batch_by_its_power():
 
 
 def test_the_rate_warms_up_and_goes_to_0():
-    rates = [learning_rate(epoch, 1.0, 5.0, 1, 6) for epoch in (0, 0.5, 1, 3.5, 6)]
-    assert rates == [1.0, 3.0, 5.0, 2.5, 0.0]
+    warmed = [learning_rate(epoch, 1.0, 5.0, 1, 6) for epoch in (0, 0.5, 1, 3.5, 6)]
+    assert warmed == [1.0, 3.0, 5.0, 2.5, 0.0]
     assert [learning_rate(epoch, 5.0, 5.0, 0, 6) for epoch in (0, 3)] == [5.0, 2.5]
 
 
@@ -78,53 +78,51 @@ def test_the_limit_is_before_the_first_batch_that_fell():
 
 def test_the_linear_rule_falls_and_others_move_the_limit_or_not():
     plain = curve(46, 45, 20, 11)
-    held, sentence, _ = of_limits(
-        {"linear rule": plain, "LARS": curve(46, 45, 44, 33), "LAMB": plain}
-    )
-    assert held
-    assert "linear rule up to 256 (46.0 % with 64, 11.0 % with 4096); LARS up to 1024" in sentence
-    assert "moved by: LARS. With 4096, no rule keeps it." in sentence
-    assert "differ by up to 1.0 points" in sentence
-    held, sentence, _ = of_limits({"linear rule": plain, "LARS": plain})
-    assert held
-    assert "No rule moves the limit" in sentence
-    _, sentence, _ = of_limits({"linear rule": plain, "LARS": curve(46, 45, 44, 43)})
-    assert "Still within it with 4096: LARS." in sentence
+    found = limits({"linear rule": plain, "LARS": curve(46, 45, 44, 33), "LAMB": plain})
+    assert found.held
+    assert found.batches == {"linear rule": 256, "LARS": 1024, "LAMB": 256}
+    assert (found.moved, found.within) == (["LARS"], [])
+    assert found.apart == pytest.approx(0.01)
+    found = limits({"linear rule": plain, "LARS": plain})
+    assert (found.held, found.moved) == (True, [])
+    assert limits({"linear rule": plain, "LARS": curve(46, 45, 44, 43)}).within == ["LARS"]
 
 
 def test_a_linear_rule_that_holds_or_seeds_that_differ_are_reported():
-    held, _, otherwise = of_limits(
-        {"linear rule": curve(46, 45, 44, 43), "LARS": curve(46, 46, 46, 46)}
-    )
-    assert not held
-    assert "linear rule up to 4096" in otherwise
+    found = limits({"linear rule": curve(46, 45, 44, 43), "LARS": curve(46, 46, 46, 46)})
+    assert not found.held
+    assert found.batches["linear rule"] == 4096
     noisy = curve(46, 45, 20, 11, spread=0.06)
-    held, _, otherwise = of_limits({"linear rule": noisy, "LARS": noisy})
-    assert not held
-    assert "differ by up to 6.0 points" in otherwise
+    found = limits({"linear rule": noisy, "LARS": noisy})
+    assert not found.held
+    assert found.apart == pytest.approx(0.06)
 
 
 def test_another_rate_brings_much_and_an_optimizer_more_or_no_more():
     curves = {"linear rule": curve(46, 45, 20, 11)}
     sgd_curve = curve(20, 27, 25)
-    held, sentence, _ = of_rates({"SGD": sgd_curve, "LARS": curve(30, 33, 32)}, curves)
-    assert held
-    assert "With 4096, the best of these rates has 27.0 % by SGD, 33.0 % by LARS" in sentence
-    assert "lost 35.0 points, and another rate for the same optimizer brings back 16.0" in sentence
-    assert "All seeds of LARS are above every seed of SGD, on average by up to 6.0" in sentence
-    held, sentence, _ = of_rates({"SGD": sgd_curve, "LARS": curve(26, 27.5)}, curves)
-    assert held
-    assert "it was the rate, and no more" in sentence
+    found = rates({"SGD": sgd_curve, "LARS": curve(30, 33, 32)}, curves)
+    assert (found.held, found.above) == (True, ["LARS"])
+    assert [percent(seeds) for seeds in found.best.values()] == ["27.0 %", "33.0 %"]
+    assert (found.lost, found.back, found.more) == pytest.approx((0.35, 0.16, 0.06))
+    found = rates({"SGD": sgd_curve, "LARS": curve(26, 27.5)}, curves)
+    assert (found.held, found.above) == (True, [])
 
 
-@pytest.mark.parametrize(
-    ("best", "reported"), [(12, "not what it takes"), (46, "nearly all that it takes")]
-)
-def test_rates_that_bring_nothing_or_everything_are_reported(best: float, reported: str):
+@pytest.mark.parametrize(("best", "back"), [(12, 0.01), (46, 0.35)])
+def test_rates_that_bring_nothing_or_everything_are_reported(best: float, back: float):
     tuned = {"SGD": curve(best), "LARS": curve(best)}
-    held, _, otherwise = of_rates(tuned, {"linear rule": curve(46, 45, 20, 11)})
-    assert not held
-    assert reported in otherwise
+    found = rates(tuned, {"linear rule": curve(46, 45, 20, 11)})
+    assert not found.held
+    assert found.back == pytest.approx(back)
+
+
+def test_names_are_listed_as_people_do():
+    assert [large_batch_findings.listed("abc"[:k]) for k in (1, 2, 3)] == [
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
 
 
 def test_a_line_for_each_rule_and_a_tick_for_each_batch():
@@ -132,9 +130,9 @@ def test_a_line_for_each_rule_and_a_tick_for_each_batch():
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["64", "256"]
     assert "%" in axes.get_ylabel()
-    rates = rate_picture({"b": {0.5: (0.1, 0.2), 1.0: (0.2, 0.3)}}, "title", "ab").axes[0]
-    assert [tick.get_text() for tick in rates.get_xticklabels()] == ["1/2", "1"]
-    colours = [bars.lines[0].get_color() for bars in (*axes.containers, *rates.containers)]
+    by_rate = rate_picture({"b": {0.5: (0.1, 0.2), 1.0: (0.2, 0.3)}}, "title", "ab").axes[0]
+    assert [tick.get_text() for tick in by_rate.get_xticklabels()] == ["1/2", "1"]
+    colours = [bars.lines[0].get_color() for bars in (*axes.containers, *by_rate.containers)]
     assert colours[0] != colours[1] == colours[2]
 
 
@@ -145,5 +143,5 @@ def test_the_pictures_message_is_computed():
     assert further == "The linear rule keeps the accuracy up to a batch of 256; LARS up to 1024"
     alike = large_batch_findings.headline_of_limits({"linear rule": plain, "LAMB": plain})
     assert alike.endswith("up to a batch of 256, and no other goes further")
-    rates = large_batch_findings.headline_of_rates({"SGD": plain, "LARS": curve(30, 34)}, 4096)
-    assert rates == "A batch of 4096 with the best of these rates: SGD 46 %, LARS 34 %"
+    best = large_batch_findings.headline_of_rates({"SGD": plain, "LARS": curve(30, 34)}, 4096)
+    assert best == "A batch of 4096 with the best of these rates: SGD 46 %, LARS 34 %"

@@ -156,7 +156,7 @@ def accuracies(runs: Sequence[Run], timeout: float = 900.0) -> list[float]:
     """The share of test images that each run's network gets right, in the order of `runs`.
 
     Shared out among as many processes as there are cores, each with one thread: a run is the same
-    whoever does it. Raises RuntimeError where they do not end within `timeout` seconds.
+    on any of them. Raises RuntimeError where they do not end within `timeout` seconds.
     """
     # Small batches take longest: they are dealt out first, in turn
     dealt = sorted(range(len(runs)), key=lambda number: runs[number].batch)

@@ -1,6 +1,7 @@
 """What is concluded from accuracies over the batch, and over the rate at the largest batch."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from hpml.modules.m08_case_studies.lecture.large_batch import Curves, Seeds
 
@@ -25,14 +26,13 @@ def limit(curve: Mapping[float, Seeds], fall: float = FALL) -> int:
 
 def headline_of_limits(curves: Curves) -> str:
     """The message of a picture of them."""
-    plain, *others = curves
-    limits = {name: limit(curve) for name, curve in curves.items()}
-    further = [name for name in others if limits[name] > limits[plain]]
-    ends = f"The {plain} keeps the accuracy up to a batch of {limits[plain]}"
+    plain = next(iter(curves))
+    _, batches, further, *_ = limits(curves)
+    ends = f"The {plain} keeps the accuracy up to a batch of {batches[plain]}"
     if not further:
         return f"{ends}, and no other goes further"
-    best = max(limits[name] for name in further)
-    return f"{ends}; {_list([n for n in further if limits[n] == best])} up to {best}"
+    best = max(batches[name] for name in further)
+    return f"{ends}; {listed([n for n in further if batches[n] == best])} up to {best}"
 
 
 def headline_of_rates(tuned: Curves, batch: int) -> str:
@@ -42,87 +42,73 @@ def headline_of_rates(tuned: Curves, batch: int) -> str:
     return f"A batch of {batch} with the best of these rates: {shown}"
 
 
-def of_limits(curves: Curves) -> tuple[bool, str, str]:
-    """For `conclude`: up to which batch each rule keeps the accuracy, the linear rule first.
+class Limits(NamedTuple):
+    """By rule: up to which batch it keeps the accuracy; which rules go further than the first, and
+    which are `within` it at the largest batch. `apart`: how far seeds differ at the smallest."""
 
-    It holds where the linear rule's is lost at the largest batch and seeds differ by less than what
-    counts as a fall; what the other rules do is in the sentence either way.
+    held: bool
+    batches: Mapping[str, int]
+    moved: Sequence[str]
+    within: Sequence[str]
+    apart: float
+
+
+def limits(curves: Curves) -> Limits:
+    """Up to which batch each rule keeps the accuracy, the linear rule first.
+
+    Held where the linear rule's is lost at the largest batch and seeds differ by less than what
+    counts as a fall, whatever the other rules do.
     """
     plain, *others = curves
     base, most = min(curves[plain]), max(curves[plain])
-    limits = {name: limit(curve) for name, curve in curves.items()}
-    apart = max(_spread(curve[base]) for curve in curves.values())
-    seen = "; ".join(
-        f"{name} up to {limits[name]} ({_percent(curve[base])} with {base}, "
-        f"{_percent(curve[most])} with {most})"
-        for name, curve in curves.items()
-    )
-    moved = [name for name in others if limits[name] > limits[plain]]
-    kept = [name for name in curves if limits[name] == most]
-    sentence = (
-        f"**Answer.** Accuracy has fallen by less than {100 * FALL:.0f} points: {seen}. "
-        + (f"The limit is moved by: {_list(moved)}. " if moved else "No rule moves the limit. ")
-        + (
-            f"Still within it with {most}: {_list(kept)}. "
-            if kept
-            else f"With {most}, no rule keeps it. "
-        )
-        + f"With {base}, seeds differ by up to {100 * apart:.1f} points."
-    )
-    return (
-        mean(curves[plain][most]) < mean(curves[plain][base]) - FAR and apart < FALL,
-        sentence,
-        f"accuracy has fallen by less than {100 * FALL:.0f} points: {seen}. Seeds differ by up to "
-        f"{100 * apart:.1f} points with {base}: on other images the linear rule may go further.",
-    )
+    batches = {name: limit(curve) for name, curve in curves.items()}
+    moved = [name for name in others if batches[name] > batches[plain]]
+    within = [name for name in curves if batches[name] == most]
+    apart = max(spread(curve[base]) for curve in curves.values())
+    fell = mean(curves[plain][most]) < mean(curves[plain][base]) - FAR
+    return Limits(fell and apart < FALL, batches, moved, within, apart)
 
 
-def of_rates(tuned: Curves, curves: Curves) -> tuple[bool, str, str]:
-    """For `conclude`: what the best rate brings at the largest batch, plain SGD first in `tuned`.
+class Rates(NamedTuple):
+    """The `best` rate's accuracies by optimizer, plain SGD first. All seeds of those `above` are
+    above all of SGD's, on average by up to `more`. Of what the linear rule `lost`, SGD's best rate
+    brings `back` so much."""
 
-    `curves` has the rules' own rates, the linear rule first. It holds where another rate for SGD
-    brings much of what the linear rule had lost, and not all; whether the other optimizers do more
-    is in the sentence either way.
+    held: bool
+    best: Mapping[str, Seeds]
+    above: Sequence[str]
+    more: float
+    lost: float
+    back: float
+
+
+def rates(tuned: Curves, curves: Curves) -> Rates:
+    """What the best rate brings at the largest batch, plain SGD first in `tuned`.
+
+    `curves` has the rules' own rates, the linear rule first. Held where another rate for SGD brings
+    much of what the linear rule had lost, and not all, whether the other optimizers do more or not.
     """
     by_rule = next(iter(curves.values()))
-    base, most = min(by_rule), max(by_rule)
+    whole, left = mean(by_rule[min(by_rule)]), mean(by_rule[max(by_rule)])
     best = {name: max(curve.values(), key=mean) for name, curve in tuned.items()}
     plain, *others = best
-    seen = (
-        f"with {most}, the best of these rates has "
-        + ", ".join(f"{_percent(seeds)} by {name}" for name, seeds in best.items())
-        + f" (seeds differ by up to {100 * max(map(_spread, best.values())):.1f} points)"
-    )
     above = [name for name in others if min(best[name]) > max(best[plain])]
-    more = max(mean(best[name]) - mean(best[plain]) for name in others)
-    lost = mean(by_rule[base]) - mean(by_rule[most])
-    back = mean(best[plain]) - mean(by_rule[most])
-    rate = (
-        f"From {base} to {most} the linear rule lost {100 * lost:.1f} points, and another rate for "
-        f"the same optimizer brings back {100 * back:.1f} of them"
-    )
-    what = (
-        f"All seeds of {_list(above)} are above every seed of {plain}, on average by up to "
-        f"{100 * more:.1f} points: that is the optimizer."
-        if above
-        else f"No other optimizer is clear of the seeds of {plain}: it was the rate, and no more."
-    )
-    return (
-        back > FAR and max(map(mean, best.values())) < mean(by_rule[base]) - FALL,
-        f"**Answer.** {seen[0].upper()}{seen[1:]}. {rate}. {what} None of these rates "
-        "brings back the rest.",
-        f"{seen}. {rate}: on these images the rate alone is "
-        f"{'not what it takes' if back <= FAR else 'nearly all that it takes'}.",
-    )
+    more = max(mean(best[name]) for name in others) - mean(best[plain])
+    back = mean(best[plain]) - left
+    held = back > FAR and max(map(mean, best.values())) < whole - FALL
+    return Rates(held, best, above, more, whole - left, back)
 
 
-def _percent(accuracies: Seeds) -> str:
-    return f"{100 * mean(accuracies):.1f} %"
-
-
-def _spread(accuracies: Seeds) -> float:
+def spread(accuracies: Seeds) -> float:
+    """Of the seeds, from the worst to the best."""
     return max(accuracies) - min(accuracies)
 
 
-def _list(names: Sequence[str]) -> str:
-    return " and ".join(names) if len(names) < 3 else f"{', '.join(names[:-1])} and {names[-1]}"
+def percent(accuracies: Seeds) -> str:
+    """Their mean: "45.1 %"."""
+    return f"{100 * mean(accuracies):.1f} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
