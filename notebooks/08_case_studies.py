@@ -640,8 +640,8 @@ publish_figure(
 found = scaling_findings.all_tables(every_table)
 median, worst = published_foretold.MEDIAN, published_foretold.WORST
 seen = (
-    f"{found.model:.1%} off in the median. If each rank stayed as fast as on the largest size that was fitted, it would be "
-    f"{found.carried_on:.1%}. {found.met} tables are within {median:.0%} in the median and "
+    f"{found.model:.1%} off in the median. If each rank stayed as fast as on the largest size that "
+    f"was fitted, it would be {found.carried_on:.1%}. {found.met} tables are within {median:.0%} in the median and "
     f"{worst:.0%} in the worst row, and {found.inside:.0%} of the rows lie in their interval of 90 "
     "in 100"
 )
@@ -1612,7 +1612,7 @@ conclude(
 # %% [markdown]
 # ## 12. The grid: six factors, every setting *(more)*
 #
-# Network, model, precision, storage, loader, format: whoever plans a cluster has to decide on all six.
+# Network, model, precision, storage, loader, format: if you plan a cluster, you have to decide on all six.
 # A study that changes one and keeps the others has an answer that depends on what it kept. The
 # predictor of section 3 can try every setting, 144 of them, on 1 to 256 ranks.
 #
@@ -1627,14 +1627,33 @@ conclude(
 import tempfile
 from pathlib import Path
 
-from hpml.modules.m08_case_studies.lecture import input_rates
-from hpml.modules.m08_case_studies.lecture import throughput_grid_findings as grid_findings
-from hpml.publish import conclude
+from hpml.measure.compute import convolution_peak
+from hpml.modules.m08_case_studies.lecture import (
+    input_rates,
+    throughput_grid,
+    throughput_grid_findings as grid_findings,
+    throughput_grid_picture,
+)
+from hpml.predict.storage_epoch import SharedStorage
 
 with tempfile.TemporaryDirectory() as images_folder:
     loaded = input_rates.measure(Path(images_folder))
 print(*input_rates.lines(loaded), sep="\n")
-conclude(*grid_findings.of_input(loaded))
+
+# %% tags=["nbval-ignore-output"]
+found = grid_findings.input_worth(loaded)
+files, packed = (loaded.nbytes[name] / 1e3 for name in input_rates.KEPT)
+seen = (
+    f"one core loads {found.slow:,.0f} images/s one by one from JPEG files, and {found.fast:,.0f} "
+    f"by batch from packed pixels; in the mean the format is worth {found.by_format:.1f} times, the "
+    f"loader {found.by_loader:.1f} times"
+)
+conclude(
+    found.held,
+    f"**Answer.** The format: {seen}. A JPEG must be decoded, which is work for each pixel. The "
+    f"price of packed pixels is their size, {packed:.0f} kB in place of {files:.0f} kB.",
+    f"{seen}. That can be: this machine's cores and its disk have other work.",
+)
 
 # %% [markdown]
 # Now computing. One kind of rank is a core of this machine, by its fastest convolution in float32
@@ -1646,14 +1665,22 @@ conclude(*grid_findings.of_input(loaded))
 # %% tags=["nbval-ignore-output"]
 import torch
 
-from hpml.measure.compute import convolution_peak
-from hpml.modules.m08_case_studies.lecture import throughput_grid
-
 in_float32 = convolution_peak(torch.float32)
 gain_here = convolution_peak(torch.bfloat16) / in_float32
 a_core = throughput_grid.core(loaded, in_float32, gain_here)
 a_p100 = throughput_grid.p100(loaded)
-conclude(*grid_findings.of_compute(a_p100, a_core))
+
+# %% tags=["nbval-ignore-output"]
+gpu, core = (rank.images_per_s["resnet50"] for rank in (a_p100, a_core))
+seen = (
+    f"with ResNet-50 in float32 {a_p100.name} makes {gpu:.0f} images/s, {a_core.name} {core:.1f} "
+    f"at most; in 16 bits {a_p100.gain:.1f} and {a_core.gain:.1f} times as many"
+)
+conclude(
+    gpu / core > 5,
+    f"**Answer.** Published and measured: {seen}. One GPU does the work of {gpu / core:.0f} cores.",
+    f"{seen}: the two are hardly different.",
+)
 
 # %% [markdown]
 # The rest is assumed: each node has one rank, four cores that load, and a second network for storage.
@@ -1670,23 +1697,50 @@ for factor, levels in throughput_grid.FACTORS.items():
 # *Predict: which of the five moves the throughput of one P100 most? Of 8? Of 256?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m08_case_studies.lecture.throughput_grid_picture import effects_picture
-from hpml.publish import publish_figure
-
 grid_p100, grid_core = (throughput_grid.foretell(rank) for rank in (a_p100, a_core))
 publish_figure(
     "the grid of six factors",
-    effects_picture([grid_p100, grid_core]),
+    throughput_grid_picture.effects_picture([grid_p100, grid_core]),
     "What each factor is worth, by the predictor: images/s at its best level over its worst, in the "
     "mean over all other settings. Left each rank is a GPU, right a core of this machine.",
 )
-conclude(*grid_findings.of_effects(grid_p100))
+
+# %% tags=["nbval-ignore-output"]
+found = grid_findings.largest(grid_p100)
+(alone, by), (first, least), _, (second, most) = found.by_ranks.values()
+seen = (
+    f"{grid_p100.rank.name} as the rank, the factor that moves throughput most is {alone} on one "
+    f"rank ({by:.1f} times, best level against worst), {first} on 8 ({least:.0f} times), {second} "
+    f"on 256 ({most:.0f} times)"
+)
+conclude(
+    found.held,
+    f"**Answer.** With {seen}. A rank of a ring sends twice its gradients, whatever the number of "
+    "ranks; what one file server gives is shared out among all. The loader brings "
+    f"{found.loader - 1:.0%} at most, with {throughput_grid.CORES} cores for each rank.",
+    f"with {seen}.",
+)
 
 # %% [markdown]
 # *Predict: do these answers also hold where each rank is a core of your machine?*
 
 # %% tags=["nbval-ignore-output"]
-conclude(*grid_findings.of_processors(grid_p100, grid_core))
+name, by = grid_core.largest(8)
+near, far = (
+    f"{grid_core.effect(factor, ranks):.1f} times on {ranks}, not "
+    f"{grid_p100.effect(factor, ranks):.0f}"
+    for factor, ranks in (("network", 8), ("storage", 256))
+)
+seen = (
+    f"with {grid_core.rank.name} as the rank the network is worth {near}, and storage {far}; on 8 "
+    f"ranks {name} is worth most, {by:.1f} times"
+)
+conclude(
+    grid_findings.hides(grid_core, grid_p100),
+    f"**Answer.** No: {seen}. A slow rank hides everything around it, so do not carry what was "
+    "found out on slow processors over to fast ones.",
+    f"{seen}.",
+)
 
 # %% [markdown]
 # A mean over settings hides that factors depend on each other.
@@ -1695,7 +1749,22 @@ conclude(*grid_findings.of_processors(grid_p100, grid_core))
 # server?*
 
 # %% tags=["nbval-ignore-output"]
-conclude(*grid_findings.of_interaction(grid_p100, ranks=256))
+found = grid_findings.network_within_storage(grid_p100, ranks=256)
+one, other, effects = grid_p100.interaction(256)
+most = "no other pair of factors depends on each other as much"
+if {one, other} != {"network", "storage"}:
+    levels = ", ".join(f"{level} {effect:.1f} times" for level, effect in effects.items())
+    most = f"most depends what the {one} is worth on the {other}: {levels}"
+seen = (
+    f"256 ranks 100 Gbit/s in place of 1 Gbit/s is worth {found.disk:.0f} times with "
+    f"{throughput_grid.DISK}, and {found.server:.1f} times with {throughput_grid.SHARED}"
+)
+conclude(
+    found.held,
+    f"**Answer.** On {seen}: if you buy the network and leave the server as it is, you have bought "
+    f"little. Of those that one can choose, {most}.",
+    f"on {seen}.",
+)
 
 # %% [markdown]
 # The file server was assumed. Now ten times as many opens and bytes per second, as the parallel file
@@ -1706,11 +1775,21 @@ conclude(*grid_findings.of_interaction(grid_p100, ranks=256))
 # %% tags=["nbval-ignore-output"]
 from dataclasses import replace
 
-from hpml.predict.storage_epoch import SharedStorage
-
 parallel_system = SharedStorage(opens_per_second=20_000, latency=1e-3, bandwidth=10e9)
 grid_parallel = throughput_grid.foretell(replace(a_p100, server=parallel_system))
-conclude(*grid_findings.of_server(grid_p100, grid_parallel, ranks=256))
+
+# %% tags=["nbval-ignore-output"]
+found = grid_findings.faster_server(grid_p100, grid_parallel, ranks=256)
+seen = (
+    f"on 256 ranks the {found.name} moves throughput most, {found.most:.0f} times; storage "
+    f"{found.then:.1f} times, where it was {found.before:.1f}"
+)
+conclude(
+    found.held,
+    f"**Answer.** Then {seen}. Which factor matters most on many ranks is decided by the server, "
+    "so look up its two numbers before you choose a network.",
+    f"{seen}.",
+)
 
 # %% [markdown]
 # Is the grid like what others found? Three published pairs of tables, in which one factor differs:
@@ -1718,7 +1797,16 @@ conclude(*grid_findings.of_server(grid_p100, grid_parallel, ranks=256))
 # *Predict: which of the three was worth most on 32 GPUs: network, precision or loader?*
 
 # %% tags=["nbval-ignore-output"]
-conclude(*grid_findings.of_pairs(grid_findings.published_pairs(), grid_p100))
+pairs = grid_findings.published_pairs()
+listed = "; ".join(f"{what}: {ratio:.1f} times" for what, ratio in pairs.items())
+conclude(
+    max(pairs, key=pairs.get).startswith("loader"),
+    f"**Answer.** {grid_findings.RANKS} GPUs with ResNet-50: {listed}. The loader was worth most: "
+    "it decodes ImageNet's own files. In the grid that work is a part of the format, which is "
+    f"worth {grid_p100.effect('format', 1):.1f} times on one rank with {throughput_grid.CORES} "
+    "cores.",
+    f"{listed}.",
+)
 
 # %% [markdown]
 # Last, the model. It is not chosen to suit the cluster. Whether it is distributed is a choice.
@@ -1730,8 +1818,35 @@ conclude(*grid_findings.of_pairs(grid_findings.published_pairs(), grid_p100))
 eight_against_one = throughput_grid.against_one(a_p100, "1gbit", ranks=8)
 for one in eight_against_one:
     print(f"{one.model:12} {one.nbytes / 1e6:4.0f} MB, {one.flop_per_byte:4.0f} FLOP per byte")
-conclude(*grid_findings.of_small_models(eight_against_one, 8, "1gbit"))
-conclude(*grid_findings.of_published_small(a_p100))
+
+# %%
+few, many = (one.flop_per_byte for one in (eight_against_one[0], eight_against_one[-1]))
+slower = [one.model for one in eight_against_one if one.speed_up < 1]
+listed = ", ".join(f"{one.model} {one.speed_up:.2f}" for one in eight_against_one)
+seen = f"8 ranks on 1 Gbit/s are worth so many single ranks: {listed}"
+conclude(
+    grid_findings.in_order(eight_against_one),
+    f"**Answer.** {seen}. For {' and '.join(slower)} one rank is faster than 8. The order is that "
+    f"of the FLOP for each byte of gradients ({few:.0f} to {many:.0f} for an image), not that of "
+    "the bytes. A model is small if it computes little for what it sends. It should not be "
+    "distributed on such a network, or each rank needs many more images (section 2).",
+    f"{seen}; slower than one rank: {', '.join(slower) or 'none'}.",
+)
+small, large = (grid_findings.on_piz_daint(name) for name in ("alexnet", "resnet50"))
+most = max(small)
+foretold = {one.model: one.speed_up for one in throughput_grid.against_one(a_p100, "100gbit", 2)}
+seen = (
+    "on Piz Daint (CSCS 2019, Cray Aries, a P100 and 64 images in each node) AlexNet makes "
+    f"{small[2]:.2f} times the images/s of one GPU on 2, and {small[most]:.1f} times on {most}; "
+    f"ResNet-50 {large[2]:.2f} and {large[most]:.1f} times"
+)
+conclude(
+    small[2] < 1 < large[2],
+    f"Published: {seen}. AlexNet on two GPUs is slower than on one, also on the network of a "
+    f"supercomputer. For 100 Gbit/s the predictor has {foretold['alexnet']:.2f} times on two: the "
+    "nominal rate of a network is the best case.",
+    f"{seen}.",
+)
 
 # %% [markdown]
 # **Small models should not be distributed**, and this is what small means. Microsoft's guide for

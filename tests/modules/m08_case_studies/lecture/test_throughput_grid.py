@@ -134,79 +134,62 @@ def test_models_are_compared_with_themselves():
 
 
 def test_both_sides_of_the_input():
-    held, sentence, _ = findings.of_input(MEASURED)
-    assert held
-    assert "the format is worth 6.0 times, the loader 1.2 times" in sentence
+    found = findings.input_worth(MEASURED)
+    assert found == (True, pytest.approx(6.0), pytest.approx(1.25), 200.0, 1500.0)
     slow = dict(MEASURED.loading) | {(loader, PACKED): 300.0 for loader in LOADERS}
-    held, _, otherwise = findings.of_input(replace(MEASURED, loading=slow))
-    assert not held
-    assert "other work" in otherwise
+    assert not findings.input_worth(replace(MEASURED, loading=slow)).held
 
 
-def test_both_sides_of_the_two_kinds_of_rank():
-    held, sentence, _ = findings.of_compute(GPU, CORE)
-    assert held
-    assert "59 cores" in sentence
-    assert not findings.of_compute(CORE, CORE)[0]
+def test_a_gpu_does_the_work_of_many_cores():
+    ratio = GPU.images_per_s["resnet50"] / CORE.images_per_s["resnet50"]
+    assert ratio == pytest.approx(59, abs=0.5)
 
 
 def test_both_sides_of_the_effects():
-    held, sentence, _ = findings.of_effects(FAST)
-    assert held
-    assert "network on 8" in sentence
-    assert "storage on 256" in sentence
-    held, _, otherwise = findings.of_effects(SLOW)
-    assert not held
-    assert "precision on 8" in otherwise
+    found = findings.largest(FAST)
+    assert found.held
+    assert [name for name, _ in found.by_ranks.values()][1::2] == ["network", "storage"]
+    assert not findings.largest(SLOW).held
+    assert findings.largest(SLOW).by_ranks[8][0] == "precision"
 
 
 def test_both_sides_of_the_processors():
-    held, sentence, _ = findings.of_processors(FAST, SLOW)
-    assert held
-    assert "precision" in sentence
-    assert not findings.of_processors(FAST, FAST)[0]
+    assert findings.hides(SLOW, FAST)
+    assert not findings.hides(FAST, FAST)
 
 
 def test_both_sides_of_the_interaction():
-    held, sentence, _ = findings.of_interaction(FAST, 256)
-    assert held
-    assert "file server" in sentence
-    assert not findings.of_interaction(SLOW, 8)[0]
+    assert findings.network_within_storage(FAST, 256).held
+    assert not findings.network_within_storage(SLOW, 8).held
 
 
 def test_both_sides_of_the_server():
     ten_times = SharedStorage(20_000, 1e-3, 10e9)
-    held, sentence, _ = findings.of_server(FAST, foretell(replace(GPU, server=ten_times)), 256)
-    assert held
-    assert "network moves throughput most" in sentence
-    held, _, otherwise = findings.of_server(FAST, FAST, 256)
-    assert not held
-    assert "storage moves throughput most" in otherwise
+    found = findings.faster_server(FAST, foretell(replace(GPU, server=ten_times)), 256)
+    assert (found.held, found.name) == (True, "network")
+    found = findings.faster_server(FAST, FAST, 256)
+    assert (found.held, found.name) == (False, "storage")
 
 
-def test_both_sides_of_the_published_pairs():
+def test_the_loader_was_worth_most_of_the_published_pairs():
     pairs = findings.published_pairs()
     assert [round(ratio, 1) for ratio in pairs.values()] == [1.5, 2.1, 2.4]
-    held, sentence, _ = findings.of_pairs(pairs, FAST)
-    assert held
-    assert "2.4 times" in sentence
-    assert not findings.of_pairs(pairs | {"network": 9.0}, FAST)[0]
+    assert max(pairs, key=pairs.get).startswith("loader")
 
 
 def test_both_sides_of_small_models():
-    held, sentence, _ = findings.of_small_models(against_one(GPU), 8, "1gbit")
-    assert held
-    assert "For alexnet and vgg16 one rank is faster" in sentence
-    held, _, otherwise = findings.of_small_models(against_one(CORE), 8, "1gbit")
-    assert not held
-    assert "slower than one rank: none" in otherwise
+    assert findings.in_order(against_one(GPU))
+    assert [one.model for one in against_one(GPU) if one.speed_up < 1] == ["alexnet", "vgg16"]
+    assert not findings.in_order(against_one(CORE))
+    assert not findings.in_order(against_one(GPU)[:2])  # all are slower
+    assert not findings.in_order(against_one(GPU)[::-1])
 
 
 def test_alexnet_was_slower_on_two_gpus_than_on_one():
-    held, sentence, _ = findings.of_published_small(GPU)
-    assert held
-    assert "0.79 times" in sentence
-    assert "the predictor has 1.95 times" in sentence
+    alexnet, resnet = (findings.on_piz_daint(name) for name in ("alexnet", "resnet50"))
+    assert alexnet[2] == pytest.approx(0.79, abs=0.005)
+    assert alexnet[2] < 1 < resnet[2]
+    assert against_one(GPU, "100gbit", 2)[0].speed_up == pytest.approx(1.95, abs=0.005)
 
 
 def test_the_picture_has_a_line_for_each_factor_and_its_message():
