@@ -302,8 +302,8 @@ strong = {
 # %% tags=["nbval-ignore-output"]
 found, small, large = batch_scaling.two_batches(strong), min(strong), max(strong)
 seen = (
-    f"{found.most} ranks have {found.with_small:.1f} times the images/s of one with a batch of {small}, "
-    f"and {found.with_large:.1f} times with a batch of {large}"
+    f"{found.most} ranks have {found.with_small:.1f} times the images/s of one with a batch of "
+    f"{small}, and {found.with_large:.1f} times with a batch of {large}"
 )
 conclude(
     found.held,
@@ -431,8 +431,8 @@ seen = (
 )
 conclude(
     found.held,
-    f"**Answer.** Here {seen}. Of their step {found.sending[small]:.0%} and {found.sending[large]:.0%} "
-    "are sending.",
+    f"**Answer.** Here {seen}. Of their step {found.sending[small]:.0%} and "
+    f"{found.sending[large]:.0%} are sending.",
     f"{seen}. {BUSY}",
 )
 
@@ -460,14 +460,14 @@ images = ", ".join(
     f"{name} {one.break_even:.0f} ({1e3 * one.seconds_per_image:.2g} ms each)"
     for name, (one, _) in known.items()
 )
-kept = ", ".join(
+shares = ", ".join(
     f"{name} {one.weak(batch, 256) / 256:.0%} with {batch}" for name, (one, batch) in known.items()
 )
 conclude(
     needed == sorted(needed),
     f"**Answer.** *b* is, in images: {images}. So each of 256 GPUs would keep of its images/s: "
-    f"{kept} images on each. That is with nothing hidden behind backward.",
-    f"*b* is, in images: {images}; kept are {kept} images.",
+    f"{shares} images on each. That is with nothing hidden behind backward.",
+    f"*b* is, in images: {images}; kept are {shares} images.",
 )
 
 # %% [markdown]
@@ -641,9 +641,9 @@ found = scaling_findings.all_tables(every_table)
 median, worst = published_foretold.MEDIAN, published_foretold.WORST
 seen = (
     f"{found.model:.1%} off in the median. If each rank stayed as fast as on the largest size that "
-    f"was fitted, it would be {found.carried_on:.1%}. {found.met} tables are within {median:.0%} in the median and "
-    f"{worst:.0%} in the worst row, and {found.inside:.0%} of the rows lie in their interval of 90 "
-    "in 100"
+    f"was fitted, it would be {found.carried_on:.1%}. {found.met} tables are within {median:.0%} in "
+    f"the median and {worst:.0%} in the worst row, and {found.inside:.0%} of the rows lie in their "
+    "interval of 90 in 100"
 )
 if found.inside < scaling_fit.INTERVAL:
     seen += ": fewer than it promises, for an interval knows no doubt about the model itself"
@@ -745,7 +745,8 @@ conclude(
     each_per_s < p100.value,
     f"**Answer.** {hour_steps:,.0f} steps of {hour_batch} images in 3600 s: {step_ms:.0f} ms each, "
     f"{each_per_s:.0f} images/s on each GPU. A P100 alone trains {p100.value:.0f} with TensorFlow "
-    "(its benchmarks page, 2017, batch 64). Compute is not an obstacle, if the gradients arrive in time.",
+    "(its benchmarks page, 2017, batch 64). Compute is not an obstacle, if the gradients arrive in "
+    "time.",
     f"a P100 alone trains {p100.value:.0f} images/s, and {each_per_s:.0f} are needed.",
 )
 
@@ -1549,13 +1550,13 @@ seen = "; ".join(
     f"{findings.percent(curve[most])} with {most})"
     for name, curve in by_batch.items()
 )
-moved, kept = findings.listed(found.moved), findings.listed(found.within)
+moved, within = findings.listed(found.moved), findings.listed(found.within)
 moved = f"The limit is moved by: {moved}." if moved else "No rule moves the limit."
-kept = f"Still within it with {most}: {kept}." if kept else f"With {most}, no rule keeps it."
+within = f"Still within it with {most}: {within}." if within else f"With {most}, no rule keeps it."
 conclude(
     found.held,
     f"**Answer.** Accuracy has fallen by less than {100 * findings.FALL:.0f} points: {seen}. "
-    f"{moved} {kept} With {base}, seeds differ by up to {100 * found.apart:.1f} points.",
+    f"{moved} {within} With {base}, seeds differ by up to {100 * found.apart:.1f} points.",
     f"accuracy has fallen by less than {100 * findings.FALL:.0f} points: {seen}. Seeds differ by up "
     f"to {100 * found.apart:.1f} points with {base}: on other images the linear rule may go further.",
 )
@@ -1579,13 +1580,13 @@ publish_figure(
 )
 
 # %% tags=["nbval-ignore-output"]
-found = findings.rates(by_rate, by_batch)
+found, base, most = findings.rates(by_rate, by_batch), min(batch_sizes), max(batch_sizes)
 best = ", ".join(f"{findings.percent(seeds)} by {name}" for name, seeds in found.best.items())
 apart = 100 * max(map(findings.spread, found.best.values()))
 seen = f"{most}, the best of these rates has {best} (seeds differ by up to {apart:.1f} points)"
 rate = (
-    f"From {base} to {most} the linear rule lost {100 * found.lost:.1f} points, and another rate for the "
-    f"same optimizer brings back {100 * found.back:.1f} of them"
+    f"From {base} to {most} the linear rule lost {100 * found.lost:.1f} points, and another rate for "
+    f"the same optimizer brings back {100 * found.back:.1f} of them"
 )
 plain, *_ = found.best
 what = f"No other optimizer is clear of the seeds of {plain}: it was the rate, and no more."
@@ -1612,8 +1613,8 @@ conclude(
 # %% [markdown]
 # ## 12. The grid: six factors, every setting *(more)*
 #
-# Network, model, precision, storage, loader, format: if you plan a cluster, you have to decide on all six.
-# A study that changes one and keeps the others has an answer that depends on what it kept. The
+# Network, model, precision, storage, loader, format: if you plan a cluster, you have to decide on all
+# six. A study that changes one and keeps the others has an answer that depends on what it kept. The
 # predictor of section 3 can try every setting, 144 of them, on 1 to 256 ranks.
 #
 # What one rank does alone is measured at small scale or published. First the input: photos, as JPEG
