@@ -13,7 +13,7 @@ from hpml.modules.m07_hybrid_parallelism.lecture.gathers import (
     gathered_meanwhile,
     times_gathered,
 )
-from hpml.modules.m07_hybrid_parallelism.lecture.gathers_picture import gathers_picture
+from hpml.modules.m07_hybrid_parallelism.lecture.gathers_picture import draw
 from hpml.ranks import launch
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks do not import tests
@@ -78,11 +78,11 @@ def test_a_gather_beside_another_layers_pass_counts():
 
 def test_the_picture_has_a_row_for_each_layer():
     done = [Event("gather", 0, 0, 1), Event("forward", 1, 1, 3)]
-    (axes,) = gathers_picture({"a run": done}).axes
+    (axes,) = draw({"a run": done}).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["layer 0", "layer 1"]
     assert len(axes.patches) == 2
 
 
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="a run: no layer was watched"):
-        gathers_picture({"a run": []})
+        draw({"a run": []})

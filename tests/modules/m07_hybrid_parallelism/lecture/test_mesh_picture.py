@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 from hpml.modules.m07_hybrid_parallelism.lecture.mesh_picture import (
     dimension_of,
+    draw,
     groups_of,
-    mesh_picture,
 )
 from hpml.ranks.evidence import Call
 from hpml.trace.kinds_picture import kinds_picture
@@ -39,7 +39,7 @@ def test_each_call_is_a_box():
         for r in range(4)
     ]
     evidence = SimpleNamespace(world_size=4, ranks=ranks)
-    (axes,) = mesh_picture({"a mesh": (evidence, groups)}, per_node=2).axes
+    (axes,) = draw({"a mesh": (evidence, groups)}, per_node=2).axes
     assert len(axes.patches) == 4 * 2
     assert {text.get_text() for text in axes.texts} == {"0.04"}
 

@@ -22,7 +22,7 @@ WORDS = {
 }
 
 
-def gathers_picture(panels: Mapping[str, Sequence[Event]], *, title: str = "") -> Figure:
+def draw(panels: Mapping[str, Sequence[Event]], *, title: str = "") -> Figure:
     """A panel for each run of a rank, by name; in it a row for each layer, in ms.
 
     Wide boxes are passes, narrow ones collectives. Time 0 of a panel is its first event.

@@ -12,7 +12,7 @@ from hpml.trace.layout import tint
 WHOLE = "#e4e4e4"
 
 
-def layout_picture(
+def draw(
     layouts: Mapping[str, Layout],
     tensors: Mapping[str, Dimensions],
     mesh: Dimensions,
@@ -23,7 +23,7 @@ def layout_picture(
 
     A part has the numbers of the ranks that hold it, and the colour of the first; grey is what
     every rank holds. Rows of a matrix are its first dimension. Raises IllegalLayout where a layout
-    cannot split a tensor, and ValueError for a tensor that is no matrix.
+    cannot split a tensor, and ValueError for a tensor that is not a matrix.
     """
     ranks = range(_product(mesh))
     figure = Figure(figsize=(9, 0.5 + 1.5 * len(layouts)), layout="constrained")

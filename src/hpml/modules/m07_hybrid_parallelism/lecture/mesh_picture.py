@@ -27,7 +27,7 @@ def groups_of(mesh: Sequence[Sequence[int]], names: Sequence[str]) -> dict[str, 
     return {rows: [list(column) for column in zip(*mesh, strict=True)], columns: list(mesh)}
 
 
-def mesh_picture(
+def draw(
     panels: Mapping[str, tuple[Evidence, Mapping[str, Groups]]],
     *,
     per_node: int = 0,
