@@ -28,7 +28,6 @@ from torch import nn
 
 from hpml.models.residual import ResidualNetwork
 from hpml.publish import conclude, publish_figure, skip
-from hpml.ranks import launch
 
 # %% [markdown]
 # ## 1. Which one is mine?
@@ -81,6 +80,7 @@ def training_steps():
 
 # %% tags=["nbval-ignore-output"]
 from hpml.modules.m02_hardware.lecture import bottleneck
+from hpml.ranks import launch
 from hpml.trace.repetition import phases
 
 marks = ["load", "forward", "backward", "communicate", "update", "end"]
@@ -97,8 +97,19 @@ else:
         "The quickest of five steps on two ranks of one thread each, over two links. The black line is "
         "the lower bound for the gradients' bytes at the rate of the link.",
     )
-    conclude(*bottleneck.finding(steps["1gbit"], steps["100mbit"]))
 print(bottleneck.memory(runs["1gbit"]))
+
+# %% tags=["nbval-ignore-output"]
+if not no_link:
+    found = bottleneck.found(steps["1gbit"], steps["100mbit"])
+    conclude(
+        found.held,
+        f"**Answer.** At 1 Gbit/s *{found.fast}* takes the most, {found.fast_share:.0%} of the step; at 100 "
+        f"Mbit/s it is *{found.slow}*, {found.slow_share:.0%}. The same program on the same processor has "
+        "another bottleneck, because one part of the machine has changed.",
+        f"*{found.fast}* took the most at 1 Gbit/s ({found.fast_share:.0%}), *{found.slow}* at 100 Mbit/s "
+        f"({found.slow_share:.0%}). That can be: other programs use these cores too.",
+    )
 
 # %% [markdown]
 # Memory size has no seconds: nothing is slow until memory is full, and then the program ends
@@ -113,9 +124,13 @@ print(bottleneck.memory(runs["1gbit"]))
 # *CPU* is what Linux may run a thread on:
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture.lstopo import draw_node
+from hpml.errors import UserError
+from hpml.measure.bandwidth import data_caches, sweep, working_sets
+from hpml.models.vision_transformer import Attention
+from hpml.modules.m02_hardware.lecture import lstopo, machine_roofline, roofline
+from hpml.record import kept, pictures
 
-draw_node()
+lstopo.draw_node()
 
 # %% [markdown]
 # *Predict: how much faster is a cache than memory?* The cell reads, copies, and computes
@@ -123,19 +138,29 @@ draw_node()
 # another.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.measure.bandwidth import data_caches, sweep, working_sets
-from hpml.modules.m02_hardware.lecture import machine_roofline
-from hpml.modules.m02_hardware.lecture.roofline import picture, sweep_picture
-
 sweeps = {kernel: sweep(kernel, working_sets()) for kernel in ("read", "copy", "triad")}
-figure = sweep_picture(sweeps, data_caches(), title="Each cache that overflows is a step down")
+figure = roofline.sweep_picture(
+    sweeps, data_caches(), title="Each cache that overflows is a step down"
+)
 publish_figure(
     "bandwidth over the working set",
     figure,
     "One core, float32. Dotted lines: the sizes of the caches (L1 is too small to be timed here). "
     "Counted are the bytes that the program asks to read and to write.",
 )
-conclude(*machine_roofline.cache_finding(sweeps))
+
+# %% tags=["nbval-ignore-output"]
+copy = sweeps["copy"]
+near, far = max(copy.values()), copy[max(copy)]
+seen = (
+    f"one core copies {near / 1e9:.0f} GB/s where the arrays fit into a cache, "
+    f"{far / 1e9:.0f} GB/s in memory"
+)
+conclude(
+    near > 1.5 * far,
+    f"**Answer.** Here {seen}: {near / far:.1f} times.",
+    f"{seen}. That can be: other programs use the same caches and the same memory.",
+)
 
 # %% [markdown]
 # *Intensity* is work per byte: the FLOPs of a layer over the bytes it has to move. With it, the
@@ -150,8 +175,6 @@ conclude(*machine_roofline.cache_finding(sweeps))
 # normalisation, ReLU, Adam's step: which limit binds each?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.models.vision_transformer import Attention
-
 images, tokens = torch.randn(256, 128, 16, 16), torch.randn(64, 64, 192)
 layers = {
     "3×3 convolution": (nn.Conv2d(128, 128, 3, padding=1), images),
@@ -162,7 +185,7 @@ layers = {
     "ReLU": (nn.ReLU(), images),
 }
 roofs, works = machine_roofline.roofs_and_works(layers, adam=20_000_000)
-figure = picture(roofs, works, title="Left of the ridge, faster arithmetic is no help")
+figure = roofline.picture(roofs, works, title="Left of the ridge, faster arithmetic is no help")
 publish_figure(
     "this machine's roofline",
     figure,
@@ -175,7 +198,32 @@ publish_figure(
 )
 all_cores = machine_roofline.whole(roofs)
 print(machine_roofline.binding_table(works, all_cores))
-conclude(*machine_roofline.finding(works, all_cores))
+
+# %% tags=["nbval-ignore-output"]
+found = machine_roofline.sides(works, all_cores)
+left, right, near = (
+    ", ".join(work.name for work in some) for some in (found.memory, found.compute, found.near)
+)
+far = ", ".join(f"{work.name} {work.share(all_cores):.0%}" for work in found.far)
+if not (left and right):
+    conclude(
+        False,
+        "Memory is the limit of some layers, compute of the others.",
+        "all layers are on one side of the ridge here.",
+    )
+else:
+    slow, fast = f"{found.slow.rate / 1e9:.0f}", f"{found.fast.rate / 1e9:.0f}"
+    conclude(
+        found.held,
+        f"**Answer.** The ridge is at {all_cores.ridge:.1f} FLOP/byte ({all_cores.name}). Left of it, *memory* "
+        f"is the limit: {left}. Right of it, *compute* is: {right}. The fastest on the left ({found.slow.name}) "
+        f"reaches {slow} GFLOP/s, the fastest on the right ({found.fast.name}) {fast}. More than half of what the "
+        f"limit allows: {near or 'none'}."
+        + f" The others reach less ({far}): not the limit, something else holds them back."
+        * bool(far),
+        f"{found.slow.name} reached {slow} GFLOP/s, {found.fast.name} {fast}. That can be: other programs use "
+        "these cores too.",
+    )
 
 # %% [markdown]
 # One thing that holds a layer back is not in the picture: where its tensors come from.
@@ -184,7 +232,23 @@ conclude(*machine_roofline.finding(works, all_cores))
 # that memory or returns it?*
 
 # %% tags=["nbval-ignore-output"]
-conclude(*machine_roofline.fresh_pages("ReLU", *layers["ReLU"]))
+pages = machine_roofline.pages("ReLU", *layers["ReLU"])
+print(f"returned and fresh again: {1e3 * pages.fresh.seconds:6.1f} ms")
+print(f"kept by the process:      {1e3 * pages.kept.seconds:6.1f} ms")
+
+# %% tags=["nbval-ignore-output"]
+fresh, kept_ms = 1e3 * pages.fresh.seconds, 1e3 * pages.kept.seconds
+seen = (
+    f"in memory that is fresh from the kernel each time ReLU takes {fresh:.1f} ms, and in memory that the "
+    f"process keeps {kept_ms:.1f} ms"
+)
+conclude(
+    pages.held,
+    f"**Answer.** Yes: {seen}, {fresh / kept_ms:.1f} times as fast. The difference is the kernel's work: "
+    f"{pages.fresh_faults:,} page faults against {pages.kept_faults:,} while they were measured. The table and "
+    "the picture have kept memory.",
+    f"{seen}, with {pages.fresh_faults:,} and {pages.kept_faults:,} page faults. Other systems differ.",
+)
 
 # %% [markdown]
 # Better code can lift a point that is below its roof (section 5). To get further right, a layer has
@@ -198,22 +262,56 @@ conclude(*machine_roofline.fresh_pages("ReLU", *layers["ReLU"]))
 # and as one kernel; and what it costs to launch a kernel: what a GPU showed.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.errors import UserError
-from hpml.record.kept import recorded
-from hpml.record.pictures import launches, products, roofline_picture
-
 try:
-    of_gpu = recorded("roofline")
+    of_gpu = kept.recorded("roofline")
 except UserError as why:
+    of_gpu = None
     skip("a GPU's roofline", str(why))
 else:
     publish_figure(
         "a GPU's roofline",
-        roofline_picture(of_gpu, title="A GPU: products by number type, and fusion"),
+        pictures.roofline_picture(of_gpu, title="A GPU: products by number type, and fusion"),
         f"{of_gpu.origin}. Left: products by number type. Right: seconds of forward.",
     )
-    conclude(*products(of_gpu))
-    conclude(*launches(of_gpu))
+
+# %% tags=["nbval-ignore-output"]
+if of_gpu is not None:
+    found = pictures.products(of_gpu)
+    most = found.most["bfloat16"]
+    if "tf32" in found.most:
+        tf32 = f" (and {most / found.most['tf32']:.2g} times tf32, float32 on tensor cores)"
+    else:
+        tf32 = ""
+    seen = (
+        f"bfloat16 reaches {most / 1e12:.3g} TFLOP/s, {most / found.most['float32']:.3g} times float32{tf32}, and "
+        f"with {found.small} rows {found.share:.1%} of that; triad {found.triad / 1e9:,.0f} GB/s"
+    )
+    conclude(
+        found.held,
+        f"**Recorded.** {seen}: the ridge is at {most / found.triad:,.0f} FLOP/byte. A product so small does "
+        "not fill the device, whatever its type.",
+        f"{seen}.",
+    )
+    launch_of = pictures.launches(of_gpu)
+    asked, in_graph = 1e6 * launch_of.asked, launch_of.in_graph
+    if in_graph is None:
+        conclude(
+            False,
+            "A kernel in a graph takes less than one that is launched alone.",
+            f"a launch takes {asked:.1f} µs, and there is no graph.",
+        )
+    else:
+        seen = (
+            f"kernel that adds to one number takes {asked:.1f} µs, in a graph of {launch_of.kernels:,} such "
+            f"{1e6 * in_graph:.2f} µs"
+        )
+        conclude(
+            launch_of.held,
+            f"**Recorded.** A {seen}. The host asks for kernels one by one, and in the time that one takes it "
+            f"{launch_of.triad * asked / 1e12:.0f} MB go through the memory: a kernel that has less to do leaves "
+            "the device waiting. A CUDA graph, or fusion, asks once for many.",
+            f"a {seen}.",
+        )
 
 # %% [markdown]
 # ## 3. The parts of ten years
@@ -225,8 +323,8 @@ else:
 # source, not each figure (end of this section).
 
 # %%
+from hpml.modules.m02_hardware.lecture import hardware_picture, layer_on_parts
 from hpml.predict import hardware
-from hpml.publish import conclude, publish_figure
 
 print(hardware.table())
 
@@ -235,9 +333,7 @@ print(hardware.table())
 # memory become? And the links?*
 
 # %%
-from hpml.modules.m02_hardware.lecture.hardware_picture import flop_per_byte_picture
-
-figure = flop_per_byte_picture(
+figure = hardware_picture.flop_per_byte_picture(
     hardware.with_rates(),
     title="FLOP for each byte: the V100 was the largest step; hardly any since the H100",
 )
@@ -247,8 +343,32 @@ publish_figure(
     "Peak FLOP/s for floats of 16 bits, divided by the bandwidth of the memory (left) and of the "
     "links (right), by year. GC2's memory is on the chip.",
 )
-conclude(*hardware.growth("P100", "B200"))
-conclude(*hardware.steps("P100", "V100", "H100", "B200"))
+
+# %%
+p100, v100, h100, b200 = (hardware.part(name) for name in ("P100", "V100", "H100", "B200"))
+grew = hardware.growth(p100, b200)
+conclude(
+    grew.held,
+    f"**Answer.** From the P100 ({p100.year}) to the B200 ({b200.year}) FLOP/s for 16 bits grew "
+    f"{grew.compute:.0f} times, the memory's bandwidth {grew.memory:.0f} times, and the links' {grew.links:.0f} "
+    f"times. In the time of one byte from memory, the B200 can do {b200.ridge():.0f} FLOP, the P100 "
+    f"{p100.ridge():.0f}.",
+    f"FLOP/s grew {grew.compute:.1f} times, memory {grew.memory:.1f} times, links {grew.links:.1f} times.",
+)
+growth = hardware.steps([p100, v100, h100, b200])
+first, middle, last = (
+    f"{memory:.1f} and {links:.1f} times"
+    for memory, links in zip(growth.memory, growth.links, strict=True)
+)
+seen = (
+    f"FLOP for each byte of memory, and of the links: from the P100 to the V100 {first}, from the V100 to the "
+    f"H100 {middle}, from the H100 to the B200 {last}."
+)
+conclude(
+    growth.held,
+    f"{seen} The first step is the largest, and since the H100 ({h100.year}) both have nearly kept up.",
+    seen,
+)
 
 # %% [markdown]
 # The first step was a new unit, not more of the old ones: the V100's tensor cores.
@@ -257,8 +377,6 @@ conclude(*hardware.steps("P100", "V100", "H100", "B200"))
 # What binds it on an H100?*
 
 # %%
-from hpml.modules.m02_hardware.lecture import layer_on_parts
-
 layer = layer_on_parts.first_convolution(batch=512)
 figure = layer_on_parts.picture(
     layer, title="One layer: compute binds on the V100, memory on the H100"
@@ -268,7 +386,19 @@ publish_figure(
     figure,
     f"{layer.name}, forward, in 16 bits. The longer bar of the two is the least time.",
 )
-conclude(*layer_on_parts.finding(layer, "V100", "H100"))
+
+# %%
+found = layer_on_parts.bound(layer, "V100", "H100")
+older, newer = found.older, found.newer
+conclude(
+    found.held,
+    f"**Answer.** The layer does {layer.intensity:.0f} FLOP for each byte. The V100 can do {older.ridge:.0f} in "
+    f"the time of one byte, so its units set the pace; the H100 can do {newer.ridge:.0f}, and waits for its "
+    f"memory. Its peak is {newer.peak / older.peak:.1f} times as high, and the layer gets {found.faster:.1f} times "
+    "as fast at best.",
+    f"with {layer.intensity:.0f} FLOP per byte {older.binding(layer.intensity)} binds on the V100 and "
+    f"{newer.binding(layer.intensity)} on the H100.",
+)
 
 # %% [markdown]
 # So a program that was tuned for one machine has another bottleneck on the next. The `roofline`
@@ -313,11 +443,34 @@ print(hardware.sources())
 # 1 + 1/512 from 1?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import number_formats, number_formats_picture
+from hpml.modules.m02_hardware.lecture import (
+    float16_gradients,
+    mixed_precision,
+    number_formats,
+    number_formats_picture,
+    precision,
+)
 
+large, near_one = 100_000.0, 1 + 1 / 512
+brain, half = (
+    torch.tensor([large, near_one]).to(dtype) for dtype in (torch.bfloat16, torch.float16)
+)
 figure = number_formats_picture.bits(title="Exponent bits set the range, mantissa bits the step")
 publish_figure("number formats", figure, "Bits of float32, TF32, bfloat16, float16 and int8.")
-conclude(*number_formats.sixteen_bits(100_000.0, 1 + 1 / 512))
+print(brain, half, sep="\n")
+
+# %% tags=["nbval-ignore-output"]
+(brain_large, brain_near), (half_large, half_near) = brain.tolist(), half.tolist()
+seen = (
+    f"In bfloat16 {large:,.0f} becomes {brain_large:,.0f}, and {near_one:g} becomes {brain_near:g}. In float16 "
+    f"{large:,.0f} becomes {half_large:,.0f} (the largest number is {number_formats.FLOAT16.largest:,.0f}), and "
+    f"{near_one:g} stays {half_near:g}."
+)
+conclude(
+    brain_large < half_large == float("inf") and brain_near == 1 < half_near,
+    f"**Answer.** {seen}",
+    seen,
+)
 
 # %% [markdown]
 # *TF32* is float32 in memory, of which a GPU's tensor cores (since the A100) read ten bits of the
@@ -329,8 +482,6 @@ conclude(*number_formats.sixteen_bits(100_000.0, 1 + 1 / 512))
 # largest error?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import precision
-
 measured = precision.measure()
 figure = number_formats_picture.speed_and_error(
     measured, title="Fewer bits are faster where the processor has an instruction for them"
@@ -341,8 +492,42 @@ publish_figure(
     "A product of two 512 × 512 matrices and a 3×3 convolution, one thread. TF32's error is that of "
     "rounded inputs. The error is relative to float64.",
 )
-conclude(*precision.speed(measured))
-conclude(*precision.error(measured))
+
+# %% tags=["nbval-ignore-output"]
+gains, parts = precision.gains(measured), []
+for name, gain in gains.items():
+    has = f"has {' and '.join(gain.instructions)}" if gain.instructions else f"has no {gain.wanted}"
+    if max(gain.times) < 1:
+        times = " and ".join(f"{1 / one:.0f}" for one in gain.times) + " times slower"
+    else:
+        times = " and ".join(f"{one:.2g}" for one in gain.times) + " times as fast"
+    parts.append(f"{name} is {times} (this processor {has})")
+seen = f"Against float32 (matrix product and convolution), {'; '.join(parts)}"
+why = ""
+if precision.own_float16_loop(measured):
+    why += (
+        " oneDNN has no float16 kernel for this processor, so PyTorch computes with a simple loop of its own: "
+        "that takes the time, not the conversions."
+    )
+if slow := precision.slow_kernel(measured):
+    why += (
+        f" The float32 {slow.operation} is another library's, and reaches {slow.rate / 1e9:.0f} GFLOP/s where the "
+        f"{slow.best} has {slow.best_rate / 1e9:.0f}: a slow kernel to be compared with. Best against best the "
+        f"gains are {slow.gains['bfloat16']:.2g} (bfloat16) and {slow.gains['int8']:.2g} (int8)."
+    )
+conclude(
+    all(gain.held for gain in gains.values()),
+    f"**Answer.** {seen}.{why}",
+    f"{seen}. That can be: the machine is busy, or another kind.",
+)
+error = {one.name: one.error for one in measured if one.operation == "matrix product"}
+conclude(
+    precision.follow_the_mantissa(error),
+    f"The error follows the mantissa: {error['float16']:.2g} for float16, {error['TF32']:.2g} for TF32, "
+    f"{error['bfloat16']:.2g} for bfloat16, which has three bits less. int8 has the largest, {error['int8']:.2g}: "
+    "its 255 steps reach as far as the largest number.",
+    f"errors: {error}.",
+)
 
 # %% [markdown]
 # int8 is for inference: an int8 tensor cannot have a gradient, and of two of them `a @ b` returns
@@ -365,8 +550,6 @@ conclude(*precision.error(measured))
 # *Predict: which share of the gradients becomes 0 without scaling? Does the training notice?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import float16_gradients
-
 SCALE = 2.0**16  # GradScaler's first one
 runs = float16_gradients.by_scale()
 figure = float16_gradients.picture(
@@ -378,7 +561,23 @@ publish_figure(
     "Left: sizes of the gradients of all layers' outputs in the course's network, made small, after "
     "24 steps. Right: what training with float16 gradients reaches, by the loss scale.",
 )
-conclude(*float16_gradients.finding(runs, SCALE))
+
+# %% tags=["nbval-ignore-output"]
+found, wide, power = float16_gradients.scales(runs, SCALE), runs[None], float16_gradients.power
+low, high = runs[found.low], runs[found.high]
+seen = (
+    f"{wide.lost():.1%} of the gradients become 0 in float16; with the loss times {power(SCALE)} it is "
+    f"{wide.lost(SCALE):.1%}"
+)
+conclude(
+    found.held,
+    f"**Answer.** {seen}. This network does not notice: with any scale from {' to '.join(map(power, found.good))} "
+    f"the loss is within {found.apart:.3f} of float32's, {wide.loss:.3f}. Scaled by {power(found.low)}, "
+    f"{wide.lost(found.low):.0%} are lost, and the loss is {low.loss:.2f} ({wide.losses[0]:.2f} in the first "
+    f"step). Scaled by {power(found.high)}, they overflow: {high.skipped} of {len(wide.losses)} steps are skipped.",
+    f"{seen}; losses by scale: "
+    + ", ".join(f"{scale:g}: {run.loss:.2f}" for scale, run in runs.items() if scale),
+)
 
 # %% [markdown]
 # A scale of 2^-12 shows what happens to a network whose gradients are 4096 times smaller. There are
@@ -396,8 +595,6 @@ conclude(*float16_gradients.finding(runs, SCALE))
 # *Predict: how much accuracy does it cost? How much time does it save?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import mixed_precision
-
 runs = mixed_precision.compare()
 figure = mixed_precision.picture(runs, title="The same accuracy with bfloat16 as with float32")
 publish_figure(
@@ -407,8 +604,34 @@ publish_figure(
     "thread; the same first weights, order and images. The network is the course's with fewer "
     f"channels ({', '.join(map(str, mixed_precision.WIDTHS))}), for the sake of time.",
 )
-conclude(*mixed_precision.accuracy(runs))
-conclude(*mixed_precision.seconds(runs))
+
+# %% tags=["nbval-ignore-output"]
+wide, brain, tested = (
+    runs["fp32"].test_accuracy,
+    runs["bf16"].test_accuracy,
+    mixed_precision.TEST_IMAGES,
+)
+seen = f"After {len(runs['fp32'].epochs)} epochs float32 has {wide:.1%}, bfloat16 {brain:.1%}"
+conclude(
+    mixed_precision.same_accuracy(runs),
+    f"**Answer.** {seen} of the test images right. Of {tested:,} images the standard error is "
+    f"{(wide * (1 - wide) / tested) ** 0.5:.1%}.",
+    f"{seen}.",
+)
+quickest = mixed_precision.quickest_epochs(runs)
+seen = f"The quickest epoch takes {quickest.float32:.1f} s in float32 and {quickest.bfloat16:.1f} s in bfloat16"
+if quickest.instruction:
+    conclude(
+        quickest.held,
+        f"{seen}: {quickest.float32 / quickest.bfloat16:.1f} times as fast.",
+        f"{seen}: the machine was busy.",
+    )
+else:
+    conclude(
+        quickest.held,
+        f"{seen}: without an instruction for bfloat16, each number is converted.",
+        f"{seen}.",
+    )
 
 # %% [markdown]
 # ## 5. Hardware without its library is a promise
@@ -422,8 +645,7 @@ conclude(*mixed_precision.seconds(runs))
 # channels_last?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import engines
-from hpml.modules.m02_hardware.lecture import engines_picture
+from hpml.modules.m02_hardware.lecture import engines, onednn_kernels, openmp_settings
 
 measured = engines.compare(ResidualNetwork(), torch.randn(32, 3, 32, 32))
 print(engines.table(measured))
@@ -431,10 +653,31 @@ print(engines.table(measured))
 # %% tags=["nbval-ignore-output"]
 publish_figure(
     "one network by three engines",
-    engines_picture.engines(measured),
+    engines.picture(measured),
     "Forward and backward of every layer of the course's network, 32 images, one thread.",
 )
-conclude(*engines.finding(measured))
+
+# %% tags=["nbval-ignore-output"]
+gains = engines.gains(measured)
+off, on, last = gains.all
+before, after = gains.of["convolution"][:2]
+of_layout = sorted((layout - library, kind) for kind, (_, library, layout) in gains.of.items())
+gained = [
+    f"{kind} {gains.of[kind][1]:.0f} ms to {gains.of[kind][2]:.0f} ms"
+    for _, kind in of_layout
+    if round(gains.of[kind][1]) > round(gains.of[kind][2])
+]
+seen = (
+    f"All layers together take {off:.0f} ms without oneDNN, {on:.0f} ms with it, and {last:.0f} ms with "
+    "channels_last"
+)
+conclude(
+    gains.held,
+    f"**Answer.** {seen}: {off / last:.1f} times as fast on the same processor. oneDNN gains in convolutions: "
+    f"{before:.0f} ms become {after:.0f} ms. The layout gains, too: {'; '.join(gained)}. Pooling gains the largest "
+    "factor, as the channels of a pixel are neighbours and fill a register.",
+    f"{seen}. Another processor, or another version, has other kernels.",
+)
 
 # %% [markdown]
 # `caffe time` printed such tables for two engines (Jia et al. 2014, Caffe). In PyTorch the layout is
@@ -446,11 +689,18 @@ conclude(*engines.finding(measured))
 # *Predict: does bfloat16 use other kernels?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import onednn_kernels
-
 found = onednn_kernels.kernels()
 print(onednn_kernels.table(found))
-conclude(*onednn_kernels.finding(found))
+
+# %% tags=["nbval-ignore-output"]
+forward = onednn_kernels.forward(found)
+conclude(
+    forward.held,
+    f"**Answer.** Forward it is `{forward.float32}` in float32, `{forward.bfloat16}` in bfloat16, and "
+    f"`{forward.avx2}` where a variable hides what came after AVX2. Behind the colon are the instructions that "
+    "the kernel is made of.",
+    f"forward: `{forward.float32}`, `{forward.bfloat16}`, `{forward.avx2}`: this processor has no AVX-512.",
+)
 
 # %% [markdown]
 # The variable was `ONEDNN_MAX_CPU_ISA=AVX2`. A library older than your processor does the same, and
@@ -477,13 +727,43 @@ conclude(*onednn_kernels.finding(found))
 # *Predict: which setting wins? Which change nothing?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import openmp_settings
-
 tried = openmp_settings.compare()
 print(tried)
-conclude(*tried.winner)
-conclude(*tried.too_many)
-conclude(*tried.runtime)
+
+# %% tags=["nbval-ignore-output"]
+full, asked, forced = tried.trials[1:4]
+best = tried.best
+seen = f"The quickest step has `{best.setting}`: {1e3 * best.step:.0f} ms"
+if best is not full:
+    seen += f". `{full.setting}` alone has {1e3 * full.step:.0f} ms and {1e3 * tried.again.step:.0f} ms in two runs"
+    if tried.differs_as_much:
+        seen += ", which differ as much: here the number of threads is what counts"
+conclude(
+    tried.held,
+    f"**Answer.** {seen}. That is {tried.gain:.1f} times as fast as with one thread.",
+    f"{seen}. That would be {tried.gain:.2f} times as fast as one thread, on {tried.cores} cores: other programs "
+    "use them too.",
+)
+seen = f"`{asked.setting}` gives PyTorch {asked.threads} threads on {tried.cores} cores"
+if asked.threads < forced.threads:
+    seen += ": it takes the number from MKL, which has no more than cores unless told so"
+seen += f". `{forced.setting}` gives {forced.threads}"
+conclude(
+    forced.threads > tried.cores,
+    f"**Answer.** {seen}, which take turns on the cores.",
+    f"{seen}: no more than there are cores.",
+)
+names = " and ".join(f"`{path.rpartition('/')[2]}`" for path in tried.libraries) or "no library"
+read, unread = (
+    ", ".join(f"`{name}`" for name, there in tried.known.items() if there == wanted)
+    for wanted in (True, False)
+)
+conclude(
+    tried.known_library,
+    f"PyTorch's OpenMP is {names} here. It contains the names {read}"
+    + (f", and not {unread}: setting these has no effect." if unread else "."),
+    f"OpenMP libraries: {names}.",
+)
 
 # %% [markdown]
 # The column *threads* is what PyTorch reports. It takes the number from MKL when it starts
@@ -511,15 +791,16 @@ from pathlib import Path
 from IPython.display import display
 
 from hpml.data import load
-from hpml.measure import storage
-from hpml.modules.m02_hardware.lecture.storage_picture import StorageTable, storage_picture
-from hpml.publish import conclude, publish_figure
+from hpml.frameworks import tf_data_loading
+from hpml.measure import loaders, loading, storage
+from hpml.modules.m02_hardware.lecture import metadata_server, storage_picture
+from hpml.predict.storage_epoch import SharedStorage
 
 FOLDER = Path(tempfile.mkdtemp(prefix="hpml-02-"))
 train = load().train
 images, labels = train.images[::5], train.labels[::5]  # 10,000 from all over the training set
 passes = storage.passes(images, labels, storage.places(FOLDER), keep=["disk"])
-table = StorageTable(passes)
+table = storage_picture.StorageTable(passes)
 display(table)
 
 # %% tags=["nbval-ignore-output"]
@@ -546,15 +827,35 @@ conclude(
 # where the disk's cache is warm?*
 
 # %% tags=["nbval-ignore-output"]
-title = f"Shuffled, the memory map is {table.gain:.1f} times as fast as files"
+title = f"Shuffled, the memory map is {table.gains['memory map'].warm:.1f} times as fast as files"
 publish_figure(
     "six formats of the same images",
-    storage_picture(passes, title=title),
+    storage_picture.storage_picture(passes, title=title),
     f"10,000 images of 3,073 bytes read in order and shuffled; {table.caches}.",
 )
-conclude(*table.map_against_files())
 
 # %% tags=["nbval-ignore-output"]
+others = table.gains
+mapped = others.pop("memory map")
+warm_alone = mapped.cold is None
+times = "; ".join(
+    f"{name} {gain.warm:.1f}" + ("" if warm_alone else f" and {gain.cold:.1f}")
+    for name, gain in others.items()
+)
+slow = ", ".join(name for name, gain in others.items() if gain.warm < storage_picture.FASTER)
+conclude(
+    mapped.warm > 2,
+    f"**Answer.** With a warm cache, a shuffled pass over the memory map is {mapped.warm:.1f} times as fast as "
+    "over files; "
+    + (
+        "no cold cache was to be had here"
+        if warm_alone
+        else f"with a cold one, {mapped.cold:.1f} times"
+    )
+    + f". The other formats, in times{'' if warm_alone else ', warm and cold'}: {times}."
+    + f" With a warm cache no faster than files, or hardly: {slow}." * bool(slow),
+    f"the memory map was {mapped.warm:.1f} times as fast as files: other work had the cores.",
+)
 counts = table.opens_and_reads("files", "shuffled")
 conclude(
     len(set(counts.values())) == 1,
@@ -582,11 +883,9 @@ conclude(
 # both, an open is a message or several, and it waits for its answer.
 
 # %%
-from hpml.modules.m02_hardware.lecture.storage_picture import stripes_picture
-
 publish_figure(
     "stripes and metadata",
-    stripes_picture(
+    storage_picture.stripes_picture(
         title="A large file has every server at work; small ones queue for their names"
     ),
     "A client asks the metadata server where a file is, and the data servers for its stripes.",
@@ -604,17 +903,15 @@ publish_figure(
 # *Predict: one client opens about 670 files per second. How many do 2, 4 and 16 clients open?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture.metadata_server import PlayedServer, opens_per_second
-from hpml.predict.storage_epoch import SharedStorage
-
 model = SharedStorage(opens_per_second=2_000, latency=1e-3, bandwidth=1e9)
-opened = {
-    clients: opens_per_second(PlayedServer(model.latency, model.opens_per_second), clients, 400)
-    for clients in (1, 2, 4, 16)
-}
+opened = {}
 print("clients   opens/s   model")
-for clients, rate in opened.items():
-    print(f"{clients:7} {rate:9,.0f} {model.rate(clients):7,.0f}")
+for clients in (1, 2, 4, 16):
+    server = metadata_server.PlayedServer(model.latency, model.opens_per_second)
+    opened[clients] = metadata_server.opens_per_second(server, clients, opens=400)
+    print(f"{clients:7} {opened[clients]:9,.0f} {model.rate(clients):7,.0f}")
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     opened[2] > 1.5 * opened[1] and opened[16] < 1.1 * model.opens_per_second,
     f"**Answer.** Two clients open {opened[2] / opened[1]:.1f} times as many files as one, 16 no more than "
@@ -652,19 +949,18 @@ for what, count in (("files", 1_280_000), ("packs", 1_000)):
 # %% tags=["nbval-ignore-output"]
 import numpy as np
 
-from hpml.frameworks import tf_data_loading
-from hpml.measure.loaders import Vectorised, data_loader, one_thread
-from hpml.measure.loading import images_per_second
-
 index, BATCH = np.arange(0, len(train), 5), 500
 order = np.random.default_rng(0).permutation(len(index))
-loaders = {
-    f"DataLoader, workers: {workers}": data_loader(FOLDER / "disk/files", order, BATCH, workers)
+feeds = {
+    f"DataLoader, workers: {workers}": loaders.data_loader(
+        FOLDER / "disk/files", order, BATCH, workers
+    )
     for workers in range(5)
 }
-loaders["the course's, no worker"] = Vectorised(train, index[order], BATCH)
-with one_thread():
-    rates = {name: images_per_second(batches) for name, batches in loaders.items()}
+feeds["the course's, no worker"] = loaders.Vectorised(train, index[order], BATCH)
+with loaders.one_thread():
+    rates = {name: loading.images_per_second(batches) for name, batches in feeds.items()}
+del feeds  # their workers end
 rates["tf.data"] = tf_data_loading.rate(FOLDER / "disk/TFRecord", len(index), BATCH)
 for name, rate in rates.items():
     print(f"{name:24} {rate:10,.0f} images/s")
@@ -681,7 +977,6 @@ conclude(
     f"after the other, makes {rates['tf.data']:,.0f}.",
     f"the course's loader was {ahead:.1f} times as fast as {best}: other work had the cores.",
 )
-del loaders  # their workers end
 
 # %% [markdown]
 # Storage and loaders in one table: what reading alone takes in each format, and what all that training
@@ -710,28 +1005,21 @@ print(table.beside_loaders(rates))
 # %% tags=["nbval-ignore-output"]
 import time
 
-from hpml.modules.m02_hardware.lecture.prefetching import (
-    COMPUTE,
-    READ,
-    part_seconds,
-    step_seconds,
-    steps,
-)
-from hpml.modules.m02_hardware.lecture.prefetch_picture import prefetch_picture
+from hpml.modules.m02_hardware.lecture import prefetched_training, prefetching
 
-played = {
-    ahead: steps(lambda _: time.sleep(0.03), lambda _: time.sleep(0.05), batches=8, ahead=ahead)
-    for ahead in (0, 1, 4)
-}
-took = {ahead: 1e3 * step_seconds(spans) for ahead, spans in played.items()}
+read, compute = (lambda _: time.sleep(0.03)), (lambda _: time.sleep(0.05))
+played = {ahead: prefetching.steps(read, compute, batches=8, ahead=ahead) for ahead in (0, 1, 4)}
+took = {ahead: 1e3 * prefetching.step_seconds(spans) for ahead, spans in played.items()}
 publish_figure(
     "prefetching, played",
-    prefetch_picture(
+    prefetching.picture(
         {f"{ahead} read ahead: {took[ahead]:.0f} ms a step": played[ahead] for ahead in played},
         title="With a batch read ahead, a step takes the maximum, not the sum",
     ),
     "Eight steps played by waiting, 30 ms to read and 50 ms to compute.",
 )
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     took[0] > 75 and took[1] < 70 and took[4] < 70,
     f"**Answer.** {took[0]:.0f} ms without: the sum. {took[1]:.0f} ms with one batch read ahead: the maximum. "
@@ -749,22 +1037,33 @@ conclude(
 # *Predict: is what prefetching saves again the smaller of the two parts?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import prefetched_training
-
 real = prefetched_training.train(FOLDER / "disk/files", batch_size=250)
-alone, together = (1e3 * step_seconds(spans) for spans in real.values())
-parts = {what: 1e3 * part_seconds(real[0], what) for what in (READ, COMPUTE)}
+shutil.rmtree(FOLDER)
+alone, together = (1e3 * prefetching.step_seconds(spans) for spans in real.values())
 publish_figure(
     "prefetching, for real",
-    prefetch_picture(
+    prefetching.picture(
         {f"{ahead} read ahead": spans for ahead, spans in real.items()},
         title=f"For real: {alone:.0f} ms a step become {together:.0f} ms",
     ),
     "Ten steps, each with 250 files from the disk and a step of a small network; the quickest of "
     "three runs each.",
 )
-conclude(*prefetched_training.finding(alone, together, parts))
-shutil.rmtree(FOLDER)
+
+# %% tags=["nbval-ignore-output"]
+parts = {what: 1e3 * prefetching.part_seconds(real[0], what) for what in prefetching.ROWS}
+shorter = min(parts.values())
+seen = (
+    f"{', '.join(f'{what} takes {ms:.0f} ms' for what, ms in parts.items())}; a step takes {alone:.0f} ms without "
+    f"prefetching and {together:.0f} ms with it. It saves {alone - together:.0f} ms"
+)
+conclude(
+    prefetched_training.saves_the_shorter(alone, together, parts),
+    f"**Answer.** Yes, nearly: {seen}, and the shorter part takes {shorter:.0f} ms. (Each is a median, so they do "
+    "not add up to the millisecond.)",
+    f"{seen}, the shorter part takes {shorter:.0f} ms. That can be: the two threads have no two cores free, or "
+    "they wait for the same memory.",
+)
 
 # %% [markdown]
 # If reading takes longer than computing, prefetching hides the computing, and the step is as long as
@@ -807,7 +1106,16 @@ for _ in range(5):
 from hpml.modules.m02_hardware.lecture import message_price
 
 print(message_price.table(fused))
-conclude(*message_price.per_message(fused, rate=125e6))
+
+# %% tags=["nbval-ignore-output"]
+price = message_price.per_message(fused)
+conclude(
+    price.held,
+    f"**Answer.** The bytes are the same. {price.many} all-reduces take {price.slow * 1e3:.0f} ms, one takes "
+    f"{price.quick * 1e3:.1f} ms: α is {price.alpha * 1e6:.0f} µs for each all-reduce here. In that time the link "
+    f"carries {price.alpha * 125e6 / 1e3:.0f} kB.",
+    f"{price.many} all-reduces took {price.slow * 1e3:.0f} ms, and one took {price.quick * 1e3:.0f} ms.",
+)
 
 # %% [markdown]
 # Once a buffer is many times that size, a larger one gains little, and makes the first message wait
@@ -845,8 +1153,19 @@ for name, counts in 5 * [("even", (32, 32)), ("uneven", (48, 16))]:
 
 # %% tags=["nbval-ignore-output"]
 from hpml.modules.m02_hardware.lecture import balance
+from hpml.trace.repetition import messages_and_seconds
 
-conclude(*balance.uneven_takes_longer(uneven))
+even, odd = (1e3 * messages_and_seconds(uneven, name)[-1] for name in ("even", "uneven"))
+print(f"32 and 32 images: {even:.0f} ms\n48 and 16 images: {odd:.0f} ms")
+
+# %% tags=["nbval-ignore-output"]
+conclude(
+    odd > 1.15 * even,
+    f"**Answer.** {odd / even:.2f} times: {odd:.0f} ms in place of {even:.0f} ms. The whole work is the same, and "
+    "48 images are 1.5 times 32. One rank waits for the other.",
+    f"{odd:.0f} ms against {even:.0f} ms: with less than two free cores the ranks share one, and then only the sum "
+    "counts.",
+)
 
 # %% [markdown]
 # Now 32 sentences on four ranks. Four ranks on two cores would measure how cores are shared, so **the
@@ -883,7 +1202,18 @@ for name, share in 3 * list(shares.items()):
 
 # %% tags=["nbval-ignore-output"]
 display(balance.picture(shared, list(shares)))
-conclude(*balance.waits_less(shared, shares))
+
+# %% tags=["nbval-ignore-output"]
+waits = balance.waits(shared, list(shares))
+by_number, by_cost = (balance.imbalance(share) for share in shares.values())
+conclude(
+    waits.held,
+    f"**Answer.** {waits.before:.0%}. The slowest rank has {by_number:.2f} times the mean, and the step takes "
+    f"{waits.slow * 1e3:.0f} ms. Shared by cost it has {by_cost:.2f} times the mean, and the step takes "
+    f"{waits.quick * 1e3:.0f} ms.",
+    f"ranks idled {waits.before:.0%} of the time by number, {waits.after:.0%} by cost: where others use the cores, "
+    "pauses end late.",
+)
 
 # %% [markdown]
 # The numbers in the boxes are how many sentences a rank has. Two things to mind. Ranks now have
@@ -910,20 +1240,30 @@ conclude(*balance.waits_less(shared, shares))
 # how long if both are bound to the same CPU? Does anything warn you?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m02_hardware.lecture import placement
-from hpml.publish import conclude, publish_figure, skip
+from hpml.modules.m02_hardware.lecture import placement, srun_binding
 
-if placement.available():
-    waits = placement.measure(placement.placements())
+times = placement.measure(placement.placements()) if placement.available() else None
+if times is not None:
     publish_figure(
         "ranks that share a CPU",
-        placement.picture(waits),
+        placement.picture(times),
         "Seconds in which each of two ranks runs, and in which it waits for a CPU, as Linux counts "
         "them in /proc/PID/schedstat.",
     )
-    conclude(*placement.finding(waits))
 else:
     skip("two ranks on one CPU", "this process may use one CPU alone")
+
+# %% tags=["nbval-ignore-output"]
+if times is not None:
+    waits = placement.waits(times)
+    seen = f"{waits.together:.0%} of the time, with a CPU each {waits.apart:.0%}, and left to Linux {waits.free:.0%}"
+    conclude(
+        waits.held,
+        f"**Answer.** Two ranks on one CPU waited for it {seen}. On one CPU each ran for {waits.ran:.2f} s and "
+        f"waited {waits.waited:.2f} s. Half of a training would be lost, and nothing fails: no error, no warning, "
+        "and `top` shows the CPU at 100 %.",
+        f"two ranks on one CPU waited {seen}. Other programs on this machine wait for its CPUs as well.",
+    )
 
 # %% [markdown]
 # Two ranks come to share a CPU sooner than one thinks. Two `mpirun` on one node each bind their first
@@ -938,8 +1278,6 @@ else:
 # `--cpus-per-task=64`. How many cores does each get?*
 
 # %%
-from hpml.modules.m02_hardware.lecture import srun_binding
-
 figure = srun_binding.picture(
     srun_binding.CORES,
     srun_binding.HARDWARE_THREADS,
@@ -951,7 +1289,16 @@ publish_figure(
     "A node of 2 × 64 cores; each field is a core, with the numbers of its two CPUs. Recorded from "
     "SLURM 22.05.",
 )
-conclude(*srun_binding.finding())
+
+# %%
+asked, right = srun_binding.HARDWARE_THREADS, srun_binding.CORES
+conclude(
+    asked.cores[0] < right.cores[0],
+    f"**Answer.** {asked.cores[0]}, with both hardware threads of each: SLURM counts CPUs, and here a CPU is a "
+    f"hardware thread. {srun_binding.idle(asked)} of {len(srun_binding.NODE.cores)} cores stay idle. With "
+    f"`--hint=nomultithread` a rank gets one CPU of each core, and each has {right.cores[0]} cores.",
+    "the record has as many cores for both.",
+)
 
 # %% [markdown]
 # A second hardware thread fills the gaps while the first waits for memory. A matrix product hardly
@@ -1011,19 +1358,30 @@ conclude(*srun_binding.finding())
 
 # %% tags=["nbval-ignore-output"]
 from hpml.measure import training_memory
-from hpml.predict.training_memory import (
-    as_foretold,
-    bars,
-    foretold,
-    grows_with_the_batch,
-    where_it_peaks,
-)
+from hpml.predict.training_memory import activations, bars, foretold, last_peaks_in_the_update, line
 
 taken = training_memory.measure()
 figure = bars(taken, title="Activations go by the batch; 16 bytes for each parameter do not")
 publish_figure("what training takes", figure, "Peak memory of a step with Adam, by kind.")
-conclude(*grows_with_the_batch(taken))
-conclude(*where_it_peaks(taken))
+
+# %% tags=["nbval-ignore-output"]
+found, at_peak = activations(taken), taken["MLP"][-1].by_kind
+share = ", ".join(f"{part:.0%} of the {name}'s" for name, part in found.share.items())
+seen = f"With a batch of {taken['MLP'][-1].batch}, activations are {share} peak."
+conclude(
+    found.held,
+    f"**Answer.** {seen} One image more takes {found.each['residual network'] / 1e6:.2f} MB in the residual "
+    f"network, which keeps what its layers put out at each place of the image, and {found.each['MLP'] / 1e6:.2f} "
+    "MB in the MLP, whose layers put out one number for thousands of weights.",
+    seen,
+)
+conclude(
+    last_peaks_in_the_update(taken),
+    "When the MLP needs most, its activations are gone: that is in the optimizer's step, where Adam works with "
+    f"{at_peak['other'] / 1e6:.0f} MB of other tensors. The other two need most while their activations are "
+    "there, between `forward` and `backward`.",
+    f"at the MLP's peak there were {at_peak['activations'] / 1e6:.1f} MB of activations.",
+)
 
 # %% [markdown]
 # The dashed line is 16 bytes for each parameter. The whole is a line over the batch, nearly.
@@ -1047,7 +1405,18 @@ two = taken["residual network"][:2]
 most = foretold(two, 150e6)
 below, above = int(0.9 * most), int(1.1 * most) + 1
 fit = {n: training_memory.fits("residual network", n, 150_000_000) for n in (below, above)}
-conclude(*as_foretold(two, 150e6, fit))
+for n, fitted in fit.items():
+    print(f"{n} images: {'fit' if fitted else 'do not fit'}")
+
+# %% tags=["nbval-ignore-output"]
+fixed, each = (bytes_ / 1e6 for bytes_ in line(two))
+tried = " and ".join(f"{n} {'fitted' if fitted else 'did not'}" for n, fitted in fit.items())
+conclude(
+    fit[below] and not fit[above],
+    f"**Answer.** {fixed:.0f} MB + {each:.2f} MB × batch, from the batches of {two[0].batch} and {two[1].batch}: "
+    f"{most} images. Tried with a real limit of 150 MB: {below} images fit, and {above} do not.",
+    f"foretold were {most} images; {tried}.",
+)
 
 # %% [markdown]
 # On a GPU it is the same line, with other numbers: `torch.cuda.max_memory_allocated()` at two small
@@ -1083,7 +1452,25 @@ print(trial)
 from IPython.display import Markdown
 
 display(Markdown(trial.answers))
-conclude(*trial.finding)
+
+# %% tags=["nbval-ignore-output"]
+found = trial.found
+named = ", ".join(f"{letter} is the *{name}*" for letter, name in found.names.items())
+worst = max(found.times, key=found.times.get)
+why = ""
+if found.beside is not None:
+    why = (
+        " A neighbour takes half of one core, and that alone would be 2 times at most. But threads wait for each "
+        "other at the end of each parallel loop, and a thread whose core is taken gets it back after "
+        f"{1e3 * found.beside.seconds:.1f} ms on average, {found.beside.waits:.0f} times in a step."
+    )
+conclude(
+    found.held,
+    f"**Answer.** The counters name all {len(found.names)}: {named}. The *{worst}* costs most here, "
+    f"{found.times[worst]:.1f} times the sound step.{why}",
+    f"the counters named {found.right} of {len(found.names)} faults, and {found.slower} of them made the step "
+    "clearly slower. That can be: other programs use these cores too.",
+)
 
 # %% [markdown]
 # The clock shows a slow loader: it is a phase of its own. The other four are inside *forward* and

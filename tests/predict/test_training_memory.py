@@ -7,13 +7,12 @@ from torch import nn
 from hpml.measure.training_memory import Taken
 from hpml.predict.training_memory import (
     ADAM,
-    as_foretold,
+    activations,
     bars,
     beside_formula,
     foretold,
-    grows_with_the_batch,
+    last_peaks_in_the_update,
     line,
-    where_it_peaks,
 )
 
 
@@ -65,29 +64,18 @@ def test_the_picture_has_a_panel_for_each_network_and_a_bar_for_each_batch():
     assert set(dashed.get_ydata()) == {16.0}  # MB: 16 bytes for each of a million
 
 
-def test_what_decides_is_said_with_its_shares():
+def test_the_batch_decides_of_all_networks_but_the_last():
     rows = {
         "net": [taken(1, 60, activations=10), taken(2, 100, activations=70)],
         "MLP": [taken(1, 100), taken(2, 101)],
     }
-    held, sentence, _ = grows_with_the_batch(rows)
-    assert held
-    assert "70% of the net's, 0% of the MLP's peak" in sentence
+    assert activations(rows) == (True, {"net": 0.7, "MLP": 0}, {"net": 40, "MLP": 1})
     rows["net"][-1] = taken(2, 100, activations=40)
-    assert not grows_with_the_batch(rows)[0]
+    assert not activations(rows).held
 
 
 def test_the_last_networks_peak_is_in_the_optimizers_step():
     rows = {"net": [taken(1, 60, activations=10)], "MLP": [taken(1, 100, other=2_000_000)]}
-    assert where_it_peaks(rows)[0]
+    assert last_peaks_in_the_update(rows)
     rows["MLP"] = [taken(1, 100, other=2_000_000, activations=2_000_000)]
-    assert not where_it_peaks(rows)[0]
-
-
-def test_what_was_tried_is_held_against_what_was_foretold():
-    rows = [taken(10, 150_000_000), taken(20, 200_000_000)]
-    held, sentence, _ = as_foretold(rows, 250e6, {27: True, 34: False})
-    assert held
-    assert "100 MB + 5.00 MB × batch, from the batches of 10 and 20: 30 images" in sentence
-    for fit in ({27: False, 34: False}, {27: True, 34: True}):
-        assert not as_foretold(rows, 250e6, fit)[0]
+    assert not last_peaks_in_the_update(rows)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
+from typing import NamedTuple
 
 TYPES = ("int8", "fp16", "bf16", "tf32", "fp32", "fp64")
 SIXTEEN_BITS = ("fp16", "bf16")  # floats that networks are trained with
@@ -96,41 +97,39 @@ def table(shown: Sequence[Part] | None = None) -> str:
     )
 
 
-def growth(older: str, newer: str) -> tuple[bool, str, str]:
-    """For `conclude`: from one part to the other, rates for 16 bits grew more than its memory's
-    bandwidth, and more than its links'."""
-    first, last = part(older), part(newer)
-    compute = last.peak() / first.peak()
-    memory = last.bandwidth_gb_s / first.bandwidth_gb_s
-    links = (last.link_gb_s or 0) / (first.link_gb_s or 1)
-    sentence = (
-        f"**Answer.** From the {older} ({first.year}) to the {newer} ({last.year}) FLOP/s for 16 "
-        f"bits grew {compute:.0f} times, the memory's bandwidth {memory:.0f} times, and the links' "
-        f"{links:.0f} times. In the time of one byte from memory, the {newer} can do "
-        f"{last.ridge():.0f} FLOP, the {older} {first.ridge():.0f}."
-    )
-    seen = f"FLOP/s grew {compute:.1f} times, memory {memory:.1f} times, links {links:.1f} times."
-    return compute > max(memory, links), sentence, seen
+class Growth(NamedTuple):
+    """How many times FLOP/s for 16 bits grew from one part to another, its memory's bandwidth, and
+    its links'. `held`: FLOP/s the most."""
+
+    held: bool
+    compute: float
+    memory: float
+    links: float
 
 
-def steps(*names: str) -> tuple[bool, str, str]:
-    """For `conclude`: from part to part, how much FLOP per byte grew; the most in the first step,
-    and hardly in the last. Of memory and of links."""
-    shown = [part(name) for name in names]
+def growth(older: Part, newer: Part) -> Growth:
+    """From one part to the other."""
+    compute = newer.peak() / older.peak()
+    memory = newer.bandwidth_gb_s / older.bandwidth_gb_s
+    links = (newer.link_gb_s or 0) / (older.link_gb_s or 1)
+    return Growth(compute > max(memory, links), compute, memory, links)
+
+
+class Steps(NamedTuple):
+    """From part to part, how many times FLOP per byte grew: of memory, and of the links. `held`:
+    both the most in the first step, and hardly in the last."""
+
+    held: bool
+    memory: list[float]
+    links: list[float]
+
+
+def steps(shown: Sequence[Part]) -> Steps:
+    """From each part to the next."""
     ridges = [one.ridge() for one in shown]
     links = [one.flops_per_link_byte() or 1.0 for one in shown]
     grew = [[later / earlier for earlier, later in pairwise(ratios)] for ratios in (ridges, links)]
-    seen = ", ".join(
-        f"from the {one.name} to the {other.name} {memory:.1f} and {link:.1f} times"
-        for (one, other), memory, link in zip(pairwise(shown), *grew, strict=True)
-    )
-    held = all(each[0] == max(each) and each[-1] < 1.25 for each in grew)
-    return (
-        held,
-        f"FLOP for each byte of memory, and of the links: {seen}. The first step is the largest, "
-        f"and since the {shown[-2].name} ({shown[-2].year}) both have nearly kept up.",
-        f"FLOP for each byte of memory, and of the links: {seen}.",
-    )
+    return Steps(all(each[0] == max(each) and each[-1] < 1.25 for each in grew), *grew)
 
 
 def sources() -> str:

@@ -5,6 +5,7 @@ ZeRO, section 3.1, counts the same for mixed precision). Activations go by the b
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
@@ -80,54 +81,28 @@ def bars(measured: Mapping[str, Sequence[Taken]], *, title: str = "") -> Figure:
     return figure
 
 
-def grows_with_the_batch(measured: Mapping[str, Sequence[Taken]]) -> tuple[bool, str, str]:
-    """For `conclude`: of which network the batch decides, and of which the parameters do."""
+class Activations(NamedTuple):
+    """By network, the share of its peak that activations have with the largest batch, and the bytes
+    that one more sample takes. `held`: they are little of the last network's peak, and more than
+    half of each other's."""
+
+    held: bool
+    share: dict[str, float]
+    each: dict[str, float]
+
+
+def activations(measured: Mapping[str, Sequence[Taken]]) -> Activations:
+    """Of which networks the batch decides, and of which the parameters do."""
     share = {
         name: rows[-1].by_kind["activations"] / rows[-1].peak for name, rows in measured.items()
     }
-    seen = ", ".join(f"{part:.0%} of the {name}'s" for name, part in share.items())
-    batch = next(iter(measured.values()))[-1].batch
-    names = list(share)
-    held = share[names[-1]] < 0.1 and all(share[name] > 0.5 for name in names[:-1])
-    (_, each), (_, of_last) = line(measured[names[0]]), line(measured[names[-1]])
-    return (
-        held,
-        f"**Answer.** With a batch of {batch}, activations are {seen} peak. One image more takes "
-        f"{each / 1e6:.2f} MB in the {names[0]}, which keeps what its layers put out at each place "
-        f"of the image, and {of_last / 1e6:.2f} MB in the {names[-1]}, whose layers put out one "
-        "number for thousands of weights.",
-        f"with a batch of {batch}, activations were {seen} peak.",
-    )
+    *others, last = share.values()
+    each = {name: line(rows)[1] for name, rows in measured.items()}
+    return Activations(last < 0.1 and all(part > 0.5 for part in others), share, each)
 
 
-def where_it_peaks(measured: Mapping[str, Sequence[Taken]]) -> tuple[bool, str, str]:
-    """For `conclude`: the last network needs most in the optimizer's step, the others before it."""
-    *others, last = measured
-    at_peak = measured[last][-1].by_kind
-    return (
-        at_peak["activations"] < 1e6 < at_peak["other"]
-        and all(measured[name][-1].whole_forward for name in others),
-        f"When the {last} needs most, its activations are gone: that is in the optimizer's step, "
-        f"where Adam works with {at_peak['other'] / 1e6:.0f} MB of other tensors. The other two "
-        "need most while their activations are there, between `forward` and `backward`.",
-        f"at the {last}'s peak there were {at_peak['activations'] / 1e6:.1f} MB of activations.",
-    )
-
-
-def as_foretold(
-    taken: Sequence[Taken], memory: float, fit: Mapping[int, bool]
-) -> tuple[bool, str, str]:
-    """For `conclude`: whether of these two batches the smaller fitted into `memory` and the larger
-    did not, as the line through `taken` has it."""
-    fixed, each = line(taken)
-    below, above = sorted(fit)
-    sizes = " and ".join(str(one.batch) for one in taken)
-    tried = " and ".join(f"{n} {'fitted' if held else 'did not'}" for n, held in fit.items())
-    return (
-        fit[below] and not fit[above],
-        f"**Answer.** {fixed / 1e6:.0f} MB + {each / 1e6:.2f} MB × batch, from the batches of "
-        f"{sizes}: "
-        f"{foretold(taken, memory)} images. Tried with a real limit of {memory / 1e6:.0f} MB: "
-        f"{below} images fit, and {above} do not.",
-        f"foretold were {foretold(taken, memory)} images; {tried}.",
-    )
+def last_peaks_in_the_update(measured: Mapping[str, Sequence[Taken]]) -> bool:
+    """Whether the last network needs most in the optimizer's step, and the others before it."""
+    *others, last = (rows[-1] for rows in measured.values())
+    in_update = last.by_kind["activations"] < 1e6 < last.by_kind["other"]
+    return in_update and all(one.whole_forward for one in others)

@@ -65,47 +65,45 @@ def rates_by_type(one: Recorded) -> Mapping[str, Mapping[int, float]]:
     return found
 
 
-def products(one: Recorded) -> tuple[bool, str, str]:
-    """For `conclude`: do fewer bits compute faster, and from which side on is it worth it?"""
+class Products(NamedTuple):
+    """The highest FLOP/s by number type; the smallest side of a matrix, and the share of the
+    highest rate that bfloat16 has there; byte/s of triad. `held`: bfloat16 is clearly faster than
+    float32, and small products are not."""
+
+    held: bool
+    most: Mapping[str, float]
+    small: int
+    share: float
+    triad: float
+
+
+def products(one: Recorded) -> Products:
+    """Do fewer bits compute faster, and from which side on is it worth it?"""
     rates = rates_by_type(one)
     most = {name: max(by_side.values()) for name, by_side in rates.items()}
-    half, small = most["bfloat16"] / most["float32"], min(rates["bfloat16"])
-    float32 = "float32"
-    if "tf32" in most:
-        float32 += (
-            f" (and {most['bfloat16'] / most['tf32']:.2g} times tf32, float32 on tensor cores)"
-        )
-    share = rates["bfloat16"][small] / most["bfloat16"]
-    triad = one.result["bytes_per_second"]["triad"]
-    seen = (
-        f"bfloat16 reaches {most['bfloat16'] / 1e12:.3g} TFLOP/s, {half:.3g} times {float32}, and "
-        f"with {small} rows {share:.1%} of that; triad {triad / 1e9:,.0f} GB/s"
-    )
-    ridge = most["bfloat16"] / triad
-    sentence = (
-        f"**Recorded.** {seen}: the ridge is at {ridge:,.0f} FLOP/byte. A product so small does "
-        "not fill the device, whatever its type."
-    )
-    return half > 1.5 and share < 0.5, sentence, f"{seen}."
+    half, small = most["bfloat16"], min(rates["bfloat16"])
+    share = rates["bfloat16"][small] / half
+    held = half > 1.5 * most["float32"] and share < 0.5
+    return Products(held, most, small, share, one.result["bytes_per_second"]["triad"])
 
 
-def launches(one: Recorded) -> tuple[bool, str, str]:
-    """For `conclude`: is a small kernel's time that of its launch, and does a graph save it?"""
+class Launches(NamedTuple):
+    """Seconds of a small kernel, and of one in a graph of so many `kernels`, None where there is no
+    graph; byte/s of triad. `held`: a graph saves most of a launch."""
+
+    held: bool
+    asked: float
+    in_graph: float | None
+    kernels: int
+    triad: float
+
+
+def launches(one: Recorded) -> Launches:
+    """Is a small kernel's time that of its launch, and does a graph save it?"""
     asked, in_graph = (one.result["launch_seconds"].get(name) for name in ("done", "graph"))
-    if in_graph is None:
-        return False, "", f"a launch takes {1e6 * asked:.1f} µs, and there is no graph."
+    held = in_graph is not None and asked > 2 * in_graph
     triad = one.result["bytes_per_second"]["triad"]
-    seen = (
-        f"kernel that adds to one number takes {1e6 * asked:.1f} µs, in a graph of {LAUNCHES:,} "
-        f"such {1e6 * in_graph:.2f} µs"
-    )
-    return (
-        asked > 2 * in_graph,
-        f"**Recorded.** A {seen}. The host asks for kernels one by one, and in the time that "
-        f"one takes it {triad * asked / 1e6:.0f} MB go through the memory: a kernel that has less "
-        "to do leaves the device waiting. A CUDA graph, or fusion, asks once for many.",
-        f"a {seen}.",
-    )
+    return Launches(held, asked, in_graph, LAUNCHES, triad)
 
 
 def training_picture(one: Recorded, *, title: str = "") -> Figure:

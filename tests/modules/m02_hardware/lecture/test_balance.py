@@ -9,8 +9,7 @@ from hpml.modules.m02_hardware.lecture.balance import (
     by_count,
     imbalance,
     pace,
-    uneven_takes_longer,
-    waits_less,
+    waits,
 )
 from hpml.ranks.evidence import Evidence, Mark, RankEvidence
 
@@ -60,14 +59,8 @@ def launched(**ends):
     return Evidence(2, tuple(ranks), 20.0)
 
 
-def test_what_is_concluded_of_two_ways_to_share():
-    shares = {"by number": [[3], [1]], "by cost": [[2], [2]]}
-    held, sentence, _ = waits_less(launched(by_number=(3, 1), by_cost=(2, 2)), shares)
-    assert held
-    assert sentence.startswith("**Answer.** 33%. The slowest rank has 1.50 times the mean")
-    assert not waits_less(launched(by_number=(3, 1), by_cost=(3, 1)), shares)[0]
-
-
-def test_an_uneven_step_takes_longer():
-    assert uneven_takes_longer(launched(even=(2, 2), uneven=(3, 1)))[0]
-    assert not uneven_takes_longer(launched(even=(3, 3), uneven=(3, 1)))[0]
+def test_the_second_way_has_to_be_quicker_and_ranks_idle_less():
+    names = ("by number", "by cost")
+    found = waits(launched(by_number=(3, 1), by_cost=(2, 2)), names)
+    assert found == (True, 3, 2, pytest.approx(1 / 3), 0)
+    assert not waits(launched(by_number=(3, 1), by_cost=(3, 1)), names).held

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpml.modules.m02_hardware.lecture.bottleneck import finding, largest, memory, picture
+from hpml.modules.m02_hardware.lecture.bottleneck import found, largest, memory, picture
 
 FAST = {"load": 0.01, "forward": 0.05, "backward": 0.12, "update": 0.01, "communicate": 0.07}
 SLOW = FAST | {"communicate": 0.7}
@@ -17,14 +17,15 @@ def test_forward_and_backward_are_one_part():
 
 
 def test_another_link_is_another_bottleneck():
-    held, sentence, _ = finding(FAST, SLOW)
+    held, fast, share, slow, _ = found(FAST, SLOW)
     assert held
-    assert "*forward and backward* takes the most, 65% of the step" in sentence
+    assert (fast, slow) == ("forward and backward", "communicating")
+    assert share == pytest.approx(0.17 / 0.26)
 
 
 def test_two_parts_that_are_nearly_equal_are_no_finding():
-    assert not finding(FAST | {"communicate": 0.16}, SLOW)[0]
-    assert not finding(FAST, FAST)[0]
+    assert not found(FAST | {"communicate": 0.16}, SLOW).held
+    assert not found(FAST, FAST).held
 
 
 def test_a_bar_for_each_link_and_the_least_its_rate_allows():

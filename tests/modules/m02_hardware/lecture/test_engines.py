@@ -7,7 +7,6 @@ from torch import nn
 from hpml.models import ResidualNetwork
 from hpml.modules.m02_hardware.lecture import engines
 from hpml.modules.m02_hardware.lecture.engines import ENGINES
-from hpml.modules.m02_hardware.lecture.engines_picture import engines as picture
 from hpml.modules.m02_hardware.lecture.layers import Layer, Pass
 
 
@@ -75,18 +74,19 @@ def test_the_table_has_a_row_for_each_layer_and_the_sums():
     ]
 
 
-def test_the_sum_is_concluded():
-    held, sentence, _ = engines.finding(made_up())
+def test_milliseconds_are_added_over_all_layers_and_by_kind():
+    held, whole, of = engines.gains(made_up())
     assert held
-    assert "310 ms without oneDNN, 160 ms with it, and 101 ms" in sentence
-    assert "150 ms. The layout gains, too: convolution 150 ms to 100 ms; pooling 10 ms" in sentence
+    assert whole == pytest.approx([310, 160, 101])
+    assert of["convolution"] == pytest.approx([300, 150, 100])
+    assert of["pooling"] == pytest.approx([10, 10, 1])
 
 
 @pytest.mark.parametrize(
     "change", [{"on": (0.1, 0.2)}, {"last": (0.1, 0.2)}, {"pool": (0.01, 0.01, 0.01)}]
 )
 def test_without_a_clear_gain_it_does_not_hold(change):
-    assert not engines.finding(made_up(**change))[0]
+    assert not engines.gains(made_up(**change)).held
 
 
 def test_each_pass_has_its_quickest_round():
@@ -103,7 +103,7 @@ def test_kinds():
 
 
 def test_the_picture_stacks_all_milliseconds():
-    (axes,) = picture(made_up()).axes
+    (axes,) = engines.picture(made_up()).axes
     first = [bar.get_width() for bars in axes.containers for bar in bars[:1]]
     assert sum(first) == pytest.approx(310)
     title = axes.get_title("left")

@@ -58,27 +58,23 @@ def runs():
     return found
 
 
-def test_the_finding_names_shares_and_scales():
-    held, sentence, _ = f16.finding(runs(), 2.0**16)
-    assert held
-    assert "5.0% of the gradients become 0" in sentence
-    assert "with any scale from 2^0 to 2^16 the loss is within 0.000 of float32's" in sentence
+def test_the_smallest_and_the_largest_scale_that_train_as_float32_does():
+    assert f16.scales(runs(), 2.0**16) == (True, (1, 2.0**16), 0, 2.0**-16, 2.0**24)
+    assert [f16.power(scale) for scale in (1, 2.0**-16)] == ["2^0", "2^-16"]
 
 
 def test_a_scale_between_two_good_ones_has_to_be_good():
     found = runs()
     found[2.0**8] = Run([2.3, *[2.015] * 8], 0, torch.ones(1))
-    assert not f16.finding(found, 2.0**16)[0]
+    assert not f16.scales(found, 2.0**16).held
     found[2.0**-8] = found.pop(2.0**8)
-    held, sentence, _ = f16.finding(found, 2.0**16)
-    assert held
-    assert "2^0 to 2^16" in sentence
+    assert f16.scales(found, 2.0**16)[:2] == (True, (1, 2.0**16))
 
 
 def test_it_does_not_hold_where_scaling_did_not_help():
     found = runs()
     found[2.0**16] = found[2.0**-16]
-    assert not f16.finding(found, 2.0**16)[0]
+    assert not f16.scales(found, 2.0**16).held
 
 
 def test_the_picture_marks_where_float16_ends():

@@ -32,15 +32,15 @@ def test_only_the_precision_differs(monkeypatch):
 
 
 def test_accuracy_is_kept_where_the_two_are_close():
-    assert mixed_precision.accuracy(RUNS)[0]
-    assert not mixed_precision.accuracy(RUNS | {"bf16": history(0.40, 2.0)})[0]
-    assert not mixed_precision.accuracy({name: history(0.1, 1.0) for name in RUNS})[0]
+    assert mixed_precision.same_accuracy(RUNS)
+    assert not mixed_precision.same_accuracy(RUNS | {"bf16": history(0.40, 2.0)})
+    assert not mixed_precision.same_accuracy({name: history(0.1, 1.0) for name in RUNS})
 
 
 @pytest.mark.parametrize(("fast", "held"), [(True, True), (False, False)])
 def test_faster_only_with_an_instruction(monkeypatch, fast, held):
     monkeypatch.setattr(mixed_precision, "has_bf16", lambda device: fast)
-    assert mixed_precision.seconds(RUNS)[0] is held
+    assert mixed_precision.quickest_epochs(RUNS) == (held, fast, 3.0, 2.0)
 
 
 def test_the_picture_has_accuracy_over_seconds():

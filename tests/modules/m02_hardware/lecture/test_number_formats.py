@@ -10,7 +10,6 @@ from hpml.modules.m02_hardware.lecture.number_formats import (
     FORMATS,
     INT8,
     TF32,
-    sixteen_bits,
 )
 from hpml.modules.m02_hardware.lecture.number_formats_picture import bits
 
@@ -37,10 +36,3 @@ def test_the_picture_has_a_square_for_every_stored_bit():
     (axes,) = bits(title="bits").axes
     assert len(axes.patches) == sum(one.stored for one in FORMATS)
     assert "65,504" in {text.get_text() for text in axes.texts}
-
-
-def test_one_has_the_range_and_the_other_the_digits():
-    held, sentence, _ = sixteen_bits(100_000.0, 1 + 1 / 512)
-    assert held
-    assert "99,840" in sentence
-    assert not sixteen_bits(60_000.0, 1 + 1 / 512)[0]

@@ -1,4 +1,4 @@
-"""Who shares a CPU waits for it; the sentence about it holds only where that was measured."""
+"""Ranks that share a CPU wait for it; that is concluded only where it was measured."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from hpml.modules.m02_hardware.lecture import placement
-from hpml.modules.m02_hardware.lecture.placement import RankTime, finding, measure, picture, share
+from hpml.modules.m02_hardware.lecture.placement import RankTime, measure, picture, share, waits
 
 APART = [RankTime(0.5, 0.01), RankTime(0.5, 0.03)]
 TOGETHER = [RankTime(0.5, 0.5), RankTime(0.5, 0.48)]
@@ -46,12 +46,11 @@ def test_the_share_of_waiting():
     assert share([RankTime(1.0, 0.0)]) == 0
 
 
-def test_the_sentence_holds_where_one_cpu_was_the_cause():
-    held, sentence, _ = finding(measured())
-    assert held
-    assert "waited for it 49% of the time, with a CPU each 4%, and left to Linux 4%" in sentence
-    assert not finding(measured(apart=TOGETHER))[0]
-    assert not finding(measured(together=APART))[0]
+def test_it_holds_where_one_cpu_was_the_cause():
+    found = waits(measured())
+    assert found == (True, share(APART), share(APART), share(TOGETHER), 0.5, 0.49)
+    assert not waits(measured(apart=TOGETHER)).held
+    assert not waits(measured(together=APART)).held
 
 
 def test_the_picture_has_a_bar_for_each_rank():

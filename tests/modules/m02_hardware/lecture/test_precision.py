@@ -1,7 +1,5 @@
 """Errors of number formats, and what is concluded from rates."""
 
-import dataclasses
-
 import pytest
 import torch
 
@@ -24,11 +22,14 @@ def test_every_format_is_measured_but_tf32_has_no_rate(measured):
     assert all(one.rate > 0 for one in measured if one.name != "TF32")
 
 
-def test_errors_follow_the_mantissa_in_both_operations(measured):
-    held, sentence, _ = precision.error(measured)
-    assert held, sentence
-    whole = {one.operation: one.error for one in measured if one.name == "int8"}
-    assert all(0.005 < error < 0.05 for error in whole.values())
+def errors(measured, operation="matrix product"):
+    return {one.name: one.error for one in measured if one.operation == operation}
+
+
+def test_errors_follow_the_mantissa(measured):
+    assert precision.follow_the_mantissa(errors(measured))
+    for operation in ("matrix product", "convolution"):
+        assert 0.005 < errors(measured, operation)["int8"] < 0.05
 
 
 def test_the_callers_threads_and_random_numbers_stay(monkeypatch):
@@ -72,19 +73,24 @@ def has(monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: flags)
 
 
+def held(gains):
+    return all(gain.held for gain in gains.values())
+
+
 def test_what_has_an_instruction_is_faster_and_what_has_none_slower(has):
-    held, sentence, _ = precision.speed(rates(bfloat16=4, float16=0.01, int8=8))
-    assert held
-    assert "bfloat16 is 4 times as fast (this processor has AVX512-BF16)" in sentence
-    assert "float16 is 100 times slower (this processor has no AVX512-FP16)" in sentence
-    assert "slow kernel" not in sentence
+    measured = rates(bfloat16=4, float16=0.01, int8=8)
+    found = precision.gains(measured)
+    assert held(found)
+    assert found["bfloat16"] == (True, [4], ["AVX512-BF16"], "AVX512-BF16")
+    assert found["float16"] == (True, [0.01], [], "AVX512-FP16")
+    assert precision.slow_kernel(measured) is None
 
 
 @pytest.mark.parametrize("library", [True, False])
 def test_why_float16_is_slow_is_asked_of_the_library(has, monkeypatch, library):
     monkeypatch.setattr(precision, "library_multiplies", lambda name: library)
-    _, sentence, _ = precision.speed(rates(bfloat16=4, float16=0.01, int8=8))
-    assert ("a simple loop of its own" in sentence) != library
+    assert precision.own_float16_loop(rates(float16=0.01)) != library
+    assert not precision.own_float16_loop(rates(float16=1.5))
 
 
 def test_the_library_is_asked_for_both_formats_of_16_bits():
@@ -94,22 +100,20 @@ def test_the_library_is_asked_for_both_formats_of_16_bits():
 def test_a_slow_float32_kernel_is_named_and_the_gain_is_best_against_best(has):
     times = {"float32": 2.5, "bfloat16": 5, "float16": 0.1, "int8": 10}
     other = [Precision(name, "convolution", 1e9 * gain, 0.01) for name, gain in times.items()]
-    _, sentence, _ = precision.speed(rates(bfloat16=4, float16=0.01, int8=8) + other)
-    assert "float32 matrix product is another library's, and reaches 1 GFLOP/s" in sentence
-    assert sentence.endswith("Best against best the gains are 2 (bfloat16) and 4 (int8).")
+    assert precision.slow_kernel(rates(bfloat16=4, float16=0.01, int8=8) + other) == (
+        *("matrix product", 1e9, "convolution", 2.5e9),
+        {"bfloat16": 2, "int8": 4},
+    )
 
 
 @pytest.mark.parametrize("change", [{"bfloat16": 1.0}, {"float16": 2.0}, {"int8": 0.5}])
 def test_other_rates_do_not_hold(has, change):
-    assert not precision.speed(rates(**{"bfloat16": 4, "float16": 0.01, "int8": 8} | change))[0]
+    assert not held(precision.gains(rates(**{"bfloat16": 4, "float16": 0.01, "int8": 8} | change)))
 
 
 def test_errors_out_of_order_do_not_hold(measured):
-    wrong = [
-        dataclasses.replace(one, error=one.error / 100) if one.name == "bfloat16" else one
-        for one in measured
-    ]
-    assert not precision.error(wrong)[0]
+    found = errors(measured)
+    assert not precision.follow_the_mantissa(found | {"bfloat16": found["bfloat16"] / 100})
 
 
 def test_the_picture_says_where_there_is_no_unit(measured):

@@ -10,6 +10,7 @@ from hpml.modules.m02_hardware.lecture.prefetching import (
     READ,
     Span,
     part_seconds,
+    picture,
     step_seconds,
     steps,
 )
@@ -74,3 +75,13 @@ def test_a_step_is_from_end_to_end_and_the_first_does_not_count():
     assert step_seconds(spans) == 4
     assert part_seconds(spans, READ) == 5.5
     assert part_seconds(spans, COMPUTE) == 3
+
+
+def test_every_read_and_every_compute_is_a_bar_in_milliseconds():
+    spans = [Span(READ, 0, 0.0, 0.03), Span(COMPUTE, 0, 0.03, 0.08)]
+    (axes,) = picture({"played": spans}, title="one").axes
+    assert [(bar.get_x(), bar.get_width()) for bar in axes.patches] == [
+        pytest.approx((0, 30)),
+        pytest.approx((30, 50)),
+    ]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [READ, COMPUTE]

@@ -11,15 +11,14 @@ from torch import nn
 from hpml.machine.topology import Cache
 from hpml.modules.m02_hardware.lecture import machine_roofline
 from hpml.modules.m02_hardware.lecture.machine_roofline import (
+    Pages,
     adam_work,
     binding_table,
-    cache_finding,
-    finding,
-    fresh_pages,
     layer_work,
     machine_roofs,
-    pages_finding,
+    pages,
     roofs_and_works,
+    sides,
     table,
     whole,
     works,
@@ -74,27 +73,17 @@ def test_adam_moves_seven_numbers_for_each_parameter():
 SLOW, FAST = Work("ReLU", 1e9, 8e9, 0.5), Work("linear", 8e9, 1e9, 0.1)  # 2 and 80 GFLOP/s
 
 
-def test_the_finding_names_the_limit_of_each():
-    held, sentence, _ = finding([SLOW, FAST], ROOF)
-    assert held
-    assert "*memory* is the limit: ReLU. Right of it, *compute* is: linear." in sentence
-    assert not finding([SLOW, replace(FAST, seconds=8.0)], ROOF)[0]
-    assert not finding([FAST], ROOF)[0]
+def test_work_is_told_apart_by_the_limit_that_binds_it():
+    found = sides([SLOW, FAST], ROOF)
+    assert found == (True, [SLOW], [FAST], SLOW, FAST, [FAST], [SLOW])
+    assert not sides([SLOW, replace(FAST, seconds=8.0)], ROOF).held
+    assert sides([FAST], ROOF)[:4] == (False, [], [FAST], None)
 
 
 def test_the_table_says_what_the_roof_allows():
     _, relu, linear = binding_table([SLOW, FAST], ROOF).splitlines()
     assert "memory bandwidth       6 GFLOP/s     2.0 GFLOP/s" in relu
     assert "compute              100 GFLOP/s    80.0 GFLOP/s" in linear
-
-
-def test_caches_that_are_no_faster_than_memory_are_no_finding():
-    assert cache_finding({"copy": {1024: 90e9, 4096: 30e9}})[:2] == (
-        True,
-        "**Answer.** Here one core copies 90 GB/s where the arrays fit into a cache, 30 GB/s in "
-        "memory: 3.0 times.",
-    )
-    assert not cache_finding({"copy": {1024: 40e9, 4096: 30e9}})[0]
 
 
 def test_roofs_of_this_machine_for_every_number_of_cores_and_type(monkeypatch):
@@ -131,35 +120,28 @@ def test_the_whole_processor_is_that_of_most_cores_and_no_gpu():
     assert whole([replace(ROOF, name=name) for name in names]).name == "float32, 8 cores"
 
 
-def test_who_is_near_the_limit_and_who_is_not_is_computed():
+def test_which_come_near_the_limit_and_which_do_not_is_computed():
     near = Work("ReLU", 1e9, 1e9, 0.025)  # 40 of 50 GFLOP/s
     far = Work("linear", 1e9, 1e9, 0.2)
     fast = Work("convolution", 8e9, 1e9, 0.1)
-    _, sentence, _ = finding([near, far, fast], ROOF)
-    assert "*memory* is the limit: ReLU, linear. Right of it, *compute* is: convolution" in sentence
-    assert "allows: ReLU, convolution. The others reach less (linear 10%)" in sentence
-    assert "others" not in finding([near, fast], ROOF)[1]
+    assert sides([near, far, fast], ROOF)[1:] == (
+        *([near, far], [fast], near, fast),
+        *([near, fast], [far]),
+    )
 
 
 def test_fresh_pages_are_the_difference_or_they_are_not():
     slow, quick = Work("ReLU", 1e9, 1e9, 0.06), Work("ReLU", 1e9, 1e9, 0.01)
-    held, sentence, _ = pages_finding((slow, 90_000), (quick, 10_000))
-    assert held
-    assert "60.0 ms" in sentence
-    assert "6.0 times as fast" in sentence
-    assert "90,000 page faults against 10,000" in sentence
-    assert not pages_finding((quick, 90_000), (quick, 10_000))[0]
-    assert not pages_finding((slow, 10_000), (quick, 10_000))[0]
+    assert Pages(slow, 90_000, quick, 10_000).held
+    assert not Pages(quick, 90_000, quick, 10_000).held
+    assert not Pages(slow, 10_000, quick, 10_000).held
 
 
-def test_a_layer_is_measured_in_fresh_and_in_kept_memory(monkeypatch):
-    seen = []
-    monkeypatch.setattr(machine_roofline, "pages_finding", lambda *both: seen.extend(both))
-    fresh_pages("ReLU", nn.ReLU(), torch.randn(9 << 20))  # 36 MiB: a mapping of its own
+def test_a_layer_is_measured_in_fresh_and_in_kept_memory():
+    found = pages("ReLU", nn.ReLU(), torch.randn(9 << 20))  # 36 MiB: a mapping of its own
     # How many new pages each got is the kernel's affair, and in the lecture's sentence.
-    (anew, _), (kept, _) = seen
-    assert anew.name == kept.name == "ReLU"
-    assert anew.flops == kept.flops
+    assert found.fresh.name == found.kept.name == "ReLU"
+    assert found.fresh.flops == found.kept.flops
 
 
 def test_works_are_the_layers_and_adam():

@@ -49,18 +49,18 @@ def trial(**changes):
     return Trial(SOUND, {c: (f, seen[f.name]) for c, f in zip("ABCDE", FAULTS, strict=True)})
 
 
-def test_the_finding_names_every_fault_and_the_dearest():
-    held, sentence, _ = trial().finding
-    assert held
-    assert "B is the *threads*" in sentence
-    assert "*precision* costs most here, 4.0 times" in sentence
+def test_every_fault_is_named_and_slower():
+    found = trial().found
+    assert found.held
+    assert found.names["B"] == "threads"
+    assert max(found.times, key=found.times.get) == "precision"
+    assert found.times["precision"] == pytest.approx(4)
 
 
-def test_a_fault_that_is_not_found_or_slows_nothing_is_no_finding():
-    held, _, otherwise = trial(neighbour=slower(2)).finding
-    assert not held
-    assert "4 of 5 faults" in otherwise
-    assert not trial(layout=slower(1.02, stride=1024)).finding[0]
+def test_a_fault_that_is_not_found_or_slows_nothing_does_not_hold():
+    found = trial(neighbour=slower(2)).found
+    assert (found.held, found.right, found.slower) == (False, 4, 5)
+    assert not trial(layout=slower(1.02, stride=1024)).found.held
 
 
 def test_the_table_hides_the_names_and_the_answers_have_them():
@@ -89,11 +89,9 @@ def test_what_reaches_the_convolutions_is_seen(setting, number, stride):
 
 def test_why_a_neighbour_costs_more_than_its_core():
     beside = replace(slower(20), waiting=1.0, waits=200.0, processor=1.0)
-    _, sentence, _ = trial(neighbour=beside).finding
-    each = 1e3 * beside.whole / 200
-    assert f"gets it back after {each:.1f} ms on average, 200 times in a step" in sentence
+    assert trial(neighbour=beside).found.beside == (200, pytest.approx(beside.whole / 200))
     for other in (replace(beside, waits=None), replace(slower(2), waiting=1.0, waits=9.0)):
-        assert "gets it back" not in trial(neighbour=other).finding[1]
+        assert trial(neighbour=other).found.beside is None
 
 
 def test_waiting_is_the_second_number_of_every_thread(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -68,32 +69,22 @@ def picture(evidence: Evidence, names: Sequence[str]) -> Figure:
     )
 
 
-def waits_less(evidence: Evidence, shares: Mapping[str, Shares]) -> tuple[bool, str, str]:
-    """For `conclude`: the second way's step against the first's, as measured."""
-    (first, before), (second, after) = shares.items()
-    slow, quick = (messages_and_seconds(evidence, name)[-1] for name in shares)
-    idle, still = (idle_share(_done(evidence, name)) for name in shares)
-    return (
-        quick < 0.9 * slow and still < idle,
-        f"**Answer.** {idle:.0%}. The slowest rank has {imbalance(before):.2f} times the mean, and "
-        f"the step takes {slow * 1e3:.0f} ms. Shared {second} it has {imbalance(after):.2f} times "
-        "the mean, "
-        f"and the step takes {quick * 1e3:.0f} ms.",
-        f"ranks idled {idle:.0%} of the time {first}, {still:.0%} {second}: where others use the "
-        "cores, pauses end late.",
-    )
+class Waits(NamedTuple):
+    """Of two ways to share: seconds of a step, and the share of them in which ranks idle. `held`:
+    the second is clearly quicker, and ranks idle less."""
+
+    held: bool
+    slow: float
+    quick: float
+    before: float
+    after: float
 
 
-def uneven_takes_longer(evidence: Evidence) -> tuple[bool, str, str]:
-    """For `conclude`: a step of 48 and 16 images ("uneven") against one of 32 and 32 ("even")."""
-    even, odd = (messages_and_seconds(evidence, name)[-1] for name in ("even", "uneven"))
-    return (
-        odd > 1.15 * even,
-        f"**Answer.** {odd / even:.2f} times: {odd * 1e3:.0f} ms in place of {even * 1e3:.0f} ms. "
-        "The whole work is the same, and 48 images are 1.5 times 32. One rank waits for the other.",
-        f"{odd * 1e3:.0f} ms against {even * 1e3:.0f} ms: with less than two free cores the ranks "
-        "share one, and then only the sum counts.",
-    )
+def waits(evidence: Evidence, names: Sequence[str]) -> Waits:
+    """Of the quickest repetition of each way, as measured."""
+    slow, quick = (messages_and_seconds(evidence, name)[-1] for name in names)
+    before, after = (idle_share(_done(evidence, name)) for name in names)
+    return Waits(quick < 0.9 * slow and after < before, slow, quick, before, after)
 
 
 def _done(evidence: Evidence, name: str) -> list[Computation]:

@@ -1,6 +1,7 @@
 """Which part of a training step sets the pace, from the seconds of its phases."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -32,21 +33,23 @@ def largest(phases: Mapping[str, float]) -> str:
     return max(seconds, key=seconds.get)
 
 
-def finding(fast: Mapping[str, float], slow: Mapping[str, float]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: the largest part over a fast and over a slow link."""
+class Found(NamedTuple):
+    """The largest part over a fast and over a slow link, and its share of the step. `held`: it is
+    computing, then communicating, and neither is to be mistaken."""
+
+    held: bool
+    fast: str
+    fast_share: float
+    slow: str
+    slow_share: float
+
+
+def found(fast: Mapping[str, float], slow: Mapping[str, float]) -> Found:
+    """From the phases of a step over a fast and over a slow link."""
     one, two = largest(fast), largest(slow)
     shares = [parts(step)[name] / sum(step.values()) for step, name in ((fast, one), (slow, two))]
-    sentence = (
-        f"**Answer.** At 1 Gbit/s *{one}* takes the most, {shares[0]:.0%} of the step; at 100 "
-        f"Mbit/s it is *{two}*, {shares[1]:.0%}. The same program on the same processor has "
-        "another bottleneck, because one part of the machine has changed."
-    )
-    otherwise = (
-        f"*{one}* took the most at 1 Gbit/s ({shares[0]:.0%}), *{two}* at 100 Mbit/s "
-        f"({shares[1]:.0%}). That can be: other programs use these cores too."
-    )
     expected = (one, two) == ("forward and backward", "communicating")
-    return expected and _clear(fast) and _clear(slow), sentence, otherwise
+    return Found(expected and _clear(fast) and _clear(slow), one, shares[0], two, shares[1])
 
 
 def picture(steps: Mapping[str, Mapping[str, float]], gradients: int) -> Figure:

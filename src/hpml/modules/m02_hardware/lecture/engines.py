@@ -8,12 +8,15 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from hpml.measure.clock import with_threads
 from hpml.modules.m02_hardware.lecture.layers import Layer, layers
+from hpml.trace.layout import PALETTE
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ ENGINES = {
     "and channels_last": Engine(True, torch.channels_last),
 }
 KINDS = ("convolution", "pooling", "normalisation", "the rest")
+HATCHES = ("", "////", "....", "\\\\\\\\")
+COLOURS = (PALETTE[0], PALETTE[1], PALETTE[2], "#cccccc")
 
 
 @contextlib.contextmanager
@@ -97,36 +102,54 @@ def table(measured: Mapping[str, Sequence[Layer]]) -> str:
     return "\n".join([*lines, f"{'all layers':28}{''.join(sums)}"])
 
 
-def finding(measured: Mapping[str, Sequence[Layer]]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: what the library and the layout gain, on the sum."""
-    off, on, last = (sum(seconds(rows)) for rows in measured.values())
-    convolutions, pooling = (
-        [1e3 * sum(seconds(rows, of)) for rows in measured.values()] for of in KINDS[:2]
-    )
-    gains = {}
-    for of in KINDS:
-        _, before, after = (1e3 * sum(seconds(rows, of)) for rows in measured.values())
-        gains[of] = before, after
-    gained = [
-        f"{of} {before:.0f} ms to {after:.0f} ms"
-        for of, (before, after) in sorted(gains.items(), key=lambda one: one[1][1] - one[1][0])
-        if round(before) > round(after)
-    ]
-    seen = (
-        f"All layers together take {1e3 * off:.0f} ms without oneDNN, {1e3 * on:.0f} ms with it, "
-        f"and {1e3 * last:.0f} ms with channels_last"
-    )
-    sentence = (
-        f"**Answer.** {seen}: {off / last:.1f} times as fast on the same processor. oneDNN gains "
-        f"in convolutions: {convolutions[0]:.0f} ms become {convolutions[1]:.0f} ms. The layout "
-        f"gains, too: {'; '.join(gained)}. Pooling gains the largest factor, as the channels of a "
-        "pixel are neighbours and fill a register."
-    )
+class Gains(NamedTuple):
+    """Milliseconds by engine: of all layers, and of each of KINDS. `held`: the library gains, in
+    the convolutions too, and the layout gains, the largest factor in pooling."""
+
+    held: bool
+    all: list[float]
+    of: dict[str, list[float]]
+
+
+def gains(measured: Mapping[str, Sequence[Layer]]) -> Gains:
+    """What the library and the layout gain, forward and backward together."""
+    off, on, last = whole = [1e3 * sum(seconds(rows)) for rows in measured.values()]
+    of = {one: [1e3 * sum(seconds(rows, one)) for rows in measured.values()] for one in KINDS}
+    convolutions, pooling = of["convolution"], of["pooling"]
     held = (
         off > 1.3 * on
         and off > 1.5 * last
         and convolutions[0] > 1.3 * convolutions[1]
         and pooling[1] > 1.5 * pooling[2]
-        and max(gains, key=lambda of: gains[of][0] / max(gains[of][1], 1e-9)) == KINDS[1]
+        and max(of, key=lambda one: of[one][1] / max(of[one][2], 1e-9)) == "pooling"
     )
-    return held, sentence, f"{seen}. Another processor, or another version, has other kernels."
+    return Gains(held, whole, of)
+
+
+def picture(measured: Mapping[str, Sequence[Layer]]) -> Figure:
+    """A bar for each engine: milliseconds of the forward and the backward passes of all layers,
+    stacked by kind of layer. The title says how much faster the second and the last are than the
+    first."""
+    figure = Figure(figsize=(9, 0.9 + 0.6 * len(measured)), layout="constrained")
+    axes = figure.subplots()
+    lefts = [0.0] * len(measured)
+    for kind, colour, hatch in zip(KINDS, COLOURS, HATCHES, strict=True):
+        widths = [1e3 * sum(seconds(rows, kind)) for rows in measured.values()]
+        look = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        axes.barh(range(len(measured)), widths, left=lefts, height=0.65, label=kind, **look)
+        lefts = [left + width for left, width in zip(lefts, widths, strict=True)]
+    for row, total in enumerate(lefts):
+        axes.text(total, row, f" {total:.0f} ms", va="center", fontsize="small")
+    axes.set_yticks(range(len(measured)), list(measured))
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.12 * max(lefts))
+    axes.set_xlabel("all layers, forward and backward (ms)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize="small", loc="lower right", frameon=False)
+    axes.set_title(
+        f"One processor, one network: {lefts[0] / lefts[1]:.1f} times as fast with the library, "
+        f"{lefts[0] / lefts[-1]:.1f} times with its layout too",
+        loc="left",
+        fontsize=10,
+    )
+    return figure

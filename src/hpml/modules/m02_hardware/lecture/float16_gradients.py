@@ -8,7 +8,7 @@ the layer below, as if it were stored so. Weights and their update are float32 (
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from matplotlib.figure import Figure
@@ -134,7 +134,7 @@ def picture(runs: Mapping[float | None, Run], shown: float, *, title: str = "") 
     edges = torch.arange(-48.0, 17.0)
     for factor, style, colour in ((1.0, "-", PALETTE[5]), (shown, "--", PALETTE[6])):
         counts = torch.histc(exponents + math.log2(factor), len(edges) - 1, -48, 16)
-        name = "as they are" if factor == 1 else f"times 2^{math.log2(factor):.0f}"
+        name = "as they are" if factor == 1 else f"times {power(factor)}"
         look = {"linestyle": style, "color": colour, "linewidth": 1.6, "label": name}
         sizes.stairs((100 * counts / len(exponents)).tolist(), edges.tolist(), **look)
     top = sizes.get_ylim()[1] * 1.35
@@ -162,41 +162,37 @@ def picture(runs: Mapping[float | None, Run], shown: float, *, title: str = "") 
     return figure
 
 
-def finding(runs: Mapping[float | None, Run], shown: float) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: which scales train as float32 does, and which do not."""
+def power(scale: float) -> str:
+    """2**16: "2^16"."""
+    return f"2^{math.log2(scale):.0f}"
+
+
+class Scales(NamedTuple):
+    """The smallest and the largest loss scale that train as float32 does, and how far their losses
+    are from its at most; the smallest and the largest scale tried.
+
+    `held`: so do all between the two, 1 and the one shown among them, though float16 loses
+    gradients with 1; the smallest one tried does not train, and the largest one skips each step.
+    """
+
+    held: bool
+    good: tuple[float, float]
+    apart: float
+    low: float
+    high: float
+
+
+def scales(runs: Mapping[float | None, Run], shown: float) -> Scales:
+    """From a run with each scale, and the one with float32 gradients under None."""
     wide = runs[None]
-    start = wide.losses[0]
     gap = {scale: abs(run.loss - wide.loss) for scale, run in runs.items() if scale}
-    good = [scale for scale, apart in gap.items() if apart < SAME]
-    low, high = min(gap), max(gap)
-    lost, scaled = wide.lost(), wide.lost(shown)
-    powers = [f"2^{math.log2(scale):.0f}" for scale in (low, shown, high)]
-    seen = (
-        f"{lost:.1%} of the gradients become 0 in float16; with the loss times {powers[1]} it is "
-        f"{scaled:.1%}"
-    )
-    if not good:
-        good = [1.0]
-    most = max(gap[scale] for scale in good)
-    span = " to ".join(f"2^{math.log2(scale):.0f}" for scale in (min(good), max(good)))
-    sentence = (
-        f"**Answer.** {seen}. This network does not notice: with any scale from {span} the loss is "
-        f"within {most:.3f} of float32's, {wide.loss:.3f}. Scaled by {powers[0]}, "
-        f"{wide.lost(low):.0%} are lost, and the loss is {runs[low].loss:.2f} ({start:.2f} in the "
-        f"first step). Scaled by {powers[2]}, they overflow: {runs[high].skipped} of "
-        f"{len(wide.losses)} steps are skipped."
-    )
-    between = {scale for scale in gap if min(good) <= scale <= max(good)}
+    good = [scale for scale, apart in gap.items() if apart < SAME] or [1.0]
+    least, most, low, high = min(good), max(good), min(gap), max(gap)
     held = (
-        lost > 0.01 > 10 * scaled
-        and between <= set(good)
+        wide.lost() > 0.01 > 10 * wide.lost(shown)
+        and {scale for scale in gap if least <= scale <= most} <= set(good)
         and {1.0, shown} <= set(good)
         and gap[low] > 0.1
         and runs[high].skipped == len(runs[high].losses)
     )
-    return (
-        held,
-        sentence,
-        f"{seen}; losses by scale: "
-        + ", ".join(f"{scale:g}: {run.loss:.2f}" for scale, run in runs.items() if scale),
-    )
+    return Scales(held, (least, most), max(gap[scale] for scale in good), low, high)

@@ -6,6 +6,7 @@ the longer of the two sets the pace.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
@@ -82,23 +83,22 @@ def picture(layer: Layer, names: Sequence[str] = SHOWN, *, title: str = "") -> F
     return figure
 
 
-def finding(layer: Layer, older: str, newer: str) -> tuple[bool, str, str]:
-    """For `conclude`: compute binds on the older part, and the memory on the newer one."""
+class Bound(NamedTuple):
+    """A layer's roofs on two parts, and how many times as fast it gets at best. `held`: compute
+    binds on the older part, and the memory on the newer one."""
+
+    held: bool
+    older: Roof
+    newer: Roof
+    faster: float
+
+
+def bound(layer: Layer, older: str, newer: str) -> Bound:
+    """The same layer on an older and on a newer part, by their names."""
     before, after = roof(part(older)), roof(part(newer))
+    compute = [here.binding(layer.intensity) == COMPUTE for here in (before, after)]
     faster = max(_seconds(layer, before)) / max(_seconds(layer, after))
-    sentence = (
-        f"**Answer.** The layer does {layer.intensity:.0f} FLOP for each byte. The {older} can do "
-        f"{before.ridge:.0f} in the time of one byte, so its units set the pace; the {newer} can "
-        f"do {after.ridge:.0f}, and waits for its memory. Its peak is "
-        f"{after.peak / before.peak:.1f} times as high, and the layer gets "
-        f"{faster:.1f} times as fast at best."
-    )
-    seen = (
-        f"with {layer.intensity:.0f} FLOP per byte {before.binding(layer.intensity)} binds on the "
-        f"{older} and {after.binding(layer.intensity)} on the {newer}."
-    )
-    bound = [here.binding(layer.intensity) == COMPUTE for here in (before, after)]
-    return bound == [True, False], sentence, seen
+    return Bound(compute == [True, False], before, after, faster)
 
 
 def samples_that_hide_an_all_reduce(one: Part) -> float:

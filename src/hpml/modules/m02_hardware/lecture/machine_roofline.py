@@ -6,6 +6,7 @@ python -m hpml.modules.m02_hardware.lecture.machine_roofline     # as a table, f
 import re
 import resource
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +66,7 @@ def works(layers: Mapping[str, tuple[nn.Module, Tensor]], adam: int) -> list[Wor
     """Each layer with its input, by name, and Adam's step on so many parameters; on all cores.
 
     Freed memory is kept, as the course's training script does: else most of a ReLU's seconds are
-    the kernel's, for pages that it clears (`fresh_pages`).
+    the kernel's, for pages that it clears (`pages`).
     """
     with with_threads(max(1, int(usable_cores()))), freed_memory_kept():
         return [*(layer_work(name, *layer) for name, layer in layers.items()), adam_work(adam)]
@@ -130,68 +131,55 @@ def binding_table(works: Sequence[Work], roof: Roof) -> str:
     return "\n".join(lines)
 
 
-def finding(works: Sequence[Work], roof: Roof) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: the limit of each, and the fastest on either side."""
-    by_limit = {MEMORY: [], COMPUTE: []}
-    for work in works:
-        by_limit[roof.binding(work.intensity)].append(work)
-    slow = max(by_limit[MEMORY], key=lambda work: work.rate, default=None)
-    fast = max(by_limit[COMPUTE], key=lambda work: work.rate, default=None)
-    if slow is None or fast is None:
-        return False, "", "all layers are on one side of the ridge here."
-    names = {limit: ", ".join(work.name for work in some) for limit, some in by_limit.items()}
-    sentence = (
-        f"**Answer.** The ridge is at {roof.ridge:.1f} FLOP/byte ({roof.name}). Left of it, "
-        f"*memory* is the limit: {names[MEMORY]}. Right of it, *compute* is: {names[COMPUTE]}. The "
-        f"fastest on the left ({slow.name}) reaches {slow.rate / 1e9:.0f} GFLOP/s, the fastest on "
-        f"the right ({fast.name}) {fast.rate / 1e9:.0f}. {_held_back(works, roof)}"
+class Sides(NamedTuple):
+    """Work by the limit that binds it, the fastest on either side, and which of all come near
+    their limit. `held`: the fastest right of the ridge is faster than the fastest left of it."""
+
+    held: bool
+    memory: list[Work]
+    compute: list[Work]
+    slow: Work | None
+    fast: Work | None
+    near: list[Work]
+    far: list[Work]
+
+
+def sides(works: Sequence[Work], roof: Roof) -> Sides:
+    """What is on which side of the ridge; `slow` or `fast` is None where one side is empty."""
+    memory, compute = (
+        [work for work in works if roof.binding(work.intensity) == limit]
+        for limit in (MEMORY, COMPUTE)
     )
-    otherwise = (
-        f"{slow.name} reached {slow.rate / 1e9:.0f} GFLOP/s, {fast.name} {fast.rate / 1e9:.0f}. "
-        "That can be: other programs use these cores too."
-    )
-    return fast.rate > slow.rate, sentence, otherwise
+    slow, fast = (max(some, key=lambda one: one.rate, default=None) for some in (memory, compute))
+    near = [work for work in works if work.share(roof) >= NEAR]
+    far = [work for work in works if work.share(roof) < NEAR]
+    held = bool(slow and fast) and fast.rate > slow.rate
+    return Sides(held, memory, compute, slow, fast, near, far)
 
 
-def _held_back(works: Sequence[Work], roof: Roof) -> str:
-    """Which of them come near their limit, and how far from it the others stay."""
-    near = [work.name for work in works if work.share(roof) >= NEAR]
-    far = [f"{work.name} {work.share(roof):.0%}" for work in works if work.share(roof) < NEAR]
-    sentence = f"More than half of what the limit allows: {', '.join(near) or 'none'}."
-    if far:
-        sentence += (
-            f" The others reach less ({', '.join(far)}): not the limit, something else holds them "
-            "back."
-        )
-    return sentence
+class Pages(NamedTuple):
+    """A layer's work in memory that is fresh from the kernel each time, as by default that of
+    tensors of 32 MiB and more is, and in memory that the process keeps; the page faults of each."""
+
+    fresh: Work
+    fresh_faults: int
+    kept: Work
+    kept_faults: int
+
+    @property
+    def held(self) -> bool:
+        """Kept memory is clearly faster, and saves page faults."""
+        faster = self.fresh.seconds > 1.2 * self.kept.seconds
+        return faster and self.fresh_faults > 2 * self.kept_faults
 
 
-def fresh_pages(name: str, module: nn.Module, given: Tensor) -> tuple[bool, str, str]:
-    """For `conclude`: what a layer takes where its tensors come from the kernel each time, as by
-    default those of 32 MiB and more do, and where the process keeps freed memory."""
+def pages(name: str, module: nn.Module, given: Tensor) -> Pages:
+    """The same layer and input in both kinds of memory, on all cores."""
     with with_threads(max(1, int(usable_cores()))):
         anew = _with_faults(name, module, given)
         with freed_memory_kept():
             layer_work(name, module, given, rounds=1)  # the first takes its memory from the kernel
-            kept = _with_faults(name, module, given)
-    return pages_finding(anew, kept)
-
-
-def pages_finding(anew: tuple[Work, int], kept: tuple[Work, int]) -> tuple[bool, str, str]:
-    """For `conclude`: a layer in fresh and in kept memory, each with its page faults."""
-    (slow, many), (quick, few) = anew, kept
-    seen = (
-        f"in memory that is fresh from the kernel each time {slow.name} takes "
-        f"{1e3 * slow.seconds:.1f} ms, and in memory that the process keeps "
-        f"{1e3 * quick.seconds:.1f} ms"
-    )
-    sentence = (
-        f"**Answer.** Yes: {seen}, {slow.seconds / quick.seconds:.1f} times as fast. The "
-        f"difference is the kernel's work: {many:,} page faults against {few:,} while they were "
-        "measured. The table and the picture have kept memory."
-    )
-    held = slow.seconds > 1.2 * quick.seconds and many > 2 * few
-    return held, sentence, f"{seen}, with {many:,} and {few:,} page faults. Other systems differ."
+            return Pages(*anew, *_with_faults(name, module, given))
 
 
 def _with_faults(name: str, module: nn.Module, given: Tensor) -> tuple[Work, int]:
@@ -199,21 +187,6 @@ def _with_faults(name: str, module: nn.Module, given: Tensor) -> tuple[Work, int
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     work = layer_work(name, module, given)
     return work, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-
-def cache_finding(sweeps: Mapping[str, Mapping[int, float]]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: how much faster the caches are than memory."""
-    copy = sweeps["copy"]
-    near, far = max(copy.values()), copy[max(copy)]
-    seen = (
-        f"one core copies {near / 1e9:.0f} GB/s where the arrays fit into a cache, "
-        f"{far / 1e9:.0f} GB/s in memory"
-    )
-    return (
-        near > 1.5 * far,
-        f"**Answer.** Here {seen}: {near / far:.1f} times.",
-        f"{seen}. That can be: other programs use the same caches and the same memory.",
-    )
 
 
 def table(roofs: Sequence[Roof]) -> str:

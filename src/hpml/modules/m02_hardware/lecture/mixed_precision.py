@@ -1,7 +1,7 @@
 """The one training script in float32 and in bfloat16: accuracy and seconds side by side."""
 
-import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
@@ -65,25 +65,24 @@ def picture(runs: Mapping[str, History], *, title: str = "") -> Figure:
     return figure
 
 
-def accuracy(runs: Mapping[str, History]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: is it kept?"""
+def same_accuracy(runs: Mapping[str, History]) -> bool:
+    """Whether bfloat16 keeps float32's accuracy, and both have learned something."""
     wide, brain = runs["fp32"].test_accuracy, runs["bf16"].test_accuracy
-    seen = f"After {len(runs['fp32'].epochs)} epochs float32 has {wide:.1%}, bfloat16 {brain:.1%}"
-    sentence = (
-        f"**Answer.** {seen} of the test images right. Of {TEST_IMAGES:,} images the standard "
-        f"error is {math.sqrt(wide * (1 - wide) / TEST_IMAGES):.1%}."
-    )
-    return abs(wide - brain) < APART and min(wide, brain) > 0.2, sentence, f"{seen}."
+    return abs(wide - brain) < APART and min(wide, brain) > 0.2
 
 
-def seconds(runs: Mapping[str, History]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: is it faster where the processor has bfloat16?"""
-    # Of each run the quickest epoch: other programs only add
+class Epochs(NamedTuple):
+    """Seconds of the quickest epoch in float32 and in bfloat16, and whether this processor has an
+    instruction for bfloat16. `held`: it is faster with one, slower without."""
+
+    held: bool
+    instruction: bool
+    float32: float
+    bfloat16: float
+
+
+def quickest_epochs(runs: Mapping[str, History]) -> Epochs:
+    """Of each run the quickest epoch: other programs only add."""
     wide, brain = (min(epoch.seconds for epoch in runs[name].epochs) for name in NAMES)
     fast = has_bf16(torch.device("cpu"))
-    seen = f"The quickest epoch takes {wide:.1f} s in float32 and {brain:.1f} s in bfloat16"
-    if fast:
-        sentence = f"{seen}: {wide / brain:.1f} times as fast."
-        return wide > 1.05 * brain, sentence, f"{seen}: the machine was busy."
-    sentence = f"{seen}: without an instruction for bfloat16, each number is converted."
-    return wide < brain, sentence, f"{seen}."
+    return Epochs(wide > 1.05 * brain if fast else wide < brain, fast, wide, brain)

@@ -6,8 +6,6 @@ the leading 1 (a subnormal number).
 
 from dataclasses import dataclass
 
-import torch
-
 
 @dataclass(frozen=True)
 class NumberFormat:
@@ -60,18 +58,3 @@ BFLOAT16 = NumberFormat("bfloat16", 8, 7, 16, "Kalamkar et al. 2019, arXiv:1905.
 FLOAT16 = NumberFormat("float16", 5, 10, 16, _IEEE)
 INT8 = NumberFormat("int8", 0, 7, 8, "two's complement")
 FORMATS = (FLOAT32, TF32, BFLOAT16, FLOAT16, INT8)
-
-
-def sixteen_bits(large: float, near_one: float) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: what bfloat16 and float16 make of two numbers."""
-    dtypes = torch.bfloat16, torch.float16
-    (brain, half), (brain_near, half_near) = (
-        [torch.tensor(value).to(dtype).item() for dtype in dtypes] for value in (large, near_one)
-    )
-    sentence = (
-        f"**Answer.** In bfloat16 {large:,.0f} becomes {brain:,.0f}, and {near_one:g} becomes "
-        f"{brain_near:g}. In float16 {large:,.0f} becomes {half:,.0f} (the largest number is "
-        f"{FLOAT16.largest:,.0f}), and {near_one:g} stays {half_near:g}."
-    )
-    held = brain < half == float("inf") and brain_near == 1 < half_near
-    return held, sentence, sentence

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from hpml.errors import UserError
 from hpml.frameworks import task
@@ -97,15 +98,17 @@ def table(found: Mapping[str, Kernels]) -> str:
     )
 
 
-def finding(found: Mapping[str, Kernels]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: the names say which instructions a kernel is made of."""
-    wide, brain, old = (
-        one.convolution.get("forward", "none of oneDNN's") for one in found.values()
-    )
-    sentence = (
-        f"**Answer.** Forward it is `{wide}` in float32, `{brain}` in bfloat16, and `{old}` where "
-        "a variable hides what came after AVX2. Behind the colon are the instructions that the "
-        "kernel is made of."
-    )
-    held = ":" in wide and len({wide, brain, old}) == 3
-    return held, sentence, f"forward: `{wide}`, `{brain}`, `{old}`: this processor has no AVX-512."
+class Forward(NamedTuple):
+    """The kernel of most forward convolutions by setting. `held`: each has a name of its own, with
+    the instructions behind a colon."""
+
+    held: bool
+    float32: str
+    bfloat16: str
+    avx2: str
+
+
+def forward(found: Mapping[str, Kernels]) -> Forward:
+    """Of the three SETTINGS."""
+    names = [one.convolution.get("forward", "none of oneDNN's") for one in found.values()]
+    return Forward(":" in names[0] and len({*names}) == 3, *names)

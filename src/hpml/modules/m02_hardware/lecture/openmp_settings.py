@@ -34,14 +34,14 @@ class Tried:
     trials: tuple[Trial, ...]
     libraries: tuple[str, ...]
     known: Mapping[str, bool]
-    again: Trial | None = None
+    again: Trial
 
     def __str__(self) -> str:
         lines = [f"{'setting':50}{'threads':>8}{'step':>10}{'product':>10}"]
-        once_more = [replace(self.again, setting=f"{self.again.setting}, again")] * bool(self.again)
+        once_more = replace(self.again, setting=f"{self.again.setting}, again")
         lines += [
             f"{one.setting:50}{one.threads:8}{1e3 * one.step:7.1f} ms{1e3 * one.product:7.1f} ms"
-            for one in (*self.trials, *once_more)
+            for one in (*self.trials, once_more)
         ]
         return "\n".join(lines)
 
@@ -55,50 +55,25 @@ class Tried:
         return min(tried, key=lambda one: one.step)
 
     @property
-    def winner(self) -> tuple[bool, str, str]:
-        """What `hpml.publish.conclude` takes: the setting with the quickest step."""
-        one, all_cores, *_ = self.trials
-        gain = one.step / self.best.step
-        seen = f"The quickest step has `{self.best.setting}`: {1e3 * self.best.step:.0f} ms"
-        if self.best is not all_cores:
-            both = [run.step for run in (all_cores, self.again) if run]
-            times = " and ".join(f"{1e3 * step:.0f} ms" for step in both)
-            seen += f". `{all_cores.setting}` alone has {times}"
-            if len(both) == 2:
-                seen += " in two runs"
-            if len(both) == 2 and min(both) - self.best.step <= max(both) - min(both):
-                seen += ", which differ as much: here the number of threads is what counts"
-        sentence = f"**Answer.** {seen}. That is {gain:.1f} times as fast as with one thread."
-        held = CLEAR < gain < TOO_GOOD * self.cores
-        otherwise = (
-            f"{seen}. That would be {gain:.2f} times as fast as one thread, on {self.cores} cores: "
-            "other programs use them too."
-        )
-        return held, sentence, otherwise
+    def gain(self) -> float:
+        """How many times as fast as with one thread the best is."""
+        return self.trials[0].step / self.best.step
 
     @property
-    def too_many(self) -> tuple[bool, str, str]:
-        """For `conclude`: two threads asked for on each core, and how many there are then."""
-        _, _, asked, forced, *_ = self.trials
-        seen = f"`{asked.setting}` gives PyTorch {asked.threads} threads on {self.cores} cores"
-        if asked.threads < forced.threads:
-            seen += ": it takes the number from MKL, which has no more than cores unless told so"
-        seen += f". `{forced.setting}` gives {forced.threads}"
-        sentence = f"**Answer.** {seen}, which take turns on the cores."
-        return forced.threads > self.cores, sentence, f"{seen}: no more than there are cores."
+    def held(self) -> bool:
+        """The best is clearly faster than one thread, and no faster than the cores can be."""
+        return CLEAR < self.gain < TOO_GOOD * self.cores
 
     @property
-    def runtime(self) -> tuple[bool, str, str]:
-        """What `hpml.publish.conclude` takes: which OpenMP library it is, and what that reads."""
-        names = " and ".join(f"`{Path(path).name}`" for path in self.libraries) or "no library"
-        read, unknown = (
-            ", ".join(f"`{name}`" for name, there in self.known.items() if there == wanted)
-            for wanted in (True, False)
-        )
-        sentence = f"PyTorch's OpenMP is {names} here. It contains the names {read}"
-        sentence += f", and not {unknown}: setting these has no effect." if unknown else "."
-        held = bool(self.libraries) and self.known["OMP_NUM_THREADS"]
-        return held, sentence, f"OpenMP libraries: {names}."
+    def differs_as_much(self) -> bool:
+        """Whether the two runs of the second setting differ by as much as the best gains."""
+        both = self.trials[1].step, self.again.step
+        return min(both) - self.best.step <= max(both) - min(both)
+
+    @property
+    def known_library(self) -> bool:
+        """Whether an OpenMP library is loaded that reads the standard's variable."""
+        return bool(self.libraries) and self.known["OMP_NUM_THREADS"]
 
 
 # Who waits how, and where: values of the standard's variables, which libgomp reads, and of Intel's

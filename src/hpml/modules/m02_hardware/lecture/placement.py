@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -97,26 +98,26 @@ def share(times: Sequence[RankTime]) -> float:
     return waiting / (waiting + sum(one.running for one in times))
 
 
-def finding(measured: Mapping[str, Sequence[RankTime]]) -> tuple[bool, str, str]:
-    """For `conclude`: what ranks on one CPU wait, beside ranks with a CPU each.
+class Waits(NamedTuple):
+    """The share of their time that two ranks wait: left to Linux, with a CPU each, on one CPU; and
+    seconds of a rank on one CPU, on average. `held`: there they wait, and apart clearly less."""
 
-    The placements are in the order of `placements`: free, a CPU for each, one CPU for all.
-    """
-    free, apart, together = measured.values()
-    numbers = (
-        f"{share(together):.0%} of the time, with a CPU each {share(apart):.0%}, and left to Linux "
-        f"{share(free):.0%}"
-    )
-    ran = sum(one.running for one in together) / len(together)
-    waited = sum(one.waiting for one in together) / len(together)
-    return (
-        share(together) > 0.35 and share(apart) < 0.8 * share(together),
-        f"**Answer.** Two ranks on one CPU waited for it {numbers}. On one CPU each ran for "
-        f"{ran:.2f} s and waited {waited:.2f} s. Half of a training would be lost, and "
-        "nothing fails: no error, no warning, and `top` shows the CPU at 100 %.",
-        f"two ranks on one CPU waited {numbers}. Other programs on this machine wait for its CPUs "
-        "as well.",
-    )
+    held: bool
+    free: float
+    apart: float
+    together: float
+    ran: float
+    waited: float
+
+
+def waits(measured: Mapping[str, Sequence[RankTime]]) -> Waits:
+    """From the placements in the order of `placements`."""
+    last = list(measured.values())[-1]
+    free, apart, together = map(share, measured.values())
+    ran = sum(one.running for one in last) / len(last)
+    waited = sum(one.waiting for one in last) / len(last)
+    held = together > 0.35 and apart < 0.8 * together
+    return Waits(held, free, apart, together, ran, waited)
 
 
 def picture(measured: Mapping[str, Sequence[RankTime]], *, title: str = "") -> Figure:

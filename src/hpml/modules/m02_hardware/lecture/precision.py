@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -161,44 +162,63 @@ def instructions(name: str) -> list[str]:
     return [known for flag, known in INSTRUCTIONS[name].items() if has.get(flag)]
 
 
-def speed(measured: Sequence[Precision]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: which formats are faster than float32, and why."""
-    rates = {(one.name, one.operation): one.rate for one in measured}
-    operations = list(dict.fromkeys(one.operation for one in measured))
-    held, parts = True, []
+class Gain(NamedTuple):
+    """How many times as fast as float32 a format is, by operation; this processor's instructions
+    for it, and the first that there could be. `held`: it is faster with one, slower without."""
+
+    held: bool
+    times: list[float]
+    instructions: list[str]
+    wanted: str
+
+
+def gains(measured: Sequence[Precision]) -> dict[str, Gain]:
+    """Of each format that needs an instruction of its own."""
+    rates, found = _rates(measured), {}
     for name, needed in INSTRUCTIONS.items():
-        gains = [rates[name, o] / rates["float32", o] for o in operations]
+        times = [each[name] / each["float32"] for each in rates.values()]
         there = instructions(name)
-        held &= min(gains) > 1.2 if there else max(gains) < 1
-        times = " and ".join(f"{gain:.2g}" for gain in gains) + " times as fast"
-        if max(gains) < 1:
-            times = " and ".join(f"{1 / gain:.0f}" for gain in gains) + " times slower"
-        why = f"has {' and '.join(there)}" if there else f"has no {next(iter(needed.values()))}"
-        parts.append(f"{name} is {times} (this processor {why})")
-    seen = f"Against float32 ({' and '.join(operations)}), {'; '.join(parts)}"
-    sentence = f"**Answer.** {seen}."
-    if (
-        not library_multiplies("float16")
-        and rates["float16", operations[0]] < rates["float32", operations[0]]
-    ):
-        sentence += (
-            " oneDNN has no float16 kernel for this processor, so PyTorch computes with a simple "
-            "loop of its own: that takes the time, not the conversions."
-        )
-    best = max(operations, key=lambda o: rates["float32", o])
-    first = rates["float32", operations[0]]
-    if first < SAME * rates["float32", best]:
-        whole = [rates["float32", o] / 1e9 for o in (operations[0], best)]
-        fair = " and ".join(
-            f"{max(rates[name, o] for o in operations) / rates['float32', best]:.2g} ({name})"
-            for name in ("bfloat16", "int8")
-        )
-        sentence += (
-            f" The float32 {operations[0]} is another library's, and reaches {whole[0]:.0f} "
-            f"GFLOP/s where the {best} has {whole[1]:.0f}: a slow kernel to be compared with. "
-            f"Best against best the gains are {fair}."
-        )
-    return bool(held), sentence, f"{seen}. That can be: the machine is busy, or another kind."
+        held = min(times) > 1.2 if there else max(times) < 1
+        found[name] = Gain(held, times, there, next(iter(needed.values())))
+    return found
+
+
+class SlowKernel(NamedTuple):
+    """FLOP/s of float32 in the first operation and in the best one; and of other formats, in their
+    best operation, how many times as fast as that they are."""
+
+    operation: str
+    rate: float
+    best: str
+    best_rate: float
+    gains: dict[str, float]
+
+
+def slow_kernel(measured: Sequence[Precision]) -> SlowKernel | None:
+    """None where the first operation's float32 kernel is about as good as the best."""
+    rates = _rates(measured)
+    first, best = next(iter(rates)), max(rates, key=lambda each: rates[each]["float32"])
+    rate, most = rates[first]["float32"], rates[best]["float32"]
+    if rate >= SAME * most:
+        return None
+    gains = {
+        name: max(each[name] for each in rates.values()) / most for name in ("bfloat16", "int8")
+    }
+    return SlowKernel(first, rate, best, most, gains)
+
+
+def own_float16_loop(measured: Sequence[Precision]) -> bool:
+    """Whether PyTorch's product of float16 matrices is a loop of its own, and slow."""
+    product = next(iter(_rates(measured).values()))
+    return not library_multiplies("float16") and product["float16"] < product["float32"]
+
+
+def _rates(measured: Sequence[Precision]) -> dict[str, dict[str, float]]:
+    """FLOP/s by operation and format."""
+    rates: dict[str, dict[str, float]] = {one.operation: {} for one in measured}
+    for one in measured:
+        rates[one.operation][one.name] = one.rate
+    return rates
 
 
 def library_multiplies(name: str) -> bool:
@@ -208,16 +228,9 @@ def library_multiplies(name: str) -> bool:
     return bool(getattr(torch.ops.mkldnn, f"_is_mkldnn_{short}_supported")())
 
 
-def error(measured: Sequence[Precision]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: the error follows the bits of the mantissa."""
-    found = {(one.name, one.operation): one.error for one in measured}
+def follow_the_mantissa(errors: Mapping[str, float]) -> bool:
+    """Whether the errors of an operation, by format, go by the bits of the mantissa."""
     wide, tf32, half, brain, whole = (
-        found[name, "matrix product"] for name in ("float32", "TF32", "float16", "bfloat16", "int8")
+        errors[name] for name in ("float32", "TF32", "float16", "bfloat16", "int8")
     )
-    sentence = (
-        f"The error follows the mantissa: {half:.2g} for float16, {tf32:.2g} for TF32, {brain:.2g} "
-        f"for bfloat16, which has three bits less. int8 has the largest, {whole:.2g}: its 255 "
-        "steps reach as far as the largest number."
-    )
-    held = wide < 1e-5 < half < brain < whole and 4 < brain / half < 16 and 0.5 < tf32 / half < 2
-    return held, sentence, f"errors: {found}."
+    return wide < 1e-5 < half < brain < whole and 4 < brain / half < 16 and 0.5 < tf32 / half < 2

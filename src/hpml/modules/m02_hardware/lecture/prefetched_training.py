@@ -68,26 +68,11 @@ def parts(folder: Path, batch_size: int) -> tuple[Callable[[int], Batch], Callab
     return read, learn
 
 
-def finding(alone: float, together: float, parts: Mapping[str, float]) -> tuple[bool, str, str]:
-    """For `conclude`: whether prefetching saves the shorter part.
+def saves_the_shorter(alone: float, together: float, parts: Mapping[str, float]) -> bool:
+    """Whether prefetching saves the shorter part, and so much that it shows.
 
     Milliseconds: of a step without and with prefetching, and of reading and computing. All are
     medians, and no two of them of the same steps: alike means here within CLOSE of a whole step.
     """
-    saved, shorter = alone - together, min(parts.values())
-    seen = (
-        f"{', '.join(f'{what} takes {ms:.0f} ms' for what, ms in parts.items())}; a step takes "
-        f"{alone:.0f} ms without prefetching and {together:.0f} ms with it. It saves {saved:.0f} ms"
-    )
-    alike = abs(saved - shorter) <= CLOSE * alone
-    held = together < 0.9 * alone and alike
-    sentence = (
-        f"**Answer.** Yes, nearly: {seen}, and the shorter part takes {shorter:.0f} ms. (Each is a "
-        "median, so they do not add up to the millisecond.)"
-    )
-    return (
-        held,
-        sentence,
-        f"{seen}, the shorter part takes {shorter:.0f} ms. That can be: the two "
-        "threads have no two cores free, or they wait for the same memory.",
-    )
+    saved = alone - together
+    return together < 0.9 * alone and abs(saved - min(parts.values())) <= CLOSE * alone

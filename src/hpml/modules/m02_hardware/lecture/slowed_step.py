@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +39,7 @@ import os, sys
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {int(sys.argv[1])})
 parent = os.getppid()
-while os.getppid() == parent:  # ends with whoever started it
+while os.getppid() == parent:  # ends with the process that started it
     pass
 """
 
@@ -134,6 +135,29 @@ def diagnose(seen: Counters, sound: Counters) -> str:
     return "threads" if seen.processor < 1.1 else "nothing"
 
 
+class Beside(NamedTuple):
+    """How often in a step a thread waits for a core that a neighbour has, and seconds of a wait."""
+
+    waits: float
+    seconds: float
+
+
+class Found(NamedTuple):
+    """The faults that the counters name, by letter, and how many of these are right; how many times
+    as long as the sound step one takes, by fault, and how many are clearly slower.
+
+    `held`: all are named and slower. `beside` is what the neighbour does, None where the counters
+    do not show that it costs more than its core.
+    """
+
+    held: bool
+    names: dict[str, str]
+    right: int
+    times: dict[str, float]
+    slower: int
+    beside: Beside | None
+
+
 @dataclass(frozen=True)
 class Trial:
     """`sound`: the step that nothing slows. `slowed`: the others, by letter, in a mixed order."""
@@ -157,39 +181,22 @@ class Trial:
         return "\n".join(lines)
 
     @property
-    def finding(self) -> tuple[bool, str, str]:
-        """What `hpml.publish.conclude` takes: do the counters name each fault?"""
-        found = {letter: diagnose(seen, self.sound) for letter, (_, seen) in self.slowed.items()}
-        right = [letter for letter, name in found.items() if name == self.slowed[letter][0].name]
+    def found(self) -> Found:
+        """Do the counters name each fault?"""
+        names = {letter: diagnose(seen, self.sound) for letter, (_, seen) in self.slowed.items()}
+        right = sum(names[letter] == fault.name for letter, (fault, _) in self.slowed.items())
         times = {fault.name: seen.whole / self.sound.whole for fault, seen in self.slowed.values()}
-        slower = [name for name, ratio in times.items() if ratio > CLEAR]
-        worst = max(times, key=times.get)
-        sentence = (
-            f"**Answer.** The counters name all {len(found)}: "
-            + ", ".join(f"{letter} is the *{name}*" for letter, name in found.items())
-            + f". The *{worst}* costs most here, {times[worst]:.1f} times the sound step."
-            + self._neighbour()
-        )
-        otherwise = (
-            f"the counters named {len(right)} of {len(found)} faults, and {len(slower)} of them "
-            f"made the step clearly slower. That can be: other programs use these cores too."
-        )
-        return len(right) == len(slower) == len(found), sentence, otherwise
+        slower = sum(ratio > CLEAR for ratio in times.values())
+        held = right == slower == len(names)
+        return Found(held, names, right, times, slower, self._neighbour())
 
-    def _neighbour(self) -> str:
-        """Why a neighbour on one core costs more than that core, where the counters show it."""
+    def _neighbour(self) -> Beside | None:
         beside = {fault.name: seen for fault, seen in self.slowed.values()}.get("neighbour")
         if beside is None or not beside.waits or beside.waiting is None:
-            return ""
+            return None
         if beside.whole < 2 * CLEAR * self.sound.whole:
-            return ""
-        each = beside.waiting * beside.whole / beside.waits
-        return (
-            f" A neighbour takes half of one core, and that alone would be 2 times at most. But "
-            f"threads wait for each other at the end of each parallel loop, and a thread whose "
-            f"core is taken gets it back after {1e3 * each:.1f} ms on average, "
-            f"{beside.waits:.0f} times in a step."
-        )
+            return None
+        return Beside(beside.waits, beside.waiting * beside.whole / beside.waits)
 
 
 def measure(steps: int = 5, order: Sequence[int] = (3, 0, 4, 2, 1)) -> Trial:

@@ -45,16 +45,3 @@ def picture(*recorded: Recorded, title: str = "") -> Figure:
 def idle(recorded: Recorded) -> int:
     """How many of the node's cores no rank may use."""
     return len(NODE.cores) - sum(recorded.cores)
-
-
-def finding() -> tuple[bool, str, str]:
-    """For `conclude`: what one option makes of the same numbers."""
-    asked, right = HARDWARE_THREADS.cores[0], CORES.cores[0]
-    return (
-        asked < right,
-        f"**Answer.** {asked}, with both hardware threads of each: SLURM counts CPUs, and here a "
-        f"CPU is a hardware thread. {idle(HARDWARE_THREADS)} of {len(NODE.cores)} cores stay idle. "
-        "With "
-        f"`--hint=nomultithread` a rank gets one CPU of each core, and each has {right} cores.",
-        "the record has as many cores for both.",
-    )

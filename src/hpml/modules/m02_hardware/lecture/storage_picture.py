@@ -1,6 +1,7 @@
 """One set of images in several formats: what the kernel counted, as a table; images/s, as bars."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,6 +17,14 @@ LOOKS = {  # by place: colour and hatch
     "disk, warm": (PALETTE[1], "///"),
     "/dev/shm": (PALETTE[2], "..."),
 }
+
+
+class Gains(NamedTuple):
+    """How many times as fast as files a format is, shuffled: with a warm cache, and with a cold
+    one, None where there was none."""
+
+    warm: float
+    cold: float | None
 
 
 class StorageTable:
@@ -62,58 +71,23 @@ class StorageTable:
         warm = next((place for place in there if place.endswith("warm")), there[0])
         return warm, next((place for place in there if place.endswith("cold")), there[0])
 
-    def _gains(self) -> tuple[float, float | None]:
-        """How many times as fast as files the shuffled memory map is: with a warm cache, and with
-        a cold one where the kernel dropped both contents."""
+    @property
+    def gains(self) -> dict[str, Gains]:
+        """Of each format but files, the fastest with a warm cache first."""
         warm, cold = (self.rates(place, SHUFFLED) for place in self.warm_and_cold())
         dropped = warm != cold and {"files", "memory map"} <= set(cold)
-        in_cold = cold["memory map"] / cold["files"] if dropped else None
-        return warm["memory map"] / warm["files"], in_cold
-
-    @property
-    def gain(self) -> float:
-        """The shuffled memory map's images per second, of those of files, with a warm cache."""
-        return self._gains()[0]
+        return {
+            name: Gains(rate / warm["files"], cold[name] / cold["files"] if dropped else None)
+            for name, rate in sorted(warm.items(), key=lambda one: -one[1])
+            if name != "files"
+        }
 
     @property
     def caches(self) -> str:
         """For a caption: what was in the kernel's cache before a pass."""
-        if self._gains()[1] is None:
+        if self.gains["memory map"].cold is None:
             return "the kernel kept what it had read: no pass here has a cold cache"
         return "contents dropped from the kernel's cache before a cold pass, names and inodes not"
-
-    def _others(self) -> str:
-        """How many times as fast as files each other format is, shuffled, fastest first, and which
-        of them are no faster with a warm cache."""
-        dropped = self._gains()[1] is not None
-        places = dict.fromkeys(self.warm_and_cold() if dropped else self.warm_and_cold()[:1])
-        rates = [self.rates(place, SHUFFLED) for place in places]
-        warm = rates[0]
-        names = [name for name in warm if name not in ("files", "memory map")]
-        if not names:
-            return ""
-        names.sort(key=lambda name: -warm[name])
-        times = "; ".join(
-            f"{name} " + " and ".join(f"{each[name] / each['files']:.1f}" for each in rates)
-            for name in names
-        )
-        sentence = f" The other formats, in times{', warm and cold' * dropped}: {times}."
-        if slow := [name for name in names if warm[name] < FASTER * warm["files"]]:
-            sentence += f" With a warm cache no faster than files, or hardly: {', '.join(slow)}."
-        return sentence
-
-    def map_against_files(self) -> tuple[bool, str, str]:
-        """What `hpml.publish.conclude` takes: the memory map is faster than files, shuffled; and
-        what the other formats gain."""
-        warm, cold = self._gains()
-        other = "no cold cache was to be had here" if cold is None else "with a cold one"
-        other += "" if cold is None else f", {cold:.1f} times"
-        return (
-            warm > 2,
-            f"**Answer.** With a warm cache, a shuffled pass over the memory map is {warm:.1f} "
-            f"times as fast as over files; {other}.{self._others()}",
-            f"the memory map was {warm:.1f} times as fast as files: other work had the cores.",
-        )
 
     def beside_loaders(self, loaders: Mapping[str, float]) -> str:
         """Storage and loaders (images/s by name) in one table, each part from slow to fast.
