@@ -1367,13 +1367,14 @@ publish_figure("what training takes", figure, "Peak memory of a step with Adam, 
 # %% tags=["nbval-ignore-output"]
 found, at_peak = activations(taken), taken["MLP"][-1].by_kind
 share = ", ".join(f"{part:.0%} of the {name}'s" for name, part in found.share.items())
-seen = f"With a batch of {taken['MLP'][-1].batch}, activations are {share} peak."
+batch = taken["MLP"][-1].batch
 conclude(
     found.held,
-    f"**Answer.** {seen} One image more takes {found.each['residual network'] / 1e6:.2f} MB in the residual "
+    f"**Answer.** With a batch of {batch}, activations are {share} peak. One image more takes "
+    f"{found.each['residual network'] / 1e6:.2f} MB in the residual "
     f"network, which keeps what its layers put out at each place of the image, and {found.each['MLP'] / 1e6:.2f} "
     "MB in the MLP, whose layers put out one number for thousands of weights.",
-    seen,
+    f"with a batch of {batch}, activations were {share} peak.",
 )
 conclude(
     last_peaks_in_the_update(taken),
