@@ -501,6 +501,8 @@ for name, gain in gains.items():
         times = " and ".join(f"{1 / one:.0f}" for one in gain.times) + " times slower"
     else:
         times = " and ".join(f"{one:.2g}" for one in gain.times) + " times as fast"
+    if gain.instructions and not gain.faster:
+        has += ", but the library has no kernel that gains by it"
     parts.append(f"{name} is {times} (this processor {has})")
 seen = f"Against float32 (matrix product and convolution), {'; '.join(parts)}"
 why = ""

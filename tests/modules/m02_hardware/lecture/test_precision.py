@@ -81,9 +81,16 @@ def test_what_has_an_instruction_is_faster_and_what_has_none_slower(has):
     measured = rates(bfloat16=4, float16=0.01, int8=8)
     found = precision.gains(measured)
     assert held(found)
-    assert found["bfloat16"] == (True, [4], ["AVX512-BF16"], "AVX512-BF16")
-    assert found["float16"] == (True, [0.01], [], "AVX512-FP16")
+    assert found["bfloat16"] == (True, True, [4], ["AVX512-BF16"], "AVX512-BF16")
+    assert found["float16"] == (True, False, [0.01], [], "AVX512-FP16")
     assert precision.slow_kernel(measured) is None
+
+
+def test_float16_may_have_an_instruction_and_gain_nothing(has, monkeypatch):
+    monkeypatch.setattr(precision, "instructions", lambda name: ["AVX512-FP16"])
+    found = precision.gains(rates(bfloat16=4, float16=0.9, int8=8))
+    assert (found["float16"].held, found["float16"].faster) == (True, False)
+    assert not held(precision.gains(rates(bfloat16=0.9, float16=0.9, int8=8)))
 
 
 @pytest.mark.parametrize("library", [True, False])

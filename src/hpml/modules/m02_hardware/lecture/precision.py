@@ -164,9 +164,14 @@ def instructions(name: str) -> list[str]:
 
 class Gain(NamedTuple):
     """How many times as fast as float32 a format is, by operation; this processor's instructions
-    for it, and the first that there could be. `held`: it is faster with one, slower without."""
+    for it, and the first that there could be. `held`: it is faster with one, slower without.
+
+    float16 need not be faster: few processors have instructions for it (since 2023), and a library
+    may have no kernel that gains by them.
+    """
 
     held: bool
+    faster: bool  # in each operation
     times: list[float]
     instructions: list[str]
     wanted: str
@@ -178,8 +183,9 @@ def gains(measured: Sequence[Precision]) -> dict[str, Gain]:
     for name, needed in INSTRUCTIONS.items():
         times = [each[name] / each["float32"] for each in rates.values()]
         there = instructions(name)
-        held = min(times) > 1.2 if there else max(times) < 1
-        found[name] = Gain(held, times, there, next(iter(needed.values())))
+        faster = min(times) > 1.2
+        held = (faster or name == "float16") if there else max(times) < 1
+        found[name] = Gain(held, faster, times, there, next(iter(needed.values())))
     return found
 
 
