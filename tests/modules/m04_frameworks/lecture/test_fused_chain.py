@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from hpml.errors import UserError
 from hpml.modules.m04_frameworks.lecture import fused_chain
 from hpml.modules.m04_frameworks.lecture.fused_chain import Chain, finding
-from hpml.modules.m04_frameworks.lecture.operators_run import bytes_moved, operators_run
+from hpml.modules.m04_frameworks.lecture.operators_run import bytes_moved, recorded
 
 CODE = """header
 {
@@ -53,7 +53,7 @@ def test_the_chain_is_gelu():
 
 def test_eager_reads_and_writes_at_each_operator():
     x = torch.randn(1000)
-    ran = operators_run(fused_chain.gelu, x)
+    ran = recorded(fused_chain.gelu, x)
     assert len(ran) == 9
     assert bytes_moved(ran) > 4 * 2 * 4000
 

@@ -2,8 +2,6 @@
 
 import importlib.util
 
-import pytest
-
 from hpml.modules.m04_frameworks.lecture import jax_tracing
 
 
@@ -16,10 +14,7 @@ def test_where_it_is_missing_the_remedy_is_one_line(monkeypatch):
 if jax_tracing.missing() == "":
 
     def test_an_if_on_a_tracer_is_refused():
-        assert jax_tracing.refusal(lambda x: x if x.sum() > 0 else -x, 1.0) != ""
-        held, sentence, _ = jax_tracing.finding(lambda x: x if x > 0 else -x, 1.0)
-        assert held
-        assert "TracerBoolConversionError" in sentence
+        assert jax_tracing.refusal(lambda x: x if x > 0 else -x, 1.0) == "TracerBoolConversionError"
 
     def test_a_new_shape_is_traced_anew():
         import jax.numpy as jnp
@@ -29,13 +24,3 @@ if jax_tracing.missing() == "":
 
     def test_a_function_without_an_if_is_traced():
         assert jax_tracing.refusal(lambda x: x * x, 1.0) == ""
-        assert not jax_tracing.finding(lambda x: x * x, 1.0)[0]
-
-
-@pytest.mark.parametrize("error", ["", "TracerBoolConversionError"])
-def test_both_sides_of_the_finding(monkeypatch, error):
-    monkeypatch.setattr(jax_tracing, "refusal", lambda function, *arguments: error)
-    held, sentence, otherwise = jax_tracing.finding(abs, 1.0)
-    assert held == bool(error)
-    assert error in sentence
-    assert "traced the function" in otherwise

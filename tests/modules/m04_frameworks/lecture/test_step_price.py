@@ -1,5 +1,5 @@
 from hpml.modules.m04_frameworks.lecture import step_price
-from hpml.modules.m04_frameworks.lecture.operators_run import operators_run
+from hpml.modules.m04_frameworks.lecture.operators_run import recorded
 from hpml.modules.m04_frameworks.lecture.step_price import StepPrice, finding
 
 IDLE = StepPrice(140, 2e-6, 1e-3, {1: 12e-3, 256: 1.8})
@@ -21,7 +21,7 @@ def test_a_step_as_short_as_the_thin_networks_is_not():
 
 def test_the_thin_network_runs_the_same_operators():
     names = [
-        [one.name for one in operators_run(step_price._Training(widths, 1, pixels).step)]
+        [one.name for one in recorded(step_price._Training(widths, 1, pixels).step)]
         for widths, pixels in (
             (step_price.THIN, step_price.FEW_PIXELS),
             (step_price.WIDTHS, step_price.PIXELS),

@@ -113,28 +113,14 @@ def table(costs: Sequence[Cost]) -> str:
     return "\n".join(lines)
 
 
-def finding(costs: Sequence[Cost], weights: int) -> tuple[bool, str, str]:
-    """For `conclude`: reverse mode's price for one output does not depend on the inputs.
-
-    `weights` is the number of a network's inputs: training has one output, the loss.
-    """
-    one = [c for c in costs if c.outputs == 1]
-    most = max(one, key=lambda c: c.inputs)
+def as_computed(costs: Sequence[Cost]) -> bool:
+    """Whether both modes agree and cost what the theory says: reverse mode 3 times the function for
+    one output, forward mode 3 times for each input, and less than reverse mode for the function
+    with the most outputs."""
     many = max(costs, key=lambda c: c.outputs)
-    held = (
+    return (
         all(c.same for c in costs)
-        and all(c.reverse == 3 * c.function for c in one)
+        and all(c.reverse == 3 * c.function for c in costs if c.outputs == 1)
         and all(c.forward == 3 * c.function * c.inputs for c in costs)
         and many.forward < many.reverse
-    )
-    return (
-        held,
-        f"**Answer.** For one output reverse mode takes 3 times the function's multiplications, "
-        f"with 1 input or with {most.inputs}; forward mode takes 3 times for *each* input. With "
-        f"{many.inputs} input and {many.outputs} outputs forward mode is the cheap one. Training "
-        f"has one output, the loss, and here {weights:,} inputs, the weights: {weights:,} passes "
-        "of forward mode, or one walk back.",
-        f"for {[(c.inputs, c.outputs) for c in costs]} inputs and outputs the two modes took "
-        f"{[(c.forward, c.reverse) for c in costs]} multiplications: some operation does more than "
-        "its formula.",
     )

@@ -176,11 +176,11 @@ def _measure(elements: int) -> Chain:
     import torch
     from torch._inductor.utils import run_and_get_code
 
-    from hpml.modules.m04_frameworks.lecture.operators_run import bytes_moved, operators_run
+    from hpml.modules.m04_frameworks.lecture import operators_run
 
     torch.set_num_threads(1)
     x = torch.randn(elements)
-    ran = operators_run(gelu, x)
+    ran = operators_run.recorded(gelu, x)
     compiled = torch.compile(gelu, fullgraph=True)
     started = time.perf_counter()
     result, [code] = run_and_get_code(compiled, x)
@@ -196,7 +196,7 @@ def _measure(elements: int) -> Chain:
     return Chain(
         elements=elements,
         operators=len(ran),
-        moved=bytes_moved(ran),
+        moved=operators_run.bytes_moved(ran),
         kernels=tuple(kernels),
         compiled_moved=2 * nbytes * len(kernels),  # each reads one tensor and writes one
         eager=best[gelu],

@@ -40,14 +40,3 @@ def traces_after_each(function: Callable[[Any], Any], values: Sequence[Any]) -> 
         compiled(value)
         after.append(runs)
     return after
-
-
-def finding(function: Callable[..., Any], *arguments: Any) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: a tracer has no value to look at."""
-    error = refusal(function, *arguments)
-    sentence = (
-        f"At the `if`, `jax.jit` raises `{error}`: while it traces, an array is a *tracer*, which "
-        "has a shape and no value. `jax.lax.cond` records both branches, and the text above is the "
-        "whole graph."
-    )
-    return bool(error), sentence, "`jax.jit` traced the function: this version of JAX rewrites it."

@@ -171,20 +171,3 @@ def differences(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dic
         name: ((mine[name] - tensor).abs().max() / tensor.abs().max()).item()
         for name, tensor in theirs.items()
     }
-
-
-def finding(
-    mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], operations: int
-) -> tuple[bool, str, str]:
-    """For `conclude`: are the gradients those of torch?"""
-    found = differences(mine, theirs)
-    worst = max(found, key=found.__getitem__)
-    numbers = sum(tensor.numel() for tensor in theirs.values())
-    return (
-        found[worst] < EXACT,
-        f"**Answer.** One walk back over {operations} operations gives all {numbers:,} derivatives "
-        f"in {len(theirs)} tensors. The largest relative difference from torch's is "
-        f"{found[worst]:.0e}: rounding.",
-        f"the gradient of {worst} differs from torch's by {found[worst]:.0e} of its largest "
-        f"element, more than rounding explains ({EXACT:.0e}).",
-    )

@@ -33,7 +33,7 @@ class Operator:
     written: int
 
 
-def operators_run(function: Callable[..., Any], *arguments: Any) -> list[Operator]:
+def recorded(function: Callable[..., Any], *arguments: Any) -> list[Operator]:
     """The operators of `function(*arguments)`, in the order in which they ran."""
     log = _Log(getattr(function, "__code__", None))
     with log:

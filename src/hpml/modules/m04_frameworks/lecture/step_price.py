@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from hpml.measure.clock import with_threads
 from hpml.models import ResidualNetwork
+from hpml.modules.m04_frameworks.lecture import operators_run
 from hpml.modules.m04_frameworks.lecture.dispatch import prices
-from hpml.modules.m04_frameworks.lecture.operators_run import operators_run
 
 WIDTHS = (64, 256, 256)  # of the course's network
 THIN = (4, 4, 4)
@@ -56,7 +56,7 @@ def measure() -> StepPrice:
     with with_threads(1):
         thin = _Training(THIN, 1, FEW_PIXELS)
         course = {batch: _Training(WIDTHS, batch, PIXELS) for batch in BATCHES}
-        count = len(operators_run(course[1].step))
+        count = len(operators_run.recorded(course[1].step))
         few = {batch: 1 if batch > 16 else 20 for batch in BATCHES}
         steps = {batch: training.quickest(few[batch]) for batch, training in course.items()}
         return StepPrice(count, list(prices().values())[-1], thin.quickest(100), steps)

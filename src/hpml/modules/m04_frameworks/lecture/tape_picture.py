@@ -10,7 +10,7 @@ from hpml.modules.m04_frameworks.lecture.graph_picture import Node, graph_pictur
 Operation = tuple[Any, str, Sequence[Any]]  # output, name, inputs
 
 
-def tape_picture(
+def draw(
     tape: Sequence[Operation],
     names: Mapping[str, Any],
     primitives: Mapping[str, tuple[Callable[..., Any], Callable[..., Sequence[float]]]],

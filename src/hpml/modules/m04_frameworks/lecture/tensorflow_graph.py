@@ -34,8 +34,8 @@ def tensorflow() -> Any:
 
 
 def nodes_of(concrete: "tf.types.experimental.ConcreteFunction") -> list[Node]:
-    """The operators of a concrete function. Constants stand in the label of who takes them, and an
-    If has the operators of its branches in its label."""
+    """The operators of a concrete function. Constants stand in the label of the operator that takes
+    them, and an If has the operators of its branches in its label."""
     graph = concrete.graph
     nodes: list[Node] = []
     same: dict[str, str] = {}  # a copy's name, to the name of what it copies
@@ -73,16 +73,6 @@ def traces_after_each(function: Callable[[Any], Any], values: Sequence[Any]) -> 
     return after
 
 
-def choice_finding(nodes: Sequence[Node]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: Python's if became an operator."""
-    choices = [node.label.splitlines()[0] for node in nodes if node.kind == "control"]
-    sentence = (
-        f"**Answer.** No: the `if` became an operator, `{''.join(choices)}`, with both branches "
-        "inside. The whole computation is known before a number is."
-    )
-    return len(choices) == 1, sentence, f"the graph has {len(choices)} operators that choose."
-
-
 def rewritten_if(function: Any) -> str:
     """The lines that AutoGraph writes for the `if` of a tf.function; "" if there is none."""
     import tensorflow as tf
@@ -91,17 +81,6 @@ def rewritten_if(function: Any) -> str:
     first = next((k for k, line in enumerate(lines) if "def if_body" in line), len(lines))
     last = next((k for k, line in enumerate(lines) if "ag__.if_stmt" in line), -1)
     return textwrap.dedent("\n".join(lines[first : last + 1]))
-
-
-def rewritten_finding(written: str) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: the branches became functions."""
-    sentence = (
-        "**Answer.** Each branch became a function, and the `if` a call, `if_stmt`. It looks at "
-        "the condition: for a tensor it records both functions in the graph, for a Python value it "
-        "calls one of them."
-    )
-    held = "def if_body" in written and "def else_body" in written and "if_stmt" in written
-    return held, sentence, "the branches are no functions: this version of AutoGraph differs."
 
 
 def _node(operation: Any, graph: Any, inputs: tuple[str, ...], numbers: Sequence[str]) -> Node:
