@@ -519,6 +519,8 @@ def kept_by(function):
 functions = {"x + 1": lambda x: x + 1, "x * x": lambda x: x * x, "exp": torch.exp}
 functions |= {"relu": torch.relu, "gelu": torch.nn.functional.gelu}
 kept = {name: " ".join(kept_by(function)) for name, function in functions.items()}
+
+# %%
 conclude(
     list(kept.values()) == ["", "input", "output", "output", "input"],
     "**Answer.** "
@@ -533,11 +535,14 @@ conclude(
 # same counted as with numbers?
 
 # %%
-from hpml.modules.m04_frameworks.lecture import kept_for_backward
-from hpml.modules.m04_frameworks.lecture.live_tensors_picture import live_tensors_picture
+from hpml.modules.m04_frameworks.lecture import kept_for_backward, live_tensors_picture
 
+with_numbers = kept_for_backward.recorded("GELU", 8, "cpu")
+without = kept_for_backward.recorded("GELU", 8)
+
+# %%
 conclude(
-    kept_for_backward.recorded("GELU", 8) == kept_for_backward.recorded("GELU", 8, "cpu"),
+    without == with_numbers,
     "Yes: with 8 images, each tensor of the processor's run was recorded, with the same life.",
     "this version of PyTorch runs other operators on `meta` than on the processor.",
 )
@@ -550,12 +555,40 @@ conclude(
 alive = {way: kept_for_backward.recorded(way) for way in kept_for_backward.WAYS}
 publish_figure(
     "what is alive when",
-    live_tensors_picture(alive["GELU"], title="What forward keeps makes the peak, at the turn"),
+    live_tensors_picture.draw(
+        alive["GELU"], title="What forward keeps makes the peak, at the turn"
+    ),
     "Every tensor of a forward and a backward pass of the course's network: its life from left to "
     "right, its bytes from bottom to top. Names are those of the operators that made them.",
 )
-conclude(*kept_for_backward.where_it_peaks(alive["GELU"]))
-conclude(*kept_for_backward.in_the_picture(alive["GELU"]))
+
+# %%
+gelu = alive["GELU"]
+live, turn, peak, every = gelu.live(), gelu.turn, gelu.peak, gelu.never_freed()[-1]
+seen = (
+    f"forward ends in step {turn - 1} of {len(live)} with {live[turn - 1] / 1e6:.0f} MB; the peak is "
+    f"{peak / 1e6:.0f} MB, in step {gelu.peak_step}"
+)
+conclude(
+    kept_for_backward.peaks_at_turn(gelu),
+    f"**Answer.** At the turn: {seen}. Of the peak "
+    f"{gelu.live('kept for backward')[gelu.peak_step] / peak:.0%} are kept for backward. If "
+    f"nothing were freed, there would be {every / 1e6:.0f} MB at the end, {every / peak:.1f} times "
+    f"as much. And one block of {kept_for_backward.block(gelu) / 1e6:.0f} MB, planned beforehand, "
+    "has room for every tensor.",
+    f"{seen}: gradients, or one large layer, weigh more than what is kept.",
+)
+bars = kept_for_backward.two_bars(gelu)
+values, places = bars.values / 1e6, bars.places / 1e6
+conclude(
+    bars.held,
+    f"Two bars to look at. The output of the first convolution ({bars.first.nbytes / 1e6:.0f} MB, at "
+    "the left) is temporary: its filters are not trained, so backward does not come there. And "
+    f"max pooling makes two tensors: the largest values, {values:.0f} MB of float32, and "
+    f"where they were, {places:.0f} MB of int64.",
+    f"the first convolution's output is {bars.first.kind}; max pooling makes {values:.0f} and "
+    f"{places:.0f} MB.",
+)
 
 # %% [markdown]
 # Python frees a tensor with its last reference. Where a graph is known before it runs, a plan can do
@@ -572,7 +605,19 @@ conclude(*kept_for_backward.in_the_picture(alive["GELU"]))
 
 # %%
 print(kept_for_backward.table(alive))
-conclude(*kept_for_backward.in_place(alive))
+
+# %%
+relu = kept_for_backward.in_place(alive)
+less, inside = relu.less / 1e6, alive["ReLU in place"].peak / 1e6
+conclude(
+    relu.held,
+    f"**Answer.** With ReLU {less:.0f} MB less are kept. GELU keeps its input; ReLU keeps "
+    "its output, which the next convolution often keeps anyway. In place the peak is the same "
+    f"({inside:.0f} MB): nobody keeps ReLU's input, so it was freed at once in any "
+    f"case. Only if nothing were freed would it save something: {relu.saved / 1e6:.0f} MB.",
+    f"ReLU kept {less:.0f} MB less, and its peak is {alive['ReLU'].peak / 1e6:.0f} MB, in place "
+    f"{inside:.0f} MB: this version of PyTorch keeps other tensors.",
+)
 
 # %% [markdown]
 # The last row keeps only the inputs of the network's three stages, as *checkpoints*. Backward
@@ -585,12 +630,24 @@ conclude(*kept_for_backward.in_place(alive))
 # %%
 publish_figure(
     "checkpoints",
-    live_tensors_picture(
+    live_tensors_picture.draw(
         alive["GELU, checkpointed"], title="With checkpoints: little is kept, much computed again"
     ),
     "The same for a step in which each stage keeps its input alone.",
 )
-conclude(*kept_for_backward.checkpointing(alive))
+
+# %%
+found, again = kept_for_backward.checkpointing(alive), alive["GELU, checkpointed"]
+seen = (
+    f"{again.total('kept for backward') / 1e6:.0f} MB are kept at the turn, and the peak is "
+    f"{again.peak / 1e6:.0f} MB instead of {gelu.peak / 1e6:.0f} MB"
+)
+conclude(
+    found.held,
+    f"**Answer.** With checkpoints {seen}. It comes in backward now: {found.anew / 1e6:.0f} MB of it "
+    f"were computed again. The price: {found.more} operators more than {len(gelu.operators)}.",
+    f"with checkpoints {seen}, and {found.more} operators more run.",
+)
 
 # %% [markdown]
 # ## 4. What an optimizer does, and what it remembers

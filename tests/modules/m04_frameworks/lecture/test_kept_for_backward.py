@@ -20,20 +20,15 @@ def test_without_numbers_the_same_is_recorded(way):
 
 
 def test_the_conclusions_hold(ways):
-    for held, sentence, _ in (
-        kept_for_backward.where_it_peaks(ways["GELU"]),
-        kept_for_backward.in_the_picture(ways["GELU"]),
-        kept_for_backward.in_place(ways),
-        kept_for_backward.checkpointing(ways),
-    ):
-        assert held, sentence
+    assert kept_for_backward.peaks_at_turn(ways["GELU"])
+    assert kept_for_backward.two_bars(ways["GELU"]).held
+    assert kept_for_backward.in_place(ways).held
+    assert kept_for_backward.checkpointing(ways).held
 
 
 def test_one_image_peaks_elsewhere():
     """With a batch of one the gradients outweigh what is kept."""
-    held, _, otherwise = kept_for_backward.where_it_peaks(recorded("GELU", 1))
-    assert not held
-    assert "gradients" in otherwise
+    assert not kept_for_backward.peaks_at_turn(recorded("GELU", 1))
 
 
 def test_a_first_convolution_that_is_kept_is_reported(ways):
@@ -41,15 +36,15 @@ def test_a_first_convolution_that_is_kept_is_reported(ways):
         replace(one, kind="kept for backward") if one.operator == "convolution" else one
         for one in ways["GELU"].tensors
     )
-    held, _, otherwise = kept_for_backward.in_the_picture(replace(ways["GELU"], tensors=tensors))
-    assert not held
-    assert "kept for backward" in otherwise
+    found = kept_for_backward.two_bars(replace(ways["GELU"], tensors=tensors))
+    assert not found.held
+    assert found.first.kind == "kept for backward"
 
 
 def test_ways_that_keep_the_same_are_not_called_better(ways):
     same = dict.fromkeys(WAYS, ways["GELU"])
-    assert not kept_for_backward.in_place(same)[0]
-    assert not kept_for_backward.checkpointing(same)[0]
+    assert not kept_for_backward.in_place(same).held
+    assert not kept_for_backward.checkpointing(same).held
 
 
 def test_the_block_has_room_for_the_peak(ways):

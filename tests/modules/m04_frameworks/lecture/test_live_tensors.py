@@ -17,7 +17,7 @@ from hpml.modules.m04_frameworks.lecture.live_tensors import (
     offsets,
     record,
 )
-from hpml.modules.m04_frameworks.lecture.live_tensors_picture import live_tensors_picture
+from hpml.modules.m04_frameworks.lecture.live_tensors_picture import draw
 
 
 def made(device: str = "cpu"):
@@ -130,7 +130,7 @@ def test_one_block_is_at_least_the_peak_and_little_more_here():
 
 def test_the_picture_has_a_bar_for_each_tensor_that_can_be_seen():
     recording = recorded()
-    figure = live_tensors_picture(recording, title="All of it")
+    figure = draw(recording, title="All of it")
     above, below = figure.axes
     large = [one for one in recording.tensors if one.nbytes > recording.peak / 1000]
     assert len(below.patches) >= len(large)

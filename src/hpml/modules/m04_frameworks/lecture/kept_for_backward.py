@@ -1,7 +1,7 @@
 """One training step of the course's network, in variants: what each keeps alive for backward."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 from hpml.models.residual import ResidualNetwork
-from hpml.modules.m04_frameworks.lecture.live_tensors import Recording, offsets, record
+from hpml.modules.m04_frameworks.lecture.live_tensors import LiveTensor, Recording, offsets, record
 
 WAYS = ("GELU", "ReLU", "ReLU in place", "GELU, checkpointed")
 BATCH = 256
@@ -65,39 +65,30 @@ def block(recording: Recording) -> int:
     return max(place + one.nbytes for place, one in pairs)
 
 
-def where_it_peaks(recording: Recording) -> tuple[bool, str, str]:
-    """For `conclude`: the peak is where forward turns into backward."""
-    live, turn, peak = recording.live(), recording.turn, recording.peak
-    kept = recording.live("kept for backward")[recording.peak_step]
-    at_turn, steps = live[turn - 1], len(live)
-    seen = (
-        f"forward ends in step {turn - 1} of {steps} with {at_turn / MB:.0f} MB; the peak is "
-        f"{peak / MB:.0f} MB, in step {recording.peak_step}"
-    )
-    return (
-        live[turn // 2] < at_turn > 0.95 * peak and live[(turn + steps) // 2] < peak,
-        f"**Answer.** At the turn: {seen}. Of the peak {kept / peak:.0%} are kept for backward. If "
-        f"nothing were freed, there would be {recording.never_freed()[-1] / MB:.0f} MB at the end, "
-        f"{recording.never_freed()[-1] / peak:.1f} times as much. And one block of "
-        f"{block(recording) / MB:.0f} MB, planned beforehand, has room for every tensor.",
-        f"{seen}: gradients, or one large layer, weigh more than what is kept.",
-    )
+def peaks_at_turn(recording: Recording) -> bool:
+    """Whether the peak is where forward turns into backward."""
+    live, turn = recording.live(), recording.turn
+    middles = live[turn // 2], live[(turn + len(live)) // 2]
+    at_turn, peak = live[turn - 1], recording.peak
+    return middles[0] < at_turn > 0.95 * peak and middles[1] < peak
 
 
-def in_the_picture(recording: Recording) -> tuple[bool, str, str]:
-    """For `conclude`: two bars: of a layer that is not trained, and of max pooling."""
+class TwoBars(NamedTuple):
+    """The first convolution's output, and what max pooling makes; held if the one is temporary and
+    the places are twice the values."""
+
+    held: bool
+    first: LiveTensor
+    values: int  # bytes
+    places: int
+
+
+def two_bars(recording: Recording) -> TwoBars:
+    """Two bars of the picture: of a layer that is not trained, and of max pooling."""
     first = next(one for one in recording.tensors if one.operator == "convolution")
     pooled = [one for one in recording.tensors if one.operator == "max_pool2d_with_indices"]
     values, places = (one.nbytes for one in pooled[:2])
-    return (
-        first.kind == "temporary" and places == 2 * values,
-        f"Two bars to look at. The output of the first convolution ({first.nbytes / MB:.0f} MB, at "
-        "the left) is temporary: its filters are not trained, so backward does not come there. And "
-        f"max pooling makes two tensors: the largest values, {values / MB:.0f} MB of float32, and "
-        f"where they were, {places / MB:.0f} MB of int64.",
-        f"the first convolution's output is {first.kind}; max pooling makes "
-        f"{values / MB:.0f} and {places / MB:.0f} MB.",
-    )
+    return TwoBars(first.kind == "temporary" and places == 2 * values, first, values, places)
 
 
 def table(recordings: Mapping[str, Recording]) -> str:
@@ -109,34 +100,36 @@ def table(recordings: Mapping[str, Recording]) -> str:
     return "\n".join(lines)
 
 
-def in_place(recordings: Mapping[str, Recording]) -> tuple[bool, str, str]:
-    """For `conclude`: what ReLU saves, and what it saves in place, of recordings by way."""
+class InPlace(NamedTuple):
+    """What ReLU keeps less than GELU, and saves in place if nothing were freed, in bytes; held if
+    it keeps less, and in place has the same peak."""
+
+    held: bool
+    less: int
+    saved: int
+
+
+def in_place(recordings: Mapping[str, Recording]) -> InPlace:
+    """What ReLU saves, and what it saves in place, of recordings by way."""
     gelu, relu, inside = (recordings[way] for way in WAYS[:3])
     less = gelu.total("kept for backward") - relu.total("kept for backward")
-    every = relu.never_freed()[-1] - inside.never_freed()[-1]
-    return (
-        less > 0 and inside.peak == relu.peak and every > 0,
-        f"**Answer.** With ReLU {less / MB:.0f} MB less are kept. GELU keeps its input; ReLU keeps "
-        "its output, which the next convolution often keeps anyway. In place the peak is the same "
-        f"({inside.peak / MB:.0f} MB): nobody keeps ReLU's input, so it was freed at once in any "
-        f"case. Only if nothing were freed would it save something: {every / MB:.0f} MB.",
-        f"ReLU kept {less / MB:.0f} MB less, and its peak is {relu.peak / MB:.0f} MB, in place "
-        f"{inside.peak / MB:.0f} MB: this version of PyTorch keeps other tensors.",
-    )
+    saved = relu.never_freed()[-1] - inside.never_freed()[-1]
+    return InPlace(less > 0 and inside.peak == relu.peak and saved > 0, less, saved)
 
 
-def checkpointing(recordings: Mapping[str, Recording]) -> tuple[bool, str, str]:
-    """For `conclude`: what checkpointing saves, and what it computes again."""
+class Checkpointing(NamedTuple):
+    """Bytes of the peak that were computed again, and operators that run besides; held if the peak
+    is smaller and comes in backward."""
+
+    held: bool
+    anew: int
+    more: int
+
+
+def checkpointing(recordings: Mapping[str, Recording]) -> Checkpointing:
+    """What checkpointing saves, and what it computes again."""
     whole, again = recordings["GELU"], recordings["GELU, checkpointed"]
     more = len(again.operators) - len(whole.operators)
     anew = again.live("computed again")[again.peak_step]
-    seen = (
-        f"{again.total('kept for backward') / MB:.0f} MB are kept at the turn, and the peak is "
-        f"{again.peak / MB:.0f} MB instead of {whole.peak / MB:.0f} MB"
-    )
-    return (
-        again.peak < 0.8 * whole.peak and more > 0 and again.peak_step > again.turn and anew > 0,
-        f"**Answer.** With checkpoints {seen}. It comes in backward now: {anew / MB:.0f} MB of it "
-        f"were computed again. The price: {more} operators more than {len(whole.operators)}.",
-        f"with checkpoints {seen}, and {more} operators more run.",
-    )
+    held = again.peak < 0.8 * whole.peak and again.peak_step > again.turn
+    return Checkpointing(held and more > 0 and anew > 0, anew, more)

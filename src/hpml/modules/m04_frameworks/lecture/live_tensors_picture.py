@@ -26,7 +26,7 @@ LOOKS = dict(
 )
 
 
-def live_tensors_picture(recording: Recording, *, title: str) -> Figure:
+def draw(recording: Recording, *, title: str) -> Figure:
     """Above, the bytes that are alive in each step, and those if nothing were freed. Below, each
     tensor as a bar in one block of memory: from birth to death, as high as its bytes, in its place
     by `offsets`."""
