@@ -662,13 +662,44 @@ conclude(
 # *Predict: which takes the fewest steps to the bottom, which the most? Which go past it?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture import valley
-from hpml.modules.m04_frameworks.lecture.valley_picture import step_through_paths
+import torch
+
+from hpml.data import batches, load, normalize
+from hpml.frameworks import lars
+from hpml.models.residual import ResidualNetwork
+from hpml.modules.m04_frameworks.lecture import (
+    decoupled_decay,
+    nesterov_forms,
+    optimizer_state,
+    valley,
+    valley_picture,
+)
 
 ways_down = valley.paths()
-step_through_paths(ways_down, title="Rules with a memory are at the bottom sooner, and go past it")
-conclude(*valley.fewest(ways_down))
-conclude(*valley.overshooting(ways_down))
+valley_picture.step_through_paths(
+    ways_down, title="Rules with a memory are at the bottom sooner, and go past it"
+)
+
+# %% tags=["nbval-ignore-output"]
+steps = valley.steps_to_bottom(ways_down)
+order, listed = [*steps], ", ".join(f"{rule} {count}" for rule, count in steps.items())
+conclude(
+    len(order) == len(ways_down) and (order[0], order[-1]) == ("Nesterov", "SGD"),
+    f"**Answer.** Steps to the bottom: {listed}. The steep direction limits SGD's rate (beyond "
+    f"2/{valley.STEEP:.0f} it diverges), so it creeps along the flat one. Momentum adds up gradients "
+    "that agree, to ten times one step. Adam and LARS divide each weight's step by the size of "
+    "its gradient.",
+    f"steps to the bottom: {listed or 'nobody got there'}. This version of PyTorch steps otherwise.",
+)
+past, most = valley.past_the_bottom(ways_down), max(ways_down.values(), key=lambda p: p.overshoot)
+conclude(
+    past == [rule for rule in ways_down if rule != "SGD"],
+    f"All but SGD go past the bottom, {most.rule} furthest: {most.overshoot:.1f} on a way of "
+    f"{valley.LOWEST[0] - valley.START[0]:.0f}. What remembers earlier gradients goes on when the "
+    "gradient has turned. SGD remembers nothing: it only jumps from side to side of the floor, in "
+    f"{ways_down['SGD'].crossings} of {valley.STEPS} steps.",
+    f"{', '.join(past) or 'nobody'} went past the bottom.",
+)
 
 # %% [markdown]
 # Remembering costs memory: a *state* of the optimizer, which lives from step to step.
@@ -676,8 +707,6 @@ conclude(*valley.overshooting(ways_down))
 # *Predict: how many bytes for each parameter does momentum keep, in float32? And Adam?*
 
 # %%
-from hpml.modules.m04_frameworks.lecture import optimizer_state
-
 states = optimizer_state.counted()
 publish_figure(
     "what optimizers remember",
@@ -685,7 +714,19 @@ publish_figure(
     "Counted in the optimizers' states on the course's network, after one step; with parameters "
     "and gradients beside them.",
 )
-conclude(*optimizer_state.finding(states))
+
+# %%
+each = {rule: state.per_parameter for rule, state in states.items()}
+momentum, adam = states["momentum"], states["Adam"]
+conclude(
+    {rule: round(nbytes / 4) for rule, nbytes in each.items()}
+    == {"SGD": 0, "momentum": 1, "Nesterov": 1, "Adam": 2, "AdamW": 2, "LARS": 1},
+    f"**Answer.** Momentum keeps {each['momentum']:.0f} bytes for each parameter, Adam "
+    f"{each['Adam']:.0f}: {momentum.nbytes / 1e6:.1f} and {adam.nbytes / 1e6:.1f} MB beside a model "
+    f"of {4 * adam.parameters / 1e6:.1f} MB. (Adam's step counts, one for each tensor, do not show.)",
+    f"bytes for each parameter: {', '.join(f'{rule} {nbytes:.2f}' for rule, nbytes in each.items())}. "
+    "This version of PyTorch keeps something else.",
+)
 
 # %% [markdown]
 # Every rank of data parallel training holds all of this. ZeRO shares it out: module 07, section 7.
@@ -710,21 +751,19 @@ conclude(*optimizer_state.finding(states))
 #
 # ### The valley turned *(more)*
 #
-# One valley without noise is no network. How much of the result hangs on this one? Its steep direction
+# One valley without noise is not a network. How much of the result hangs on this one? Its steep direction
 # is exactly the second weight. Now the valley, and the start with it, is turned by 45° around the
 # lowest point. Rates stay as they were.
 #
 # *Predict: which rules take as many steps as before, which take more?*
 
 # %%
-from hpml.modules.m04_frameworks.lecture.valley_picture import valley_picture
-
 turned = {
     rule: valley.descend(rule, degrees=45) for rule in ("SGD", "momentum", "Nesterov", "Adam")
 }
 publish_figure(
     "the valley turned",
-    valley_picture(
+    valley_picture.valley_picture(
         turned,
         title="Turned by 45° (blue), only Adam goes another way than before (grey)",
         against=ways_down,
@@ -732,7 +771,19 @@ publish_figure(
     ),
     "Paths in a valley turned by 45°, drawn along it and across it; grey: before it was turned.",
 )
-conclude(*valley.turning(ways_down, turned))
+
+# %%
+found = valley.turning(ways_down, turned)
+before, after = found.steps["Adam"]
+conclude(
+    found.held,
+    f"**Answer.** {', '.join(found.alike)} take as many steps as before: they know the gradient as a "
+    f"whole, not the axes. Adam takes {after or f'more than {valley.STEPS}'} instead of {before}. It "
+    "scales each weight by itself, which helps where steep and flat directions are weights. Here both "
+    "weights have their share of the steep one.",
+    "steps before and after turning: "
+    + ", ".join(f"{rule} {a} and {b}" for rule, (a, b) in found.steps.items()),
+)
 
 # %% [markdown]
 # ### Nesterov's momentum, as PyTorch has it *(more)*
@@ -744,11 +795,18 @@ conclude(*valley.turning(ways_down, turned))
 # *Predict: do both go the same way? Still so when the rate is cut to a fifth at step 10?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture import nesterov_forms
-
 constant = nesterov_forms.apart([0.01] * 60)
 cut = nesterov_forms.apart([0.01] * 10 + [0.002] * 50)
-conclude(*nesterov_forms.finding(constant, cut))
+
+# %% tags=["nbval-ignore-output"]
+conclude(
+    constant < 1e-9 < 1e-3 < cut,
+    f"**Answer.** With one rate they differ by {constant:.0e}, which is rounding. When the "
+    f"rate changes, by up to {cut:.2g}: PyTorch's buffer has no rate in it, so a new one "
+    "holds for all of the momentum at once; in the paper's form old gradients keep the rate of "
+    "their own step.",
+    f"with one rate they differ by {constant:.0e}, with a changed one by {cut:.0e}.",
+)
 
 # %% [markdown]
 # ### Weight decay, in the gradient or beside it *(more)*
@@ -761,8 +819,6 @@ conclude(*nesterov_forms.finding(constant, cut))
 # Only the decay moves them for long. Which weight is decayed most by Adam, and by AdamW?*
 
 # %%
-from hpml.modules.m04_frameworks.lecture import decoupled_decay
-
 decayed = decoupled_decay.decays()
 publish_figure(
     "decay in the gradient and beside it",
@@ -771,7 +827,18 @@ publish_figure(
     ),
     "Three weights under gradients that change sign in each step; learning rate 0.01, decay 0.5.",
 )
-conclude(*decoupled_decay.finding(decayed))
+
+# %%
+left = decoupled_decay.left(decayed)
+adam, adamw = (", ".join(f"{value:.2f}" for value in one) for one in (left.adam, left.adamw))
+conclude(
+    left.held,
+    f"**Answer.** Of weights of 1 with gradients of "
+    f"±{', ±'.join(f'{slope:g}' for slope in decoupled_decay.SLOPES)} AdamW leaves {adamw}: all near "
+    f"(1 − lr · decay)^{decoupled_decay.STEPS} = {left.right:.2f}. Adam leaves {adam}. It divides the "
+    "decay by the size of the gradient too, so the weight that moves most is decayed least.",
+    f"AdamW leaves {adamw}, Adam {adam}: this version of PyTorch decays otherwise.",
+)
 
 # %% [markdown]
 # ### A rate for each layer *(more)*
@@ -785,17 +852,22 @@ conclude(*decoupled_decay.finding(decayed))
 # *Predict: by which factor does ‖w‖/‖g‖ differ between the layers of the course's network?*
 
 # %% tags=["nbval-ignore-output"]
-import torch
-
-from hpml.data import batches, load, normalize
-from hpml.frameworks import lars
-from hpml.models.residual import ResidualNetwork
-
 torch.manual_seed(0)
 pixels, labels = next(batches(load().train, range(64), batch_size=64))
 ratios = lars.layer_ratios(ResidualNetwork(), normalize(pixels), labels)
 print("\n".join(f"{layer:30}{each:6.1f}" for layer, each in ratios.items()))
-conclude(*lars.finding(ratios))
+
+# %% tags=["nbval-ignore-output"]
+least, most = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
+spread = ratios[most] / ratios[least]
+conclude(
+    spread > 2,
+    f"**Answer.** ‖w‖/‖g‖ is {ratios[least]:.2g} in `{least}` and {ratios[most]:.2g} in "
+    f"`{most}`. So with one rate for all, a step changes a {spread:.0f} times larger share of "
+    "the first's weights. A rate that suits the second may be too large for the first. LARS "
+    "gives each layer its own.",
+    f"‖w‖/‖g‖ is between {ratios[least]:.2g} and {ratios[most]:.2g}: the layers are alike.",
+)
 
 # %% [markdown]
 # ## 5. Where the time goes below Python

@@ -1,6 +1,6 @@
 """LARS: each layer has a learning rate of its own, from the norms of its weights and gradient."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -62,17 +62,3 @@ def layer_ratios(model: nn.Module, images: Tensor, labels: Tensor) -> dict[str, 
         for name, p in model.named_parameters()
         if p.grad is not None and p.ndim > 1
     }
-
-
-def finding(ratios: Mapping[str, float]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: one learning rate does not fit all layers."""
-    least, most = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
-    spread = ratios[most] / ratios[least]
-    return (
-        spread > 2,
-        f"**Answer.** ‖w‖/‖g‖ is {ratios[least]:.2g} in `{least}` and {ratios[most]:.2g} in "
-        f"`{most}`. So with one rate for all, a step changes a {spread:.0f} times larger share of "
-        "the first's weights. A rate that suits the second may be too large for the first. LARS "
-        "gives each layer its own.",
-        f"‖w‖/‖g‖ is between {ratios[least]:.2g} and {ratios[most]:.2g}: the layers are alike.",
-    )

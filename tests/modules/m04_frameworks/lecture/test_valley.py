@@ -12,9 +12,9 @@ from hpml.modules.m04_frameworks.lecture.valley import (
     TRIED,
     Path,
     descend,
-    fewest,
-    overshooting,
+    past_the_bottom,
     paths,
+    steps_to_bottom,
     turning,
     valley,
 )
@@ -57,15 +57,15 @@ def test_overshoot_and_crossings():
     assert (path.overshoot, path.crossings) == (1.5, 2)
 
 
-def test_what_is_concluded_holds_and_is_refused_where_it_does_not(found):
-    for finding in (fewest, overshooting):
-        held, sentence, _ = finding(found)
-        assert held
-        assert str(found["SGD"].steps if finding is fewest else found["SGD"].crossings) in sentence
-        swapped = {**found, "SGD": found["Nesterov"], "Nesterov": found["SGD"]}
-        assert not finding(swapped)[0]
+def test_nesterov_is_at_the_bottom_first_and_sgd_last_without_going_past_it(found):
+    steps = steps_to_bottom(found)
+    assert set(steps) == set(found)
+    first, *_, last = steps
+    assert (first, last) == ("Nesterov", "SGD")
+    assert list(steps.values()) == sorted(steps.values())
+    assert past_the_bottom(found) == [rule for rule in found if rule != "SGD"]
     nobody = {rule: Path(rule, 1.0, (START, START)) for rule in found}
-    assert not fewest(nobody)[0]
+    assert (steps_to_bottom(nobody), past_the_bottom(nobody)) == ({}, [])
 
 
 def test_only_adam_notices_that_the_valley_is_turned(found):
@@ -74,13 +74,13 @@ def test_only_adam_notices_that_the_valley_is_turned(found):
     for rule in some[:3]:
         pairs = zip(turned[rule].points, found[rule].points, strict=True)
         assert all(one == pytest.approx(other) for one, other in pairs)
-    assert turning(found, turned)[0]
-    assert not turning(found, found)[0]
-    assert not turning(turned, turned)[0]
-    never = {**turned, "Adam": Path("Adam", 1.0, (START, START))}
-    held, sentence, _ = turning(found, never)
-    assert held
-    assert "more than 1 instead of" in sentence
+    assert turning(found, turned).held
+    assert turning(found, turned).alike == [*some[:3]]
+    assert not turning(found, found).held
+    assert not turning(turned, turned).held
+    never = turning(found, {**turned, "Adam": Path("Adam", 1.0, (START, START))})
+    assert never.held
+    assert never.steps["Adam"] == (found["Adam"].steps, None)
 
 
 def test_a_panel_for_each_path_until_a_step(found):

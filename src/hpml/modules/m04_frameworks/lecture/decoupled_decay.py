@@ -5,6 +5,7 @@ the two are the same up to the learning rate's factor, for Adam they are not.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from matplotlib.figure import Figure
@@ -37,19 +38,22 @@ def _decay(rule: Callable[..., torch.optim.Optimizer], slope: float) -> list[flo
     return values
 
 
-def finding(found: Decays) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: only Adam's decay depends on the gradient."""
+class Left(NamedTuple):
+    """What is left of the weights, for each of SLOPES, and what AdamW should leave. Held if only
+    Adam's decay depends on the gradient."""
+
+    held: bool
+    adam: list[float]
+    adamw: list[float]
+    right: float
+
+
+def left(found: Decays) -> Left:
+    """The last of the weights."""
     inside, beside = ([values[-1] for values in found[name]] for name in CLASSES)
     right = (1 - LR * DECAY) ** STEPS
-    shown = [", ".join(f"{value:.2f}" for value in values) for values in (inside, beside)]
-    return (
-        all(abs(value - right) < 0.05 for value in beside) and inside[-1] > inside[0] + 0.5,
-        f"**Answer.** Of weights of 1 with gradients of ±{', ±'.join(f'{s:g}' for s in SLOPES)} "
-        f"AdamW leaves {shown[1]}: all near (1 − lr · decay)^{STEPS} = {right:.2f}. Adam leaves "
-        f"{shown[0]}. It divides the decay by the size of the gradient too, so the weight that "
-        "moves most is decayed least.",
-        f"AdamW leaves {shown[1]}, Adam {shown[0]}: this version of PyTorch decays otherwise.",
-    )
+    held = all(abs(value - right) < 0.05 for value in beside) and inside[-1] > inside[0] + 0.5
+    return Left(held, inside, beside, right)
 
 
 def decay_picture(found: Decays, *, title: str = "") -> Figure:

@@ -47,15 +47,3 @@ def apart(rates: list[float]) -> float:
     """The largest difference between the two forms' points, over all steps."""
     pairs = zip(sutskever(rates), pytorch(rates), strict=True)
     return max(abs(a - b) for one, other in pairs for a, b in zip(one, other, strict=True))
-
-
-def finding(constant: float, changed: float) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes, of `apart` with one rate, and with one that changes."""
-    return (
-        constant < 1e-9 < 1e-3 < changed,
-        f"**Answer.** With one rate they differ by {constant:.0e}, which is rounding. When the "
-        f"rate changes, by up to {changed:.2g}: PyTorch's buffer has no rate in it, so a new one "
-        "holds for all of the momentum at once; in the paper's form old gradients keep the rate of "
-        "their own step.",
-        f"with one rate they differ by {constant:.0e}, with a changed one by {changed:.0e}.",
-    )

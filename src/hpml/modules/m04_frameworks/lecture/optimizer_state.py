@@ -24,9 +24,14 @@ class State:
     tensors: Mapping[str, int]
 
     @property
+    def nbytes(self) -> int:
+        """Of all tensors."""
+        return sum(self.tensors.values())
+
+    @property
     def per_parameter(self) -> float:
         """Bytes for each number that is trained."""
-        return sum(self.tensors.values()) / self.parameters
+        return self.nbytes / self.parameters
 
 
 def count(rule: str, model: nn.Module) -> State:
@@ -49,27 +54,6 @@ def counted() -> dict[str, State]:
     """The state of each of `RULES` on the course's network, by name."""
     model = ResidualNetwork()
     return {rule: count(rule, model) for rule in RULES}
-
-
-def finding(found: Mapping[str, State]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: none, one or two numbers for each parameter."""
-    each = {rule: state.per_parameter for rule, state in found.items()}
-    numbers = {rule: round(nbytes / 4) for rule, nbytes in each.items()}
-    adam, momentum = found["Adam"], found["momentum"]
-    model = 4 * adam.parameters / 1e6
-    expected = {"SGD": 0, "momentum": 1, "Nesterov": 1, "Adam": 2, "AdamW": 2, "LARS": 1}
-    shown = ", ".join(f"{rule} {nbytes:.2f}" for rule, nbytes in each.items())
-    return (
-        numbers == expected,
-        f"**Answer.** Momentum keeps {each['momentum']:.0f} bytes for each parameter, Adam "
-        f"{each['Adam']:.0f}: {_mb(momentum)} and {_mb(adam)} MB beside a model of {model:.1f} MB. "
-        "(Adam's step counts, one for each tensor, do not show.)",
-        f"bytes for each parameter: {shown}. This version of PyTorch keeps something else.",
-    )
-
-
-def _mb(state: State) -> str:
-    return f"{sum(state.tensors.values()) / 1e6:.1f}"
 
 
 def state_picture(found: Mapping[str, State], *, title: str = "") -> Figure:

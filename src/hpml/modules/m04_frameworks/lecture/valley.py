@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -109,53 +109,30 @@ def paths() -> dict[str, Path]:
     return {rule: descend(rule) for rule in RULES}
 
 
-def fewest(found: Mapping[str, Path]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: who is at the bottom first, and who last."""
+def steps_to_bottom(found: Mapping[str, Path]) -> dict[str, int]:
+    """The steps of each rule that stays at the bottom, the fewest first."""
     known = {rule: path.steps for rule, path in found.items() if path.steps is not None}
-    order = sorted(known, key=known.get)
-    listed = ", ".join(f"{rule} {known[rule]}" for rule in order)
-    return (
-        len(known) == len(found) and (order[0], order[-1]) == ("Nesterov", "SGD"),
-        f"**Answer.** Steps to the bottom: {listed}. The steep direction limits SGD's rate (beyond "
-        f"2/{STEEP:.0f} it diverges), so it creeps along the flat one. Momentum adds up gradients "
-        "that agree, to ten times one step. Adam and LARS divide each weight's step by the size of "
-        "its gradient.",
-        f"steps to the bottom: {listed or 'nobody got there'}. This version of PyTorch steps "
-        "otherwise.",
-    )
+    return dict(sorted(known.items(), key=lambda one: one[1]))
 
 
-def overshooting(found: Mapping[str, Path]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: all but SGD go past the bottom."""
-    beyond = {rule: path.overshoot for rule, path in found.items()}
-    past = [rule for rule in beyond if beyond[rule] > NEAR]
-    most = max(beyond, key=beyond.get)
-    length = LOWEST[0] - START[0]
-    return (
-        past == [rule for rule in found if rule != "SGD"],
-        f"All but SGD go past the bottom, {most} furthest: {beyond[most]:.1f} on a way of "
-        f"{length:.0f}. What remembers earlier gradients goes on when the gradient has turned. SGD "
-        "remembers nothing: it only jumps from side to side of the floor, in "
-        f"{found['SGD'].crossings} of {STEPS} steps.",
-        f"{', '.join(past) or 'nobody'} went past the bottom.",
-    )
+def past_the_bottom(found: Mapping[str, Path]) -> list[str]:
+    """The rules that go beyond the lowest point, by more than NEAR."""
+    return [rule for rule, path in found.items() if path.overshoot > NEAR]
 
 
-def turning(straight: Mapping[str, Path], turned: Mapping[str, Path]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes, of the same rules in a valley that is turned: only Adam
-    needs more steps."""
+class Turned(NamedTuple):
+    """Steps in a valley before and after it is turned, by rule, None where it does not stay at the
+    bottom; the rules that take as many as before. Held if only Adam needs more."""
+
+    held: bool
+    steps: Mapping[str, tuple[int | None, int | None]]
+    alike: list[str]
+
+
+def turning(straight: Mapping[str, Path], turned: Mapping[str, Path]) -> Turned:
+    """The same rules in a valley and in one that is turned."""
     steps = {rule: (straight[rule].steps, turned[rule].steps) for rule in turned}
     alike = [rule for rule, (before, after) in steps.items() if before == after is not None]
     before, after = steps["Adam"]
-    found = after or f"more than {len(turned['Adam'].points) - 1}"
-    return (
-        alike == [rule for rule in turned if rule != "Adam"]
-        and before is not None
-        and (after is None or after > 2 * before),
-        f"**Answer.** {', '.join(alike)} take as many steps as before: they know the gradient as a "
-        f"whole, not the axes. Adam takes {found} instead of {before}. It scales each weight by "
-        "itself, which helps where steep and flat directions are weights. Here both weights have "
-        "their share of the steep one.",
-        "steps before and after turning: "
-        + ", ".join(f"{rule} {a} and {b}" for rule, (a, b) in steps.items()),
-    )
+    more = before is not None and (after is None or after > 2 * before)
+    return Turned(more and alike == [rule for rule in turned if rule != "Adam"], steps, alike)
