@@ -878,16 +878,25 @@ conclude(
 # *Predict: how long does it take for 1 element, and how much longer for 4 million?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture import dispatch
-from hpml.modules.m04_frameworks.lecture.dispatch_picture import dispatch_picture
+from hpml.modules.m04_frameworks.lecture import dispatch, fused_chain, step_price
 
 curve = dispatch.add_curve()
 publish_figure(
     "the price of a call",
-    dispatch_picture(curve, title="Left of the knee you pay for the call, not for the work"),
+    dispatch.curve_picture(curve, title="Left of the knee you pay for the call, not for the work"),
     "Time of torch.add into an existing tensor over its number of elements, one thread.",
 )
-conclude(*dispatch.curve_finding(curve))
+
+# %% tags=["nbval-ignore-output"]
+(_, least), *_, (largest, most) = curve.seconds.items()
+conclude(
+    curve.flat_then_steep,
+    f"**Answer.** {1e6 * least:.1f} µs for 1 element, {1e6 * most:,.0f} µs for {largest:,}: "
+    f"{most / least:,.0f} times as long for {largest:,} times the work. A call has a fixed price; at "
+    f"about {curve.knee:,.0f} elements the work costs as much again.",
+    f"1 element took {1e6 * least:.1f} µs, {largest:,} elements {1e6 * most:,.0f} µs, with no flat "
+    "part: the cores are shared.",
+)
 
 # %% [markdown]
 # *Predict: how many operators does a training step of the course's network run? What share of it is
@@ -895,11 +904,21 @@ conclude(*dispatch.curve_finding(curve))
 # operators on 4 channels.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture import step_price
-
 step = step_price.measure()
 print(step)
-conclude(*step_price.finding(step))
+
+# %% tags=["nbval-ignore-output"]
+one, many = step_price.BATCHES
+conclude(
+    step.is_fixed,
+    f"**Answer.** {step.operators} operators. At the price of an addition they cost "
+    f"{1e3 * step.operators * step.price:.2f} ms, in the thin network {1e3 * step.thin:.1f} "
+    "ms: on average they are dearer. That is "
+    f"{step.share(one):.0%} of a step at batch {one}, {step.share(many):.2%} at batch {many}.",
+    f"the thin network's step took {1e3 * step.thin:.1f} ms, the course's "
+    f"{1e3 * step.steps[one]:.1f} ms at batch {one} and {1e3 * step.steps[many]:,.0f} ms at "
+    f"batch {many}: the cores are shared.",
+)
 
 # %% [markdown]
 # A GPU makes the computing faster, not the call. It helps that its kernels are put into a queue: while
@@ -914,9 +933,6 @@ conclude(*step_price.finding(step))
 # after how many calls has compiling paid?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture import fused_chain
-from hpml.publish import skip
-
 if no_compiler := fused_chain.missing():
     skip("torch.compile", no_compiler)
 else:
@@ -927,7 +943,21 @@ else:
         chain.eager / chain.compiled,
         caption="The same formula on one thread; eager mode against one fused kernel.",
     )
-    conclude(*fused_chain.finding(chain))
+
+# %% tags=["nbval-ignore-output"]
+if not no_compiler:
+    conclude(
+        chain.fused,
+        f"**Answer.** {len(chain.kernels)}, `{chain.kernels[0]}`, named after what is in it. It "
+        f"moves {chain.compiled_moved / chain.moved:.0%} of the bytes, as what lies between stays in "
+        f"registers, and is {chain.eager / chain.compiled:.1f} times as fast as the "
+        f"{chain.operators} of eager mode. Compiling took {chain.first_call:.0f} s, paid back after "
+        f"{chain.break_even:,.0f} calls.",
+        f"{chain.operators} operators became {len(chain.kernels)} kernels; eager took "
+        f"{1e3 * chain.eager:.1f} ms, compiled {1e3 * chain.compiled:.1f} ms, compiling "
+        f"{chain.first_call:.0f} s, and the results differ by {chain.difference:.1g}: this version "
+        "of the compiler decides otherwise, or the cores are shared.",
+    )
 
 # %% [markdown]
 # This is *fusion*. Bytes count here, as in module 02: the chain has few operations for each byte. For
@@ -949,7 +979,17 @@ else:
 # %% tags=["nbval-ignore-output"]
 if not no_compiler:
     print(chain.loop)
-    conclude(*fused_chain.loop_finding(chain))
+
+# %% tags=["nbval-ignore-output"]
+if not no_compiler:
+    loops, reads, writes = (chain.loop.count(part) for part in ("for(", "in_ptr0", "out_ptr0"))
+    conclude(
+        (loops, reads, writes) == (1, 1, 1),
+        f"**Answer.** {loops} loop. It reads each number once (`in_ptr0`) and writes each result "
+        f"once (`out_ptr0`). The {chain.operators} operators are the lines between, on as many "
+        "numbers at a time as a register holds.",
+        f"{loops} loops, {reads} reads, {writes} writes: this compiler writes others.",
+    )
 
 # %% [markdown]
 # ### What a call of one element is made of *(more)*
@@ -959,7 +999,17 @@ if not no_compiler:
 # %% tags=["nbval-ignore-output"]
 parts = dispatch.prices()
 print(dispatch.price_table(parts))
-conclude(*dispatch.price_finding(parts))
+
+# %% tags=["nbval-ignore-output"]
+micros = [1e6 * seconds for seconds in parts.values()]
+nothing, into, bare, _, recorded = micros
+conclude(
+    nothing < bare and into < bare < recorded and into < recorded / 2,
+    f"**Answer.** Python's own call is the small part: {into:.2f} of {recorded:.1f} µs. Checking "
+    f"the arguments, choosing the kernel and allocating the result take {bare - into:.1f} µs, "
+    f"recording for backward {recorded - bare:.1f} µs.",
+    f"the rows took {', '.join(f'{price:.2f}' for price in micros)} µs: the cores are shared.",
+)
 
 # %% [markdown]
 # ## 6. Where communication gets in

@@ -5,8 +5,7 @@ import torch
 from hpml.modules.m04_frameworks.lecture.dispatch import (
     Curve,
     add_curve,
-    curve_finding,
-    price_finding,
+    curve_picture,
     price_table,
     prices,
 )
@@ -26,26 +25,18 @@ def test_without_a_slope_there_is_no_knee():
     assert curve(1e-6, 0.0).knee == float("inf")
 
 
-def test_a_flat_part_and_a_slope_are_concluded():
-    held, sentence, _ = curve_finding(curve(1e-6, 1e-9))
-    assert held
-    assert "At about 1,00" in sentence or "at about 1,00" in sentence
+def test_a_flat_part_and_a_slope_are_seen_and_a_slope_or_a_flat_line_alone_are_not():
+    assert curve(1e-6, 1e-9).flat_then_steep
+    assert not curve(1e-9, 1e-6).flat_then_steep
+    assert not curve(1e-6, 0.0).flat_then_steep
 
 
-def test_a_slope_from_the_start_and_a_flat_line_are_not():
-    assert not curve_finding(curve(1e-9, 1e-6))[0]
-    held, _, otherwise = curve_finding(curve(1e-6, 0.0))
-    assert not held
-    assert "no flat part" in otherwise
-
-
-def test_prices_that_rise_are_concluded_and_others_are_not():
-    names = ("nothing", "into", "bare", "looks", "recorded")
-    rising = dict(zip(names, (1e-8, 5e-8, 1e-6, 1.2e-6, 2e-6), strict=True))
-    held, sentence, _ = price_finding(rising)
-    assert held
-    assert "0.05 of 2.0 µs" in sentence
-    assert not price_finding({**rising, "recorded": 5e-7})[0]
+def test_price_and_knee_are_marked_where_there_is_a_knee():
+    [axes] = curve_picture(curve(1e-6, 1e-9), title="t").axes
+    assert len(axes.lines) == 3
+    assert "µs" in axes.get_ylabel()
+    [flat] = curve_picture(curve(1e-6, 0.0), title="t").axes
+    assert len(flat.lines) == 2
 
 
 def test_each_size_and_each_way_is_timed_and_the_number_of_threads_is_as_before():

@@ -1,22 +1,19 @@
 from hpml.modules.m04_frameworks.lecture import step_price
 from hpml.modules.m04_frameworks.lecture.operators_run import recorded
-from hpml.modules.m04_frameworks.lecture.step_price import StepPrice, finding
+from hpml.modules.m04_frameworks.lecture.step_price import StepPrice
 
 IDLE = StepPrice(140, 2e-6, 1e-3, {1: 12e-3, 256: 1.8})
 
 
-def test_a_fixed_price_is_concluded():
-    held, sentence, _ = finding(IDLE)
-    assert held
-    assert "8% of a step at batch 1, 0.06% at batch 256" in sentence
+def test_a_fixed_price_is_a_small_share_of_a_large_batch():
+    assert IDLE.is_fixed
+    assert f"{IDLE.share(1):.0%}, {IDLE.share(256):.2%}" == "8%, 0.06%"
     assert "step at batch 256" in str(IDLE)
 
 
 def test_a_step_as_short_as_the_thin_networks_is_not():
-    held, _, otherwise = finding(StepPrice(140, 2e-6, 1e-3, {1: 2e-3, 256: 1.8}))
-    assert not held
-    assert "the cores are shared" in otherwise
-    assert not finding(StepPrice(140, 2e-5, 1e-3, {1: 12e-3, 256: 1.8}))[0]
+    assert not StepPrice(140, 2e-6, 1e-3, {1: 2e-3, 256: 1.8}).is_fixed
+    assert not StepPrice(140, 2e-5, 1e-3, {1: 12e-3, 256: 1.8}).is_fixed
 
 
 def test_the_thin_network_runs_the_same_operators():

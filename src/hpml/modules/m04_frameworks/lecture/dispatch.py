@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
+from matplotlib.figure import Figure
 
 from hpml.measure.clock import with_threads
+from hpml.trace.layout import PALETTE
 
 SIZES = tuple(4**k for k in range(12))  # elements: 1 to 4 million
 ROUNDS = 15
@@ -41,6 +43,18 @@ class Curve:
             if before <= 2 * self.price < after:
                 return less + (more - less) * (2 * self.price - before) / (after - before)
         return float("inf")
+
+    @property
+    def flat_then_steep(self) -> bool:
+        """Whether 16 elements take about as long as the fewest, and the most far longer."""
+        sizes = list(self.seconds)
+        smallest, largest = sizes[0], sizes[-1]
+        sixteen = min(sizes, key=lambda size: abs(size - 16))
+        return (
+            self.seconds[sixteen] < 1.5 * self.seconds[smallest]
+            and self.seconds[largest] > 20 * self.price
+            and self.knee < largest
+        )
 
 
 def add_curve(sizes: Sequence[int] = SIZES, *, rounds: int = ROUNDS) -> Curve:
@@ -94,42 +108,21 @@ def price_table(found: Mapping[str, float]) -> str:
     return "\n".join(f"{name:{width}}  {1e6 * price:5.2f} µs" for name, price in found.items())
 
 
-def curve_finding(curve: Curve) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: small tensors cost what a call costs."""
-    sizes = list(curve.seconds)
-    smallest, largest = sizes[0], sizes[-1]
-    sixteen = min(sizes, key=lambda size: abs(size - 16))
-    held = (
-        curve.seconds[sixteen] < 1.5 * curve.seconds[smallest]
-        and curve.seconds[largest] > 20 * curve.price
-        and curve.knee < largest
-    )
-    sentence = (
-        f"**Answer.** {1e6 * curve.seconds[smallest]:.1f} µs for 1 element, "
-        f"{1e6 * curve.seconds[largest]:,.0f} µs for {largest:,}: "
-        f"{curve.seconds[largest] / curve.seconds[smallest]:,.0f} times as long for {largest:,} "
-        f"times the work. A call has a fixed price; at about {curve.knee:,.0f} elements the work "
-        "costs as much again."
-    )
-    otherwise = (
-        f"1 element took {1e6 * curve.seconds[smallest]:.1f} µs, {largest:,} elements "
-        f"{1e6 * curve.seconds[largest]:,.0f} µs, with no flat part: the cores are shared."
-    )
-    return held, sentence, otherwise
-
-
-def price_finding(found: Mapping[str, float]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: which part of the price is Python's."""
-    nothing, into, bare, _, recorded = found.values()
-    held = nothing < bare and into < bare < recorded and into < recorded / 2
-    sentence = (
-        f"**Answer.** Python's own call is the small part: {1e6 * into:.2f} of "
-        f"{1e6 * recorded:.1f} µs. Checking the arguments, choosing the kernel and allocating the "
-        f"result take {1e6 * (bare - into):.1f} µs, recording for backward "
-        f"{1e6 * (recorded - bare):.1f} µs."
-    )
-    shown = ", ".join(f"{1e6 * price:.2f}" for price in found.values())
-    return held, sentence, f"the rows took {shown} µs: the cores are shared."
+def curve_picture(curve: Curve, *, title: str) -> Figure:
+    """The curve on two logarithmic axes, with its price as a line and its knee marked."""
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    axes = figure.subplots()
+    micros = [1e6 * seconds for seconds in curve.seconds.values()]
+    axes.loglog(list(curve.seconds), micros, "-o", color=PALETTE[5], label="torch.add, one thread")
+    axes.axhline(1e6 * curve.price, color=PALETTE[6], linestyle="--", label="price of a call")
+    if curve.knee < max(curve.seconds):
+        axes.axvline(curve.knee, color="black", linestyle=":", label="knee: twice the price")
+    axes.set_xlabel("elements (float32)")
+    axes.set_ylabel("time of one call (µs)")
+    axes.grid(alpha=0.3)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.legend(fontsize=8)
+    return figure
 
 
 def _nothing() -> None:

@@ -63,6 +63,16 @@ class Chain:
         saved = self.eager - self.compiled
         return self.first_call / saved if saved > 0 else float("inf")
 
+    @property
+    def fused(self) -> bool:
+        """Whether one kernel computes the same, faster, with less than half of the bytes."""
+        return (
+            len(self.kernels) == 1
+            and self.moved > 2 * self.compiled_moved
+            and self.compiled < self.eager
+            and self.difference < 1e-4
+        )
+
     def __str__(self) -> str:
         mebibytes = [f"{moved / 2**20:.0f} MiB" for moved in (self.moved, self.compiled_moved)]
         rows = [
@@ -123,30 +133,6 @@ def _measured(elements: int, cache: str) -> dict:
     return json.loads(results[-1].removeprefix(RESULT))
 
 
-def finding(found: Chain) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: one kernel, fewer bytes, and when compiling has paid."""
-    ratio = found.moved / found.compiled_moved
-    sentence = (
-        f"**Answer.** {len(found.kernels)}, `{found.kernels[0]}`, named after what is in it. It "
-        f"moves {1 / ratio:.0%} of the bytes, as what lies between stays in registers, and is "
-        f"{found.eager / found.compiled:.1f} times as fast as the {found.operators} of eager mode. "
-        f"Compiling took {found.first_call:.0f} s, paid back after {found.break_even:,.0f} calls."
-    )
-    otherwise = (
-        f"{found.operators} operators became {len(found.kernels)} kernels; eager took "
-        f"{1e3 * found.eager:.1f} ms, compiled {1e3 * found.compiled:.1f} ms, compiling "
-        f"{found.first_call:.0f} s, and the results differ by {found.difference:.1g}: this version "
-        "of the compiler decides otherwise, or the cores are shared."
-    )
-    held = (
-        len(found.kernels) == 1
-        and ratio > 2
-        and found.compiled < found.eager
-        and found.difference < 1e-4
-    )
-    return held, sentence, otherwise
-
-
 def loop_of(code: str) -> str:
     """The first loop in the code that the compiler wrote, up to its brace; "" if there is none."""
     lines = code.splitlines()
@@ -156,20 +142,6 @@ def loop_of(code: str) -> str:
     depth = len(lines[first]) - len(lines[first].lstrip())
     last = next(k for k in range(first, len(lines)) if lines[k].rstrip() == " " * depth + "}")
     return textwrap.dedent("\n".join(lines[first : last + 1]))
-
-
-def loop_finding(found: Chain) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: one read and one write, with the whole chain between."""
-    reads, writes = (found.loop.count(name) for name in ("in_ptr0", "out_ptr0"))
-    loops = found.loop.count("for(")
-    sentence = (
-        f"**Answer.** {loops} loop. It reads each number once (`in_ptr0`) and writes each result "
-        f"once (`out_ptr0`). The {found.operators} operators are the lines between, on as many "
-        "numbers at a time as a register holds."
-    )
-    held = (loops, reads, writes) == (1, 1, 1)
-    otherwise = f"{loops} loops, {reads} reads, {writes} writes: this compiler writes others."
-    return held, sentence, otherwise
 
 
 def _measure(elements: int) -> Chain:

@@ -39,6 +39,13 @@ class StepPrice:
         """The part of a step that the thin network's step is."""
         return self.thin / self.steps[batch]
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether a step costs more than its additions would, little of it with one image, and far
+        less with many."""
+        one, many = (self.share(batch) for batch in BATCHES)
+        return self.operators * self.price < self.thin and one < 0.25 and many < 0.1 * one
+
     def __str__(self) -> str:
         rows = [("operators of a step", f"{self.operators}")]
         rows.append(("price of an addition", f"{1e6 * self.price:.1f} µs"))
@@ -86,25 +93,3 @@ class _Training:
             self.step()
             best = min(best, time.perf_counter() - started)
         return best
-
-
-def finding(found: StepPrice) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: the price of a step is fixed, its share is not."""
-    one, many = BATCHES
-    sentence = (
-        f"**Answer.** {found.operators} operators. At the price of an addition they cost "
-        f"{1e3 * found.operators * found.price:.2f} ms, in the thin network {1e3 * found.thin:.1f} "
-        "ms: on average they are dearer. That is "
-        f"{found.share(one):.0%} of a step at batch {one}, {found.share(many):.2%} at batch {many}."
-    )
-    otherwise = (
-        f"the thin network's step took {1e3 * found.thin:.1f} ms, the course's "
-        f"{1e3 * found.steps[one]:.1f} ms at batch {one} and {1e3 * found.steps[many]:,.0f} ms at "
-        f"batch {many}: the cores are shared."
-    )
-    held = (
-        found.operators * found.price < found.thin
-        and found.share(one) < 0.25
-        and found.share(many) < 0.1 * found.share(one)
-    )
-    return held, sentence, otherwise
