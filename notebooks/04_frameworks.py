@@ -1064,18 +1064,44 @@ for _ in each_backward(model, batch):
     in_flight.clear()
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture.gradients_leaving import finding, quickest_step
-from hpml.modules.m04_frameworks.lecture.gradients_leaving_picture import leaving_picture
+from hpml.modules.m04_frameworks.lecture import (
+    gradients_leaving,
+    gradients_leaving_picture,
+    stepping_in,
+)
 
-ways = {"after\nbackward": quickest_step(after_backward), "in hooks": quickest_step(in_hooks)}
+ways = {
+    "after\nbackward": gradients_leaving.quickest_step(after_backward),
+    "in hooks": gradients_leaving.quickest_step(in_hooks),
+}
 plain_way, hooked_way = ways.values()
 early = f"{len(hooked_way.arrived)} of {len(hooked_way.calls)}"
 publish_figure(
     "where communication gets in",
-    leaving_picture(ways, title=f"With hooks {early} gradients arrive while backward computes"),
+    gradients_leaving_picture.leaving_picture(
+        ways, title=f"With hooks {early} gradients arrive while backward computes"
+    ),
     "The quickest of three steps on two ranks, each behind a link of 400 Mbit/s: rank 0's ledger.",
 )
-conclude(*finding(plain_way, hooked_way))
+
+# %% tags=["nbval-ignore-output"]
+count = len(hooked_way.calls)
+there, total = (
+    sum(call.nbytes for call in calls) / 1e6 for calls in (hooked_way.arrived, hooked_way.calls)
+)
+seen = (
+    f"{len(hooked_way.left)} of {count} messages leave while backward is at work, and "
+    f"{len(hooked_way.arrived)} have arrived when it ends, {there:.1f} of {total:.1f} MB"
+)
+rest, all_of_it = 1e3 * hooked_way.wait, 1e3 * plain_way.wait
+conclude(
+    gradients_leaving.hidden(plain_way, hooked_way),
+    f"**Answer.** {seen}. The rank then waits {rest:.0f} ms for the rest. The plain way sends "
+    f"the same bytes, and waits {all_of_it:.0f} ms for all of them.",
+    f"{seen}; of the plain way, {len(plain_way.left)} leave before backward ends. After backward "
+    f"the ranks wait {rest:.0f} ms and {all_of_it:.0f} ms. The cores may have been busy with "
+    "other programs.",
+)
 
 # %% [markdown]
 # Three rules make this right:
@@ -1135,9 +1161,13 @@ train(model, rank, steps=20, optimizer=multi_node(sgd(model)))
 multi_node_weights = weights(model)
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture import stepping_in
-
-conclude(*stepping_in.as_one_process(multi_node_weights, steps=20))
+apart = stepping_in.gap(multi_node_weights, steps=20)
+seen = f"After 20 steps a weight differs from that of one process by {apart:.0e} at most"
+conclude(
+    apart < stepping_in.EQUAL,
+    f"**Answer.** {seen}: rounding.",
+    f"{seen}, more than rounding explains: the ranks have trained something else.",
+)
 
 # %% [markdown]
 # It works with every optimizer and every model. Nothing overlaps: all gradients are there before the
@@ -1147,8 +1177,8 @@ conclude(*stepping_in.as_one_process(multi_node_weights, steps=20))
 # ### A graph that is rewritten: MaTEx *(more)*
 #
 # With MaTEx the script stays as it is. What changes is TensorFlow's runtime
-# ([Vishnu et al. 2017](https://arxiv.org/abs/1704.04560)): who runs a graph can run more than was
-# written. `torch.compile` is such a place. It hands the graph of backward to a *back end*, and this
+# ([Vishnu et al. 2017](https://arxiv.org/abs/1704.04560)): if you run a graph, you can run more than
+# was written. `torch.compile` is such a place. It hands the graph of backward to a *back end*, and this
 # one puts a node behind each gradient.
 #
 # *Predict: where in the graph does the first all-reduce stand: in the middle, or at the end?*
@@ -1193,7 +1223,22 @@ rewritten_weights = weights(model)
 
 # %% tags=["nbval-ignore-output"]
 print(" → ".join(rewritten_nodes[0]))
-conclude(*stepping_in.in_the_middle(rewritten_nodes[0], rewritten_weights, steps=20))
+
+# %% tags=["nbval-ignore-output"]
+found = stepping_in.all_reduces(rewritten_nodes[0])
+nodes, count = len(rewritten_nodes[0]), len(found.places)
+numbers = ", ".join(str(place + 1) for place in found.places)
+apart = stepping_in.gap(rewritten_weights, steps=20)
+conclude(
+    found.held and apart < stepping_in.EQUAL,
+    f"**Answer.** In the middle. Of {nodes} nodes, the {count} all-reduces are numbers {numbers}. "
+    f"Behind the first one {found.behind} of {found.computing} nodes that compute are still to come: "
+    f"with an asynchronous call they could overlap. The weights are those of one process, but for "
+    f"{apart:.0e}. No line of the training was changed.",
+    f"the graph has {nodes} nodes, {count} of them are all-reduces ({numbers}), {found.behind} of "
+    f"{found.computing} nodes that compute are behind the first one, and weights differ from those "
+    f"of one process by {apart:.0e}: this version of PyTorch makes another graph.",
+)
 
 # %% [markdown]
 # ### Push and pull: MXNet *(more)*
@@ -1247,7 +1292,17 @@ store_weights = weights(model)
 momentum_bytes = sum(state["momentum_buffer"].nbytes for state in updater.state.values())
 
 # %% tags=["nbval-ignore-output"]
-conclude(*stepping_in.held_by_the_store(momentum_bytes, store_weights[:-1], steps=20))
+*workers, store = momentum_bytes
+apart = stepping_in.gap(store_weights[:-1], steps=20)
+seen = (
+    f"The store holds {store:,} bytes of momentum, the workers {max(workers):,}. Weights "
+    f"differ from those of one process by {apart:.0e} at most"
+)
+conclude(
+    store > 0 and not any(workers) and apart < stepping_in.EQUAL,
+    f"**Answer.** The store alone. {seen}: rounding. A worker needs no optimizer at all.",
+    f"{seen}.",
+)
 
 # %% [markdown]
 # The store is a parameter server: its link carries everybody's gradients (lecture 01). BigDL has no
@@ -1289,7 +1344,18 @@ for momentum in ("0", "0.5"):
 # %% tags=["nbval-ignore-output"]
 by_momentum = {float(eta): [one[eta] for one in block_weights] for eta in block_weights[0]}
 sent_each = len(block_calls.ranks[0].calls) // len(by_momentum)
-conclude(*stepping_in.blocks(by_momentum, messages=sent_each, steps=160))
+found = stepping_in.after_blocks(by_momentum, steps=160)
+seen = (
+    f"{sent_each} messages instead of 160. The loss in the end is {found.by_momentum[0.0]:.4f} with "
+    f"plain averages and {found.by_momentum[0.5]:.4f} with block momentum 0.5; it is "
+    f"{found.each_step:.4f} where the ranks agree in each step"
+)
+conclude(
+    found.held and sent_each * 4 <= 160,
+    f"**Answer.** {seen}. Block momentum carries the direction in which all ranks moved into "
+    "the next block; plain averages begin anew.",
+    f"{seen}.",
+)
 
 # %% [markdown]
 # ## 7. One bit for each gradient *(more)*
@@ -1353,7 +1419,21 @@ publish_figure(
     "The same training on two ranks with three ways to average. Left: over steps. Right: over bytes, "
     "by the ledger. Both axes of losses and that of bytes are logarithmic.",
 )
-conclude(*one_bit.finding(bit_trainings))
+
+# %% tags=["nbval-ignore-output"]
+exact, kept, lost = bit_trainings.values()
+saved = exact.nbytes / kept.nbytes
+seen = (
+    f"after {len(exact.losses)} steps the loss, {exact.losses[0]:.2f} at first, is {exact.loss:.4f} "
+    f"with float32, {kept.loss:.4f} with one bit and error feedback, {lost.loss:.4f} without feedback"
+)
+conclude(
+    one_bit.feedback_repairs(bit_trainings),
+    f"**Answer.** {exact.nbytes / 1e6:.2f} MB become {kept.nbytes / 1e6:.2f} MB, "
+    f"{saved:.0f} times fewer bytes (32 without the one number for each tensor). And "
+    f"{seen}. What is rounded away is not lost: it comes with a later step.",
+    f"{saved:.1f} times fewer bytes, and {seen}.",
+)
 
 # %% [markdown]
 # In theory too SGD with error feedback has the rate of convergence that it has without compression

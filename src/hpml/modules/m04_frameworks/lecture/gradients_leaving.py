@@ -1,4 +1,4 @@
-"""When gradients leave: a chain of equal layers, and what the lecture concludes from its ledger."""
+"""When gradients leave: a chain of equal layers, and what its ledger shows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -47,6 +47,11 @@ class Step:
     calls: tuple[Call, ...]
 
     @property
+    def wait(self) -> float:
+        """Seconds from the end of backward until all gradients are averaged."""
+        return self.averaged - self.ended
+
+    @property
     def left(self) -> list[Call]:
         """The messages that left while backward was at work."""
         return [call for call in self.calls if call.issued <= self.ended]
@@ -77,26 +82,12 @@ def quickest_step(evidence: Evidence) -> Step:
     return Step(at[END] - begin, at[AVERAGED] - begin, tuple(since))
 
 
-def finding(plain: Step, hooked: Step) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: what leaves and arrives while backward computes."""
-    count, total = len(hooked.calls), sum(call.nbytes for call in hooked.calls) / 1e6
-    there = sum(call.nbytes for call in hooked.arrived) / 1e6
-    rest, all_of_it = (1e3 * (step.averaged - step.ended) for step in (hooked, plain))
-    seen = (
-        f"{len(hooked.left)} of {count} messages leave while backward is at work, and "
-        f"{len(hooked.arrived)} have arrived when it ends, {there:.1f} of {total:.1f} MB"
-    )
-    held = (
-        not plain.left
-        and len(hooked.left) == count
-        and len(hooked.arrived) > 0
-        and rest < all_of_it
-    )
+def hidden(plain: Step, hooked: Step) -> bool:
+    """Whether the plain way sends nothing before backward ends, and hooks send everything, so that
+    some of it has arrived and the rank waits less."""
     return (
-        held,
-        f"**Answer.** {seen}. The rank then waits {rest:.0f} ms for the rest. The plain way sends "
-        f"the same bytes, and waits {all_of_it:.0f} ms for all of them.",
-        f"{seen}; of the plain way, {len(plain.left)} leave before backward ends. After backward "
-        f"the ranks wait {rest:.0f} ms and {all_of_it:.0f} ms. The cores may have been busy with "
-        "other programs.",
+        not plain.left
+        and len(hooked.left) == len(hooked.calls)
+        and len(hooked.arrived) > 0
+        and hooked.wait < plain.wait
     )

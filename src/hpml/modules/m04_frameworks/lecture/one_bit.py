@@ -93,24 +93,11 @@ def trainings(
     return found
 
 
-def finding(found: Mapping[str, Training]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: the bytes that are saved, and what they cost."""
+def feedback_repairs(found: Mapping[str, Training]) -> bool:
+    """Whether one bit saves most bytes, costs nothing with feedback, and something without."""
     exact, kept, lost = (found[name] for name in (EXACT, FEEDBACK, FORGOTTEN))
-    saved = exact.nbytes / kept.nbytes
-    first = exact.losses[0]
-    held = saved > 25 and kept.loss < 1.1 * exact.loss and lost.loss > 1.3 * exact.loss
-    losses = (
-        f"after {len(exact.losses)} steps the loss, {first:.2f} at first, is {exact.loss:.4f} with "
-        f"float32, {kept.loss:.4f} with one bit and error feedback, {lost.loss:.4f} without "
-        "feedback"
-    )
-    return (
-        held,
-        f"**Answer.** {exact.nbytes / 1e6:.2f} MB become {kept.nbytes / 1e6:.2f} MB, "
-        f"{saved:.0f} times fewer bytes (32 without the one number for each tensor). And "
-        f"{losses}. What is rounded away is not lost: it comes with a later step.",
-        f"{saved:.1f} times fewer bytes, and {losses}.",
-    )
+    saves = exact.nbytes > 25 * kept.nbytes
+    return saves and kept.loss < 1.1 * exact.loss and lost.loss > 1.3 * exact.loss
 
 
 def title(found: Mapping[str, Training]) -> str:
