@@ -1455,18 +1455,31 @@ conclude(
 # their own?*
 
 # %%
-from hpml.modules.m04_frameworks.lecture.frameworks import frameworks, still_developed
-from hpml.modules.m04_frameworks.lecture.frameworks_picture import timeline_picture
+from IPython.display import Markdown
 
-every = frameworks()
+from hpml.modules.m04_frameworks.lecture import framework_ideas, frameworks, frameworks_picture
+
+every = frameworks.frameworks()
 left = sum(one.developed for one in every)
 publish_figure(
     "frameworks over time",
-    timeline_picture(every, title=f"{left} of {len(every)} frameworks are still developed"),
+    frameworks_picture.timeline_picture(
+        every, title=f"{left} of {len(every)} frameworks are still developed"
+    ),
     "From the first release to the end or to today; beside each bar what it splits, over what. An "
     "arrow names the framework that took up its code or its makers.",
 )
-conclude(*still_developed(every))
+
+# %%
+found = frameworks.still_developed(every)
+more = ", some to others as well" if found.elsewhere else ""
+conclude(
+    found.held,
+    f"**Answer.** {found.left} of {len(every)}. Of the {found.base} with operators and "
+    f"derivatives of their own, {len(found.own)} are left: {frameworks.listed(found.own)}. The other "
+    f"{found.added} are added to a framework, and all {found.added} to PyTorch{more}.",
+    f"{found.left} of {len(every)}; of {found.added} added ones {found.for_pytorch} are for PyTorch.",
+)
 
 # %% [markdown]
 # Operators of one's own need fast kernels for each new processor (lecture 02, section 5). What is
@@ -1478,12 +1491,16 @@ conclude(*still_developed(every))
 # today's?*
 
 # %%
-from IPython.display import Markdown
+display(Markdown(frameworks.table()))
 
-from hpml.modules.m04_frameworks.lecture import frameworks as framework_table
-
-display(Markdown(framework_table.table()))
-conclude(*framework_table.more_than_data(every))
+# %%
+split = frameworks.more_than_data(every)
+seen = f"{split.once} of {split.gone} that ended, {split.now} of {split.left} that are developed"
+conclude(
+    split.held,
+    f"**Answer.** Today's. Tensors or layers are split by {seen}. Module 07 shows how.",
+    f"tensors or layers are split by {seen}.",
+)
 
 # %% [markdown]
 # ### Where the ideas of the gone ones run *(more)*
@@ -1491,11 +1508,18 @@ conclude(*framework_table.more_than_data(every))
 # *Predict: which framework that ended left nothing behind?*
 
 # %%
-from hpml.modules.m04_frameworks.lecture import framework_ideas
-
 ideas = framework_ideas.ideas()
 display(Markdown(framework_ideas.table(ideas, here="04_frameworks")))
-conclude(*framework_ideas.nothing_lost(ideas, every))
+
+# %%
+lost = framework_ideas.without_idea(ideas, every)
+lectures = ", ".join(sorted({one.notebook[:2] for one in ideas}))
+conclude(
+    not lost,
+    f"**Answer.** None: all {split.gone} left one. Their {len(ideas)} ideas run in the lectures "
+    f"{lectures} of this course. A framework ends; its ideas move on.",
+    f"no section shows an idea of {', '.join(lost)}.",
+)
 
 # %% [markdown]
 # ### Where the rows are from *(more)*
@@ -1503,7 +1527,7 @@ conclude(*framework_ideas.nothing_lost(ideas, every))
 # The table is `src/hpml/modules/m04_frameworks/lecture/frameworks.csv`. A row that you can correct is a small change.
 
 # %%
-display(Markdown(framework_table.sources()))
+display(Markdown(frameworks.sources()))
 
 # %% [markdown]
 # ## 9. `tf.data` done right *(more)*
@@ -1535,9 +1559,15 @@ after = images.map(augment, AUTO).cache().shuffle(400).batch(50).prefetch(AUTO)
 distinct = {"before": distinct_images(before, 5), "after": distinct_images(after, 5)}
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture import tf_data_findings
-
-conclude(*tf_data_findings.frozen(distinct[0], images=400, epochs=5))
+before, after = distinct[0]["before"], distinct[0]["after"]
+conclude(
+    after == 400 and before > 400 * 4,
+    f"**Answer.** 5 epochs of 400 images: {before:,} different ones with the cache before "
+    f"the augmentation, {after:,} with the cache after it. There each epoch is the first one "
+    "again, and no error is raised.",
+    f"5 epochs of 400 images: {before:,} different ones with the cache before, {after:,} with the "
+    "cache after. Draws may repeat, or an epoch was cut short.",
+)
 
 # %% [markdown]
 # ### How far a sample moves *(more)*
@@ -1566,16 +1596,30 @@ twice = {
 }
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture.shuffle_picture import shuffle_picture
+from hpml.modules.m04_frameworks.lecture import sample_order, tf_data_threads
 
-forward = tf_data_findings.most_forward(orders[0]["shuffle(100).batch(50)"])
+forward = sample_order.most_forward(orders[0]["shuffle(100).batch(50)"])
 publish_figure(
     "how far a sample moves",
-    shuffle_picture(orders[0], f"With a buffer of 100, no sample comes {forward + 1} places early"),
+    sample_order.picture(
+        orders[0], f"With a buffer of 100, no sample comes {forward + 1} places early"
+    ),
     "Each point is a sample. On the line it has not moved; above it, it comes before its turn. Only "
     "a buffer for all samples lets every sample come anywhere.",
 )
-conclude(*tf_data_findings.shuffled(orders[0], buffer=100, batch=50))
+
+# %% tags=["nbval-ignore-output"]
+found = sample_order.shuffled(orders[0].values(), buffer=100, batch=50)
+conclude(
+    found.held,
+    f"**Answer.** With a buffer of 100 no sample comes more than {found.forward} places before its "
+    f"turn, though one comes {found.late} places after it. In files that are sorted by class a batch "
+    f"of 50 then has {found.near:.1f} of the 10 classes in the mean, {found.whole:.1f} where batches "
+    f"are shuffled, and {found.mixed:.1f} with a buffer for all.",
+    f"with a buffer of 100 samples came up to {found.forward} places early and {found.late} late, and "
+    f"batches had {found.mixed:.1f}, {found.near:.1f} and {found.whole:.1f} classes: too few samples "
+    "to see a difference.",
+)
 
 # %% [markdown]
 # A data set too large for such a buffer is shuffled twice: its files in another order in each epoch,
@@ -1585,7 +1629,14 @@ conclude(*tf_data_findings.shuffled(orders[0], buffer=100, batch=50))
 # samples all different?*
 
 # %% tags=["nbval-ignore-output"]
-conclude(*tf_data_findings.mixed_epochs(twice[0], samples=2_000))
+right, wrong = (len(set(epochs[:2_000].tolist())) for epochs in twice[0].values())
+conclude(
+    right == 2_000 > wrong,
+    f"**Answer.** Repeated first, the first 2,000 samples are {wrong:,} different ones: "
+    f"{2_000 - wrong:,} have not come yet, and as many have come twice. Shuffled first, all "
+    f"{right:,} are different.",
+    f"the first 2,000 samples are {right:,} and {wrong:,} different ones.",
+)
 
 # %% [markdown]
 # ### What is made ahead, and what a call costs *(more)*
@@ -1623,8 +1674,24 @@ costs = {
 }
 
 # %% tags=["nbval-ignore-output"]
-conclude(*tf_data_findings.ahead(made[0], batch=50))
-conclude(*tf_data_findings.at_once(costs[0], images=1_000))
+last, first, none = (made[0][place] for place in ("last", "first", "none"))
+conclude(
+    last >= 50 > max(first, none),
+    f"**Answer.** While the first batch of 50 is computed on, {last} more images are made with "
+    f"`prefetch` at the end, {first} with `prefetch` at the beginning, and {none} without one: "
+    "it keeps elements of the stage before it, and only at the end these are batches.",
+    f"{last} images were made ahead with `prefetch` at the end, {first} with it at the "
+    f"beginning, {none} without: a busy machine did not get to the second batch in time.",
+)
+single, batched = (1e6 * seconds / 1_000 for seconds in costs[0].values())
+conclude(
+    single > 1.5 * batched,
+    f"An image takes {single:.0f} µs of processor time where each is scaled by itself, and "
+    f"{batched:.0f} µs in a batch: {single / batched:.1f} times less, for as many pixels. The "
+    "rest was the price of starting operators.",
+    f"an image takes {single:.0f} µs by itself and {batched:.0f} µs in a batch: here other "
+    "work than starting operators takes most of the time.",
+)
 
 # %% [markdown]
 # ### In order, or as ready *(more)*
@@ -1646,7 +1713,15 @@ ready = {
 }
 
 # %% tags=["nbval-ignore-output"]
-conclude(*tf_data_findings.in_order(ready[0]))
+kept, free = (sum(number != place for place, number in enumerate(one)) for one in ready[0].values())
+conclude(
+    kept == 0 < free,
+    f"**Answer.** Deterministic, all 80 results come in order, and wait for the slow ones. With "
+    f"`deterministic=False` {free} of 80 come at another place, as they are ready; "
+    "after a shuffle that does no harm, but a seed no longer repeats the order.",
+    f"{kept} results out of order with `deterministic=True`, {free} with False: one at a time, none "
+    "can overtake.",
+)
 
 # %% [markdown]
 # ### Whose threads? *(more)*
@@ -1659,12 +1734,30 @@ conclude(*tf_data_findings.in_order(ready[0]))
 # *Predict: `map` is allowed 8 parallel calls. Which settings decide how many really run at once?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m04_frameworks.lecture import tf_data_threads
-
 threads_tried = tf_data_threads.compare()
 print(tf_data_threads.table(threads_tried))
-conclude(*tf_data_threads.finding(threads_tried))
-conclude(*tf_data_threads.gain(threads_tried))
+
+# %% tags=["nbval-ignore-output"]
+found = tf_data_threads.at_once(threads_tried)
+sizes, own = (", ".join(map(str, numbers)) for numbers in (found.own, found.own.values()))
+conclude(
+    found.held,
+    f"**Answer.** Whatever `inter_op`, `intra_op` and `OMP_NUM_THREADS` are, {found.shared} calls "
+    f"ran at once, on {found.cores} cores: a pool with a thread for each. Only "
+    f"`private_threadpool_size` changes it: with {sizes} threads, {own} calls.",
+    "the calls at once were "
+    + "; ".join(f"{one.at_once} with {setting}" for setting, one in threads_tried.items())
+    + ". Either a busy machine did not begin a call in time, or this TensorFlow uses its "
+    "threads otherwise.",
+)
+gain = tf_data_threads.gain(threads_tried)
+conclude(
+    gain.held,
+    f"Augmented for real, {gain.threads} threads make {gain.times:.1f} times as many images per "
+    f"second as one, on {found.cores} cores.",
+    f"augmented for real, {gain.threads} threads made {gain.times:.2f} times as many images per "
+    f"second as one, on {found.cores} cores: other programs had some of them.",
+)
 
 # %% [markdown]
 # The exercise `tf_input_pipeline` puts all of it together: what is the same in each epoch stands

@@ -21,23 +21,17 @@ def seen(monkeypatch):
 
 
 def test_only_the_pipelines_own_pool_counts(seen):
-    held, sentence, _ = threads.finding(seen)
-    assert held
-    assert "with 1, 2, 4 threads, 1, 2, 4 calls" in sentence
-    assert not threads.finding(seen | {SHARED[1]: Tried(4, 1.0)})[0]
-    held, _, otherwise = threads.finding(seen | {PRIVATE[2]: Tried(3, 1.0)})
-    assert not held
-    assert "3 with intra_op 1, inter_op 1, private_threadpool_size 4" in otherwise
+    assert threads.at_once(seen) == (True, 2, 2, {1: 1, 2: 2, 4: 4})
+    assert not threads.at_once(seen | {SHARED[1]: Tried(4, 1.0)}).held
+    assert not threads.at_once(seen | {PRIVATE[2]: Tried(3, 1.0)}).held
 
 
 def test_what_more_threads_are_worth(seen):
-    held, sentence, _ = threads.gain(seen)
-    assert held
-    assert "2 threads make 1.9 times" in sentence
+    assert threads.gain(seen) == (True, 2, 1.9)
     slow = {s: replace(one, rate=1_000.0) for s, one in seen.items()}
-    assert not threads.gain(slow)[0]
+    assert not threads.gain(slow).held
     too_good = seen | {PRIVATE[1]: Tried(2, 9_000.0)}
-    assert not threads.gain(too_good)[0]
+    assert not threads.gain(too_good).held
 
 
 def test_the_table_has_a_line_for_each_setting(seen):

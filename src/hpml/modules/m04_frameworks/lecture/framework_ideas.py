@@ -5,7 +5,7 @@
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -65,14 +65,7 @@ def table(shown: Sequence[Idea], here: str) -> str:
     return "\n".join(lines)
 
 
-def nothing_lost(shown: Sequence[Idea], every: Sequence[Framework]) -> tuple[bool, str, str]:
-    """For `conclude`: each framework that is no longer developed has an idea in the table."""
+def without_idea(shown: Sequence[Idea], every: Sequence[Framework]) -> list[str]:
+    """The frameworks that are no longer developed and have no idea in the table."""
     had = {name for one in shown for name in one.frameworks}
-    gone = [one.name for one in every if not one.developed]
-    without = [name for name in gone if name not in had]
-    lectures: Mapping[str, None] = dict.fromkeys(one.notebook[:2] for one in shown)
-    sentence = (
-        f"**Answer.** None: all {len(gone)} left one. Their {len(shown)} ideas run in the lectures "
-        f"{', '.join(sorted(lectures))} of this course. A framework ends; its ideas move on."
-    )
-    return not without, sentence, f"no section shows an idea of {', '.join(without)}."
+    return [one.name for one in every if not one.developed and one.name not in had]

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 MADE = 2026  # November; the newest copies of repositories that were read are of August
 KINDS = {
@@ -67,26 +68,45 @@ def frameworks() -> tuple[Framework, ...]:
     return tuple(sorted(every, key=lambda one: (kinds.index(one.kind), one.first, one.name)))
 
 
-def still_developed(shown: Sequence[Framework]) -> tuple[bool, str, str]:
-    """For `conclude`: fewer than half are developed, and all of these that are added to another
-    framework are added to PyTorch."""
+class Developed(NamedTuple):
+    """Of frameworks, those that are still developed: all, those with operators of their own, and
+    those that are added to another one. Held if they are fewer than half, and all added ones are
+    for PyTorch."""
+
+    held: bool
+    left: int
+    base: int  # with operators of their own, whether developed or not
+    own: list[str]
+    added: int
+    for_pytorch: int
+    elsewhere: bool  # some added ones are for others as well
+
+
+def still_developed(shown: Sequence[Framework]) -> Developed:
+    """How many are left, and on what they stand."""
     left = [one for one in shown if one.developed]
     base = [one for one in shown if one.kind != "added"]
     own = [one.name for one in base if one.developed]
     added = [one for one in left if one.kind == "added"]
-    torch = [one for one in added if "PyTorch" in one.on]
-    more = ", some to others as well" if any(len(one.on) > 1 for one in added) else ""
-    sentence = (
-        f"**Answer.** {len(left)} of {len(shown)}. Of the {len(base)} with operators and "
-        f"derivatives of their own, {len(own)} are left: {_listed(own)}. The other "
-        f"{len(added)} are added to a framework, and all {len(added)} to PyTorch{more}."
-    )
-    seen = f"{len(left)} of {len(shown)}; of {len(added)} added ones {len(torch)} are for PyTorch."
-    return 2 * len(left) < len(shown) and len(torch) == len(added) > 0, sentence, seen
+    torch = sum("PyTorch" in one.on for one in added)
+    held = 2 * len(left) < len(shown) and torch == len(added) > 0
+    elsewhere = any(len(one.on) > 1 for one in added)
+    return Developed(held, len(left), len(base), own, len(added), torch, elsewhere)
 
 
-def more_than_data(shown: Sequence[Framework]) -> tuple[bool, str, str]:
-    """For `conclude`: the developed ones split tensors or layers too more often than the others."""
+class MoreThanData(NamedTuple):
+    """How many split tensors or layers too, of those that are developed, and of those that ended.
+    Held if developed ones do more often."""
+
+    held: bool
+    now: int
+    left: int
+    once: int
+    gone: int
+
+
+def more_than_data(shown: Sequence[Framework]) -> MoreThanData:
+    """Whether the developed ones split more than the data."""
 
     def splits_more(several: Sequence[Framework]) -> int:
         return sum(bool({"tensors", "layers"} & set(one.splits)) for one in several)
@@ -94,12 +114,8 @@ def more_than_data(shown: Sequence[Framework]) -> tuple[bool, str, str]:
     left = [one for one in shown if one.developed]
     gone = [one for one in shown if not one.developed]
     now, once = splits_more(left), splits_more(gone)
-    counted = f"{once} of {len(gone)} that ended, {now} of {len(left)} that are developed"
-    return (
-        now * len(gone) > once * len(left),
-        f"**Answer.** Today's. Tensors or layers are split by {counted}. Module 07 shows how.",
-        f"tensors or layers are split by {counted}.",
-    )
+    held = now * len(gone) > once * len(left)
+    return MoreThanData(held, now, len(left), once, len(gone))
 
 
 def table(shown: Sequence[Framework] | None = None) -> str:
@@ -129,7 +145,8 @@ def sources() -> str:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: "a, b and c"."""
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpml.errors import UserError
 from hpml.machine.resources import usable_cores
@@ -77,38 +77,39 @@ def table(tried: Mapping[Setting, Tried]) -> str:
     )
 
 
-def finding(tried: Mapping[Setting, Tried]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: which setting counts, by the calls that ran at once."""
+class AtOnce(NamedTuple):
+    """Calls at once with a shared pool on so many cores, and with pools of the pipeline's own. Held
+    if a shared pool has a thread for each core, and no other setting counts."""
+
+    held: bool
+    shared: int
+    cores: int
+    own: dict[int, int]  # by private_threadpool_size
+
+
+def at_once(tried: Mapping[Setting, Tried]) -> AtOnce:
+    """Which setting counts, by the calls that ran at once."""
     shared = {tried[setting].at_once for setting in SHARED}
-    own = [tried[setting].at_once for setting in PRIVATE]
-    sizes = ", ".join(str(setting.private) for setting in PRIVATE)
-    return (
-        shared == {min(int(usable_cores()), PARALLEL)}
-        and own == [setting.private for setting in PRIVATE],
-        "**Answer.** "
-        f"Whatever `inter_op`, `intra_op` and `OMP_NUM_THREADS` are, {tried[ONE].at_once} calls "
-        f"ran at once, on {int(usable_cores())} cores: a pool with a thread for each. Only "
-        f"`private_threadpool_size` changes it: with {sizes} threads, {', '.join(map(str, own))} "
-        "calls.",
-        "the calls at once were "
-        + "; ".join(f"{one.at_once} with {setting}" for setting, one in tried.items())
-        + ". Either a busy machine did not begin a call in time, or this TensorFlow uses its "
-        "threads otherwise.",
-    )
+    own = {setting.private: tried[setting].at_once for setting in PRIVATE}
+    cores = int(usable_cores())
+    held = shared == {min(cores, PARALLEL)} and all(size == calls for size, calls in own.items())
+    return AtOnce(held, tried[ONE].at_once, cores, own)
 
 
-def gain(tried: Mapping[Setting, Tried]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: what more threads are worth in images per second."""
-    one, *more = (tried[setting].rate for setting in PRIVATE)
+class Gain(NamedTuple):
+    """The threads that make most images per second, and how many times as many as one. Held if that
+    is clear, and no more than the cores allow."""
+
+    held: bool
+    threads: int
+    times: float
+
+
+def gain(tried: Mapping[Setting, Tried]) -> Gain:
+    """What more threads are worth in images per second."""
     best = max(PRIVATE[1:], key=lambda setting: tried[setting].rate)
-    ratio = max(more) / one
-    return (
-        CLEAR < ratio < TOO_GOOD * usable_cores(),
-        f"Augmented for real, {best.private} threads make {ratio:.1f} times as many images per "
-        f"second as one, on {int(usable_cores())} cores.",
-        f"augmented for real, {best.private} threads made {ratio:.2f} times as many images per "
-        f"second as one, on {int(usable_cores())} cores: other programs had some of them.",
-    )
+    ratio = tried[best].rate / tried[PRIVATE[0]].rate
+    return Gain(CLEAR < ratio < TOO_GOOD * usable_cores(), best.private, ratio)
 
 
 def _tried(setting: Setting) -> Tried:
