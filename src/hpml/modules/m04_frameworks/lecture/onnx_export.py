@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -154,29 +154,33 @@ def _role(node: "NodeProto", place: int) -> str:
     return inputs[place].name
 
 
-def folded(network: nn.Module, file: "ModelProto") -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: which batch normalisations are left, and where the
-    others are.
+class Folded(NamedTuple):
+    """How many convolutions and batch normalisations a network has, how many of the latter are
+    left in the file, and how many are in weights. Held if every one that follows a convolution is
+    in its weights, and the others follow a pooling."""
+
+    held: bool
+    convolutions: int
+    norms: int
+    left: int
+    scaled: int
+
+
+def folded(network: nn.Module, file: "ModelProto") -> Folded:
+    """Which batch normalisations are left, and where the others are.
 
     One that follows a convolution is in the convolution's weights: w · γ / √(variance + ε).
     """
     producer = {name: node for node in file.graph.node for name in node.output}
     left = [node for node in file.graph.node if node.op_type == "BatchNormalization"]
-    before = [producer[node.input[0]].op_type for node in left]
+    before = {producer[node.input[0]].op_type for node in left}
     pairs = _convolution_then_norm(network)
     weights = _weights(file)
-    scaled = [name for name, weight in pairs.items() if _equal(weights.get(name), weight)]
+    scaled = sum(_equal(weights.get(name), weight) for name, weight in pairs.items())
     norms = sum(isinstance(module, nn.BatchNorm2d) for module in network.modules())
     convolutions = sum(isinstance(module, nn.Conv2d) for module in network.modules())
-    return (
-        len(scaled) == len(pairs) == norms - len(left) > 0 and {*before} == {"MaxPool"},
-        f"**Answer.** All {convolutions} convolutions, and {len(left)} of the {norms} batch "
-        "normalisations. A trained one only scales and shifts each channel. Where it followed a "
-        f"convolution, the exporter multiplied the scale into the weights ({len(scaled)} times, "
-        f"checked number by number). The other {len(left)} follow a pooling and stayed.",
-        f"{len(left)} of {norms} batch normalisations are left, {len(scaled)} are in weights: "
-        "another version of the exporter folds others.",
-    )
+    held = scaled == len(pairs) == norms - len(left) > 0 and before == {"MaxPool"}
+    return Folded(held, convolutions, norms, len(left), scaled)
 
 
 def _convolution_then_norm(network: nn.Module) -> dict[str, np.ndarray]:
@@ -209,29 +213,30 @@ class Answers:
 
     torch: np.ndarray
     runtime: np.ndarray
-    sizes: tuple[int, ...]  # batches that ONNX Runtime was given
 
     @property
     def difference(self) -> float:
         return float(np.abs(self.torch - self.runtime).max())
 
     @property
-    def finding(self) -> tuple[bool, str, str]:
-        """What `hpml.publish.conclude` takes: are the answers the same?"""
-        largest = float(np.abs(self.torch).max())
-        same = int((self.torch.argmax(1) == self.runtime.argmax(1)).sum())
-        images, bits = len(self.torch), int((self.torch == self.runtime).sum())
-        batches = ", ".join(map(str, self.sizes[:-1])) + f" and {self.sizes[-1]}"
-        return (
-            same == images and 0 < self.difference < CLOSE * largest,
-            f"**Answer.** No, but nearly: the same class for all {images} images, in batches of "
-            f"{batches}. The logits differ by {self.difference:.0e} at most, where the largest is "
-            f"{largest:.1f}; {bits / self.torch.size:.0%} of them agree in every bit, for another "
-            "library may add in another order.",
-            f"{images - same} of {images} images got another class, the logits differ by "
-            f"{self.difference:.0e}. With 0 and 0 this machine's libraries add in the same order; "
-            "else look for an operator that was translated wrongly.",
-        )
+    def largest(self) -> float:
+        return float(np.abs(self.torch).max())
+
+    @property
+    def same_class(self) -> int:
+        """How many images get the same class."""
+        return int((self.torch.argmax(1) == self.runtime.argmax(1)).sum())
+
+    @property
+    def same_bits(self) -> float:
+        """The part of the logits that are equal."""
+        return float((self.torch == self.runtime).mean())
+
+    @property
+    def nearly_equal(self) -> bool:
+        """Whether all classes are the same, and some logits differ, by rounding."""
+        close = 0 < self.difference < CLOSE * self.largest
+        return self.same_class == len(self.torch) and close
 
 
 def answers(
@@ -247,7 +252,7 @@ def answers(
         expected = network(images).numpy()
     ends = np.cumsum([0, *sizes])
     found = [running.run(None, {IMAGES: images[a:b].numpy()})[0] for a, b in pairwise(ends)]
-    return Answers(expected, np.concatenate(found), tuple(sizes))
+    return Answers(expected, np.concatenate(found))
 
 
 def refusal(error: Exception) -> tuple[str, str]:
@@ -259,38 +264,47 @@ def refusal(error: Exception) -> tuple[str, str]:
     return (why[0] if why else first, line[-1].strip() if line else "")
 
 
-def left_out(
-    network: nn.Module, optimizer: torch.optim.Optimizer, file: "ModelProto"
-) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: how much of what training needs is not in the file."""
+class LeftOut(NamedTuple):
+    """Numbers of the optimizer and of batch normalisations that are not in the file, and its
+    operators for training. Held if there are such numbers and no such operators."""
+
+    held: bool
+    momentum: int
+    statistics: int
+    training: list[str]
+
+
+def left_out(network: nn.Module, optimizer: torch.optim.Optimizer, file: "ModelProto") -> LeftOut:
+    """How much of what training needs is not in the file."""
     names = {one.name for one in file.graph.initializer}
-    statistics = [
-        value
+    statistics = sum(
+        value.numel()
         for name, value in network.state_dict().items()
         if name.endswith(("running_mean", "running_var")) and name not in names
-    ]
-    momentum = [
-        value
+    )
+    momentum = sum(
+        value.numel()
         for state in optimizer.state.values()
         for value in state.values()
         if isinstance(value, Tensor)
-    ]
-    gone, moved = (sum(value.numel() for value in values) for values in (statistics, momentum))
-    training = sorted({node.op_type for node in file.graph.node} & LOSSES)
-    return (
-        gone > 0 and moved > 0 and not training,
-        f"The file predicts, and cannot go on training: the optimizer's momentum ({moved:,} "
-        f"numbers) is not in it, {gone:,} statistics of batch normalisations are inside weights "
-        "now, and there is no loss and no derivative. Keep the framework's own checkpoint too.",
-        f"{moved:,} numbers of the optimizer and {gone:,} statistics are missing; operators for "
-        f"training: {', '.join(training) or 'none'}.",
     )
+    training = sorted({node.op_type for node in file.graph.node} & LOSSES)
+    held = statistics > 0 and momentum > 0 and not training
+    return LeftOut(held, momentum, statistics, training)
 
 
-def branches(
-    network: nn.Module, file: "ModelProto", number: int, other: int
-) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: which of a network's two `if`s are in the file.
+class Branches(NamedTuple):
+    """How many operators `If` there are, and whether the file answers as the network does with the
+    number of the export, and with another one. Held if one `if` travelled, and one did not."""
+
+    held: bool
+    ifs: int
+    same: bool
+    same_with_other: bool
+
+
+def branches(network: nn.Module, file: "ModelProto", number: int, other: int) -> Branches:
+    """Which of a network's two `if`s are in the file.
 
     `network(x, number)` branches on `number` in Python, and on x by `torch.cond`; `file` was
     exported with `number`. It is tried on values for both branches, and beside the network with
@@ -306,13 +320,5 @@ def branches(
             expected = [network(x, argument) for x in tried]
         return all(torch.allclose(a, b) for a, b in zip(found, expected, strict=True))
 
-    ifs = operators(file).get("If", 0)
-    return (
-        ifs == 1 and same(number) and not same(other),
-        f"**Answer.** With `torch.cond` there is {ifs} operator `If`, and both of its branches "
-        "answer as in PyTorch. The branch on the number is gone, with no warning: the file does "
-        f"what {number} asked for, also where you meant {other}. Any Python that runs during the "
-        "export is frozen.",
-        f"{ifs} operators `If`; equal to PyTorch with {number}: {same(number)}, with {other}: "
-        f"{same(other)}.",
-    )
+    ifs, equal, also = operators(file).get("If", 0), same(number), same(other)
+    return Branches(ifs == 1 and equal and not also, ifs, equal, also)

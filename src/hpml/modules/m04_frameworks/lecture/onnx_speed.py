@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import nn
@@ -22,6 +22,18 @@ BATCHES = (1, 64)
 ROUNDS = 7
 SHORTEST = 0.04  # seconds of one timing, at least
 CLEAR = 1.1  # times as fast
+
+
+class Gains(NamedTuple):
+    """How many times as fast: the runtime with few images, beside PyTorch in its usual layout and
+    in channels_last; with many, that layout alone, and the runtime beside it. Held if both gain,
+    and the runtime gains more with few images."""
+
+    held: bool
+    alone: float
+    fair_few: float
+    layout: float
+    fair_many: float
 
 
 @dataclass(frozen=True)
@@ -52,25 +64,13 @@ class Speeds:
         return "\n".join(lines)
 
     @property
-    def finding(self) -> tuple[bool, str, str]:
-        """What `hpml.publish.conclude` takes: is the runtime faster, and beside which PyTorch?"""
+    def gains(self) -> Gains:
+        """Of ONNX Runtime and of the layout, with few and with many images."""
         few, many = min(self.processor), max(self.processor)
         alone, layout = self.gain(few, RUNTIME), self.gain(many, CHANNELS_LAST)
         fair_few, fair_many = (self.gain(n, RUNTIME, CHANNELS_LAST) for n in (few, many))
-        seen = (
-            f"With {_images(few)}, ONNX Runtime is {alone:.1f} times as fast as PyTorch in its "
-            f"usual layout, and {fair_few:.1f} times as fast as PyTorch in `channels_last`. "
-            f"With {_images(many)}, that layout alone makes PyTorch {layout:.1f} times as fast, "
-            f"and ONNX Runtime is {fair_many:.1f} times as fast as that."
-        )
-        return (
-            alone > CLEAR and layout > CLEAR and fair_few > fair_many,
-            f"**Answer.** {seen} A runtime that knows the whole graph makes no Python call for "
-            "each operator: that gain shrinks as the batch grows. And it chooses the layout, as "
-            "you may. Ask of every such figure beside what it was measured.",
-            f"{seen} Which one wins depends on the processor, and on which of its instructions "
-            "each library uses.",
-        )
+        held = alone > CLEAR and layout > CLEAR and fair_few > fair_many
+        return Gains(held, alone, fair_few, layout, fair_many)
 
 
 def compare(
@@ -88,7 +88,7 @@ def compare(
             ways = _ways(network, last, running, batch)
             repeats = {way: _repeats(work) for way, work in ways.items()}
             for turn in range(rounds):
-                # Who comes first changes, so that nobody always follows the same one.
+                # The order changes, so that no way always follows the same one.
                 order = list(ways) if turn % 2 == 0 else list(ways)[::-1]
                 for way in order:
                     own, clock = _timed(ways[way], repeats[way])
