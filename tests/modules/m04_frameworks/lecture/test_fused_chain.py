@@ -1,4 +1,4 @@
-"""What the comparison of eager and compiled concludes; the compiler itself only by the lecture."""
+"""The comparison of eager and compiled; the compiler itself is run only by the lecture."""
 
 import dataclasses
 

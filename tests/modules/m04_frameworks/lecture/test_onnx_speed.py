@@ -35,7 +35,7 @@ def test_gains_are_beside_both_baselines():
         {"few": (4.0, 3.0, 2.0), "many": (40.0, 20.0, 10.0)},  # the gain grows with the batch
     ],
 )
-def test_what_was_not_seen_is_not_concluded(taken):
+def test_what_was_not_seen_is_not_held(taken):
     assert not speeds(**taken).gains.held
 
 

@@ -1,4 +1,4 @@
-"""What optimizers keep between steps, and decay: counted, and concluded from the count."""
+"""What optimizers keep between steps, and decay: counted."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Thread settings of tf.data: what is concluded from trials, and one trial."""
+"""Thread settings of tf.data: what trials show, and one trial."""
 
 from dataclasses import replace
 

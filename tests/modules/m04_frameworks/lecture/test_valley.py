@@ -1,4 +1,4 @@
-"""Six optimizers in one valley: who is at the bottom when, and what is concluded from it."""
+"""Six optimizers in one valley: who is at the bottom when, and who goes past it."""
 
 import pytest
 import torch

@@ -43,7 +43,7 @@ def graph_picture(
     `marks` puts a thick coloured edge round a node, by its name; the legend has the mark's text,
     one colour for each text (at most four). `edges` writes a text beside the edge (from, to).
 
-    Raises ValueError for a graph with a cycle, an input that is no node, no node at all, or a
+    Raises ValueError for a graph with a cycle, an input that is not a node, no node at all, or a
     fifth mark; KeyError for a kind that is not in KINDS.
     """
     return graphs_picture({"": nodes}, title=title, marks=marks, edges=edges)

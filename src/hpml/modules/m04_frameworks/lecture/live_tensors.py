@@ -1,6 +1,6 @@
 """Which tensors are alive in each step of a forward and a backward pass: counted, not measured.
 
-A step is one operator that PyTorch dispatches; views make nothing and are no steps. A tensor's
+A step is one operator that PyTorch dispatches; views make nothing and are not steps. A tensor's
 bytes are those of its storage, from the operator that made it to the last one before it is freed.
 The same code makes the same recording each time, also on the device `meta`, where tensors have
 shapes and no memory. What an operator takes and gives back while it runs (a workspace) is not seen.
