@@ -1,4 +1,4 @@
-"""What the lecture concludes: each holds where it was measured, and only there."""
+"""What the lecture finds: each holds where it was measured, and only there."""
 
 import math
 
@@ -6,43 +6,7 @@ import pytest
 
 from hpml.modules.m01_parallel_sgd.lecture import findings
 from hpml.modules.m01_parallel_sgd.lecture.updates import Update
-from hpml.predict.amdahl import Amdahl
-from hpml.predict.parallelism import Network, data_parallel, layer_parallel, tensor_parallel
-from hpml.ranks.evidence import Call, Evidence, RankEvidence, Traffic
-
-
-def test_a_speed_up_holds_where_two_ranks_are_faster_and_names_the_limit():
-    held, sentence, _ = findings.speed_up({1: 1.0, 2: 0.6, 16: 0.25}, Amdahl(0.2, 0.8))
-    assert held
-    assert "1.7 times as fast" in sentence
-    assert "16 (simulated) 4.0 times" in sentence
-    assert "20%" in sentence
-    assert "at most 5.0 times" in sentence
-    assert not findings.speed_up({1: 1.0, 2: 1.1, 16: 0.5}, Amdahl(0.2, 0.8))[0]
-
-
-def test_the_dearest_plan_is_named_with_its_bytes():
-    example = Network(layers=4, width=1024, batch=256)
-    plans = [make(example, ranks=4) for make in (data_parallel, tensor_parallel, layer_parallel)]
-    held, sentence, _ = findings.dearest(plans)
-    assert held
-    assert "*data* sends the most, 25.2 MB" in sentence
-    assert "*layers (model)* sends the least, 2.1 MB" in sentence
-    assert sentence.endswith("Each rank is idle 75% of the time with *layers (model)*.")
-
-
-def test_plans_that_send_equally_little_are_all_named():
-    example = Network(layers=4, width=1024, batch=256)
-    plans = [data_parallel(example, ranks=4), layer_parallel(example, ranks=4)]
-    plans.append(layer_parallel(example, ranks=4, micro_batches=8))
-    _, sentence, _ = findings.dearest(plans)
-    assert "*layers (model)* and *pipeline, 8 micro-batches* send the least, 2.1 MB" in sentence
-
-
-def test_a_sum_that_goes_four_times_as_far_is_what_is_claimed():
-    assert findings.same_batch(True, 4.0)[0]
-    assert not findings.same_batch(True, 1.0)[0]
-    assert not findings.same_batch(False, 4.0)[0]
+from hpml.ranks.evidence import Call, Evidence, RankEvidence
 
 
 def test_the_rule_nearest_to_one_worker_and_those_that_diverge_are_named():
@@ -53,13 +17,14 @@ def test_the_rule_nearest_to_one_worker_and_those_that_diverge_are_named():
         "linear": [(1, 2.0), (2, math.nan)],
         "bold": [(1, 90.0), (2, 0.1)],
     }
-    held, sentence, _ = findings.rules(runs, diverged=30)
-    assert held
-    assert "comes *sqrt*, with a loss of 0.70" in sentence
-    assert "that train is *none* with 1.20" in sentence
-    assert "What diverges: *linear* and *bold*" in sentence
-    assert not findings.rules({"1 worker": [(1, 0.9)], "none": [(1, 0.5)]}, 30)[0]
-    assert not findings.rules({"1 worker": [(1, 0.9)], "none": [(1, 99.0)]}, 30)[0]
+    found = findings.rules(runs, diverged=30)
+    assert found.held
+    assert (found.nearest, found.farthest, found.alone) == (("sqrt", 0.7), ("none", 1.2), 0.2)
+    assert found.diverged == ["linear", "bold"]
+    bold = {"bold": runs["bold"]}
+    assert not findings.rules({"1 worker": [(1, 0.9)], "none": [(1, 0.5)]} | bold, 30).held
+    assert not findings.rules({"1 worker": [(1, 0.9)], "none": [(1, 1.5)]}, 30).held
+    assert not findings.rules({"1 worker": [(1, 0.9)], "none": [(1, 99.0)]}, 30).held
 
 
 def synchronous(seconds, waits, ranks=4):
@@ -83,12 +48,10 @@ def test_the_share_of_waiting_is_that_of_the_all_reduces():
 
 def test_not_waiting_holds_where_it_was_sooner_and_the_straggler_made_least():
     together, apart = synchronous(0.4, 0.1), asynchronous(0.1, [0, 2, 3, 0, 2, 3, 1])
-    held, sentence, _ = findings.without_waiting(together, apart, slow=1)
-    assert held
-    assert "computes 2 gradients, in 400 ms" in sentence
-    assert "the 7 gradients take 100 ms, and the workers computed 2, 1, 2, 2" in sentence
-    assert not findings.without_waiting(together, apart, slow=0)[0]
-    assert not findings.without_waiting(synchronous(0.05, 0.01), apart, slow=1)[0]
+    found = findings.without_waiting(together, apart, slow=1)
+    assert found == (True, 2, 0.4, 0.1, [2, 1, 2, 2])
+    assert not findings.without_waiting(together, apart, slow=0).held
+    assert not findings.without_waiting(synchronous(0.05, 0.01), apart, slow=1).held
 
 
 def log(stale, *places):
@@ -98,11 +61,11 @@ def log(stale, *places):
 def test_four_workers_that_do_not_settle_are_told_from_four_that_do():
     alone = log(0, 3.0, 0.0)
     far, near = log(3, 3.0, 5.0, -5.0, 5.0), log(3, 3.0, 0.0, 0.0, 0.0)
-    held, sentence, _ = findings.staleness({"1 worker": alone, "4 workers": far}, 0.0)
-    assert held
-    assert "four are 3.0" in sentence
-    assert "0.00 and 5.00 away" in sentence
-    assert not findings.staleness({"1 worker": alone, "4 workers": near}, 0.0)[0]
+    found = findings.staleness(alone, far, 0.0)
+    assert found.held
+    assert (found.late, found.away) == ([0, 3], [0, 5])
+    assert not findings.staleness(alone, near, 0.0).held
+    assert not findings.staleness(alone, log(1, 3.0, 5.0, -5.0, 5.0), 0.0).held
 
 
 def run(seconds, worker, *places, stale=0):
@@ -124,41 +87,18 @@ def test_runs_with_and_without_waiting_are_compared_at_the_same_time():
         "4 workers": run(0.3, 4, 5.0, 5.0, 5.0, 5.0, stale=3),
         "4, one slow": run(1.0, 4, 3.0, 2.0, 2.0, 2.0, stale=1),
     }
-    held, sentence, _ = findings.in_the_same_time(waiting, going_on, lambda x, y: x)
-    assert held
-    assert "ahead with *4, one slow*: more updates" in sentence
-    assert "behind with *4 workers*." in sentence
+    found = findings.in_the_same_time(waiting, going_on, lambda x, y: x)
+    assert found.held
+    assert (found.ahead, found.level, found.behind) == (["4, one slow"], [], ["4 workers"])
     # The synchronous one had made a step after 1 s, and its later ones do not count.
-    assert "*4, one slow* 5.000 with waiting, 2.000 without (1.0 s; median staleness 1" in sentence
-    assert "1 worker" not in sentence
-    held, _, otherwise = findings.in_the_same_time(
-        waiting, going_on | {"4 workers": run(0.3, 4, 0.0, 0.0, 0.0, 0.0)}, lambda x, y: x
-    )
-    assert not held
+    assert found.pairs["4, one slow"] == (1.0, 5.0, 2.0, 1.0)
+    nearer = going_on | {"4 workers": run(0.3, 4, 0.0, 0.0, 0.0, 0.0)}
+    found = findings.in_the_same_time(waiting, nearer, lambda x, y: x)
+    assert not found.held
+    assert found.pairs["4 workers"] == pytest.approx((0.3, 5 / 3, 0, 0))
     level = going_on | {"4 workers": run(0.3, 4, *[5 / 3] * 3)}
-    sentence = findings.in_the_same_time(waiting, level, lambda x, y: x)[1]
-    assert "behind with none and level with *4 workers*." in sentence
-    assert "*4 workers* 1.667 with waiting, 0.000 without" in otherwise
-
-
-def linked(*received):
-    ranks = tuple(
-        RankEvidence(number, "returned", traffic=Traffic(0, 1, int(count), 1))
-        for number, count in enumerate(received)
-    )
-    return Evidence(len(ranks), ranks, 1.0)
-
-
-def test_bytes_hold_where_they_are_those_of_the_algorithm_and_some_headers():
-    server, ring = linked(12.4e6, 4.1e6, 4.1e6, 4.1e6), linked(6.2e6, 6.2e6, 6.2e6, 6.2e6)
-    held, sentence, _ = findings.bytes_of_links(server, ring, nbytes=4e6, rate=1e9)
-    assert held
-    assert "receives 12.4 MB on 4 ranks" in sentence
-    assert "99 ms each way" in sentence
-    assert "more than 6.2 MB, 50 ms" in sentence
-    assert "With 2 and 3 ranks it is 4 and 8 MB, and on the ring 4.0 and 5.3 MB." in sentence
-    assert not findings.bytes_of_links(ring, ring, nbytes=4e6, rate=1e9)[0]
-    assert not findings.bytes_of_links(server, server, nbytes=4e6, rate=1e9)[0]
+    found = findings.in_the_same_time(waiting, level, lambda x, y: x)
+    assert (found.level, found.behind) == (["4 workers"], [])
 
 
 def test_who_sends_least_between_nodes_is_named():
@@ -169,9 +109,12 @@ def test_who_sends_least_between_nodes_is_named():
         "halving-doubling": (16, 6.0, 2.2),
         "hierarchical": (16, 6.0, 1.08),
     }
-    held, sentence, _ = findings.least_crossing(found)
-    assert held
-    assert "Naive and tree need the fewest messages, 6." in sentence
-    assert "Between the nodes tree and hierarchical send the least, 1.1 MB" in sentence
-    assert not findings.least_crossing(found | {"ring": (24, 6.0, 1.0)})[0]
-    assert not findings.least_crossing(found | {"ring": (24, 9.0, 1.6)})[0]
+    expected = True, ["naive", "tree"], ["tree", "hierarchical"]
+    assert findings.least_crossing(found) == expected
+    assert not findings.least_crossing(found | {"ring": (24, 6.0, 1.0)}).held
+    assert not findings.least_crossing(found | {"ring": (24, 9.0, 1.6)}).held
+
+
+def test_names_are_listed_and_none_are_nothing():
+    lists = [[], ["a"], ["a", "b"], ["a", "b", "c"]]
+    assert [*map(findings.listed, lists)] == ["", "a", "a and b", "a, b and c"]
