@@ -56,18 +56,18 @@ def test_the_good_loop_keeps_the_device_busier():
         "bad": {"busy": 0.006, "kernels": 90.0, "waits": 40.0},
         "good": {"busy": 0.009, "kernels": 60.0, "waits": 0.0},
     }
-    held, sentence, _ = pictures.loops(one, facts)
-    assert held
-    assert "3.0 times as fast" in sentence
-    assert "20% of the first one's time, 90% of the second one's" in sentence
-    assert "waits 40 and 0 times a step" in sentence
-    assert "too slow for this device" not in sentence
+    found = pictures.loops(one, facts)
+    assert (found.held, found.factor, found.starved) == (True, pytest.approx(3), False)
+    assert found.busy == pytest.approx({"bad": 0.2, "good": 0.9})
+    assert found.waits == {"bad": 40, "good": 0}
     idle = {**facts, "good": {**facts["good"], "busy": 0.005}}
-    held, sentence, _ = pictures.loops(one, idle)
-    assert held
-    assert "to ask for 60 kernels, one by one, takes it longer" in sentence
+    found = pictures.loops(one, idle)
+    assert (found.held, found.starved, found.kernels["good"]) == (True, True, 60)
     busier = {**facts, "bad": {**facts["bad"], "busy": 0.029}}
-    assert not pictures.loops(one, busier)[0]
+    assert not pictures.loops(one, busier).held
+    unknown = {**facts, "good": {**facts["good"], "busy": float("nan")}}
+    found = pictures.loops(one, unknown)
+    assert (found.held, found.busy, found.starved) == (True, {}, False)
 
 
 @pytest.mark.parametrize(("graph", "held"), [(1e-6, True), (5e-6, False), (None, False)])

@@ -1,6 +1,7 @@
 """What was recorded, drawn, and what lectures conclude from it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -176,35 +177,42 @@ def on_device(trace: Trace) -> dict[str, float]:
     }
 
 
-def loops(one: Recorded, found: Mapping[str, Mapping[str, float]]) -> tuple[bool, str, str]:
-    """For `conclude`: is the good loop faster, and the device busier in it?
+@dataclass(frozen=True)
+class Loops:
+    """The bad loop and the good one. Facts of the device are by "bad" and "good", and empty where
+    one of them was not recorded."""
 
-    `found` are `on_device`'s facts. A profiler makes the host slower, not the device: the share of
-    a step in which that works is taken of the steps without one.
+    seconds: Mapping[str, float]  # of the median step, without a profiler
+    busy: Mapping[str, float]  # of these, how much the device computes or copies, from 0 to 1
+    kernels: Mapping[str, float]  # of a step
+    waits: Mapping[str, float]  # of the host, in a step
+
+    @property
+    def factor(self) -> float:
+        """How many times as fast the good one is."""
+        return self.seconds["bad"] / self.seconds["good"]
+
+    @property
+    def held(self) -> bool:
+        """The good loop is faster, and the device is busier in it."""
+        return self.factor > 1.2 and (not self.busy or self.busy["good"] > self.busy["bad"])
+
+    @property
+    def starved(self) -> bool:
+        """The host waits for nothing in the good loop, and yet the device often does nothing."""
+        return bool(self.busy) and self.busy["good"] < 0.7 and not self.waits["good"]
+
+
+def loops(one: Recorded, found: Mapping[str, Mapping[str, float]]) -> Loops:
+    """Of `on_device`'s facts.
+
+    A profiler makes the host slower, not the device: the share of a step in which that works is
+    taken of the steps without one.
     """
-    seconds = {name: float(np.median(loop["seconds"])) for name, loop in _loops(one).items()}
-    factor = seconds["bad"] / seconds["good"]
-    seen = (
-        f"A step of the first loop takes {1e3 * seconds['bad']:.1f} ms, of the second "
-        f"{1e3 * seconds['good']:.1f} ms: {factor:.1f} times as fast."
-    )
-    held = factor > 1.2
+    recorded = one.result["loops"]
+    seconds = {name: float(np.median(loop["seconds"])) for name, loop in recorded.items()}
+    if len(found) < 2 or any(np.isnan(facts["busy"]) for facts in found.values()):
+        return Loops(seconds, {}, {}, {})
     busy = {name: facts["busy"] / seconds[name] for name, facts in found.items()}
-    if not np.isnan(list(busy.values())).any() and len(busy) == 2:
-        seen += (
-            f" The device works {busy['bad']:.0%} of the first one's time, {busy['good']:.0%} of "
-            f"the second one's; the host waits {found['bad']['waits']:.0f} and "
-            f"{found['good']['waits']:.0f} times a step."
-        )
-        held = held and busy["good"] > busy["bad"]
-        if busy["good"] < 0.7 and not found["good"]["waits"]:
-            seen += (
-                f" Even so the host is too slow for this device: to ask for "
-                f"{found['good']['kernels']:.0f} kernels, one by one, takes it longer than they "
-                "run. A larger batch, a compiled network or a CUDA graph is next."
-            )
-    return held, f"**Recorded.** {seen}", seen
-
-
-def _loops(one: Recorded) -> Mapping[str, Any]:
-    return one.result["loops"]
+    kernels, waits = ({n: facts[key] for n, facts in found.items()} for key in ("kernels", "waits"))
+    return Loops(seconds, busy, kernels, waits)
