@@ -23,11 +23,11 @@
 # %%
 # %load_ext hpml
 # %matplotlib inline
-from IPython.display import display
+from pathlib import Path
 
 from hpml.frameworks.profiled_ranks import fresh_folder
 from hpml.paths import home
-from hpml.publish import conclude, publish_figure
+from hpml.publish import conclude, publish_figure, skip
 
 # %% [markdown]
 # ## 1. Where do the milliseconds go?
@@ -39,7 +39,7 @@ from hpml.publish import conclude, publish_figure
 # transforms (mirror, shift, normalise), forward, backward, or the optimizer?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture import slow_training
+from hpml.modules.m03_profiling.lecture import putting_right, shares_picture, slow_training
 
 photos = home() / "photos"
 print(slow_training.train(photos, steps=3))
@@ -57,17 +57,21 @@ print(slow_training.train(photos, steps=3))
 # `torch.profiler`:
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture import putting_right
-from hpml.modules.m03_profiling.lecture.shares_picture import shares_picture
-
 logs = fresh_folder("slow_script")
 first = putting_right.profiled(photos, (), logs)
 publish_figure(
     "a step of the slow script",
-    shares_picture({"slow script": first.shares}, title=putting_right.title(first)),
+    shares_picture.picture({"slow script": first.shares}, title=putting_right.title(first)),
     "Mean of two steps of 64 images, from the trace of torch.profiler.",
 )
-conclude(*putting_right.largest(first))
+
+# %% tags=["nbval-ignore-output"]
+loading, compute = first.share("loading"), first.share("forward and backward")
+seen = (
+    f"{first.images_per_second:.0f} images/s. *loading* takes {loading:.0%} of a step; forward "
+    f"and backward together take {compute:.0%}."
+)
+conclude(loading > compute, f"**Answer.** {seen}", f"{seen} The cores are shared.")
 
 # %% [markdown]
 # Section 5 puts this script right. First, the tools.
@@ -96,7 +100,19 @@ from hpml.modules.m03_profiling.lecture import python_profilers
 
 overheads = python_profilers.both()
 print(python_profilers.table(overheads))
-conclude(*python_profilers.finding(overheads))
+
+# %% tags=["nbval-ignore-output"]
+dearest = python_profilers.dearest(overheads)
+conclude(
+    dearest.held,
+    f"**Answer.** *{dearest.way}* costs most: with small operators a step takes "
+    f"{dearest.small:.1f} times as long, with large ones {dearest.large:.2f} times. An event costs "
+    "the same whatever it stands for. Outside its window, torch.profiler costs next to nothing "
+    f"({dearest.outside:.2f} times).",
+    f"with small operators *{dearest.way}* made a step {dearest.small:.2f} times as long, with "
+    f"large ones {dearest.large:.2f} times; outside the window it was {dearest.outside:.2f} times: "
+    "other programs use these cores too.",
+)
 
 # %% [markdown]
 # So record few steps, with the options that your question needs.
@@ -130,17 +146,24 @@ conclude(*python_profilers.finding(overheads))
 # how many files?*
 
 # %%
+from torch.nn.functional import cross_entropy
+from torch.optim import SGD
 from torch.profiler import profile, record_function, schedule, tensorboard_trace_handler
 
-from hpml.modules.m03_profiling.lecture.schedule_picture import recorded, schedule_picture
+from hpml import data
+from hpml.models.residual import ResidualNetwork
+from hpml.modules.m03_profiling.lecture import schedule_picture, shares_picture, slow_training
+from hpml.trace.profiler import read, shares
 
 window = schedule(skip_first=1, wait=2, warmup=1, active=3, repeat=2)
 publish_figure(
     "a profiler's schedule",
-    schedule_picture(window, 16, title="Two cycles: wait, warm up, record; then off"),
+    schedule_picture.picture(window, 16, title="Two cycles: wait, warm up, record; then off"),
     "What torch.profiler's schedule says of 16 training steps.",
 )
-numbers, files = recorded(window, 16)
+
+# %%
+numbers, files = schedule_picture.recorded(window, 16)
 conclude(
     (numbers, files) == ([4, 5, 6, 10, 11, 12], 2),
     f"**Answer.** Steps {', '.join(map(str, numbers))}, in {files} files: `on_trace_ready` is called "
@@ -157,27 +180,17 @@ conclude(
 
 # %% tags=["nbval-ignore-output"]
 from contextlib import nullcontext
-from pathlib import Path
-
-from hpml.trace.profiler.read import read
-from hpml.trace.profiler.shares import shares
 
 
 def train(name, profiler, steps=5):
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    from hpml.data import augment, normalize
-    from hpml.models.residual import ResidualNetwork
-
     model = ResidualNetwork()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    optimizer = SGD(model.parameters(), lr=0.01)
     files = slow_training.Photos(photos)
     for index in slow_training.shuffled(128, 16, steps):
         with name("loading"):
             images, labels = files.batch(index)
         with name("transforms"):
-            pixels = normalize(augment(images))
+            pixels = data.normalize(data.augment(images))
         with name("forward"):
             loss = cross_entropy(model(pixels), labels)
         loss.backward()
@@ -195,14 +208,16 @@ for way, name in {"unnamed": nullcontext, "names": record_function}.items():
     ) as profiler:
         train(name, profiler)
     [file] = Path(folder).iterdir()
-    found[way] = shares(read(file))
+    found[way] = shares.shares(read.read(file))
 
 # %% tags=["nbval-ignore-output"]
 publish_figure(
     "names for the phases",
-    shares_picture(found, title="What has no name cannot be found"),
+    shares_picture.picture(found, title="What has no name cannot be found"),
     "The same training with and without record_function; mean of two recorded steps of 16 photos.",
 )
+
+# %% tags=["nbval-ignore-output"]
 without, named = (found[way].fraction("other") for way in found)
 conclude(
     without > 0.05 and named < without / 2,
@@ -239,10 +254,12 @@ conclude(
 # DataLoader, CPU Exec, or Other?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture.overview import overview
+from hpml.modules.m03_profiling.lecture import views
 
-parts = overview(home() / "logs" / "names")
+parts = views.overview(home() / "logs" / "names")
 print({part: f"{share:.0%}" for part, share in parts.items()})
+
+# %% tags=["nbval-ignore-output"]
 loading = found["names"].fraction("loading")
 conclude(
     parts["DataLoader"] == 0 and parts["Other"] > 0.7 * loading,
@@ -258,9 +275,7 @@ conclude(
 # a script that does use a DataLoader, in its main process:
 
 # %%
-from hpml.modules.m03_profiling.lecture.view_pictures import show_views
-
-show_views("overview", "trace")
+views.show("overview", "trace")
 
 # %% [markdown]
 # ### The other views *(more)*
@@ -275,7 +290,7 @@ show_views("overview", "trace")
 # file at once; a large one is better opened in Perfetto (section 11).
 
 # %%
-show_views("operator", "memory", "module", "distributed", "difference", "kernel")
+views.show("operator", "memory", "module", "distributed", "difference", "kernel")
 
 # %% [markdown]
 # ## 5. One slow script put right
@@ -298,22 +313,54 @@ show_views("operator", "memory", "module", "distributed", "difference", "kernel"
 # *Predict: which mend brings most? What do bfloat16 and `.item()` bring on this processor?*
 
 # %% tags=["nbval-ignore-output"]
+from hpml.modules.m03_profiling.lecture import mended_picture, putting_right
+
 done = putting_right.put_right(photos, logs, first)
 print(done)
-conclude(*putting_right.order(done))
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture.mended_picture import mended_picture
+one, following, *_ = done.rounds
+conclude(
+    one.left < one.share and one.clear,
+    f"{one.share:.0%} of the step is *{one.part}*, so that is first: with `{one.mend}` it is "
+    f"{one.left:.0%}, and the script is {one.gain:.1f} times as fast. Now *{following.part}* is the "
+    f"largest that has a mend ({following.share:.0%}).",
+    f"*{one.part}*, {one.share:.0%} of the step, was mended first, and the script was "
+    f"{one.gain:.1f} times as fast: other programs use these cores too.",
+)
 
+# %% tags=["nbval-ignore-output"]
 publish_figure(
     "one slow script put right",
-    mended_picture(done.stages, title=putting_right.gained(done)),
+    mended_picture.picture(done.stages, title=putting_right.gained(done)),
     "Left: shares of a step, from the trace of each version. Right: time of one image, and what each "
     "mend saved, timed in steps that the profiler did not record.",
 )
-conclude(*putting_right.whole(done))
-conclude(*putting_right.precision(done))
-conclude(*putting_right.synchronising(done))
+
+# %% tags=["nbval-ignore-output"]
+conclude(
+    done.gain > 3,
+    f"**Answer.** `{done.best.mend}` brings most, {done.best.gain:.1f} times the images/s; all mends "
+    f"together bring {done.gain:.0f} times.",
+    f"all mends together gave {done.gain:.1f} times the images/s: other programs use these cores "
+    "too.",
+)
+bf16 = done.round("bfloat16")
+rates = f"{bf16.before.images_per_second:,.0f} and {bf16.after.images_per_second:,.0f} images/s"
+if bf16.clear:
+    seen = f"helps on this processor: {bf16.gain:.1f} times as fast"
+elif bf16.kept:
+    seen = f"makes no clear difference on this processor: {rates}"
+else:
+    seen = f"is slower on this processor ({rates}), and was taken back"
+conclude(True, f"bfloat16 {seen}. A mend is a guess until it is measured.", "")
+conclude(
+    done.item_share < 0.02,
+    f"`.item()` in every step costs {done.item_share:.1%} of the step here: on a CPU the number is "
+    "there already. On a GPU the same line waits until all queued work is done, and the queue runs "
+    "empty. No trace of a CPU shows that.",
+    f"`.item()` took {done.item_share:.1%} of the step: it lost its core.",
+)
 
 # %% [markdown]
 # The order is the profile's, not the code's, and on another machine it is another one. A part of
@@ -337,16 +384,19 @@ conclude(*putting_right.synchronising(done))
 
 # %% tags=["nbval-ignore-output"]
 import json
-from pathlib import Path
 
 import torch
 from torch import nn
 from torch.profiler import profile, record_function, schedule
 from torch.utils.data import DataLoader, TensorDataset
 
-from hpml.frameworks.profiled_ranks import fresh_folder
-from hpml.publish import conclude
-from hpml.trace.profiler.read import read
+from hpml.modules.m03_profiling.lecture import (
+    memory_curve,
+    operators,
+    shares_picture,
+    timeline_picture,
+)
+from hpml.trace.profiler import read, shares
 
 torch.set_num_threads(1)  # with more, an operator's time is that of its slowest thread
 images, labels = torch.rand(256, 3, 32, 32), torch.randint(10, (256,))
@@ -372,7 +422,9 @@ with profile(
             optimizer.zero_grad()
         profiler.step()
 
-trace = read(file)
+trace = read.read(file)
+
+# %% tags=["nbval-ignore-output"]
 step = trace.steps[-1]
 inside = (trace.start >= step.start) & (trace.start < step.end)
 events = int(inside.sum())
@@ -399,9 +451,7 @@ for key, value in event.items():
 # marked the fetch of the batch, the optimizer and each node of backward by itself.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture.timeline_picture import timeline_picture
-
-timeline_picture(trace, title="An event lies below the event that called it")
+timeline_picture.picture(trace, title="An event lies below the event that called it")
 
 # %% [markdown]
 # Without a GPU, backward runs on the thread that calls it. With one it has a thread of its own, and
@@ -414,32 +464,28 @@ timeline_picture(trace, title="An event lies below the event that called it")
 # steps? Or half of it, or several times as much?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture.operators import operators, table
-
 whole = sum(step.seconds for step in trace.steps)
 every = trace.duration.sum()
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     every > 2 * whole,
     f"{every / whole:.1f} times as much: {1e3 * every:.0f} ms of events in {1e3 * whole:.0f} ms. A "
     "microsecond in a convolution is counted in each of the events around it.",
     f"the events have {1e3 * every:.0f} ms, the steps {1e3 * whole:.0f} ms.",
 )
-rows = operators(trace)
-print(table(rows))
 
 # %% [markdown]
 # So there are two times. The *total* time of an operator has what it calls in it. The *self* time
 # has not: it is the time in this operator and in no other, and self times can be added up.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture.operators_picture import operators_picture
-
+rows = operators.operators(trace)
+print(operators.table(rows))
 by_total = sorted(rows, key=lambda row: -row.seconds)
-display(
-    operators_picture(
-        by_total, title="Several names for one convolution: only one of them computes"
-    )
-)
+operators.picture(by_total, title="Several names for one convolution: only one of them computes")
+
+# %% tags=["nbval-ignore-output"]
 names = ("aten::conv2d", "aten::convolution", "aten::_convolution")
 around = [row for row in rows if row.name in names]
 own = sum(row.self_seconds for row in rows)
@@ -458,17 +504,12 @@ conclude(
 # is the exercise `step_breakdown`.)
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.profiler.shares import shares_of_steps
-from hpml.modules.m03_profiling.lecture.shares_picture import shares_picture
-
-each = shares_of_steps(trace)
-display(
-    shares_picture(
-        {f"step {number}": one for number, one in each.items()},
-        title="The parts of a step add up to the step",
-    )
-)
+each = shares.shares_of_steps(trace)
 assert all(abs(each[step.number].step - step.seconds) < 1e-6 for step in trace.steps)
+shares_picture.picture(
+    {f"step {number}": one for number, one in each.items()},
+    title="The parts of a step add up to the step",
+)
 
 # %% [markdown]
 # ### Memory over time *(more)*
@@ -478,12 +519,11 @@ assert all(abs(each[step.number].step - step.seconds) < 1e-6 for step in trace.s
 # *Predict: in which phase does a step hold most memory, and why there?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture.memory_curve import memory_curve, phase_at_peak
-from hpml.modules.m03_profiling.lecture.memory_curve_picture import memory_curve_picture
+curve = memory_curve.memory_curve(trace)
+memory_curve.picture(trace, curve, title="Forward fills memory, backward frees it")
 
-curve = memory_curve(trace)
-display(memory_curve_picture(trace, curve, title="Forward fills memory, backward frees it"))
-phase = phase_at_peak(trace, curve)
+# %% tags=["nbval-ignore-output"]
+phase = memory_curve.phase_at_peak(trace, curve)
 conclude(
     phase in ("forward", "backward"),
     f"In {phase}, with {curve.peak / 2**20:.1f} MiB. Forward keeps each layer's output for backward. "
@@ -512,12 +552,10 @@ conclude(
 # in the name.
 
 # %%
-from hpml.frameworks.profiled_ranks import Training, fresh_folder, profile_ranks, somebody
-from hpml.publish import conclude, publish_figure, skip
-from hpml.trace.profiler.communication import communication
-from hpml.trace.profiler.ranks import read_ranks
-from hpml.modules.m03_profiling.lecture.ranks_picture import communication_bars, side_by_side
-from hpml.trace.profiler.straggler import straggler
+from hpml.errors import UserError
+from hpml.frameworks.profiled_ranks import Slow, Training, profile_ranks, somebody
+from hpml.modules.m03_profiling.lecture import critical_path, ranks_picture, straggler_picture
+from hpml.trace.profiler import clocks, communication, ranks, straggler
 
 slow = somebody(4)
 folder = fresh_folder("four_ranks")
@@ -561,9 +599,11 @@ with profile(
 # *Predict: will the slow rank's bar be the longest? Or the shortest?*
 
 # %% tags=["nbval-ignore-output"]
-four = read_ranks(folder)
-found = communication(four)
-display(communication_bars(found, title="Most of the communication is waiting"))
+four = ranks.read_ranks(folder)
+found = communication.communication(four)
+ranks_picture.communication_bars(found, title="Most of the communication is waiting")
+
+# %% tags=["nbval-ignore-output"]
 spent = [1e3 * one.exposed_per_step for one in found]
 shortest = min(range(4), key=spent.__getitem__)
 conclude(
@@ -575,7 +615,7 @@ conclude(
 )
 
 # %% [markdown]
-# An all-reduce ends when the last rank has come. Those who come early wait (hatched), and that is
+# An all-reduce ends when the last rank has come. Ranks that come early wait (hatched), and that is
 # recorded as *their* communication. Now all ranks on one clock.
 #
 # *Guess before you run the second cell: which rank, since which step, in which phase?*
@@ -583,13 +623,15 @@ conclude(
 # %% tags=["nbval-ignore-output"]
 publish_figure(
     "four ranks side by side",
-    side_by_side(four, title="From some step on, three ranks wait for the fourth"),
+    ranks_picture.side_by_side(four, title="From some step on, three ranks wait for the fourth"),
     "Phases of six training steps on four ranks; hatched is waiting for the last rank.",
 )
 
 # %% tags=["nbval-ignore-output"]
-verdict = straggler(four)
+verdict = straggler.straggler(four)
 print(verdict)
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     (verdict.rank, verdict.since, verdict.phase) == (slow.rank, slow.since, slow.phase),
     f"That is what was planted: rank {slow.rank}, since step {slow.since}, "
@@ -618,10 +660,6 @@ conclude(
 # *Predict: in which phases is rank 1 slower, in each of the three?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.errors import UserError
-from hpml.frameworks.profiled_ranks import Slow
-from hpml.modules.m03_profiling.lecture.straggler_picture import shapes_of_faults, slower_phases
-
 earnest = {"layers": 6, "width": 512, "batch": 256, "forward": 0.0, "backward": 0.0}
 faults = {
     "sleeps in forward": Training(**earnest, slow=Slow(1, 2, "forward", 0.03)),
@@ -632,10 +670,12 @@ shapes = {}
 for name, training in faults.items():
     try:
         two = profile_ranks(training, 2, fresh_folder(name.replace(" ", "_")))
-        shapes[name] = slower_phases(straggler(two), 1)
+        shapes[name] = straggler_picture.slower_phases(straggler.straggler(two), 1)
     except UserError as error:
         skip(name, str(error))
-display(shapes_of_faults(shapes, title="A fault of the program slows one phase, a full core all"))
+straggler_picture.shapes_of_faults(
+    shapes, title="A fault of the program slows one phase, a full core all"
+)
 
 # %% tags=["nbval-ignore-output"]
 slowed = {name: [p for p, times in shape.items() if times > 1.5] for name, shape in shapes.items()}
@@ -668,16 +708,18 @@ conclude(
 # 1 µs?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.trace.profiler.clocks import align, moved_by
-
 off = [0.0, 1.7, -42.0, 3600.0]
-aligned, clocks = align([moved_by(trace, by) for trace, by in zip(four, off, strict=True)])
-print(clocks)
-wrong = [abs(offset + by) for offset, by in zip(clocks.offset, off, strict=True)]
+aligned, put_right = clocks.align(
+    [clocks.moved_by(trace, by) for trace, by in zip(four, off, strict=True)]
+)
+print(put_right)
+
+# %% tags=["nbval-ignore-output"]
+wrong = [abs(offset + by) for offset, by in zip(put_right.offset, off, strict=True)]
 conclude(
-    all(a <= b + 1e-6 for a, b in zip(wrong, clocks.error, strict=True)),
+    all(a <= b + 1e-6 for a, b in zip(wrong, put_right.error, strict=True)),
     f"To milliseconds. The offsets are right within {1e3 * max(wrong):.1f} ms, and the bounds "
-    f"promise {1e3 * max(clocks.error):.1f} ms: the narrowest wait of each two ranks decides.",
+    f"promise {1e3 * max(put_right.error):.1f} ms: the narrowest wait of each two ranks decides.",
     f"the offsets are off by up to {1e3 * max(wrong):.1f} ms, more than the bounds allow.",
 )
 
@@ -691,12 +733,13 @@ conclude(
 # *Predict: how much of the path belongs to the slow rank?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture.critical_path import critical_path, table
-
 step = four[0].steps[-1].number
-path = critical_path(four, step)
-display(side_by_side(four, [step], path=path, title="The path runs through the slow rank"))
-print(table(path))
+path = critical_path.critical_path(four, step)
+title = "The path runs through the slow rank"
+display(ranks_picture.side_by_side(four, [step], path=path, title=title))
+print(critical_path.table(path))
+
+# %% tags=["nbval-ignore-output"]
 own = sum(piece.seconds for piece in path if piece.rank == slow.rank)
 computing = {p.what: 1e3 * p.seconds for p in path if p.rank == slow.rank and p.seconds > 1e-3}
 whole = sum(piece.seconds for piece in path)
@@ -720,7 +763,9 @@ conclude(
 # of the two limits?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture.ranks_picture import buckets, hidden_bars
+from hpml.frameworks.profiled_ranks import Training, profile_ranks
+from hpml.modules.m03_profiling.lecture import ranks_picture
+from hpml.trace.profiler import communication
 
 runs = {
     f"{limit} MB": profile_ranks(
@@ -731,16 +776,16 @@ runs = {
     )
     for limit in (25, 1)
 }
-buckets(runs, title="Small buckets leave while backward is at work")
+ranks_picture.buckets(runs, title="Small buckets leave while backward is at work")
 
 # %% tags=["nbval-ignore-output"]
-of_rank_0 = {name: communication(ranks)[0] for name, ranks in runs.items()}
-display(
-    hidden_bars(
-        {name: [one] for name, one in of_rank_0.items()},
-        title="With small buckets most of the communication of rank 0 is hidden",
-    )
+of_rank_0 = {name: communication.communication(traces)[0] for name, traces in runs.items()}
+ranks_picture.hidden_bars(
+    {name: [one] for name, one in of_rank_0.items()},
+    title="With small buckets most of the communication of rank 0 is hidden",
 )
+
+# %% tags=["nbval-ignore-output"]
 large, small = of_rank_0["25 MB"], of_rank_0["1 MB"]
 conclude(
     small.exposed < 0.6 * large.exposed,
@@ -779,13 +824,8 @@ conclude(
 # of 132 histograms, or a profile of three steps?*
 
 # %% tags=["nbval-ignore-output"]
-from pathlib import Path
-
-from hpml.frameworks.profiled_ranks import fresh_folder
-from hpml.publish import conclude, publish_figure, skip
+from hpml.modules.m03_profiling.lecture import event_files_picture, script
 from hpml.trace import event_files
-from hpml.modules.m03_profiling.lecture.event_files_picture import event_files_picture
-from hpml.modules.m03_profiling.lecture import script
 
 logs = Path(fresh_folder("one_run"))
 history = script.run(
@@ -810,7 +850,7 @@ conclude(
 )
 
 # %% [markdown]
-# The same as pictures, for those who have no browser at hand. Among the images are the first 16 of
+# The same as pictures, if you have no browser at hand. Among the images are the first 16 of
 # the test, under the class that the network takes them for. A gradient whose histogram grows wider
 # with every epoch often announces a training that diverges. One that shrinks to a line is that of a
 # layer which no longer learns.
@@ -818,7 +858,7 @@ conclude(
 # %% tags=["nbval-ignore-output"]
 publish_figure(
     "what is in a log folder",
-    event_files_picture(
+    event_files_picture.picture(
         written,
         curves=["loss/train", "loss/test"],
         histogram="gradients/head.weight",
@@ -856,10 +896,11 @@ show_tensorboard(logs)
 # an image or to mirror and shift it?*
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m03_profiling.lecture import tf_data_profiled
-from hpml.modules.m03_profiling.lecture.tf_data_picture import tf_data_picture
+from hpml.modules.m03_profiling.lecture import tf_data_picture, tf_data_profiled
 
 written_as = tf_data_profiled.profile(Path(fresh_folder("tensorflow")))
+
+# %% tags=["nbval-ignore-output"]
 decode, augment = (
     next(s for s in written_as.stages if s.name == name) for name in ("decode", "augment")
 )
@@ -884,12 +925,14 @@ mended = tf_data_profiled.profile(Path(fresh_folder("tensorflow_mended")), mende
 before, after = (1e3 * one.seconds / one.steps for one in (written_as, mended))
 publish_figure(
     "tf.data, stage by stage",
-    tf_data_picture(
+    tf_data_picture.picture(
         {"as written": written_as, "mended": mended},
         title=f"A batch at a time, and ahead: a step of {before:.1f} ms takes {after:.1f} ms",
     ),
     "Milliseconds per step in each stage of the input pipeline, and what the network waits of it.",
 )
+
+# %% tags=["nbval-ignore-output"]
 batched = next(stage for stage in mended.stages if stage.name == "augment")
 conclude(
     mended.share < written_as.share,
@@ -939,11 +982,10 @@ conclude(
 
 # %% tags=["nbval-ignore-output"]
 from hpml.errors import UserError
-from hpml.modules.m03_profiling.lecture.beside_horovod import one_step, one_step_picture
-from hpml.modules.m03_profiling.lecture import horovod_profiled
+from hpml.modules.m03_profiling.lecture import beside_horovod, horovod_profiled
 
 try:
-    both = one_step(*horovod_profiled.record(Path(fresh_folder("horovod"))))
+    both = beside_horovod.one_step(*horovod_profiled.record(Path(fresh_folder("horovod"))))
 except UserError as why:
     both = None
     skip("a step in torch.profiler and in Horovod's timeline", str(why))
@@ -953,12 +995,15 @@ if both:
     called = both.seconds_of("optimizer")
     publish_figure(
         "two profilers, one step",
-        one_step_picture(
+        beside_horovod.one_step_picture(
             both,
             title=f"{both.waited / called:.0%} of what one profiler calls optimizer is waiting",
         ),
         "Phases of a step by torch.profiler; below, each gradient in Horovod's timeline.",
     )
+
+# %% tags=["nbval-ignore-output"]
+if both:
     conclude(
         both.waited > 0.5 * called,
         f"It waits: {both.waited / called:.0%} of the {1e3 * called:.0f} ms are over before the last "
@@ -1001,10 +1046,16 @@ if both:
 # And those of two ranks and three steps?*
 
 # %%
-from hpml.trace.profiler import reference
+from hpml.errors import UserError
+from hpml.modules.m03_profiling.lecture import ranks_picture, shares_picture, timeline_picture
+from hpml.paths import CHECKOUT
+from hpml.record import kept, pictures
+from hpml.trace.profiler import ranks, reference, shares, straggler
 
 everything = reference.size(ranks=256, steps=1000)
 enough = reference.size(ranks=2, steps=3)
+
+# %%
 conclude(
     everything > 10_000 * enough,
     f"{everything / 1e9:.1f} GB, written by 256 processes at the same time, and {enough / 1e3:.0f} "
@@ -1018,8 +1069,6 @@ conclude(
 # the run is over: no step waits for the shared file system. The file has the rank in its name.
 
 # %%
-from hpml.paths import CHECKOUT
-
 script = (CHECKOUT / "slurm/03_profile.slurm").read_text()
 print(script[script.rindex("srun --") :])
 
@@ -1034,13 +1083,11 @@ print(script[script.rindex("srun --") :])
 # *Predict: which of the two holds up the other?*
 
 # %%
-from hpml.trace.profiler.ranks import read_ranks
-from hpml.trace.profiler.shares import shares
-from hpml.modules.m03_profiling.lecture.shares_picture import shares_picture
+four = ranks.read_ranks(reference.FOLDER)
+two = {f"rank {rank}": shares.shares(four[rank], 7) for rank in (0, 3)}
+shares_picture.picture(two, title="Both ranks wait for communication")
 
-four = read_ranks(reference.FOLDER)
-two = {f"rank {rank}": shares(four[rank], 7) for rank in (0, 3)}
-display(shares_picture(two, title="Both ranks wait for communication"))
+# %%
 waiting = {name: found.fraction("communication") for name, found in two.items()}
 conclude(
     min(waiting.values()) > 0.2,
@@ -1056,13 +1103,14 @@ conclude(
 # after the job script's name.
 
 # %%
-display(
-    side_by_side(four, [4, 5, 6], title="Rank 2 loads longer from step 5 on, and all others wait")
-)
-verdict = straggler(four)
+title = "Rank 2 loads longer from step 5 on, and all others wait"
+display(ranks_picture.side_by_side(four, [4, 5, 6], title=title))
+verdict = straggler.straggler(four)
 print(verdict)
-least = min(shares(trace, 7).fraction("communication") for trace in four)
-own = shares(four[verdict.rank], 7).fraction("communication")
+
+# %%
+least = min(shares.shares(trace, 7).fraction("communication") for trace in four)
+own = shares.shares(four[verdict.rank], 7).fraction("communication")
 conclude(
     (verdict.rank, verdict.since, verdict.phase) == reference.PLANTED and own == least,
     f"That is what was planted. Rank {verdict.rank} is none of the two above, and it has the "
@@ -1086,21 +1134,39 @@ conclude(
 # runs is in the rows *stream*. Your own eyes: `./hpml tensorboard src/hpml/recorded`.
 
 # %% tags=["nbval-ignore-output"]
-from hpml.record import pictures
-from hpml.record.kept import recorded
-from hpml.modules.m03_profiling.lecture.timeline_picture import timeline_picture
-
 try:
-    of_gpu = recorded("steps")
+    of_gpu = kept.recorded("steps")
 except UserError as why:
+    of_gpu = None
     skip("a badly written step and a good one on a GPU", str(why))
 else:
     of_loop = pictures.traces(of_gpu)
     print(of_gpu.origin)
     for name, trace in of_loop.items():
         title = {"bad": "The first loop", "good": "The second loop"}[name]
-        display(timeline_picture(trace, title=title, levels=3))
-    conclude(*pictures.loops(of_gpu, {n: pictures.on_device(t) for n, t in of_loop.items()}))
+        display(timeline_picture.picture(trace, title=title, levels=3))
+
+# %% tags=["nbval-ignore-output"]
+if of_gpu:
+    loops = pictures.loops(of_gpu, {n: pictures.on_device(t) for n, t in of_loop.items()})
+    bad, good = loops.seconds["bad"], loops.seconds["good"]
+    seen = (
+        f"A step of the first loop takes {1e3 * bad:.1f} ms, of the second {1e3 * good:.1f} ms: "
+        f"{loops.factor:.1f} times as fast."
+    )
+    if loops.busy:
+        seen += (
+            f" The device works {loops.busy['bad']:.0%} of the first one's time, "
+            f"{loops.busy['good']:.0%} of the second one's; the host waits {loops.waits['bad']:.0f} "
+            f"and {loops.waits['good']:.0f} times a step."
+        )
+    if loops.starved:
+        seen += (
+            " Even so the host is too slow for this device: to ask for "
+            f"{loops.kernels['good']:.0f} kernels, one by one, takes it longer than they run. A "
+            "larger batch, a compiled network or a CUDA graph is next."
+        )
+    conclude(loops.held, f"**Recorded.** {seen}", seen)
 
 # %% tags=["nbval-ignore-output"]
 import shutil

@@ -7,7 +7,7 @@ from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
 from hpml.errors import UserError
-from hpml.modules.m03_profiling.lecture.event_files_picture import event_files_picture
+from hpml.modules.m03_profiling.lecture import event_files_picture
 from hpml.trace import event_files
 
 VALUES = np.array([0.0, 0.1, 0.9, 1.0])
@@ -75,7 +75,7 @@ def test_a_folder_with_nothing_gets_one_line(tmp_path):
 
 def test_the_picture_has_each_curve_and_a_histogram_for_each_step(tmp_path):
     write(tmp_path)
-    figure = event_files_picture(
+    figure = event_files_picture.picture(
         event_files.read(tmp_path),
         curves=["loss"],
         histogram="weights",

@@ -3,8 +3,7 @@
 import pytest
 
 from hpml.errors import UserError
-from hpml.modules.m03_profiling.lecture.memory_curve import memory_curve, phase_at_peak
-from hpml.modules.m03_profiling.lecture.memory_curve_picture import memory_curve_picture
+from hpml.modules.m03_profiling.lecture.memory_curve import memory_curve, phase_at_peak, picture
 from hpml.trace.profiler.read import read
 
 from ....trace.planted_trace import Planted
@@ -53,7 +52,7 @@ def test_a_trace_without_memory_gets_one_line(tmp_path):
 @pytest.mark.parametrize("step", [True, False])
 def test_the_picture_marks_the_peak_above_the_phases(tmp_path, step):
     trace = recorded(tmp_path, (100, MIB, MIB), (200, 2 * MIB, 3 * MIB), step=step)
-    figure = memory_curve_picture(trace, memory_curve(trace), title="A message")
+    figure = picture(trace, memory_curve(trace), title="A message")
     axes, strip = figure.axes
     assert [text.get_text() for text in axes.texts] == ["peak 3.0 MiB"]
     assert axes.get_ylabel() == "tensors on cpu\n(MiB)"

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile, schedule
 
 from hpml.modules.m03_profiling.lecture.nesting import nesting
-from hpml.modules.m03_profiling.lecture.operators import Operator, operators, table
-from hpml.modules.m03_profiling.lecture.operators_picture import operators_picture
+from hpml.modules.m03_profiling.lecture.operators import Operator, operators, picture, table
 from hpml.modules.m03_profiling.lecture.profiling_overhead import training_step
 from hpml.trace.profiler import intervals
 from hpml.trace.profiler.read import read
@@ -105,14 +104,14 @@ def test_the_table_has_the_first_rows_and_the_rest_in_one():
 
 def test_the_picture_has_two_bars_for_each_row(tmp_path):
     rows = operators(planted(tmp_path))
-    axes = operators_picture(rows, title="A message", limit=2).axes[0]
+    axes = picture(rows, title="A message", limit=2).axes[0]
     assert [patch.get_width() for patch in axes.patches] == pytest.approx([0.2, 0.1, 0.13, 0.1])
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "aten::linear  × 3",
         "aten::mm  × 2",
     ]
     with pytest.raises(ValueError, match="no operator"):
-        operators_picture([])
+        picture([])
 
 
 def test_the_table_is_that_of_the_tensorboard_plugin(tmp_path):

@@ -108,16 +108,13 @@ def test_what_is_concluded_is_computed():
             Round("no_item", mended, last, {}),
         )
     )
-    held, sentence, _ = putting_right.order(done)
-    assert held
-    assert "60% of the step is *loading*" in sentence
-    assert "3.0 times" in sentence
-    held, sentence, _ = putting_right.whole(done)
-    assert held
-    assert "9 times" in sentence
-    assert "slower on this processor" in putting_right.precision(done)[1]
-    assert putting_right.synchronising(done)[:1] == (True,)
-    assert "0.3% of the step" in putting_right.synchronising(done)[1]
+    first, second, *_ = done.rounds
+    assert (first.share, first.left, first.gain) == pytest.approx((0.6, 0.0, 3.0))
+    assert first.clear
+    assert (second.part, second.share) == ("forward and backward", 1.0)
+    assert (done.best, done.gain) == (first, 9.0)
+    assert (bf16.kept, bf16.clear) == (False, False)
+    assert done.item_share == pytest.approx(0.001 / 0.3)
 
 
 def test_a_version_is_profiled_for_real(tmp_path):

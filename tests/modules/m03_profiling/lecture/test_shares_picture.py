@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpml.modules.m03_profiling.lecture.shares_picture import shares_picture
+from hpml.modules.m03_profiling.lecture import shares_picture
 from hpml.trace.profiler.shares import Shares
 
 LOADING = Shares(0.03, 0, 0.006, 0.003, 0.0001, 0, 0.0009, hidden=0)
@@ -10,7 +10,7 @@ WAITING = Shares(0, 0, 0.006, 0.003, 0.001, 0.01, 0, hidden=0.004)
 
 
 def test_there_is_a_bar_for_each_entry_and_a_number_in_each_wide_part():
-    figure = shares_picture({"before": LOADING, "after": WAITING}, title="A message")
+    figure = shares_picture.picture({"before": LOADING, "after": WAITING}, title="A message")
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["before", "after"]
     ends = [max(p.get_x() + p.get_width() for p in axes.patches if p.get_y() // 0.6 == row)
@@ -34,12 +34,12 @@ def test_there_is_a_bar_for_each_entry_and_a_number_in_each_wide_part():
 
 
 def test_hidden_communication_is_a_bar_of_its_own_and_said():
-    assert "hidden" not in shares_picture({"step": LOADING}).axes[0].get_xlabel()
-    axes = shares_picture({"step": WAITING}).axes[0]
+    assert "hidden" not in shares_picture.picture({"step": LOADING}).axes[0].get_xlabel()
+    axes = shares_picture.picture({"step": WAITING}).axes[0]
     assert "hidden" in axes.get_xlabel()
     assert axes.patches[-1].get_width() == pytest.approx(4)
 
 
 def test_nothing_cannot_be_drawn():
     with pytest.raises(ValueError, match="nothing to draw"):
-        shares_picture({})
+        shares_picture.picture({})

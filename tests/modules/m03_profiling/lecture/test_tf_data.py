@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpml.errors import UserError
-from hpml.modules.m03_profiling.lecture import tf_data, tf_data_profiled
-from hpml.modules.m03_profiling.lecture.tf_data_picture import tf_data_picture
+from hpml.modules.m03_profiling.lecture import tf_data, tf_data_picture, tf_data_profiled
 
 ROOT = "Iterator::Root::BatchV2"
 
@@ -114,6 +113,6 @@ def test_of_a_real_program_every_stage_is_found_in_its_order(tmp_path):
     assert (calls["decode"], calls["augment"], calls["batch"]) == (images, images, found.steps)
     # All of it happens while the network waits: nothing is made ahead.
     assert sum(stage.seconds for stage in found.stages) <= found.waiting
-    figure = tf_data_picture({"as written": found}, title="it waits")
+    figure = tf_data_picture.picture({"as written": found}, title="it waits")
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == [*names, "whole step"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpml.modules.m03_profiling.lecture.timeline_picture import timeline_picture
+from hpml.modules.m03_profiling.lecture import timeline_picture
 from hpml.trace.profiler.read import read
 
 from ....trace.planted_trace import GLOO, Planted
@@ -24,7 +24,7 @@ def trace(tmp_path):
 
 
 def test_threads_are_rows_and_calls_lie_below_what_calls_them(trace):
-    figure = timeline_picture(trace, 1, title="A message")
+    figure = timeline_picture.picture(trace, 1, title="A message")
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["main thread", "gloo_runloop"]
     assert axes.get_xlim() == pytest.approx((0, 1))
@@ -38,11 +38,11 @@ def test_threads_are_rows_and_calls_lie_below_what_calls_them(trace):
 
 
 def test_the_last_step_and_only_so_many_levels(trace):
-    axes = timeline_picture(trace, levels=2).axes[0]
+    axes = timeline_picture.picture(trace, levels=2).axes[0]
     assert axes.get_xlabel() == "time in step 2 (ms)"
     assert "linear" not in {text.get_text() for text in axes.texts}
 
 
 def test_a_step_that_was_not_profiled_cannot_be_drawn(trace):
     with pytest.raises(ValueError, match="step 9 was not profiled"):
-        timeline_picture(trace, 9)
+        timeline_picture.picture(trace, 9)

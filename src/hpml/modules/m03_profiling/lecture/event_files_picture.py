@@ -15,7 +15,7 @@ COLOURS = (PALETTE[5], PALETTE[6], PALETTE[2])
 LOOKS = ("-o", "--s", ":^")
 
 
-def event_files_picture(
+def picture(
     found: LogFolder, *, curves: Sequence[str], histogram: str, image: str, title: str
 ) -> Figure:
     """The scalars named `curves`, one histogram after each epoch, the last image of a name.

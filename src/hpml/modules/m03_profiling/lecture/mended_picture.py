@@ -25,7 +25,7 @@ class Stage:
     milliseconds: float
 
 
-def mended_picture(stages: Sequence[Stage], *, title: str = "") -> Figure:
+def picture(stages: Sequence[Stage], *, title: str = "") -> Figure:
     """A row for each stage: the shares of its step, and a waterfall of the time of one image.
 
     The first and the last bar of the waterfall are whole; those between are what a mend saved.

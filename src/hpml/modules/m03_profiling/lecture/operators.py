@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from hpml.modules.m03_profiling.lecture.nesting import nesting
+from hpml.trace.layout import PALETTE
 from hpml.trace.profiler.trace import Trace
 
 
@@ -71,7 +73,40 @@ def table(rows: Sequence[Operator], limit: int = 10) -> str:
     return "\n".join(lines)
 
 
+def picture(rows: Sequence[Operator], *, title: str = "", limit: int = 10) -> Figure:
+    """Two bars for each of the first `limit` rows, self and total, in milliseconds.
+
+    Raises ValueError where there is no row.
+    """
+    if not rows:
+        raise ValueError("no operator was recorded, so there is nothing to draw")
+    shown = rows[:limit]
+    figure = Figure(figsize=(9, 1.4 + 0.36 * len(shown)), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(shown))
+    total = [1e3 * row.seconds for row in shown]
+    own = [1e3 * row.self_seconds for row in shown]
+    axes.barh(places, total, height=0.7, label="total: with what it calls",
+              facecolor="white", edgecolor="black", hatch="////", linewidth=0.8)  # fmt: skip
+    axes.barh(places, own, height=0.42, label="self: without what it calls",
+              facecolor=PALETTE[5], edgecolor="black", linewidth=0.8)  # fmt: skip
+    axes.set_yticks(places, [_short(row) for row in shown], fontsize="small")
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[["top", "left", "right"]].set_visible(False)
+    axes.set_xlabel("time in all calls (ms)")
+    axes.set_title(title, loc="left", fontsize=11)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
 def _label(row: Operator) -> str:
     name = row.name.removeprefix("autograd::engine::evaluate_function: ")
     name = name if len(name) <= 45 else name[:42] + "..."
     return f"{name} {row.shapes}"[:80].strip()
+
+
+def _short(row: Operator) -> str:
+    name = row.name.replace("autograd::engine::evaluate_function: ", "autograd: ")
+    name = name if len(name) <= 40 else name[:37] + "..."
+    return f"{name} {row.shapes}".strip()[:70] + f"  × {row.count}"

@@ -63,6 +63,16 @@ class Round:
         return MENDS[self.mend].part
 
     @property
+    def share(self) -> float:
+        """How much of the step the part takes before, from 0 to 1."""
+        return self.before.share(self.part)
+
+    @property
+    def left(self) -> float:
+        """And after."""
+        return self.after.share(self.part)
+
+    @property
     def gain(self) -> float:
         """How many times as many images/s."""
         return self.after.images_per_second / self.before.images_per_second
@@ -70,6 +80,11 @@ class Round:
     @property
     def kept(self) -> bool:
         return self.mend in COUNTED or self.gain >= HARM
+
+    @property
+    def clear(self) -> bool:
+        """More images/s than two measurements of the same differ by."""
+        return self.gain > CLEAR
 
 
 @dataclass(frozen=True)
@@ -94,10 +109,20 @@ class PutRight:
 
     @property
     def stages(self) -> list[Stage]:
-        """The versions for `mended_picture`: the slow one, and one for each mend that was kept."""
+        """For `mended_picture.picture`: the slow version, and one for each mend that was kept."""
         kept = [one.after for one in self.rounds if one.kept]
         named = [("slow script", self.first), *((f"+ {one.mends[-1]}", one) for one in kept)]
         return [Stage(name, one.shares, one.milliseconds) for name, one in named]
+
+    @property
+    def best(self) -> Round:
+        return max(self.rounds, key=lambda one: one.gain)
+
+    @property
+    def item_share(self) -> float:
+        """Of a step, how much is `.item()` in the fastest version that still has it: the most."""
+        version = self.round("no_item").before
+        return version.item / version.shares.step
 
     def round(self, mend: str) -> Round:
         """The round in which this mend was made."""
@@ -183,74 +208,6 @@ def gained(done: PutRight) -> str:
     return f"{kept} mends: {done.gain:.0f} times as many images/s"
 
 
-def largest(slow: Version) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: which part of the slow script's step is the largest."""
-    loading, compute = slow.share("loading"), slow.share(COMPUTE)
-    seen = (
-        f"{slow.images_per_second:.0f} images/s. *loading* takes {loading:.0%} of a step; forward "
-        f"and backward together take {compute:.0%}."
-    )
-    return loading > compute, f"**Answer.** {seen}", f"{seen} The cores are shared."
-
-
-def order(done: PutRight) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: what was mended first, and why."""
-    first, second = done.rounds[:2]
-    share, left = (version.share(first.part) for version in (first.before, first.after))
-    sentence = (
-        f"{share:.0%} of the step is *{first.part}*, so that is first: with `{first.mend}` it is "
-        f"{left:.0%}, and the script is {first.gain:.1f} times as fast. Now "
-        f"*{second.part}* is the largest that has a mend ({second.before.share(second.part):.0%})."
-    )
-    otherwise = (
-        f"*{first.part}*, {share:.0%} of the step, was mended first, and the script was "
-        f"{first.gain:.1f} times as fast: other programs use these cores too."
-    )
-    return left < share and first.gain > CLEAR, sentence, otherwise
-
-
-def whole(done: PutRight) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: the gain of all mends together."""
-    best = max(done.rounds, key=lambda one: one.gain)
-    sentence = (
-        f"**Answer.** `{best.mend}` brings most, {best.gain:.1f} times the images/s; all mends "
-        f"together bring {done.gain:.0f} times."
-    )
-    otherwise = (
-        f"all mends together gave {done.gain:.1f} times the images/s: other programs use these "
-        "cores too."
-    )
-    return done.gain > 3, sentence, otherwise
-
-
-def precision(done: PutRight) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: whether bfloat16 helps on this processor."""
-    one = done.round("bfloat16")
-    rates = f"{one.before.images_per_second:,.0f} and {one.after.images_per_second:,.0f} images/s"
-    if one.gain > CLEAR:
-        found = f"bfloat16 helps on this processor: {one.gain:.1f} times as fast"
-    elif one.kept:
-        found = f"bfloat16 makes no clear difference on this processor: {rates}"
-    else:
-        found = f"bfloat16 is slower on this processor ({rates}), and was taken back"
-    return True, f"{found}. A mend is a guess until it is measured.", ""
-
-
-def synchronising(done: PutRight) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: what `.item()` costs where no device has to be awaited.
-
-    Of the fastest version that still has it, where its share is largest.
-    """
-    version = done.round("no_item").before
-    share = version.item / version.shares.step
-    sentence = (
-        f"`.item()` in every step costs {share:.1%} of the step here: on a CPU the number is there "
-        "already. On a GPU the same line waits until all queued work is done, and the queue runs "
-        "empty. No trace of a CPU shows that."
-    )
-    return share < 0.02, sentence, f"`.item()` took {share:.1%} of the step: it lost its core."
-
-
 def _rate(photos: Path, mends: Collection[str]) -> float:
     """Images/s of the quickest step."""
     with Path(os.devnull).open("w") as nowhere:
@@ -268,7 +225,7 @@ def _printer(file: object) -> Callable[[str], None]:
 
 
 def _row(one: Round) -> str:
-    share = f"{one.before.share(one.part):.0%} to {one.after.share(one.part):.0%}"
+    share = f"{one.share:.0%} to {one.left:.0%}"
     rates = (version.images_per_second for version in (one.before, one.after))
     rate = " to ".join(f"{value:,.0f}" for value in rates)
     gain = f"{one.gain:.2f} ×"

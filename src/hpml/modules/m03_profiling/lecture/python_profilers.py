@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpml.measure.clock import with_threads
@@ -76,24 +77,27 @@ def table(found: Mapping[str, Sequence[Overhead]]) -> str:
     return "\n".join(lines)
 
 
-def finding(found: Mapping[str, Sequence[Overhead]]) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: what is dear, what is cheap, and for which program."""
+@dataclass(frozen=True)
+class Dearest:
+    """The way that costs small operators most: times as long as without a profiler."""
+
+    way: str
+    small: float  # operators
+    large: float
+    outside: float  # of torch.profiler outside its window, the larger of both programs'
+
+    @property
+    def held(self) -> bool:
+        """Small operators pay clearly, and more than large ones; outside the window nobody does."""
+        return self.small > CLEAR and self.small > self.large and self.outside < CLEAR
+
+
+def dearest(found: Mapping[str, Sequence[Overhead]]) -> Dearest:
+    """Of what `both` found."""
     large, small = ({one.way: one.ratio for one in rows} for rows in found.values())
-    dearest = max(small, key=small.get)
+    way = max(small, key=small.get)
     outside = max(rows["outside its window"] for rows in (large, small))
-    sentence = (
-        f"**Answer.** *{dearest}* costs most: with small operators a step takes "
-        f"{small[dearest]:.1f} times as long, with large ones {large[dearest]:.2f} times. An event "
-        f"costs the same whatever it stands for. Outside its window, torch.profiler costs next to "
-        f"nothing ({outside:.2f} times)."
-    )
-    otherwise = (
-        f"with small operators *{dearest}* made a step {small[dearest]:.2f} times as long, with "
-        f"large ones {large[dearest]:.2f} times; outside the window it was {outside:.2f} times: "
-        "other programs use these cores too."
-    )
-    dear = small[dearest] > CLEAR and small[dearest] > large[dearest]
-    return dear and outside < CLEAR, sentence, otherwise
+    return Dearest(way, small[way], large[way], outside)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ def recorded(schedule: Schedule, steps: int) -> tuple[list[int], int]:
     return numbers, actions.count(ProfilerAction.RECORD_AND_SAVE)
 
 
-def schedule_picture(schedule: Schedule, steps: int, *, title: str = "") -> Figure:
+def picture(schedule: Schedule, steps: int, *, title: str = "") -> Figure:
     """The first `steps` steps as boxes, with what `torch.profiler.schedule` says of each."""
     figure = Figure(figsize=(9, 1.6), layout="constrained")
     axes = figure.subplots()

@@ -21,7 +21,7 @@ LOOKS = {
 NAMED = 0.06  # of the axis; in narrower parts no number is written
 
 
-def shares_picture(found: Mapping[str, Shares], *, title: str = "") -> Figure:
+def picture(found: Mapping[str, Shares], *, title: str = "") -> Figure:
     """A bar for each entry, named by its key, of the parts of its step in milliseconds.
 
     In a part stands its percentage of the step. A thin bar below is communication that was hidden.

@@ -31,7 +31,7 @@ class Stage:
     """One stage of the pipeline. `name` is the one given by `name=`, else what it does.
 
     `seconds` is the time in its calls without the time in those of the stage before it. Where
-    another thread works for it (parallel map, prefetch), it is the time that those who ask it wait.
+    another thread works for it (parallel map, prefetch), it is the time that its callers wait.
     """
 
     name: str

@@ -10,7 +10,7 @@ from hpml.trace.layout import PALETTE
 WAITING, STAGE = PALETTE[5], PALETTE[1]
 
 
-def tf_data_picture(pipelines: Mapping[str, InputPipeline], *, title: str) -> Figure:
+def picture(pipelines: Mapping[str, InputPipeline], *, title: str) -> Figure:
     """A panel for each of `pipelines`, by its name: a bar for each stage and one for the step.
 
     Milliseconds per step. Of the step's bar the hatched part is waiting for input.

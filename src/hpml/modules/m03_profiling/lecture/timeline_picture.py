@@ -19,9 +19,7 @@ OPERATOR, KERNEL = "operator", "kernel"
 COLOURS = {OPERATOR: "#E6E6E6", KERNEL: tint(3)}
 
 
-def timeline_picture(
-    trace: Trace, step: int | None = None, *, title: str = "", levels: int = 5
-) -> Figure:
+def picture(trace: Trace, step: int | None = None, *, title: str = "", levels: int = 5) -> Figure:
     """The events of one step (the last where `step` is None), `levels` deep.
 
     An event's colour is its phase's, where its name says one. Time 0 is the step's start.

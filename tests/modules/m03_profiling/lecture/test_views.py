@@ -5,8 +5,7 @@ import gzip
 import pytest
 
 from hpml.errors import UserError
-from hpml.modules.m03_profiling.lecture.overview import overview
-from hpml.modules.m03_profiling.lecture.view_pictures import FOLDER, VIEWS, show_views
+from hpml.modules.m03_profiling.lecture.views import FOLDER, VIEWS, overview, show
 from hpml.record.kept import SHIPPED
 from hpml.trace.profiler import intervals
 from hpml.trace.profiler.read import read
@@ -36,5 +35,5 @@ def test_a_folder_without_a_trace_or_with_a_broken_one_is_one_line(tmp_path):
 
 def test_each_view_has_its_picture_and_each_picture_says_what_is_seen(capsys):
     assert {path.stem for path in FOLDER.glob("*.png")} == set(VIEWS)
-    show_views("overview")
+    show("overview")
     assert capsys.readouterr().out

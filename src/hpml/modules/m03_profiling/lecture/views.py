@@ -1,10 +1,15 @@
-"""The profiler's views as pictures, for a page on paper and a reader without a browser.
+"""The profiler's views: the Overview as numbers, and pictures for a reader without a browser.
 
-Taken by `./hpml tensorboard LOGDIR --pictures DIR`, of two runs that differ in how images are
-loaded, of two ranks, and of the good loop that was recorded on a GPU (src/hpml/recorded).
+The pictures were taken by `./hpml tensorboard LOGDIR --pictures DIR`, of two runs that differ in
+how images are loaded, of two ranks, and of the good loop that was recorded on a GPU
+(src/hpml/recorded).
 """
 
+import warnings
 from pathlib import Path
+
+from hpml.errors import UserError
+from hpml.tensorboard import run_loading
 
 FOLDER = Path(__file__).parent / "screenshots"
 # View: what can be seen in its picture
@@ -27,7 +32,7 @@ VIEWS = {
 }
 
 
-def show_views(*names: str) -> None:
+def show(*names: str) -> None:
     """Show the pictures of these views, each under its name. Raises KeyError for an unknown one."""
     from IPython.display import Image, Markdown, display
 
@@ -35,3 +40,22 @@ def show_views(*names: str) -> None:
         view, seen = VIEWS[name].split(": ", 1)
         display(Markdown(f"**{view}**: {seen}"))
         display(Image((FOLDER / f"{name}.png").read_bytes(), alt=VIEWS[name]))
+
+
+def overview(folder: Path | str) -> dict[str, float]:
+    """The parts of the mean step as the Overview calls them, each as a share from 0 to 1.
+
+    Of the first trace in the folder: "DataLoader", "CPU Exec", "Other"; with several ranks also
+    "Communication", and with a GPU "Kernel", "Memcpy", "Memset" and "Runtime". Raises UserError
+    where there is no trace, or none that can be read.
+    """
+    files = run_loading.trace_files(Path(folder))
+    if not files:
+        raise UserError(f"{folder}: no profile (*.pt.trace.json) in it")
+    with warnings.catch_warnings():  # of pandas 3, about how the plugin calls it
+        warnings.simplefilter("ignore")
+        parsed = run_loading.profiles(files[0])
+    if isinstance(parsed, str):
+        raise UserError(f"{files[0].path}: {parsed}")
+    (step,) = parsed[0].overview["performance"]
+    return {part["name"]: part["extra"] / 100 for part in step["children"]}
