@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from hpml.course import picture
+from hpml.course import folded, picture
 from hpml.course.execute import CellRun, NotebookRun, execute
 from hpml.course.instructors import paired, readme, where_next
 from hpml.course.instructors.committed import faults
@@ -109,6 +109,8 @@ def source_notebook(course: Course, module: Module, path: Path) -> NotebookNode:
     script = path.with_suffix(".py")
     notebook = paired.read_script(course.root / script)
     where_next.append(notebook, course, module, lecture=path == module.notebook)
+    if path == module.notebook:
+        folded.fold(notebook)
     if path == module.solution:
         add_grading(notebook, module, str(script))
     return notebook
