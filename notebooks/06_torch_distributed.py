@@ -29,25 +29,7 @@ from dataclasses import asdict
 import torch
 from torch import nn
 
-from hpml.cluster.job_script import job_changes
-from hpml.data import load
-from hpml.distributed_environment import read
-from hpml.modules.m06_torch_distributed.lecture import hang
-from hpml.measure.comm import SIZES, fit
-from hpml.modules.m06_torch_distributed.lecture import cluster_links, cluster_picture
-from hpml.modules.m06_torch_distributed.lecture.buckets import bucket_picture
-from hpml.predict.collectives import Cost, all_reduce_bytes, all_reduce_seconds, seconds
-from hpml.predict.draw import Series, speed_ups
 from hpml.publish import conclude, publish, publish_figure, skip
-from hpml.ranks import launch
-from hpml.trace.launch_timeline import phase_bars, timeline
-from hpml.network.link import parse_rate
-from hpml.trace.repetition import issued_between, phases, quickest
-from hpml.train import draw
-from hpml.train.config import TrainConfig
-from hpml.train.history import Epoch
-
-DATA = "SYNTHETIC images, not CIFAR-10" if load().synthetic else "CIFAR-10"
 
 # %% [markdown]
 # ## 1. Who am I, and where do we meet?
@@ -90,6 +72,8 @@ for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK
 # its local rank, and on which host does rank 0 listen?*
 
 # %%
+from hpml.distributed_environment import read
+
 read(
     {
         "SLURM_JOB_ID": "4711",
@@ -118,6 +102,8 @@ read(
 
 # %%
 from torch.utils.data import DistributedSampler
+
+from hpml.train import draw
 
 
 def shares(epoch, set_epoch=True):
@@ -217,10 +203,16 @@ for _ in range(8):
     model.zero_grad()
 
 # %% tags=["nbval-ignore-output"]
-plain = quickest(plain, since="backward begins", until="averaged")
-display(timeline(plain, title="One all_reduce per parameter: first compute, then communicate"))
+from hpml.modules.m06_torch_distributed.lecture.buckets import bucket_picture
+from hpml.trace import launch_timeline, repetition
+
+plain = repetition.quickest(plain, since="backward begins", until="averaged")
+title = "One all_reduce per parameter: first compute, then communicate"
+launch_timeline.timeline(plain, title=title)
+
+# %% tags=["nbval-ignore-output"]
 calls = plain.ranks[0].calls
-hidden = issued_between(plain.ranks[0], "backward begins", "backward ends")
+hidden = repetition.issued_between(plain.ranks[0], "backward begins", "backward ends")
 conclude(
     len(calls) == 12 and not hidden,
     f"{len(calls)} calls, a weight and a bias for each of six layers, and {len(hidden)} of them "
@@ -288,10 +280,12 @@ for _ in range(8):
     model.zero_grad()
 
 # %% tags=["nbval-ignore-output"]
-hooked = quickest(hooked, since="backward begins", until="averaged")
-display(timeline(hooked, title="Hooks and buckets: calls leave while backward is at work"))
+hooked = repetition.quickest(hooked, since="backward begins", until="averaged")
+launch_timeline.timeline(hooked, title="Hooks and buckets: calls leave while backward is at work")
+
+# %% tags=["nbval-ignore-output"]
 calls = hooked.ranks[0].calls
-hidden = issued_between(hooked.ranks[0], "backward begins", "backward ends")
+hidden = repetition.issued_between(hooked.ranks[0], "backward begins", "backward ends")
 conclude(
     len(calls) == 3 and len(hidden) >= 1,
     f"{len(calls)} calls, and {len(hidden)} of them are issued before `backward` ends.",
@@ -299,7 +293,7 @@ conclude(
 )
 
 # %% [markdown]
-# Here is which gradient is in which bucket, and when each bucket leaves. (This is a drawing and no
+# Here is which gradient is in which bucket, and when each bucket leaves. (This is a drawing and not a
 # measurement: sending takes as long as computing in it. It counts in MB, and 8 MiB are 8.4 MB. The
 # biases are too thin to be seen.)
 
@@ -340,8 +334,8 @@ for _ in range(8):
     model.zero_grad()
 
 # %% tags=["nbval-ignore-output"]
-ddp = quickest(ddp, since="backward begins", until="averaged")
-timeline(ddp, title="DistributedDataParallel: the same, inside backward")
+ddp = repetition.quickest(ddp, since="backward begins", until="averaged")
+launch_timeline.timeline(ddp, title="DistributedDataParallel: the same, inside backward")
 
 # %% [markdown]
 # *Predict: which of the three sends the most bytes?*
@@ -429,20 +423,24 @@ conclude(
 # thread.*
 
 # %%
+from hpml.data import load
+from hpml.train import config, draw, history
+
+DATA = "SYNTHETIC images, not CIFAR-10" if load().synthetic else "CIFAR-10"
 small = {"widths": (24, 48, 96), "test_samples": 2000, "device": "cpu", "progress": False}
-config = TrainConfig(epochs=3, samples=4000, early_size=32, lr_rule="none", **small)
+short_run = config.TrainConfig(epochs=3, samples=4000, early_size=32, lr_rule="none", **small)
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 1 --out one --timeout 600
 from hpml.train import train
 
-one = asdict(train(config))
+one = asdict(train(short_run))
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 2 --out two --timeout 600
 from hpml.train import train
 
-two = asdict(train(config))
+two = asdict(train(short_run))
 
 # %% tags=["nbval-ignore-output"]
 # Of the quickest epoch: other programs on the machine, and the first steps, only make it slower.
@@ -459,6 +457,8 @@ publish(
     unit="images/s",
     caption=f"One thread per rank, loading included, the lecture's narrow network, on {DATA}.",
 )
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     gain > 1.3,
     f"{speed['2 ranks']:,.0f} images/s against {speed['1 rank']:,.0f}: {gain:.2f} times as many, an "
@@ -481,17 +481,19 @@ conclude(
 from hpml.train import train
 
 trained = asdict(
-    train(TrainConfig(epochs=4, samples=10_000, batch_size=125, lr_rule="none", **small))
+    train(config.TrainConfig(epochs=4, samples=10_000, batch_size=125, lr_rule="none", **small))
 )
 
 # %% tags=["nbval-ignore-output"]
-epochs = [Epoch(**epoch) for epoch in trained[0]["epochs"]]
+epochs = [history.Epoch(**epoch) for epoch in trained[0]["epochs"]]
 right = epochs[-1].test_accuracy
 publish_figure(
     "training curve",
     draw.accuracies(epochs, title=f"{right:.0%} right after {len(epochs)} epochs ({DATA})"),
     f"Accuracy on two ranks, narrow network, {len(epochs)} epochs of 10,000 images: {DATA}.",
 )
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     right > 0.2,
     f"{right:.0%} of the test images are right, where guessing has 10 %.",
@@ -525,16 +527,27 @@ import torch.distributed as dist
 dist.all_reduce(torch.ones(2_500_000))
 
 # %% tags=["nbval-ignore-output"]
+from hpml.measure import comm
+from hpml.modules.m06_torch_distributed.lecture import bucket_sizes
+from hpml.network.link import parse_rate
+from hpml.predict import collectives, draw as scaling_curves
+from hpml.ranks import launch
+from hpml.trace import launch_timeline, repetition
+
+sent = {}
 if two.no_link:
     skip("links of a given rate", two.no_link)
 else:
     sent = {e.world_size: max(r.traffic.sent_bytes for r in e.ranks) / 1e6 for e in (two, four)}
-    least = {p: all_reduce_bytes(p, 10_000_000) / 1e6 for p in sent}
+
+# %% tags=["nbval-ignore-output"]
+if sent:
+    least = {p: collectives.all_reduce_bytes(p, 10_000_000) / 1e6 for p in sent}
     conclude(
         all(least[p] < sent[p] < 1.1 * least[p] for p in sent),
         f"Each of two ranks sends {sent[2]:.1f} MB, where {least[2]:.0f} are due, and each of four "
         f"{sent[4]:.1f} MB, where {least[4]:.0f} are due. At 1 Gbit/s, {least[2]:.0f} MB take "
-        f"{seconds(least[2] * 1e6, 1e9):.3f} s at the least.",
+        f"{collectives.seconds(least[2] * 1e6, 1e9):.3f} s at the least.",
         f"two ranks sent {sent[2]:.1f} MB each and four {sent[4]:.1f} MB, where {least[2]:.0f} and "
         f"{least[4]:.0f} MB are due.",
     )
@@ -574,8 +587,9 @@ def training_step(images):
 def cost_of(images, ranks, link):
     """Seconds of the quickest step's two phases, and a lower bound on the second."""
     evidence = launch(training_step, ranks, inputs=[images] * ranks, link=link)
-    least = all_reduce_bytes(ranks, evidence.values[0])
-    return phases(evidence, ["compute", "communicate", "done"]), seconds(least, parse_rate(link))
+    parts = repetition.phases(evidence, ["compute", "communicate", "done"])
+    least = collectives.all_reduce_bytes(ranks, evidence.values[0])
+    return parts, collectives.seconds(least, parse_rate(link))
 
 
 # %% tags=["nbval-ignore-output"]
@@ -583,7 +597,7 @@ labels = {"10gbit": "10 Gbit/s", "1gbit": "1 Gbit/s", "100mbit": "100 Mbit/s"}
 costs = {link: cost_of(1024, ranks=2, link=link) for link in labels}
 slow = costs["100mbit"][0]
 share = slow["communicate"] / sum(slow.values())
-figure = phase_bars(
+figure = launch_timeline.phase_bars(
     {f"2 ranks, {label}": costs[link][0] for link, label in labels.items()},
     {f"2 ranks, {label}": costs[link][1] for link, label in labels.items()},
     title=f"At 100 Mbit/s, {share:.0%} of a training step is waiting for gradients",
@@ -594,6 +608,8 @@ publish_figure(
     "Two ranks with a thread each, 6.3 MB of gradients, links held to their rate by the kernel. "
     "The black line is the lower bound: bytes that must travel, over the rate of the link.",
 )
+
+# %% tags=["nbval-ignore-output"]
 worth = [link for link, (parts, _) in costs.items() if parts["communicate"] < parts["compute"]]
 over = {link: parts["communicate"] / least for link, (parts, least) in costs.items()}
 conclude(
@@ -607,7 +623,7 @@ conclude(
 )
 
 # %% [markdown]
-# (`launch` is what `%%ranks` calls; the cell above needs it for its loop.) Where communication is
+# (`launch` is what `%%ranks` calls; the cells above need it for a loop.) Where communication is
 # close to its bound, no library makes it much quicker. What helps is fewer bytes, a faster network,
 # or sending during `backward`.
 #
@@ -622,14 +638,14 @@ costs |= {f"weak, {p} × 512 images": cost_of(512, p, "1gbit") for p in (1, 2)}
 step = {name: sum(parts.values()) for name, (parts, _) in costs.items()}
 strong = step["strong, 1 × 2048 images"] / step["strong, 2 × 1024 images"]
 weak = 2 * step["weak, 1 × 512 images"] / step["weak, 2 × 512 images"]
-display(
-    phase_bars(
-        {name: parts for name, (parts, _) in costs.items()},
-        {name: least for name, (_, least) in costs.items()},
-        title=f"1 Gbit/s: two ranks have {strong:.1f} times the images/s of one (strong), "
-        f"{weak:.1f} times (weak)",
-    )
+launch_timeline.phase_bars(
+    {name: parts for name, (parts, _) in costs.items()},
+    {name: least for name, (_, least) in costs.items()},
+    title=f"1 Gbit/s: two ranks have {strong:.1f} times the images/s of one (strong), "
+    f"{weak:.1f} times (weak)",
 )
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     strong > 1.1 * weak,
     f"With two ranks it is strong scaling, {strong:.1f} against {weak:.1f} times the images/s. But "
@@ -653,28 +669,28 @@ from hpml.measure.comm import ping_pong
 pings = ping_pong()
 
 # %% tags=["nbval-ignore-output"]
-line = fit(SIZES, pings[0])
-link = Cost(line.alpha, line.beta)
+line = comm.fit(comm.SIZES, pings[0])
+link = collectives.Cost(line.alpha, line.beta)
 whole, share = (
     costs[f"{name} images"][0]["compute"] for name in ("strong, 1 × 2048", "weak, 1 × 512")
 )
 nbytes = sum(parameter.nbytes for parameter in network(width=512).parameters())
 many = [2**k for k in range(11)]
-ring = {p: all_reduce_seconds("ring", nbytes, p, link) for p in many}
+ring = {p: collectives.all_reduce_seconds("ring", nbytes, p, link) for p in many}
 strongly = {p: whole / (whole / p + ring[p]) for p in many}
 weakly = {p: p * share / (share + ring[p]) for p in many}
 top = max(strongly, key=strongly.get)
-display(
-    speed_ups(
-        {
-            "strong, 2048 images": Series(strongly | {2: strong}),
-            "weak, 512 images per rank": Series(weakly | {2: weak}),
-        },
-        title=f"1 Gbit/s, by the α–β model: strong scaling is best at {top} ranks, weak goes on",
-        simulated=many[2:],
-        hollow_are="predicted",
-    )
+scaling_curves.speed_ups(
+    {
+        "strong, 2048 images": scaling_curves.Series(strongly | {2: strong}),
+        "weak, 512 images per rank": scaling_curves.Series(weakly | {2: weak}),
+    },
+    title=f"1 Gbit/s, by the α–β model: strong scaling is best at {top} ranks, weak goes on",
+    simulated=many[2:],
+    hollow_are="predicted",
 )
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     link.alpha < 1e-3 and top < many[-1] and weakly[many[-1]] > 10 * strongly[top],
     f"Weak scaling. With α = {link.alpha * 1e6:.0f} µs and {line.bandwidth / 1e9:.2f} Gbit/s strong "
@@ -731,24 +747,36 @@ def average_in_buckets(bucket_bytes):
 
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m06_torch_distributed.lecture.bucket_sizes import Averaged, finding
-
 sizes = {"one per parameter": 0, "64 KiB": 2**16, "512 KiB": 2**19, "all in one": 2**30}
 averaged = {}
 for name, size in sizes.items():
     evidence = launch(average_in_buckets, 2, inputs=[size] * 2, link="1gbit")
     nbytes, calls = evidence.values[0]
-    took = phases(evidence, ["communicate", "done"])["communicate"]
-    averaged[name] = Averaged(calls, took, bound=seconds(all_reduce_bytes(2, nbytes), 1e9))
+    took = repetition.phases(evidence, ["communicate", "done"])["communicate"]
+    bound = collectives.seconds(collectives.all_reduce_bytes(2, nbytes), 1e9)
+    averaged[name] = bucket_sizes.Averaged(calls, took, bound)
 most, best = averaged["one per parameter"], min(averaged.values(), key=lambda one: one.seconds)
-display(
-    phase_bars(
-        {name: {"communicate": one.seconds} for name, one in averaged.items()},
-        {name: one.bound for name, one in averaged.items()},
-        title=f"{most.calls} calls take {most.seconds / best.seconds:.1f} times as long as the best",
-    )
+launch_timeline.phase_bars(
+    {name: {"communicate": one.seconds} for name, one in averaged.items()},
+    {name: one.bound for name, one in averaged.items()},
+    title=f"{most.calls} calls take {most.seconds / best.seconds:.1f} times as long as the best",
 )
-conclude(*finding(averaged, link.alpha))
+
+# %% tags=["nbval-ignore-output"]
+listed = "; ".join(
+    f"{name}: {one.calls} call{'s' * (one.calls != 1)}, {1e3 * one.seconds:.0f} ms"
+    for name, one in averaged.items()
+)
+listed += f". The lower bound is {1e3 * most.bound:.0f} ms."
+per_call, latencies = [one.per_call for one in averaged.values()], 2 * link.alpha
+conclude(
+    bucket_sizes.calls_cost(averaged),
+    f"{listed} Above it, a call costs {1e3 * per_call[0]:.2f} ms in the first case and "
+    f"{1e3 * per_call[1]:.2f} ms in the second. The model's two latencies, 2 α, are "
+    f"{1e3 * latencies:.2f} ms: a call costs {per_call[0] / latencies:.1f} and "
+    f"{per_call[1] / latencies:.1f} times that.",
+    f"{listed} Other programs had the cores.",
+)
 
 # %% [markdown]
 # The bytes are the same each time. What differs is how often a message has to be set up and waited
@@ -768,29 +796,32 @@ conclude(*finding(averaged, link.alpha))
 # times? Does any of them reach one rank?*
 
 # %%
+from hpml.train import config, draw, history
+
 rates = {"epochs": 3, "samples": 6000, "batch_size": 125, "lr": 0.25} | small
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 1 --out base --timeout 600
 from hpml.train import train
 
-base = asdict(train(TrainConfig(lr_rule="none", **rates)))
+base = asdict(train(config.TrainConfig(lr_rule="none", **rates)))
 
 # %% tags=["nbval-ignore-output"]
 # %%ranks 4 --out ruled --timeout 900
 from hpml.train import train
 
 ruled = {
-    rule: asdict(train(TrainConfig(lr_rule=rule, **rates))) for rule in ("none", "sqrt", "linear")
+    rule: asdict(train(config.TrainConfig(lr_rule=rule, **rates)))
+    for rule in ("none", "sqrt", "linear")
 }
 
 # %% tags=["nbval-ignore-output"]
 runs = {"1 rank": base[0]} | {f"4 ranks, {rule}": run for rule, run in ruled[0].items()}
-curves = {name: [Epoch(**epoch) for epoch in run["epochs"]] for name, run in runs.items()}
+curves = {name: [history.Epoch(**epoch) for epoch in run["epochs"]] for name, run in runs.items()}
 best = min(ruled[0], key=lambda rule: curves[f"4 ranks, {rule}"][-1].train_loss)
-display(
-    draw.losses(curves, title=f"On four ranks the rule “{best}” has learned most so far ({DATA})")
-)
+draw.losses(curves, title=f"On four ranks the rule “{best}” has learned most so far ({DATA})")
+
+# %% tags=["nbval-ignore-output"]
 last = {name: epochs[-1].train_loss for name, epochs in curves.items()}
 reached = "reaches" if last[f"4 ranks, {best}"] <= last["1 rank"] else "does not reach"
 conclude(
@@ -863,8 +894,11 @@ print("each image once:   ", list(range(rank, 10, world_size)))
 # %% tags=["nbval-ignore-output"]
 import tempfile
 
+from hpml.modules.m06_torch_distributed.lecture import elastic_torchrun
+from hpml.train import config, history
+
 folder = tempfile.mkdtemp()
-long_run = TrainConfig(
+long_run = config.TrainConfig(
     epochs=2,
     samples=12_000,
     batch_size=100,
@@ -895,6 +929,8 @@ print(f"in the file: {', '.join(state)}")
 print(
     f"epoch {position['epoch'] + 1}, {position['consumed']} of 12000 images seen, by both ranks together"
 )
+
+# %% tags=["nbval-ignore-output"]
 early, files = zip(*stopped, strict=True)
 conclude(
     early == (True, True) and files[0] > 0 and files[1] == 0,
@@ -921,6 +957,8 @@ resumed = asdict(train(long_run))
 import shutil
 
 shutil.rmtree(folder)
+
+# %% tags=["nbval-ignore-output"]
 left = 12_000 - position["consumed"]
 counted = [round(e["images_per_second"] * e["seconds"]) for e in resumed[0]["epochs"]]
 conclude(
@@ -947,19 +985,14 @@ conclude(
 # %% tags=["nbval-ignore-output"]
 from pathlib import Path
 
-from hpml.modules.m06_torch_distributed.lecture.elastic_torchrun import (
-    lose_second_node,
-    torchrun_words,
-)
-from hpml.train.history import read_history
-
 folder = Path(tempfile.mkdtemp())
 text = (
     "--epochs=4 --samples=3000 --test-samples=500 --batch-size=50 --widths=8,16,16 --lr-rule=none"
 )
 script = ["-m", "hpml.train", *text.split(), "--threads=1", "--no-progress"]
 script += [f"--checkpoint={folder}", "--resume", f"--out={folder}/history.json"]
-print("torchrun", *torchrun_words(2, port=29400, host=True), "\\\n   ", *script[:4], "… --resume")
+words = elastic_torchrun.torchrun_words(2, port=29400, host=True)
+print("torchrun", *words, "\\\n   ", *script[:4], "… --resume")
 
 # %% [markdown]
 # The script writes a checkpoint after each epoch. As soon as there is the first, the second node is
@@ -969,20 +1002,22 @@ print("torchrun", *torchrun_words(2, port=29400, host=True), "\\\n   ", *script[
 # And what of the second epoch is trained on twice?*
 
 # %% tags=["nbval-ignore-output"]
-loss = lose_second_node(script, folder / "checkpoint.pt")
+loss = elastic_torchrun.lose_second_node(script, folder / "checkpoint.pt")
 print(f"{loss.lost:.0f} s: second node lost")
 print(f"{loss.ended:.0f} s: torchrun on the first ends with exit code {loss.exit_code}\n")
 print(f"The error of its rank when the other was gone:\n{loss.error}\n")
-history = read_history(folder / "history.json")
-for epoch in history.epochs:
+finished = history.read_history(folder / "history.json")
+for epoch in finished.epochs:
     images = epoch.images_per_second * epoch.seconds
     print(f"epoch {epoch.epoch}: {images:.0f} images, loss {epoch.train_loss:.3f} ({DATA})")
 shutil.rmtree(folder)
+
+# %% tags=["nbval-ignore-output"]
 conclude(
-    loss.exit_code == 0 and history.world_size == 1 and len(history.epochs) == 4,
-    f"The rank on the other node fails too. The run ends with all {len(history.epochs)} epochs, on "
-    f"{history.world_size} rank. What was done of the second epoch before the loss is done again.",
-    f"torchrun ended with {loss.exit_code}, after {len(history.epochs)} of 4 epochs.",
+    loss.exit_code == 0 and finished.world_size == 1 and len(finished.epochs) == 4,
+    f"The rank on the other node fails too. The run ends with all {len(finished.epochs)} epochs, on "
+    f"{finished.world_size} rank. What was done of the second epoch before the loss is done again.",
+    f"torchrun ended with {loss.exit_code}, after {len(finished.epochs)} of 4 epochs.",
 )
 
 # %% [markdown]
@@ -1003,6 +1038,9 @@ conclude(
 # and the slowest of them limits its rate. The picture has two nodes with four GPUs each.
 
 # %%
+from hpml.cluster.job_script import job_changes
+from hpml.modules.m06_torch_distributed.lecture import cluster_links, cluster_picture
+
 publish_figure("links of a cluster", cluster_picture.cluster(), cluster_links.caption())
 
 # %% [markdown]
@@ -1043,6 +1081,8 @@ if not shutil.which("sbatch"):
 # batch less.
 
 # %%
+from hpml.modules.m06_torch_distributed.lecture import hang
+
 print(hang.listing())
 
 # %% [markdown]
@@ -1055,6 +1095,8 @@ print(hang.listing())
 
 # %% tags=["nbval-ignore-output"]
 places = hang.show_stacks("stuck")
+
+# %% tags=["nbval-ignore-output"]
 if places:
     conclude(
         len({place.call for place in places if place.rank != 1}) == 1
@@ -1075,6 +1117,8 @@ if places:
 limited = hang.complaints("stuck")
 for rank, error in limited.items():
     print(f"rank {rank}: {error}")
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     len(limited) > 0 and 1 not in limited,
     f"Only ranks that waited: {' and '.join(map(str, limited))}. The limit ends the job, but the "
@@ -1094,6 +1138,8 @@ conclude(
 monitored = hang.complaints("stuck", monitor=True)
 for rank, error in monitored.items():
     print(f"rank {rank}: {error}")
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     "Rank 1 failed to pass" in monitored.get(0, ""),
     "Rank 0 names rank 1. But not the line: for that, look at its stack.",
@@ -1112,6 +1158,8 @@ conclude(
 detailed = hang.complaints("short", detail=True)
 for rank, error in detailed.items():
     print(f"rank {rank}: {error}")
+
+# %% tags=["nbval-ignore-output"]
 own = {rank: error.partition(", but")[0].split()[-1] for rank, error in detailed.items()}
 conclude(
     len(own) > 0 and all(own[rank] == ("BARRIER" if rank == 1 else "ALLREDUCE") for rank in own),
@@ -1159,6 +1207,7 @@ conclude(
 
 # %%
 from hpml.frameworks.run import changes, lines_of_code, missing, run, source
+from hpml.modules.m06_torch_distributed.lecture import side_by_side
 
 SCRIPTS = {
     "PyTorch, alone": ("serial_torch", "serial_torch"),
@@ -1185,9 +1234,24 @@ for name, (serial, script) in SCRIPTS.items():
     )
 
 # %% tags=["nbval-ignore-output"]
-from hpml.modules.m06_torch_distributed.lecture import side_by_side
-
-conclude(*side_by_side.finding(results, added, alone="PyTorch, alone", ddp="PyTorch, DDP"))
+found = side_by_side.compare(results, added, alone="PyTorch, alone", ddp="PyTorch, DDP")
+quickest = (
+    f"{found.quickest}, {found.ahead:.2f} times as quick as the next"
+    if found.ahead >= side_by_side.MARGIN
+    else f"no one; {' and '.join([found.quickest, *found.close])} are within "
+    f"{side_by_side.MARGIN:g} times of each other"
+)
+conclude(
+    found.held,
+    f"Fewest lines: {' and '.join(found.shortest)}. Quickest: {quickest}. DDP has {found.gain:.2f} "
+    "times the images/s of PyTorch alone"
+    + (
+        "; more than twice is not a gain, but the error of so short a measurement."
+        if found.gain > 2
+        else "."
+    ),
+    "the scripts did not take the same number of steps.",
+)
 
 # %% [markdown]
 # DDP and Horovod under PyTorch do the same arithmetic on the same images, so their accuracies

@@ -1,8 +1,8 @@
-"""The cost of a call beside 2α, from seconds and counted calls."""
+"""The cost of a call from seconds and counted calls."""
 
 import pytest
 
-from hpml.modules.m06_torch_distributed.lecture.bucket_sizes import Averaged, finding
+from hpml.modules.m06_torch_distributed.lecture.bucket_sizes import Averaged, calls_cost
 
 
 def sizes(*seconds):
@@ -11,16 +11,16 @@ def sizes(*seconds):
 
 
 def test_a_call_costs_what_is_above_the_bound():
-    held, sentence, _ = finding(sizes(0.192, 0.106, 0.023, 0.022), alpha=235e-6)
-    assert held
-    assert "one per parameter: 128 calls, 192 ms; 64 KiB: 64 calls, 106 ms" in sentence
-    assert "all in one: 1 call, 22 ms." in sentence
-    assert "a call costs 1.35 ms in the first case and 1.36 ms in the second" in sentence
-    assert "2 α, are 0.47 ms: a call costs 2.9 and 2.9 times that" in sentence
+    found = sizes(0.192, 0.106, 0.023, 0.022)
+    assert calls_cost(found)
+    per_call = [1e3 * one.per_call for one in found.values()]
+    assert per_call == pytest.approx([1.35, 1.36, 0.8, 3.0], abs=0.005)
 
 
 @pytest.mark.parametrize("seconds", [(0.1, 0.106, 0.023, 0.022), (0.192, 0.02, 0.023, 0.022)])
 def test_more_calls_that_take_no_longer_are_no_conclusion(seconds):
-    held, _, otherwise = finding(sizes(*seconds), alpha=235e-6)
-    assert not held
-    assert "Other programs had the cores" in otherwise
+    assert not calls_cost(sizes(*seconds))
+
+
+def test_calls_that_take_less_than_the_link_needs_are_no_conclusion():
+    assert not calls_cost(sizes(0.018, 0.017, 0.016, 0.015))

@@ -1,4 +1,4 @@
-"""The links of a GPU cluster: where each is, what it carries, and who says so.
+"""The links of a GPU cluster: where each is, what it carries, and the source.
 
 The example is a node with two sockets (Xeon Platinum 8480C) and eight H100 GPUs (NVIDIA DGX H100).
 Rates are peak rates in one direction; vendors often give the sum of both. With two modules on a
