@@ -565,11 +565,11 @@ conclude(
 
 # %% tags=["nbval-ignore-output"]
 from hpml.allreduce import all_reduce
-from hpml.modules.m01_parallel_sgd.lecture.watched import watched
+from hpml.modules.m01_parallel_sgd.lecture import findings, watched
 from hpml.ranks import launch
 from hpml.trace import launch_timeline, stepper
 
-stepper.step_through(watched("ring"))
+stepper.step_through(watched.watched("ring"))
 
 # %% [markdown]
 # Now with 4 MB on each rank, over links of 1 Gbit/s: through rank 0 as a server, and on the ring.
@@ -617,7 +617,7 @@ else:
 # %% tags=["nbval-ignore-output"]
 if not no_link:
     conclude(
-        12e6 <= at_server < 1.2 * 12e6 and 6e6 <= on_ring < 1.2 * 6e6,
+        findings.as_due(at_server, 12e6) and findings.as_due(on_ring, 6e6),
         f"**Answer.** Rank 0 receives {at_server / 1e6:.1f} MB on 4 ranks, and sends as much again: its link "
         f"is in use for {1e3 * 8 * at_server / 1e9:.0f} ms each way. On the ring no rank receives more than "
         f"{on_ring / 1e6:.1f} MB, {1e3 * 8 * on_ring / 1e9:.0f} ms. With 2 and 3 ranks it is 4 and 8 MB, and "

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from hpml.bench.network import check_launch
 from hpml.bench.table import Row, Table, machine_conditions
@@ -126,23 +127,28 @@ class Comparison:
         )
 
 
-def what_remains(found: Comparison, rate: str) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: why fused tensors take longer than one large tensor."""
+class Remains(NamedTuple):
+    """In ms: how much `longer` fused tensors take than one large one, the processor time of their
+    `calls`, and what Horovod records of both."""
+
+    longer: float
+    calls: float
+    fused: float
+    large: float
+
+    @property
+    def held(self) -> bool:
+        """Whether the calls explain a part of it."""
+        return 0 < self.calls < self.longer
+
+
+def what_remains(found: Comparison, rate: str) -> Remains:
+    """Why fused tensors take longer than one large tensor, over links of `rate`."""
     (fused, fused_timeline), (one, one_timeline) = (
         found.steps[rate, case] for case in (SMALL_ON, LARGE)
     )
-    longer, calls = 1e3 * (fused.seconds - one.seconds), 1e3 * fused.calls
-    recorded = [1e3 * traced(timeline) for timeline in (fused_timeline, one_timeline)]
-    return (
-        0 < calls < longer,
-        f"Fused, the step takes {longer:.1f} ms longer than one large tensor of as many bytes. "
-        f"{calls:.1f} ms of that are processor time of the rank's own calls, two for each of "
-        f"{SMALL_ON.tensors} tensors: one hands it over, one collects it. No fusion saves these. "
-        f"From the first negotiation to the last copy, Horovod records {recorded[0]:.1f} ms, and "
-        f"{recorded[1]:.1f} ms for the large tensor.",
-        f"fused took {longer:.1f} ms longer than one large tensor, and the rank's own calls took "
-        f"{calls:.1f} ms: the cores are busy.",
-    )
+    seconds = fused.seconds - one.seconds, fused.calls, traced(fused_timeline), traced(one_timeline)
+    return Remains(*(1e3 * each for each in seconds))
 
 
 def traced(timeline: Timeline) -> float:

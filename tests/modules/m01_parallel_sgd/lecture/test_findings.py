@@ -101,6 +101,12 @@ def test_runs_with_and_without_waiting_are_compared_at_the_same_time():
     assert (found.level, found.behind) == (["4 workers"], [])
 
 
+def test_bytes_are_those_of_the_algorithm_and_some_headers():
+    assert findings.as_due(12.4e6, 12e6)
+    assert not findings.as_due(6.2e6, 12e6)
+    assert not findings.as_due(12.4e6, 6e6)
+
+
 def test_who_sends_least_between_nodes_is_named():
     found = {
         "naive": (6, 6.0, 2.1),

@@ -22,7 +22,7 @@ def test_each_setting_is_compared_with_one_thread_of_its_script(scripts):
     measured = threads.compare()
     assert measured.one == {"serial_keras": 100, "serial_torch": 100}
     assert list(measured.gains.values()) == [2, 1, 2, 2]
-    assert measured.finding[0]
+    assert measured.held
     assert str(measured).splitlines()[:3] == [
         "serial_keras:    100 images/s with one thread",
         "  TF_NUM_INTRAOP_THREADS=2             2.00 times as fast",
@@ -32,4 +32,4 @@ def test_each_setting_is_compared_with_one_thread_of_its_script(scripts):
 
 def test_where_nothing_changes_nothing_is_concluded(monkeypatch):
     monkeypatch.setattr(threads, "run", lambda script, **_: Outcome(1, 1, 100.0, 0.5))
-    assert not threads.compare().finding[0]
+    assert not threads.compare().held

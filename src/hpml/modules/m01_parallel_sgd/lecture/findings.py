@@ -149,6 +149,11 @@ def _late_excess(log: Sequence[Update], until: float, excess: Callable[..., floa
     return float(np.mean([excess(*update.weights) for update in last]))
 
 
+def as_due(received: float, due: float) -> bool:
+    """Whether the bytes that came in over a link are those of the algorithm, and some headers."""
+    return due <= received < 1.2 * due
+
+
 def crossing(seen: Mapping[str, Evidence]) -> dict[str, tuple[int, float, float]]:
     """Of each algorithm's launch: messages, MB sent in all, MB that node 0 sent to other nodes.
 

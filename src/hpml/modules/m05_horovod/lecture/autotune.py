@@ -7,6 +7,7 @@ import statistics
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -55,26 +56,38 @@ def table(log: str, default: float) -> str:
     )
 
 
-def finding(log: str, default: float) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: whether something that was tried beats the defaults."""
+class Found(NamedTuple):
+    """The best of the points that were tried, and the worst score. Scores as in the log."""
+
+    points: int
+    cycle: float
+    threshold: float
+    best: float
+    worst: float
+    default: float
+
+    @property
+    def held(self) -> bool:
+        """Whether the settings make a difference."""
+        return self.best > MARGIN * self.worst
+
+    @property
+    def beats(self) -> bool:
+        """Whether the best of them is better than the defaults."""
+        return self.best > MARGIN * self.default
+
+    @property
+    def beaten(self) -> bool:
+        """Whether the defaults are better than the best of them."""
+        return self.default > MARGIN * self.best
+
+
+def found(log: str, default: float) -> Found:
+    """What was tried, from a log, beside the score of the defaults."""
     rows = [tuple(map(float, line.split(",")[-3:])) for line in log.splitlines()[1:]]
     cycle, threshold, best = max(rows, key=lambda row: row[2])
     worst = min(score for *_, score in rows)
-    beats = best > MARGIN * default
-    verdict = (
-        f"That is {best / default:.2f} times what the defaults have, {default:.1f}."
-        if beats
-        else f"The defaults have {default:.1f}: so little was to be gained here."
-        if default <= MARGIN * best
-        else f"The defaults have {default:.1f}, more than all that was tried."
-    )
-    return (
-        best > MARGIN * worst,
-        f"The best of {len(rows)} points is a cycle of {cycle:g} ms and a buffer of {threshold:g} "
-        f"MB: {best:.1f} bytes per microsecond, {best / worst:.1f} times the worst. {verdict}",
-        f"the best point has {best:.1f} bytes per microsecond and the worst {worst:.1f}: the "
-        "settings made no difference that can be seen.",
-    )
+    return Found(len(rows), cycle, threshold, best, worst, default)
 
 
 def _average(steps: int) -> list[float]:

@@ -49,25 +49,6 @@ def leaves_a_node(algorithm: str, length: int = 1_000_000) -> Leaving | None:
     return Leaving(uplink.sent_bytes / 1e6, uplink.sent_packets, again[busier])
 
 
-def finding(
-    ring: Leaving, hierarchical: Leaving, ring_due: float, hierarchical_due: float
-) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: MB that left a node, MB due, and what came on top."""
-    text = (
-        f"Ring: {ring.sent:.1f} MB leave a node, of which {ring_due:.1f} MB are due. Hierarchical: "
-        f"{hierarchical.sent:.1f} MB, of which {hierarchical_due:.1f} MB are due. On top come "
-        f"headers and acknowledgements: the ring's {ring.packets:,} packets have "
-        f"{ring.headers:.2f} MB of headers, the other's {hierarchical.packets:,} have "
-        f"{hierarchical.headers:.2f} MB."
-    )
-    if max(ring.again, hierarchical.again):
-        text += (
-            f" And TCP sent {ring.again} and {hierarchical.again} packets again, at most "
-            f"{ring.repeated:.2f} and {hierarchical.repeated:.2f} MB."
-        )
-    return hierarchical.sent < ring.sent, text, "the hierarchical one did not send less. " + text
-
-
 def _on_a_rank(algorithm: str, length: int) -> int:
     """Returns how many packets this rank's TCP sent again."""
     import torch

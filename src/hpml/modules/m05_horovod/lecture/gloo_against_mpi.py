@@ -26,31 +26,10 @@ class Seconds:
             for (nbytes, gloo), mpi in zip(self.gloo.items(), self.mpi.values(), strict=True)
         )
 
-    def winner(self, nbytes: int) -> str:
-        """The library that is quicker by more than `MARGIN`; empty where neither is."""
-        ratio = self.gloo[nbytes] / self.mpi[nbytes]
-        return "MPI" if ratio > MARGIN else "Gloo" if ratio < 1 / MARGIN else ""
-
-
-def finding(found: Seconds) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: who is quicker for many bytes, and whether one is for
-    few."""
-    *few, many = found.gloo
-    ratio = found.gloo[many] / found.mpi[many]
-    winners = [found.winner(nbytes) for nbytes in few]
-    same = len(set(winners)) == 1 and winners[0]
-    rest = (
-        f"{winners[0]} is quicker at each of these sizes."
-        if same
-        else "the order changes from size to size: there is no winner."
-    )
-    below = f" From {min(few):,} to {max(few):,} bytes {rest}"
-    return (
-        found.winner(many) == "MPI",
-        f"At {many / 1e6:.0f} MB MPI is {ratio:.1f} times as quick as Gloo.{below}",
-        f"at {many / 1e6:.0f} MB Gloo's seconds are {ratio:.2f} times MPI's, where MPI should be "
-        f"quicker: the cores are busy.{below}",
-    )
+    def winner(self, *sizes: int) -> str:
+        """The library that is quicker by more than `MARGIN` at each size; empty without one."""
+        ratios = [self.gloo[nbytes] / self.mpi[nbytes] for nbytes in sizes]
+        return "MPI" if min(ratios) > MARGIN else "Gloo" if max(ratios) < 1 / MARGIN else ""
 
 
 def compare() -> Seconds:

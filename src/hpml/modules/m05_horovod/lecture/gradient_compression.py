@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -30,17 +31,21 @@ def train(compression: str) -> Training:
     return Training(tuple(evidence.values[0]), traffic.sent_bytes / 1e6 if traffic else None)
 
 
-def finding(plain: Training, fp16: Training) -> tuple[bool, str, str]:
-    """What `hpml.publish.conclude` takes: half the bytes, and the same loss."""
-    ratio, apart = fp16.sent / plain.sent, abs(fp16.losses[-1] - plain.losses[-1])
-    return (
-        0.49 < ratio < 0.6 and apart < 0.01,
-        f"{ratio:.3f} of the bytes: {fp16.sent:.2f} MB instead of {plain.sent:.2f} MB. After "
-        f"{len(plain.losses)} steps the losses, {plain.losses[-1]:.4f} without and "
-        f"{fp16.losses[-1]:.4f} with compression, differ by {apart:.0e}: rounding changed nothing "
-        "that can be seen in these few steps.",
-        f"fp16 sent {ratio:.2f} of the bytes, and the losses differ by {apart:.4f}.",
-    )
+class Saved(NamedTuple):
+    """The share of the bytes that is sent with compression; how far apart the last losses are."""
+
+    share: float
+    apart: float
+
+    @property
+    def held(self) -> bool:
+        """Half the bytes, and the same loss."""
+        return 0.49 < self.share < 0.6 and self.apart < 0.01
+
+
+def saved(plain: Training, fp16: Training) -> Saved:
+    """Both where a network can be emulated."""
+    return Saved(fp16.sent / plain.sent, abs(fp16.losses[-1] - plain.losses[-1]))
 
 
 def _losses(compression: str) -> list[float]:

@@ -37,14 +37,10 @@ class Threads:
         return "\n".join(lines)
 
     @property
-    def finding(self) -> tuple[bool, str, str]:
-        """What `hpml.publish.conclude` takes: which variable each framework follows."""
+    def held(self) -> bool:
+        """Whether Keras follows TensorFlow's variables alone, and PyTorch OpenMP's."""
         keras, keras_omp, torch_omp, _ = self.gains.values()
-        return (
-            keras > CLEAR and torch_omp > CLEAR and keras_omp < CLEAR,
-            "Keras follows its own variables and ignores `OMP_NUM_THREADS`; PyTorch follows it.",
-            "no clear difference: the second core was busy with something else.",
-        )
+        return keras > CLEAR and torch_omp > CLEAR and keras_omp < CLEAR
 
 
 def compare() -> Threads:
