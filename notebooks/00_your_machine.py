@@ -22,21 +22,6 @@
 # %%
 # %load_ext hpml
 # %matplotlib inline
-import os
-import socket
-from dataclasses import replace
-
-import matplotlib.pyplot as plt
-from IPython.display import HTML, Markdown
-
-from hpml.checks import judge
-from hpml.checks.render import as_html
-from hpml.modules.m00_your_machine.lecture.terminal import Terminal
-from hpml.data import load
-from hpml.distributed_environment import expand_hosts
-from hpml.doctor import facts
-from hpml.machine.resources import usable_cores
-from hpml.modules.m00_your_machine.lecture.facts import facts_as_markdown
 from hpml.publish import conclude, skip
 
 # %% [markdown]
@@ -45,7 +30,17 @@ from hpml.publish import conclude, skip
 # *Predict: how many cores may this notebook use? It can be fewer than the machine has.*
 
 # %% tags=["nbval-ignore-output"]
-display(Markdown(facts_as_markdown(facts())))
+import os
+
+from IPython.display import Markdown
+
+from hpml.doctor import facts
+from hpml.machine.resources import usable_cores
+from hpml.modules.m00_your_machine.lecture.facts import facts_as_markdown
+
+Markdown(facts_as_markdown(facts()))
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     usable_cores() >= 2,
     f"This notebook may use {usable_cores()} of {os.cpu_count()} cores. Two are enough for everything "
@@ -94,10 +89,17 @@ print(f"I am one of {world_size}, and the sum is {number.item()}")
 
 
 # %%
+from dataclasses import replace
+
+from IPython.display import HTML
+
+from hpml.checks import judge, render
+
+
 def verdict_on(source):
     verdict = judge("hello_ranks", source, seed=1)
     # Without what differs each time: where threads were, and the calls over time
-    return HTML(as_html(replace(verdict, stacks={}, timeline="")))
+    return HTML(render.as_html(replace(verdict, stacks={}, timeline="")))
 
 
 verdict_on("""
@@ -157,6 +159,11 @@ def hello(number):
 # `./hpml cluster up`, then run the cells again.
 
 # %% tags=["nbval-ignore-output"]
+import socket
+
+from hpml.distributed_environment import expand_hosts
+from hpml.modules.m00_your_machine.lecture.terminal import Terminal
+
 terminal = Terminal()
 if terminal.missing:
     skip("a real queue", terminal.missing)
@@ -166,6 +173,8 @@ if terminal.missing:
 
 # %% tags=["nbval-ignore-output"]
 terminal.type("sinfo")
+
+# %% tags=["nbval-ignore-output"]
 lines = terminal.output.splitlines()[1:]
 nodes = [node for line in lines if line for node in expand_hosts(line.split()[-1])]
 conclude(
@@ -174,6 +183,7 @@ conclude(
     "for work.",
     f"this machine, {socket.gethostname()}, is one of the nodes: the notebook runs on a compute node.",
 )
+
 # %% [markdown]
 # Each line is a *partition*, a group of nodes under one name (a job that names none gets the one with
 # the star). It has the time that a job may run there, and how many nodes are in which state: `idle`
@@ -194,6 +204,7 @@ job = terminal.submit(
     "--wrap='hostname; echo and now with srun; srun hostname; sleep 3'"
 )
 terminal.type(f"sleep 1; squeue --jobs={job}")
+
 # %% [markdown]
 # The job has a number, by which everything else goes: its state (`PD` for pending, it waits; `R`, it
 # runs; `CG`, it is completing), its time so far and its nodes. Nothing came back to the terminal;
@@ -202,6 +213,8 @@ terminal.type(f"sleep 1; squeue --jobs={job}")
 # %% tags=["nbval-ignore-output"]
 terminal.wait(job)
 terminal.type(f"cat names-{job}.log")
+
+# %% tags=["nbval-ignore-output"]
 before, after = (part.split() for part in terminal.output.split("and now with srun"))
 counts = {name: after.count(name) for name in sorted(set(after))}
 conclude(
@@ -210,6 +223,7 @@ conclude(
     f"{' and '.join(f'{count} × {name}' for name, count in counts.items())}.",
     f"the script printed {before}, srun {counts}.",
 )
+
 # %% [markdown]
 # The script itself runs once, on the first node. The other node and the other tasks wait for `srun`,
 # which starts its command once per task. A script that forgets `srun` has paid for four tasks and
@@ -229,6 +243,8 @@ array = terminal.submit(
     "--wrap='sleep 4; echo part $SLURM_ARRAY_TASK_ID of array $SLURM_ARRAY_JOB_ID'"
 )
 terminal.type(f"sleep 1; squeue --jobs={array}")
+
+# %% tags=["nbval-ignore-output"]
 lines = [line.split() for line in terminal.output.splitlines()[1:] if line]
 waiting = [line for line in lines if "PD" in line]
 conclude(
@@ -237,6 +253,7 @@ conclude(
     f"`{waiting[0][0] if waiting else ''}`, with the reason `{waiting[0][-1] if waiting else ''}`.",
     f"{len(waiting)} of {len(lines)} lines are of parts that wait.",
 )
+
 # %% [markdown]
 # The parentheses have the reason why a job waits. `JobArrayTaskLimit`: your own `%2`. `Resources`: it
 # is next, and its nodes are not free yet. `Priority`: others come first. `Dependency`: it waits for
@@ -245,6 +262,7 @@ conclude(
 # %% tags=["nbval-ignore-output"]
 terminal.wait(array)
 terminal.type(f"tail -n 1 sweep-{array}_*.log")
+
 # %% [markdown]
 # With `%A` for the array's number and `%a` for the part's, each part has a log of its own. Without
 # `%a` all four would write into one file. (Log files lie in the folder where you typed `sbatch`; for
@@ -258,6 +276,8 @@ terminal.type("sbatch --nodes=5000 --time=5 --job-name=huge --wrap=hostname; squ
 refused = "Submitted" not in terminal.output
 waits = "PD" in terminal.output.split()
 terminal.type("scancel --me --name=huge; sleep 1; squeue --me")
+
+# %% tags=["nbval-ignore-output"]
 conclude(
     (refused or waits) and "huge" not in terminal.output.split(),
     f"It never runs. Here the job {'is refused at once' if refused else 'waits without end'}; other sites "
@@ -276,6 +296,10 @@ conclude(
 # does this machine have?*
 
 # %% tags=["nbval-ignore-output"]
+import matplotlib.pyplot as plt
+
+from hpml.data import load
+
 data = load()
 kind = "SYNTHETIC images: accuracies say nothing about CIFAR-10" if data.synthetic else "CIFAR-10"
 figure, axes = plt.subplots(2, 10, figsize=(9, 2.3), layout="constrained")
