@@ -659,7 +659,8 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-from hpml.data import batches, load, tfrecord
+from hpml.data import load, tfrecord
+from hpml.data.batches import MEAN, STD
 from hpml.measure.loading import best_by_turns
 from hpml.train.draw import SKY, speeds
 
@@ -675,7 +676,7 @@ def augment(image, label):
     image = tf.image.random_flip_left_right(image)
     image = tf.pad(image, [[2, 2], [2, 2], [0, 0]], "REFLECT")
     image = tf.image.random_crop(image, tfrecord.SHAPE)
-    return (tf.cast(image, tf.float32) / 255 - batches.MEAN) / batches.STD, label
+    return (tf.cast(image, tf.float32) / 255 - MEAN) / STD, label
 
 
 one = tf.data.TFRecordDataset(names)
