@@ -10,6 +10,9 @@ from typer.testing import CliRunner
 from hpml.cli.instructors import bench_grading_command
 
 
+PLACES = {name: f"instructors.{name}" for name in ("attacks", "flips", "grade")}
+
+
 @pytest.fixture
 def bench_command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """`bench_command("network", "--rounds", "1", rates=["10mbit"])` is the table that
@@ -17,7 +20,7 @@ def bench_command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """
 
     def run(name: str, *options: str, **smaller: Any) -> Any:
-        module, made = import_module(f"hpml.bench.{name}"), []
+        module, made = import_module(f"hpml.bench.{PLACES.get(name, name)}"), []
         whole = module.bench
 
         def bench(*given: Any, **named: Any) -> Any:
