@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from hpml.cli.instructors import bench_grading_command
 
-
 PLACES = {name: f"instructors.{name}" for name in ("attacks", "flips", "grade")}
 
 
