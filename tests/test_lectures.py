@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from hpml.course import folded, schedule
@@ -75,10 +76,19 @@ def test_a_section_imports_in_one_place_and_its_own_code_in_one_line(cells):
     assert {section: at for section, at in places.items() if len(at) > 1} == {}
 
 
-def test_concluding_cells_are_folded_in_what_is_committed():
-    import nbformat
-
+def committed() -> Iterator[tuple[str, nbformat.NotebookNode]]:
     for module in COURSE.modules:
-        lecture = nbformat.read(COURSE.root / module.notebook, as_version=4)
+        yield module.id, nbformat.read(COURSE.root / module.notebook, as_version=4)
+
+
+def test_concluding_cells_are_folded_in_what_is_committed():
+    for module, lecture in committed():
         for cell in lecture.cells:
-            assert folded.is_folded(cell) == folded.concludes(cell), (module.id, cell.source)
+            assert folded.is_folded(cell) == folded.concludes(cell), (module, cell.source)
+
+
+def test_the_seconds_of_all_cells_are_known():
+    """`./hpml course core` adds them up."""
+    for module, lecture in committed():
+        cells = {cell.id for cell in lecture.cells if cell.cell_type == "code"}
+        assert cells == set(paired.seconds(lecture)), module

@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from PIL import Image
 
 from hpml.checks.verdict import ClaimResult, Verdict
-from hpml.course import picture, report, schedule
+from hpml.course import folded, picture, report, schedule
 from hpml.course.page import sanitized
 from hpml.course.run import CourseRun, DataUsed, plan
 from hpml.doctor import Fact
@@ -346,6 +346,16 @@ def test_nothing_that_could_be_judged_is_not_well(made):
     tree = Verdict("tree", "The tree", "not gradable", alone, "", 7).record()
     run, *_ = made(solution=[shown({VERDICT: verdict("ring", True)}), shown({VERDICT: tree})])
     assert not report.all_well(run, report.collect(run))
+
+
+def test_the_source_of_a_folded_cell_is_shown_to_who_opens_it(made):
+    cell = shown({"text/plain": "It is 42."}, "conclude(True, 'It is 42.', '')")
+    folded.fold(new_notebook(cells=[cell]))
+    _, _, pages = made(lecture=[cell, NUMBERS])
+    page = pages["03_rings_lecture.html"]
+    assert page.count("<details><summary>how this is concluded</summary>") == 1
+    assert page.index("</summary>") < page.index('class="code"') < page.index("</details>")
+    assert page.index("</details>") < page.index("It is 42.</pre>")
 
 
 def test_verdicts_of_a_lecture_do_not_count(made):

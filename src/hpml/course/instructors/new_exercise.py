@@ -106,7 +106,7 @@ def create(course: Course, module: Module, exercise: str) -> list[Path]:
     script, listed = module.solution.with_suffix(".py"), Path("course.toml")
     stub = module.exercise_notebook
     changed = (listed, script, module.solution, stub, stub.with_suffix(".py"))
-    with _all_or_nothing(course.root, (*files, *changed)):
+    with all_or_nothing(course.root, (*files, *changed)):
         for path, text in files.items():
             _write(course.root / path, text)
         toml = (course.root / listed).read_text(encoding="utf-8")
@@ -175,7 +175,7 @@ def _solution_notebook(course: Course, module: Module) -> str:
 
 
 @contextmanager
-def _all_or_nothing(root: Path, paths: tuple[Path, ...]) -> Iterator[None]:
+def all_or_nothing(root: Path, paths: tuple[Path, ...]) -> Iterator[None]:
     """Restore these files if the body raises."""
     before = {root / path: _bytes(root / path) for path in paths}
     try:

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from hpml.course import schedule
-from hpml.course.instructors import where_next
+from hpml.course.instructors import paired, where_next
+from hpml.course.instructors.new_exercise import all_or_nothing
 from hpml.course.schedule import Course
 from hpml.errors import UserError
-from hpml.files import atomic
 
 ENTRY = """
 [[module]]
@@ -50,7 +50,8 @@ ABOUT = '"""{about}"""\n'
 def create(course: Course, number: str, name: str) -> list[Path]:
     """Write the skeleton at the end of the course; returns the files, relative to its root.
 
-    Raises UserError, with nothing written, if the number or the name is taken or cannot be one.
+    Raises UserError, with nothing written, if the number or the name is taken or cannot be one, or
+    if a file cannot be written.
     """
     number, title = number.zfill(2), name.replace("_", " ").capitalize()
     last = course.modules[-1].id if course.modules else "-1"
@@ -75,16 +76,16 @@ def create(course: Course, number: str, name: str) -> list[Path]:
         raise UserError(f"{there[0]} is there already: choose another name, or remove it")
     listed = course.root / "course.toml"
     entry = ENTRY.format(id=number, name=name, title=title)
-    atomic.write_text(listed, listed.read_text(encoding="utf-8") + entry)
-    course = schedule.load(listed)
-    module = course.module(number)
-    for path, text in texts.items():
-        made = text.format(id=number, title=title)
-        if path.parent.name in ("notebooks", "solutions"):
-            links = where_next.text(course, module, lecture=path.parent.name == "notebooks")
-            made += "\n# %% [markdown]\n" + _commented(links)
-        (course.root / path).parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(course.root / path, made)
+    with all_or_nothing(course.root, (*texts, Path("course.toml"))):
+        paired.write(listed, listed.read_text(encoding="utf-8") + entry)
+        course = schedule.load(listed)
+        module = course.module(number)
+        for path, text in texts.items():
+            made = text.format(id=number, title=title)
+            if path.parent.name in ("notebooks", "solutions"):
+                links = where_next.text(course, module, lecture=path.parent.name == "notebooks")
+                made += "\n# %% [markdown]\n" + _commented(links)
+            paired.write(course.root / path, made)
     return [*texts, Path("course.toml")]
 
 
