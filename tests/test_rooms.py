@@ -96,6 +96,38 @@ def test_what_one_module_alone_uses_lives_in_its_folder():
     assert alone == {}
 
 
+# Each process of a launch forks the next, and may import what that one runs. The parent believes
+# nothing of a rank: it imports nothing that runs in one.
+FORKED_BELOW = {
+    "parent": ("server", "supervisor"),
+    "server": ("supervisor", "proxy", "rank"),
+    "supervisor": ("proxy", "rank"),
+    "proxy": ("rank",),
+    "rank": (),
+}
+
+
+def process(module: str) -> str | None:
+    """`hpml.ranks.rank.recorder` runs in the process `rank`; `hpml.ranks.evidence` in several."""
+    parts = module.split(".")
+    return parts[2] if parts[:2] == ["hpml", "ranks"] and len(parts) > 3 else None
+
+
+def test_every_folder_of_ranks_is_a_process():
+    assert {process(name) for name in MODULES} - {None} == set(FORKED_BELOW)
+
+
+def test_a_process_imports_what_it_forks_and_what_several_share():
+    wrong = [
+        f"{name} imports {other}"
+        for name, others in imports().items()
+        for other in others
+        if name.startswith("hpml.ranks.") and process(other)
+        if process(other) not in (process(name), *FORKED_BELOW.get(process(name), ()))
+    ]
+    assert not wrong
+
+
 def test_no_files_import_each_other_in_a_circle():
     graph = {name: others - FRONT_DOORS for name, others in imports().items()}
     TopologicalSorter(graph).prepare()  # raises CycleError with the circle

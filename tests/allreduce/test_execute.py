@@ -90,7 +90,7 @@ def test_ranks_agree_to_the_last_bit_and_on_the_sum_but_for_rounding():
 def crossings(evidence) -> int:
     """How many messages went from one half of four ranks to the other."""
     return sum(
-        call.operation == "send" and (rank.rank < 2) != (int(call.detail.split()[1]) < 2)
+        call.operation == "send" and (rank.rank < 2) != (call.peer < 2)
         for rank in evidence.ranks
         for call in rank.calls
     )

@@ -5,7 +5,7 @@ import sys
 
 msgpack = sys.modules.get("msgpack") or __import__("msgpack")
 encoding = sys.modules["hpml.ranks.encoding"]
-rank = sys.modules["hpml.ranks.rank"]
+rank = sys.modules["hpml.ranks.rank.rank"]
 
 
 class Passed:

@@ -6,7 +6,7 @@ from hpml.ranks.evidence import Call, Diagnosis, Evidence, RankEvidence
 
 def call(index: int, operation: str = "all_reduce", finished: float | None = 0.2, **more) -> Call:
     made = {"group": (0, 1), "sequence": index, "dtype": "float32", "shape": (4,), "nbytes": 16}
-    return Call(index, operation, **made | {"detail": "sum", "line": 5} | more, issued=0.1,
+    return Call(index, operation, **made | {"reduction": "sum", "line": 5} | more, issued=0.1,
                 finished=finished)  # fmt: skip
 
 
@@ -23,7 +23,7 @@ def test_ranks_that_wait_for_each_other():
 
 
 def test_a_rank_that_sends_to_one():
-    calls = (call(1, "send", None, detail="to 1"),)
+    calls = (call(1, "send", None, reduction="", peer=1),)
     evidence = Evidence(
         1, (RankEvidence(0, "ended", calls=calls),), 1.0, Diagnosis("hang", "x", (0,))
     )

@@ -15,7 +15,7 @@ FAULTHANDLER = """Current thread 0x00007f (most recent call last):
   File "<string>", line 1 in <module>
   File "<frozen runpy>", line 198 in run
   File "<ddp>", line 9 in step
-  File "/y/src/hpml/ranks/remote_group.py", line 12 in wait
+  File "/y/src/hpml/ranks/rank/remote_group.py", line 12 in wait
   File "/usr/lib/python3.11/threading.py", line 320 in wait"""
 
 

@@ -15,8 +15,8 @@ from hpml.checks import judge, plays
 from hpml.checks.contract import Check, Claim, Stage
 from hpml.checks.plays import Play, outcomes, play_once
 from hpml.ranks.evidence import Diagnosis, Evidence, RankEvidence
-from hpml.ranks.leash import Cancelled
-from hpml.ranks.warm import ServerDied
+from hpml.ranks.parent.leash import Cancelled
+from hpml.ranks.parent.warm import ServerDied
 
 CHECK = Check(
     id="number",

@@ -12,8 +12,8 @@ from hpml.ranks.evidence import Call, Diagnosis, Evidence, RankEvidence, Traffic
 BYTES = 400_000
 
 
-def call(operation, nbytes=BYTES, group=(0, 1), detail="", tensor=""):
-    return Call(1, operation, group, 1, "", (), nbytes, detail, 1, 0.0, tensor=tensor)
+def call(operation, nbytes=BYTES, group=(0, 1), tensor=""):
+    return Call(1, operation, group, 1, "", (), nbytes, "", 1, 0.0, tensor=tensor)
 
 
 def evidence(calls, sent, received=0):

@@ -9,7 +9,7 @@ from hpml.checks import find, judge, plays, render, run_check, seeds
 from hpml.checks.contract import Check, Claim, Problem, Stage
 from hpml.errors import UserError
 from hpml.ranks import flavour, mark
-from hpml.ranks.warm import ServerDied
+from hpml.ranks.parent.warm import ServerDied
 
 RIGHT = """%%answer total
 import torch, torch.distributed as dist

@@ -13,7 +13,7 @@ from hpml.grading import again, record, secret
 from hpml.grading.batch import RECORDS
 from hpml.grading.judging import Judge
 from hpml.grading.record import Record, Result
-from hpml.ranks import warm
+from hpml.ranks.parent import warm
 
 EXERCISE = "hello_ranks"
 ANSWER = f"%%answer {EXERCISE}\nmine = 1\n"

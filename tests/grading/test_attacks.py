@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from hpml.bench.instructors import attacks
 from hpml.cli.instructors import bench_grading_command
 from hpml.grading import batch, intake, sandbox
-from hpml.ranks import launch, warm
+from hpml.ranks import launch
+from hpml.ranks.parent import warm
 
 from ..suite.import_graph import check_file
 

@@ -19,9 +19,9 @@ from hpml.grading import judging
 from hpml.grading.judging import Judge, could_not
 from hpml.grading.sandbox import MIB, REQUIRED, Limits
 from hpml.grading.submission import Submission
-from hpml.ranks import warm
 from hpml.ranks.evidence import Diagnosis
 from hpml.ranks.flavour import order
+from hpml.ranks.parent import warm
 
 COURSE = schedule.load()
 SECRET = b"s" * 32

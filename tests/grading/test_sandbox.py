@@ -18,7 +18,9 @@ from hpml.grading import sandbox as rooms
 from hpml.grading.sandbox import GROUP, MIB, REQUIRED, Limits, sandbox
 from hpml.machine import control_group
 from hpml.paths import CHECKOUT
-from hpml.ranks import flavour, launch, seccomp, warm
+from hpml.ranks import flavour, launch
+from hpml.ranks.parent import warm
+from hpml.ranks.supervisor import seccomp
 
 SMALL = Limits(memory=900 * MIB, processes=120, processor=30, wall=60, files=256, disk=16 * MIB)
 

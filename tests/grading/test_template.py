@@ -19,7 +19,8 @@ import pytest
 from hpml.grading import sandbox as rooms
 from hpml.grading import template
 from hpml.grading.sandbox import MIB, Limits, sandbox
-from hpml.ranks import Reply, ask, launch, warm
+from hpml.ranks import Reply, ask, launch
+from hpml.ranks.parent import warm
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a sandbox has no tests
 
@@ -204,7 +205,7 @@ def test_a_limit_is_the_submissions_own():
 def test_a_template_that_would_share_something_does_not_start(shared, refused):
     code = f"""
 import socket
-from hpml.ranks import template
+from hpml.ranks.server import template
 {shared}
 control, _ = socket.socketpair()
 _.close()
@@ -220,7 +221,8 @@ except template.Shares:
 
 # As where no user namespace within bubblewrap's has rights
 WITHOUT_MAPS = """
-from hpml.ranks import template, wall
+from hpml.ranks.server import template
+from hpml.ranks.supervisor import wall
 def refused():
     raise PermissionError(1, "Operation not permitted")
 wall.become_nobody = refused
@@ -260,7 +262,8 @@ IN_TMP = """
 import os, pathlib, sys
 import cloudpickle
 from hpml.grading.sandbox import forks, sandbox
-from hpml.ranks import Reply, ask, launch, warm
+from hpml.ranks import Reply, ask, launch
+from hpml.ranks.parent import warm
 import hpml
 
 def drive(path):

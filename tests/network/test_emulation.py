@@ -17,7 +17,8 @@ from torch import nn
 
 from hpml.network import available, emulation
 from hpml.network.emulation import INTERFACE, address
-from hpml.ranks import launch, warm
+from hpml.ranks import launch
+from hpml.ranks.parent import warm
 
 OWN = os.readlink("/proc/self/ns/net")
 LIMIT = 90.0  # seconds that any process here may take
@@ -290,7 +291,8 @@ LAUNCH_AND_PRINT = """
 import sys
 from pathlib import Path
 from hpml.network import available, emulation
-from hpml.ranks import launch, warm
+from hpml.ranks import launch
+from hpml.ranks.parent import warm
 def drive(rank):
     import torch, torch.distributed as dist
     total = torch.tensor([rank]); dist.all_reduce(total)
@@ -367,7 +369,7 @@ def test_what_the_system_does_not_have_fails_as_what_it_refuses(elsewhere):
 WITHOUT_MAPS = """
 import builtins
 from hpml.network import emulation
-from hpml.ranks import server
+from hpml.ranks.server import server
 def refuses(path, *mode):
     if path == "/proc/self/uid_map":
         raise PermissionError(1, "Operation not permitted", path)

@@ -1,10 +1,13 @@
 """Messages from whoever speaks first: they arrive, are recorded, and are missed when none comes."""
 
+from dataclasses import replace
+
 import pytest
 
-from hpml.ranks import diagnose, launch
-from hpml.ranks.evidence import Call
-from hpml.ranks.ledger import RankLog
+from hpml.ranks import launch
+from hpml.ranks.evidence import ANYONE, Call
+from hpml.ranks.parent import diagnose
+from hpml.ranks.parent.ledger import RankLog
 
 IMPORTS = "import torch, torch.distributed as dist\n"
 
@@ -72,14 +75,13 @@ def test_what_nobody_takes_or_sends_is_found_as_a_hang(body, world_size, says):
     assert says in diagnosis.sentence
 
 
-def log_of(rank: int, *calls: tuple[str, str, float | None]) -> RankLog:
-    """A rank that made these calls: operation, detail, when it was complete."""
+def log_of(rank: int, *calls: tuple) -> RankLog:
+    """A rank that made these calls: operation, peer, when it was complete, and perhaps a tag."""
     log = RankLog(rank, 0.0)
-    for index, (operation, detail, finished) in enumerate(calls, 1):
-        sequence = sum(c.operation == operation and c.detail == detail for c in log.calls) + 1
-        log.calls.append(
-            Call(index, operation, (0, 1, 2), sequence, "", (), 0, detail, None, 0.0, 0.0, finished)
-        )
+    for index, (operation, peer, finished, *tags) in enumerate(calls, 1):
+        sequence = sum((c.operation, c.peer) == (operation, peer) for c in log.calls) + 1
+        call = Call(index, operation, (0, 1, 2), sequence, "", (), 0, "", None, 0.0, 0.0, finished)
+        log.calls.append(replace(call, peer=peer, tag=sum(tags)))
     log.waiting = len(calls) - 1
     return log
 
@@ -88,40 +90,40 @@ def log_of(rank: int, *calls: tuple[str, str, float | None]) -> RankLog:
     ("waiting", "others", "comes"),
     [
         # (the rank that waits, with its calls), the others' calls, whether it can go on
-        ((0, ("recv", "from anyone", None)), {1: [("send", "to 0", None)]}, True),
-        ((0, ("recv", "from anyone", None)), {1: [("send", "to 2", None)]}, False),
-        ((0, ("recv", "from anyone", None)), {1: [("send", "to 0, tag 3", None)]}, False),
+        ((0, ("recv", ANYONE, None)), {1: [("send", 0, None)]}, True),
+        ((0, ("recv", ANYONE, None)), {1: [("send", 2, None)]}, False),
+        ((0, ("recv", ANYONE, None)), {1: [("send", 0, None, 3)]}, False),
         (
-            (0, ("recv", "from anyone", 1.0), ("recv", "from anyone", None)),
-            {1: [("send", "to 0", 1.0)], 2: [("send", "to 0", None)]},
+            (0, ("recv", ANYONE, 1.0), ("recv", ANYONE, None)),
+            {1: [("send", 0, 1.0)], 2: [("send", 0, None)]},
             True,
         ),
         (
-            (0, ("recv", "from anyone", 1.0), ("recv", "from anyone", None)),
-            {1: [("send", "to 0", 1.0)]},
+            (0, ("recv", ANYONE, 1.0), ("recv", ANYONE, None)),
+            {1: [("send", 0, 1.0)]},
             False,
         ),
-        ((1, ("send", "to 0", None)), {0: [("recv", "from anyone", None)]}, True),
+        ((1, ("send", 0, None)), {0: [("recv", ANYONE, None)]}, True),
         (
-            (1, ("send", "to 0", None)),
-            {0: [("recv", "from anyone", 1.0)], 2: [("send", "to 0", 1.0)]},
-            False,
-        ),
-        (
-            (0, ("recv", "from anyone", 1.0), ("recv", "from 1", None)),
-            {1: [("send", "to 0", 1.0)]},
+            (1, ("send", 0, None)),
+            {0: [("recv", ANYONE, 1.0)], 2: [("send", 0, 1.0)]},
             False,
         ),
         (
-            (0, ("recv", "from anyone", 1.0), ("recv", "from 1", None)),
-            {1: [("send", "to 0", 1.0), ("send", "to 0", None)]},
+            (0, ("recv", ANYONE, 1.0), ("recv", 1, None)),
+            {1: [("send", 0, 1.0)]},
+            False,
+        ),
+        (
+            (0, ("recv", ANYONE, 1.0), ("recv", 1, None)),
+            {1: [("send", 0, 1.0), ("send", 0, None)]},
             True,
         ),
-        ((0, ("recv", "from 1", None)), {1: [("send", "to 0", None)]}, True),
-        ((0, ("recv", "from 1", None)), {2: [("send", "to 0", None)]}, False),
-        ((1, ("send", "to 7", None)), {}, False),
-        ((1, ("send", "to nobody", None)), {}, False),
-        ((1, ("recv", "", None)), {}, False),
+        ((0, ("recv", 1, None)), {1: [("send", 0, None)]}, True),
+        ((0, ("recv", 1, None)), {2: [("send", 0, None)]}, False),
+        ((1, ("send", 7, None)), {}, False),
+        ((1, ("send", None, None)), {}, False),
+        ((1, ("recv", None, None)), {}, False),
     ],
 )
 def test_messages_from_anyone_are_matched_by_their_number(waiting, others, comes):

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpml.ranks.arena import ALIGNED, Arena, Full, Places, aligned
+from hpml.ranks.rank.arena import ALIGNED, Arena, Full, Places, aligned
 
 SIZE = 64 * ALIGNED
 

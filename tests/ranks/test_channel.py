@@ -4,7 +4,7 @@ import msgpack
 import pytest
 
 from hpml.ranks.channel import MAX_EVENT, MAX_ITEMS, EventReader
-from hpml.ranks.ledger import MAX_MARKS, MAX_SAMPLES, RankLog
+from hpml.ranks.parent.ledger import MAX_MARKS, MAX_SAMPLES, RankLog
 
 CALL = ["call", 1, "all_reduce", list(range(64)), 1, "float32", [2] * 8, 8, "sum", None, 0.0]
 

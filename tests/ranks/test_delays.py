@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from hpml.ranks import launch
-from hpml.ranks.rank import _delays
+from hpml.ranks.rank.rank import _delays
 
 
 def test_waits_come_from_the_seed_and_the_rank_and_have_an_end():

@@ -29,7 +29,7 @@ def test_a_way_that_nobody_knows_raises_with_its_name(call, name):
         import torch.distributed._functional_collectives as functional
         from torch._C._distributed_c10d import Backend
 
-        from hpml.ranks import dispatcher
+        from hpml.ranks.rank import dispatcher
 
         # As if a newer PyTorch had them
         assert functional

@@ -15,7 +15,7 @@ import torch.distributed.nn.functional as differentiable
 from torch._C._distributed_c10d import Backend, ProcessGroup, ProcessGroupGloo
 
 from hpml.ranks import launch
-from hpml.ranks.operations import OPERATIONS
+from hpml.ranks.rank.operations import OPERATIONS
 
 from .plain import PROGRAMS, plain
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from hpml.network import emulation
-from hpml.ranks import forking
+from hpml.ranks.supervisor import forking
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 
 from hpml.errors import UserError
 from hpml.ranks import flavour, launch
-from hpml.ranks.watch import QUIET
+from hpml.ranks.parent.watch import QUIET
 
 WHY = flavour.missing("horovod")
 pytestmark = [

@@ -8,7 +8,8 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from hpml.ranks import flavour, launch, warm
+from hpml.ranks import flavour, launch
+from hpml.ranks.parent import warm
 
 WHY = flavour.missing("horovod-tensorflow")
 pytestmark = [

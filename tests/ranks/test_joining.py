@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from hpml.ranks.joining import _await_rank_zero
+from hpml.ranks.rank.joining import _await_rank_zero
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from hpml.grading.sandbox import sandbox
-from hpml.ranks import Reply, ask, launch, warm
-from hpml.ranks.kernel_counts import Opens
+from hpml.ranks import Reply, ask, launch
+from hpml.ranks.parent import warm
+from hpml.ranks.supervisor.kernel_counts import Opens
 
 FILE = 300_000  # bytes
 

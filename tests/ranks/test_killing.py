@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from hpml.ranks import Kill, killing, launch, warm
+from hpml.ranks import Kill, killing, launch
+from hpml.ranks.parent import warm
 
 pytestmark = pytest.mark.measures  # a kill that comes in time
 
@@ -142,7 +143,8 @@ def test_without_a_writing_nobody_is_killed(folder, there):
 # A warm server on a machine on which nothing more can be watched
 CANNOT_WATCH = """
 import ctypes, errno
-from hpml.ranks import killing, server
+from hpml.ranks import killing
+from hpml.ranks.server import server
 class Library:
     def inotify_init1(self, flags):
         ctypes.set_errno(errno.EMFILE)

@@ -14,7 +14,8 @@ import torch
 import torch.distributed as dist
 
 from hpml.errors import UserError
-from hpml.ranks import launch, mark, warm
+from hpml.ranks import launch, mark
+from hpml.ranks.parent import warm
 
 from ..waiting import gone
 
@@ -247,7 +248,7 @@ def test_killing_the_parent_ends_server_and_ranks(tmp_path):
     script.write_text(
         "import os, time\n"
         "from pathlib import Path\n"
-        "from hpml.ranks import launch, warm\n"
+        "from hpml.ranks import launch; from hpml.ranks.parent import warm\n"
         "def drive(folder):\n"
         "    Path(folder, str(os.getpid())).touch()\n"
         "    time.sleep(1000)\n"

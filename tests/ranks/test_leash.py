@@ -5,8 +5,9 @@ import threading
 import psutil
 import pytest
 
-from hpml.ranks import launch, warm
-from hpml.ranks.leash import Cancelled, Leash
+from hpml.ranks import launch
+from hpml.ranks.parent import warm
+from hpml.ranks.parent.leash import Cancelled, Leash
 
 FOR_EVER = """%%answer number
 import time

@@ -4,7 +4,7 @@ FSDP, tensor parallelism, redistribution on a mesh, ZeRO, pipelines, sharded che
 import pytest
 
 from hpml.ranks import launch
-from hpml.ranks.wire import sent_bytes
+from hpml.ranks.parent.wire import sent_bytes
 
 from .plain import PROGRAMS, plain
 

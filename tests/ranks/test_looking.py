@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hpml.ranks import Reply, ask, encoding, launch
-from hpml.ranks.ledger import RankLog
-from hpml.ranks.looking import MAX_DEPTH, MAX_FILES, MAX_NAME, files_in, first_below
-from hpml.ranks.serving import MAX_LOOKS, Serving
+from hpml.ranks.parent.ledger import RankLog
+from hpml.ranks.parent.serving import MAX_LOOKS, Serving
+from hpml.ranks.supervisor.looking import MAX_DEPTH, MAX_FILES, MAX_NAME, files_in, first_below
 
 
 def serve(rank, request):

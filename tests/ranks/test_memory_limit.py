@@ -11,8 +11,9 @@ import torch.distributed as dist
 from torch import nn
 
 from hpml.errors import UserError
-from hpml.ranks import diagnose, launch, memory_limit, warm
-from hpml.ranks.ledger import RankLog
+from hpml.ranks import launch, memory_limit
+from hpml.ranks.parent import diagnose, warm
+from hpml.ranks.parent.ledger import RankLog
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # ranks do not import tests
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel limi
 WITHOUT_GROUPS = """
 import socket, sys
 from hpml.machine import control_group
-from hpml.ranks import server
+from hpml.ranks.server import server
 control_group.make = lambda *_: None
 control = socket.socket(fileno=int(sys.argv[1]))
 server.prepare(sys.argv[2])

@@ -2,13 +2,13 @@
 
 import pytest
 
-from hpml.ranks.diagnose import mismatch
-from hpml.ranks.evidence import Call
-from hpml.ranks.ledger import RankLog
-from hpml.ranks.messages import first_misfit, never_waited_for, place_of
+from hpml.ranks.evidence import ANYONE, Call
+from hpml.ranks.parent.diagnose import mismatch
+from hpml.ranks.parent.ledger import RankLog
+from hpml.ranks.parent.messages import first_misfit, never_waited_for, place_of
 
 
-def call(index, operation, detail, sequence=1, dtype="float32", length=3, **more):
+def call(index, operation, peer, sequence=1, dtype="float32", length=3, **more):
     size = {"float32": 4, "int64": 8, "float64": 8}[dtype]
     return Call(
         index,
@@ -18,9 +18,10 @@ def call(index, operation, detail, sequence=1, dtype="float32", length=3, **more
         dtype,
         (length,),
         size * length,
-        detail,
+        "",
         4,
         float(index),
+        peer=peer,
         **more,
     )
 
@@ -33,8 +34,8 @@ def logs(*calls_by_rank):
 
 
 def test_the_kth_send_meets_the_kth_receive_of_its_tag():
-    sends = [call(1, "send", "to 1"), call(2, "send", "to 1, tag 7", dtype="int64")]
-    receives = [call(1, "recv", "from 0, tag 7", dtype="int64"), call(2, "recv", "from 0")]
+    sends = [call(1, "send", 1), call(2, "send", 1, dtype="int64", tag=7)]
+    receives = [call(1, "recv", 0, dtype="int64", tag=7), call(2, "recv", 0)]
     assert place_of(0, sends[0]) == place_of(1, receives[1])
     assert place_of(0, sends[1]) == place_of(1, receives[0])
     assert first_misfit(logs(sends, receives)) is None
@@ -51,27 +52,25 @@ def test_the_kth_send_meets_the_kth_receive_of_its_tag():
     ],
 )
 def test_what_arrives_must_have_room_and_its_dtype(received, fits):
-    found = mismatch(
-        logs([call(1, "send", "to 1")], [call(1, "recv", "from 0", **received)]), "of it"
-    )
+    found = mismatch(logs([call(1, "send", 1)], [call(1, "recv", 0, **received)]), "of it")
     assert (found is None) == fits
     if found:
         assert (found.kind, found.cause, found.ranks) == ("mismatch", "what arrives", (0, 1))
 
 
 def test_a_message_of_nothing_has_no_dtype_to_keep():
-    sent = call(1, "send", "to 1", length=0)
-    assert first_misfit(logs([sent], [call(1, "recv", "from 0", dtype="int64")])) is None
+    sent = call(1, "send", 1, length=0)
+    assert first_misfit(logs([sent], [call(1, "recv", 0, dtype="int64")])) is None
 
 
 def test_messages_from_anyone_are_not_paired():
-    received = [call(1, "recv", "from anyone"), call(2, "recv", "from 0", dtype="int64")]
-    assert first_misfit(logs([call(1, "send", "to 1")], received)) is None
+    received = [call(1, "recv", ANYONE), call(2, "recv", 0, dtype="int64")]
+    assert first_misfit(logs([call(1, "send", 1)], received)) is None
 
 
 def test_the_first_misfit_is_the_one_that_met_first():
-    sends = [call(1, "send", "to 1", 1, length=9), call(2, "send", "to 1", 2, length=8)]
-    receives = [call(1, "recv", "from 0", 1), call(2, "recv", "from 0", 2)]
+    sends = [call(1, "send", 1, 1, length=9), call(2, "send", 1, 2, length=8)]
+    receives = [call(1, "recv", 0, 1), call(2, "recv", 0, 2)]
     place, sent, received = first_misfit(logs(sends, receives))
     assert (place.sequence, sent.shape, received.shape) == (1, (9,), (3,))
 
@@ -81,7 +80,7 @@ def test_the_first_misfit_is_the_one_that_met_first():
     [({}, True), ({"waited": 1.0}, False), ({"finished": 1.0}, False), ({"sequence": 2}, False)],
 )
 def test_a_receive_whose_isend_nobody_waits_for_is_found(sent, lost):
-    made = logs([call(1, "send", "to 1", **sent)], [call(1, "recv", "from 0", waited=1.0)])
+    made = logs([call(1, "send", 1, **sent)], [call(1, "recv", 0, waited=1.0)])
     made[1].waiting = 0
     assert bool(never_waited_for(made[1], made)) == lost
     assert never_waited_for(made[0], made) is None

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hpml.ranks import movement
+from hpml.ranks.parent import movement
 
 # Its main thread waits for good in each case; another thread does what is said.
 PROGRAM = """

@@ -8,7 +8,7 @@ import pytest
 TAKE_AND_GATHER = """
 import re
 from pathlib import Path
-from hpml.ranks import pages
+from hpml.ranks.server import pages
 def huge():
     text = Path("/proc/self/smaps_rollup").read_text()
     return int(re.search(r"AnonHugePages: +(\\d+) kB", text)[1])
@@ -34,7 +34,7 @@ def test_what_a_process_holds_is_gathered_and_stays_what_it_was():
 
 
 def test_elsewhere_nothing_happens(monkeypatch):
-    from hpml.ranks import pages
+    from hpml.ranks.server import pages
 
     monkeypatch.setattr(sys, "platform", "darwin")
     assert pages.collapse() == 0

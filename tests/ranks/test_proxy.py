@@ -21,8 +21,9 @@ from torch.distributed import _functional_collectives as functional
 from torch.nn.parallel import DistributedDataParallel
 
 from hpml.machine.namespaces import refusal
-from hpml.ranks import launch, recorder, remote_group
-from hpml.ranks.ledger import RankLog
+from hpml.ranks import launch
+from hpml.ranks.parent.ledger import RankLog
+from hpml.ranks.rank import recorder, remote_group
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # which ranks cannot import
 TIMEOUT = 60  # far beyond what a diagnosis takes
@@ -277,7 +278,7 @@ def test_what_only_another_program_would_send_ends_the_rank(name):
     evidence = launch(drive, 2, timeout=TIMEOUT, proxied=True)
     assert evidence.diagnosis.kind == "refused"
     assert evidence.diagnosis.ranks == (1,)
-    assert "no report of a rank" in evidence.diagnosis.sentence
+    assert "not a report of a rank" in evidence.diagnosis.sentence
     assert len(evidence.ranks[1].calls) == 0
 
 
@@ -309,7 +310,7 @@ def test_what_records_cannot_be_taken_away():
 @pytest.mark.parametrize("default", [False, None])
 def test_the_first_call_cannot_take_the_place_of_the_engines(default):
     answer = (
-        "from hpml.ranks import remote_group\n"
+        "from hpml.ranks.rank import remote_group\n"
         "connection = remote_group.Connection\n"
         "group = connection.group\n"
         "connection.group = lambda self, name, ranks, default, timeout: group(\n"
@@ -321,7 +322,7 @@ def test_the_first_call_cannot_take_the_place_of_the_engines(default):
 
     evidence = launch(drive, 2, timeout=TIMEOUT, answer=answer, proxied=True)
     assert evidence.diagnosis.kind == "refused"
-    assert "no report of a rank" in evidence.diagnosis.sentence
+    assert "not a report of a rank" in evidence.diagnosis.sentence
 
 
 def test_only_a_meeting_is_left_out_of_the_evidence():

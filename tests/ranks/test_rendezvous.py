@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpml.ranks import rendezvous
 from hpml.ranks.flavour import environment, horovod_environment
+from hpml.ranks.proxy import rendezvous
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from hpml.ranks import launch, resident
-from hpml.ranks.resident import Count
+from hpml.ranks import launch
+from hpml.ranks.supervisor import resident
+from hpml.ranks.supervisor.resident import Count
 
 MIB = 2**20
 NOISE = 3 * MIB  # more than was ever seen, see evidence.RankEvidence

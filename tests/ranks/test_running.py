@@ -2,7 +2,8 @@
 
 import selectors
 
-from hpml.ranks import launch, running
+from hpml.ranks import launch
+from hpml.ranks.parent import running
 
 
 def test_a_rank_whose_channel_ends_in_the_moment_in_which_its_end_is_reported(monkeypatch):

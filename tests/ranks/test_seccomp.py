@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from hpml.ranks import seccomp
+from hpml.ranks.supervisor import seccomp
 
 pytestmark = pytest.mark.skipif(
     not seccomp.refused(), reason=f"the system calls of {platform.machine()} are not known"

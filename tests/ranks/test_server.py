@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
-SERVE = "import socket, sys; from hpml.ranks import server; server.serve(socket.socket(fileno={}))"
+SERVE = (
+    "import socket, sys; from hpml.ranks.server import server; "
+    "server.serve(socket.socket(fileno={}))"
+)
 
 
 @pytest.mark.parametrize("read", [False, True])

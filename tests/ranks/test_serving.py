@@ -9,8 +9,8 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
 
 from hpml.ranks import Reply, ask, encoding, launch
-from hpml.ranks.ledger import MAX_ASKED, MAX_REQUEST, RankLog
-from hpml.ranks.serving import Serving
+from hpml.ranks.parent.ledger import MAX_ASKED, MAX_REQUEST, RankLog
+from hpml.ranks.parent.serving import Serving
 
 
 def double(rank, request):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hpml.ranks import launch
-from hpml.ranks.sizes import measure
+from hpml.ranks.rank.sizes import measure
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from hpml.ranks import Reply, ask, launch, standstill
+from hpml.ranks import Reply, ask, launch
 from hpml.ranks.evidence import Call
-from hpml.ranks.ledger import RankLog
+from hpml.ranks.parent import standstill
+from hpml.ranks.parent.ledger import RankLog
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel shows it on Linux")
@@ -156,8 +157,8 @@ def test_without_proxies_a_reply_waits_for_nobody():
 @pytest.mark.parametrize(
     ("call", "still"),
     [
-        (Call(1, "recv", (0, 1), 1, "", (), 0, "from 0", 1, 0.0), True),
-        (Call(1, "recv", (1,), 1, "", (), 0, "from 1", 1, 0.0), False),
+        (Call(1, "recv", (0, 1), 1, "", (), 0, "", 1, 0.0, peer=0), True),
+        (Call(1, "recv", (1,), 1, "", (), 0, "", 1, 0.0, peer=1), False),
         (Call(1, "monitored_barrier", (0, 1), 1, "", (), 0, "", 1, 0.0), False),
         (Call(1, "monitored_barrier", (0, 1), 1, "", (), 0, "", 1, 0.0, finished=0.1), True),
     ],

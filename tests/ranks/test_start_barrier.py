@@ -6,12 +6,15 @@ import re
 import pytest
 import torch.distributed as dist
 
-from hpml.ranks import launch, warm
+from hpml.ranks import launch
+from hpml.ranks.parent import warm
 
 # A warm server in which something is broken
 BROKEN = """
 import os, socket, sys
-from hpml.ranks import proxy, server, forking
+from hpml.ranks.proxy import proxy
+from hpml.ranks.server import server
+from hpml.ranks.supervisor import forking
 ours = forking.drop_privileges
 def refuse():
     if {when}:

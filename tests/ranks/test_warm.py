@@ -6,7 +6,7 @@ import sys
 import psutil
 import pytest
 
-from hpml.ranks import warm
+from hpml.ranks.parent import warm
 
 
 @pytest.fixture

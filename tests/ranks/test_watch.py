@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from hpml.ranks import movement
-from hpml.ranks.ledger import RankLog
-from hpml.ranks.watch import Watch, Watched
+from hpml.ranks.parent import movement
+from hpml.ranks.parent.ledger import RankLog
+from hpml.ranks.parent.watch import Watch, Watched
 
 
 def test_time_in_which_the_machine_stood_still_is_not_the_ranks():

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from hpml.checks import chatter
 from hpml.ranks import flavour, launch
 from hpml.ranks.evidence import Call
-from hpml.ranks.wire import sent_bytes
+from hpml.ranks.parent.wire import sent_bytes
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -127,15 +127,15 @@ def test_each_call_of_horovods_sends_what_the_ledger_says(world_size):
             assert said <= counted[call.operation] <= said + beside, call
 
 
-def a_call(operation: str, group: tuple[int, ...], detail: str = "") -> Call:
-    return Call(1, operation, group, 1, "float32", (25,), 100, detail, None, 0.0)
+def a_call(operation: str, group: tuple[int, ...], root: int | None = None) -> Call:
+    return Call(1, operation, group, 1, "float32", (25,), 100, "", None, 0.0, root=root)
 
 
 def test_a_group_of_one_sends_nothing():
     for operation in ("all_reduce", "all_gather", "broadcast", "send"):
-        assert sent_bytes(a_call(operation, (2,), "from 2"), 2) == 0
+        assert sent_bytes(a_call(operation, (2,), 2), 2) == 0
 
 
 def test_a_broadcast_goes_down_a_tree_in_the_groups_order_of_ranks():
-    call = a_call("broadcast", (1, 3, 5, 7), "from 3")
+    call = a_call("broadcast", (1, 3, 5, 7), 3)
     assert [sent_bytes(call, rank) for rank in call.group] == [0, 200, 100, 0]

@@ -23,7 +23,7 @@ BAR = re.compile(r"#[0-9A-F]{6}")
 
 def call(issued: float, finished: float | None, operation: str = "all_reduce", **fields) -> Call:
     made = {"index": 1, "group": (0, 1), "sequence": 1, "dtype": "float32", "shape": (4,)}
-    made |= {"nbytes": 16, "detail": "sum", "line": 5, "waited": issued}
+    made |= {"nbytes": 16, "reduction": "sum", "line": 5, "waited": issued}
     return Call(operation=operation, issued=issued, finished=finished, **made | fields)
 
 

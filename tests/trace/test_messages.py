@@ -5,14 +5,14 @@ import torch
 import torch.distributed as dist
 
 from hpml.ranks import launch
-from hpml.ranks.evidence import Call, Evidence, RankEvidence
+from hpml.ranks.evidence import ANYONE, Call, Evidence, RankEvidence
 from hpml.trace.messages import messages
 
 
-def call(operation, sequence, detail, issued, finished, nbytes=8, group=(0, 1, 2)):
+def call(operation, sequence, peer, issued, finished, nbytes=8, group=(0, 1, 2), tag=0):
     return Call(
-        sequence, operation, group, sequence, "float32", (2,), nbytes, detail, 1, issued, issued,
-        finished,
+        sequence, operation, group, sequence, "float32", (2,), nbytes, "", 1, issued, issued,
+        finished, peer=peer, tag=tag,
     )  # fmt: skip
 
 
@@ -28,12 +28,12 @@ def brief(found):
 def test_sends_meet_receives_in_order_whatever_came_between():
     ranks = evidence(
         [
-            call("send", 1, "to 1", 0.0, 0.1),
-            call("send", 1, "to 2", 0.2, 0.3),
-            call("send", 2, "to 1", 0.4, 0.5),
+            call("send", 1, 1, 0.0, 0.1),
+            call("send", 1, 2, 0.2, 0.3),
+            call("send", 2, 1, 0.4, 0.5),
         ],
-        [call("recv", 1, "from 0", 0.0, 0.15), call("recv", 2, "from 0", 0.0, 0.55)],
-        [call("recv", 1, "from 0", 0.0, 0.35)],
+        [call("recv", 1, 0, 0.0, 0.15), call("recv", 2, 0, 0.0, 0.55)],
+        [call("recv", 1, 0, 0.0, 0.35)],
     )
     assert brief(messages(ranks)) == [
         (0, 1, 0, 0.0, 0.15),
@@ -45,14 +45,14 @@ def test_sends_meet_receives_in_order_whatever_came_between():
 def test_tags_and_groups_keep_messages_apart():
     ranks = evidence(
         [
-            call("send", 1, "to 1, tag 7", 0.0, 0.1),
-            call("send", 1, "to 1", 0.2, 0.3),
-            call("send", 1, "to 1", 0.4, 0.5, group=(0, 1)),
+            call("send", 1, 1, 0.0, 0.1, tag=7),
+            call("send", 1, 1, 0.2, 0.3),
+            call("send", 1, 1, 0.4, 0.5, group=(0, 1)),
         ],
         [
-            call("recv", 1, "from 0", 0.0, 0.35),
-            call("recv", 1, "from 0, tag 7", 0.0, 0.15),
-            call("recv", 1, "from 0", 0.0, 0.55, group=(0, 1)),
+            call("recv", 1, 0, 0.0, 0.35),
+            call("recv", 1, 0, 0.0, 0.15, tag=7),
+            call("recv", 1, 0, 0.0, 0.55, group=(0, 1)),
         ],
     )
     assert brief(messages(ranks)) == [
@@ -63,22 +63,22 @@ def test_tags_and_groups_keep_messages_apart():
 
 
 def test_what_nobody_received_has_no_arrival():
-    sent = call("send", 1, "to 1", 0.0, None)
+    sent = call("send", 1, 1, 0.0, None)
     assert brief(messages(evidence([sent], []))) == [(0, 1, 0, 0.0, None)]
-    waits = call("recv", 1, "from 0", 0.0, None)
+    waits = call("recv", 1, 0, 0.0, None)
     assert brief(messages(evidence([sent], [waits]))) == [(0, 1, 0, 0.0, None)]
 
 
 def test_the_bytes_are_the_senders():
     ranks = evidence(
-        [call("send", 1, "to 1", 0.0, 0.1, nbytes=8)],
-        [call("recv", 1, "from 0", 0.0, 0.1, nbytes=80)],
+        [call("send", 1, 1, 0.0, 0.1, nbytes=8)],
+        [call("recv", 1, 0, 0.0, 0.1, nbytes=80)],
     )
     assert [message.nbytes for message in messages(ranks)] == [8]
 
 
 def test_a_receive_from_anyone_is_refused_with_a_remedy():
-    ranks = evidence([call("recv", 1, "from anyone", 0.0, 0.1)], [])
+    ranks = evidence([call("recv", 1, ANYONE, 0.0, 0.1)], [])
     with pytest.raises(ValueError, match=r"rank 0, call 1: .* name the sender"):
         messages(ranks)
 

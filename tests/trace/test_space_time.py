@@ -9,8 +9,8 @@ from .test_messages import call, evidence
 
 def one_message(begin=2.0, end=2.25, nbytes=8):
     return evidence(
-        [call("send", 1, "to 1", begin, begin + 0.1, nbytes)],
-        [call("recv", 1, "from 0", begin, end)],
+        [call("send", 1, 1, begin, begin + 0.1, nbytes)],
+        [call("recv", 1, 0, begin, end)],
     )
 
 
@@ -53,8 +53,8 @@ def test_more_bytes_are_a_thicker_arrow():
 
 def test_senders_differ_without_colour():
     both = evidence(
-        [call("send", 1, "to 1", 0.0, 0.1), call("recv", 1, "from 1", 0.0, 0.3)],
-        [call("recv", 1, "from 0", 0.0, 0.2), call("send", 1, "to 0", 0.2, 0.3)],
+        [call("send", 1, 1, 0.0, 0.1), call("recv", 1, 1, 0.0, 0.3)],
+        [call("recv", 1, 0, 0.0, 0.2), call("send", 1, 0, 0.2, 0.3)],
     )
     patches = [text.arrow_patch for text in space_time({"both": both}).axes[0].texts]
     assert len({patch.get_linestyle() for patch in patches}) == 2
@@ -62,7 +62,7 @@ def test_senders_differ_without_colour():
 
 
 def test_what_nobody_received_is_a_cross_and_no_arrow():
-    axes = space_time({"lost": evidence([call("send", 1, "to 1", 1.0, None)], [])}).axes[0]
+    axes = space_time({"lost": evidence([call("send", 1, 1, 1.0, None)], [])}).axes[0]
     assert arrows(axes) == []
     assert [(list(line.get_xdata()), line.get_marker()) for line in axes.lines] == [([0], "x")]
 
@@ -78,9 +78,9 @@ def test_bytes_are_formatted_as_people_write_them():
 
 
 def test_until_cuts_what_was_sent_later_and_what_is_still_under_way_has_no_head():
-    calls = [call("send", 1, "to 1", 0.0, 0.1), call("send", 2, "to 1", 0.04, 0.2)]
-    got = [call("recv", 1, "from 0", 0.0, 0.02), call("recv", 2, "from 0", 0.02, 0.06)]
-    late = [call("send", 3, "to 1", 0.07, 0.1)], [call("recv", 3, "from 0", 0.06, 0.08)]
+    calls = [call("send", 1, 1, 0.0, 0.1), call("send", 2, 1, 0.04, 0.2)]
+    got = [call("recv", 1, 0, 0.0, 0.02), call("recv", 2, 0, 0.02, 0.06)]
+    late = [call("send", 3, 1, 0.07, 0.1)], [call("recv", 3, 0, 0.06, 0.08)]
     both = evidence(calls + late[0], got + late[1])
     axes = space_time({"two": both}, until=0.05).axes[0]
     assert arrows(axes) == [((0, 0), (20, 1)), ((40, 0), (50, 0.5))]

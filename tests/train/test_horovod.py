@@ -10,7 +10,8 @@ import torch
 
 from hpml.distributed_environment import ProcessInfo
 from hpml.errors import UserError
-from hpml.ranks import flavour, launch, warm
+from hpml.ranks import flavour, launch
+from hpml.ranks.parent import warm
 from hpml.train import Run, backends, requests, shards, train
 from hpml.train.config import TrainConfig, parse
 from hpml.train.history import read_history

@@ -7,7 +7,7 @@ from hpml.errors import UserError
 def beside_library(exercise: str, source: str) -> list[str]:
     """Lines with what was measured of both; none where the exercise has no such library, or it
     cannot be measured here. The verdict stands either way."""
-    from hpml.ranks.warm import ServerDied
+    from hpml.ranks.parent.warm import ServerDied
 
     check = find(exercise)
     if check.beside is None:

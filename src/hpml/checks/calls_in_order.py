@@ -51,8 +51,8 @@ def calls_in_order(evidence: Evidence, lines: Collection[int] = ()) -> str:
 
 
 def _cell(rank: RankEvidence, call: Call, failing: frozenset[tuple[int, int]]) -> str:
-    peer = call.detail.partition(",")[0] if call.operation in ("send", "recv") else ""
-    name = one_line(f"{call.operation} {peer}".strip(), 24)
+    message = call.peer is not None
+    name = one_line(f"{call.operation} {call.detail}" if message else call.operation, 24)
     return f"{call.index} {'✗ ' if (rank.rank, call.index) in failing else ''}{name}"
 
 

@@ -28,7 +28,7 @@ from hpml.checks.fault_hints import hint_key
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour, order
 from hpml.ranks.killing import Kill
-from hpml.ranks.serving import Server
+from hpml.ranks.parent.serving import Server
 
 # What answers may import besides Python's standard library, by what their ranks work with.
 # The exercise notebooks say so. Nothing of this package: it has reference code of the exercises.

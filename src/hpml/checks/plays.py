@@ -21,11 +21,12 @@ import torch
 
 from hpml.checks import chatter, seeds
 from hpml.checks.contract import Check, Run, Stage
-from hpml.ranks import Evidence, launch, warm
+from hpml.ranks import Evidence, launch
 from hpml.ranks.flavour import by_horovod
-from hpml.ranks.launch import Pickled
-from hpml.ranks.leash import Leash
-from hpml.ranks.warm import ServerDied
+from hpml.ranks.parent import warm
+from hpml.ranks.parent.launch import Pickled
+from hpml.ranks.parent.leash import Leash
+from hpml.ranks.parent.warm import ServerDied
 
 PATIENCE = 3.0  # seconds after which the first unfinished play runs alone
 GRADED_LINK = "10gbit"  # where a stage has none of its own

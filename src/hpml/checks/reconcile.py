@@ -6,7 +6,7 @@ from hpml.checks.budget import HEADERS
 from hpml.checks.chatter import chatter
 from hpml.checks.contract import Problem
 from hpml.ranks.evidence import Call, Evidence
-from hpml.ranks.wire import sent_bytes
+from hpml.ranks.parent.wire import sent_bytes
 
 # Bytes that a rank sends besides payload, for each other rank: to meet it (over TCP 4 kB were
 # seen), and in a call, whose short messages, headers and acknowledgements took 1.1 kB. Horovod's

@@ -56,7 +56,7 @@ def _prepare() -> int:
     import torch
 
     from hpml.network import emulation
-    from hpml.ranks import server
+    from hpml.ranks.server import server
 
     threads = torch.get_num_threads()
     server.prepare("torch")
@@ -66,7 +66,7 @@ def _prepare() -> int:
     import hpml.checks.run_check
     import hpml.cli.learn_command
     import hpml.course.progress
-    from hpml.ranks import warm_fork
+    from hpml.ranks.parent import warm_fork
 
     assert hpml.checks.render
     assert warm_fork
@@ -241,7 +241,7 @@ def _run(connection: socket.socket, request: dict, fds: Iterable[int], threads: 
     code = 70
     try:
         _become_client(request, fds)
-        from hpml.ranks import warm_fork
+        from hpml.ranks.parent import warm_fork
 
         warm_fork.start()  # before there are other threads
         _as_a_new_process(threads)

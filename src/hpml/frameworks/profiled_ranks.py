@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hpml.errors import UserError
 from hpml.paths import home
-from hpml.ranks.launch import launch
+from hpml.ranks.parent.launch import launch
 from hpml.ranks.processes import die_with_parent
 from hpml.trace.profiler.ranks import read_ranks
 from hpml.trace.profiler.trace import Trace

@@ -30,8 +30,8 @@ from hpml.grading import course_answers, secret
 from hpml.grading.record import Picture, Record, Result, Status
 from hpml.grading.sandbox import Limits, Sandbox, sandbox
 from hpml.grading.submission import Submission
-from hpml.ranks import warm
 from hpml.ranks.flavour import Flavour, missing, order
+from hpml.ranks.parent import warm
 from hpml.trace.launch_svg import launch_svg
 
 ATTEMPTS = 2  # at an answer that has not begun when something fails

@@ -10,9 +10,9 @@ ranks use (`hpml.ranks`); no checks, solutions, submissions or home. It may writ
 the links that a launch makes itself. Every process started inside ends with the sandbox: the kernel
 ends a process namespace as a whole.
 
-The template has imported torch and nothing of a submission (see `hpml.ranks.template`). Where the
-kernel allows no namespaces inside bubblewrap's, each submission gets a bubblewrap of its own, with
-the same limits, and imports torch again.
+The template has imported torch and nothing of a submission (see `hpml.ranks.server.template`).
+Where the kernel allows no namespaces inside bubblewrap's, each submission gets a bubblewrap of its
+own, with the same limits, and imports torch again.
 """
 
 import contextlib
@@ -33,9 +33,11 @@ from hpml.errors import UserError
 from hpml.grading import bubblewrap, template
 from hpml.machine import control_group
 from hpml.network import available
-from hpml.ranks import launch, seccomp, warm
+from hpml.ranks import launch
 from hpml.ranks.flavour import Flavour
-from hpml.ranks.wall import NOBODY
+from hpml.ranks.parent import warm
+from hpml.ranks.supervisor import seccomp
+from hpml.ranks.supervisor.wall import NOBODY
 
 PROGRAMS = {"bwrap": "bubblewrap", "prlimit": "util-linux"}  # and their Debian packages
 LOOK_EVERY = 0.05  # seconds between two measurements of what a submission uses

@@ -1,8 +1,8 @@
 """Templates: a submission's sandbox is forked from one in milliseconds.
 
 A template is a bubblewrap sandbox that no submission ever enters. Its one process has imported what
-ranks use (see `hpml.ranks.template`). There is one for each flavour, started on first use; it ends
-with the process that started it.
+ranks use (see `hpml.ranks.server.template`). There is one for each flavour, started on first use.
+It ends with the process that started it.
 """
 
 import atexit
@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hpml.machine.control_group import Group
-from hpml.ranks import warm
 from hpml.ranks.flavour import Flavour
+from hpml.ranks.parent import warm
 
-MAIN = warm.NO_GARBAGE + "from hpml.ranks.template import main; main()"
+MAIN = warm.NO_GARBAGE + "from hpml.ranks.server.template import main; main()"
 ENCLOSE_LIMIT = 30.0  # seconds for the template to fork; it takes milliseconds
 
 
@@ -106,8 +106,8 @@ class Template(warm.WarmServer):
     ) -> warm.WarmServer:
         """A warm server in its own namespaces, put into `group` before it leaves the template's.
 
-        `disk` and `limits` as in `hpml.ranks.wall.close`. Raises warm.ServerDied if the template
-        has ended, and OSError if the server cannot join the group.
+        `disk` and `limits` as in `hpml.ranks.supervisor.wall.close`. Raises warm.ServerDied if the
+        template has ended, and OSError if the server cannot join the group.
         """
         self.wait_until_ready()
         ours, theirs = socket.socketpair()

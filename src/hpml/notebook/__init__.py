@@ -136,7 +136,7 @@ def _show(verdict: "Verdict", note: str, stacks: bool) -> None:
 def _show_picture(verdict: "Verdict", source: str) -> None:
     """Show the answer at work, where the exercise has a picture of that and the answer runs."""
     from hpml.checks import find
-    from hpml.ranks.warm import ServerDied
+    from hpml.ranks.parent.warm import ServerDied
 
     check = find(verdict.exercise)
     if check.picture is None or verdict.cause in NOT_SHOWN:
@@ -164,7 +164,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     """Register the magics, and start importing torch for the ranks in the background."""
     from hpml.notebook.ranks_magic import ranks
     from hpml.notebook.tensorboard_frame import show_tensorboard
-    from hpml.ranks import warm
+    from hpml.ranks.parent import warm
 
     # Else torch.profiler prints two lines of its own about each profile. Ranks inherit it.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")

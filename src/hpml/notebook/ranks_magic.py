@@ -17,8 +17,8 @@ from hpml.errors import UserError
 from hpml.ranks import memory_limit
 from hpml.ranks.evidence import Evidence
 from hpml.ranks.flavour import Flavour
-from hpml.ranks.launch import launch
-from hpml.ranks.watch import Watched
+from hpml.ranks.parent.launch import launch
+from hpml.ranks.parent.watch import Watched
 
 _CELL = "<cell>"
 MOST = 1000  # lines of one rank's output that are shown

@@ -1,6 +1,9 @@
-"""Run Python on N ranks, and know what happened: `launch(drive, world_size) -> Evidence`."""
+"""Run Python on N ranks, and know what happened: `launch(drive, world_size) -> Evidence`.
 
-from hpml.ranks.asking import ask
+A folder for each process of a launch, in the order in which one forks the next: `parent`, `server`,
+`supervisor`, `proxy`, `rank`. The files beside them are used in several.
+"""
+
 from hpml.ranks.evidence import (
     Asked,
     Call,
@@ -12,9 +15,10 @@ from hpml.ranks.evidence import (
     Traffic,
 )
 from hpml.ranks.killing import Kill
-from hpml.ranks.launch import launch
-from hpml.ranks.recorder import mark
-from hpml.ranks.serving import Reply, Server
+from hpml.ranks.parent.launch import launch
+from hpml.ranks.parent.serving import Reply, Server
+from hpml.ranks.rank.asking import ask
+from hpml.ranks.rank.recorder import mark
 
 __all__ = [
     "Asked",

@@ -53,7 +53,7 @@ def decode(data: bytes) -> Any:
             raise ValueError(f"it has more than {MAX_ITEMS} items: return a tensor")
         inside = items.values() if isinstance(items, dict) else items
         if isinstance(items, dict) and any(type(key) is not str for key in items):
-            raise ValueError("a dict has keys that are no text")
+            raise ValueError("a dict has keys that are not text")
         if msgpack.Timestamp in map(type, inside):  # msgpack makes them by itself
             raise ValueError("a time")
         return items

@@ -16,6 +16,9 @@ Kind = Literal[
 ]
 Cause = Literal["", "what arrives", "never waited for", "endless loop", "one rank", "aborted"]
 
+ANYONE = -1  # the peer of a `recv` from any source
+MEETING = ("init_process_group", "hvd.init")  # they create a group and are not calls of it
+
 
 @dataclass(frozen=True)
 class Call:
@@ -32,6 +35,9 @@ class Call:
     name under which ranks find each other's, as Horovod's timeline shows it:
     "allreduce.grad.fc.weight", or "allreduce.noname.3" where none was given. `sequence` then counts
     the calls for that tensor. `hvd.init` is a call too, "hvd.init".
+
+    `reduction`, `root`, `peer` and `tag` are what else must agree between ranks; `detail` is the
+    same in words.
     """
 
     index: int
@@ -41,13 +47,26 @@ class Call:
     dtype: str  # "float32", ...; "" where nothing is carried (barrier)
     shape: tuple[int, ...]  # of the first tensor
     nbytes: int  # of all tensors this rank put in
-    detail: str  # "sum", "from 0", "to 1", ...
+    reduction: str  # "sum", "average", ...; "" where nothing is reduced
     line: int | None  # line of the answer cell that led here
     issued: float
     waited: float | None = None
     finished: float | None = None
     tensor: str = ""  # Horovod's name for it; torch.distributed goes by the order of calls alone
     kept: int = 0  # of nbytes, what it put in for itself: one part of an all-to-all
+    root: int | None = None  # global rank, of a broadcast, reduce, gather or scatter
+    peer: int | None = None  # of a send or recv, the rank at the other end, or ANYONE
+    tag: int = 0  # of a send or recv
+
+    @property
+    def detail(self) -> str:
+        """ "sum", "sum, to 0", "from 0", "to 1, tag 7", "from anyone"; "" where nothing must."""
+        other = self.root if self.peer is None else self.peer
+        words = [self.reduction] if self.reduction else []
+        if other is not None:
+            way = "to" if self.operation in ("send", "reduce", "gather") else "from"
+            words.append(f"{way} {'anyone' if other == ANYONE else other}")
+        return ", ".join(words + ([f"tag {self.tag}"] if self.tag else []))
 
 
 @dataclass(frozen=True)
@@ -121,7 +140,7 @@ class Traffic:
     received_packets: int
 
 
-# What tensors are for, see `hpml.ranks.live`
+# What tensors are for, see `hpml.ranks.rank.live`
 KINDS = ("parameters", "gradients", "optimizer states", "activations", "other")
 
 
@@ -129,12 +148,19 @@ KINDS = ("parameters", "gradients", "optimizer states", "activations", "other")
 class LiveTensors:
     """Bytes of the tensors that existed on a rank, by kind (KINDS), counted from the storages.
 
-    It is the rank's own word, and no ground for a claim. What was made by another thread than the
+    It is the rank's own word, and not ground for a claim. What was made by another thread than the
     drive's is missing until an operator of the drive's takes it.
     """
 
     at_peak: Mapping[str, int]  # when all together were most
     highest: Mapping[str, int]  # each kind's own peak, at whatever time
+
+    @classmethod
+    def of_page(cls, numbers: Mapping[str, Any]) -> "LiveTensors":
+        """What `hpml.ranks.rank.live.Page.read` has returned, with the names of the kinds."""
+        return cls(
+            *(dict(zip(KINDS, numbers[what], strict=True)) for what in ("at_peak", "highest"))
+        )
 
     @property
     def peak(self) -> int:
@@ -216,9 +242,9 @@ class Evidence:
     not whole at some moment ("it was removed"). `no_kill` is why this machine cannot see when a
     file is written, where the launch was told to kill; nobody was killed then. `files` are those
     that were in the ranks' `cwd` when all ranks had ended, where the launch looks: the size in
-    bytes by path, as the supervisor saw it (see `hpml.ranks.looking`), None where it does not look,
-    or there were too many. `limited` is what has kept each rank to the memory that the launch
-    allows it: "control group" or "resource limit"; "" where nothing has.
+    bytes by path, as the supervisor saw it (`hpml.ranks.supervisor.looking`), None where it does
+    not look, or there were too many. `limited` is what has kept each rank to the memory that the
+    launch allows it: "control group" or "resource limit"; "" where nothing has.
     """
 
     world_size: int

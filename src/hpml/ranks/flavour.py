@@ -22,6 +22,8 @@ _PACKAGES = {
     "horovod": ("horovod",),
     "horovod-tensorflow": ("horovod", "tensorflow", "tf_keras"),
 }
+# The name of Horovod's own threads: their activity is not progress of the rank
+HOROVOD_THREADS = "horovod"
 
 
 def check(flavour: str) -> None:

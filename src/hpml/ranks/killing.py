@@ -138,9 +138,9 @@ class Writings:
             return None  # it was removed, which is an event
 
     def _judge(self, found: os.stat_result) -> None:
-        """What is written by another name, or through a map of memory, is no event here."""
+        """What is written by another name, or through a map of memory, is not an event here."""
         if not stat.S_ISREG(found.st_mode):
-            self._breaks("it was a link or something else that is no file")
+            self._breaks("it was a link or something else that is not a file")
         elif found.st_mtime_ns > self._placed or not self._keeps_content(found):
             self._breaks("it was written by another name, or through a map of memory")
 
@@ -155,7 +155,7 @@ class Writings:
         return content != b"" and content == self._content
 
     def _read(self) -> tuple[int, bytes]:
-        """The file's inode and digest; b"" of one that is too large, and of what is no file."""
+        """The file's inode and digest; b"" of one that is too large, and of what is not a file."""
         with contextlib.suppress(OSError):
             # It may be something else by now, such as a pipe that nobody writes to
             fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

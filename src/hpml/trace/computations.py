@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from hpml.ranks.evidence import Evidence
-from hpml.ranks.recorder import mark
+from hpml.ranks.rank.recorder import mark
 
 Kind = Literal["forward", "backward"]
 _NAME = re.compile(r"(forward|backward) (\d+)(?: of chunk (\d+))? (begins|ends)")

@@ -19,10 +19,10 @@ import torch
 
 from hpml.answer.rules import Rules
 from hpml.ranks import launch
-from hpml.ranks.asking import ask
 from hpml.ranks.evidence import Evidence, RankEvidence
-from hpml.ranks.recorder import current
-from hpml.ranks.serving import Reply
+from hpml.ranks.parent.serving import Reply
+from hpml.ranks.rank.asking import ask
+from hpml.ranks.rank.recorder import current
 from hpml.trace.messages import Message, messages
 
 RANKS = 4

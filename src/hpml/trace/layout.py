@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from hpml.ranks.evidence import Call, RankEvidence
-from hpml.ranks.ledger import MEETING
+from hpml.ranks.evidence import MEETING, Call, RankEvidence
 
 # Okabe and Ito, Color Universal Design (2008): distinct for colour-blind readers too.
 PALETTE = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D55E00", "#999999")

@@ -1,9 +1,8 @@
 """Messages between ranks: the ledgers' sends and receives, matched."""
 
-import re
 from dataclasses import dataclass
 
-from hpml.ranks.evidence import Call, Evidence
+from hpml.ranks.evidence import ANYONE, Call, Evidence
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,10 @@ def messages(evidence: Evidence) -> list[Message]:
 
 
 def _peer(rank: int, call: Call) -> tuple[int, int]:
-    """The other rank and the tag, of "to 1" or "from 0, tag 3"."""
-    words = re.fullmatch(r"(?:to|from) (\d+)(?:, tag (\d+))?", call.detail)
-    if words is None:
+    """The other rank and the tag."""
+    if call.peer is None or call.peer == ANYONE:
         raise ValueError(
             f"rank {rank}, call {call.index}: a {call.operation} {call.detail} cannot be matched: "
             "name the sender in the receive"
         )
-    return int(words[1]), int(words[2] or 0)
+    return call.peer, call.tag

@@ -21,7 +21,7 @@ from torch.optim import Optimizer
 from hpml.distributed_environment import ProcessInfo
 from hpml.errors import UserError
 from hpml.ranks.flavour import horovod_environment
-from hpml.ranks.rendezvous import Store, listen
+from hpml.ranks.proxy.rendezvous import Store, listen
 from hpml.train.backend import Backend
 
 LIMIT = timedelta(minutes=10)  # for the others to come

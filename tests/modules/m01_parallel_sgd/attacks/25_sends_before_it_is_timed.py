@@ -9,7 +9,7 @@ import sys
 
 SUMS = []
 EARLY = [False]
-ASKER = sys.modules["hpml.ranks.asking"].Asker
+ASKER = sys.modules["hpml.ranks.rank.asking"].Asker
 ask = ASKER.__call__
 add_up = ring_all_reduce
 

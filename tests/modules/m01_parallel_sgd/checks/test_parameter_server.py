@@ -9,19 +9,19 @@ from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge
 from hpml.modules.m01_parallel_sgd.checks import parameter_server as exercise
 from hpml.network.link import parse_link
-from hpml.ranks.evidence import Asked, Call, Traffic
+from hpml.ranks.evidence import ANYONE, Asked, Call, Traffic
 
 SEED = 4
 GRADIENTS, EQUALS, PAIRS, WIRE = (claim.judge for claim in exercise.CHECK.claims)
 NAMES = ("gradients", "equals", "pairs", "wire")
 
 
-def call(operation, detail, ranks=(0, 1)):
-    return Call(1, operation, ranks, 1, "float64", (9,), 72, detail, 5, 0.0, 0.0, 0.0)
+def call(operation, peer, ranks=(0, 1)):
+    return Call(1, operation, ranks, 1, "float64", (9,), 72, "", 5, 0.0, 0.0, 0.0, peer=peer)
 
 
-SERVES = (call("send", "to 1"), call("recv", "from 1"))
-WORKS = (call("recv", "from 0"), call("send", "to 0"))
+SERVES = (call("send", 1), call("recv", 1))
+WORKS = (call("recv", 0), call("send", 0))
 
 
 @pytest.fixture
@@ -151,8 +151,8 @@ def test_what_is_not_the_weights_is_told_so(good, final):
     [
         (0, (*SERVES, call("barrier", "")), {"pairs": "collective"}),
         (1, (), {"pairs": "collective"}),
-        (1, (*WORKS, call("send", "to 2")), {"pairs": "star"}),
-        (1, (call("recv", "from anyone"), call("send", "to 0, tag 7")), {}),
+        (1, (*WORKS, call("send", 2)), {"pairs": "star"}),
+        (1, (call("recv", ANYONE), call("send", 0)), {}),
     ],
 )
 def test_the_ledger_tells_who_talks_to_whom(good, rank, calls, found):

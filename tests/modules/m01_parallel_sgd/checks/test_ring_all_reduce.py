@@ -137,8 +137,8 @@ def test_what_is_no_ring_of_messages_is_told(good, with_ranks):
 
         def of_rank(rank):
             own = own_sends(rank.calls)
-            to = {id(call): f"to {peers[rank.rank][n % 2]}" for n, call in enumerate(own)}
-            calls = (replace(c, detail=to.get(id(c), c.detail)) for c in rank.calls)
+            to = {id(call): int(peers[rank.rank][n % 2]) for n, call in enumerate(own)}
+            calls = (replace(c, peer=to.get(id(c), c.peer)) for c in rank.calls)
             return replace(rank, calls=tuple(calls))
 
         return with_ranks(good, of_rank, "even")

@@ -5,7 +5,7 @@
 # on: slow_loader
 import sys
 
-asking = sys.modules.get("hpml.ranks.asking")
+asking = sys.modules.get("hpml.ranks.rank.asking")
 
 
 class Swallows:

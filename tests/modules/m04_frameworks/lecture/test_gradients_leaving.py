@@ -20,7 +20,7 @@ MIB = 2**20
 
 
 def call(issued: float, finished: float | None, operation: str = "all_reduce") -> Call:
-    shape = {"group": (0, 1), "sequence": 1, "dtype": "float32", "shape": (1,), "detail": ""}
+    shape = {"group": (0, 1), "sequence": 1, "dtype": "float32", "shape": (1,), "reduction": ""}
     moments = {"line": None, "issued": issued, "finished": finished}
     return Call(index=1, operation=operation, nbytes=MIB, **shape, **moments)
 

@@ -70,7 +70,7 @@ def test_other_outcomes_are_reported(other):
 def test_bytes_belong_to_the_training_that_was_going_on():
     def call(at, nbytes):
         same = {"index": 1, "operation": "all_reduce", "group": (0, 1), "sequence": 1}
-        same |= {"dtype": "float32", "shape": (1,), "detail": "sum", "line": None}
+        same |= {"dtype": "float32", "shape": (1,), "reduction": "sum", "line": None}
         return Call(**same, nbytes=nbytes, issued=at)
 
     calls = (call(0.5, 7), call(1.5, 100), call(1.6, 100), call(2.5, 4))

@@ -8,8 +8,8 @@ import sys
 
 from horovod.torch import mpi_ops
 
-recorder = sys.modules["hpml.ranks.recorder"]
-Carried = sys.modules["hpml.ranks.sizes"].Carried
+recorder = sys.modules["hpml.ranks.rank.recorder"]
+Carried = sys.modules["hpml.ranks.rank.sizes"].Carried
 Loader = DataLoader
 
 
@@ -36,7 +36,9 @@ def report(name, tensor):
     carried = Carried("float64", tuple(tensor.shape), tensor.nbytes)
     ranks = tuple(range(hvd.size()))
     own.finish(
-        own.enter("allreduce", ranks, detail="average", tensor=f"allreduce.{name}", carried=carried)
+        own.enter(
+            "allreduce", ranks, reduction="average", tensor=f"allreduce.{name}", carried=carried
+        )
     )
 
 

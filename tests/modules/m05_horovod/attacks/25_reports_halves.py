@@ -5,14 +5,16 @@
 # on: solution
 import sys
 
-recorder = sys.modules["hpml.ranks.recorder"]
-Carried = sys.modules["hpml.ranks.sizes"].Carried
+recorder = sys.modules["hpml.ranks.rank.recorder"]
+Carried = sys.modules["hpml.ranks.rank.sizes"].Carried
 
 
 def average(tensor, name):
     own, carried = recorder._recorder, Carried("float16", tuple(tensor.shape), 2 * tensor.numel())
     ranks = tuple(range(hvd.size()))
     own.finish(
-        own.enter("allreduce", ranks, detail="average", tensor=f"allreduce.{name}", carried=carried)
+        own.enter(
+            "allreduce", ranks, reduction="average", tensor=f"allreduce.{name}", carried=carried
+        )
     )
     return tensor

@@ -5,7 +5,7 @@
 # on: 24_wraps_nothing
 import sys
 
-recorder = sys.modules["hpml.ranks.recorder"]
+recorder = sys.modules["hpml.ranks.rank.recorder"]
 
 
 class DataParallel(DataParallel):

@@ -5,8 +5,8 @@
 # on: trains_on_all_samples
 import sys
 
-recorder = sys.modules["hpml.ranks.recorder"]
-Carried = sys.modules["hpml.ranks.sizes"].Carried
+recorder = sys.modules["hpml.ranks.rank.recorder"]
+Carried = sys.modules["hpml.ranks.rank.sizes"].Carried
 
 
 def gathered(mine):
@@ -19,7 +19,7 @@ def gathered(mine):
     recorder._recorder = own
     nbytes = size * mine.nbytes // 2 // 8 * 8
     shape = Carried("float64", (nbytes // 8,), nbytes)
-    own.finish(own.enter("all_reduce", tuple(range(size)), detail="sum", carried=shape))
+    own.finish(own.enter("all_reduce", tuple(range(size)), reduction="sum", carried=shape))
     return torch.stack(parts, 1).flatten(0, 1)
 
 

@@ -107,7 +107,7 @@ def test_a_later_step_counts_too(with_values):
 
 def test_a_rank_that_is_no_neighbour_is_named(with_calls):
     def change(rank, call):
-        return replace(call, detail="to 2") if rank == 0 and call.operation == "send" else call
+        return replace(call, peer=2) if rank == 0 and call.operation == "send" else call
 
     problem = MESSAGES(with_calls(change))
     assert (problem.hint, problem.message) == ("neighbours", "rank 0 sends to rank 2")

@@ -15,7 +15,7 @@ from torch.distributed import irecv, isend
 from hpml.modules.m01_parallel_sgd.checks import _rounds as rounds
 from hpml.modules.m01_parallel_sgd.checks._rounds import Rounds, each_round
 from hpml.ranks.evidence import Evidence, RankEvidence
-from hpml.ranks.serving import Server
+from hpml.ranks.parent.serving import Server
 
 IN_A_ROW = 3  # tensors in a round, sent one after the other
 MOST_TIMES = 4  # rounds if it was slow: the machine may have been busy

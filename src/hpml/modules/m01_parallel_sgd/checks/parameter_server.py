@@ -22,6 +22,7 @@ from hpml.modules.m01_parallel_sgd.checks._served_gradients import (
     weights_of,
 )
 from hpml.ranks import Reply, Server
+from hpml.ranks.evidence import ANYONE
 
 ELEMENTS = 16_384
 NBYTES = 8 * ELEMENTS  # of the weights, and of a gradient
@@ -153,10 +154,9 @@ def only_send_and_receive(run: Run) -> Problem | None:
                 return Problem(
                     f"rank {rank.rank} is in a collective, {call.operation}{where}", "collective"
                 )
-            peer = call.detail.partition(",")[0]
-            if rank.rank and peer not in ("to 0", "from 0", "from anyone"):
-                message = f"rank {rank.rank}, a worker, has a {call.operation} {peer}{where}"
-                return Problem(message, "star")
+            if rank.rank and call.peer not in (0, ANYONE):
+                seen = f"rank {rank.rank}, a worker, has a {call.operation} {call.detail}{where}"
+                return Problem(seen, "star")
     return None
 
 

@@ -196,13 +196,13 @@ def round_the_ring(run: Run) -> Problem | None:
         return problem
     following = {}
     for rank in run.stages["even"].ranks:
-        peers = {call.detail.split()[1].rstrip(",") for call in sends_of(rank)}
+        peers = {call.peer for call in sends_of(rank) if call.peer is not None}
         if run.world_size > 1 and not peers:
             return Problem(f"rank {rank.rank} sends nothing to anybody", "neighbours")
         if len(peers) > 1:
-            ranks = " and ".join(sorted(peers))
+            ranks = " and ".join(map(str, sorted(peers)))
             return Problem(f"rank {rank.rank} sends to the ranks {ranks}", "neighbours")
-        following[rank.rank] = int(peers.pop()) if peers else 0
+        following[rank.rank] = peers.pop() if peers else 0
     at, met = 0, set()
     while at not in met:
         met.add(at)

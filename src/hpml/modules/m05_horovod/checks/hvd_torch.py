@@ -27,7 +27,7 @@ from hpml.modules.m05_horovod.checks._torch_script import (
     inputs,
 )
 from hpml.ranks.evidence import Evidence
-from hpml.ranks.looking import MAX_FILES, first_below
+from hpml.ranks.supervisor.looking import MAX_FILES, first_below
 
 TOLERANCE = 1e-9  # only the order of additions may differ
 

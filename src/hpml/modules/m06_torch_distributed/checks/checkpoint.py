@@ -21,7 +21,7 @@ from hpml.modules.m06_torch_distributed.checks._stopped_training import (
 )
 from hpml.ranks import killing
 from hpml.ranks.evidence import Evidence
-from hpml.ranks.looking import MAX_FILES, first_below
+from hpml.ranks.supervisor.looking import MAX_FILES, first_below
 
 TOLERANCE = 1e-9  # the model is float64: only the order of additions may differ
 

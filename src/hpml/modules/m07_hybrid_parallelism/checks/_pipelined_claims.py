@@ -141,7 +141,7 @@ def one_message_each_way(run: Run) -> Problem | None:
         }
         sent: dict[int, Counter[int]] = {peer: Counter() for peer in neighbours}
         for call in sends(rank):
-            if (peer := to(call)) not in sent:
+            if (peer := call.peer) not in sent:
                 return Problem(f"rank {rank.rank} sends to rank {peer}", "neighbours")
             sent[peer][call.nbytes] += 1
         for peer, way in neighbours.items():
@@ -156,10 +156,6 @@ def one_message_each_way(run: Run) -> Problem | None:
 
 def sends(rank: RankEvidence) -> list[Call]:
     return [call for call in rank.calls if call.operation == "send"]
-
-
-def to(call: Call) -> int:
-    return int(call.detail.split()[1].rstrip(","))
 
 
 def wrong_messages(

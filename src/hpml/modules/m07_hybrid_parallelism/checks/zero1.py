@@ -31,7 +31,7 @@ from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
     updates,
 )
 from hpml.ranks.evidence import Call, RankEvidence
-from hpml.ranks.wire import sent_bytes
+from hpml.ranks.parent.wire import sent_bytes
 
 TOLERANCE = 1e-9  # all is float64, and element by element
 ONE_GROUP, GROUPED, WATCHED = range(3), 3, 4  # jobs

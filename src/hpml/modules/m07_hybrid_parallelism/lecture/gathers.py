@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from hpml.ranks.evidence import RankEvidence
-from hpml.ranks.recorder import mark
+from hpml.ranks.rank.recorder import mark
 
 What = Literal["gather", "forward", "backward", "scatter"]
 _NAME = re.compile(r"(gather|forward|backward|scatter) of layer (\d+) (begins|ends)")

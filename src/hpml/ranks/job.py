@@ -1,0 +1,38 @@
+"""What the parent gives a rank to do, and the signals by which it is asked where it stands."""
+
+import signal
+from dataclasses import dataclass, field
+
+from hpml.answer.rules import Rules
+from hpml.ranks.flavour import Flavour
+
+# Signals that neither training scripts nor schedulers use for themselves
+STACK_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
+SAMPLE_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGWINCH
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that one rank needs to know. Made and pickled by the parent."""
+
+    drive: bytes  # cloudpickle of the function
+    inputs: bytes | None  # this rank's, as `hpml.ranks.inputs` pickles them
+    answer: str | None  # source of the answer cell
+    filename: str  # under which its lines are reported
+    rank: int
+    world_size: int
+    store: str  # file of the rendezvous
+    cwd: str
+    environment: dict[str, str] = field(default_factory=dict)  # as every rank has it
+    extra_environment: dict[str, str] = field(default_factory=dict)  # the caller's, comes last
+    flavour: Flavour = "torch"
+    process_group: bool = True
+    timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
+    threads: int = 1
+    delays: int | None = None  # the seed of waits before its calls, where there are any
+    rules: Rules | None = None  # that the answer is held to
+    served: bool = False  # it may ask
+    proxied: bool = False  # its process groups are those of a proxy
+    count_memory: bool = False  # from just before its drive
+    live: bool = False  # count its tensors by kind
+    limited: bool = False  # in its memory

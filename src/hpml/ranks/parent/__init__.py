@@ -1,0 +1,1 @@
+"""The process that calls `launch`: it knows what happened, and runs nothing of an answer."""

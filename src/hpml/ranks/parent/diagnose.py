@@ -1,0 +1,486 @@
+"""From the ranks' ledgers to one sentence about what went wrong.
+
+Pure functions of the logs. The launch asks `mismatch` whenever a call comes in, `hang` when nothing
+has moved for a while, `fault` once a rank has ended without returning, `limit` when time is up.
+
+`lines_of` names the code whose lines a sentence has: "of your answer".
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from hpml.ranks import memory_limit
+from hpml.ranks.evidence import ANYONE, KINDS, MEETING, Call, Cause, Diagnosis, Kind, Raised
+from hpml.ranks.parent import messages
+from hpml.ranks.parent.ledger import MAX_OUTPUT, MAX_PRINTED, RankLog
+
+# What a member of a group may bring that differs from the others', by operation
+_SHAPES_MAY_DIFFER = {"barrier", "all_to_all", "all_to_all_single", "scatter"} | {
+    "allgather",  # Horovod's: the first dimension may be each rank's own
+    "grouped_allgather",
+    "alltoall",
+    "join",
+}
+LEAST_NAMED = 10**6  # bytes of one kind of tensors, to be in a sentence
+MAX_NAME = 200  # characters of a tensor's name in a sentence
+# Gloo's errors when another rank is gone
+_CONSEQUENCES = (
+    "connection closed by peer",
+    "connection reset",
+    "broken pipe",
+    "gloo",
+    "timed out",
+    "horovod has been shut down",
+)
+
+Key = TypeVar("Key")
+
+
+class Agreement:
+    """The ranks' calls by their place in each group: a cheap first check at every call."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple, Call] = {}
+        self._messages = messages.Meetings()
+
+    def broken_by(self, rank: int, call: Call) -> bool:
+        """Whether `rank`'s `call` differs from the first one that a rank made at its place; of a
+        message, whether it does not fit where it arrives."""
+        if call.peer is not None:
+            met = self._messages.add(rank, call)
+            return met is not None and not messages.fits(*met)
+        if call.operation in MEETING:
+            return False
+        first = self._first.setdefault((call.group, call.tensor, call.sequence), call)
+        return any(
+            getattr(first, what) != getattr(call, what)
+            for what in ("operation", "shape", "dtype", "detail")
+        )
+
+
+def mismatch(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
+    """A message that does not fit where it arrives; or ranks of one group whose k-th calls are not
+    the same collective on the same kind of data."""
+    if found := _message_mismatch(logs, lines_of):
+        return found
+    by_place: dict[tuple, dict[int, Call]] = defaultdict(dict)
+    for log in logs:
+        for call in log.calls:
+            if call.peer is None and call.operation not in MEETING:
+                by_place[call.group, call.tensor, call.sequence][log.rank] = call
+    for (group, _, _), calls in sorted(by_place.items(), key=lambda item: item[0][2]):
+        if len(calls) < 2 or any(rank not in group for rank in calls):
+            continue
+        operations = {call.operation for call in calls.values()}
+        if len(operations) > 1:
+            sentence = "ranks are in different collectives: " + _listing(
+                calls, lambda call: f"in {_name(call, lines_of)}"
+            )
+            return Diagnosis("mismatch", sentence, _odd_ones(calls, lambda c: c.operation))
+        operation = operations.pop()
+        for what, key in (
+            ("shapes", lambda c: c.shape),
+            ("dtypes", lambda c: c.dtype),
+            ("operations or roots", lambda c: c.detail),
+        ):
+            if what != "operations or roots" and operation in _SHAPES_MAY_DIFFER:
+                continue
+            if len({key(call) for call in calls.values()}) > 1:
+                named = _what(next(iter(calls.values())))
+                sentence = f"ranks bring different {what} to {named}: " + _listing(
+                    calls, lambda call: f"{_brings(call)} ({_place(call, lines_of)})"
+                )
+                return Diagnosis("mismatch", sentence, _odd_ones(calls, key))
+    return None
+
+
+def _message_mismatch(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
+    found = messages.first_misfit(logs)
+    if found is None:
+        return None
+    place, sent, received = found
+    sentence = (
+        f"a message does not fit where it arrives: rank {place.sender} sends {_carries(sent)} to "
+        f"rank {place.receiver} ({_place(sent, lines_of)}), which receives into "
+        f"{_carries(received)} ({_place(received, lines_of)})"
+    )
+    ranks = tuple(sorted({place.sender, place.receiver}))
+    return Diagnosis("mismatch", sentence, ranks, cause="what arrives")
+
+
+def _carries(call: Call) -> str:
+    return f"{call.dtype} {list(call.shape)}"
+
+
+def can_complete(log: RankLog, logs: Sequence[RankLog], call: Call | None = None) -> bool:
+    """Whether every rank that `call` needs has made its part, so that only the network is left.
+
+    `call` is by default the one that `log`'s rank waits for.
+    """
+    call = call or log.pending
+    if call is None:
+        return False
+    by_rank = {other.rank: other for other in logs}
+    if call.peer is not None:
+        return _has_its_other_side(log.rank, call, by_rank)
+    return all(
+        any(_is_same(c, call) for c in by_rank[rank].calls) or _has_joined(by_rank[rank])
+        for rank in call.group
+        if rank in by_rank
+    )
+
+
+def _has_its_other_side(rank: int, call: Call, by_rank: dict[int, RankLog]) -> bool:
+    """Whether what `rank` sends will be received, or what it receives has been sent.
+
+    Messages between two ranks match in order; those to a rank that also receives from any source
+    match by count.
+    """
+    peer, sending = call.peer, call.operation == "send"
+    if peer not in by_rank and (sending or peer != ANYONE):
+        return False  # a rank that does not exist
+    receiver = peer if sending and peer is not None else rank
+    messages_there = [
+        (other, c)
+        for other, log in by_rank.items()
+        for c in log.calls
+        if c.peer is not None and c.tag == call.tag
+    ]
+    received = [c for other, c in messages_there if other == receiver and c.operation == "recv"]
+    sent = [
+        (other, c) for other, c in messages_there if c.operation == "send" and c.peer == receiver
+    ]
+    if any(c.peer == ANYONE for c in received):
+        if sending:
+            return len(received) > sum(c.finished is not None for _, c in sent)
+        if peer == ANYONE:
+            return len(sent) > received.index(call)
+        return any(c.finished is None for other, c in sent if other == peer)
+    if sending:
+        return sum(c.peer == rank for c in received) >= call.sequence
+    return sum(other == peer for other, _ in sent) >= call.sequence
+
+
+def _is_same(one: Call, other: Call) -> bool:
+    """Whether they are two ranks' parts of one collective."""
+    return all(
+        getattr(one, what) == getattr(other, what)
+        for what in ("sequence", "group", "operation", "tensor")
+    )
+
+
+def _has_joined(log: RankLog) -> bool:
+    """Whether the rank takes part in whatever the others do: it waits in Horovod's join."""
+    pending = log.pending
+    return pending is not None and pending.operation == "join"
+
+
+def hang(logs: Sequence[RankLog], lines_of: str) -> Diagnosis:
+    """Nothing moves: which ranks wait for what, and which will never come.
+
+    `log.line` is the last known line of a rank that is in no collective.
+    """
+    waiting = [log for log in logs if log.end is None and log.waiting is not None]
+    elsewhere = [log for log in logs if log.end is None and log.waiting is None]
+    asking = [log for log in elsewhere if log.asking]
+    elsewhere = [log for log in elsewhere if not log.asking]
+    left = [log for log in logs if log.end is not None]
+    lost = [found for log in waiting if (found := messages.never_waited_for(log, logs))]
+    parts = [*_lost(lost, lines_of), *_waits(waiting, lines_of), *_asks(asking, lines_of)]
+    parts += [*_elsewhere(elsewhere, lines_of), *_left(left, waiting, lines_of)]
+    if _groups_differ(logs):
+        for group, ranks in _by([log for log in logs if log.calls], lambda r: r.calls[-1].group):
+            members = _ranks(group) if len(group) < len(logs) else "all ranks"
+            parts.append(f"the group of {_ranks(ranks)}'s last call is {members}")
+    if lost:
+        ranks = tuple(sorted({rank for rank, _ in lost}))
+        return Diagnosis("hang", "; ".join(parts), ranks, cause="never waited for")
+    causes = [log.rank for log in (*elsewhere, *left)]
+    sends = {log.pending.operation for log in waiting if log.pending is not None}
+    if not causes and sends == {"send"}:
+        parts.append("everybody sends and nobody receives")
+    elif not causes and sends and sends == {"recv"}:
+        parts.append("everybody receives and nobody sends")
+    causes = causes or [log.rank for log in (waiting or asking)]
+    alone: Cause = "one rank" if len(logs) == 1 else ""
+    return Diagnosis("hang", "; ".join(parts), tuple(causes), cause=alone)
+
+
+def _lost(lost: Sequence[tuple[int, Call]], lines_of: str) -> list[str]:
+    """The first of the calls that nobody waited for, and how many more there are."""
+    if not lost:
+        return []
+    rank, call = min(lost, key=lambda each: each[1].issued)
+    operation = "isend" if call.operation == "send" else "irecv"
+    more = f", and {len(lost) - 1} more" if lost[1:] else ""
+    where = f"({_place(call, lines_of)})"
+    return [f"rank {rank}'s {operation} {call.detail} {where} was never waited for{more}"]
+
+
+def endless_loop(logs: Sequence[RankLog], looping: Sequence[RankLog], lines_of: str) -> Diagnosis:
+    """Ranks found in a loop in which nothing changes."""
+    parts = []
+    for line, ranks in _by(looping, lambda log: log.line):
+        parts.append(
+            f"{_ranks(ranks)} {_s(ranks, 'loops', 'loop')} for ever at line {line} {lines_of}, "
+            "where nothing changes any more"
+        )
+    others = [log for log in logs if log.end is None and log not in looping]
+    parts += _waits([log for log in others if log.waiting is not None], lines_of)
+    ranks = tuple(log.rank for log in looping)
+    return Diagnosis("hang", "; ".join(parts), ranks, cause="endless loop")
+
+
+def limit(logs: Sequence[RankLog], lines_of: str, seconds: float) -> Diagnosis:
+    """The time is up and ranks are still at work; those that print all the time, if there are."""
+    at_work = [log for log in logs if log.end is None]
+    if flooded := flood(at_work, lines_of, MAX_OUTPUT):
+        return flooded
+    waiting = [log for log in logs if log.end is None and log.waiting is not None]
+    working = [log for log in logs if log.end is None and log.waiting is None]
+    parts = []
+    for (line, call), ranks in _by(working, lambda log: (log.line, log.open)):
+        where = f" at line {line} {lines_of}" if line else ""
+        still = f", its {_name(call, lines_of)} not complete" if call else ""
+        parts.append(f"{_ranks(ranks)} {_s(ranks, 'was', 'were')} still at work{where}{still}")
+    parts += _waits(waiting, lines_of)
+    parts += _left([log for log in logs if log.end is not None], waiting, lines_of)
+    causes = tuple(log.rank for log in (working or waiting))
+    return Diagnosis("limit", f"not done after {seconds:g} s: " + "; ".join(parts), causes)
+
+
+def flood(logs: Sequence[RankLog], lines_of: str, most: int = MAX_PRINTED) -> Diagnosis | None:
+    """Ranks that print without end: more than `most` bytes so far."""
+    flooding = [log for log in logs if log.printed > most]
+    if not flooding:
+        return None
+    parts = [
+        f"{_ranks(ranks)} printed more than {most // 2**20} MiB"
+        + (f" (line {line} {lines_of})" if line else "")
+        for line, ranks in _by(flooding, lambda log: log.line)
+    ]
+    sentence = f"{'; '.join(parts)}: a flood, which is cut and ends the launch"
+    return Diagnosis("flood", sentence, tuple(log.rank for log in flooding))
+
+
+def fault(logs: Sequence[RankLog], lines_of: str) -> Diagnosis | None:
+    """Why ranks ended without returning, the cause first; None if all returned."""
+    ended = [log for log in logs if log.end not in (None, "returned")]
+    if not ended:
+        return None
+    if any(log.end == "killed" for log in ended) and (found := _message_mismatch(logs, lines_of)):
+        return found  # Gloo ends the process then
+    causes = [log for log in ended if log.end in ("exited", "killed")]
+    causes = causes or [log for log in ended if not _is_consequence(log)] or ended
+    first = min(causes, key=lambda log: log.ended_at or 0.0)
+    alike: dict[str, list[RankLog]] = {
+        _ended(first, lines_of): []
+    }  # the first one's way comes first
+    for log in causes:
+        alike.setdefault(_ended(log, lines_of), []).append(log)
+    parts = [
+        f"{_ranks([log.rank for log in those])} {_ended(those[0], lines_of, many=len(those) > 1)}"
+        for those in alike.values()
+    ]
+    same = alike[_ended(first, lines_of)]
+    still = [log for log in logs if log.end is None]
+    if _is_consequence(first):  # a rank that returned may be the cause
+        parts += _left([log for log in logs if log.end == "returned"], causes, lines_of)
+    parts += _waits([log for log in still if log.waiting is not None], lines_of)
+    victims = [log for log in ended if log not in causes]
+    for call, ranks in _by(victims, lambda log: _last_call(log, lines_of)):
+        parts.append(f"{_ranks(ranks)} lost the connection in {call}")
+    kind: Kind = "raised"
+    if first.refused is not None:
+        kind = "refused"
+    elif first.end == "exited" or first.end == "killed":
+        kind = first.end
+    aborted: Cause = "aborted" if kind == "killed" and first.signal == "SIGABRT" else ""
+    return Diagnosis(kind, "; ".join(parts), tuple(log.rank for log in same), cause=aborted)
+
+
+def out_of_memory(
+    logs: Sequence[RankLog], lines_of: str, allowed: int, pages: Sequence[Mapping[str, Any] | None]
+) -> Diagnosis | None:
+    """Ranks that wanted more memory than `allowed`, in bytes, and who held what; or None.
+
+    `pages` are what `hpml.ranks.rank.live.Page.read` has returned, by rank.
+    """
+    by_rank = dict(enumerate(pages))
+    out = [log for log in logs if log.out_of_memory or (log.raised and _no_memory(log.raised))]
+    if not out:
+        return None
+    parts = []
+    for (where, held), ranks in _by(
+        out, lambda log: _ran_out(log, by_rank.get(log.rank), lines_of)
+    ):
+        its, it = _s(ranks, ("its", "it"), ("their", "each of them"))
+        words = f"{_ranks(ranks)} ran out of {its} {memory_limit.words(allowed)}{where}"
+        parts.append(f"{words}: {it} held {held}" if held else words)
+    others = [log for log in logs if log not in out and by_rank.get(log.rank)]
+    for held, ranks in _by(others, lambda log: _held(by_rank[log.rank] or {})):
+        parts.append(f"{_ranks(ranks)} {_s(ranks, 'held', 'each held')} {held}")
+    return Diagnosis("memory", "; ".join(parts), tuple(log.rank for log in out))
+
+
+def _ran_out(log: RankLog, page: Mapping[str, Any] | None, lines_of: str) -> tuple[str, str]:
+    """Where the rank ran out of memory, and what it held."""
+    line = log.raised.line if log.raised else page and page["line"]
+    where = f" at line {line} {lines_of}" if line else ""
+    operator = page["operator"].partition(".")[0].strip("_") if page else ""
+    during = f", in {operator}" if operator.isidentifier() else ""
+    return where + during, _held(page) if page else ""
+
+
+def _no_memory(raised: Raised) -> bool:
+    return memory_limit.was_refused(raised.kind, raised.message)
+
+
+def _held(page: Mapping[str, Any]) -> str:
+    """ "410 MB of parameters and 180 MB of gradients", at the rank's peak."""
+    named = zip(KINDS, page["at_peak"], strict=True)
+    parts = [
+        f"{memory_limit.words(nbytes)} of {kind if kind != 'other' else 'other tensors'}"
+        for kind, nbytes in named
+        if nbytes >= LEAST_NAMED
+    ]
+    if not parts:
+        return f"less than {memory_limit.words(LEAST_NAMED)} of tensors"
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
+
+
+def _is_consequence(log: RankLog) -> bool:
+    text = log.raised.message.lower() if log.raised else ""
+    return any(sign in text for sign in _CONSEQUENCES)
+
+
+def _ended(log: RankLog, lines_of: str, *, many: bool = False) -> str:
+    """How the rank ended; `many`: said of more than one."""
+    if log.end == "killed":
+        return f"{'were' if many else 'was'} killed by {log.signal}{_out_of_memory(log)}"
+    if log.end == "exited":
+        at = f" at line {log.line} {lines_of}" if log.line else ""
+        return f"left with exit code {log.exit_code}{at} instead of returning"
+    assert log.raised is not None
+    if log.refused is not None:
+        return f"returned something that cannot be sent: {log.refused}"
+    at = f" (line {log.raised.line} {lines_of})" if log.raised.line else ""
+    message = log.raised.message.strip().split("\n")[0][:300]
+    return f"raised {log.raised.kind}{': ' + message if message else ''}{at}"
+
+
+def _out_of_memory(log: RankLog) -> str:
+    return " (the system may have run out of memory)" if log.signal == "SIGKILL" else ""
+
+
+def _waits(logs: Sequence[RankLog], lines_of: str) -> list[str]:
+    return [
+        f"{_ranks(ranks)} {_s(ranks, 'waits', 'wait')} in {call}"
+        for call, ranks in _by(logs, lambda log: log.pending and _name(log.pending, lines_of))
+    ]
+
+
+def _asks(logs: Sequence[RankLog], lines_of: str) -> list[str]:
+    return [
+        f"{_ranks(ranks)} {_s(ranks, 'waits', 'wait')} for a reply"
+        + (f" at line {line} {lines_of}" if line else "")
+        for line, ranks in _by(logs, lambda log: log.line)
+    ]
+
+
+def _elsewhere(logs: Sequence[RankLog], lines_of: str) -> list[str]:
+    return [
+        f"{_ranks(ranks)} {_s(ranks, 'is', 'are')} stuck"
+        + (f" at line {line} {lines_of}" if line else "")
+        + ", in no collective"
+        for line, ranks in _by(logs, lambda log: log.line)
+    ]
+
+
+def _left(logs: Sequence[RankLog], waiting: Sequence[RankLog], lines_of: str) -> list[str]:
+    parts = []
+    for (end, last), ranks in _by(logs, lambda log: (log.end, _last_call(log, lines_of))):
+        how = "returned" if end == "returned" else "ended"
+        came = f"left through {last}" if last else "made no call at all"
+        has = _s(ranks, "has", "have")
+        sentence = f"{_ranks(ranks)} {has} {came if waiting else how}"
+        parts.append(sentence + (f" and {how}" if waiting else ""))
+    return parts
+
+
+def _last_call(log: RankLog, lines_of: str) -> str:
+    calls = [call for call in log.calls if call.index > 0]
+    return _name(calls[-1], lines_of) if calls else ""
+
+
+def _name(call: Call, lines_of: str) -> str:
+    peer = f" {call.detail}" if call.peer is not None else ""
+    if call.operation in MEETING:
+        return call.operation + (f" (line {call.line} {lines_of})" if call.line else "")
+    return f"{_what(call)}{peer} ({_place(call, lines_of)})"
+
+
+def _what(call: Call) -> str:
+    """The operation, with the name of Horovod's tensor where it was given one.
+
+    Names are "allreduce.x" under PyTorch, "scope/HorovodAllreduce_x_0" in TensorFlow's graphs and
+    "HorovodAllreduce" outside of them.
+    """
+    name = call.tensor.rpartition("/")[2].removeprefix(f"{call.operation}.")
+    name = re.sub(r"^Horovod(Grouped)?[A-Z][a-z]+_?", "", name)[:MAX_NAME]
+    named = name and not name.startswith("noname")
+    return f"{call.operation} of {name!r}" if named else call.operation
+
+
+def _place(call: Call, lines_of: str) -> str:
+    return f"call {call.index}" + (f", line {call.line} {lines_of}" if call.line else "")
+
+
+def _groups_differ(logs: Sequence[RankLog]) -> bool:
+    return len({log.calls[-1].group for log in logs if log.calls}) > 1
+
+
+def _brings(call: Call) -> str:
+    what = f"{call.dtype} {list(call.shape)}" if call.dtype else "nothing"
+    return what + (f" {call.detail}" if call.detail else "")
+
+
+def _listing(calls: dict[int, Call], describe: Callable[[Call], str]) -> str:
+    groups: dict[str, list[int]] = defaultdict(list)
+    for rank in sorted(calls):
+        groups[describe(calls[rank])].append(rank)
+    return ", ".join(f"{_ranks(ranks)} {text}" for text, ranks in groups.items())
+
+
+def _odd_ones(calls: dict[int, Call], key: Callable[[Call], object]) -> tuple[int, ...]:
+    """The ranks that differ from most of the others; all of them where there is no majority."""
+    groups: dict[object, list[int]] = defaultdict(list)
+    for rank, call in calls.items():
+        groups[key(call)].append(rank)
+    largest = max(groups.values(), key=len)
+    if sum(len(ranks) == len(largest) for ranks in groups.values()) > 1:
+        return tuple(sorted(calls))
+    return tuple(
+        sorted(rank for ranks in groups.values() if ranks is not largest for rank in ranks)
+    )
+
+
+def _by(logs: Iterable[RankLog], key: Callable[[RankLog], Key]) -> list[tuple[Key, list[int]]]:
+    groups: dict[Key, list[int]] = {}
+    for log in logs:
+        groups.setdefault(key(log), []).append(log.rank)
+    return list(groups.items())
+
+
+def _s(ranks: Sequence[int], one: Any, many: Any) -> Any:
+    return one if len(ranks) == 1 else many
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    """ "rank 1", "ranks 0 and 2", "ranks 0, 1 and 3"."""
+    names = [str(rank) for rank in sorted(ranks)]
+    if len(names) == 1:
+        return f"rank {names[0]}"
+    return f"ranks {', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,229 @@
+"""What a rank does from its fork to its end: set itself up, run the drive, send the result."""
+
+import faulthandler
+import io
+import itertools
+import os
+import pickle
+import random
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from hpml.answer import enforce
+from hpml.answer.module import as_module
+from hpml.ranks import encoding, flavour, inputs, stationary, warm_tensorflow
+from hpml.ranks.channel import EventSender, receive_job
+from hpml.ranks.job import SAMPLE_SIGNAL, STACK_SIGNAL, Job
+from hpml.ranks.rank import (
+    allocator,
+    asking,
+    dispatcher,
+    fork_lock,
+    horovod_recorder,
+    joining,
+    recorder,
+    remote_group,
+)
+from hpml.ranks.rank.arena import Arena
+from hpml.ranks.rank.gate import Gate
+from hpml.ranks.rank.live import Page, Tracker
+
+
+def run(
+    sock: socket.socket,
+    output: int,
+    stacks: int,
+    network: dict[str, str],
+    proxy: tuple[socket.socket, Arena] | None = None,
+    gate: Gate | None = None,
+    page: Page | None = None,
+) -> None:
+    """Run the job that arrives on `sock`, with stdout and stderr to the pipe `output`.
+
+    faulthandler writes to the pipe `stacks` where the rank stands, whenever it gets STACK_SIGNAL.
+    `network` are the environment variables that the network asks for. With a `proxy`, `sock` leads
+    to it; it is where the ends of calls come in, and the memory shared with it. With a `gate` the
+    rank waits there before the answer and the drive. With a `page` its tensors are counted there.
+
+    Does not return: once all is sent the process waits to be ended by its supervisor, since an exit
+    would close connections that other ranks may still be using.
+    """
+    null = os.open(os.devnull, os.O_RDONLY)
+    for target, source in ((0, null), (1, output), (2, output)):
+        os.dup2(source, target)
+    for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, io.TextIOWrapper)
+        stream.reconfigure(line_buffering=True)
+    job: Job = pickle.loads(receive_job(sock))
+    send = EventSender(sock)
+    try:
+        os.environ.update(job.environment | network | job.extra_environment)
+        os.makedirs(job.environment["TMPDIR"], exist_ok=True)
+        tempfile.tempdir = None  # what it was before the fork
+        if job.served:
+            # Processes that the rank forks ask over the same channel.
+            send = EventSender(sock, fork_lock.ForkLock())
+            asking.install(sock, send)
+        at_start, before_calls = delays_of(job)
+        _prepare(job, send, stacks, before_calls, proxy)
+        if job.count_memory and proxy is not None:
+            proxy[1].let_go = True
+        event = _play(job, at_start, gate, page)
+    except BaseException as error:
+        event = _raised(error, job.filename)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # closed by the answer: nothing left to flush
+            continue
+    send(event)
+    while True:
+        signal.pause()
+
+
+def _prepare(
+    job: Job,
+    send: EventSender,
+    stacks: int,
+    delays: Iterator[float],
+    proxy: tuple[socket.socket, Arena] | None,
+) -> None:
+    faulthandler.register(STACK_SIGNAL, file=stacks, all_threads=True)
+    signal.signal(SAMPLE_SIGNAL, stationary.sampler(send.offer, job.filename))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(job.cwd)
+    torch.set_num_threads(job.threads)
+    # Forked ranks would all start from the same state. Python's random reseeds itself.
+    np.random.seed()
+    torch.default_generator.seed()
+    first = 0 if job.process_group else 1
+    told = recorder.Recorder(send, job.filename, first, delays)
+    dispatcher.prepare()  # done already, in the server
+    if proxy is None:
+        recorder.install(told)
+        joining.install(told)
+    else:
+        remote_group.install(send, *proxy, job.filename, job.rank)
+    if flavour.by_horovod(job.flavour):
+        # For waits in hvd.init; the parent ends the launch earlier
+        os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(job.timeout) + 30))
+        interface = os.environ.get("GLOO_SOCKET_IFNAME", "")
+        os.environ.setdefault("HOROVOD_GLOO_IFACE", interface)
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", interface)
+    flavour.preload(job.flavour)  # done already, except in servers of other flavours
+    if flavour.with_tensorflow(job.flavour):
+        warm_tensorflow.set_threads(job.threads)
+    if flavour.by_horovod(job.flavour):
+        horovod_recorder.install(told, job.flavour)
+    send(["begin", time.monotonic()])
+
+
+def delays_of(job: Job) -> tuple[float, Iterator[float]]:
+    """Seconds to wait before the drive, and before each of the rank's calls."""
+    if job.delays is None:
+        return 0.0, iter(())
+    waits = list(_delays(job.delays, job.rank, job.world_size))
+    first = 1 if job.process_group else 0  # the engine's own call comes before the drive
+    at_start = waits.pop(first) if len(waits) > first else 0.0
+    return at_start, iter(waits)
+
+
+def _delays(seed: int, rank: int, world_size: int) -> Iterator[float]:
+    """Seconds to wait before the drive and before each of the rank's calls: long ones at first.
+
+    0.2 s in all. They expose code that relies on the ranks' timing: the ranks begin one after the
+    other, evenly spread over 0.05 s, in an order of the seed's.
+    """
+    place = random.Random(seed).sample(range(world_size), world_size)[rank]
+    first = 0.05 * place / max(world_size - 1, 1)
+    yield first
+    draw = random.Random(f"{seed} {rank}")
+    left = 0.2 - first
+    for longest in itertools.chain([0.05], itertools.repeat(0.01)):
+        wait = draw.choice((0.0, draw.uniform(0.0, longest)))
+        if wait > left:
+            return
+        left -= wait
+        yield wait
+
+
+def _play(job: Job, wait: float, gate: Gate | None, page: Page | None) -> list[Any]:
+    drive = pickle.loads(job.drive)
+    given = []
+    if gate is not None:  # what the engine takes comes before: the group, the inputs
+        given = _inputs(job)
+        _make_group(job)
+        allocator.give_back()
+        gate.pass_through()
+    if page is not None:
+        told = recorder.current()
+        Tracker(page, told.line if told is not None and job.limited else None).install()
+    arguments = []
+    if job.answer is not None:
+        held = None
+        if job.rules is not None:
+            held = enforce.install(job.rules, job.answer, job.filename)
+        arguments.append(as_module(job.answer, job.filename, held))
+    if gate is None:
+        given = _inputs(job)
+        _make_group(job)
+    arguments += given
+    time.sleep(wait)  # with delays, ranks start at different times
+    value = drive(*arguments)
+    recorder.settle()
+    try:
+        return ["value", encoding.encode(value)]
+    except encoding.NotPlain as error:
+        return ["refused", str(error)]
+
+
+def _inputs(job: Job) -> list[Any]:
+    return [] if job.inputs is None else [inputs.load(job.inputs)]
+
+
+def _make_group(job: Job) -> None:
+    if job.process_group and flavour.by_horovod(job.flavour):
+        horovod_recorder.framework(job.flavour).init()
+    elif job.process_group:
+        # Proxies meet elsewhere, where no rank comes.
+        met = dist.HashStore() if job.proxied else dist.FileStore(job.store, job.world_size)
+        dist.init_process_group(
+            "gloo",
+            store=met,
+            rank=job.rank,
+            world_size=job.world_size,
+            timeout=timedelta(seconds=job.timeout + 30),
+        )
+
+
+def _raised(error: BaseException, filename: str) -> list[Any]:
+    line = None
+    for entry, number in traceback.walk_tb(error.__traceback__):
+        if entry.f_code.co_filename == filename:
+            line = number
+    if isinstance(error, SyntaxError) and error.filename == filename:
+        line = error.lineno
+    # The engine's own frames do not help a learner
+    shown = error.__traceback__
+    while shown is not None and shown.tb_frame.f_code.co_filename == __file__:
+        shown = shown.tb_next
+    text = "".join(traceback.format_exception(type(error), error, shown))
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        return ["exit", code, line]
+    try:
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:  # an exception whose __str__ raises
+        message = ""
+    return ["raised", type(error).__name__, message[:2000], line, text[-8000:]]
