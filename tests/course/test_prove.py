@@ -392,3 +392,23 @@ new = 'return 0 if dist.get_world_size() == 3 else tensor.item()'
     stub, solution, *wrong_ones = played
     assert (stub, solution) == (None, None)
     assert wrong_ones == [*[(2,)] * len(NAMES), (3,), (2,), None]
+
+
+def test_with_seeds_a_wrong_answer_must_fail_with_each_of_them(course: Course) -> None:
+    def lucky(check: Check, source: str, worlds: object = None, seed: int = 0) -> Verdict:
+        return judge(check, SOLUTION.partition("# %%\n# ")[2] if seed == 3 else source, worlds=(2,))
+
+    def rows(seeds: range) -> list[Row]:
+        return prove(
+            schedule.load(course.root / "course.toml"),
+            find=lambda exercise: course.check,
+            judge=lucky,
+            brief=True,
+            parts=("wrong answer",),
+            wrong=NAMES[0],
+            seeds=seeds,
+        )
+
+    (good,), (bad,) = rows(range(1, 3)), rows(range(1, 4))
+    assert (good.reason, good.shows) == ("", "failed, hint alone, with 2 seeds")
+    assert bad.reason == "with seed 3: it is passed: the check does not see what is wrong"

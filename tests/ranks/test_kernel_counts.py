@@ -47,7 +47,14 @@ def seen(folder):
         ask("gone")
 
     evidence = launch(
-        drive, 1, inputs=[FILE], process_group=False, cwd=folder, serve=serve, looks=True
+        drive,
+        1,
+        inputs=[FILE],
+        process_group=False,
+        cwd=folder,
+        serve=serve,
+        looks=True,
+        opens=["file"],
     )
     assert evidence.diagnosis is None, evidence.diagnosis
     return [asked.counts for asked in evidence.ranks[0].asked]
@@ -73,6 +80,31 @@ def test_they_are_seen_in_a_sandbox_too(tmp_path):
         holds(seen(tmp_path))
 
 
+@pytest.mark.usefixtures("sandboxed")
+def test_what_works_on_when_its_parent_has_ended_is_counted_in_a_sandbox():
+    def drive():
+        ask("before")
+        ends, end = os.pipe()
+        child = os.fork()
+        if child == 0:
+            if os.fork() == 0:
+                until = time.process_time() + 0.2
+                while time.process_time() < until:
+                    pass
+            os._exit(0)
+        os.close(end)
+        os.waitpid(child, 0)
+        ask("its parent has ended")
+        os.read(ends, 1)  # until it has ended, too
+        ask("it has ended")
+
+    with sandbox() as box, warm.using(box.server):
+        evidence = launch(drive, 1, process_group=False, serve=serve, looks=True)
+    before, at_work, after = (asked.counts for asked in evidence.ranks[0].asked)
+    assert at_work.tasks - before.tasks == 1
+    assert after.processor_seconds - before.processor_seconds >= 0.2
+
+
 def test_opens_of_a_folder_that_is_not_kept_are_not_counted():
     def drive():
         ask("now")
@@ -93,7 +125,7 @@ def test_nothing_is_counted_where_nobody_looks(tmp_path):
 
 def test_a_folder_that_is_not_there_cannot_be_watched(tmp_path):
     with pytest.raises(OSError, match="No such file"):
-        Opens(str(tmp_path / "nowhere"))
+        Opens(str(tmp_path / "nowhere"), ["file"])
 
 
 def processor_times(folder):

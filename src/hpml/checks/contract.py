@@ -133,7 +133,8 @@ class Stage:
 
     With `looks` the files in the ranks' folders are looked at, from outside, at each request and at
     the end: `evidence.ranks[r].asked[n].files` and `evidence.files`, by path; and at each request
-    what the kernel counts of the rank: `evidence.ranks[r].asked[n].counts`.
+    what the kernel counts of the rank: `evidence.ranks[r].asked[n].counts`. With `opens`, names of
+    files in a shared folder, it counts how often these are opened.
 
     With `kill`, a function of the play's seed, a rank is killed while it writes a file.
 
@@ -152,6 +153,7 @@ class Stage:
     flavour: Flavour | None = None
     serve: Serve | None = None
     looks: bool = False
+    opens: tuple[str, ...] = ()
     kill: Callable[[int], Kill] | None = None
     memory: bool = False
 

@@ -21,6 +21,7 @@ import torch
 
 from hpml.checks import chatter, seeds
 from hpml.checks.contract import Check, Run, Stage
+from hpml.checks.nodes import per_node
 from hpml.ranks import Evidence, launch
 from hpml.ranks.flavour import by_horovod
 from hpml.ranks.parent import warm
@@ -293,9 +294,11 @@ def _launches(
                     cwd=scratch if check.shared_folder else None,
                     timeout=check.timeout,
                     link=stage.link or (GRADED_LINK if on_links else None),
+                    per_node=per_node(ranks),
                     delays=seeds.derived(seed, "waits") if delayed else None,
                     serve=server,
                     looks=stage.looks,
+                    opens=stage.opens,
                     kill=stage.kill and stage.kill(seed),
                     count_memory=stage.memory,
                     leash=leash,

@@ -46,6 +46,10 @@ GENERAL_HINTS = {
     "should be another one after each turn?",
     "one rank": "Here there is one rank, and no other to wait for. Look at the line that is named: "
     "what does it wait for, and who should bring it?",
+    "apart": "Each rank must name the same world size, the same address and port, and a rank that "
+    "no other has. On a cluster LOCAL_RANK begins at 0 on every node, and so does SLURM_LOCALID; "
+    "and localhost is another machine on each: only rank 0's address leads to rank 0 from "
+    "everywhere.",
     "no value yet": "On the way that this call took, a variable is read before it has a value. "
     "Does it get one only under an `if`, or in a loop that may take no turn?",
     "two dtypes": "Two dtypes meet in the line that is named, and the exception has both. Print "

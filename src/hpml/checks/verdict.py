@@ -27,6 +27,13 @@ Cause = Literal[
 ]
 
 
+MAX_SENTENCE = 2000  # characters: a name in it may be as long as an answer likes
+
+
+def shortened(sentence: str) -> str:
+    return sentence if len(sentence) <= MAX_SENTENCE else f"{sentence[:MAX_SENTENCE]} …"
+
+
 @dataclass(frozen=True)
 class ClaimResult:
     """One claim, judged. `message` and `hint` are empty where it holds."""
@@ -41,6 +48,10 @@ class ClaimResult:
     world_size: int | None = None
     judged: bool = True  # False: this machine cannot judge it; `message` is the reason
     expected: str = ""  # what should have been seen; for the learner's own check alone
+
+    def __post_init__(self) -> None:
+        for name in ("message", "expected"):
+            object.__setattr__(self, name, shortened(getattr(self, name)))
 
     @property
     def earned(self) -> int:
@@ -75,6 +86,9 @@ class Verdict:
     lines: tuple[tuple[int, str], ...] = ()  # of the answer, that messages name, by number
     calls: str = field(default="", compare=False)  # a row per rank, where a claim failed
     timeline: str = field(default="", compare=False)  # the same over time, an SVG for a notebook
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "headline", shortened(self.headline))
 
     @property
     def points(self) -> int:

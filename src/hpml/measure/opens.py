@@ -8,7 +8,7 @@ is its close.
 import os
 from pathlib import Path
 
-from hpml.machine import inotify
+from hpml.ranks import inotify
 
 BUFFER = 2**16  # bytes of a read
 

@@ -1,7 +1,12 @@
 """Run Python on N ranks, and know what happened: `launch(drive, world_size) -> Evidence`.
 
-A folder for each process of a launch, in the order in which one forks the next: `parent`, `server`,
-`supervisor`, `proxy`, `rank`. The files beside them are used in several.
+A folder for each kind of process, with what it alone begins:
+
+    parent ──► server ──► supervisor ──► proxy, where there is one, and rank; for each rank
+
+What one process forks it may import, to have it ready; a proxy also takes from `rank` what records
+calls. Nothing of `proxy` and `rank` runs in the parent. The files beside the folders are used by
+several.
 """
 
 from hpml.ranks.evidence import (

@@ -14,7 +14,9 @@ End = Literal["returned", "raised", "exited", "killed", "ended"]
 Kind = Literal[
     "hang", "mismatch", "raised", "exited", "killed", "limit", "flood", "memory", "refused"
 ]
-Cause = Literal["", "what arrives", "never waited for", "endless loop", "one rank", "aborted"]
+Cause = Literal[
+    "", "what arrives", "never waited for", "endless loop", "one rank", "apart", "aborted"
+]
 
 ANYONE = -1  # the peer of a `recv` from any source
 MEETING = ("init_process_group", "hvd.init")  # they create a group and are not calls of it
@@ -81,11 +83,12 @@ class Mark:
 class Counts:
     """What the kernel counts of a rank at one moment, read from outside the rank.
 
-    `tasks` are its threads, and those of all processes below it. `read_bytes` is what system calls
-    of these processes have read so far, and of children that have been waited for; None where that
-    cannot be seen. What comes through a map of memory, or from a socket by recv, is not in it.
-    `opened` is how often each file in the ranks' `cwd` was opened so far, by whichever rank, by the
-    file's name; None where that cannot be seen, or the folder is not kept. `processor_seconds` is
+    `tasks` are its threads, and those of all processes below it; in a sandbox also of processes
+    whose parent has ended. `read_bytes` is what system calls of these processes have read so far,
+    and of children that have been waited for; None where that cannot be seen. What comes through a
+    map of memory, or from a socket by recv, is not in it. `opened` is how often each file that the
+    launch names was opened so far in the ranks' `cwd`, by whichever rank, by the file's name; None
+    where that cannot be seen, the folder is not kept, or no file is named. `processor_seconds` is
     the processor time of all threads of these processes so far, of those that have ended too, and
     of children that have been waited for (to 0.01 s); None where that cannot be seen.
     """
@@ -221,6 +224,7 @@ class Diagnosis:
       hang);
     - "endless loop": a loop in which nothing changes (a hang);
     - "one rank": a hang where there are no others to wait for;
+    - "apart": all ranks have come to where they meet, and do not (a hang);
     - "aborted": a library's own code ended the process, by SIGABRT (killed).
     """
 

@@ -10,6 +10,8 @@ from hpml.ranks.flavour import Flavour
 STACK_SIGNAL = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 SAMPLE_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGWINCH
 
+MOST_WITHOUT_CORE = 2  # times its limit, that a launch may take longer on a busy machine
+
 
 @dataclass(frozen=True)
 class Job:
@@ -27,7 +29,7 @@ class Job:
     extra_environment: dict[str, str] = field(default_factory=dict)  # the caller's, comes last
     flavour: Flavour = "torch"
     process_group: bool = True
-    timeout: float = 60.0  # seconds; the parent ends the launch then, a little later Gloo gives up
+    timeout: float = 60.0  # seconds; the parent ends the launch then
     threads: int = 1
     delays: int | None = None  # the seed of waits before its calls, where there are any
     rules: Rules | None = None  # that the answer is held to
@@ -36,3 +38,9 @@ class Job:
     count_memory: bool = False  # from just before its drive
     live: bool = False  # count its tensors by kind
     limited: bool = False  # in its memory
+
+    @property
+    def gloo_timeout(self) -> float:
+        """Seconds after which Gloo gives up waiting for another rank: never before the parent, who
+        knows which rank is to blame."""
+        return (1 + MOST_WITHOUT_CORE) * self.timeout + 30.0

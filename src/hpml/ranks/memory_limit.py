@@ -1,4 +1,4 @@
-"""How much memory a rank may use beyond what it was forked with: asked for, set, kept to.
+"""How much memory a rank may use beyond what it was forked with: set by its supervisor.
 
 A control group counts what its processes touch, and the kernel kills one of them when there is no
 more. Where none can be made, a resource limit bounds the rank's private memory by what is mapped,

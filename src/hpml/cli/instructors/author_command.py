@@ -67,6 +67,12 @@ def course_check(
         Path | None,
         typer.Option(metavar="FILE.html", help="Where a page of all wrong answers goes."),
     ] = None,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Wrong answers alone: each must fail with the seeds 1 to N."
+        ),
+    ] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Answers judged at a time.")] = 2,
 ) -> int:
     """Prove each exercise: its stub fails, its solution passes, and each wrong answer is caught.
@@ -79,7 +85,7 @@ def course_check(
     from hpml.checks import find, ids, judge
     from hpml.course import schedule
     from hpml.course.instructors import wrong_page
-    from hpml.course.instructors.prove import prove, record
+    from hpml.course.instructors.prove import PARTS, prove, record
     from hpml.files import atomic
 
     if page is not None:
@@ -93,6 +99,9 @@ def course_check(
         ids=ids(),
         workers=workers,
         on_row=(lambda row: None) if as_json or not console.is_terminal else _progress(console),
+        brief=seeds > 0,
+        parts=("wrong answer",) if seeds else PARTS,
+        seeds=range(1, seeds + 1),
     )
     if page is not None:
         atomic.write_text(page, wrong_page.write(rows))

@@ -70,6 +70,7 @@ def prove(
     brief: bool = False,
     parts: Container[Part] = PARTS,
     wrong: str = "",
+    seeds: Sequence[int] = (),
 ) -> list[Row]:
     """A row for each proof about the exercises (default: all of the course), in order.
 
@@ -78,7 +79,8 @@ def prove(
     and so are wrong answers to no exercise. `workers` answers are judged at a time; `on_row` gets
     the rows in order, each as soon as possible. With `brief`, a wrong answer is judged at its
     `world` size alone, and at all sizes only if it does not fail there as it should. Only `parts`
-    are proved, and of the wrong answers only `wrong`, if it is named.
+    are proved, and of the wrong answers only `wrong`, if it is named. With `seeds`, a wrong answer
+    must fail with each of them: what decides is then in every play, and not drawn now and then.
     """
     wanted = list(exercises)
     chosen = [
@@ -94,7 +96,7 @@ def prove(
         tasks = [
             task
             for pair in chosen
-            for part, name, task in _tasks(course, *pair, find, judge, brief)
+            for part, name, task in _tasks(course, *pair, find, judge, brief, seeds)
             if part in parts and (part != "wrong answer" or wrong in ("", name))
         ]
         if not wanted:
@@ -118,7 +120,13 @@ Named = tuple[Part, str, Task]  # the part and the name of the row that the task
 
 
 def _tasks(
-    course: Course, module: Module, exercise: Exercise, find: Find, judge: Judge, brief: bool
+    course: Course,
+    module: Module,
+    exercise: Exercise,
+    find: Find,
+    judge: Judge,
+    brief: bool,
+    seeds: Sequence[int],
 ) -> list[Named]:
     def known(*rows: Row) -> list[Named]:
         return [(row.part, row.name, partial(_same, row)) for row in rows]
@@ -162,7 +170,7 @@ def _tasks(
             (
                 "wrong answer",
                 answer.name,
-                partial(_prove_wrong, answer, solution, check, judge, brief),
+                partial(_prove_wrong, answer, solution, check, judge, brief, seeds),
             )
             for answer in wrong
         ),
@@ -316,8 +324,20 @@ def _prove_solution(course: Course, module: Module, check: Check, judge: Judge) 
 
 
 def _prove_wrong(
-    wrong: WrongAnswer, solution: Callable[[], str], check: Check, judge: Judge, brief: bool
+    wrong: WrongAnswer,
+    solution: Callable[[], str],
+    check: Check,
+    judge: Judge,
+    brief: bool,
+    seeds: Sequence[int],
 ) -> Row:
+    row = None
+    for seed in seeds:
+        row = _prove_wrong(wrong, solution, check, partial(judge, seed=seed), brief, ())
+        if not row.good:
+            return replace(row, reason=f"with seed {seed}: {row.reason}")
+    if row is not None:
+        return replace(row, shows=f"{row.shows}, with {len(seeds)} seeds")
     if brief and check.worlds == WORLDS:
         row = _prove_wrong_by(wrong, solution, check, partial(judge, worlds=(wrong.world,)))
         if row.good and not row.shows.startswith("not gradable"):

@@ -32,6 +32,7 @@ _BY_NAME = (
     "jupytext.toml",
     "pyproject.toml",
     "requirements.lock",
+    "slurm/record_gpu.slurm",  # of no module
     "slurm/ssh_by_srun/ssh",  # a name without an ending
 )
 _ENDINGS = {

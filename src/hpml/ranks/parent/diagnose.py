@@ -1,7 +1,8 @@
 """From the ranks' ledgers to one sentence about what went wrong.
 
 Pure functions of the logs. The launch asks `mismatch` whenever a call comes in, `hang` when nothing
-has moved for a while, `fault` once a rank has ended without returning, `limit` when time is up.
+has moved for a while or ranks are in an `endless_loop`, `fault` once a rank has ended without
+returning, `out_of_memory` and `flood` where they took or printed too much, `limit` when time is up.
 
 `lines_of` names the code whose lines a sentence has: "of your answer".
 """
@@ -203,9 +204,17 @@ def hang(logs: Sequence[RankLog], lines_of: str) -> Diagnosis:
         parts.append("everybody sends and nobody receives")
     elif not causes and sends and sends == {"recv"}:
         parts.append("everybody receives and nobody sends")
+    cause: Cause = "one rank" if len(logs) == 1 else ""
+    if not causes and all_meet(logs) and len(logs) > 1:
+        parts.append("all have come, and do not meet")
+        cause = "apart"
     causes = causes or [log.rank for log in (waiting or asking)]
-    alone: Cause = "one rank" if len(logs) == 1 else ""
-    return Diagnosis("hang", "; ".join(parts), tuple(causes), cause=alone)
+    return Diagnosis("hang", "; ".join(parts), tuple(causes), cause=cause)
+
+
+def all_meet(logs: Sequence[RankLog]) -> bool:
+    """Whether every rank waits where it is to meet the others."""
+    return all(log.pending is not None and log.pending.operation in MEETING for log in logs)
 
 
 def _lost(lost: Sequence[tuple[int, Call]], lines_of: str) -> list[str]:

@@ -55,9 +55,11 @@ def launch(
     timeout: float = 60.0,
     threads: int = 1,
     link: str | None = None,
+    per_node: int | None = None,
     delays: int | None = None,
     serve: Server | None = None,
     looks: bool = False,
+    opens: Sequence[str] = (),
     kill: Kill | None = None,
     proxied: bool = False,
     count_memory: bool = False,
@@ -103,6 +105,9 @@ def launch(
     rank's traffic; results are the same as without. Where this machine cannot emulate a network,
     the ranks run without, and `evidence.no_link` is the reason.
 
+    `per_node` ranks are on each node, as launchers' variables have it (LOCAL_RANK, GROUP_RANK,
+    HOROVOD_LOCAL_SIZE and so on); by default those of the `link`'s nodes, else all.
+
     With `delays`, a seed, each rank waits before the drive and now and then before a collective, up
     to 50 ms and 0.2 s in all: code that relies on the ranks' timing then fails.
 
@@ -114,6 +119,7 @@ def launch(
     request, before it is served, and those at the end. Seen from outside the ranks. Where each has
     a folder of its own, the files of all together, by their paths from there. With them comes, at
     each request, what the kernel counts of the rank that asks: `evidence.ranks[r].asked[n].counts`.
+    Of files in a `cwd` that is kept, named in `opens`, it also counts how often they are opened.
 
     With `proxied` a process beside each rank, which the rank cannot reach, makes its calls, records
     them and reports to this process (see `hpml.ranks.proxy`): the calls in the evidence are then
@@ -156,7 +162,8 @@ def launch(
     if inputs is not None and len(inputs) != world_size:
         raise UserError(f"{len(inputs)} inputs for {world_size} ranks: give one per rank")
     asked = None if link is None else parse_link(link, world_size)
-    per_node = asked.per_node if asked is not None and asked.uplink else world_size
+    if per_node is None:
+        per_node = asked.per_node if asked is not None and asked.uplink else world_size
     watched = watched or _watched(drive, answer, answer_name)
     pickled = drive if isinstance(drive, Pickled) else Pickled.of(drive)
     port = _free_port()
@@ -212,6 +219,7 @@ def launch(
         kept=cwd is not None,
         kill=kill,
         looks=looks,
+        opens=opens,
         memory=None if memory is None else memory_limit.check(memory),
     ) as running:
         return running.until_ended()

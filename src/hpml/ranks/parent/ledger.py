@@ -1,4 +1,4 @@
-"""A rank's events, checked and gathered into its part of the evidence."""
+"""A rank's ledger as the parent reads it: checked, and gathered into its part of the evidence."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

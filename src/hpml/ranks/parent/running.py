@@ -57,6 +57,7 @@ class Running:
         kept: bool,
         kill: Kill | None,
         looks: bool,
+        opens: Sequence[str],
         memory: int | None,
     ) -> None:
         self._server = server
@@ -71,6 +72,7 @@ class Running:
             "alone": not by_horovod(jobs[0].flavour) and not jobs[0].process_group,
             "proxied": jobs[0].proxied,
             "looks": looks,
+            "opens": list(opens),
             "count_memory": jobs[0].count_memory,
             "memory": memory,
             "live": jobs[0].live,

@@ -12,14 +12,14 @@ from hpml.network.emulation import INTERFACE
 from hpml.ranks import stationary
 from hpml.ranks.evidence import Diagnosis
 from hpml.ranks.flavour import HOROVOD_THREADS, Flavour, by_horovod
-from hpml.ranks.job import SAMPLE_SIGNAL, STACK_SIGNAL
+from hpml.ranks.job import MOST_WITHOUT_CORE, SAMPLE_SIGNAL, STACK_SIGNAL
 from hpml.ranks.parent import diagnose, messages, movement
 from hpml.ranks.parent.leash import Leash
 from hpml.ranks.parent.ledger import RankLog
 
 LOOK_EVERY = 0.1  # seconds between two looks at what moves
 STOOD_STILL = 1.0  # seconds between two looks: the ranks had no time either
-MOST_WITHOUT_CORE = 2  # times the limit, that a launch may take longer on a busy machine
+MEET = 6.0  # seconds in which ranks that have all come meet, if they name the same place
 QUIET = 1.0  # seconds without movement after which a launch that cannot go on is ended
 LOST = 1.8  # the same where a message may be under way from an isend that nobody waits for yet
 # The same where ranks talk over links in ways that are not recorded: a rank that is refused,
@@ -71,6 +71,7 @@ class Watch:
         self._logs, self._watched, self._timeout = logs, watched, timeout
         self._stack_pipes, self._started = stack_pipes, started
         self._quiet = 0.0  # seconds, up to the last look
+        self._meeting = 0.0  # seconds since all ranks have come to where they meet
         self._last_look = started
         self._lost = 0.0  # seconds in which this process stood still, as the ranks may have
         self._processor: dict[int, float] = {}
@@ -110,9 +111,10 @@ class Watch:
                 return diagnose.endless_loop(self._logs, looping, words)
         # A late look missed the time before it: on a busy machine this process stood still.
         self._quiet += min(passed, 2 * LOOK_EVERY)
-        if self.moved or moving:
+        self._meeting += min(passed, 2 * LOOK_EVERY) if diagnose.all_meet(self._logs) else 0.0
+        if moving or (self.moved and self._meeting <= MEET):  # who looks for rank 0 prints warnings
             self.moved, self._quiet = False, 0.0
-        if self._quiet < self._stuck_after:
+        if self._quiet < (self._stuck_after if self._meeting <= MEET else QUIET):
             return None
         lost = any(messages.never_waited_for(log, self._logs) for log in self._unfinished())
         if lost and self._quiet < LOST:
@@ -188,6 +190,8 @@ class Watch:
         """Whether the rank gets anywhere, or will by itself."""
         if not log.begun:
             return True  # still being forked
+        if self._meeting > MEET:
+            return False
         if log.waiting is not None:
             # Polling for the others is not movement, whatever processor time it takes.
             if not diagnose.can_complete(log, self._logs):

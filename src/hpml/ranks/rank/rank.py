@@ -116,8 +116,7 @@ def _prepare(
     else:
         remote_group.install(send, *proxy, job.filename, job.rank)
     if flavour.by_horovod(job.flavour):
-        # For waits in hvd.init; the parent ends the launch earlier
-        os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(job.timeout) + 30))
+        os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(job.gloo_timeout)))
         interface = os.environ.get("GLOO_SOCKET_IFNAME", "")
         os.environ.setdefault("HOROVOD_GLOO_IFACE", interface)
         os.environ.setdefault("NCCL_SOCKET_IFNAME", interface)
@@ -203,7 +202,7 @@ def _make_group(job: Job) -> None:
             store=met,
             rank=job.rank,
             world_size=job.world_size,
-            timeout=timedelta(seconds=job.timeout + 30),
+            timeout=timedelta(seconds=job.gloo_timeout),
         )
 
 

@@ -1,4 +1,7 @@
-"""What writes a rank's ledger, and the moments that a drive names."""
+"""What writes a rank's ledger: in its proxy, where it has one, else in the rank itself.
+
+Also the moments that a drive names.
+"""
 
 import sys
 import threading

@@ -106,7 +106,8 @@ def install(
     """
     global _connection, _own_rank
     _own_rank = rank
-    remote_meeting.install(os.environ.get("MASTER_ADDR"))
+    node = int(os.environ.get("GROUP_RANK", 0))
+    remote_meeting.install(os.environ.get("MASTER_ADDR"), node)
     marks = MarksOnly(send, watched)
     recorder.install(marks)
     _connection = Connection(send, ends, arena, marks.line)

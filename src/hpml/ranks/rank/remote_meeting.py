@@ -12,7 +12,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import torch.distributed as dist
 
-_LOCAL = {"localhost", "127.0.0.1", "::1"}
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_meeting_at: set[str] = set()  # what leads to rank 0 from here
+TAKEN = (29400, 29500)  # PyTorch's default ports: another job on rank 0's node came first
 
 
 class TCPStore(dist.HashStore):
@@ -31,16 +33,23 @@ class TCPStore(dist.HashStore):
 _made: list[TCPStore] = []  # a PrefixStore holds what is C++ in one, and nothing of `place`
 
 
-def install(address: str | None) -> None:
-    """From now on, stores of this process are for meeting only. Rank 0's is at `address`."""
-    _LOCAL.update({address or "localhost", socket.gethostname()})
+def install(address: str | None, node: int) -> None:
+    """From now on, stores of this process, a rank on `node`, are for meeting only. Rank 0 is on
+    node 0, at `address`."""
+    _meeting_at.add(address or "localhost")
+    if node == 0:
+        _meeting_at.update(_LOCAL, {socket.gethostname()})
     setattr(dist, "TCPStore", TCPStore)  # noqa: B010
 
 
 def _at(host: str | None, port: int | str) -> str:
-    if host not in _LOCAL:
+    if host not in _meeting_at:
         raise dist.DistNetworkError(
             f"The client socket has failed to connect to {host}:{port}: rank 0 is not there"
+        )
+    if int(port) in TAKEN:
+        raise dist.DistNetworkError(
+            f"The server socket has failed to listen on {host}:{port}: address already in use"
         )
     return f"port {int(port)}"
 

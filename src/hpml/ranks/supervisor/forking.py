@@ -164,9 +164,9 @@ def _watch(control: socket.socket, header: Mapping[str, Any]) -> Writings | None
 
 
 def _watch_opens(header: Mapping[str, Any]) -> Opens | None:
-    if header["looks"] and header["kept"]:
+    if header["opens"] and header["kept"]:
         with contextlib.suppress(OSError):  # this machine cannot watch one more folder
-            return Opens(header["cwd"])
+            return Opens(header["cwd"], header["opens"])
     return None
 
 

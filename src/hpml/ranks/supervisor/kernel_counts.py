@@ -1,6 +1,6 @@
 """What the kernel counts of a rank at one moment, out of its reach.
 
-Its tasks and what it has read: see "task" and "io" in proc(5). Opened files: hpml.machine.inotify.
+Its tasks and what it has read: see "task" and "io" in proc(5). Opened files: hpml.ranks.inotify.
 Processor time: the process's clock, as clock_getcpuclockid(3) names it, to the nanosecond, where
 "stat" in proc(5) counts in hundredths of a second. Linux only.
 """
@@ -8,24 +8,22 @@ Processor time: the process's clock, as clock_getcpuclockid(3) names it, to the 
 import contextlib
 import os
 import time
-from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hpml.machine import inotify
+from hpml.ranks import inotify
 
 # The kernel reports equal events in a row as one: what comes between two opens keeps them apart
 _WATCHED = inotify.OPEN | inotify.ACCESS | inotify.CLOSE
 _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of the kernel's posix-timers.h: what its threads ran
 _ALL_EVENTS = 2**23  # bytes: more than the kernel keeps
-MAX_NAMES = 100  # of opened files: what is found is sent to the parent
-MAX_NAME = 100  # characters
 MAX_PROCESSES = 1000  # below a rank
 
 
-def tasks_of(pid: int) -> tuple[list[int], int]:
-    """Process `pid` and all processes below it, and how many threads they have together."""
-    threads, processes = 0, [pid]
+def tasks_of(pids: Sequence[int]) -> tuple[list[int], int]:
+    """These processes and all below them, and how many threads they have together."""
+    threads, processes = 0, [*pids]
     for process in processes:
         with contextlib.suppress(OSError):  # it is gone
             for task in os.scandir(f"/proc/{process}/task"):
@@ -58,11 +56,11 @@ def used_by(pid: int) -> float | None:
 
 
 class Opens:
-    """How often each file in `folder` was opened since, by whomever. Raises OSError where the
-    folder cannot be watched."""
+    """How often the files of these names in `folder` were opened since, by whomever. Raises OSError
+    where the folder cannot be watched."""
 
-    def __init__(self, folder: str) -> None:
-        self._by_name: Counter[str] | None = Counter()
+    def __init__(self, folder: str, names: Sequence[str]) -> None:
+        self._by_name: dict[str, int] | None = dict.fromkeys(names, 0)
         self._watched = inotify.Watched([folder], _WATCHED)
 
     def fileno(self) -> int:
@@ -77,16 +75,19 @@ class Opens:
             if mask & inotify.OVERFLOW:
                 self._by_name = None
             opened = mask & inotify.OPEN and name and not mask & inotify.IS_FOLDER
-            if opened and self._by_name is not None:
-                self._by_name[name.decode("utf-8", "replace")[:MAX_NAME]] += 1
-                if len(self._by_name) > MAX_NAMES:
-                    self._by_name = None
+            known = name.decode("utf-8", "replace")
+            if opened and self._by_name is not None and known in self._by_name:
+                self._by_name[known] += 1
         return None if self._by_name is None else dict(self._by_name)
 
 
-def counts_of(pid: int | None, opens: Opens | None) -> dict[str, Any]:
-    """The fields of `hpml.ranks.evidence.Counts`, for the rank that is process `pid`."""
-    processes, threads = ([], 0) if pid is None else tasks_of(pid)
+def counts_of(pids: Sequence[int], opens: Opens | None) -> dict[str, Any]:
+    """The fields of `hpml.ranks.evidence.Counts`, for the rank that is process `pids[0]`.
+
+    The other, where there is one, is the first of the rank's process namespace: below it come those
+    whose parent has ended.
+    """
+    processes, threads = tasks_of(pids)
     read = [count for count in map(read_by, processes) if count is not None]
     used = [seconds for seconds in map(used_by, processes) if seconds is not None]
     return {

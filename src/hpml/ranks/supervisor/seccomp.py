@@ -1,9 +1,10 @@
-"""A filter that refuses system calls by which one process takes hold of another.
+"""A filter of system calls by which a process takes hold of another, or of what all share.
 
 Ranks in a sandbox run the same answer, which may want one of them to report for all. Refused are
 tracing, reading and writing another process's memory, taking its descriptors, the kernel's key
 rings (which outlive a launch), and ways round the filter: io_uring, and the system calls of other
-instruction sets.
+instruction sets. Refused are also file locks, by which ranks would reach each other beside their
+network, and watches of files: all submissions of a user share the kernel's number of them.
 
 See seccomp(2), and the kernel's Documentation/userspace-api/seccomp_filter.rst. The numbers are
 those of asm/unistd_64.h and asm-generic/unistd.h.
@@ -20,11 +21,15 @@ _REFUSED = {
     "x86_64": (
         0xC000003E,
         {
+            "flock": 73,
             "ptrace": 101,
             "add_key": 248,
             "request_key": 249,
             "keyctl": 250,
+            "inotify_init": 253,
+            "inotify_init1": 294,
             "perf_event_open": 298,
+            "fanotify_init": 300,
             "process_vm_readv": 310,
             "process_vm_writev": 311,
             "kcmp": 312,
@@ -35,11 +40,14 @@ _REFUSED = {
     "aarch64": (
         0xC00000B7,
         {
+            "inotify_init1": 26,
+            "flock": 32,
             "ptrace": 117,
             "add_key": 217,
             "request_key": 218,
             "keyctl": 219,
             "perf_event_open": 241,
+            "fanotify_init": 262,
             "process_vm_readv": 270,
             "process_vm_writev": 271,
             "kcmp": 272,
@@ -56,11 +64,13 @@ _NEWER = {
     "pidfd_getfd": 438,
     "process_madvise": 440,
 }
+_FCNTL = {0xC000003E: 72, 0xC00000B7: 25}  # by architecture
+_LOCKS = (6, 7, 37, 38)  # F_SETLK, F_SETLKW and those of open files, fcntl's second argument
 _OTHER_INTERFACE = 0x40000000  # bit of the x32 system calls' numbers
 
 # linux/filter.h, linux/seccomp.h: load a word of struct seccomp_data, compare, return
 _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
-_NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
+_NUMBER, _ARCHITECTURE, _SECOND = 0, 4, 24  # offsets in struct seccomp_data, a call's arguments too
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 
 
@@ -108,14 +118,19 @@ def install() -> None:
 
 def _program(architecture: int, numbers: list[int]) -> list[_Instruction]:
     """The filter's instructions. Jumps count from the next one; the last one refuses."""
+    last = len(numbers) + len(_LOCKS) + 7
     steps = [
         _Instruction(_LOAD, 0, 0, _ARCHITECTURE),
-        _Instruction(_EQUAL, 0, len(numbers) + 3, architecture),
+        _Instruction(_EQUAL, 0, last - 2, architecture),
         _Instruction(_LOAD, 0, 0, _NUMBER),
-        _Instruction(_ANY_BIT, len(numbers) + 1, 0, _OTHER_INTERFACE),
+        _Instruction(_ANY_BIT, last - 4, 0, _OTHER_INTERFACE),
     ]
-    for left, number in zip(range(len(numbers), 0, -1), numbers, strict=True):
-        steps.append(_Instruction(_EQUAL, left, 0, number))
+    for number in numbers:
+        steps.append(_Instruction(_EQUAL, last - len(steps) - 1, 0, number))
+    steps.append(_Instruction(_EQUAL, 0, len(_LOCKS) + 1, _FCNTL[architecture]))
+    steps.append(_Instruction(_LOAD, 0, 0, _SECOND))
+    for command in _LOCKS:
+        steps.append(_Instruction(_EQUAL, last - len(steps) - 1, 0, command))
     steps.append(_Instruction(_RETURN, 0, 0, _ALLOW))
     steps.append(_Instruction(_RETURN, 0, 0, _FAIL | errno.EPERM))
     return steps

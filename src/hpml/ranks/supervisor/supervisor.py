@@ -164,8 +164,8 @@ def _look(launch: Launch) -> bool:
         if not line.startswith(b"look "):
             return False
         rank = int(line.split()[1])
-        pid = next((pid for pid, of in launch.pids.items() if of == rank), None)
-        counts = counts_of(pid, launch.opens)
+        pids = [pid for pid, of in launch.pids.items() if of == rank]
+        counts = counts_of(pids + launch.firsts[rank : rank + 1], launch.opens)
         files = files_in_all(_folders(launch))
         tell(launch.control, {"looked": rank, "files": files, "counts": counts})
     return bool(lines)

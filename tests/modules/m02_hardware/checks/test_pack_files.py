@@ -141,8 +141,9 @@ def test_samples_that_are_wrong_for_everybody_have_one_cause(good, returning):
     assert HOLDS(turned).hint == "order"
     assert READS(reading_more(turned, 10**9)).hint == "order"
     spoiled = {str(place): sample for place, sample in enumerate(samples[::-1])}
-    assert SHARED(returning("share", turned, forked=[spoiled])).hint == "order"
-    copied = {"bytes": 9, "samples": spoiled}
+    assert SHARED(returning("share", turned, forked=[spoiled, spoiled])).hint == "order"
+    some = {place: spoiled[place] for place in list(spoiled)[:3]}
+    copied = {"bytes": 9, "samples": some}
     assert SHARED(returning("share", turned, pickled=copied)).hint == "order"
     # A copy that cannot be made is a mistake of its own
     failed = {"failed": "TypeError: cannot pickle"}
@@ -157,8 +158,21 @@ def test_samples_that_are_wrong_for_everybody_have_one_cause(good, returning):
     ],
 )
 def test_a_pack_without_its_end_is_refused_by_name(returning, seen, hint):
-    problem = REFUSES(returning("share", damaged={"without its last byte": seen}))
+    every = dict.fromkeys(packed.DAMAGES, "named")
+    problem = REFUSES(returning("share", damaged={**every, "without its last byte": seen}))
     assert (problem and problem.hint) == hint
+
+
+def test_what_is_not_reported_is_not_right(good, returning):
+    """A drive whose functions an answer has replaced."""
+    share = good.stages["share"].values[0]
+    one, other = share["forked"]
+    assert SHARED(returning("share", forked=[one])).hint == "raised"
+    assert (
+        SHARED(returning("share", forked=[one, dict(list(other.items())[1:])])).hint == "position"
+    )
+    assert SHARED(returning("share", pickled={"bytes": 9, "samples": {}})).hint == "pickle"
+    assert REFUSES(returning("share", damaged={})).hint == "unclear"
 
 
 def test_a_pack_that_was_not_whole_for_a_moment(good):

@@ -29,6 +29,14 @@ PACKS = 6  # one after the other; in one of them the process is killed
 OPEN, OPENED, TAKEN = "it opens the pack", "it has opened it", "it has taken samples"
 HANDLED_AT = 2  # ranks: the play in which the pack is shared, damaged and packed anew
 NAP = 0.001  # seconds, for another process to come in between
+DAMAGES = (
+    "without its last byte",
+    "without its second half",
+    "of which 20 bytes are left",
+    "that is empty",
+    "of other bytes",
+    "that is a text",
+)
 
 Sample = list[Any]  # name, number of bytes, their SHA-256; or one text: what it is instead
 
@@ -214,16 +222,16 @@ def damaged(answer: ModuleType, seed: int) -> dict[str, str]:
     """By what was done to a pack, what opening it raised; "" where it was accepted."""
     whole = Path(PACK).read_bytes()
     pick = random.Random(seed)
-    files = {
-        "without its last byte": whole[:-1],
-        "without its second half": whole[: len(whole) // 2],
-        "of which 20 bytes are left": whole[:20],
-        "that is empty": b"",
-        "of other bytes": pick.randbytes(len(whole)),
-        "that is a text": b"name size\n" * 1000,
-    }
+    contents = (
+        whole[:-1],
+        whole[: len(whole) // 2],
+        whole[:20],
+        b"",
+        pick.randbytes(len(whole)),
+        b"name size\n" * 1000,
+    )
     found = {}
-    for number, (what, content) in enumerate(files.items()):
+    for number, (what, content) in enumerate(zip(DAMAGES, contents, strict=True)):
         path = f"other{number}.bin"
         Path(path).write_bytes(content)
         try:
@@ -270,7 +278,7 @@ def if_handled(world_size: int) -> int:
 
 STAGES = (
     Stage("pack", pack_once, one, looks=True),
-    Stage("read", read, serve=logged, looks=True),
+    Stage("read", read, serve=logged, looks=True, opens=(PACK,)),
     Stage("share", share_and_damage, if_handled, dies=True),
     Stage("killed", pack_again_and_again, if_handled, dies=True, kill=kill),
     Stage("after the kill", read_what_is_left, if_handled, dies=True),

@@ -98,8 +98,10 @@ def losses_in_bfloat16(weights: Weights, batches: Sequence[Batch]) -> list[float
 
 
 def apart(got: Weights, expected: Weights) -> float:
-    """The largest distance of a gradient from the expected one, as a share of that one's norm."""
-    return max(((got[name] - each).norm() / each.norm()).item() for name, each in expected.items())
+    """The largest distance of a gradient from the expected one, as a share of that one's norm; NaN
+    where one has a NaN (Python's `max` may leave it out)."""
+    shares = [(got[name] - each).norm() / each.norm() for name, each in expected.items()]
+    return torch.stack(shares).max().item()
 
 
 def off_grid(tensor: torch.Tensor) -> float:

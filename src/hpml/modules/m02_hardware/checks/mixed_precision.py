@@ -214,7 +214,7 @@ def trains_in_bfloat16(run: Run) -> Problem | None:
         batch = given["batches"][SAMPLED + step - 1]
         _, gradients = with_gradients(before, batch, product=in_bfloat16)
         moved = {name: (before[name] - got[name]) / LEARNING_RATE for name in gradients}
-        if (far := apart(moved, gradients)) > STEP_CLOSE:
+        if not (far := apart(moved, gradients)) <= STEP_CLOSE:
             seen = (
                 f"step {step} is {100 * far:.2g} % from a step with products in bfloat16, as a "
                 "share of its length"

@@ -14,6 +14,7 @@ from hpml.answer.rules import ReadyMade
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, fault
 from hpml.checks.kits.ready_made import ALL_ELSE
 from hpml.modules.m02_hardware.checks._packed_folder import (
+    DAMAGES,
     OPEN,
     OPENED,
     PACK,
@@ -117,13 +118,15 @@ def reads_what_it_needs(run: Run) -> Problem | CannotJudge | None:
     return None
 
 
-def wrong_in(found: Any, right: Sequence[Sample]) -> Problem | None:
-    """What is wrong with samples by their places, as a process reported them.
+def wrong_in(found: Any, right: Sequence[Sample], number: int) -> Problem | None:
+    """What is wrong with samples by their places, as a process reported them; there are `number`.
 
     Samples that are wrong for whoever reads them (`holds_all`) have nothing to do with forks.
     """
     if "failed" in found:
         return Problem(found["failed"], "raised")
+    if len(found) != number:
+        return Problem(f"{len(found)} samples of {number} came back", "raised")
     for place, sample in found.items():
         if problem := wrong_sample(sample, right, int(place)):
             return problem
@@ -139,15 +142,17 @@ def shared(run: Run) -> Problem | None:
     (value,) = evidence.values
     found = value["pickled"]
     inner = found.get("samples", found)
-    if problem := wrong_in(inner, run.expected):
+    if problem := wrong_in(inner, run.expected, 3):
         seen = Problem(f"a copy that went through pickle: {problem.message}", "pickle")
         return seen if problem.hint == "raised" else holds_all(run) or seen
     if found["bytes"] > OPENING:
         size = found["bytes"] // KIB
         return Problem(f"pickled, the data set is {size} KiB", "pickle", "its path, and no content")
     processes = value["forked"]
+    if isinstance(processes, list) and len(processes) != 2:
+        return Problem(f"{len(processes)} of 2 forked processes reported what they read", "raised")
     for one in [processes] if isinstance(processes, dict) else processes:
-        if problem := wrong_in(one, run.expected):
+        if problem := wrong_in(one, run.expected, len(run.expected)):
             seen = Problem(
                 f"two forked processes read one data set at once: {problem.message}", "position"
             )
@@ -161,7 +166,8 @@ def refuses(run: Run) -> Problem | None:
         return None
     if problem := fault(evidence):
         return problem
-    for what, seen in evidence.values[0]["damaged"].items():
+    for what in DAMAGES:
+        seen = evidence.values[0]["damaged"].get(what, "nothing")
         opened = f"a file {what}" if "other" in what or "text" in what else f"a pack {what}"
         if not seen:
             cut = "without" in what

@@ -158,7 +158,7 @@ def load_slowly(inputs: dict[str, Any]) -> None:
 LOADED, GIVEN = "load", "the loader as given"
 STAGES = (
     Stage(GIVEN, load_slowly, serve=served, looks=True, with_answer=False),
-    Stage(LOADED, load, serve=served, looks=True),
+    Stage(LOADED, load, serve=served, looks=True, opens=(FILE,)),
 )
 
 

@@ -23,6 +23,7 @@ from hpml.ranks import Reply, Server, ask
 SHAPE = (8, 8, 3)
 CLASSES = 10
 SHARDS = 4
+FILES = tuple(f"{shard:02d}-of-{SHARDS:02d}.tfrecord" for shard in range(SHARDS))
 THREADS = 4  # fewer than a batch has samples: to call augment in parallel makes no batch ahead
 EPOCHS = 3  # of each pipeline
 NAP = 0.001  # seconds between two questions whether an augmentation or a step may end
@@ -50,8 +51,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
             np.frombuffer(example(images[index], int(labels[index])), np.uint8)
             for index in range(shard, number, SHARDS)
         ]
-        name = f"{shard:02d}-of-{SHARDS:02d}.tfrecord"
-        files[name] = tfrecord_stream.framed(np.stack(records)).tobytes()
+        files[FILES[shard]] = tfrecord_stream.framed(np.stack(records)).tobytes()
     order = pick.randrange(2**31)
     given = {
         "files": files,

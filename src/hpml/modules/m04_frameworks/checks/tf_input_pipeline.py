@@ -31,6 +31,7 @@ from hpml.modules.m04_frameworks.checks._requested_epochs import (
 )
 from hpml.modules.m04_frameworks.checks._served_augmentations import (
     EPOCHS,
+    FILES,
     inputs,
     iterate,
     iterate_alone,
@@ -279,7 +280,7 @@ CHECK = Check(
     expect=expect,
     stages=(
         Stage("served", iterate, serve=serve),
-        Stage("read", iterate_alone, serve=serve, looks=True),
+        Stage("read", iterate_alone, serve=serve, looks=True, opens=FILES),
     ),
     claims=(
         Claim("each epoch has each sample once, with its label", 2, each_sample_once),

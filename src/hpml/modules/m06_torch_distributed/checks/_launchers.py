@@ -7,10 +7,12 @@ order of the step, and `node_of_rank`. To replace the recordings, replace that f
 tests/cluster/test_recordings.py records again on a virtual cluster, and compares.
 """
 
+import contextlib
 import json
 import os
 import random
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +33,7 @@ JOB_IDS = ("SLURM_JOBID", "SLURM_JOB_ID")
 OF_TORCHRUN = re.compile(
     r"(LOCAL_|ROLE_)?RANK|GROUP_RANK|(LOCAL_|ROLE_|GROUP_)?WORLD_SIZE|TORCHELASTIC_\w+"
 )
+DEFAULT_PORT = 29500  # of torchrun, and of many scripts
 LARGEST_JOB_ID = 67_043_328  # SLURM's default MaxJobId
 
 
@@ -86,18 +89,34 @@ def cases(seed: int) -> list[Case]:
     return found + _play(nobody, rng, 0)
 
 
-def srun_here(job: int, rank: int, world_size: int) -> dict[str, str]:
-    """What srun sets for one of `world_size` tasks on this machine: all names of a recording."""
+def srun_here(job: int, rank: int, world_size: int, per_node: int | None = None) -> dict[str, str]:
+    """What srun sets for one of `world_size` tasks, `per_node` on each node: all names of a
+    recording. Of several nodes no name leads anywhere here: ranks meet at MASTER_ADDR."""
+    per_node = per_node or world_size
+    nodes, (node, local_rank) = -(-world_size // per_node), divmod(rank, per_node)
+    first, tasks = node * per_node, min(per_node, world_size - node * per_node)
+    assert world_size == nodes * per_node  # so that one number says how many tasks a node has
+    hosts = f"node[1-{nodes}]" if nodes > 1 else "localhost"
+    own = f"node{node + 1}" if nodes > 1 else "localhost"
+    each = f"{per_node}(x{nodes})" if nodes > 1 else str(per_node)
     recordings = json.loads(RECORDINGS.read_text(encoding="utf-8"))
     variables = next(each["shared"] for each in recordings if each["name"] == "srun, one task")
-    counts = ("NTASKS", "NPROCS", "STEP_NUM_TASKS", "TASKS_PER_NODE", "STEP_TASKS_PER_NODE")
-    cores = ("CPUS_ON_NODE", "JOB_CPUS_PER_NODE")
+    lists = {name for name in variables if name.endswith("NODELIST")}
     return variables | {
-        **dict.fromkeys(set(HOST_NAMES) & set(variables), "localhost"),
+        **dict.fromkeys(set(HOST_NAMES) & set(variables) - lists, own),
+        **dict.fromkeys(lists, hosts),
         **dict.fromkeys(JOB_IDS, str(job)),
-        **{f"SLURM_{name}": str(world_size) for name in (*counts, *cores)},
-        **dict.fromkeys(("SLURM_PROCID", "SLURM_LOCALID"), str(rank)),
-        "SLURM_GTIDS": ",".join(map(str, range(world_size))),
+        **dict.fromkeys(("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), str(world_size)),
+        **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), each),
+        **dict.fromkeys(
+            ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES"), str(nodes)
+        ),
+        "SLURM_CPUS_ON_NODE": str(tasks),
+        "SLURM_JOB_CPUS_PER_NODE": each,
+        "SLURM_PROCID": str(rank),
+        "SLURM_LOCALID": str(local_rank),
+        "SLURM_NODEID": str(node),
+        "SLURM_GTIDS": ",".join(map(str, range(first, first + tasks))),
     }
 
 
@@ -106,6 +125,16 @@ def become_task_of_srun(variables: Mapping[str, str]) -> None:
     for name in [name for name in os.environ if OF_TORCHRUN.fullmatch(name)]:
         del os.environ[name]
     os.environ |= variables
+
+
+def another_job_came_first() -> socket.socket:
+    """On this machine it has the port that PyTorch takes by default: as long as what is returned
+    exists. On a machine without namespaces for ranks perhaps one really has it."""
+    holding = socket.socket()
+    with contextlib.suppress(OSError):
+        holding.bind(("127.0.0.1", DEFAULT_PORT))
+        holding.listen()
+    return holding
 
 
 def _job(rng: random.Random) -> int:

@@ -20,9 +20,11 @@ from hpml.checks.kits.ready_made import ANYTHING
 from hpml.checks.kits.served_samples import ServedImages, serve_images
 from hpml.checks.kits.shares import wrong_shares
 from hpml.checks.kits.small_images import Images, new_model, noisy_classes
+from hpml.checks.nodes import per_node
 from hpml.checks.seeds import derived
 from hpml.modules.m06_torch_distributed.checks._launchers import (
     LARGEST_JOB_ID,
+    another_job_came_first,
     become_task_of_srun,
     srun_here,
 )
@@ -46,7 +48,7 @@ def inputs(seed: int, world_size: int) -> dict[str, list[dict[str, Any]]]:
         data
         | {
             "model": derived(seed, f"model {rank}"),
-            "srun": srun_here(job, rank, world_size),
+            "srun": srun_here(job, rank, world_size, per_node(world_size)),
         }
         for rank in range(world_size)
     ]
@@ -57,6 +59,7 @@ def under_torchrun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]
     """Train in the environment that torchrun makes."""
     model = new_model(inputs["model"], torch.float64)
     dataset = ServedImages(inputs["length"])
+    _holding = another_job_came_first()
     losses = answer.train(model, dataset, EPOCHS, BATCH, LEARNING_RATE, inputs["seed"])
     return {"state": state_of(model.cpu()), "losses": losses}
 
@@ -68,8 +71,9 @@ def under_srun(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 STAGES = (
-    Stage("torchrun", under_torchrun, serve=serve_images),
-    Stage("srun", under_srun, dies=True, serve=serve_images),
+    # Ranks meet at rank 0's address: on a network, "localhost" leads to it from rank 0 alone.
+    Stage("torchrun", under_torchrun, link="10gbit", serve=serve_images),
+    Stage("srun", under_srun, dies=True, link="10gbit", serve=serve_images),
 )
 
 

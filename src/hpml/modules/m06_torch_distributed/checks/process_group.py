@@ -14,8 +14,10 @@ from hpml.checks.compare import described
 from hpml.checks.contract import Check, Claim, Problem, Run
 from hpml.checks.kits.raised_here import in_words
 from hpml.checks.kits.ready_made import ALL_ELSE, SCONTROL
+from hpml.checks.nodes import per_node
 from hpml.modules.m06_torch_distributed.checks._launchers import (
     Case,
+    another_job_came_first,
     become_task_of_srun,
     cases,
     srun_here,
@@ -40,7 +42,9 @@ def inputs(seed: int, world_size: int) -> list[dict[str, Any]]:
         {
             "planted": planted[rank::world_size],
             "number": rng.randrange(1, 10**9),
-            "launched": srun_here(job, rank, world_size) if world_size % 2 else None,
+            "launched": srun_here(job, rank, world_size, per_node(world_size))
+            if world_size % 2
+            else None,
         }
         for rank in range(world_size)
     ]
@@ -61,6 +65,7 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     if inputs["launched"]:
         become_task_of_srun(inputs["launched"])
     mark("started as by srun" if inputs["launched"] else "started as by torchrun")
+    _holding = another_job_came_first()
     try:
         mine = answer.start()
     except NotImplementedError:
@@ -136,7 +141,8 @@ def given(run: Run, problem: Problem | None) -> Problem | None:
 def place_hint(case: Case, got: Mapping[str, Any], run: Run, rank: int, hint: str) -> str:
     """The hint for the misconception that a wrong rank or size suggests."""
     variables = case.environment
-    live = {"rank": rank, "world_size": run.world_size, "local_rank": rank}
+    local_rank = rank % per_node(run.world_size)
+    live = {"rank": rank, "world_size": run.world_size, "local_rank": local_rank}
     if all(got[key] == value for key, value in live.items()):
         return "given"
     if case.rank != case.local_rank == got["rank"]:
@@ -355,6 +361,7 @@ CHECK = Check(
     drive=drive,
     expect=expect,
     process_group=False,
+    link="10gbit",  # on which the ranks do not meet at "localhost"
     names=("settings", "start"),
     to_write="the settings of both launchers, and the start",
     allowed=ALL_ELSE,

@@ -216,7 +216,7 @@ def expect(ranks: Sequence[dict[str, Any]], world_size: int) -> list[dict[str, t
 # The stage "large": 26 MB of weights, 1.6 MB each, for which the kernel's counts are plain
 
 
-LAYERS, WIDE = 16, 640
+LAYERS, WIDE, LARGE_RATE = 16, 640, 0.1
 
 
 class Stack(nn.Module):
@@ -241,13 +241,36 @@ class Stack(nn.Module):
         return x
 
 
-def train_large(answer: ModuleType, inputs: None) -> None:
-    """One step of SGD."""
+def large_inputs(seed: int, world_size: int) -> list[torch.Tensor]:
+    """Each rank's batch."""
+    draw = torch.Generator().manual_seed(derived(seed, "large"))
+    return [torch.randn(2, WIDE, generator=draw) for _ in range(world_size)]
+
+
+def train_large(answer: ModuleType, inputs: torch.Tensor) -> list[dict[str, Any]]:
+    """One step of SGD; returns what shows that it was taken: each shard's sum and beginning."""
     wrapped = answer.FullyShard(Stack())
-    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1, foreach=False)
-    wrapped(torch.ones(2, WIDE)).sum().backward()
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=LARGE_RATE, foreach=False)
+    wrapped(inputs).sum().backward()
     wrapped.synchronize()
     optimizer.step()
+    shards = [parameter.detach().flatten() for parameter in wrapped.parameters()]
+    return [
+        {"sum": float(shard.sum(dtype=torch.float64)), "first": shard[:WIDE].clone()}
+        for shard in shards
+    ]
+
+
+def expect_large(batches: Sequence[torch.Tensor], world_size: int) -> list[dict[str, Any]]:
+    """By rank: of each layer's shard, which are alike, what `train_large` returns.
+
+    Weights of zeros hand on what they get, so that dL/dW = 1 x^T, added up over the batch.
+    """
+    row = -LARGE_RATE * torch.stack([batch.sum(0) for batch in batches]).mean(0)
+    shards = row.repeat(WIDE).split(-(-(WIDE**2) // world_size))
+    return [
+        {"sum": float(shard.sum(dtype=torch.float64)), "first": shard[:WIDE]} for shard in shards
+    ]
 
 
 # The stage "half": weights travel and compute in bfloat16

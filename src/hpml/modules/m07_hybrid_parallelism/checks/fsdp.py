@@ -30,8 +30,10 @@ from hpml.modules.m07_hybrid_parallelism.checks._sharded_training import (
     elements,
     expect,
     expect_half,
+    expect_large,
     half_inputs,
     inputs,
+    large_inputs,
     serial,
     serve,
     small_elements,
@@ -44,6 +46,7 @@ TOLERANCE = 1e-9  # the model is float64: only the order of additions may differ
 # Of the stage "large": bytes of a weight, and of all
 EACH = WIDE * WIDE * 4
 ALL = LAYERS * EACH
+ROUNDING = 1e-5  # of weights in float32
 WHOLE = 6  # weights, or gradients as large, that a rank may hold besides shards at one time
 TOLERATED = 4 * 2**20  # bytes of all else: messages under way, and what Python takes
 # Of the stage "half": how far updates may be from those of other roundings, of the largest one
@@ -136,10 +139,27 @@ def why(run: Run, step: int, rank: int, got: dict[str, torch.Tensor]) -> Problem
     return Problem(seen, "stale", found.expected)
 
 
+def not_trained(run: Run) -> Problem | None:
+    """A Problem where what is counted in the stage "large" is not a step of training."""
+    for rank, shards in enumerate(run.stages["large"].values):
+        right = run.expected["large"][rank]
+        for layer in range(LAYERS):
+            got = shards[layer] if layer < len(shards) else {"sum": math.nan, "first": None}
+            if (
+                difference(got["first"], right["first"], ROUNDING)
+                or not abs(got["sum"] - right["sum"]) <= ROUNDING * WIDE**2
+            ):
+                seen = f"in the step that is counted, rank {rank}'s shard of weight {layer}"
+                return equals_big_batch(run) or Problem(f"{seen} is not trained", "parity")
+    return None
+
+
 def never_whole(run: Run) -> Problem | CannotJudge | None:
     stage = run.stages.get("large")
     if stage is None:
         return None
+    if problem := not_trained(run):
+        return problem
     shards = 2 * ALL / run.world_size  # parameters and gradients
     found = peaks(stage)
     if not isinstance(found, list):
@@ -159,6 +179,8 @@ def three_halves(run: Run) -> Problem | CannotJudge | None:
     stage = run.stages.get("large")
     if stage is None:
         return None
+    if problem := not_trained(run):
+        return problem
     enough = 1.5 * all_reduce_bytes(run.world_size, ALL)
     for rank in stage.ranks:
         # Who sends less has not gathered, or not scattered
@@ -260,11 +282,12 @@ CHECK = Check(
     inputs=lambda seed, world_size: {
         "one model": inputs(seed, world_size),
         "half": half_inputs(seed, world_size),
-        "large": [None] * world_size,
+        "large": large_inputs(seed, world_size),
     },
     expect=lambda given, world_size: {
         "one model": expect(given["one model"], world_size),
         "half": expect_half(given["half"], world_size),
+        "large": expect_large(given["large"], world_size),
     },
     stages=(
         Stage("one model", drive, link="10gbit", serve=serve),

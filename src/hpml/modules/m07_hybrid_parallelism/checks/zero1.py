@@ -5,7 +5,7 @@ known from the factors that ranks ask for, the states' memory from the kernel.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 from hpml.checks.compare import difference
 from hpml.checks.contract import CannotJudge, Check, Claim, Problem, Run, Stage
 from hpml.checks.kits.ready_made import ALL_ELSE, ZERO_OPTIMIZER
+from hpml.checks.seeds import derived
 from hpml.modules.m07_hybrid_parallelism.checks._memory import peaks
 from hpml.modules.m07_hybrid_parallelism.checks._optimizer_jobs import (
     GROUPS,
@@ -40,18 +41,33 @@ MOST = 1.6  # times the least bytes: with padding, or pickled
 # Of the stage "memory": parameters of 4 MB, two states of Adam for each, and the temporary tensors
 # of its step
 TENSORS, EACH, TEMPORARY = 8, 4 * 2**20, 2
-STATES = 2
+STATES, BEGINNING = 2, 100
 TOLERATED = 4 * 2**20  # bytes of all else: messages under way, and what Python takes
 
 
-def train_large(answer: ModuleType, inputs: None) -> None:
-    """Two steps of Adam on 32 MB of parameters."""
+def two_steps(make: Callable[..., Any], seed: int) -> list[dict[str, Any]]:
+    """Two steps of Adam on 32 MB of parameters; returns what shows that they were taken: of each
+    parameter its sum and its beginning."""
     parameters = [torch.nn.Parameter(torch.zeros(EACH // 4)) for _ in range(TENSORS)]
-    optimizer = answer.ZeroOptimizer(parameters, torch.optim.Adam, lr=0.1, foreach=False)
+    optimizer = make(parameters, torch.optim.Adam, lr=0.1, foreach=False)
+    draw = torch.Generator().manual_seed(seed)
     for parameter in parameters:
-        parameter.grad = torch.ones_like(parameter)
+        parameter.grad = torch.empty_like(parameter).normal_(generator=draw)
     optimizer.step()
     optimizer.step()
+    ends = [parameter.detach() for parameter in parameters]
+    return [
+        {"sum": float(end.sum(dtype=torch.float64)), "first": end[:BEGINNING].clone()}
+        for end in ends
+    ]
+
+
+def plain(parameters: Any, kind: Callable[..., Any], **defaults: Any) -> Any:
+    return kind(parameters, **defaults)
+
+
+def train_large(answer: ModuleType, inputs: int) -> list[dict[str, Any]]:
+    return two_steps(answer.ZeroOptimizer, inputs)
 
 
 def alternatives(job: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -187,19 +203,30 @@ def little_memory(run: Run) -> Problem | CannotJudge | None:
     if stage is None:
         return None
     shared, tensor = STATES * TENSORS * EACH / run.world_size, STATES * EACH
+    messages = TENSORS * EACH / run.world_size  # an owner's values may travel as one
     rest = (2 * TENSORS + TEMPORARY) * EACH + TOLERATED
+    for rank, value in enumerate(stage.values):
+        for number, (got, right) in enumerate(zip(value, run.expected["memory"], strict=True)):
+            if difference(got["first"], right["first"], 1e-5) or not (
+                abs(got["sum"] - right["sum"]) <= 1e-5 * EACH
+            ):
+                seen = f"in the steps that are counted, rank {rank}'s parameter {number}"
+                return steps_are_the_plain_ones(run) or Problem(
+                    f"{seen} is not the plain optimizer's", "unchanged"
+                )
     found = peaks(stage)
     if not isinstance(found, list):
         return found
     for rank, peak in enumerate(found):
-        if peak <= rest + shared + tensor:
+        if peak <= rest + shared + tensor + messages:
             continue
         return Problem(
             f"rank {rank} took {peak / 2**20:.0f} MB at its peak, by the kernel's "
             f"count; parameters, gradients and Adam's temporary tensors take "
             f"{rest / 2**20:.0f} MB, its states {STATES * TENSORS * EACH / 2**20:.0f} MB on all "
-            f"ranks together: 1/{run.world_size} of them and those of one tensor are "
-            f"{(shared + tensor) / 2**20:.0f} MB",
+            f"ranks together: 1/{run.world_size} of them, those of one tensor, and messages of "
+            f"1/{run.world_size} of the parameters are "
+            f"{(shared + tensor + messages) / 2**20:.0f} MB",
             "memory",
         )
     return None
@@ -300,9 +327,12 @@ CHECK = Check(
     not_allowed=(ZERO_OPTIMIZER,),
     inputs=lambda seed, world_size: {
         "steps": inputs(seed, world_size),
-        "memory": [None] * world_size,
+        "memory": [derived(seed, "memory")] * world_size,
     },
-    expect=lambda given, world_size: {"steps": expect(given["steps"], world_size)},
+    expect=lambda given, world_size: {
+        "steps": expect(given["steps"], world_size),
+        "memory": two_steps(plain, given["memory"][0]) if world_size == 2 else None,
+    },
     stages=(
         Stage("steps", drive, link="10gbit", serve=serve),
         Stage(
