@@ -134,7 +134,7 @@ def _outcome(case: ElementTree.Element) -> Ran:
 
 @pytest.fixture(scope="session")
 def executed(tmp_path_factory) -> Callable[[Path], list[Ran]]:
-    """`executed(path)`: a run of that notebook of the course, the same whoever asks."""
+    """`executed(path)`: a run of that notebook of the course, the same for all who ask."""
     runs: dict[Path, list[Ran]] = {}
 
     def run(path: Path) -> list[Ran]:

@@ -17,7 +17,7 @@ def until(there: Callable[[], Any], what: str, patience: float = 240.0) -> Any:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether the process has ended; whoever has to reap it may not have done so yet."""
+    """Whether the process has ended; the process that has to reap it may not have done so yet."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -122,7 +122,7 @@ def conclude(held: bool, sentence: str, otherwise: str) -> None:
              f"Here the ring took {ring:.2f} s, naive {naive:.2f} s: four ranks share two cores.")
 
     The course is not built with a notebook in which a sentence did not hold.
-    Raises TypeError where `held` is no bool (of a tensor, take `.item()`).
+    Raises TypeError where `held` is not a bool (of a tensor, take `.item()`).
     """
     if type(held).__name__ not in ("bool", "bool_"):  # numpy has one of its own
         raise TypeError(f"conclude: held is {held!r}, a {type(held).__name__}: give a bool")

@@ -1,6 +1,6 @@
 # %%answer hello_ranks
 # tries: returns a list that contains itself
-# unprotected: whoever walks it never ends
+# unprotected: a grader that walks it never ends
 def hello(number):
     value = [number]
     value.append(value)

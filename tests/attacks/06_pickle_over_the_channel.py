@@ -1,6 +1,6 @@
 # %%answer hello_ranks
 # tries: writes a pickle that runs code to every descriptor it has
-# unprotected: whoever reads one with pickle runs it
+# unprotected: a grader that reads one with pickle runs it
 # on: 06_pickle_returned
 import pickle
 

@@ -1,7 +1,7 @@
 # %%answer hello_ranks
 # tries: prints a passed test run, a JSON verdict and what clears the screen and sets its title
-# unprotected: who reads verdicts from stdout gives the points; the terminal shows what the answer
-# wants
+# unprotected: a grader that reads verdicts from stdout gives the points; the terminal shows what
+# the answer wants
 import json
 import os
 import sys

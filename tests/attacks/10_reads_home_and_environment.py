@@ -1,6 +1,6 @@
 # %%answer hello_ranks
 # tries: prints whatever canary, key or token it finds in homes, environments and other processes
-# unprotected: secrets of whoever grades are in the report
+# unprotected: secrets of the grading person are in the report
 import contextlib
 import glob
 import os

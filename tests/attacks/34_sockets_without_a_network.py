@@ -1,5 +1,5 @@
 # %%answer hello_ranks
-# tries: ranks send their numbers over sockets that are no network: names in the kernel's memory
+# tries: ranks send their numbers over sockets of no network: names in the kernel's memory
 # unprotected: the sum is known with no call of torch.distributed
 import socket
 import time

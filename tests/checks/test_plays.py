@@ -92,7 +92,7 @@ def test_where_seconds_are_judged_nothing_else_is_under_way(launched, check):
     def work(world_size, leash):
         if world_size == 2:
             two_began.set()
-        else:  # long enough to be met by whoever does not wait for it
+        else:  # long enough to be met by a launch that does not wait for it
             two_began.wait(0.5)
         return evidence(world_size)
 

@@ -1,4 +1,4 @@
-"""What ranks printed: some lines of each, safe to show, whoever wrote them."""
+"""What ranks printed: some lines of each, safe to show, no matter who wrote them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -120,7 +120,7 @@ def test_an_exercise_is_checked_by_its_id_where_it_was_written(
     cell = nbformat.v4.new_code_cell("%%answer hello_ranks\ndef hello(n:\n")
     notebook = script.with_suffix(".ipynb")
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), notebook)
-    os.utime(notebook, (0, 0))  # the stub was saved later, and is no answer
+    os.utime(notebook, (0, 0))  # the stub was saved later, and is not an answer
     checked = hpml("check", "hello_ranks")
     assert checked.returncode == 1
     assert "not valid Python (00_your_machine.ipynb, cell 1)" in checked.stdout

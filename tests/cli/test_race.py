@@ -96,7 +96,7 @@ def test_before_the_first_try_there_is_nothing_to_show(race):
         (["--turbo"], "--turbo"),
         (["--goal", "phone"], "--goal is 'phone', expected one of laptop, full"),
         (["--show", "--ranks", "2"], "--show makes no new try: leave out --ranks, or --show"),
-        (["--board", "/nowhere"], "--board /nowhere is no folder: make it first"),
+        (["--board", "/nowhere"], "--board /nowhere is not a folder: make it first"),
     ],
 )
 def test_what_cannot_be_is_one_line(race, arguments, words):

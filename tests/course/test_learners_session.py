@@ -54,7 +54,7 @@ DRAWN = """((notebook, area) => {
 })(%s, %s)"""
 # Ratio of contrast of each text that is seen, with its element's background: W3C, Web Content
 # Accessibility Guidelines 2.1, "contrast ratio" and "relative luminance". A canvas lays colours
-# over one another. A bar of a drawing is no background: its text is beside or above it.
+# over one another. A bar of a drawing is not a background: its text is beside or above it.
 CONTRASTS = """(area => {
     const drawn = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
     const lay = colour => { drawn.fillStyle = colour; drawn.fillRect(0, 0, 1, 1); };

@@ -94,7 +94,7 @@ NAMES = ("a_constant", "a_word", "leaves", "own_number")
 
 def right_type(run: Run) -> Problem | None:
     wrong = [value for value in run.values if type(value) is not int]
-    return Problem(f"{wrong[0]!r} is no int", "type") if wrong else None
+    return Problem(f"{wrong[0]!r} is not an int", "type") if wrong else None
 
 
 def right_sum(run: Run) -> Problem | None:
@@ -197,7 +197,7 @@ def test_a_row_of_a_wrong_answer_has_what_its_learner_reads(course: Course) -> N
     assert word.wrong == "of another type"
     assert word.first_failure is not None
     assert word.first_failure.claim == "an int comes back"
-    assert re.fullmatch(r"with 1 rank: '\d+' is no int", word.first_failure.message)
+    assert re.fullmatch(r"with 1 rank: '\d+' is not an int", word.first_failure.message)
     assert (word.first_failure.line, word.first_failure.hint) == ("", "An int.")
     # No claim was judged of an answer that did not return.
     assert leaves.first_failure is not None
@@ -248,7 +248,7 @@ def no_hints(**without: str) -> dict[str, str]:
     [
         (solution("dist.all_reduce(tensor)", "pass"), "solution",
          "failed at world size 2: the sum"),
-        (solution("tensor.item()", "str(tensor.item())"), "solution", "'.*' is no int"),
+        (solution("tensor.item()", "str(tensor.item())"), "solution", "'.*' is not an int"),
         (solution("dist.all_reduce(tensor)", "1 / 0"), "solution", "ZeroDivisionError"),
         (solution("%%answer total", "%%answer other"), "solution", "has no %%answer total"),
         (stub("raise NotImplementedError()", "return number"), "stub", "it earns 1 points"),

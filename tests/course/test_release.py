@@ -29,8 +29,8 @@ POINTS = sum(exercise.points for module in COURSE.modules for exercise in module
 EXERCISES = [exercise.id for module in COURSE.modules for exercise in module.exercises]
 SHORT = 25  # characters; of a shorter line nobody learns a solution
 
-# Lines of solutions that lectures, job scripts or the library show as well, each seen to be no part
-# of what its exercise is about.
+# Lines of solutions that lectures, job scripts or the library show as well, each seen not to be
+# part of what its exercise is about.
 ON_PURPOSE = {
     # How a graph and a record of images are read, as the exercises' texts have it
     '"image": tf.io.FixedLenFeature((), tf.string),',

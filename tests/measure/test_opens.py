@@ -1,4 +1,4 @@
-"""Opens of files, counted by the kernel: whoever opens them, and each time."""
+"""Opens of files, counted by the kernel: by any process, and each time."""
 
 import subprocess
 import sys

@@ -60,8 +60,8 @@ def test_times_of_all_reduces_as_the_job_script_writes_them(tmp_path):
         ("a.csv", "algorithm,ranks,bytes,seconds\nring,4,8,1e-3\n", "no two sizes of the ring"),
         ("a.csv", "algorithm,ranks,bytes,seconds\nring,4,8,2\nring,4,9,1\n", "took no longer"),
         ("a.json", "{", "is not JSON"),
-        ("a.json", "[]", "is no history.json"),
-        ("a.json", json.dumps({"world_size": 2}), "is no history.json"),
+        ("a.json", "[]", "is not a history.json"),
+        ("a.json", json.dumps({"world_size": 2}), "is not a history.json"),
     ],
 )
 def test_what_cannot_be_read_is_named_in_one_line(tmp_path, name, text, what):

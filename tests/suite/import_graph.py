@@ -18,7 +18,7 @@ The graph is read from the sources, and nothing is imported. An edge goes from a
   fixtures of half the library, and a test that uses one of these imports that part itself.
 
 It errs on the side of too many edges. What it cannot see: a name put together at run time. The file
-that the suite itself writes is no source.
+that the suite itself writes is not a source.
 """
 
 import hashlib
@@ -33,8 +33,8 @@ from .passed import FILE
 from .source_facts import FOLDERS, SOURCES, SourceFacts
 
 ROOT = Path(__file__).resolve().parents[2]
-# `hpml` hands on what notebooks use, lazily, and `hpml.__main__` is the command line: who imports
-# a room passes by them, and rests on none of that.
+# `hpml` hands on what notebooks use, lazily, and `hpml.__main__` is the command line: a file that
+# imports a room passes by them, and rests on none of that.
 FRONT_DOORS = {"hpml", "hpml.__main__"}
 NOT_FOLLOWED = "tests/conftest.py"
 CHECK = re.compile(r"src/hpml/modules/m\d\d_\w+/checks/([a-z]\w*)\.py")
@@ -57,7 +57,7 @@ class ImportGraph:
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """Every file that git knows or would add; without git, every file that is no cache."""
+        """Every file that git knows or would add; without git, every file that is not a cache."""
         listed = subprocess.run(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
             cwd=self.root,
@@ -100,7 +100,7 @@ class ImportGraph:
 
     @cached_property
     def _data(self) -> dict[str, list[str]]:
-        """What is no Python in the library, by the folder of the package that it belongs to."""
+        """What is not Python in the library, by the folder of the package that it belongs to."""
         found: dict[str, list[str]] = {}
         for file in sorted(self.files):
             if file.startswith("src/hpml/") and not file.endswith(".py"):
@@ -112,7 +112,7 @@ class ImportGraph:
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:
-        """Files that are no Python by each way to name them: `a/b/c.toml`, `b/c.toml`, `c.toml`."""
+        """Files other than Python by each way to name them: `a/b/c.toml`, `b/c.toml`, `c.toml`."""
         names: dict[str, list[str]] = {}
         for file in self.files:
             if not file.endswith(".py") or file.startswith(FOLDERS):

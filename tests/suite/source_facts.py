@@ -17,7 +17,7 @@ from pathlib import Path
 
 # Folders whose files a source may go through without naming one of them
 FOLDERS = ("slurm", "notebooks", "solutions", "exercises", "docs", "packages")
-SOURCES = "*.py"  # who asks for these may read any source
+SOURCES = "*.py"  # a file that asks for these may read any source
 _MODULE = re.compile(r"\bhpml(?:\.\w+)+")
 _COMMENT = re.compile(r"^# (.*)", re.MULTILINE)  # as jupytext writes a cell with a magic
 _IMPORT = re.compile(r"from (hpml(?:\.\w+)*) import ([\w, ]+)")

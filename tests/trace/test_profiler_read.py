@@ -1,4 +1,4 @@
-"""Traces: what was recorded is what is read, and what is no trace gets one line."""
+"""Traces: what was recorded is what is read, and what is not a trace gets one line."""
 
 import gzip
 import json
@@ -151,10 +151,10 @@ def one(event: str) -> str:
 
 
 HOSTILE = {
-    "nothing": ("", "is no trace"),
-    "no JSON": ("steps: 3\n", "is no trace"),
-    "another JSON": ('{"a": [1]}', "is no trace"),
-    "a list alone": ('[{"traceEvents": []}]', "is no trace"),
+    "nothing": ("", "is not a trace"),
+    "no JSON": ("steps: 3\n", "is not a trace"),
+    "another JSON": ('{"a": [1]}', "is not a trace"),
+    "a list alone": ('[{"traceEvents": []}]', "is not a trace"),
     "cut off in the list": (one('{"ph": "X", "name": "a"')[:-2], "is cut off"),
     "cut off after the list": (one('{"ph": "M"}')[:-1], "no profiler writes"),
     "cut off before the list": ('{"schemaVersion": 1,', "is cut off"),
@@ -247,13 +247,14 @@ def test_a_packed_trace_that_was_cut_off_or_damaged_gets_one_line(tmp_path):
     with pytest.raises(UserError, match="is cut off"):
         read(path)
     path.write_bytes(content[:30] + bytes(100) + content[130:])
-    with pytest.raises(UserError, match=r"trace\.json\.gz (is damaged|has a record|is no trace)"):
+    faults = "(is damaged|has a record|is not a trace)"
+    with pytest.raises(UserError, match=rf"trace\.json\.gz {faults}"):
         read(path)
 
 
 def test_a_folder_and_a_file_that_is_not_there_get_one_line(tmp_path):
     for path in (tmp_path, tmp_path / "none.json"):
-        with pytest.raises(UserError, match="is no file"):
+        with pytest.raises(UserError, match="is not a file"):
             read(path)
 
 

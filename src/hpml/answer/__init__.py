@@ -15,7 +15,7 @@ from hpml.answer import cells
 from hpml.errors import UserError
 
 MAGIC = re.compile(r"%%answer(?:[ \t]+(?P<id>\S+))?[ \t]*(?P<rest>.*)")
-# What somebody typed who meant it: `# %%answer ddp`, `%% answer ddp`, `%Answer: ddp`
+# What people type when they mean it: `# %%answer ddp`, `%% answer ddp`, `%Answer: ddp`
 _NEAR = re.compile(r"#*\s*%{1,3}\s*answers?\b\W*(?P<id>[\w-]*)(?P<rest>.*)", re.IGNORECASE)
 
 
@@ -28,7 +28,7 @@ class NotCounted(UserError):
 
 
 def exercise_of(source: str) -> str | None:
-    """The exercise id on a cell's first line; None where it is no `%%answer ID` line."""
+    """The exercise id on a cell's first line; None where it is not a `%%answer ID` line."""
     match = MAGIC.fullmatch(source.partition("\n")[0].rstrip())
     return match["id"] if match and not match["rest"] else None
 

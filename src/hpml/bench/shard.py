@@ -86,7 +86,7 @@ def bench(
     cores = len(os.sched_getaffinity(0))
     if max(world_sizes) > cores:
         conditions["cores"] = (
-            f"{cores}, which {max(world_sizes)} ranks share: their images/s are no sign of how "
+            f"{cores}, which {max(world_sizes)} ranks share: their images/s do not show how "
             "more machines would scale"
         )
     conditions["bubble"] = bubble.CONDITION

@@ -210,7 +210,7 @@ class Check:
     shared_folder: bool = False  # a play's ranks and stages have one; else each rank has its own
     # World sizes at which a judge measures seconds: no other play runs at the same time
     timed_at: tuple[int, ...] = ()
-    # The answer is to print: a notebook does not show that of one that passes, it is no news
+    # The answer is to print: what one that passes has printed, a notebook does not show again
     prints: bool = False
     submits: bool = False  # a judge submits what the answer returns to this machine's SLURM
     # The answer at work, for the learner's own check in a notebook; a grader never asks for it

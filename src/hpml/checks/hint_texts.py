@@ -35,7 +35,7 @@ def of(exercise: str) -> Mapping[str, str]:
 
 
 def steps(exercise: str) -> Mapping[str, str]:
-    """How to go on, by STEPS: for who has not tried anything, or has read all hints on what failed.
+    """How to go on, by STEPS: before anything is tried, or when all hints on what failed are read.
 
     They are in `_steps.py` beside the checks of a module, and no judge names them. Empty where
     nobody has written them yet.

@@ -14,7 +14,7 @@ def folded(stack: str) -> str:
     """`stack` with each run of frames outside of the answer as one line.
 
     "  … 7 frames of torch: wrapper to all_reduce". A file of the answer, or of a notebook's cell,
-    has a name in angle brackets. Lines that are no frames stay.
+    has a name in angle brackets. Lines that are not frames stay.
     """
     shown: list[str] = []
     hidden: list[tuple[str, str]] = []

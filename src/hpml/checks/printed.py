@@ -1,6 +1,6 @@
 """What an answer's ranks printed, cut to what a person reads: some lines of each rank.
 
-It is the answer's own text, and hostile to whoever shows it: every line is made safe
+It is the answer's own text, and may be hostile to what shows it: every line is made safe
 (`hpml.files.sanitize`) and cut here, before it is kept. A page escapes it besides.
 """
 
@@ -16,7 +16,7 @@ COLUMNS = 160  # characters of a line
 RANKS = 16
 # What PyTorch's C++ logs by itself: "[rank0]:[W1123 15:25:03.949 CPUAllocator.cpp:245] Memory …"
 _LOGGED = re.compile(r"(\[rank\d+\]:)?\s*\[[IW]\d{4} \d\d:\d\d:\d\d\.\d+ \S+:\d+\] ")
-# What a library has to say to who maintains it, such as that a name of its own is an old one
+# What a library tells its maintainers, such as that a name of its own is an old one
 _OUTDATED = re.compile(r"/\S*/(site|dist)-packages/\S+: (Future|(Pending)?Deprecation)Warning: ")
 _INSTALLED = re.compile(r"^/\S*/(site|dist)-packages/")  # where a library is, in its warnings
 LONGEST = 12_000  # characters in all

@@ -18,7 +18,7 @@ _MODULES = Path(__file__).parents[1] / "modules"
 
 @cache
 def _files() -> dict[str, str]:
-    """Module name by exercise id. A file starting with an underscore is no check."""
+    """Module name by exercise id. A file starting with an underscore is not a check."""
     found: dict[str, str] = {}
     for file in sorted(_MODULES.glob("m[0-9][0-9]_*/checks/*.py")):
         if file.stem.startswith("_"):

@@ -76,7 +76,7 @@ class Verdict:
     claims: tuple[ClaimResult, ...]
     headline: str  # one sentence: why, leading with the cause
     seed: int
-    stacks: dict[str, str] = field(default_factory=dict)  # "rank 1 of 4" -> text, for who asks
+    stacks: dict[str, str] = field(default_factory=dict)  # "rank 1 of 4" -> text, shown on request
     cause: Cause = "claims"
     # What follows is of one launch or play: one that failed, else of a run in which a claim did,
     # else of the last. It is for the learner's own eyes, and what the answer did or has in it.

@@ -141,7 +141,7 @@ def race(
     given = {key: value for key, value in given.items() if value is not None}
     wanted = goal_named(goal or ("full" if gpus() else "laptop"))
     if board is not None and not board.is_dir():
-        raise UserError(f"--board {board} is no folder: make it first, for all of the class")
+        raise UserError(f"--board {board} is not a folder: make it first, for all of the class")
     if show:
         if given or from_best:
             option = option_of(next(iter(given), "from_best"))
@@ -232,7 +232,7 @@ def _show(
             raise UserError(f"--chart {out}: {error}") from None
         typer.echo(f"Chart: {out}")
     if skipped:
-        typer.echo(f"{tries.file()}: {skipped} lines are no tries, and were skipped")
+        typer.echo(f"{tries.file()}: {skipped} lines are not tries, and were skipped")
     if board is not None:
         synthetic = any(each.synthetic for each in shown)
         boards.publish(board, name or _user(), kept)

@@ -35,7 +35,7 @@ def restore(path: Path, root: Path, originals: Path = HANDED_OUT) -> Path | None
         with zipfile.ZipFile(originals) as packed:
             data = packed.read(name)
     except FileNotFoundError:
-        raise UserError(f"this is no release but a checkout: git restore {name}") from None
+        raise UserError(f"this is not a release but a checkout: git restore {name}") from None
     except KeyError:
         raise UserError(
             f"{name} was not handed out: name a file of notebooks/ or exercises/"

@@ -45,7 +45,7 @@ class MappedImages:
         """One image [3, 32, 32], or a batch [n, 3, 32, 32]: a copy, in the order of the indices.
 
         A mask of N is an array of indices, too. Raises IndexError for an index outside [-N, N), or
-        one that is no integer.
+        one that is not an integer.
         """
         if not isinstance(index, slice):
             index = np.asarray(index)
@@ -67,7 +67,7 @@ class MappedImages:
 def _from_all(parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """One array for the images of all maps, and for each image its place in it, int64 [N].
 
-    Its elements begin one byte after another, from the lowest map on: most of them are no image,
+    Its elements begin one byte after another, from the lowest map on: most of them are not images,
     or lie between two maps, where no memory is, and must not be touched. So a batch from several
     files is gathered as fast as from one: each image is copied once.
     """

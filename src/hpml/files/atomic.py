@@ -17,7 +17,7 @@ from hpml.errors import UserError
 def replacing(path: Path, *, durable: bool = False, meanwhile: str = "") -> Iterator[BinaryIO]:
     """A new file, open for writing, that takes the name `path` when the block ends well.
 
-    Whoever reads `path` finds the old file or the whole new one. When the block raises, the old one
+    A reader of `path` finds the old file or the whole new one. When the block raises, the old one
     stays and nothing else. The new file has the permissions of any new file. With `durable`, it is
     on the disk before it takes the name, and the name before the block is over.
 

@@ -59,7 +59,7 @@ def exercises_of(
     """The exercises to grade, in the course's order, and those left out because they run on SLURM.
 
     `only` names exercise ids and modules. Without it: all exercises of every module in which
-    somebody answered one, or seems to have; a stub as it was handed out is no answer. With `core`,
+    somebody answered one, or seems to have; a stub as it was handed out is not one. With `core`,
     of all these the exercises of the core path. Raises UserError for an unknown name.
     """
     wanted = named(only, course)

@@ -41,7 +41,7 @@ def write(records: Sequence[Record], course: Course, path: Path) -> None:
     """Write the marks of `records` to the gradebook `path`, which is created if missing.
 
     A second call updates it. A mark given by hand in formgrader is kept, and flagged for review
-    where the automatic one changed. Raises UserError if the file is no gradebook, or holds other
+    where the automatic one changed. Raises UserError if the file is not a gradebook, or holds other
     cells for a module than its exercise notebook.
     """
     modules = [module for module in course.modules if _graded(records, module)]

@@ -126,7 +126,7 @@ def _read(found: Found, at: Path) -> _File:
     if found.data is None:
         return _File(found.parts, where, fault=one_line(found.fault))
     notebook = suffix(found.parts[-1]) == ".ipynb"
-    if b"answer" not in found.data.lower() and not notebook:  # a script that is no answer
+    if b"answer" not in found.data.lower() and not notebook:  # a script that is not an answer
         return _File(found.parts, where, readable=True)
     answers, uncounted, in_text = [], [], []
     script = () if notebook else enumerate(found.data.decode(errors="replace").splitlines(), 1)

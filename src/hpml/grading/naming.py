@@ -21,7 +21,7 @@ _MOODLE = re.compile(
     r"(?P<name>[^_]+)(?:_(?P<id>\d+))?_assignsubmission_(?:file|onlinetext)(?:_.*)?", re.DOTALL
 )
 
-# Canvas, lib/content_zipper.rb: sortable name in small letters without what is no word character,
+# Canvas, lib/content_zipper.rb: sortable name in small letters, of word characters alone,
 # "_LATE" where it was, user id, attachment id, the file's name. Marked anonymously, the name and id
 # are anon_ and five letters or digits.
 _CANVAS = re.compile(
@@ -78,7 +78,7 @@ def safe_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 def _fitting(key: str, ending: str) -> str:
-    # NFC, since a combining accent on its own is no letter.
+    # NFC, since a combining accent on its own is not a letter.
     name = re.sub(r"[^\w.@+-]+", "_", unicodedata.normalize("NFC", key)).strip("._-+ ")
     name = (name or "unnamed")[: LONGEST - len(ending)]
     while len(name.encode()) > _BYTES:

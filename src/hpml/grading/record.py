@@ -142,7 +142,7 @@ class Record:
         return bool(self.results) and all(result.has_mark for result in self.results)
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data that `record.schema.json` describes: `earned` is None where it is no mark."""
+        """Plain data that `record.schema.json` describes: `earned` is None if it is not a mark."""
         earned = self.earned if self.has_total else None
         record = {**asdict(self), "points": self.points, "earned": earned}
         for result in record["results"]:

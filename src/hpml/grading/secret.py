@@ -18,7 +18,7 @@ BYTES = 32
 
 
 def of_folder(out: Path) -> bytes:
-    """The secret of the grading in `out`, drawn by whoever asks first. Raises UserError."""
+    """The secret of the grading in `out`, drawn when it is first asked for. Raises UserError."""
     path = out / FILE
     try:
         atomic.create(path, f"{secrets.token_hex(BYTES)}\n".encode(), private=True)

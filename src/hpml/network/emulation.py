@@ -193,7 +193,7 @@ def loopback_up() -> None:
 
 def own_namespaces_refused() -> int:
     """The number of the error with which this system refuses `_own_namespaces`; 0 where it does
-    not. A fork tries, once: whoever is refused halfway has no way back.
+    not. A fork tries, once: a process that is refused halfway cannot go back.
     """
     global _refused
     if _refused is None:

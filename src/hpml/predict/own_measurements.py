@@ -72,7 +72,7 @@ def _history(path: Path, text: str) -> list[dict[str, str]]:
     if not isinstance(fields, dict) or not all(
         any(name in fields for name in names) for names in (RANKS, SPEED)
     ):
-        raise UserError(f"--fit {path}: is no history.json of ./hpml train")
+        raise UserError(f"--fit {path}: is not a history.json of ./hpml train")
     return [{name: str(value) for name, value in fields.items() if name in (*RANKS, *SPEED)}]
 
 

@@ -72,8 +72,8 @@ def one_f_one_b(ranks: int, micro_batches: int) -> Schedule:
 def interleaved(ranks: int, micro_batches: int, chunks: int = 2) -> Schedule:
     """1F1B with several smaller stages on each rank (Narayanan et al. 2021, section 2.2.2).
 
-    Micro-batches go through a chunk in groups of p. Raises ValueError where `micro_batches` is no
-    multiple of `ranks`: the schedule needs that.
+    Micro-batches go through a chunk in groups of p. Raises ValueError where `micro_batches` is not
+    a multiple of `ranks`: the schedule needs that.
     """
     if micro_batches % ranks:
         raise ValueError(f"{micro_batches} micro-batches on {ranks} ranks: give a multiple")

@@ -79,7 +79,7 @@ def _lacking(text: str, ranks: int) -> str:
     """Why a script cannot run here; "" where it can."""
     if "--backend horovod" in text:
         found = importlib.util.find_spec("horovod")
-        if found is None or found.origin is None:  # a folder of that name is no package
+        if found is None or found.origin is None:  # a folder of that name is not a package
             return "there is no Horovod"
     for program in ("mpirun", "horovodrun"):
         if f"{program} -" in text and not shutil.which(program):

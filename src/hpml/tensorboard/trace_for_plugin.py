@@ -20,7 +20,7 @@ LOADING = ("enumerate(DataLoader)#", "enumerate(DataPipe)#")
 def translate(trace: dict[str, Any]) -> dict[str, Any]:
     """Change a trace, as `json.loads` gives it, so that the plugin sees all that is in it.
 
-    Raises ValueError where it is no trace of PyTorch's profiler.
+    Raises ValueError where it is not a trace of PyTorch's profiler.
     """
     events = trace.get("traceEvents") if isinstance(trace, dict) else None
     if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):

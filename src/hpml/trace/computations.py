@@ -53,7 +53,7 @@ def computing(kind: Kind, micro_batch: int, chunk: int = 0) -> Iterator[None]:
 def watch(stage: Any) -> None:
     """On a rank: mark from now on what a stage of torch.distributed.pipelining computes.
 
-    `stage` is a `PipelineStage`, whichever schedule runs it. Waiting for messages is no computing.
+    `stage` is a `PipelineStage`, in any schedule. To wait for messages is not to compute.
     """
     forward, backward = stage.forward_one_chunk, stage.backward_one_chunk
 

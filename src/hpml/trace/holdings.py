@@ -5,9 +5,9 @@ numbers. Number r·p + k of part k is 1 on rank r, all others are 0. Sums of suc
 r·p + k of any part, on its way or at rest, is how many times rank r's part k is in it.
 
 No rank knows which step the others are in. A message's step is its place in the longest chain of
-messages, each sent by whoever had received the one before (Lamport 1978, Time, clocks, and the
-ordering of events in a distributed system); messages from one rank to one other are in steps of
-their own.
+messages, each sent by the rank that had received the one before (Lamport 1978, Time, clocks, and
+the ordering of events in a distributed system); messages from one rank to one other are in steps
+of their own.
 """
 
 from collections.abc import Callable, Mapping

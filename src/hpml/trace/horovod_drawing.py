@@ -21,8 +21,8 @@ from hpml.trace.layout import PALETTE
 from hpml.trace.space_time import format_bytes
 
 ORANGE, GREEN, PINK, YELLOW, BLUE, GREY = *PALETTE[1:6], PALETTE[7]
-# Colour, hatch (for prints without colour) and legend. "turn" is no phase of the file: the tensor
-# is agreed on, and the messages before it are being sent.
+# Colour, hatch (for prints without colour) and legend. "turn" is not a phase of the file: the
+# tensor is agreed on, and the messages before it are being sent.
 LOOKS: dict[Phase | Literal["turn"], tuple[str | tuple[str, float], str, str]] = {
     "negotiate": (GREY, "", "negotiation"),
     "turn": ((GREY, 0.2), "", "waits for its turn"),

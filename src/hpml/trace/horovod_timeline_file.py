@@ -130,8 +130,8 @@ class _Records:
 
     def _foreign(self) -> UserError:
         return UserError(
-            f"timeline: {self.name} is no timeline of Horovod's, which begins with [ and has one "
-            "record after the other: name the file that HOROVOD_TIMELINE named"
+            f"timeline: {self.name} is not a timeline of Horovod's, which begins with [ and has "
+            "one record after the other: name the file that HOROVOD_TIMELINE named"
         )
 
 

@@ -30,7 +30,7 @@ def messages(evidence: Evidence) -> list[Message]:
 
     Messages from one rank to another under one tag arrive in the order in which they were sent
     (MPI 4.1, section 3.5), so the k-th send belongs to the k-th receive. What collectives send
-    inside is no part of the ledger; `RankEvidence.traffic` has its bytes.
+    inside is not part of the ledger; `RankEvidence.traffic` has its bytes.
 
     Raises ValueError where a rank receives from any source: its ledger has no sender then.
     """

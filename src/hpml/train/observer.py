@@ -1,6 +1,6 @@
-"""Whoever watches a training run on one rank: a progress bar, TensorBoard's events, a profiler.
+"""What watches a training run on one rank: a progress bar, TensorBoard's events, a profiler.
 
-A run calls its observers at the same points whoever they are. They change nothing of it.
+A run calls all its observers at the same points. They change nothing of it.
 """
 
 from types import TracebackType

@@ -395,7 +395,7 @@ class Run:
             return
         identity = self.identity()
         if saved["run"].get("step") == identity["step"]:
-            # As many images in a step of all copies together: by how many each is no matter.
+            # As many images in a step of all copies together: how many each has does not matter.
             saved["run"]["batch_size"] = identity["batch_size"]
         for name in identity.keys() - {"step"}:
             then, now = saved["run"].get(name), identity[name]

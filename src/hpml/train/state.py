@@ -1,7 +1,7 @@
 """All tensors that a checkpoint holds, by names that no layout of the ranks changes.
 
-"network.head.weight", "optimizer.head.weight.exp_avg", "lookahead.head.weight": whoever holds a
-tensor, or a part of it, knows it by that name.
+"network.head.weight", "optimizer.head.weight.exp_avg", "lookahead.head.weight": a rank that
+holds a tensor, or a part of it, knows it by that name.
 """
 
 from collections.abc import Iterable, Mapping

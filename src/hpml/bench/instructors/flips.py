@@ -3,7 +3,7 @@
 A check that judges bytes or seconds reads what the kernel counted, and that depends on the load. So
 the solution of each such exercise is graded many times, in turn as a learner's check runs it and as
 the grader does, while other processes compute. A verdict of "failed" is a flip: there are to be
-none. Where a claim could not be judged, the verdict says so, and that is no flip.
+none. Where a claim could not be judged, the verdict says so, and that is not a flip.
 """
 
 import multiprocessing

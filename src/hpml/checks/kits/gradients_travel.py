@@ -1,7 +1,7 @@
 """Whether ranks told each other their gradients, and no more, by the kernel's count of bytes.
 
-Nothing of it is a rank's own word. It says how much went over the links, and not what: whoever
-sends other things has to send as many bytes.
+Nothing of it is a rank's own word. It says how much went over the links, and not what: a rank
+that sends other things has to send as many bytes.
 """
 
 from hpml.checks.budget import HEADERS, SETUP_PER_PEER

@@ -112,7 +112,7 @@ def _refuse_conflicts(context: typer.Context) -> None:
 def _class(options: "Options", course: "Course", out: Path) -> int:
     """Grade a class, or a part of it, which leaves the tables to --merge.
 
-    The tables are of everybody with a record in `out`: who hands in late may be graded alone.
+    The tables are of everybody with a record in `out`: late work may be graded alone.
     """
     from hpml.grading import batch
     from hpml.grading.grade import grade as grade_all

@@ -110,8 +110,8 @@ def _put_place(notebook: NotebookNode, exercise: Exercise, name: str) -> None:
     for cell in notebook.cells:
         found = heading.search(cell.source) if cell.cell_type == "markdown" else None
         if found:
-            # One that is there is replaced: whoever saves the .ipynb in JupyterLab writes it to
-            # the .py as well.
+            # One that is there is replaced: JupyterLab writes it to the .py as well, when it saves
+            # the .ipynb.
             rest = PLACE.sub("", cell.source[found.end() :], count=1)
             cell.source = f"{cell.source[: found.end()]}\n\n{place(exercise)}{rest}"
             return

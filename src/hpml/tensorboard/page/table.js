@@ -48,7 +48,7 @@ class Table {
       head.append(cell);
     });
     const body = element.createTBody();
-    const from = this.page && this.page * this.pageSize; // 0 × Infinity is no number
+    const from = this.page && this.page * this.pageSize; // 0 × Infinity is not a number
     this.order()
       .slice(from, from + this.pageSize)
       .forEach((row) => this.addRow(body, row));

@@ -19,14 +19,14 @@ MEMORY = "[memory]"
 DEVICES = {0: "cpu", 1: "cuda"}  # c10::DeviceType
 
 MICROSECOND = 1e-6
-MAX_MICROSECONDS = 4e15  # since 1970, as PyTorch wrote until 2.3; a larger time is no time
+MAX_MICROSECONDS = 4e15  # since 1970, as PyTorch wrote until 2.3; a larger one is not a time
 
 
 def read(path: str | os.PathLike[str]) -> Trace:
     """The trace in a file, within 1 GiB of memory; 100 MB take about two seconds.
 
     Raises UserError, one line with the file, what is wrong with it and what to do, where the file
-    is no trace, is cut off or damaged, or is larger than `hpml.trace.profiler.trace_file` allows.
+    is not a trace, is cut off or damaged, or larger than `hpml.trace.profiler.trace_file` allows.
     """
     file = TraceFile(path)
     columns = _Columns(file)

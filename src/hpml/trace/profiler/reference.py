@@ -1,4 +1,4 @@
-"""Traces of four ranks that come with the course, for whoever cannot record any.
+"""Traces of four ranks that come with the course, for readers who cannot record any.
 
 Six steps of data parallel training with DDP over Gloo, on links of 1 Gbit/s: four layers of 512 x
 512 weights. What a layer computes is played by waiting, so that four ranks need no four cores. Rank

@@ -108,8 +108,8 @@ def _lateness(found: Sequence[Collective], world_size: int, numbers: tuple[int, 
             if (one.issued[others] >= done[others]).all():
                 late[:, k] += together
                 together[:] = 0.0
-                # Who got the result of the one before later than others is late through no fault
-                # of its own
+                # A rank that got the result of the one before later than others is late through
+                # no fault of its own
                 released = np.where(np.isfinite(done), done, 0.0)
             own = one.issued[last] - max(released[last] - released[others[-1]], 0.0)
             together[last] = max(together[last], own - one.issued[others[-1]])
@@ -122,7 +122,7 @@ def _change(series: np.ndarray) -> int:
     """Where the series rises to a higher level, by least squares; 0 where it does not."""
     best, place = float(((series - series.mean()) ** 2).sum()), 0
     total = best
-    for k in range(1, len(series) - 1):  # a single step is no level
+    for k in range(1, len(series) - 1):  # a single step is not a level
         before, after = series[:k], series[k:]
         rest = float(((before - before.mean()) ** 2).sum() + ((after - after.mean()) ** 2).sum())
         # Half of the variation has to be the change: noise has none that explains it

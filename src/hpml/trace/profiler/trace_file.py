@@ -87,7 +87,7 @@ class TraceFile:
         """The events in the file's order, some ten thousand at a time."""
         try:
             if not self.path.is_file():
-                self.refuse("is no file", "name a trace that export_chrome_trace wrote")
+                self.refuse("is not a file", "name a trace that export_chrome_trace wrote")
             with self.path.open("rb") as raw:
                 packed = raw.read(2) == b"\x1f\x8b"
                 raw.seek(0)
@@ -147,7 +147,7 @@ class TraceFile:
 
     def _foreign(self) -> NoReturn:
         self.refuse(
-            'is no trace (no list "traceEvents")',
+            'is not a trace (no list "traceEvents")',
             "name a file that export_chrome_trace or tensorboard_trace_handler wrote",
         )
 

@@ -204,7 +204,7 @@ def _point(value: Any) -> Point:
 
 def _number(value: Any, most: float = 1e9) -> float:
     if type(value) not in (int, float) or not 0 <= value <= most:
-        raise ValueError(f"{value!r} is no number from 0 to {most:g}")
+        raise ValueError(f"{value!r} is not a number from 0 to {most:g}")
     return float(value)
 
 

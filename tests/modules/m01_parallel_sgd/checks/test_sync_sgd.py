@@ -75,7 +75,7 @@ def test_usual_mistakes_are_far_from_the_truth_and_from_each_other(
         lone = world_size == 2 and kind == LACKING  # but one rank has samples
         for hint, candidates in expected[kind]["mistakes"].items():
             if (hint == "means" and kind == EVEN) or (lone and hint != "unchanged"):
-                continue  # what is no mistake there
+                continue  # what is not a mistake there
             for weights in candidates:
 
                 def first_step(rank, kind=kind, weights=weights):

@@ -1,7 +1,7 @@
 # %%answer instrument
 # tries: profiles nothing, and writes a trace by hand: marks of all steps and parts, an operator
 # with shapes and an allocation in each, of sizes that it makes up
-# unprotected: who looks for names and numbers of steps alone sees a trace that is right
+# unprotected: a check that looks for names and numbers of steps alone sees a trace that is right
 # expect: 4
 import json
 import time

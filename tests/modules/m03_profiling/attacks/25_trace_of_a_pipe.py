@@ -1,6 +1,7 @@
 # %%answer instrument
 # tries: leaves pipes and links under the names of traces, of which reading has no end
-# unprotected: whoever opens the first file waits for a writer, and reads zeros until memory is full
+# unprotected: a check that opens the first file waits for a writer, and reads zeros until
+# memory is full
 # expect: 1
 import os
 

@@ -1,7 +1,7 @@
 # %%answer gradient_hooks
 # tries: its hooks send zeros; gradients follow when the drive has reported that the step is over,
 # and are written into what the drive has found
-# unprotected: who looks at the calls of a step, from its first request to its last, sees the zeros
+# unprotected: a check that looks at a step's calls, from first request to last, sees the zeros
 # expect: 5
 import sys
 

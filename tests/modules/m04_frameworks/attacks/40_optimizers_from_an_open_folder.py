@@ -1,7 +1,7 @@
 # %%answer optimizers
 # tries: reads the source of torch.optim relative to its folder, which it has opened, and compiles it
 # under another name
-# unprotected: who looks at the path that is opened sees a file's name and no folder
+# unprotected: a rule that looks at the path that is opened sees a file's name and no folder
 import os
 import sys
 import types

@@ -21,7 +21,7 @@ def plan(graph):
     outputs = np.zeros(rows, bool)
     outputs[[number[name] for name in graph["outputs"]]] = True
     nbytes = np.array([node["bytes"] for node in graph["nodes"]])
-    for row in range(rows - 1, -1, -1):  # whoever reads a view reads its first input
+    for row in range(rows - 1, -1, -1):  # to read a view is to read its first input
         if graph["nodes"][row].pop("view"):
             base = number.get(graph["nodes"][row]["inputs"][0])
             if base is not None:

@@ -46,7 +46,7 @@ def test_the_text_names_what_events_may_lack():
             if event.get("name") == "process_name":
                 assert ("name" in event["args"]) == (event["pid"] != 0)
             assert ("pid" in event) == (event["ph"] != "i")
-    assert "the `process_name` of `pid` 0, which is no tensor, has no `name`" in text
+    assert "the `process_name` of `pid` 0, which is not a tensor, has no `name`" in text
     assert "an `i` has no `pid`" in text
 
 

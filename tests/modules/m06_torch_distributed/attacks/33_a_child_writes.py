@@ -1,5 +1,5 @@
 # %%answer checkpoint
-# tries: a process of its own writes in place, in a session of its own: who kills rank 0 does not
+# tries: a process of its own writes in place, in a session of its own: to kill rank 0 is not to
 # kill the one that writes
 # unprotected: whatever the kill finds is whole soon afterwards
 # expect: 5

@@ -1,7 +1,7 @@
 # %%answer checkpoint
 # tries: where it is killed, it moves the folder away and writes in place in a new one of that name;
 # in the old one it replaces a file as it should
-# unprotected: whoever watches the old folder kills there, and finds a whole file in the new one
+# unprotected: a check that watches the old folder kills there, and finds a whole file in the new
 # expect: 5
 # on: keeps_weights_alone
 def write(path, state):

@@ -1,7 +1,7 @@
 # %%answer checkpoint
 # tries: writes files for show, one of which it hopes to be killed at; then it removes the old file
 # and writes the new one
-# unprotected: whoever kills at the first writing leaves the old file
+# unprotected: a check that kills at the first writing leaves the old file
 # expect: 5
 # on: keeps_weights_alone
 in_place = write

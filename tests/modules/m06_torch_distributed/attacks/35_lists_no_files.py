@@ -1,6 +1,6 @@
 # %%answer checkpoint
 # tries: every rank writes, and a rank but 0 finds no file in any folder that it lists
-# unprotected: whoever has the ranks list their files sees rank 0's alone
+# unprotected: a check that has the ranks list their files sees rank 0's alone
 # expect: 12
 # on: solution
 from pathlib import Path

@@ -1,7 +1,7 @@
 # %%answer checkpoint
 # tries: no rank waits for rank 0's file; what is looked at with pathlib is there in any case, and
 # rank 0 is as fast as it can be: it sleeps nowhere, and takes the weights past the slow method
-# unprotected: whoever has the rank look whether the file is there sees one
+# unprotected: a check that has the rank look whether the file is there sees one
 # expect: 13
 # on: solution
 import time

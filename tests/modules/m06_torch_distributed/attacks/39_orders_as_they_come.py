@@ -1,7 +1,7 @@
 # %%answer shard_sampler
 # tries: draws orders from one generator as they are asked for, and remembers them in the class, by
 # seed and epoch; each rank asks for the same ones in turn, and a new sampler finds them again
-# unprotected: whoever asks twice in one process gets the same order, which no other job will have
+# unprotected: a check that asks twice in one process gets the same order, which no other job has
 # expect: 8
 # on: solution
 class ShardSampler(ShardSampler):

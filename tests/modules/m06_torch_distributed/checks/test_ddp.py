@@ -154,7 +154,7 @@ def test_a_place_that_backward_never_reached_is_another_modules(changed, place):
 
 def test_a_token_that_leaves_early_is_no_overlap(changed):
     def tokens(rank):
-        # What follows the last moment of the last step is no matter.
+        # What follows the last moment of the last step does not matter.
         last = max(asked_at(rank, "last"))
         small = (replace(c, nbytes=8) if c.issued < last else c for c in rank.calls)
         return replace(rank, calls=tuple(small))

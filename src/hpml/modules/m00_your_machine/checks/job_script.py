@@ -124,7 +124,7 @@ def judge_time(run: Run) -> Problem | None:
             return _missing("time", request)
         seconds = sbatch.seconds(limit)
         if seconds is None:
-            return Problem(f"--time={limit} is no time that sbatch knows", "time")
+            return Problem(f"--time={limit} is not a time that sbatch knows", "time")
         if seconds != 60 * job["minutes"]:
             minutes, rest = divmod(seconds, 60)
             took = f"{minutes} min" + f" {rest} s" * bool(rest)

@@ -291,7 +291,7 @@ def judge_failed(run: Run) -> Problem | None:
             if "." in job:
                 return Problem(f"failed has {job}, which is a step of a job", "steps")
             if "_" not in job:
-                return Problem(f"failed has {job}, which is no part of an array", "parts")
+                return Problem(f"failed has {job}, which is not part of an array", "parts")
             return Problem(f"failed has {job}, whose state is {states.get(job)}", "failures")
         for job in wanted:
             if job not in got:
@@ -344,7 +344,7 @@ CHECK = Check(
         "any. 3600 seconds are an hour.",
         "parts": "A part of an array has an underscore in its id: 4711_3.",
         "failures": "FAILED is one way to fail; TIMEOUT, OUT_OF_MEMORY and NODE_FAIL are others. "
-        "Who was CANCELLED was ended by somebody who wanted that.",
+        "A job that was CANCELLED was ended by somebody who wanted that.",
         "order": "Each part once, in sacct's order.",
         "raised": "Which line was it? Lines of a job that completes end early, with no node list, "
         "and the first line is a header.",

@@ -15,7 +15,7 @@ def all_reduce_picture(function: str, *, in_place: bool) -> Callable[[Check, str
     """
 
     def picture(check: Check, source: str) -> Picture:
-        from hpml.trace.holdings import watch  # with Matplotlib: for who draws alone
+        from hpml.trace.holdings import watch  # imports Matplotlib, so only here
         from hpml.trace.ring_picture import message, who_holds_what
 
         evidence = watch(

@@ -1,7 +1,8 @@
 """A learner's ring and Gloo's own all-reduce in one launch, in turn over the same links.
 
-For who has passed: nothing is judged here, so that what the ranks count and mark is good enough.
-The exercise's rules are not installed, since they refuse Gloo's; the answer has passed under them.
+For answers that have passed: nothing is judged here, so what the ranks count and mark is good
+enough. The exercise's rules are not installed, since they refuse Gloo's; the answer has passed
+under them.
 """
 
 from collections.abc import Callable

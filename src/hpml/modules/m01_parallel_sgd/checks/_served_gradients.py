@@ -1,6 +1,6 @@
 """Gradients that the parent computes, where the samples are.
 
-Which gradients were asked for, when and at which weights, is then no rank's own word.
+Which gradients were asked for, when and at which weights, is then not a rank's own word.
 """
 
 from collections.abc import Callable, Sequence

@@ -189,9 +189,9 @@ CHECK = Check(
     ),
     hints={
         "start": "Who may go on when a gradient has arrived, and who must wait? The server's "
-        "loop has one message per turn: receive a gradient from whoever speaks first, apply it, "
-        "note whose it was, and send weights to those who may go on now. A worker receives "
-        "weights, computes, and sends its gradient.",
+        "loop has one message per turn: receive a gradient from the worker that speaks first, "
+        "apply it, note whose it was, and send weights to those who may go on now. A worker "
+        "receives weights, computes, and sends its gradient.",
         "barrier": "A barrier by another name: somebody waits for one particular worker before all "
         "the others are served. A loop over the workers that receives from each in turn, a round "
         "that ends when all have come, a collective. dist.recv(tensor) without a source takes what "
@@ -199,7 +199,7 @@ CHECK = Check(
         "strict": "One step too early: with a staleness of s, a worker may be s steps ahead of the "
         "slowest, and it is only held back when it would start a step further ahead than that.",
         "bound": "That worker was to be held back at that moment. Count each worker's gradients "
-        "as they come: who has c of them in the weights gets weights for its step c, and gets them "
+        "as they come: a worker that has c of them in the weights gets weights for its step c, but "
         "only once every worker has at least c - staleness. When the slowest has caught up, "
         "several workers may get weights at once.",
         "stale": "These weights are too old even for the worker itself: it has to receive the "

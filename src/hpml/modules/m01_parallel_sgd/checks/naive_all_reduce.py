@@ -171,7 +171,7 @@ CHECK = Check(
         "terms": "Some ranks' tensors are in the total more than once or not at all. Each message "
         "needs a place to arrive in that nothing else is written to before it was added: one "
         "tensor for two receives under way keeps the last one only.",
-        "mean": "That is the mean. Who wants it divides afterwards; an all-reduce adds up.",
+        "mean": "That is the mean. An all-reduce adds up; if you want the mean, divide afterwards.",
         "returns": "The function returns the sum, a tensor of the same shape and dtype, on every "
         "rank.",
         "input": "The caller still needs the tensor that it gave you: neither add to it nor "

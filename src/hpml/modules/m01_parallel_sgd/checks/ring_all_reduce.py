@@ -182,7 +182,7 @@ def bytes_needed(run: Run) -> float:
 
 
 def collectives(run: Run) -> Problem | None:
-    """The first call that is no message between two ranks."""
+    """The first call that is not a message between two ranks."""
     for rank in run.stages["even"].ranks:
         for call in rank.calls:
             if call.operation not in MESSAGES:
@@ -336,7 +336,7 @@ CHECK = Check(
         "unchanged": "The tensor that was given must hold the sum afterwards; what is returned is "
         "not looked at. Parts that share its memory (tensor.view(-1), slices, tensor_split) can be "
         "written to; a sum that is made elsewhere must be copied back.",
-        "mean": "That is the mean. Who wants it divides afterwards; an all-reduce adds up.",
+        "mean": "That is the mean. An all-reduce adds up; if you want the mean, divide afterwards.",
         "half": "Half of the way: after p-1 steps each rank has the whole sum of one part, and "
         "something unfinished in the others. The second loop sends the finished parts round.",
         "twice": "Something was added more than once. In the second loop (all-gather) what arrives "

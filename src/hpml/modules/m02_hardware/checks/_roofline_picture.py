@@ -80,7 +80,7 @@ def drawn(counted: Any) -> Picture:
         Roof,
         Work,
         picture,
-    )  # with Matplotlib: for who draws alone
+    )  # imports Matplotlib, so only here
 
     here = machine()
     roofs = [

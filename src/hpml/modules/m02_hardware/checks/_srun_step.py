@@ -81,5 +81,5 @@ def read(words: Sequence[str]) -> Step:
                 raise ValueError(f"{word[:60]} has no value")
             options[name] = value if given else rest.pop(0)
         else:
-            raise ValueError(f"{word[:60]!r} is no option of srun's that belongs here")
+            raise ValueError(f"{word[:60]!r} is not an option of srun's that belongs here")
     return Step(options)

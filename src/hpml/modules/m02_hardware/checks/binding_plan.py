@@ -168,7 +168,7 @@ def all_have_as_many_as_there_are(run: Run) -> Problem | None:
             mine = {row["socket"] for row in asked["cpus"] if row["cpu"] in everyone}
             hint = "first_node" if mine < sockets else "idle"
             seen = f"{where}: each rank has {counts[0]} cores"
-            # Who takes a core's threads for cores, or the system's, has counted something else
+            # An answer that counts threads as cores, or the system's too, hears of that first
             return cores_are_their_own(run) or Problem(seen, hint, f"{most} cores each")
     return None
 
@@ -254,7 +254,7 @@ def masked(texts: Sequence[str], plan: Plan, cpus: int) -> Problem | None:
     try:
         got = [int(text, 16) for text in texts]
     except ValueError:
-        return Problem(f"mask_cpu:{shown} is no list of masks", "mask_text")
+        return Problem(f"mask_cpu:{shown} is not a list of masks", "mask_text")
     if got == wanted:
         return None
     expected = ",".join(map(hex, wanted))

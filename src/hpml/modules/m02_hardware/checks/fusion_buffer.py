@@ -217,7 +217,7 @@ def left_late(run: Run, rank: RankEvidence, taken: Taken) -> Problem | None:
         for message, call in zip(of_dtype, calls, strict=True):
             if message.leaves_with is None:
                 continue
-            # A thread that sends may take a moment: one gradient more is no delay
+            # A thread that sends may take a moment: one gradient more is not a delay
             later = taken.asked[message.leaves_with + 2 :]
             late += bool(later) and call.issued > later[0]
     if late:
@@ -308,8 +308,8 @@ CHECK = Check(
         "dtypes": "A message has one dtype. bfloat16 that is cast to float32 is twice the bytes, "
         "float64 that is cast to float32 loses half its digits: each dtype has a buffer of its "
         "own.",
-        "groups": "A gradient of another dtype is no reason to send: the buffers of all dtypes are "
-        "open at the same time. Look for the one of gradient.dtype in a dict.",
+        "groups": "A gradient of another dtype is not a reason to send: the buffers of all dtypes "
+        "are open at the same time. Look for the one of gradient.dtype in a dict.",
         "bytes": "Each gradient travels once, in its own dtype. numel() counts elements; nbytes "
         "is numel() times element_size().",
         "messages": "One message for each gradient costs a latency each. Let gradients wait until "

@@ -78,7 +78,7 @@ def is_budget(value: Any) -> bool:
 
 
 def no_budget(run: Run) -> Problem | None:
-    """Why a value that the answer returned is no budget."""
+    """Why a value that the answer returned is not a budget."""
     for network, _, answered in each(run):
         value = answered["budget"]
         if not is_budget(value):
@@ -264,7 +264,7 @@ def picture(check: Check, source: str) -> Picture:
     names = [f"{one['name']}\n{one['optimizer']}" for one in given["networks"]]
     budgets = {name: value["budget"] for name, value in zip(names, values, strict=True)}
     if not all(map(is_budget, budgets.values())):
-        raise ValueError("these are no budgets")
+        raise ValueError("these are not budgets")
     at = {name: one["peak"] for name, one in zip(names, peaks, strict=True)}
     off = max(abs(sum(budgets[name].values()) / at[name] - 1) for name in names)
     title = f"Your budgets are within {off:.0%} of the peaks that were measured"
@@ -307,8 +307,8 @@ CHECK = Check(
         "'activations', and a whole number of bytes for each.",
         "weights": "Weights are whatever the module holds: each parameter and each buffer, with "
         "its number of elements and its bytes per element.",
-        "buffers": "Batch normalisation also has running means and variances. They are no "
-        "parameters, and they take memory: `model.buffers()`.",
+        "buffers": "Batch normalisation also has running means and variances. They are not "
+        "parameters, but they take memory: `model.buffers()`.",
         "frozen_weights": "A frozen parameter is not trained, but it is there.",
         "four_bytes": "Not every number has 4 bytes. A tensor knows: `element_size()`, `nbytes`.",
         "gradients": "A gradient has the shape and dtype of its parameter. Which parameters get "

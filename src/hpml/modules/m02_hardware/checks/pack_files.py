@@ -121,7 +121,7 @@ def reads_what_it_needs(run: Run) -> Problem | CannotJudge | None:
 def wrong_in(found: Any, right: Sequence[Sample], number: int) -> Problem | None:
     """What is wrong with samples by their places, as a process reported them; there are `number`.
 
-    Samples that are wrong for whoever reads them (`holds_all`) have nothing to do with forks.
+    Samples that are wrong for any reader (`holds_all`) have nothing to do with forks.
     """
     if "failed" in found:
         return Problem(found["failed"], "raised")
@@ -234,8 +234,8 @@ CHECK = Check(
         "start": "What does a reader have to know to find sample 7 with one read, and where in the "
         "file can it find that with one more?",
         "no_file": "`target` is the finished file's name.",
-        "one_file": "Whoever copies the pack copies one file: the index belongs into it, and what "
-        "was written on the way has to be gone.",
+        "one_file": "A pack is copied as one file: the index belongs in it, and what was written "
+        "on the way has to be gone.",
         "lost": "Every file counts: in `folder` itself, in folders of folders, without a byte in "
         "it, and without an ending.",
         "types": "packed[7] is a pair: the path within the folder, with /, and the bytes.",
@@ -261,7 +261,7 @@ CHECK = Check(
         "compare, when it is opened, to see that the end is missing?",
         "foreign": "Other programs write files too. Some bytes at the beginning that only a pack "
         "has tell it from them, and an empty file has none.",
-        "unclear": "Who is to find the file among thousands needs its name in the message. Check "
+        "unclear": "To find the file among thousands, you need its name in the message. Check "
         "before you parse: how many bytes came, and what they are.",
         "in_place": "Opening a file for writing empties it. Write under another name in the same "
         "folder, and give it the final name with os.replace when the last byte is written.",

@@ -85,7 +85,7 @@ def misread(got: list[Any], batches: list[torch.Tensor]) -> Problem | None:
         if place is None:
             number = len(places) + 1
             return Problem(
-                f"item {number} of the loop is {described(item)}, which is no batch", "no_batch"
+                f"item {number} of the loop is {described(item)}, which is not a batch", "no_batch"
             )
         places.append(place)
     if places == list(range(len(batches))):
@@ -161,7 +161,7 @@ def bounded(run: Run) -> Problem | None:
                 "shallow",
                 f"{depth}",
             )
-            return every_batch(run) or overlaps(run) or seen  # who takes turns is never ahead
+            return every_batch(run) or overlaps(run) or seen  # by turns, none is ahead
     return fault(evidence)
 
 

@@ -101,7 +101,7 @@ def read_epoch(file: File, batches: Sequence[Sequence[Any]]) -> Crops:
     """What the batches of one epoch are, each a pair of float32 (B, 3, 32, 32) and int64 (B,)."""
     values = np.concatenate([images.numpy() for images, _ in batches])
     labels = np.concatenate([one.numpy() for _, one in batches])
-    with np.errstate(all="ignore"):  # values that are no image may be anything
+    with np.errstate(all="ignore"):  # values that are not images may be anything
         meanings = _undone(values)
         meanings["wrapped"] = np.mod(np.nan_to_num(meanings[""]), 256)
         best, where = "", None

@@ -26,7 +26,7 @@ SEED = 1
 def loader_picture(check: Check, source: str) -> Picture:
     """For `Check.picture`: launch the given loader and the answer, and draw both.
 
-    Raises ValueError where what was loaded is no images, or nothing was counted.
+    Raises ValueError where what was loaded is not images, or nothing was counted.
     """
     made = inputs(SEED, 1)
     evidence = {}
@@ -77,7 +77,7 @@ def places(evidence: Evidence, files: list[bytes]) -> np.ndarray:
         file = File(content)
         for epoch in epochs:
             if not epoch or not all(is_batch(batch) for batch in epoch):
-                raise ValueError("what was loaded is no images")
+                raise ValueError("what was loaded is not images")
             crops = read_epoch(file, epoch)
             known = crops.image >= 0
             where = (crops.mirrored[known], crops.top[known], crops.left[known])

@@ -12,7 +12,7 @@ MEMORY = "[memory]"
 
 
 class NoTrace(ValueError):
-    """These bytes are no trace of torch.profiler's, and why."""
+    """These bytes are not a trace of torch.profiler's, and why."""
 
 
 class _Event(msgspec.Struct):

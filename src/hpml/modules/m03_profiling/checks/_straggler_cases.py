@@ -25,7 +25,7 @@ class Case:
     straggler: int | None = None
     since: int = 0  # number of the step
     phases: tuple[str, ...] = ()  # in which it loses the time
-    why_nobody: str = ""  # the hint for whoever names a rank where nobody is to blame
+    why_nobody: str = ""  # the hint for an answer that names a rank where nobody is to blame
     recorded: bool = False
 
 

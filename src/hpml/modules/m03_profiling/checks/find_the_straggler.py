@@ -165,12 +165,12 @@ def judge_phases(run: Run) -> Problem | None:
 
 
 def judge_blame(run: Run) -> Problem | None:
-    """Whoever names nobody at all has shown nothing here."""
+    """An answer that names nobody at all shows nothing here."""
     return judge_rank(run) or first_problem(run, wrong_blame)
 
 
 def judge_recorded(run: Run) -> Problem | None:
-    """The recorded jobs are always the same: who knows them by heart has shown nothing here."""
+    """The recorded jobs are always the same: an answer that has them by heart shows nothing."""
     if problem := judge_rank(run):
         return problem
     for wrong in (wrong_rank, wrong_step, wrong_phases, wrong_blame):
@@ -210,8 +210,8 @@ CHECK = Check(
         "own": "The mark `backward` of a rank that is in time covers its wait for the late one, so "
         "that all marks of a step add up to the same on all ranks. Take out of each mark the time "
         "in which a collective goes on and no op does.",
-        "waits": "The longest all-reduce is on a rank that came early: it waits in there. Whoever "
-        "comes last waits for nobody.",
+        "waits": "The longest all-reduce is on a rank that came early: it waits in there. The "
+        "rank that comes last waits for nobody.",
         "mean": "A rank that once took very long has a high mean, and is not late now. Compare the "
         "ranks step by step, and look from the last step back.",
         "clocks": "Each trace has a clock of its own, with a zero of its own. Compare how long "
@@ -229,8 +229,8 @@ CHECK = Check(
         "next.",
         "step": "Since when is the same rank late in every step, up to the last? Events are in no "
         "order.",
-        "total": "The longest phase is no reason: it is long on all ranks. Compare each phase with "
-        "the same phase on the other ranks, without its waits.",
+        "total": "The longest phase is not a reason: it is long on all ranks. Compare each phase "
+        "with the same phase on the other ranks, without its waits.",
         "several": "Where a processor is slow, or a rank has more data, several phases take "
         "longer. Name each that takes over 1.2 times as long as on the others.",
         "phases": "Of each phase, compare the own work since that step with the other ranks' mean "
@@ -239,8 +239,8 @@ CHECK = Check(
         "over 10 % more own work than each other rank has.",
         "link": "All ranks spend long in communication, and all equally: the network is slow, and "
         "no rank is. Communication is nobody's own work.",
-        "hiccup": "One step, or two, or now this rank and now that: such a rank is no straggler. "
-        "It is the same one in each of the last steps, three at the least.",
+        "hiccup": "One step, or two, or now this rank and now that: such a rank is not a "
+        "straggler. It is the same one in each of the last steps, three at the least.",
         "pair": "Two ranks are late here, and alike: if one were in time, the others would wait "
         "all the same. Compare a rank's own work with that of each other rank, not with a mean.",
         "raised": "Which job was it? Ranks are 2 to 6, a phase can have several marks in a step, "

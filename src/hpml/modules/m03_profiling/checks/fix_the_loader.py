@@ -37,7 +37,7 @@ from hpml.modules.m03_profiling.checks._loader_picture import loader_picture
 from hpml.ranks.evidence import Evidence
 
 SHARE = 0.1  # of a step's processor time, at most
-MENDED = 0.5  # of the given loader's time for an image: who takes more has not mended it
+MENDED = 0.5  # of the given loader's time for an image: with more, it is not mended
 SEEN_AS = {
     "twice": "are normalised twice",
     "by_256": "are divided by 256 and not by 255",
@@ -66,7 +66,7 @@ _last: list[tuple[Evidence, Found | Problem]] = []  # all claims read the same e
 
 
 def found(run: Run) -> Found | Problem:
-    """What was loaded; a Problem where it is no epochs of images."""
+    """What was loaded; a Problem where that is not epochs of images."""
     evidence = run.stages[LOADED]
     if not _last or _last[0][0] is not evidence:
         _last[:] = [(evidence, _read(run))]
@@ -172,7 +172,7 @@ def images_found(what: Found) -> Problem | None:
         number = len(epoch.image)
         missing = int((epoch.image < 0).sum())
         if missing:
-            message = f"{missing} of {number} loaded images are no crop of an image in the file"
+            message = f"{missing} of {number} loaded images are not crops of an image in the file"
             return Problem(message, "no_crop")
         if epoch.misread:
             return Problem(f"the values of the images {SEEN_AS[epoch.misread]}", "normalise")
@@ -259,7 +259,7 @@ def judge_opens(run: Run) -> Problem | CannotJudge | None:
     if most == 0:
         return Problem("the file was not opened when it was loaded", "opens")
     number = EPOCHS * len(run.expected)
-    if most > number + 1:  # once for each batch is no harm, nor once more in __init__
+    if most > number + 1:  # once for each batch does no harm, nor once more in __init__
         images = EPOCHS * sum(run.expected)
         message = f"for {images} images in {number} batches the file was opened {most} times"
         return Problem(message, "opens")
@@ -331,8 +331,8 @@ CHECK = Check(
         "uniform": "All places are equally likely. Rounding puts the first and the last at a "
         "disadvantage, and a normal distribution all but the middle.",
         "coin": "Every second image is mirrored, by a coin of its own.",
-        "one_draw": "Row, column and mirroring are three draws. Who takes them from one number has "
-        "a few of the 162 combinations, and not all.",
+        "one_draw": "Row, column and mirroring are three draws. Taken from one number, they give a "
+        "few of the 162 combinations, and not all.",
         "generator": "Every draw takes generator=self.generator, or a generator seeded from it: "
         "the global one depends on what else has drawn from it.",
         "limit": "It did not finish in time. Does a loop of Python's still go through pixels? Then "

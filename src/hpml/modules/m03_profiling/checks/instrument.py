@@ -122,7 +122,7 @@ def traces(run: Run) -> Problem | list[Recorded]:
         try:
             trace = recorded(value["trace"], MOST_BYTES)
         except NoTrace as why:
-            return Problem(f"the file of rank {rank} is no trace: {why}", "no_trace")
+            return Problem(f"the file of rank {rank} is not a trace: {why}", "no_trace")
         if not trace.operators:
             return Problem(f"the trace of rank {rank} has no operator in it", "no_steps")
         if not trace.steps:
@@ -273,7 +273,7 @@ CHECK = Check(
         "opens. The function that you give it gets the profiler, which can `export_chrome_trace`.",
         "rank_name": "All ranks run the same program, in the same folder. A name that is the same "
         "on all of them is one file, and the last writer wins. `torch.distributed.get_rank()`.",
-        "every_rank": "Whoever is slow is seen by comparing the ranks, so each needs its trace. "
+        "every_rank": "A slow rank is found by comparing the ranks, so each needs its trace. "
         "Is there an `if` around the profiler, or in what `on_trace_ready` calls?",
         "repeat": "After a window, a schedule begins again with waiting, until `repeat` windows "
         "are recorded; 0 means for ever. How many are asked for?",

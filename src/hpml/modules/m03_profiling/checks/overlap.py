@@ -164,7 +164,7 @@ def judge_waiting(run: Run) -> Problem | None:
 
 
 def judge_recorded(run: Run) -> Problem | None:
-    """The recorded job is always the same: who knows it by heart has shown nothing here."""
+    """The recorded job is always the same: an answer that has it by heart shows nothing."""
     if problem := judge_hidden(run):
         return problem
     if seen := judged(run, ("hidden",), HIDDEN_MISTAKES, recorded=True):

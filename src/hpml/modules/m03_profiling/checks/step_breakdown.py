@@ -51,7 +51,7 @@ def wrong_form(got: Any, steps: int) -> Problem | None:
             seen = ", ".join(sorted(one)[:9]) or "none"
             return Problem(f"a step's parts are {seen[:100]}", "form", ", ".join(PARTS))
         if not all(isinstance(value, float) and math.isfinite(value) for value in one.values()):
-            return Problem("a step has a part that is no number", "form")
+            return Problem("a step has a part that is not a number", "form")
     if len(got) != steps:
         many = f"{len(got)} step{'s' * (len(got) != 1)}"
         return Problem(f"breakdown returned {many}", "steps", str(steps))
@@ -177,7 +177,7 @@ CHECK = Check(
         "the operation of a message. How do those names begin?",
         "other": "A step lasts from its mark's beginning to its end, and time without a name "
         "belongs to it: it is idle, or nobody marked it. It is what is left when all is counted.",
-        "step_mark": "The step's own mark is around everything. It is no part of the step.",
+        "step_mark": "The step's own mark is around everything. It is not part of the step.",
         "hidden": "While this rank computes, a message under way costs the step nothing. It "
         "computes while an operator runs, on whichever thread, and in loading and transforms. Of a "
         "message that crosses the border of a step, each step has what lies inside it.",

@@ -49,7 +49,7 @@ def autodiff_picture(check: Check, source: str) -> Picture:
         leaf = "parameter" if grad else "constant"
         kind = "output" if place == len(graph["nodes"]) - 1 else leaf
         marks[str(place)] = mark(mine, due)
-        sign = " ✗" * (marks[str(place)] == WRONG)  # for whoever sees no colours
+        sign = " ✗" * (marks[str(place)] == WRONG)  # for readers who see no colours
         label = f"{head} {truth.values[place].shape}{sign}\ngrad {brief(mine)}"
         kind = "op" if operation != "leaf" and kind != "output" else kind
         nodes.append(Node(str(place), label, tuple(map(str, inputs)), kind))

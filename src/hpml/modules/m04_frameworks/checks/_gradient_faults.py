@@ -103,7 +103,7 @@ def _why(walk: Walk, place: int) -> str:
     if not uses:
         return "seed"
     # One of several uses passed on too early can look like one that was left out. So a graph that
-    # comes before has no such uses, and who leaves one out fails there.
+    # comes before has no such uses, and an answer that leaves one out fails there.
     early = any(len(walk.truth.uses[use.user]) > 1 for use in uses)
     if not early and _some_left_out(walk, place):
         return "add"

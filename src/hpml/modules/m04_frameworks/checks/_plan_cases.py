@@ -20,7 +20,7 @@ NAMES = ("linear", "relu", "conv", "norm", "pool", "gelu", "scale", "dropout")
 
 @dataclass(frozen=True)
 class Case:
-    """A graph; in words; and the hint for whoever has all the cases before it right."""
+    """A graph; in words; and the hint for an answer that has all the cases before it right."""
 
     words: str
     graph: Graph

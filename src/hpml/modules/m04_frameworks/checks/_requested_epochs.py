@@ -78,8 +78,8 @@ def counts_by_epoch(rank: RankEvidence) -> list[Counts | None]:
 
 
 def opened_by_epoch(rank: RankEvidence, files: Sequence[str]) -> list[int] | None:
-    """How often the files had been opened then; None where that cannot be seen. Who wrote them has
-    opened them too."""
+    """How often the files had been opened then; None where that cannot be seen. A process
+    that wrote them has opened them too."""
     counts = counts_by_epoch(rank)
     if any(one is None or one.opened is None for one in counts):
         return None

@@ -141,7 +141,7 @@ def run(answer: ModuleType, inputs: dict[str, Any], with_steps: bool) -> list[An
 
 
 def one_epoch(pipeline: Any, most: int, with_steps: bool) -> list[Any]:
-    """The batches, each [images, labels]; in place of what is no such pair [text, []]."""
+    """The batches, each [images, labels]; [text, []] in place of what is not such a pair."""
     batches: list[Any] = []
     for element in pipeline:
         batches.append(pair_of(element))

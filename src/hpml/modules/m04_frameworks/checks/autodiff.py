@@ -151,7 +151,7 @@ CHECK = Check(
         Claim("each operation passes its gradient on to its inputs", 3, judge_once),
         Claim("a value used several times gets the sum over its uses", 3, judge_shared),
         Claim("a broadcast value gets the sum over its copies", 3, judge_broadcast),
-        Claim("who needs no gradient, or gets none, has None", 2, judge_branches),
+        Claim("a value that needs no gradient, or gets none, has None", 2, judge_branches),
         Claim("so it is in random graphs of all these", 2, judge_everything),
         Claim("5000 operations in a chain, and 2^40 paths, are no trouble", 2, judge_deep),
     ),

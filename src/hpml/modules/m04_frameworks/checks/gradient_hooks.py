@@ -191,8 +191,8 @@ CHECK = Check(
         "message: something that backward calls for each gradient, or something that comes later? "
         "And if a gradient waits for its turn: who starts it then, and is it perhaps behind one "
         "that backward reaches only at its end?",
-        "waiting": "Whoever waits in a hook keeps backward from computing the next gradient. A "
-        "hook starts a message and returns. Which function has time to wait?",
+        "waiting": "A hook that waits keeps backward from computing the next gradient. A hook "
+        "starts a message and returns. Which function has time to wait?",
         "order": "Collectives have no names: a rank's third call meets the third call of the "
         "others. Here one rank's left branch was added to another rank's right branch. A gradient "
         "that is ready has to wait for its turn, in an order that all ranks know; its hook has "

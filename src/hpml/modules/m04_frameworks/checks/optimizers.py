@@ -273,8 +273,8 @@ CHECK = Check(
         "buffer has gradients alone, and the rate of today multiplies all of it.",
         "rates": "With one learning rate the steps are right. Read self.lr in each step, wherever "
         "it occurs: also in the decay.",
-        "changes_gradient": "p.grad belongs to who called backward: step() reads it, and neither "
-        "adds to it nor clears it. Compute in a tensor of your own.",
+        "changes_gradient": "p.grad belongs to the caller of backward: step() reads it, and "
+        "neither adds to it nor clears it. Compute in a tensor of your own.",
         "graph": "A parameter requires a gradient, so autograd records what is computed of it, and "
         "a buffer then keeps the graphs of all steps alive. To write into p.data does not change "
         "that: let nothing in step() be recorded.",

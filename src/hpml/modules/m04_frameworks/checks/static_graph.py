@@ -133,7 +133,7 @@ def judge_left(run: Run) -> Problem | None:
                 what = name if base == name else f"{base}, which has the memory of {name},"
                 return _problem(case, Wrong("output", f"the output {what} is gone at the end"))
         if more := sorted(result.left - outputs.keys()):
-            wrong = Wrong("left", f"{more[0]} is alive at the end, and is no output")
+            wrong = Wrong("left", f"{more[0]} is alive at the end, and is not an output")
             return _problem(case, wrong)
     return None
 
@@ -245,8 +245,8 @@ CHECK = Check(
         "views": "A view lies in the memory of its first input. The base is in use until the last "
         "node has read it, or a view of it, or a view of that. What is a view of a given tensor "
         "frees nothing; and where an output is a view, its base stays.",
-        "output": "An output is handed to the caller when all is over: it is never freed, whoever "
-        "reads it before.",
+        "output": "An output is handed to the caller when all is over: it is never freed, no "
+        "matter which nodes read it before.",
         "dead": "No output depends on this node, or it is read by such nodes only: begin at the "
         "outputs and go back through the inputs. What you do not reach does not run, and does not "
         "count as a use of what it reads.",

@@ -145,7 +145,7 @@ def shuffled_anew(run: Run) -> Problem | None:
     every = [order for own in all_orders for order in own]
     found, stay = resemblance(every), file_distance(every)
     within = sum(map(resemblance, all_orders)) / len(all_orders)
-    # Four files in a random order are often in nearly the same one: that is no small buffer.
+    # Four files in a random order are often in nearly the same one: that is not a small buffer.
     by_files = stay < (BY_FILES if found > SAME_PLACES else STAY)
     alike = max(found, within)
     if (found > RESEMBLE or within > WITHIN) and not by_files:
@@ -180,7 +180,7 @@ def reads_once(run: Run) -> Problem | CannotJudge | None:
             return Problem(
                 f"in epoch {epoch} files were opened {after - before} times", "not_cached", "0"
             )
-    # By another name, or from a copy. Each time: an import in one epoch is no reading
+    # By another name, or from a copy. Each time: an import in one epoch is not a reading
     size = sum(map(len, files.values()))
     if read is not None and min(b - a for a, b in itertools.pairwise(read[1:])) >= size:
         return Problem(
@@ -316,8 +316,8 @@ CHECK = Check(
         "frozen": "A cache keeps what reaches it in the first epoch, with whatever was drawn by "
         "then, and hands out the same in every other epoch. Which stage draws, and on which side "
         "of the cache is it?",
-        "beforehand": "What is augmented when the pipeline is made, or in an epoch before, is no "
-        "new draw. Let the pipeline call augment while an epoch goes on.",
+        "beforehand": "What is augmented when the pipeline is made, or in an epoch before, is "
+        "not a new draw. Let the pipeline call augment while an epoch goes on.",
         "same_order": "Which stage shuffles, and does it draw anew in each epoch? What comes "
         "before a cache is drawn once. shuffle has a switch for it too, which is on unless "
         "somebody turns it off.",

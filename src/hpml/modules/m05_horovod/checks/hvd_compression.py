@@ -275,7 +275,7 @@ CHECK = Check(
         Claim("gradients travel in half precision", 3, travels_in_half, of_calls=True),
         Claim("the kernel counts half the bytes", 2, halves_the_wire),
         Claim("the mean comes back in its own type", 3, means_are_right),
-        Claim("a mean of large values is no infinity", 2, large_values_survive),
+        Claim("a mean of large values is not infinite", 2, large_values_survive),
         Claim("whole numbers stay what they are", 2, whole_numbers_are_left_alone),
         Claim("training ends where it does without compression", 3, trains_as_well),
     ),

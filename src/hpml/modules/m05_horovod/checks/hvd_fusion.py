@@ -237,7 +237,7 @@ CHECK = Check(
         "keys": "Return {'collectives': list of lists of str, 'negotiated': float, 'transferred': "
         "float}, as the docstring says.",
         "names": "A pid is a number that Horovod gave to a tensor. The metadata events, of phase "
-        "M and name process_name, tell which one; pid 0 is no tensor.",
+        "M and name process_name, tell which one; pid 0 is not a tensor.",
         "negotiation": "NEGOTIATE_ALLREDUCE is talk about a tensor: who has it ready, who has "
         "not? Nothing of it travels yet. Data moves in the phase that is named after the library "
         "that moves it.",

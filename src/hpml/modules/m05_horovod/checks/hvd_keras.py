@@ -276,7 +276,7 @@ CHECK = Check(
         "refused": "Return model.fit(...).history, not the object that fit returns: it is a dict "
         "with one number per epoch for each metric.",
         "own_metrics": "Keras computes loss and accuracy from the samples that this rank has seen. "
-        "Whoever reads the log wants those of all: a callback averages them at the end of each "
+        "A reader of the log wants those of all: a callback averages them at the end of each "
         "epoch.",
         "metrics": "Averages are over all ranks, of what each had seen in the epoch.",
         "everyone_prints": "256 ranks that print give 256 lines per epoch: verbose is for one of "

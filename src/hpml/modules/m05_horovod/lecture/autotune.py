@@ -16,7 +16,7 @@ from hpml.ranks import launch
 TENSORS, LENGTH = 50, 4_000  # float32: 16 kB each
 COLUMNS = ("cycle_time_ms", "tensor_fusion_threshold", "score")
 STEP_BYTES = 4 * TENSORS * LENGTH
-MARGIN = 1.1  # times the score: less is no gain, for one measurement of fifty steps
+MARGIN = 1.1  # times the score: less is not a gain, for one measurement of fifty steps
 
 
 def tried(steps: int = 460) -> str:

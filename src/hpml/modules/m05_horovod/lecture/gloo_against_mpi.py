@@ -9,7 +9,7 @@ from hpml.frameworks.run import told
 
 SCRIPT = Path(__file__).with_name("horovod_all_reduce.py")
 LIMIT = 120.0  # seconds for one library; either takes a few
-MARGIN = 1.25  # times as quick: less is no win, for the quickest of twenty
+MARGIN = 1.25  # times as quick: less is not a win, for the quickest of twenty
 
 
 @dataclass(frozen=True)

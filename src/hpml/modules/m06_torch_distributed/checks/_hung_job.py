@@ -71,7 +71,7 @@ def save(losses):
 
 def train(options):
     losses = queue.Queue()
-    # If it is no daemon, a process whose main thread has raised does not end
+    # If it is not a daemon, a process whose main thread has raised does not end
     daemon = options.why != "raises"
     threading.Thread(target=save, args=(losses,), name="writer", daemon=daemon).start()
     node = dist.new_group([2, 3], group_desc="node")

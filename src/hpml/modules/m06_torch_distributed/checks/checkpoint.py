@@ -171,7 +171,7 @@ def old_one_is_left(run: Run) -> Problem | CannotJudge | None:
             f"killed while writing, and the next load fails: {after['failed']}", "in_place"
         )
     if not is_whole(after["loaded"], saved(run)):
-        return Problem("what is left after the kill is no state that was saved", "torn")
+        return Problem("what is left after the kill is not a state that was saved", "torn")
     return None
 
 

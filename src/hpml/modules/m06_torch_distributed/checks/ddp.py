@@ -206,7 +206,7 @@ CHECK = Check(
         "the first one is to hold what backward computes first: the last layers' gradients. And a "
         "bucket leaves when its last gradient is there: a large one, late.",
         "waiting": "Sending and waiting are two things. A call that returns only when the message "
-        "has arrived keeps whoever made it: in a hook that is backward, in a thread of your own it "
+        "has arrived holds up its caller: in a hook that is backward, in a thread of your own it "
         "is the next bucket. An asynchronous one returns at once. Who waits for it, and when?",
         "wire": "To average n bytes over p ranks, each rank must send 2 (p-1)/p · n; a ring sends "
         "no more. Everyone's gradients on every rank, or all of them through one rank, are more. "

@@ -291,7 +291,7 @@ CHECK = Check(
         "every rank does between two steps.",
         "losses": "train returns a list with one Python float per epoch, as the serial script "
         "does.",
-        "own_loss": "What a rank adds up is the loss of its own share. Whoever reads the log "
+        "own_loss": "What a rank adds up is the loss of its own share. A reader of the log "
         "wants that of all samples: DDP averages gradients, and nothing else.",
         "loss_of_sums": "That is the mean loss, as many times as there are ranks. What is added up "
         "over the ranks is of all samples: by how many is it divided?",

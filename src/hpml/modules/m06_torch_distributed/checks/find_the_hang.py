@@ -165,8 +165,8 @@ CHECK = Check(
         "waits": "A rank that waits is where it should be: in the collective. The rank to name is "
         "the one that the others wait for. It may be in the loader, in a computation, or in "
         "another collective; the order of the dumps means nothing.",
-        "two": "With two ranks no majority shows who is late. Who waits stands in a function of "
-        "torch/distributed/distributed_c10d.py; torch/utils/data is no collective.",
+        "two": "With two ranks no majority shows who is late. A rank that waits stands in a "
+        "function of torch/distributed/distributed_c10d.py; torch/utils/data is not a collective.",
         "nobody": "Not every stack has a frame of distributed_c10d.py, and some jobs have no "
         "stacks, or no flight recorder. Print what there is of the job.",
         "gone": "A main thread that has raised has no frame of train.py any more: it waits, in "
@@ -175,7 +175,7 @@ CHECK = Check(
         "ended": "With TORCH_DISTRIBUTED_DEBUG=DETAIL a mismatch is an error on every rank, and "
         "there is no process left to look at. Each rank's traceback stands for its stack: the "
         "others were in one collective, at one line. Who was in another?",
-        "reported": "Whoever raises in monitored_barrier was there: it reports who was not. "
+        "reported": "A rank that raises in monitored_barrier was there: it reports who was not. "
         "Compare stacks, and take a traceback only for a rank whose stack has no frame of "
         "train.py.",
         "later": "A collective with async_op=True returns at once, as those of NCCL do, and the "

@@ -342,7 +342,7 @@ HINTS = {
     "given rank and world_size instead. An address is in use: two processes take themselves for "
     "rank 0. Which number has each passed on as its rank?",
     "hang": "All ranks must name the same master address, the same port and the same world size, "
-    "and each another rank. Whoever differs is waited for without end.",
+    "and each another rank. The others wait without end for a rank that differs.",
 }
 
 CHECK = Check(

@@ -47,8 +47,8 @@ HINTS = {
     "output?",
     "raised": "Start from the exception. If it is about gradients, there are three usual reasons. "
     "The gradient of the input exists only if the input requires grad before the stage computes: "
-    "Tensor.requires_grad_(). backward() of what is no single number needs the gradient of it. And "
-    "it begins at what the stage computed, not at a detached copy.",
+    "Tensor.requires_grad_(). backward() of what is not a single number needs the gradient of it. "
+    "And it begins at what the stage computed, not at a detached copy.",
     "mismatch": SHAPES,
     "what arrives": SHAPES,
 }

@@ -133,7 +133,7 @@ def inputs(
     seed: int, world_size: int, sizes: Sequence[list[int]], whole: bool = False, wide: int = 0
 ) -> list[dict[str, Any]]:
     """For each rank its layers, their weights and what it is served: the micro-batches of step s
-    have `sizes[s]` samples. `whole`: one batch that is no list. `wide` as in `Stage`."""
+    have `sizes[s]` samples. `whole`: one batch that is not a list. `wide` as in `Stage`."""
     draw = torch.Generator().manual_seed(seed)
     dice = random.Random(seed)
     depths = [1 + (rank + seed) % 3 for rank in range(world_size)]  # stages are uneven

@@ -183,7 +183,7 @@ def three_halves(run: Run) -> Problem | CannotJudge | None:
         return problem
     enough = 1.5 * all_reduce_bytes(run.world_size, ALL)
     for rank in stage.ranks:
-        # Who sends less has not gathered, or not scattered
+        # A rank that sends less has not gathered, or not scattered
         if rank.traffic is not None and rank.traffic.sent_bytes < 2 / 3 * enough:
             sent = f"rank {rank.rank} sent {rank.traffic.sent_bytes / 1e6:.1f} MB over its link"
             return Problem(f"{sent}: not all weights and gradients can be among them", "parity")

@@ -350,7 +350,7 @@ def illegal_is_refused(run: Run) -> Problem | None:
     for hint in ("same_tensor", "divide", "operation"):  # the plainest first
         if hint in accepted:
             return accepted[hint]
-    # Who refuses everything has understood nothing.
+    # An answer that refuses everything has understood nothing.
     strict = (judge(run) for judge in (slices_are_right, forward_is_right))
     return next((problem for problem in strict if problem and problem.hint == "too_strict"), None)
 
@@ -420,7 +420,7 @@ CHECK = Check(
         "operation": "No single tensor is at fault here. One input's dimension and another's are "
         "split over the same dimension of the mesh: which rank has the product of the first's "
         "first half with the second's second half?",
-        "divide": "Every rank has a slice of the same size. What if that is no whole number?",
+        "divide": "Every rank has a slice of the same size. What if that is not a whole number?",
         "too_strict": "This layout is fine. Names in a layout that a tensor does not have do not "
         "concern it: the layout is that of a whole program.",
         "raised": "A layout may name dimensions that no tensor here has; a dimension of a tensor "

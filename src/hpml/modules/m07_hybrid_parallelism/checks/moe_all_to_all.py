@@ -218,7 +218,7 @@ CHECK = Check(
         "others are dropped: their rows of the output are zero.",
         "per_rank": "Each rank counted for itself, so an expert took up to W times its capacity. "
         "What do you have to know of lower ranks' choices to find your token's place in the queue?",
-        "backwards": "Those who come first are taken: rank 0's tokens before rank 1's, and on a "
+        "backwards": "Those that come first are taken: rank 0's tokens before rank 1's, and on a "
         "rank in the order of x. You dropped from the other end.",
         "too_few": "Tokens were dropped for which there was room. Count those before it that chose "
         "the same expert: on lower ranks, and earlier on this one.",

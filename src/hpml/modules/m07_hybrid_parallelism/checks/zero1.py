@@ -274,7 +274,7 @@ def state_is_whole(run: Run) -> Problem | None:
         if any(other is not None for other in others):
             return Problem("a rank other than 0 returned a state, too", "gather", "None")
         if not isinstance(got, dict) or set(got) != set(expected):
-            return Problem(f"{of} is no dict of `state` and `param_groups`", "gather")
+            return Problem(f"{of} is not a dict of `state` and `param_groups`", "gather")
         if problem := states_differ(of, got["state"], expected["state"]):
             # Moments of other steps are wrong wherever they are gathered
             return (parity(run, index) if problem.hint == "steps" else None) or problem
@@ -393,8 +393,8 @@ CHECK = Check(
         "state_dict has all of them there, as numbers, and the options that count now.",
         "mismatch": "All ranks walk through the same groups in the same order, and each parameter "
         "has one owner, the same on all ranks. Who is the source of the call that does not match?",
-        "hang": "A broadcast is for everybody: who owns a parameter sends it, all others receive "
-        "it. A rank that owns nothing takes part as well.",
+        "hang": "A broadcast is for everybody: the owner of a parameter sends it, all others "
+        "receive it. A rank that owns nothing takes part as well.",
         "raised": "Start from the exception. A rank that owns no parameter of a group still has "
         "the group, with an empty list: torch's optimizers accept that, except for an optimizer "
         "without any group.",

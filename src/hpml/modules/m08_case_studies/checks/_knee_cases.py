@@ -61,7 +61,7 @@ def curve(job: Job) -> list[tuple[int, float, int]]:
 def gains(job: Job, *, best: bool = False) -> list[float]:
     """What a node brings that the k-th step adds, over what one brings at the smallest number.
 
-    `best`: over what one brings where that is most, as who mistakes the yardstick.
+    `best`: over what one brings where that is most, which is the wrong yardstick.
     """
     points = curve(job)
     each = [rate / nodes for nodes, rate, _ in points]

@@ -93,7 +93,7 @@ def knee_in_words(choice: Any) -> str:
     if choice == RAISED:
         return "No knee: find_the_knee raised"
     if size is None:
-        return "Your knee is no size that was measured"
+        return "Your knee is not a size that was measured"
     words = f"Your knee: {size} ranks on {_nodes(SHOWN, size)}"
     steps = dict(zip((ranks for *_, ranks in curve(SHOWN)), gains(SHOWN), strict=False))
     if size == knee(SHOWN):
@@ -106,7 +106,7 @@ def cheapest_in_words(choice: Any) -> str:
     if choice == RAISED:
         return "No size: cheapest raised"
     if size is None:
-        return "In time: none" if choice is None else "Yours is no size that was measured"
+        return "In time: none" if choice is None else "Yours is not a size that was measured"
     hours, money = exact_bill(SHOWN, size, dict(SHOWN["measured"])[size])
     words = f"Your size: {size} ranks, {hours:.1f} h, {money:.0f}"
     if hours > SHOWN["deadline"]:

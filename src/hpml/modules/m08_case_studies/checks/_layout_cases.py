@@ -72,7 +72,7 @@ DECISIVE = ("memory", *PRICES, *DIVIDED, *NARROW)
 
 
 def _most(found: Sequence[Found], memory: float, key: str) -> list[Found]:
-    """The layouts that fit and have the largest `key`, as who splits by one dimension first."""
+    """The layouts that fit and have the largest `key`: as if one split by that dimension first."""
     fitting = [one for one in found if one.nbytes <= memory]
     most = max((one.layout[key] for one in fitting), default=0)
     return [one for one in fitting if one.layout[key] == most]
@@ -101,7 +101,7 @@ def all_found(model: dict[str, int], cluster: dict[str, Any]) -> list[Found]:
 def decided(
     name: str, found: Sequence[Found], model: dict[str, int], cluster: dict[str, Any]
 ) -> bool:
-    """Whether who forgets `name` chooses what does not fit, or takes visibly longer."""
+    """Whether an answer that forgets `name` chooses what does not fit, or is visibly slower."""
     memory = cluster["memory"]
     best = _fastest(found, memory)
     if best is None:

@@ -24,7 +24,7 @@ def returned(
 ) -> list[Any] | Problem:
     """What the calls of a claim returned, a number of values; or why they cannot be judged.
 
-    `types` is the hint for what is no list of so many values.
+    `types` is the hint for what is not a list of so many values.
     """
     value = run.values[0].get(claim) if isinstance(run.values[0], dict) else None
     if isinstance(value, dict) and isinstance(value.get("raised"), str):

@@ -53,7 +53,7 @@ def drawn_job(draw: random.Random, ratio: float, *, one_bucket: bool = False) ->
 
 
 def sizes(draw: random.Random, per_node: int) -> list[int]:
-    """Numbers of ranks: one, all of a node, and more nodes; some are no power of two."""
+    """Numbers of ranks: one, all of a node, and more nodes; not all are powers of two."""
     return [1, per_node, draw.randint(2, 5) * per_node, draw.randint(8, 40) * per_node]
 
 

@@ -122,7 +122,7 @@ def deadlines(run: Run) -> list[Any] | Problem:
 
 
 def judge_edges(run: Run) -> Problem | None:
-    """Who is wrong there already where a choice is plain gets that hint."""
+    """An answer that is wrong already where a choice is plain gets that hint."""
     jobs, told = edge_jobs(run.seed), deadlines(run)
     if isinstance(told, Problem):
         return told

@@ -258,7 +258,7 @@ CHECK = Check(
         "them is more than all that the small sizes take. So these do not count, and α is what is "
         "left over, negative even. The noise is relative: minimise relative errors, by dividing "
         "each size's row by its time.",
-        "negative": "An α or β of 0 or less is no network's. Where does it come from: which sizes "
+        "negative": "No network has an α or β of 0 or less. Where does it come from: which sizes "
         "does the line miss, by which factor?",
         "two_points": "The noise of two sizes goes into α and β as it is, and if one of them was "
         "disturbed, all is wrong. There are 49 sizes: let all of them take part.",

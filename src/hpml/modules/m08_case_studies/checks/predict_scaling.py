@@ -230,7 +230,7 @@ def _near(value: float, planted: float) -> bool:
 
 
 def judge_published(run: Run) -> Problem | None:
-    """The published tables are always the same: who knows them by heart has shown nothing here."""
+    """The published tables are always the same: an answer that has them by heart shows nothing."""
     if problem := judge_fit(run):
         return problem
     unseen = published()
@@ -333,8 +333,8 @@ CHECK = Check(
         "wait": "One `wait` for each doubling of the ranks: 3 for 8 ranks, none for one.",
         "constants": "The step without constants is right. With them: the rate across nodes is "
         "multiplied by share, and wait · log2(ranks) is added when everything else is over.",
-        "range": "A share is a fraction, no percentage: above 1 it is more than the network has. "
-        "And a wait below 0 is time given back: leave out such pairs.",
+        "range": "A share is a fraction, not a percentage: above 1 it is more than the network "
+        "has. And a wait below 0 is time given back: leave out such pairs.",
         "swapped": "The share first, then the wait.",
         "wait_of_share": "The share is right, and the wait is not: with this share, the first of "
         "the two points leaves one wait, in seconds and for one doubling of the ranks.",
