@@ -519,8 +519,8 @@ for rank in run.ranks:
 # same step and have the same weights: this is synchronous SGD.
 #
 # Rank 0 is the server and has no samples; all other ranks are workers, and each computes `steps`
-# gradients. Training starts from the server's weights. For each gradient that arrives, the server
-# takes one step of SGD, `weights - learning_rate * gradient`, whoever sent it and however late it is.
+# gradients. Training starts from the server's weights. For each gradient that arrives, from any
+# worker and however late, the server takes one step of SGD, `weights - learning_rate * gradient`.
 # So W workers move the weights W times while `sync_sgd` moves them once, by the mean: with a
 # staleness of 0, a round is a step with the **sum** of the gradients, which is a step with their mean
 # and W times the learning rate. Workers that would be too far ahead get their next weights only when
@@ -628,8 +628,8 @@ for worker in (1, 2, 3):
 # - **naive**: rank 0 receives the tensors of the others one after the other, adds each of them, and
 #   sends the sum to each of the others, one after the other.
 # - **tree**: in each step, half of the ranks that are left send their whole tensor to another rank,
-#   which adds it; the last rank has the sum. The sum goes back down the same tree. Where p is no power
-#   of two, the number of steps is that of the next larger power.
+#   which adds it; the last rank has the sum. The sum goes back down the same tree. Where p is not
+#   a power of two, the number of steps is that of the next larger power.
 # - **ring**: reduce-scatter and all-gather, as in `ring_all_reduce`.
 # - **halving-doubling**: each rank exchanges half of the tensor with a partner and adds what it
 #   receives, then half of that half with another partner, and so on, until each rank has the sum of

@@ -272,7 +272,7 @@ check("memory_budget")
 #   (and up to 16 KiB more, for a buffer); the file stays open, it is not opened for each sample.
 # - A `DataLoader` hands its data set to worker processes, by fork or by pickle. They read at the
 #   same time.
-# - A pack that is cut off, or a file that is no pack, is refused when it is opened: with a
+# - A pack that is cut off, or a file that is not a pack, is refused when it is opened: with a
 #   `ValueError` whose message has the file's name.
 # - `pack` may be killed at any moment: what is at `target` is then the old pack or the new one.
 #
@@ -307,7 +307,7 @@ def pack(folder: str, target: str) -> None:
 
 class Packed(Dataset):
     """The samples of a pack: (name, content), str and bytes. Raises ValueError, with the file's
-    name in it, where `path` is no pack or is cut off."""
+    name in it, where `path` is not a pack or is cut off."""
 
     def __init__(self, path: str) -> None:
         # YOUR CODE HERE
@@ -457,10 +457,10 @@ def srun_options(plan):
 check("binding_plan")
 
 # %% [markdown]
-# **Answer.** 31. NUMA node 0 has 63 free cores for two ranks; whoever has 32 of them, or of
-# the other node's 64, waits in every step for the rank that has 31. The other node's two spare cores
-# stay idle, and so does one of NUMA node 0. `slurm/02_binding.slurm` runs a plan on a cluster and
-# prints what became of it.
+# **Answer.** 31. NUMA node 0 has 63 free cores for two ranks; a rank that has 32 of them, or
+# of the other node's 64, waits in every step for the rank that has 31. The other node's two spare
+# cores stay idle, and so does one of NUMA node 0. `slurm/02_binding.slurm` runs a plan on a cluster
+# and prints what became of it.
 
 # %% [markdown]
 # ## `mixed_precision`: half the bits, the same accuracy

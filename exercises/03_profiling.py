@@ -275,9 +275,9 @@ check("step_breakdown")
 # 40 - 10 = 30. Optimizer 0. So far 90 ms, and the step has 100: other is 10.
 #
 # Adding up durations by name gives another picture: loading 30 and transforms 20 (20 ms twice),
-# backward 40, communication 25. That is 135 ms in a step of 100. Whoever then shows percent of the
-# sum finds loading at 22 % and has lost the 10 ms that nobody marked. Before you believe a table of
-# shares, add it up.
+# backward 40, communication 25. That is 135 ms in a step of 100. If you then show percent of the
+# sum, you find loading at 22 % and have lost the 10 ms that nobody marked. Before you believe a
+# table of shares, add it up.
 
 # %% [markdown]
 # ## `find_the_straggler`: who is late, since when, in what?

@@ -351,7 +351,7 @@ check("optimizers")
 # **1.** `plan(graph)` returns a list of steps `("run", name)` and `("free", name)`:
 #
 # - Nodes run in the recorded order, each once. Those on which no output depends do not run.
-# - Whatever is no output (and no output's base) has been freed at the end, once.
+# - Everything that is not an output (nor an output's base) has been freed at the end, once.
 # - The peak, the most bytes alive while some node runs, is the least possible for this order.
 #
 # One right plan for the graph above: run `linear`, run `relu`, run `flat`, run `loss`, free `relu`,

@@ -249,10 +249,10 @@ check("hvd_keras")
 #
 # Each tensor is a process of its own in this trace; `pid` is its number. `M` events are
 # metadata: those called `process_name` name the tensor of a `pid` in their `args`. Others do not:
-# there are further kinds of metadata, and the `process_name` of `pid` 0, which is no tensor, has no
-# `name` in its `args`. `B` begins a phase, `E` ends the one that began last under its `pid`, `X` and
-# `i` are moments (an `i` has no `pid`), `ts` is in microseconds. The phases of one tensor in one
-# step:
+# there are further kinds of metadata, and the `process_name` of `pid` 0, which is not a tensor, has
+# no `name` in its `args`. `B` begins a phase, `E` ends the one that began last under its `pid`, `X`
+# and `i` are moments (an `i` has no `pid`), `ts` is in microseconds. The phases of one tensor in
+# one step:
 #
 # | phase | what happens |
 # |---|---|

@@ -32,7 +32,7 @@ from hpml import check
 # comes from rank r − 1, its output goes to rank r + 1, and gradients take the same way back. Autograd
 # knows one process only. So give backward a place to begin on each rank, and a place to end:
 #
-# - a tensor that has arrived is no part of any graph: `x.requires_grad_()` before `stage(x)`, and
+# - a tensor that has arrived is not part of any graph: `x.requires_grad_()` before `stage(x)`, and
 #   after backward its gradient is `x.grad`;
 # - `output.backward(gradient)` begins with a gradient that has arrived.
 #
@@ -236,7 +236,7 @@ check("tensor_parallel")
 # its gradient back. Autograd knows one process only. So give backward a place to begin, and a place
 # to end:
 #
-# - a tensor that has arrived is no part of any graph: `x.requires_grad_()` before `stage(x)`, and
+# - a tensor that has arrived is not part of any graph: `x.requires_grad_()` before `stage(x)`, and
 #   after backward its gradient is `x.grad`;
 # - `output.backward(gradient)` begins with a gradient that has arrived.
 #
@@ -757,9 +757,9 @@ check("mesh_layout")
 #   sure the router was. n differs from rank to rank, and may be 0.
 # - **Experts.** `experts` is the list of this rank's. Every rank has as many, and they are numbered
 #   over the ranks: with 2 on each, rank 1 has experts 2 and 3.
-# - **Capacity.** In a call an expert takes at most `capacity` tokens, of all ranks together. Those who
-#   come first are taken: rank 0's before rank 1's, and on a rank in the order of `x`. The others are
-#   *dropped*.
+# - **Capacity.** In a call an expert takes at most `capacity` tokens, of all ranks together. Those
+#   that come first are taken: rank 0's before rank 1's, and on a rank in the order of `x`. The
+#   others are *dropped*.
 # - **Output** [n, width]: for each token, in the order of `x`, its gate times its expert's output.
 #   Where the token was dropped, zeros.
 # - **Backward** leaves gradients in `x`, in `gate`, and in the experts' parameters, as if one process

@@ -249,7 +249,7 @@ def test_the_picture_has_both_loaders(solution):
     picture = CHECK.picture(CHECK, solution("fix_the_loader"))
     assert picture.png.startswith(b"\x89PNG")
     assert "Processor time of an image" in picture.words
-    with pytest.raises(ValueError, match="no images"):
+    with pytest.raises(ValueError, match="not images"):
         CHECK.picture(
             CHECK,
             "class Loader:\n"
