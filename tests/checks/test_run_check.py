@@ -7,6 +7,7 @@ import torch
 
 from hpml.checks import find, judge, plays, render, run_check, seeds
 from hpml.checks.contract import Check, Claim, Problem, Stage
+from hpml.checks.verdict import ClaimResult, Verdict
 from hpml.errors import UserError
 from hpml.ranks import flavour, mark
 from hpml.ranks.parent.warm import ServerDied
@@ -343,3 +344,10 @@ def test_a_flood_is_ended_and_named_as_one():
     assert verdict.headline.endswith(" of your answer): a flood, which is cut and ends the launch")
     assert (verdict.cause, verdict.claims[0].hint_key) == ("flood", "flood")
     assert len(verdict.printed.splitlines()) == 21
+
+
+def test_a_sentence_has_a_length_whatever_name_is_in_it():
+    name = 5_000_000 * "x"
+    result = ClaimResult("a claim", False, 1, f"{name} is missing", expected=name)
+    verdict = Verdict("toy", "Toy", "failed", (result,), f"no {name}", 1)
+    assert max(map(len, (result.message, result.expected, verdict.headline))) < 2100

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from hpml.errors import UserError
 from hpml.ranks import launch, mark
+from hpml.ranks.job import MOST_WITHOUT_CORE
 from hpml.ranks.parent import warm
 
 from ..waiting import gone
@@ -266,3 +267,22 @@ def test_killing_the_parent_ends_server_and_ranks(tmp_path):
     parent.kill()
     parent.wait()
     assert all(gone(pid) for pid in [*pids, int((tmp_path / "server").read_text())])
+
+
+def test_ranks_find_the_node_on_which_they_are_in_their_environment():
+    def drive():
+        names = ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+        return [int(os.environ[name]) for name in names]
+
+    found = launch(drive, 3, per_node=2, process_group=False).values
+    assert found == ([0, 0, 2, 0], [1, 1, 2, 0], [2, 0, 1, 1])
+
+
+def test_gloo_gives_up_after_the_launch_has_whatever_the_machine_does():
+    """Else the rank that waits for a slow one is to blame."""
+
+    def drive():
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        return backend.options._timeout.total_seconds()
+
+    assert launch(drive, 1, timeout=7).values[0] > (1 + MOST_WITHOUT_CORE) * 7

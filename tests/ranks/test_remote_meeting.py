@@ -146,3 +146,51 @@ def test_what_is_no_place_or_no_rank_of_the_job_is_named(meet, kind, why):
     evidence = launch(summed(meet), 2, process_group=False, proxied=True, timeout=60)
     assert evidence.ranks[1].raised.kind == kind
     assert why in evidence.ranks[1].raised.message
+
+
+def from_its_own_node():
+    rank, size = here()
+    dist.init_process_group("gloo", f"tcp://localhost:{port()}", rank=rank, world_size=size)
+
+
+def at_the_default_port():
+    rank, size = here()
+    url = f"tcp://{os.environ['MASTER_ADDR']}:29500"
+    dist.init_process_group("gloo", url, rank=rank, world_size=size)
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+def test_ranks_on_several_nodes_meet_at_the_address_that_they_are_given(proxied):
+    evidence = launch(
+        summed(from_environment),
+        3,
+        process_group=False,
+        proxied=proxied,
+        link="10gbit",
+        per_node=1,
+        timeout=60,
+    )
+    assert evidence.diagnosis is None, evidence.diagnosis
+
+
+@pytest.mark.parametrize(
+    ("meet", "why"), [(from_its_own_node, "rank 0 is not there"), (at_the_default_port, "in use")]
+)
+def test_with_proxies_they_meet_nowhere_else(meet, why):
+    """On a network another node's localhost is that node, and the default port is often taken."""
+    evidence = launch(
+        summed(meet), 2, process_group=False, proxied=True, per_node=1, link="10gbit", timeout=60
+    )
+    assert evidence.diagnosis.kind == "raised"
+    assert why in evidence.diagnosis.sentence
+
+
+def test_ranks_that_have_all_come_and_do_not_meet_are_found_before_the_limit():
+    evidence = launch(
+        summed(from_its_own_node), 2, process_group=False, per_node=1, link="10gbit", timeout=60
+    )
+    if evidence.no_link:
+        pytest.skip(f"no emulated network: {evidence.no_link}")
+    found = evidence.diagnosis
+    assert (found.kind, found.cause, found.ranks) == ("hang", "apart", (0, 1))
+    assert "all have come, and do not meet" in found.sentence

@@ -32,6 +32,7 @@ def test_a_mean_is_found_and_what_is_no_sum_of_them_is_not():
     assert multiples(sum(tensors) / 4, tensors) == [0.25] * 4
     assert multiples(tensors[0].flip(0), tensors) is None
     assert multiples(tensors[0] * 0.3, tensors) is None
+    assert multiples(torch.full_like(tensors[0], torch.nan), tensors) is None
 
 
 def test_too_few_elements_tell_nothing():

@@ -78,6 +78,20 @@ def test_a_task_of_srun_here_has_all_names_of_the_recordings_and_their_meaning()
                 assert changed <= {*launchers.HOST_NAMES, *launchers.JOB_IDS}
 
 
+def test_tasks_of_srun_here_are_on_several_nodes():
+    """As the recordings have it of two nodes with four tasks each."""
+    names = ("PROCID", "LOCALID", "NODEID", "GTIDS", "STEP_NUM_TASKS", "STEP_TASKS_PER_NODE")
+    found = [launchers.srun_here(4711, rank, 4, per_node=2) for rank in range(4)]
+    assert [[task[f"SLURM_{name}"] for name in names] for task in found] == [
+        ["0", "0", "0", "0,1", "4", "2(x2)"],
+        ["1", "1", "0", "0,1", "4", "2(x2)"],
+        ["2", "0", "1", "2,3", "4", "2(x2)"],
+        ["3", "1", "1", "2,3", "4", "2(x2)"],
+    ]
+    assert {task["SLURM_STEP_NODELIST"] for task in found} == {"node[1-2]"}
+    assert [task["SLURMD_NODENAME"] for task in found] == ["node1", "node1", "node2", "node2"]
+
+
 def test_a_task_of_srun_has_nothing_that_torchrun_alone_sets(monkeypatch):
     recordings = json.loads(launchers.RECORDINGS.read_text(encoding="utf-8"))
     torchrun = next(each for each in recordings if each["name"] == "torchrun, two nodes")

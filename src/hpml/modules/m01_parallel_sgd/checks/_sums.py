@@ -26,7 +26,7 @@ def multiples(got: torch.Tensor, parts: Sequence[torch.Tensor]) -> list[float] |
     `got` and the parts are one-dimensional and equally long.
     """
     count = len(parts)
-    if len(got) <= count:
+    if len(got) <= count or not torch.isfinite(got[:FEW]).all():
         return None
     columns = torch.stack([part[:FEW].double() for part in parts], dim=1)
     target = got[:FEW].double()
