@@ -665,7 +665,8 @@ def train(
         names = "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"
     rank, world_size, local_rank = (int(os.environ[name]) for name in names)
     if torch.cuda.is_available():
-        device = torch.device("cuda", local_rank % torch.cuda.device_count())
+        gpus = torch.cuda.device_count()  # one, where each rank sees its own alone
+        device = torch.device("cuda", local_rank % gpus)
         torch.cuda.set_device(device)
         backend = "nccl"
     else:

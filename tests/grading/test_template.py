@@ -278,7 +278,7 @@ print(evidence.diagnosis, *evidence.values)
 
 
 def test_a_checkout_below_tmp_is_still_seen_where_tmp_is_the_sandboxs_own():
-    source = Path(warm.__file__).parents[1]
+    source = Path(warm.__file__).parents[2]
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="a chéckout-") as folder:
         shutil.copytree(source, f"{folder}/src/hpml", ignore=shutil.ignore_patterns("__pycache__"))
         Path(folder, "src", "secret").touch()

@@ -54,6 +54,22 @@ def test_without_the_filter_those_calls_are_there():
     assert found.count(errno.EPERM) < len(found) / 2
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_rank_that_has_a_proxy_locks_no_file_as_a_whole(refused, tmp_path):
+    """The others meet by PyTorch's FileStore, which does."""
+    file = (tmp_path / "file").open("wb")
+
+    def work():
+        seccomp.install(flock=refused)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except PermissionError:
+            return 1
+        return 0
+
+    assert in_a_child(work) == int(refused)
+
+
 @pytest.mark.parametrize("command", [fcntl.F_SETLK, fcntl.F_SETLKW, 37, 38])
 def test_a_file_is_not_locked(command, tmp_path):
     """Record locks of a process, and those of an open file (37 and 38): ranks would meet there."""

@@ -118,7 +118,13 @@ def fork_all(
             enclose = (
                 drop_privileges
                 if around is None
-                else partial(rank_wall.close, around.share(world), shared, header["cwd"])
+                else partial(
+                    rank_wall.close,
+                    around.share(world),
+                    shared,
+                    header["cwd"],
+                    proxied=header["proxied"],
+                )
             )
             if proxied:
                 enclose = partial(_leave_network, network, apart, enclose)

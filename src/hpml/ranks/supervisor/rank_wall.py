@@ -92,11 +92,12 @@ def _empty(folder: str, keep: set[str]) -> None:
             os.unlink(path)
 
 
-def close(around: RankWall, shared: Sequence[str], cwd: str) -> None:
+def close(around: RankWall, shared: Sequence[str], cwd: str, *, proxied: bool) -> None:
     """Make the rest of the wall around this process, a rank, which must have one thread.
 
     `shared` are folders in /tmp that it has in common with other ranks or launches; `cwd` is made
-    if it is not there. Raises OSError where the kernel refuses something.
+    if it is not there. A `proxied` rank locks no file. Raises OSError where the kernel refuses
+    something.
     """
     os.setsid()  # else kill(0) would reach the supervisor and the other ranks
     if around.disk is not None:
@@ -105,4 +106,4 @@ def close(around: RankWall, shared: Sequence[str], cwd: str) -> None:
         wall.become_nobody()
         os.makedirs(cwd, exist_ok=True)
     drop_privileges()
-    seccomp.install()
+    seccomp.install(flock=proxied)

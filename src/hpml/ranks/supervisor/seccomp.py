@@ -21,7 +21,6 @@ _REFUSED = {
     "x86_64": (
         0xC000003E,
         {
-            "flock": 73,
             "ptrace": 101,
             "add_key": 248,
             "request_key": 249,
@@ -41,7 +40,6 @@ _REFUSED = {
         0xC00000B7,
         {
             "inotify_init1": 26,
-            "flock": 32,
             "ptrace": 117,
             "add_key": 217,
             "request_key": 218,
@@ -65,6 +63,7 @@ _NEWER = {
     "process_madvise": 440,
 }
 _FCNTL = {0xC000003E: 72, 0xC00000B7: 25}  # by architecture
+_FLOCK = {0xC000003E: 73, 0xC00000B7: 32}
 _LOCKS = (6, 7, 37, 38)  # F_SETLK, F_SETLKW and those of open files, fcntl's second argument
 _OTHER_INTERFACE = 0x40000000  # bit of the x32 system calls' numbers
 
@@ -96,8 +95,9 @@ def refused(machine: str | None = None) -> dict[str, int]:
     return {} if known is None or sys.platform != "linux" else {**known[1], **_NEWER}
 
 
-def install() -> None:
-    """Refuse those calls (EPERM) to this process, for good, and to all that it starts.
+def install(*, flock: bool = False) -> None:
+    """Refuse those calls (EPERM) to this process, for good, and to all that it starts; with `flock`
+    that one too, by which PyTorch's FileStore lets ranks meet that have no proxies.
 
     Does nothing on a machine whose numbers are not known. Raises OSError where the kernel has no
     such filters.
@@ -106,6 +106,7 @@ def install() -> None:
     if not numbers:
         return
     architecture, _ = _REFUSED[platform.machine()]
+    numbers += [_FLOCK[architecture]] if flock else []
     steps = _program(architecture, numbers)
     program = _Program(len(steps), (_Instruction * len(steps))(*steps))
     pr_set_no_new_privs, pr_set_seccomp, mode_filter = 38, 22, 2
