@@ -24,6 +24,7 @@ def seen(folder):
     def drive(size):
         Path("file").write_bytes(bytes(size))
         ask("before")
+        tasks = len(os.listdir("/proc/self/task"))
         for _ in range(3):
             Path("file").read_bytes()
         ask("after three reads")
@@ -44,6 +45,8 @@ def seen(folder):
             thread.join()
         os.kill(child, 9)
         os.waitpid(child, 0)
+        while len(os.listdir("/proc/self/task")) > tasks:  # a joined thread takes a moment to end
+            time.sleep(0.001)
         ask("gone")
 
     evidence = launch(
