@@ -111,7 +111,8 @@ class Watch:
                 return diagnose.endless_loop(self._logs, looping, words)
         # A late look missed the time before it: on a busy machine this process stood still.
         self._quiet += min(passed, 2 * LOOK_EVERY)
-        self._meeting += min(passed, 2 * LOOK_EVERY) if diagnose.all_meet(self._logs) else 0.0
+        together = diagnose.all_meet(self._logs)
+        self._meeting = self._meeting + min(passed, 2 * LOOK_EVERY) if together else 0.0
         if moving or (self.moved and self._meeting <= MEET):  # who looks for rank 0 prints warnings
             self.moved, self._quiet = False, 0.0
         if self._quiet < (self._stuck_after if self._meeting <= MEET else QUIET):
