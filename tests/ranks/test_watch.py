@@ -36,6 +36,24 @@ def test_time_without_a_core_is_not_the_ranks_up_to_twice_the_limit(
     assert set(asked) == {os.getpid()}
 
 
+@pytest.mark.parametrize(("meet_at", "kind"), [(99.0, "hang"), (6.5, None)])
+def test_ranks_that_meet_late_have_met(meet_at, kind):
+    logs = [RankLog(rank, 0.0, begun=True) for rank in range(2)]
+    for log in logs:
+        log.take(["call", 0, "init_process_group", [0, 1], 1, "", [], 0, "", None, 0.0], 0.0)
+        log.take(["wait", 0, 0.0], 0.0)
+    watch = Watch(logs, Watched("<drive>"), 60.0, [-1, -1], 0.0, False, "torch", None)
+    watch.stacks = lambda only=None: {}
+    watch.forked(lambda: [os.getpid()] * 2, lambda: [os.getpid()] * 2)
+    found = None
+    for step in range(1, 90):  # of 0.1 s; this process is at work all the time
+        if step / 10 == meet_at:
+            for log in logs:
+                log.take(["done", 0, 0.0], step / 10)
+        found = found or watch.look(step / 10)
+    assert (found and found.kind) == kind
+
+
 @pytest.mark.measures
 def test_two_processes_on_one_core_wait_for_it():
     core = str(min(os.sched_getaffinity(0)))
