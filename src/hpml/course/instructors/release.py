@@ -13,6 +13,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpml.checks.kits.drawn import recordings
 from hpml.course import restore
 from hpml.course.instructors import paired
 from hpml.course.instructors.build import exercise_files, source_notebook
@@ -43,7 +44,8 @@ _ENDINGS = {
     ),
     "packages": (".py", ".whl"),
 }
-# Folders of src/hpml/ with code that grades, benchmarks graders, or makes exercises from solutions
+# Folders of src/hpml/ with code that grades, benchmarks graders, makes exercises from solutions, or
+# knows what is right: of that, plays are recorded
 LEFT_OUT = ("grading", "instructors")
 _TO_RESTORE = ("notebooks/", "exercises/")
 # README.md: text between these marks is not for learners, nor are lines with these commands.
@@ -85,6 +87,7 @@ def files(course: Course) -> dict[str, File]:
             if path.suffix not in endings or path.name.startswith(".") or left_out:
                 continue
             made[f"{folder}/{inside}"] = _file(path)
+    made |= {f"src/hpml/{path}": File(data) for path, data in recordings().items()}
     return dict(sorted(made.items()))
 
 

@@ -2,7 +2,7 @@
 # tries: takes the choices from the check's own module, wherever it can be found
 # unprotected: the module that draws jobs and knows their choices can be imported, or is loaded
 # on: own_import
-NAME = "hpml.modules.m08_case_studies.checks._knee_cases"
+NAME = "hpml.modules.m08_case_studies.checks.instructors._knee_cases"
 
 
 def bill(job, ranks, rate):

@@ -2,14 +2,14 @@
 
 import pytest
 
-from hpml.modules.m08_case_studies.checks import _knee_cases as cases
-from hpml.modules.m08_case_studies.checks._knee_mistakes import (
+from hpml.modules.m08_case_studies.checks.find_the_knee import CHECK
+from hpml.modules.m08_case_studies.checks.instructors import _knee_cases as cases
+from hpml.modules.m08_case_studies.checks.instructors._knee_mistakes import (
     OF_THE_BILL,
     OF_THE_CHEAPEST,
     OF_THE_EDGES,
     OF_THE_KNEE,
 )
-from hpml.modules.m08_case_studies.checks.find_the_knee import CHECK, inputs
 
 SEEDS = range(5)
 EXAMPLE = {
@@ -23,17 +23,17 @@ EXAMPLE = {
 
 
 def right(seed: int) -> dict:
-    jobs = [*cases.deadline_jobs(seed), *cases.edge_jobs(seed)]
     return {
         "bills": [cases.exact_bill(*case) for case in cases.bill_cases(seed)],
-        "deadlines": [cases.cheapest(job) for job in jobs],
+        "deadlines": [cases.cheapest(job) for job in cases.deadline_jobs(seed)],
+        "edges": [cases.cheapest(job) for job in cases.edge_jobs(seed)],
         "knees": [cases.knee(job) for job in cases.knee_jobs(seed)],
     }
 
 
 def test_inputs_are_fresh_for_every_seed():
-    assert inputs(1, 1) == inputs(1, 1)
-    assert inputs(1, 1) != inputs(2, 1)
+    assert CHECK.inputs(1, 1) == CHECK.inputs(1, 1)
+    assert CHECK.inputs(1, 1) != CHECK.inputs(2, 1)
 
 
 def test_the_example_of_the_text():
@@ -121,7 +121,12 @@ def test_what_is_not_written_yet_costs_only_its_own_points(right_answer, played_
 
 @pytest.mark.parametrize("odd", [None, 3, [], [8] * 3, {"raised": 3}])
 def test_what_is_no_list_of_choices_is_reported(hints, odd):
-    assert hints(right(0) | {"deadlines": odd, "knees": odd}) == ["", "shape", "shape", "shape"]
+    assert hints(right(0) | {"deadlines": odd, "edges": odd, "knees": odd}) == [
+        "",
+        "shape",
+        "shape",
+        "shape",
+    ]
 
 
 def test_a_message_has_the_job_as_it_is_given(problems):
@@ -136,7 +141,7 @@ def test_a_message_has_the_job_as_it_is_given(problems):
 @pytest.mark.parametrize("value", [2.5, "8", [8], True, float("nan"), float("inf")])
 def test_what_is_no_number_of_ranks_is_reported(hints, value):
     wrong = right(0)
-    wrong["deadlines"][0] = wrong["deadlines"][-1] = wrong["knees"][0] = value
+    wrong["deadlines"][0] = wrong["edges"][0] = wrong["knees"][0] = value
     assert hints(wrong) == ["", "shape", "shape", "shape"]
 
 
@@ -159,8 +164,8 @@ def test_a_knee_is_never_none(hints):
 
 def test_no_message_has_what_should_have_been_found(problems):
     value = right(4)
-    value["deadlines"] = [1_000_003] * len(value["deadlines"])
-    value["knees"] = [1_000_003] * len(value["knees"])
+    for claim in ("deadlines", "edges", "knees"):
+        value[claim] = [1_000_003] * len(value[claim])
     value["bills"] = [(0.123, 0.456)] * len(value["bills"])
     for problem in problems(value, 4):
         assert problem.expected
@@ -168,6 +173,8 @@ def test_no_message_has_what_should_have_been_found(problems):
         assert "not measured" in problem.message or "bill" in problem.message
 
 
-@pytest.mark.parametrize("value", [None, [], {"bills": [], "deadlines": [], "knees": 1}])
+@pytest.mark.parametrize(
+    "value", [None, [], {"bills": [], "deadlines": [], "edges": [], "knees": 1}]
+)
 def test_fewer_values_than_calls_are_reported(hints, value):
     assert hints(value) == ["bill_shape", "shape", "shape", "shape"]

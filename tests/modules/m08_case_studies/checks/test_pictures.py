@@ -8,8 +8,9 @@ from hpml.course import schedule
 from hpml.course.instructors import wrong_answers
 from hpml.modules.m08_case_studies.checks import _knee_picture as knees
 from hpml.modules.m08_case_studies.checks import _layout_picture as layouts
-from hpml.modules.m08_case_studies.checks._knee_cases import cheapest, gains, knee
 from hpml.modules.m08_case_studies.checks._layout_cases import all_found
+from hpml.modules.m08_case_studies.checks.instructors._knee_cases import cheapest, gains, knee
+from hpml.modules.m08_case_studies.checks.instructors.find_the_knee import pictured
 
 EXERCISES = ("find_the_knee", "choose_layout")
 FOUND = all_found(layouts.MODEL, layouts.CLUSTER)
@@ -90,7 +91,7 @@ def test_the_cluster_that_is_shown_has_a_knee_a_cheaper_size_and_a_later_step_th
     ],
 )
 def test_the_title_of_a_knee(choice, words):
-    assert words in knees.knee_in_words(choice)
+    assert words in knees.knee_in_words(choice, pictured())
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_the_title_of_a_knee(choice, words):
     ],
 )
 def test_the_title_of_the_cheapest_way(choice, words):
-    title = knees.cheapest_in_words(choice)
+    title = knees.cheapest_in_words(choice, pictured())
     assert words in title
     assert ("cheaper" in title) == (choice == 32)
 

@@ -6,17 +6,11 @@ from typing import Any
 from hpml.answer import as_python
 from hpml.checks.compare import is_number
 from hpml.checks.contract import Check, Picture
-from hpml.modules.m08_case_studies.checks._knee_cases import (
-    Choice,
-    Job,
-    cheapest,
-    curve,
-    exact_bill,
-    gains,
-    knee,
-    nodes_of,
-)
+from hpml.checks.kits.drawn import Drawn
 from hpml.ranks import launch
+
+Job = dict[str, Any]
+Choice = int | None
 
 LIMIT = 10.0  # seconds
 # Nothing of this is judged. Four nodes are fastest with 14 ranks; six of them hardly pay, and the
@@ -57,17 +51,17 @@ def knee_picture(check: Check, source: str) -> Picture:
         answer=as_python(source),
         answer_name=check.id,
         rules=check.rules,
-        inputs=[{"bills": calls, "deadlines": [SHOWN], "knees": [SHOWN]}],
+        inputs=[{"bills": calls, "deadlines": [SHOWN], "edges": [], "knees": [SHOWN]}],
         process_group=False,
         timeout=LIMIT,
     )
     if evidence.diagnosis is not None:
         raise ValueError(evidence.diagnosis.sentence)
-    told = evidence.values[0]
+    told, due = evidence.values[0], Drawn(__package__, check.id).pictured()
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _draw_curve(left, first(told["knees"]))
-    _draw_bills(right, told["bills"], first(told["deadlines"]))
+    _draw_curve(left, first(told["knees"]), due)
+    _draw_bills(right, told["bills"], first(told["deadlines"]), due)
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=110, facecolor="white")
     words = (
@@ -88,38 +82,39 @@ def chosen(choice: Any) -> Choice:
     return int(choice) if is_number(choice) and choice in dict(SHOWN["measured"]) else None
 
 
-def knee_in_words(choice: Any) -> str:
+def knee_in_words(choice: Any, due: dict[str, Any]) -> str:
     size = chosen(choice)
     if choice == RAISED:
         return "No knee: find_the_knee raised"
     if size is None:
         return "Your knee is not a size that was measured"
-    words = f"Your knee: {size} ranks on {_nodes(SHOWN, size)}"
-    steps = dict(zip((ranks for *_, ranks in curve(SHOWN)), gains(SHOWN), strict=False))
-    if size == knee(SHOWN):
+    nodes = due["sizes"][size][0]
+    words = f"Your knee: {size} ranks on {nodes} node{'s' * (nodes > 1)}"
+    steps = dict(zip((ranks for *_, ranks in due["curve"]), due["gains"], strict=False))
+    if size == due["knee"]:
         return f"{words}. The next bring {steps[size]:.2f} each"
-    return f"{words}. Nodes pay up to {knee(SHOWN)} ranks"
+    return f"{words}. Nodes pay up to {due['knee']} ranks"
 
 
-def cheapest_in_words(choice: Any) -> str:
+def cheapest_in_words(choice: Any, due: dict[str, Any]) -> str:
     size = chosen(choice)
     if choice == RAISED:
         return "No size: cheapest raised"
     if size is None:
         return "In time: none" if choice is None else "Yours is not a size that was measured"
-    hours, money = exact_bill(SHOWN, size, dict(SHOWN["measured"])[size])
+    _, hours, money = due["sizes"][size]
     words = f"Your size: {size} ranks, {hours:.1f} h, {money:.0f}"
     if hours > SHOWN["deadline"]:
         return f"{words}: too late"
-    return words if size == cheapest(SHOWN) else f"{words}; a cheaper one is in time"
+    return words if size == due["cheapest"] else f"{words}; a cheaper one is in time"
 
 
-def _draw_curve(axes: Any, choice: Any) -> None:
-    points = curve(SHOWN)
+def _draw_curve(axes: Any, choice: Any, due: dict[str, Any]) -> None:
+    points, sizes = due["curve"], due["sizes"]
     on_curve = {ranks for *_, ranks in points}
     rest = [(r, rate) for r, rate in SHOWN["measured"] if r not in on_curve]
     axes.plot(
-        [nodes_of(SHOWN, ranks) for ranks, _ in rest],
+        [sizes[ranks][0] for ranks, _ in rest],
         [rate for _, rate in rest],
         "x",
         color="0.4",
@@ -128,7 +123,7 @@ def _draw_curve(axes: Any, choice: Any) -> None:
     nodes, rates = [point[0] for point in points], [point[1] for point in points]
     axes.plot(nodes, rates, "o-", color="#0072B2", label="fastest of so many nodes")
     enough = SHOWN["worth"] * rates[0] / nodes[0]
-    for number, gain in enumerate(gains(SHOWN)):
+    for number, gain in enumerate(due["gains"]):
         ends = nodes[number : number + 2]
         just = [rates[number], rates[number] + enough * (ends[1] - ends[0])]
         label = f"a node brings {SHOWN['worth']}" if number == 0 else None
@@ -138,16 +133,16 @@ def _draw_curve(axes: Any, choice: Any) -> None:
         side = {"xytext": (-4, 7), "ha": "right"} if pays else {"xytext": (4, -14), "ha": "left"}
         axes.annotate(f"{gain:.2f}", middle, textcoords="offset points", **side)
     if (size := chosen(choice)) is not None:
-        _ring(axes, nodes_of(SHOWN, size), dict(SHOWN["measured"])[size])
+        _ring(axes, sizes[size][0], dict(SHOWN["measured"])[size])
     axes.set(xlabel="nodes", ylabel="images/s of all ranks", ylim=(0, 1.12 * max(rates)))
     axes.set_xticks(nodes)
-    axes.set_title(knee_in_words(choice), fontsize=10)
+    axes.set_title(knee_in_words(choice, due), fontsize=10)
     axes.legend(fontsize=8, loc="lower right")
     axes.grid(alpha=0.3)
 
 
-def _draw_bills(axes: Any, told: list[Any], choice: Any) -> None:
-    right = [exact_bill(SHOWN, *point) for point in SHOWN["measured"]]
+def _draw_bills(axes: Any, told: list[Any], choice: Any, due: dict[str, Any]) -> None:
+    right = [due["sizes"][ranks][1:] for ranks, _ in SHOWN["measured"]]
     most = 1.3 * max(hours for hours, _ in right)
     axes.axvspan(SHOWN["deadline"], most, color=LATE)
     labels = sorted(zip(right, SHOWN["measured"], strict=True))
@@ -166,14 +161,14 @@ def _draw_bills(axes: Any, told: list[Any], choice: Any) -> None:
         label = "your bill" if near else "your bills are out of the picture"
         axes.plot([x for x, _ in near], [y for _, y in near], "k+", markersize=11, label=label)
     if (size := chosen(choice)) is not None:
-        _ring(axes, *exact_bill(SHOWN, size, dict(SHOWN["measured"])[size]))
+        _ring(axes, *due["sizes"][size][1:])
     ticks = [hours for hours in (1, 2, 4, 8, 16, 32) if hours < most]
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [str(hours) for hours in ticks])
     axes.set_xlim(0.8 * min(hours for hours, _ in right), most)
     axes.set(xlabel="hours of the run; grey: too late", ylabel="money")
     axes.set_ylim(0, 1.35 * max(money for _, money in right))
-    axes.set_title(cheapest_in_words(choice), fontsize=10)
+    axes.set_title(cheapest_in_words(choice, due), fontsize=10)
     axes.legend(fontsize=8, loc="upper right")
     axes.grid(alpha=0.3)
 
@@ -185,8 +180,3 @@ def _ring(axes: Any, *at: float) -> None:
 
 def _is_bill(value: Any) -> bool:
     return isinstance(value, list | tuple) and len(value) == 2 and all(map(is_number, value))
-
-
-def _nodes(job: Job, ranks: int) -> str:
-    count = nodes_of(job, ranks)
-    return f"{count} node{'s' * (count > 1)}"

@@ -1,58 +1,32 @@
 """Exercise find_the_knee: how many ranks to pay for, by price, deadline and scaling curve.
 
 `bill(job, ranks, rate) -> (hours, money)`, `cheapest(job) -> ranks | None` and
-`find_the_knee(job) -> ranks`. The clusters are planted (`_knee_cases.py`).
+`find_the_knee(job) -> ranks`. The clusters are planted, in the package
+`instructors`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
 from hpml.checks.compare import described, is_number
 from hpml.checks.contract import Check, Claim, Problem, Run
+from hpml.checks.kits.drawn import Drawn
 from hpml.checks.kits.ready_made import ANYTHING
-from hpml.modules.m08_case_studies.checks._knee_cases import (
-    Choice,
-    Job,
-    bill_cases,
-    cheapest,
-    deadline_jobs,
-    edge_jobs,
-    exact_bill,
-    knee,
-    knee_jobs,
-    nodes_of,
-)
-from hpml.modules.m08_case_studies.checks._knee_mistakes import (
-    OF_THE_BILL,
-    OF_THE_CHEAPEST,
-    OF_THE_EDGES,
-    OF_THE_KNEE,
-)
-from hpml.modules.m08_case_studies.checks._knee_picture import knee_picture
+from hpml.modules.m08_case_studies.checks._knee_picture import Choice, Job, knee_picture
 from hpml.modules.m08_case_studies.checks._returned import exception_in_words, returned
 
+PLAYS = Drawn(__package__, "find_the_knee")
 CENT = 0.0051  # money may be rounded to cents or not
 ROUNDED = 0.051  # hours that are this near were rounded to a digit or two
-Mistakes = Sequence[tuple[str, Callable[[Job], Choice]]]
-
-
-def inputs(seed: int, world_size: int) -> list[Any]:
-    """For the only rank: what `bill` is called with, and the jobs of the two choices."""
-    return [
-        {
-            "bills": [list(case) for case in bill_cases(seed)],
-            "deadlines": [*deadline_jobs(seed), *edge_jobs(seed)],
-            "knees": list(knee_jobs(seed)),
-        }
-    ]
+FUNCTIONS = {"deadlines": "cheapest", "edges": "cheapest", "knees": "find_the_knee"}  # by claim
 
 
 def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     """What the answer makes of each; for a choice that raises, the exception in words."""
 
-    def asked(jobs: list[Any], ask: Callable[..., Any]) -> Any:
+    def asked(jobs: list[Any], ask: Any) -> Any:
         try:
             return [ask(job) for job in jobs]
         except ImportError:
@@ -63,101 +37,80 @@ def drive(answer: ModuleType, inputs: dict[str, Any]) -> dict[str, Any]:
     return {
         "bills": [answer.bill(*case) for case in inputs["bills"]],
         "deadlines": asked(inputs["deadlines"], answer.cheapest),
+        "edges": asked(inputs["edges"], answer.cheapest),
         "knees": asked(inputs["knees"], answer.find_the_knee),
     }
 
 
-def expect(inputs: list[Any], world_size: int) -> None:
-    """None: judges draw the jobs from the seed."""
-
-
 def judge_bill(run: Run) -> Problem | None:
-    cases = bill_cases(run.seed)
+    cases, due = run.inputs[0]["bills"], run.expected["bills"]
     told = returned(run, "bills", "bill", len(cases), "bill_shape")
     if isinstance(told, Problem):
         return told
     for got in told:
         if not (isinstance(got, list | tuple) and len(got) == 2 and all(map(is_number, got))):
             return Problem(f"bill returned {described(got)}", "bill_shape", "hours and money")
-    for case, (hours, money) in zip(cases, told, strict=True):
-        right_hours, right_money = exact_bill(*case)
-        if not (_near(hours, right_hours) and abs(money - right_money) <= CENT):
+    for case, (hours, money), right in zip(cases, told, due["right"], strict=True):
+        if not (_near(hours, right[0]) and abs(money - right[1]) <= CENT):
             job, ranks, rate = case
             return Problem(
                 f"{ranks} ranks at {rate} images/s, {job['per_node']} to a node of "
                 f"{job['node_hour']} an hour, {job['images']} images: bill returned "
                 f"{hours:.6g} hours and {money:.8g}",
-                bill_hint(cases, told),
-                f"{right_hours:.6g} hours and {right_money:.2f}",
+                bill_hint(told, due["right"], due["mistakes"]),
+                f"{right[0]:.6g} hours and {right[1]:.2f}",
             )
     return None
 
 
-def bill_hint(cases: Sequence[tuple[Job, int, float]], told: Sequence[Any]) -> str:
+def bill_hint(
+    told: Sequence[Any], right: Sequence[Any], mistakes: Sequence[tuple[str, Sequence[float]]]
+) -> str:
     """The hint for the mistake that explains all bills."""
-    pairs = [(got, exact_bill(*case)) for case, got in zip(cases, told, strict=True)]
+    pairs = [*zip(told, right, strict=True)]
     if all(_near(got[1], hours) and abs(got[0] - money) <= CENT for got, (hours, money) in pairs):
         return "bill_order"
     if not all(_near(got[0], hours) for got, (hours, _) in pairs):
         near = all(abs(got[0] - hours) < ROUNDED for got, (hours, _) in pairs)
         return "rounded" if near else "bill_hours"
-    for key, wrong in OF_THE_BILL:
-        both = zip(cases, told, strict=True)
-        if all(abs(got[1] - wrong(*case)) <= CENT + 1e-9 * abs(got[1]) for case, got in both):
-            return key
+    for hint, wrong in mistakes:
+        both = zip(told, wrong, strict=True)
+        if all(abs(got[1] - money) <= CENT + 1e-9 * abs(got[1]) for got, money in both):
+            return hint
     return "bill"
 
 
 def judge_cheapest(run: Run) -> Problem | None:
-    jobs, told = deadline_jobs(run.seed), deadlines(run)
-    if isinstance(told, Problem):
-        return told
-    return judged("cheapest", jobs, told[: len(jobs)], cheapest, OF_THE_CHEAPEST, "cheapest")
-
-
-def deadlines(run: Run) -> list[Any] | Problem:
-    """What `cheapest` returned for the plain jobs, and then for the edges."""
-    count = len(deadline_jobs(run.seed)) + len(edge_jobs(run.seed))
-    return returned(run, "deadlines", "cheapest", count, "shape")
+    return judged(run, "deadlines", "cheapest")
 
 
 def judge_edges(run: Run) -> Problem | None:
     """An answer that is wrong already where a choice is plain gets that hint."""
-    jobs, told = edge_jobs(run.seed), deadlines(run)
-    if isinstance(told, Problem):
-        return told
-    problem = judged("cheapest", jobs, told[-len(jobs) :], cheapest, OF_THE_EDGES, "edges")
+    problem = judged(run, "edges", "edges")
     if problem and problem.hint == "edges":  # a wrong bill may be all there is
         return judge_cheapest(run) or judge_bill(run) or problem
     return problem and (judge_cheapest(run) or problem)
 
 
 def judge_knee(run: Run) -> Problem | None:
-    jobs = knee_jobs(run.seed)
-    told = returned(run, "knees", "find_the_knee", len(jobs), "shape")
+    return judged(run, "knees", "knee")
+
+
+def judged(run: Run, claim: str, otherwise: str) -> Problem | None:
+    """The first wrong choice, with the hint for the mistake that makes all of these choices."""
+    name, jobs, due = FUNCTIONS[claim], run.inputs[0][claim], run.expected[claim]
+    told = returned(run, claim, name, len(jobs), "shape")
     if isinstance(told, Problem):
         return told
-    return judged("find_the_knee", jobs, told, knee, OF_THE_KNEE, "knee")
-
-
-def judged(
-    name: str,
-    jobs: Sequence[Job],
-    told: Sequence[Any],
-    right: Callable[[Job], Choice],
-    mistakes: Mistakes,
-    otherwise: str,
-) -> Problem | None:
-    """The first wrong choice, with the hint for the mistake that makes all of these choices."""
     for got in told:
         if not is_choice(got):
             return Problem(f"{name} returned {described(got)}", "shape", "a number of ranks")
-    for job, got in zip(jobs, told, strict=True):
-        if got != right(job):
+    for job, got, right, sizes in zip(jobs, told, due["right"], due["sizes"], strict=True):
+        if got != right:
             return Problem(
-                f"{name} of a job with {about(name, job)}: {in_words(job, got)}",
-                next((key for key, wrong in mistakes if list(map(wrong, jobs)) == told), otherwise),
-                in_words(job, right(job)),
+                f"{name} of a job with {about(name, job)}: {in_words(got, sizes)}",
+                next((hint for hint, wrong in due["mistakes"] if wrong == told), otherwise),
+                in_words(right, sizes),
             )
     return None
 
@@ -175,15 +128,12 @@ def about(name: str, job: Job) -> str:
     return f"{figures} and measured {sorted(map(tuple, job['measured']))}"
 
 
-def in_words(job: Job, ranks: Choice) -> str:
+def in_words(choice: Choice, sizes: dict[int, tuple[int, float, float]]) -> str:
     """A choice: "24 ranks, 3 nodes, 1.52 hours". Not its bill: in a tie it is the right one's."""
-    rate = dict(job["measured"]).get(ranks)
-    if rate is None:
-        return "None" if ranks is None else f"{ranks} ranks, which were not measured"
-    hours, _ = exact_bill(job, ranks, rate)
-    nodes = nodes_of(job, ranks)
-    plural = "s" if nodes > 1 else ""
-    return f"{ranks} ranks, {nodes} node{plural}, {hours:.4g} hours"
+    if choice is None or choice not in sizes:
+        return "None" if choice is None else f"{choice} ranks, which were not measured"
+    nodes, hours, _ = sizes[choice]
+    return f"{choice} ranks, {nodes} node{'s' * (nodes > 1)}, {hours:.4g} hours"
 
 
 def _near(value: float, other: float) -> bool:
@@ -196,9 +146,9 @@ CHECK = Check(
     names=("bill", "cheapest", "find_the_knee"),
     to_write="the bill, the cheapest way to meet a deadline, and the knee of a scaling curve",
     allowed=ANYTHING,
-    inputs=inputs,
+    inputs=PLAYS.inputs,
     drive=drive,
-    expect=expect,
+    expect=PLAYS.expect,
     worlds=(1,),
     process_group=False,
     picture=knee_picture,

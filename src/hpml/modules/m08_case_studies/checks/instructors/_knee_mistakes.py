@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from hpml.modules.m08_case_studies.checks._knee_cases import (
+from hpml.modules.m08_case_studies.checks.instructors._knee_cases import (
     Choice,
     Job,
     cheapest,
