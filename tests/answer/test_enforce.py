@@ -386,3 +386,61 @@ def test_a_source_is_not_read_relative_to_its_folder():
     assert {name: kind for name, (kind, _) in raised.items()} == dict.fromkeys(
         raised, "NotReadable"
     )
+
+
+RECORDED = """\
+import threading
+import torch
+
+def walk():
+    x = torch.ones(3, requires_grad=True)
+    y = (x * x.exp()).sum()
+    return y.requires_grad
+
+def cast():
+    torch.set_autocast_dtype("cpu", torch.bfloat16)
+    torch.set_autocast_enabled("cpu", True)
+    return (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+
+def elsewhere(work):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(work()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+def try_walk(): return walk()
+def try_walk_in_a_thread(): return elsewhere(walk)
+def try_cast(): return cast()
+def try_cast_in_a_thread(): return elsewhere(cast)
+"""
+
+
+def test_what_a_dispatch_key_does_is_left_out_in_each_thread():
+    left_out = ReadyMade("autograd", keys=("Autograd", "AutocastCPU"))
+    there = found(RECORDED, Rules(("torch",), "the rest", (left_out,)))
+    walks, casts = (["", "False"], ["", "torch.float32"])
+    assert [*there.values()] == [walks, walks, casts, casts]
+    walks, casts = (["", "True"], ["", "torch.bfloat16"])
+    assert [*found(RECORDED, rules=None).values()] == [walks, walks, casts, casts]
+
+
+BELOW = """\
+import torch
+from torch.autograd import graph
+
+def try_module(): return torch._C._autograd._push_saved_tensors_default_hooks(id, id)
+def try_another(): return torch.autograd._push_saved_tensors_default_hooks(id, id)
+def try_class_method():
+    class Square(torch.autograd.Function):
+        forward = backward = staticmethod(lambda ctx, x: x)
+    return Square.apply(torch.ones(3))
+"""
+
+
+def test_functions_and_class_methods_of_an_extension_are_refused_in_all_modules():
+    names = ("_C._autograd._push_saved_tensors_default_hooks", "_C._FunctionBase")
+    hooks = ReadyMade("hooks", tuple(f"torch.{name}" for name in names))
+    raised = found(BELOW, Rules(("torch",), "the rest", (hooks,)))
+    assert {name: kind for name, (kind, _) in raised.items()} == dict.fromkeys(raised, "NotAllowed")
+    assert {kind for kind, _ in found(BELOW, rules=None).values()} == {""}

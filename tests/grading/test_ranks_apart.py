@@ -13,6 +13,7 @@ import cloudpickle
 import psutil
 import pytest
 
+from hpml.answer.rules import ReadyMade, Rules
 from hpml.grading import sandbox as rooms
 from hpml.grading.sandbox import MIB, Limits, sandbox
 from hpml.ranks import Kill, Reply, ask, launch
@@ -173,6 +174,61 @@ def takes_hold(rank):
 def test_system_calls_that_take_hold_of_a_process_are_refused(box):
     refused = set(values(takes_hold, 1)[0])
     assert refused == set(seccomp.refused())
+
+
+def loads_anew(answer):
+    """What loading a module anew, reading its bytecode and starting a program lead to, when all
+    that holds this process to rules has been emptied."""
+    import gc
+    from importlib import reload
+    from importlib.util import cache_from_source
+    from types import FunctionType
+
+    import torch.optim.sgd as sgd
+
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__module__ == "hpml.answer.enforce":
+            for cell in each.__closure__ or ():
+                if isinstance(cell.cell_contents, dict):
+                    cell.cell_contents = {}
+
+    def starts():
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.execv("/bin/true", ["true"])
+            finally:
+                os._exit(9)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def uncovers():
+        with contextlib.suppress(OSError):
+            os.chmod(sgd.__file__, 0o600)
+        return Path(sgd.__file__).read_text()
+
+    found = []
+    for work in (
+        lambda: reload(sgd).__name__,
+        lambda: len(Path(cache_from_source(sgd.__file__)).read_bytes()) > 0,
+        uncovers,
+        starts,
+    ):
+        try:
+            found.append(work())
+        except OSError as error:
+            found.append(type(error).__name__)
+    return found
+
+
+@apart
+def test_what_is_refused_cannot_be_loaded_anew_whatever_is_emptied_in_the_rank():
+    refused = ReadyMade("steps", ("torch.optim.sgd.SGD", "os.execve"))
+    options = {"answer": "", "inputs": None, "process_group": False}
+    (free,) = values(loads_anew, 1, rules=Rules(("torch",)), **options)
+    assert [free[0], free[1], free[3]] == ["torch.optim.sgd", True, 0]
+    assert "class SGD" in free[2]
+    (held,) = values(loads_anew, 1, rules=Rules(("torch",), "", (refused,)), **options)
+    assert held == ["PermissionError", "PermissionError", "", 9]
 
 
 def stops_everybody(rank):

@@ -116,6 +116,15 @@ def test_a_process_works_on_with_all_that_it_starts():
     assert in_a_child(work) == 0
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_no_program_is_executed_where_that_is_asked_for(refused):
+    def work():
+        seccomp.install(programs=refused)
+        return os.spawnv(os.P_WAIT, "/bin/sh", ["sh", "-c", "exit 3"])
+
+    assert in_a_child(work) == (127 if refused else 3)
+
+
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64", "riscv64"])
 def test_numbers_are_known_for_two_machines(machine):
     names = set(seccomp.refused(machine))

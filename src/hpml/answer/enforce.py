@@ -13,15 +13,20 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from importlib.util import cache_from_source
-from types import CodeType, FunctionType, MethodDescriptorType, ModuleType
+from types import (
+    ClassMethodDescriptorType,
+    CodeType,
+    FunctionType,
+    MethodDescriptorType,
+    ModuleType,
+)
 from typing import Any, NoReturn
 
-from hpml.answer.rules import MACHINERY, ReadyMade, Rules, importable
+from hpml.answer.rules import MACHINERY, OPERATORS, ReadyMade, Rules, importable
 
-OPERATORS = "torch.ops."  # names of PyTorch's own operators begin so: torch.ops.aten._fused_adam_
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REAL_PACKAGE = os.path.realpath(PACKAGE)
 WITHIN = f"{os.sep}{os.path.basename(PACKAGE)}{os.sep}"  # in each path of a file of this package
@@ -67,7 +72,10 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
     own = importing(rules, filename)
     _hold_import_module(rules, filename, own)
     files: dict[str, Callable[[], NotAllowed]] = {}
+    built_in: dict[int, tuple[Any, FunctionType]] = {}
     for ready in rules.not_allowed:
+        for key in ready.keys:
+            _leave_out(key)
         for name in ready.names:
             refusal = partial(_not_allowed, name, ready, rules, source, filename)
             if name.startswith(OPERATORS):
@@ -75,8 +83,9 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
                 continue
             module = name.rpartition(".")[0]
             if module in sys.modules:
-                _replace(name, refusal)
+                built_in |= _replace(name, refusal)
             files |= dict.fromkeys(_files_of(module), refusal)
+    _replace_everywhere(built_in)
     names = {os.path.basename(file): refusal for file, refusal in files.items()}
 
     def audit(event: str, arguments: tuple) -> None:
@@ -107,11 +116,28 @@ def install(rules: Rules, source: str, filename: str) -> dict[str, Any]:
 def _files_of(module: str) -> list[str]:
     """The paths under which a module can be loaded; it need not have been imported."""
     package, *inner = module.split(".")
-    file = sys.modules[module if module in sys.modules else package].__file__
-    assert file is not None  # neither is built in
+    file = getattr(sys.modules[module if module in sys.modules else package], "__file__", None)
+    if file is None:  # it has none: part of an extension module
+        return []
     if module not in sys.modules:
         file = os.path.join(os.path.dirname(file), *inner) + ".py"
     return [file, os.path.realpath(file), os.path.realpath(cache_from_source(file))]
+
+
+def files_to_cover(modules: Iterable[str]) -> list[str]:
+    """The files from which these modules could be loaded anew, so that a sandbox covers them.
+
+    This process has imported their packages.
+    """
+    found = []
+    for module in modules:
+        source, code = map(os.path.realpath, _files_of(module)[1:])
+        folder, name = os.path.dirname(code), os.path.basename(source).removesuffix(".py")
+        kept = os.listdir(folder) if os.path.isdir(folder) else []
+        # At each level of optimization there may be one
+        found += [os.path.join(folder, file) for file in kept if file.startswith(f"{name}.")]
+        found += [source] if os.path.isfile(source) else []
+    return list(dict.fromkeys(found))
 
 
 def _hold_import_module(rules: Rules, filename: str, own: dict[str, Any]) -> None:
@@ -184,8 +210,11 @@ def _mentioned(name: str, source: str) -> int | None:
     return next((n for n, text in enumerate(source.splitlines(), 1) if word.match(text)), None)
 
 
-def _replace(name: str, refusal: Callable[[], NotAllowed]) -> None:
-    """Let everything that is called in this class or function raise `refusal()`."""
+def _replace(name: str, refusal: Callable[[], NotAllowed]) -> dict[int, tuple[Any, FunctionType]]:
+    """Let everything that is called in this class or function raise `refusal()`.
+
+    Of a built-in function, returns by its id what is to take its place.
+    """
     module, _, last = name.rpartition(".")
     found = getattr(sys.modules[module], last)
     number = len(_REFUSALS)
@@ -194,25 +223,51 @@ def _replace(name: str, refusal: Callable[[], NotAllowed]) -> None:
     for function in functions:
         function.__code__ = _raising(function.__code__.co_freevars, number)
     if functions:
-        return
+        return {}
     built_in = FunctionType(_raising((), number), globals(), last)
     if isinstance(found, type):  # of an extension module
         try:
             found.__init__ = built_in  # type: ignore[misc]  # meant for subclasses too
         except TypeError:  # it is immutable, and an instance of it may be there already
             _replace_methods(found, number)
-        return
-    for place in {module, found.__module__}:  # os.system is posix.system too
-        setattr(sys.modules[place], last, built_in)
+        return {}
+    return {id(found): (found, built_in)}
+
+
+def _replace_everywhere(built_in: Mapping[int, tuple[Any, FunctionType]]) -> None:
+    """Put functions in the place of built-in ones, in all modules: os.system is posix.system."""
+    for module in [*sys.modules.values()] if built_in else []:
+        names = vars(module) if isinstance(module, ModuleType) else {}
+        for name in [name for name, value in names.items() if id(value) in built_in]:
+            names[name] = built_in[id(names[name])][1]
 
 
 def _replace_methods(found: type, number: int) -> None:
     """The same for the methods of a class that lets nobody set its attributes."""
     (members,) = gc.get_referents(vars(found))  # the dict behind the read-only view
     for name, member in [*members.items()]:
-        if isinstance(member, MethodDescriptorType):
+        if isinstance(member, MethodDescriptorType | ClassMethodDescriptorType):
             members[name] = FunctionType(_raising((), number), globals(), name)
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(found))
+
+
+def _leave_out(key: str) -> None:
+    """Let the dispatcher go past this key's kernels on the CPU, those of the alias for all devices
+    too: no call, thread or setting brings them back."""
+    own = sys.modules["torch"]._C
+    fallthrough = sys.modules["torch"].library.fallthrough_kernel
+    alias = key.removesuffix("CPU")
+    names = [
+        name.removeprefix("aten::")
+        for name in own._dispatch_get_all_op_names()
+        if name.startswith("aten::") and own._dispatch_has_kernel_for_dispatch_key(name, key)
+    ]
+    library = own._dispatch_library("IMPL", "aten", "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a kernel that takes another's place
+        for name in names:
+            library.impl(name, f"{alias}CPU", fallthrough)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))  # as below
 
 
 def _refuse_operator(name: str, refusal: Callable[[], NotAllowed]) -> None:

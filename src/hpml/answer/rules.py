@@ -11,6 +11,8 @@ from dataclasses import dataclass
 # grader's sandbox shows of it. They have no expected value, and nothing that exercises ask for.
 MACHINERY = ("__init__.py", "answer", "errors.py", "network", "ranks")
 
+OPERATORS = "torch.ops."  # names of PyTorch's own operators begin so: torch.ops.aten._fused_adam_
+
 
 @dataclass(frozen=True)
 class ReadyMade:
@@ -22,10 +24,14 @@ class ReadyMade:
     one that ranks have imported. "torch.ops.aten._fused_adam_" is an operator, refused on the CPU
     by whatever name it is called. Without `names` nothing is refused while an answer runs, and a
     judge finds it in the evidence.
+
+    `keys` are dispatch keys of PyTorch whose kernels on the CPU are left out, in all threads and
+    whoever sets them up: with "Autograd" no operator is recorded, with "AutocastCPU" none is cast.
     """
 
     shown: str
     names: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,18 @@ class Rules:
     libraries: tuple[str, ...]
     allowed: str = ""
     not_allowed: tuple[ReadyMade, ...] = ()
+
+    @property
+    def refused_modules(self) -> tuple[str, ...]:
+        """The modules that define what is not allowed, but for PyTorch's own operators."""
+        names = [name for ready in self.not_allowed for name in ready.names]
+        found = [n.rpartition(".")[0] for n in names if not n.startswith(OPERATORS)]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def refuses_programs(self) -> bool:
+        """Whether an answer may start no other program."""
+        return any("os.execve" in ready.names for ready in self.not_allowed)
 
     def may_import(self, module: str) -> bool:
         """Whether an answer may import the module of this dotted name.

@@ -19,6 +19,16 @@ DATA_PARALLEL = ReadyMade(
         "torch.distributed.Reducer",
     ),
 )
+# Where torch.autograd's walk begins, whatever asks for it
+WALK = (
+    "torch.autograd.backward",
+    "torch.autograd.grad",
+    "torch.autograd.graph._engine_run_backward",
+    "torch.autograd.functional._autograd_grad",
+    "torch._functorch.eager_transforms._autograd_grad",
+    "torch._C._ImperativeEngine",
+    "torch.ops.aten._backward",
+)
 COALESCED = ReadyMade(
     "calls that join tensors (`all_reduce_coalesced`, `_coalescing_manager`)",
     (
@@ -93,6 +103,7 @@ FLOP_COUNTERS = ReadyMade(
         "torch.utils.flop_counter.conv_flop",
         "torch.autograd.profiler.profile",
         "torch.profiler.profiler.profile",
+        "torch._C._autograd._enable_profiler",
     ),
 )
 OTHER_PROGRAMS = ReadyMade(

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any
 
+from hpml.answer.rules import Rules
 from hpml.network.link import Link
 from hpml.ranks.channel import EventReader, frame
 from hpml.ranks.evidence import (
@@ -62,6 +63,7 @@ class Running:
     ) -> None:
         self._server = server
         self._world_size = len(jobs)
+        rules = jobs[0].rules or Rules(())
         self._header: dict[str, Any] = {
             "scratch": scratch,
             "cwd": jobs[0].cwd,
@@ -73,6 +75,8 @@ class Running:
             "proxied": jobs[0].proxied,
             "looks": looks,
             "opens": list(opens),
+            "refused": [*rules.refused_modules],
+            "programs": not rules.refuses_programs,
             "count_memory": jobs[0].count_memory,
             "memory": memory,
             "live": jobs[0].live,

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from hpml.answer.enforce import files_to_cover
 from hpml.network import emulation
 from hpml.network.emulation import drop_privileges
 from hpml.network.link import parse_link
@@ -76,6 +77,7 @@ def fork_all(
     world = len(fds) // PER_RANK
     apart = around is not None and around.disk is not None
     shared = _make_folders(header, around, apart)
+    covered = files_to_cover(header["refused"]) if apart else []
     network, listeners = _network(header, world, control, apart)
     wake_in, wake_out = os.pipe()
     os.set_blocking(wake_in, False)
@@ -124,6 +126,8 @@ def fork_all(
                     shared,
                     header["cwd"],
                     proxied=header["proxied"],
+                    covered=covered,
+                    programs=header["programs"],
                 )
             )
             if proxied:

@@ -92,18 +92,28 @@ def _empty(folder: str, keep: set[str]) -> None:
             os.unlink(path)
 
 
-def close(around: RankWall, shared: Sequence[str], cwd: str, *, proxied: bool) -> None:
+def close(
+    around: RankWall,
+    shared: Sequence[str],
+    cwd: str,
+    *,
+    proxied: bool,
+    covered: Sequence[str],
+    programs: bool,
+) -> None:
     """Make the rest of the wall around this process, a rank, which must have one thread.
 
     `shared` are folders in /tmp that it has in common with other ranks or launches; `cwd` is made
-    if it is not there. A `proxied` rank locks no file. Raises OSError where the kernel refuses
+    if it is not there. A `proxied` rank locks no file. Nothing that it does shows it what is in the
+    files `covered`. Without `programs` it executes none. Raises OSError where the kernel refuses
     something.
     """
     os.setsid()  # else kill(0) would reach the supervisor and the other ranks
     if around.disk is not None:
         libc_call("unshare", _NEW_MOUNTS | _NEW_IPC)
         wall.own_folders(around.disk, shared)
+        wall.cover(covered)
         wall.become_nobody()
         os.makedirs(cwd, exist_ok=True)
     drop_privileges()
-    seccomp.install(flock=proxied)
+    seccomp.install(flock=proxied, programs=not programs)

@@ -63,7 +63,8 @@ _NEWER = {
     "process_madvise": 440,
 }
 _FCNTL = {0xC000003E: 72, 0xC00000B7: 25}  # by architecture
-_FLOCK = {0xC000003E: 73, 0xC00000B7: 32}
+_FLOCK = {0xC000003E: (73,), 0xC00000B7: (32,)}
+_EXECUTE = {0xC000003E: (59, 322), 0xC00000B7: (221, 281)}  # execve, execveat
 _LOCKS = (6, 7, 37, 38)  # F_SETLK, F_SETLKW and those of open files, fcntl's second argument
 _OTHER_INTERFACE = 0x40000000  # bit of the x32 system calls' numbers
 
@@ -95,9 +96,10 @@ def refused(machine: str | None = None) -> dict[str, int]:
     return {} if known is None or sys.platform != "linux" else {**known[1], **_NEWER}
 
 
-def install(*, flock: bool = False) -> None:
+def install(*, flock: bool = False, programs: bool = False) -> None:
     """Refuse those calls (EPERM) to this process, for good, and to all that it starts; with `flock`
-    that one too, by which PyTorch's FileStore lets ranks meet that have no proxies.
+    that one too, by which PyTorch's FileStore lets ranks meet that have no proxies; with `programs`
+    those that execute one.
 
     Does nothing on a machine whose numbers are not known. Raises OSError where the kernel has no
     such filters.
@@ -106,7 +108,8 @@ def install(*, flock: bool = False) -> None:
     if not numbers:
         return
     architecture, _ = _REFUSED[platform.machine()]
-    numbers += [_FLOCK[architecture]] if flock else []
+    numbers += [*(_FLOCK[architecture] if flock else ())]
+    numbers += [*(_EXECUTE[architecture] if programs else ())]
     steps = _program(architecture, numbers)
     program = _Program(len(steps), (_Instruction * len(steps))(*steps))
     pr_set_no_new_privs, pr_set_seccomp, mode_filter = 38, 22, 2

@@ -14,7 +14,7 @@ from hpml.answer import as_python
 from hpml.answer.rules import ReadyMade
 from hpml.checks.compare import described
 from hpml.checks.contract import CannotJudge, Check, Claim, Picture, Problem, Run, Stage
-from hpml.checks.kits.ready_made import ALL_ELSE
+from hpml.checks.kits.ready_made import ALL_ELSE, WALK
 from hpml.modules.m02_hardware.checks._measured_networks import KINDS, ask_answer, measure, networks
 from hpml.ranks import launch
 
@@ -22,18 +22,13 @@ WITHIN = 0.10  # of the measured peak
 SMALL = 0.01  # of the activations: what batch normalisation keeps of each channel, and the like
 PICTURED = 11  # a seed: nothing of the picture's networks is judged
 
-TRAINING = ReadyMade(
-    "`backward`, `torch.autograd.grad`",
-    (
-        "torch.autograd.backward",
-        "torch.autograd.grad",
-        "torch.autograd.graph._engine_run_backward",
-    ),
-)
+TRAINING = ReadyMade("`backward`, `torch.autograd.grad`", WALK)
 MEASURING = ReadyMade(
     "`saved_tensors_hooks`, a profiler, `MemTracker`",
     (
         "torch.autograd.graph.saved_tensors_hooks",
+        "torch._C._autograd._push_saved_tensors_default_hooks",
+        "torch._C._autograd._enable_profiler",
         "torch.profiler.profiler._KinetoProfile",
         "torch.autograd.profiler.profile",
         "torch.autograd.profiler_legacy.profile",

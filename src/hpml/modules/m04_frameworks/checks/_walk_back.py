@@ -12,20 +12,17 @@ import torch
 
 from hpml.answer.enforce import NotAllowed
 from hpml.answer.rules import ReadyMade
+from hpml.checks.kits.ready_made import WALK
 from hpml.modules.m04_frameworks.checks._recorded_graphs import Graph, values_of
 
 AUTOGRAD = ReadyMade(
     "`torch.autograd` and what uses it (`Tensor.backward`, `torch.func`)",
     (
-        "torch.autograd.backward",
-        "torch.autograd.grad",
-        "torch.autograd.graph._engine_run_backward",
+        *WALK,
         "torch.autograd.forward_ad.make_dual",
-        "torch._C._ImperativeEngine",
-        "torch.ops.aten._backward",
-        "torch._C.CompilationUnit",
-        "torch._C._jit_script_compile",
+        "torch._C._FunctionBase",
     ),
+    keys=("Autograd",),
 )
 EVENTS = 200_000  # calls and returns that a walk over the ladder may take; the solution: some 3000
 OF_ZIP = "ValueError in zip"
