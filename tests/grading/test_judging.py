@@ -13,7 +13,7 @@ from hpml.checks import find
 from hpml.checks.contract import Check, Run
 from hpml.checks.plays import ReferenceFailed
 from hpml.checks.run_check import Examined, _faulty, _not_gradable, examine
-from hpml.checks.verdict import Verdict
+from hpml.checks.verdict import ClaimResult, Verdict
 from hpml.course import schedule
 from hpml.grading import judging
 from hpml.grading.judging import Judge, could_not
@@ -314,6 +314,47 @@ def test_a_control_that_loses_points_can_be_judged_all_the_same():
     submission = handed_in(hello_ranks=f"mine = 1\n{RIGHT}")
     (result,) = judged(submission, "hello_ranks", examine=examine_badly).results
     assert (result.status, result.cause) == ("failed", "refused")
+
+
+def in_doubt(*plays: str):
+    """A grader to whom a claim of the answer's plays is, in turn: "holds", "fails" or "in doubt";
+    of the course's own solution the last of these words decides."""
+    of_the_answer, asked = [*plays[:-1]], []
+
+    def examine_doubtfully(exercise: str, source: str, seed: int) -> Examined:
+        check = find(exercise)
+        mine = "mine" in source
+        asked.append("answer" if mine else "solution")
+        how = of_the_answer.pop(0) if mine else plays[-1]
+        first, *others = [ClaimResult(claim.name, True, claim.points) for claim in check.claims]
+        why = "" if how == "holds" else "nobody counts"
+        first = replace(first, passed=how == "holds", judged=how != "in doubt", message=why)
+        status = {"holds": "passed", "fails": "failed", "in doubt": "not gradable"}[how]
+        return Examined(Verdict(check.id, check.title, status, (first, *others), "", seed))
+
+    return examine_doubtfully, asked
+
+
+@pytest.mark.parametrize(
+    ("plays", "status", "asked"),
+    [
+        (("in doubt", "in doubt"), "not gradable", ["answer", "solution"]),
+        (("in doubt", "holds", "holds"), "passed", ["answer", "solution", "answer"]),
+        (("in doubt", "fails", "holds"), "failed", ["answer", "solution", "answer"]),
+        (("in doubt", "in doubt", "holds"), "failed", ["answer", "solution", "answer"]),
+        (("in doubt", "in doubt", "fails"), "failed", ["answer", "solution", "answer"]),
+        (("fails", "holds"), "failed", ["answer"]),
+    ],
+)
+def test_a_doubt_that_the_solution_does_not_raise_is_the_answer_s(plays, status, asked):
+    examine, seen = in_doubt(*plays)
+    submission = handed_in(global_metrics="mine = 1\n")
+    (result,) = judged(submission, "global_metrics", examine=examine, unsafe=True).results
+    assert (result.status, seen) == (status, asked)
+    held = sum(claim.points for claim in result.claims[1:])
+    assert result.earned == held + result.claims[0].points * (status == "passed")
+    charged = plays[:2] == ("in doubt", "in doubt") and status == "failed"
+    assert ("course's own solution" in result.claims[0].message) == charged
 
 
 def test_a_picture_that_cannot_be_drawn_costs_nothing(monkeypatch):

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from hpml.network import emulation
+from hpml.ranks.inotify import CannotWatch
 from hpml.ranks.supervisor import forking
 
 
@@ -34,3 +35,33 @@ def test_the_store_at_which_ranks_meet_has_no_rights(monkeypatch):
     os.close(write)
     with os.fdopen(read) as said:
         assert said.read() == "dropped, served"
+
+
+@pytest.mark.parametrize(("free_after", "watches"), [(0, True), (2, True), (9, False)])
+def test_a_watch_is_set_up_again_where_the_machine_had_none_left(monkeypatch, free_after, watches):
+    tried, slept = [], []
+    monkeypatch.setattr(forking.time, "sleep", slept.append)
+
+    def watch():
+        tried.append(1)
+        if len(tried) <= free_after:
+            raise CannotWatch(24, "none left")
+        return "a watch"
+
+    if watches:
+        assert forking._patiently(watch) == "a watch"
+        assert len(slept) == free_after
+    else:
+        with pytest.raises(CannotWatch, match="none left"):
+            forking._patiently(watch)
+        assert slept == list(forking.WATCH_WAITS)
+
+
+def test_a_folder_that_is_not_there_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(forking.time, "sleep", lambda _: pytest.fail("it waited"))
+
+    def watch():
+        raise FileNotFoundError(2, "not there")
+
+    with pytest.raises(FileNotFoundError):
+        forking._patiently(watch)

@@ -4,7 +4,8 @@ A fault before the answer began is ours, and there is another attempt. What happ
 be the answer's doing, and there is none. If its sandbox ended, the fault is the answer's. If it
 cannot be judged, for example as a judge raised on an unexpected value, the control decides: the
 course's own solution is judged in the same way, in a new sandbox. If that can be judged, the fault
-is the answer's; if not, nobody loses points.
+is the answer's; if not, nobody loses points. So it is for each single claim that cannot be judged,
+which is first played once more: a machine may be busy for a moment.
 
 So it is where the time was up for an answer: launches have fixed limits, and on a busy machine an
 answer that is right may reach them. The control then has a part of that time. The answer is not
@@ -23,7 +24,8 @@ from hpml.checks import find
 from hpml.checks.contract import Check
 from hpml.checks.plays import ReferenceFailed
 from hpml.checks.run_check import Examined, examine
-from hpml.checks.verdict import Cause, Verdict
+from hpml.checks.verdict import Cause, ClaimResult, Verdict
+from hpml.checks.verdict import Status as CheckStatus
 from hpml.course.schedule import Course
 from hpml.errors import UserError
 from hpml.grading import course_answers, secret
@@ -118,6 +120,8 @@ class Judge:
             verdict = _charged_to_the_answer(verdict, *_what_it_did(examined.error))
         elif verdict.cause in TIME_UP and not self._in_time(exercise, seed, boxes):
             verdict = _charged_to_the_machine(verdict)
+        elif examined.error is None and _doubtful(verdict):
+            verdict = self._decided(answer, verdict, seed, boxes)
         evidence = examined.evidence
         result = Result(
             exercise=exercise,
@@ -145,6 +149,28 @@ class Judge:
             examined = self._examine_solution(exercise, seed, boxes)
             self._controls[exercise] = not examined.error
         return self._controls[exercise]
+
+    def _decided(self, answer: Answer, verdict: Verdict, seed: int, boxes: "_Boxes") -> Verdict:
+        """The verdict without claims that are in doubt by the answer's doing.
+
+        One that can be judged of the course's own solution is played again, and fails where it is
+        in doubt for a second time. All other claims stay as they are.
+        """
+        control = self._examine_solution(answer.exercise, seed, boxes).verdict
+        doubtful = _doubtful(verdict) - _doubtful(control)
+        if not doubtful:
+            return verdict
+        with boxes.one(find(answer.exercise).needs):
+            second = self.examine(answer.exercise, answer.source, seed).verdict
+        boxes.renew()
+        again = {claim.name: claim for claim in second.claims}
+        return _with_claims(
+            verdict,
+            [
+                _settled(again.get(claim.name, claim)) if claim.name in doubtful else claim
+                for claim in verdict.claims
+            ],
+        )
 
     def _in_time(self, exercise: str, seed: int, boxes: "_Boxes") -> bool:
         """Whether the course's own solution is judged now in a part of the time limits."""
@@ -233,6 +259,28 @@ class _Boxes:
         """End the current sandbox, so that the next one is new."""
         self._stack.close()
         self._box = None
+
+
+def _doubtful(verdict: Verdict) -> set[str]:
+    """The claims that could not be judged."""
+    return {claim.name for claim in verdict.claims if not claim.judged}
+
+
+def _settled(claim: ClaimResult) -> ClaimResult:
+    """A claim that was played twice: in doubt, it fails."""
+    if claim.judged:
+        return claim
+    message = f"{claim.message}; of the course's own solution this could be judged"
+    return replace(claim, passed=False, judged=True, message=message)
+
+
+def _with_claims(verdict: Verdict, claims: Sequence[ClaimResult]) -> Verdict:
+    """The verdict with other claims, of the status that follows from them."""
+    failed = any(claim.judged and not claim.passed for claim in claims)
+    unjudged = any(not claim.judged for claim in claims)
+    status: CheckStatus = "failed" if failed else "not gradable" if unjudged else "passed"
+    headline = f"{sum(claim.passed for claim in claims)} of {len(claims)} claims hold"
+    return replace(verdict, claims=tuple(claims), status=status, headline=headline)
 
 
 def _charged_to_the_answer(verdict: Verdict, headline: str, cause: Cause) -> Verdict:

@@ -38,7 +38,7 @@ class Opens:
             if not content:
                 return self.count
             self.bytes += len(content)
-            for mask, _ in inotify.events(content):
+            for mask, *_ in inotify.events(content):
                 if mask & inotify.OVERFLOW:
                     raise OSError("inotify: the queue was full, opens were lost: drain more often")
                 self.count += bool(mask & inotify.OPEN and not mask & inotify.IS_FOLDER)

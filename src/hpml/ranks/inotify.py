@@ -5,17 +5,25 @@ not seen.
 """
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ACCESS, CLOSE, OPEN, OVERFLOW, IS_FOLDER = 0x1, 0x18, 0x20, 0x4000, 0x40000000
+# What the machine may lack; that a folder is not there, or may not be read, is its user's doing
+_LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.ENOSYS)
 _HEAD = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 
 
+class CannotWatch(OSError):
+    """This machine cannot watch one more folder. The message is why."""
+
+
 class Watched:
-    """Events of `mask` in these folders, from here on. Raises OSError where one cannot be watched.
+    """Events of `mask` in these folders, from here on. Raises OSError where one cannot be watched,
+    CannotWatch where no folder can be.
 
     The kernel reports equal events in a row as one. It keeps 16,384 where nobody has changed that
     (/proc/sys/fs/inotify/max_queued_events), and then one of OVERFLOW.
@@ -48,15 +56,17 @@ class Watched:
         os.close(self._file)
 
 
-def events(content: bytes) -> Iterator[tuple[int, bytes]]:
-    """The mask of each event that was read, and the file's name in its folder."""
+def events(content: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """The mask of each event that was read, its cookie (two events of one move have the same), and
+    the file's name in its folder."""
     place = 0
     while place < len(content):
-        _, mask, _, length = _HEAD.unpack_from(content, place)
+        _, mask, cookie, length = _HEAD.unpack_from(content, place)
         begin, place = place + _HEAD.size, place + _HEAD.size + length
-        yield mask, content[begin:place].rstrip(b"\0")
+        yield mask, cookie, content[begin:place].rstrip(b"\0")
 
 
 def _error(call: str, folder: str | Path) -> OSError:
     number = ctypes.get_errno()
-    return OSError(number, f"{call}: {os.strerror(number)}", str(folder))
+    kind = CannotWatch if number in _LACKING else OSError
+    return kind(number, f"{call}: {os.strerror(number)}", str(folder))

@@ -3,25 +3,21 @@ cannot know. See inotify(7); Linux only.
 """
 
 import contextlib
-import ctypes
-import errno
 import hashlib
 import os
 import stat
-import struct
 import sys
 import time
 from dataclasses import dataclass
+
+from hpml.ranks import inotify
 
 _MODIFY, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE = 0x2, 0x8, 0x40, 0x80, 0x100
 _DELETE, _DELETE_SELF, _MOVE_SELF, _OVERFLOW = 0x200, 0x400, 0x800, 0x4000
 _WATCHED = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE
 _WATCHED |= _DELETE | _DELETE_SELF | _MOVE_SELF
 _ALL_EVENTS = 2**23  # bytes: more than the kernel keeps
-# What the machine may lack; that a folder is not there, or may not be read, is the ranks' doing
-_LACKING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.ENOSYS)
 _COMPARED = 2**26  # bytes of a file whose content is compared
-_EVENT = struct.Struct("iIII")  # watch, mask, cookie, length of the name that follows
 
 
 @dataclass(frozen=True)
@@ -46,10 +42,6 @@ def possible() -> bool:
     return sys.platform == "linux"
 
 
-class CannotWatch(Exception):
-    """This machine cannot watch one more folder. The message is why."""
-
-
 class Writings:
     """How often a process has `begun` to write a file in `folder`, since one was renamed to `file`
     `replaced` times.
@@ -70,32 +62,17 @@ class Writings:
         self._open: set[bytes] = set()  # files being written
         self._renamed: set[int] = set()  # cookies of renamed files
         if not possible():
-            raise CannotWatch("only Linux reports when a file is written")
-        libc = ctypes.CDLL(None, use_errno=True)
-        self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        if self._fd < 0 or libc.inotify_add_watch(self._fd, os.fsencode(folder), _WATCHED) < 0:
-            number = ctypes.get_errno()
-            if self._fd >= 0:
-                os.close(self._fd)
-            if number in _LACKING:
-                raise CannotWatch(f"inotify: {os.strerror(number)}")
-            raise OSError(number, f"{folder} cannot be watched")
+            raise inotify.CannotWatch("only Linux reports when a file is written")
+        self._watched = inotify.Watched([folder], _WATCHED)
 
     def fileno(self) -> int:
-        return self._fd
+        return self._watched.fileno()
 
     def look(self) -> int:
         """Take in what has happened; returns `begun`."""
         # Before the events, so that all of them are here that led to this file
         found = self._look_at_the_file() if self._file else None
-        try:
-            data = os.read(self._fd, _ALL_EVENTS)
-        except BlockingIOError:
-            data = b""
-        while data:
-            _, mask, cookie, length = _EVENT.unpack_from(data)
-            name = data[_EVENT.size : _EVENT.size + length].rstrip(b"\0")
-            data = data[_EVENT.size + length :]
+        for mask, cookie, name in inotify.events(self._watched.read(_ALL_EVENTS)):
             self._take(mask, cookie, name)
         if found is not None:
             self._judge(found)
@@ -167,4 +144,4 @@ class Writings:
         return 0, b""
 
     def close(self) -> None:
-        os.close(self._fd)
+        self._watched.close()

@@ -15,17 +15,19 @@ import json
 import os
 import signal
 import socket
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from hpml.answer.enforce import files_to_cover
 from hpml.network import emulation
 from hpml.network.emulation import drop_privileges
 from hpml.network.link import parse_link
-from hpml.ranks.killing import CannotWatch, Writings
+from hpml.ranks.inotify import CannotWatch
+from hpml.ranks.killing import Writings
 from hpml.ranks.memory_limit import Limit
 from hpml.ranks.processes import allow_looking_inside, die_with_parent
 from hpml.ranks.proxy import rendezvous
@@ -40,7 +42,10 @@ from hpml.ranks.supervisor.start_barrier import StartBarrier
 MAX_RANKS = 64  # their descriptors travel in one message, which carries 253 at most
 PER_RANK = 3  # descriptors: its channel, its output, its stacks
 FAULT = 70  # exit code of a process that failed before or beside an answer (EX_SOFTWARE)
+WATCH_WAITS = (0.05, 0.2, 0.5, 1.0)  # seconds until a watch is set up again
 MEETING = "meet"  # folder in a launch's own, which its ranks have in common
+
+Watching = TypeVar("Watching", Writings, Opens)
 
 
 @dataclass
@@ -165,9 +170,9 @@ def _watch(control: socket.socket, header: Mapping[str, Any]) -> Writings | None
     kill = header["kill"]
     folder = os.path.join(header["cwd"], kill["folder"])
     try:
-        return Writings(folder, kill["file"], kill["replaced"])
+        return _patiently(partial(Writings, folder, kill["file"], kill["replaced"]))
     except CannotWatch as error:
-        tell(control, {"no_kill": str(error)})
+        tell(control, {"no_kill": error.strerror or str(error)})
     except OSError:  # it is not there
         pass
     return None
@@ -176,8 +181,17 @@ def _watch(control: socket.socket, header: Mapping[str, Any]) -> Writings | None
 def _watch_opens(header: Mapping[str, Any]) -> Opens | None:
     if header["opens"] and header["kept"]:
         with contextlib.suppress(OSError):  # this machine cannot watch one more folder
-            return Opens(header["cwd"], header["opens"])
+            return _patiently(partial(Opens, header["cwd"], header["opens"]))
     return None
+
+
+def _patiently(watch: Callable[[], Watching]) -> Watching:
+    """What `watch` makes; where the machine can watch no more, once more when others have ended."""
+    for wait in WATCH_WAITS:
+        with contextlib.suppress(CannotWatch):
+            return watch()
+        time.sleep(wait)
+    return watch()
 
 
 def _network(

@@ -71,7 +71,7 @@ class Opens:
 
         Opens in a row count as one where nothing is read and nothing closed in between.
         """
-        for mask, name in inotify.events(self._watched.read(_ALL_EVENTS)):
+        for mask, _, name in inotify.events(self._watched.read(_ALL_EVENTS)):
             if mask & inotify.OVERFLOW:
                 self._by_name = None
             opened = mask & inotify.OPEN and name and not mask & inotify.IS_FOLDER
