@@ -102,7 +102,7 @@ SOURCES = """\
 import importlib.util, io, linecache, os, pkgutil, sys
 
 PLACE = sys.modules["hpml"].__path__[0]
-FILE = "modules/m08_case_studies/checks/_layout_model.py"
+FILE = "modules/m08_case_studies/checks/instructors/_layout_model.py"
 PATH = os.path.join(PLACE, FILE)
 
 def try_loader():
@@ -122,7 +122,7 @@ def try_relative():
     return open(FILE).read()
 
 def try_import_of_all():
-    return sys.modules["builtins"].__import__("hpml.modules.m08_case_studies.checks._layout_model")
+    return sys.modules["builtins"].__import__("hpml." + FILE[:-3].replace("/", "."))
 """
 
 MACHINERY = """\
@@ -144,7 +144,7 @@ def test_no_source_of_the_course_is_read_that_no_rank_is_made_of():
         raised, "NotReadable"
     )
     assert len(raised) == SOURCES.count("def try_")
-    model = "hpml.modules.m08_case_studies.checks._layout_model"
+    model = "hpml.modules.m08_case_studies.checks.instructors._layout_model"
     assert raised["try_open"][1] == (f"line 11 of your answer reads the source of {model}; {MAY}")
     lines = found(MACHINERY, Rules(("numpy", "torch"), "anything"))
     assert lines == {"try_lines": ["", "[]"], "try_machinery": ["", "True"]}

@@ -2,7 +2,7 @@
 # tries: takes prices and layouts from the check's own modules, and the library's own search
 # unprotected: the modules that draw and judge can be imported, or are loaded already
 # on: own_import
-PLACE = "hpml.modules.m08_case_studies.checks._layout_model"
+PLACE = "hpml.modules.m08_case_studies.checks.instructors._layout_model"
 
 
 def nbytes(model, layout):

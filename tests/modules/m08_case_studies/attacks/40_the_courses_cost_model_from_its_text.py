@@ -11,8 +11,8 @@ import pkgutil
 import sys
 from functools import cache
 
-FILE = "modules/m08_case_studies/checks/_layout_model.py"
-MODULE = "hpml.modules.m08_case_studies.checks._layout_model"
+FILE = "modules/m08_case_studies/checks/instructors/_layout_model.py"
+MODULE = "hpml.modules.m08_case_studies.checks.instructors._layout_model"
 
 
 def places():

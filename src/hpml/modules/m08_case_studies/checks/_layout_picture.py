@@ -6,8 +6,8 @@ from typing import Any
 from hpml.answer import as_python
 from hpml.checks.compare import is_number
 from hpml.checks.contract import Check, Picture
-from hpml.modules.m08_case_studies.checks._layout_cases import Found, all_found
-from hpml.modules.m08_case_studies.checks._layout_model import KEYS
+from hpml.checks.kits.drawn import Drawn
+from hpml.modules.m08_case_studies.checks._layout_legal import KEYS, Table
 from hpml.ranks import launch
 
 LIMIT = 10.0  # seconds
@@ -32,9 +32,10 @@ def layout_picture(check: Check, source: str) -> Picture:
     """
     from matplotlib.figure import Figure
 
-    found = all_found(MODEL, CLUSTER)
-    prices = [[MODEL, CLUSTER, one.layout] for one in found]
-    memory = [[MODEL, one.layout] for one in found]
+    table = Drawn(__package__, check.id).pictured()
+    every = [dict(zip(KEYS, sizes, strict=True)) for sizes in table]
+    prices = [[MODEL, CLUSTER, one] for one in every]
+    memory = [[MODEL, one] for one in every]
     evidence = launch(
         check.drive,
         1,
@@ -51,14 +52,14 @@ def layout_picture(check: Check, source: str) -> Picture:
     if not isinstance(told["choices"], list):
         raise ValueError("nothing was chosen")
     choice = told["choices"][0]
-    place = where(found, choice)
     figure = Figure(figsize=(9, 4.4), layout="constrained")
     axes = figure.subplots()
-    _draw(axes, found)
-    if place is not None:
+    _draw(axes, table)
+    if (sizes := legal_sizes(table, choice)) is not None:
+        place = [*table].index(sizes)
         own = [one[place] for one in (told["memory"], told["slots"]) if isinstance(one, list)]
-        _mark(axes, found[place], own)
-    axes.set_title(in_words(found, choice), fontsize=10, loc="left")
+        _mark(axes, table[sizes], own)
+    axes.set_title(in_words(table, choice), fontsize=10, loc="left")
     axes.legend(fontsize=8, loc="upper left")
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=110, facecolor="white")
@@ -70,49 +71,48 @@ def layout_picture(check: Check, source: str) -> Picture:
     return Picture(image.getvalue(), words)
 
 
-def where(found: list[Found], choice: Any) -> int | None:
-    """The place of a choice among the legal layouts; None where it is none of them."""
+def legal_sizes(table: Table, choice: Any) -> tuple[int, ...] | None:
+    """A choice as one of the legal layouts; None where it is none of them."""
     if not isinstance(choice, dict):
         return None
-    sizes = [choice.get(key) for key in KEYS]
-    legal = [[one.layout[key] for key in KEYS] for one in found]
-    return legal.index(sizes) if sizes in legal else None
+    wanted = [choice.get(key) for key in KEYS]
+    return next((sizes for sizes in table if [*sizes] == wanted), None)
 
 
-def in_words(found: list[Found], choice: Any) -> str:
+def in_words(table: Table, choice: Any) -> str:
     """The picture's title: the choice, and how it compares with the best one."""
-    fitting = [one for one in found if one.nbytes <= CLUSTER["memory"]]
-    best = min(one.seconds for one in fitting)
+    fitting = [seconds for nbytes, seconds in table.values() if nbytes <= CLUSTER["memory"]]
+    best = min(fitting)
     if choice is None:
-        return f"You chose none, and {len(fitting)} of {len(found)} layouts fit"
-    place = where(found, choice)
-    if place is None:
-        return f"Your choice is none of the {len(found)} legal layouts"
-    one = found[place]
-    sizes = ", ".join(f"{key.replace('_', '-')} {one.layout[key]}" for key in KEYS)
-    yours = f"Yours ({sizes})"
-    if one.nbytes > CLUSTER["memory"]:
+        return f"You chose none, and {len(fitting)} of {len(table)} layouts fit"
+    sizes = legal_sizes(table, choice)
+    if sizes is None:
+        return f"Your choice is none of the {len(table)} legal layouts"
+    nbytes, seconds = table[sizes]
+    named = [f"{key.replace('_', '-')} {size}" for key, size in zip(KEYS, sizes, strict=True)]
+    yours = f"Yours ({', '.join(named)})"
+    if nbytes > CLUSTER["memory"]:
         return f"{yours} does not fit"
-    if one.seconds > best * (1 + 1e-9):
-        return f"{yours} takes {one.seconds / best:.2f} times as long as the fastest that fits"
-    return f"{yours} is the fastest of the {len(fitting)} that fit: {one.seconds:.2f} s"
+    if seconds > best * (1 + 1e-6):  # the table is in float32
+        return f"{yours} takes {seconds / best:.2f} times as long as the fastest that fits"
+    return f"{yours} is the fastest of the {len(fitting)} that fit: {seconds:.2f} s"
 
 
-def _draw(axes: Any, found: list[Found]) -> None:
+def _draw(axes: Any, table: Table) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     memory = CLUSTER["memory"]
-    large = [one for one in found if one.nbytes > memory]
-    fitting = [one for one in found if one.nbytes <= memory]
+    large = [price for price in table.values() if price[0] > memory]
+    fitting = [price for price in table.values() if price[0] <= memory]
     for some, colour, marker, label in (
         (large, TOO_LARGE, "x", "too large"),
         (fitting, FITS, "o", "fit"),
     ):
-        places = [one.nbytes / 1e9 for one in some], [one.seconds for one in some]
+        places = [nbytes / 1e9 for nbytes, _ in some], [seconds for _, seconds in some]
         axes.scatter(*places, s=20, color=colour, marker=marker, label=f"{len(some)} {label}")
     axes.axvline(memory / 1e9, color="black", linestyle="--", linewidth=1)
     axes.set(xscale="log", yscale="log")
-    times = [one.seconds for one in found]
+    times = [seconds for _, seconds in table.values()]
     axes.set_ylim(0.4 * min(times), 5 * max(times))  # room for prices of yours, and the legend
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -122,12 +122,12 @@ def _draw(axes: Any, found: list[Found]) -> None:
     axes.grid(alpha=0.3)
 
 
-def _mark(axes: Any, one: Found, own: list[Any]) -> None:
+def _mark(axes: Any, price: tuple[float, float], own: list[Any]) -> None:
     """A ring at the choice; a cross at the answer's own prices of it, where they are others."""
-    at = one.nbytes / 1e9, one.seconds
+    at = price[0] / 1e9, price[1]
     look = {"markerfacecolor": "none", "markeredgecolor": YOURS, "markeredgewidth": 2.5}
     axes.plot(*at, "o", markersize=17, linestyle="none", label="your choice", **look)
-    if len(own) < 2 or not all(is_number(price) and price > 0 for price in own):
+    if len(own) < 2 or not all(is_number(one) and one > 0 for one in own):
         return
     mine = own[0] / 1e9, own[1]
     if any(abs(m / right - 1) > OFF for m, right in zip(mine, at, strict=True)):

@@ -8,32 +8,13 @@ of `hpml.predict.zero`. A pipeline's step has m + p - 1 slots (Huang et al. 2019
 has four all-reduces for each layer (Shoeybi et al. 2019, Megatron-LM, section 3).
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-Model = Mapping[str, int]  # layers, heads, width, sequences, tokens: as the exercise gives it
-Cluster = Mapping[str, Any]  # ranks, per_node, memory, flops, inside, across
-Layout = Mapping[str, int]  # data, tensor, pipeline, stage, micro_batches
-
-KEYS = ("data", "tensor", "pipeline", "stage", "micro_batches")
+from hpml.modules.m08_case_studies.checks._layout_legal import KEYS, Cluster, Layout, Model
 
 
 def divisors(number: int) -> list[int]:
     return [k for k in range(1, number + 1) if number % k == 0]
-
-
-def illegal(model: Model, cluster: Cluster, layout: Layout) -> str | None:
-    """What a layout does not divide: "ranks", "layers", "heads", "batch" or "stage"; or None."""
-    if layout["stage"] not in range(4):
-        return "stage"
-    sizes = [layout[key] for key in KEYS if key != "stage"]
-    if min(sizes) < 1 or layout["data"] * layout["tensor"] * layout["pipeline"] != cluster["ranks"]:
-        return "ranks"
-    if model["layers"] % layout["pipeline"]:
-        return "layers"
-    if model["heads"] % layout["tensor"]:
-        return "heads"
-    return "batch" if model["sequences"] % (layout["data"] * layout["micro_batches"]) else None
 
 
 def layouts(model: Model, cluster: Cluster, without: str = "") -> Iterator[dict[str, int]]:

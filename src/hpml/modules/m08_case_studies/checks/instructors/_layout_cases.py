@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from hpml.modules.m08_case_studies.checks._layout_model import layouts, nbytes, seconds
+from hpml.modules.m08_case_studies.checks.instructors._layout_model import layouts, nbytes, seconds
 
 APART = 1e-4  # of seconds or bytes: closer than that, float32 cannot tell two layouts apart
 WORTH = 1.01  # a wrong choice takes so many times the seconds of the best one, or more
@@ -28,10 +28,10 @@ class Case:
     decides: str
     model: dict[str, int]
     cluster: dict[str, Any]
-    best: float | None  # seconds of the fastest layout that fits; None: none fits
 
 
-def _fastest(found: Iterable[Found], memory: float) -> float | None:
+def fastest(found: Iterable[Found], memory: float) -> float | None:
+    """Seconds of the fastest layout that fits; None: none fits."""
     return min((one.seconds for one in found if one.nbytes <= memory), default=None)
 
 
@@ -64,7 +64,7 @@ PRICES = (
     "activations", "bubble:none", "level:inside", "level:larger", "all_reduces:half", "free",
     "hidden:all", "waited", "sends:one_way", "once:gathers", "once:gradients",
 )  # fmt: skip
-# What a layout has to divide: names of `_layout_model.illegal`
+# What a layout has to divide: names of `_layout_legal.illegal`
 DIVIDED = ("layers", "heads", "batch")
 # What decides where memory is scarce
 SCARCE = ("memory", "activations", "sharding", "waited", "batch", "all_stages:3")
@@ -103,11 +103,11 @@ def decided(
 ) -> bool:
     """Whether an answer that forgets `name` chooses what does not fit, or is visibly slower."""
     memory = cluster["memory"]
-    best = _fastest(found, memory)
+    best = fastest(found, memory)
     if best is None:
         return False
     if name in NARROW:
-        left = _fastest(NARROW[name](found, cluster), memory)
+        left = fastest(NARROW[name](found, cluster), memory)
         return left is None or left >= WORTH * best
     if name in DIVIDED:
         more = [one for one in layouts(model, cluster, name) if nbytes(model, one) <= memory]
@@ -127,7 +127,7 @@ def clear(found: Sequence[Found], memory: float) -> bool:
     """Whether float32 sees what fits, and which is fastest."""
     if any(abs(one.nbytes / memory - 1) < APART for one in found):
         return False
-    best = _fastest(found, memory)
+    best = fastest(found, memory)
     return best is None or not any(
         1e-9 < one.seconds / best - 1 < APART for one in found if one.nbytes <= memory
     )
@@ -195,8 +195,7 @@ def drawn(draw: random.Random, name: str) -> Case:
     """A case in which `name` decides."""
     while (tried := _tried(draw, name)) is None:
         pass
-    model, cluster = tried
-    return Case(name, model, cluster, _fastest(all_found(model, cluster), cluster["memory"]))
+    return Case(name, *tried)
 
 
 def too_large(draw: random.Random) -> Case:
@@ -206,7 +205,7 @@ def too_large(draw: random.Random) -> Case:
         model, cluster = drawn_model(draw), drawn_cluster(draw)
     least = min(one.nbytes for one in found)
     cluster["memory"] = float(f"{draw.uniform(0.6, 0.95) * least:.3g}")
-    return Case("nothing", model, cluster, None)
+    return Case("nothing", model, cluster)
 
 
 @lru_cache(maxsize=8)
